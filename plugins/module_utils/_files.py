@@ -154,9 +154,14 @@ def _temporary(path: str) -> str:
 
 def sweep(path: str) -> None:
     """Removes what a run that was killed left beside ``path``. Only for the holder of the node's lock."""
-    path = os.path.realpath(path)
-    for left in glob.glob(glob.escape(os.path.join(os.path.dirname(path), _temporary(path))) + "*"):
+    for left in leftovers(path):
         os.unlink(left)
+
+
+def leftovers(path: str) -> list[str]:
+    """What a run that was killed left beside ``path``."""
+    path = os.path.realpath(path)
+    return glob.glob(glob.escape(os.path.join(os.path.dirname(path), _temporary(path))) + "*")
 
 
 def remove(path: str) -> None:

@@ -43,7 +43,7 @@ class Unit:
         self._link = os.path.join(root, SYSTEMD, "multi-user.target.wants", name)
 
     def is_there(self) -> bool:
-        return os.path.lexists(self._path) or os.path.lexists(self._link)
+        return os.path.lexists(self._path) or os.path.lexists(self._link) or bool(_files.leftovers(self._path))
 
     def is_current(self, text: bytes) -> bool:
         return os.path.islink(self._link) and _files.Snapshot.take(self._path).data == text
@@ -53,6 +53,7 @@ class Unit:
 
         systemd reads a unit that is new to it when it starts, and one whose text has changed where it may reload, else at the next boot.
         """
+        _files.sweep(self._path)
         if _files.Snapshot.take(self._path).data != text:  # to systemd a file that is written anew is a unit that has changed
             _files.write(self._path, text, self._move, 0o644)
         if not os.path.islink(self._link):
@@ -76,6 +77,7 @@ class Unit:
 
     def remove(self) -> None:
         """Nothing of it is left, also not in systemd's memory; it has been stopped before."""
+        _files.sweep(self._path)
         for path in (self._link, self._path):
             if os.path.lexists(path):
                 os.unlink(path)

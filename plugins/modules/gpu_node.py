@@ -46,12 +46,6 @@ options:
       - A directory or zip file from which to load C(pynvml) and C(tomli) where the node does not have them.
       - If not given, what this module keeps on the node is tried, then the controller's copies are sent.
     type: path
-  look_for_images:
-    description: Whether the result names in RV(images) the images of the node that GPUs can be tested with, as M(fleet.gpu_swarm.swarm_gpu_verify)
-      uses them. It costs one more call of the Docker API.
-    type: bool
-    default: false
-    version_added: 0.2.0
   timeout:
     description: How long to wait for a restart of the daemon, and for another run on the same node, in seconds.
     type: int
@@ -65,6 +59,7 @@ extends_documentation_fragment:
   - fleet.gpu_swarm.node_labels
   - fleet.gpu_swarm.nvml
   - fleet.gpu_swarm.restart
+  - fleet.gpu_swarm.tried
 attributes:
   check_mode:
     support: full
@@ -237,6 +232,11 @@ drift:
 fault:
   description: Why the node is unfit for what it advertises, as its watcher would report it, such as V(fault reason=mismatch); or null.
   returned: success, and with an error where the driver cannot be read
+  type: str
+  version_added: 0.3.0
+cuda:
+  description: Why CUDA does not start on this node, or null if it does.
+  returned: with O(try_cuda=true) in check mode, if the node has GPUs and the device C(/dev/nvidia-uvm)
   type: str
   version_added: 0.3.0
 hangs:

@@ -124,6 +124,17 @@ def test_a_driver_is_upgraded(fleet: Fleet, bench: Bench) -> None:
     bench.everyone_runs_on_a_gpu_that_is_there(4)
 
 
+def test_cuda_loses_its_device_while_nvml_works(fleet: Fleet, bench: Bench) -> None:
+    """As after a reboot without the service that makes it. The watcher has the node paused; a run makes the device and returns the node."""
+    started = bench.node.started()
+    bench.node.run("rm", "/dev/nvidia-uvm")
+    bench.node.run("nvidia-smi", "-L")
+    wait_until("the pause", lambda: availability_of(fleet, NODE) == ("pause", "active"), WITHIN_S, lambda: member(fleet, NODE))
+    bench.follows()
+    assert bench.node.run("stat", "-c", "%F", "/dev/nvidia-uvm").strip() == "character special file"
+    assert bench.node.started() == started
+
+
 def test_a_card_is_swapped_and_another_falls_sick(fleet: Fleet, bench: Bench) -> None:
     new = "GPU-5a3b1c00-0000-4000-8000-000000000001"
     bench.put(f"{WHOLE}\n[gpu 1]\nuuid = {new}\n")

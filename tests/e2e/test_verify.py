@@ -75,3 +75,21 @@ def test_a_node_that_does_not_isolate_fails_alone(fleet: Fleet, inventory: Path,
     assert "Run fleet.gpu_swarm.provision for this node" in text
     assert "passed" in lines(run, "g1")[0]
     assert not run.failures("g1")
+
+
+def test_cuda_that_does_not_start_is_named_though_nvidia_smi_works(fleet: Fleet, inventory: Path, first: Loud) -> None:
+    """Of one node the NVSwitches are not initialised, the other has no libcuda. The device comes first: libcuda would make it again."""
+    waits, lacks = fleet["g1"], fleet["g2"]
+    waits.run("sed", "-i", "1i cuda-init = system-not-ready", "/etc/gpu-lab/nvml.conf")
+    lacks.run("mv", "/usr/lib/libcuda.so.1", "/root/libcuda.so.1")
+    run = verify(fleet, inventory)
+    waits.run("sed", "-i", "1d", "/etc/gpu-lab/nvml.conf")
+    lacks.run("mv", "/root/libcuda.so.1", "/usr/lib/libcuda.so.1")
+    assert "cuInit returns 802 (CUDA_ERROR_SYSTEM_NOT_READY). The node's NVSwitches are not initialised." in run.failures("g1")[-1]
+    assert "Install libcuda1" in run.failures("g2")[-1]
+
+    waits.run("rm", "/dev/nvidia-uvm")
+    run = verify(fleet, inventory, "--limit", "g1")
+    assert "the device /dev/nvidia-uvm does not exist: CUDA does not start" in run.failures("g1")[-1]
+    assert waits.run("ls", "/dev/nvidia-uvm", check=False) == ""
+    waits.run("nvidia-modprobe", "-u", "-c", "0")

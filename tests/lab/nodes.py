@@ -74,7 +74,10 @@ def driver_files(lab: Lab, text: str, node_name: str) -> Files:
     built = lab.root / "nvml"
     return {
         "usr/lib/libnvidia-ml.so.1": ((built / "libnvidia-ml.so.1").read_bytes(), 0o644),
+        "usr/lib/libcuda.so.1": ((built / "libcuda.so.1").read_bytes(), 0o644),
         "usr/bin/nvidia-smi": ((built / "nvidia-smi").read_bytes(), 0o755),
+        "usr/bin/nvidia-modprobe": ((HERE / "driver" / "nvidia-modprobe").read_bytes(), 0o755),
+        "usr/sbin/modprobe": ((HERE / "driver" / "modprobe").read_bytes(), 0o755),
         # For tasks, whose images may have no libc: the stand-in runtime mounts it there.
         "usr/lib/gpu-lab/nvidia-smi": ((built / "nvidia-smi-static").read_bytes(), 0o755),
         "usr/local/sbin/lab-gpu-devices": (PYTHON + (HERE / "driver" / "lab_gpu_devices.py").read_bytes(), 0o755),

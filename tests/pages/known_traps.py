@@ -55,6 +55,14 @@ ISOLATION = (
         _NODE + "every_gpu_stands_in_daemon_json_with_its_full_uuid",
     ),
     BY_ID["jit-cdi-ignores-swarm-resource"],
+    Trap(
+        "no-uvm-after-a-reboot", "toolkit", "1.18.0 to 1.20.0",
+        "In the default mode nothing loads nvidia-uvm nor makes /dev/nvidia-uvm: after a reboot nvidia-smi works in a task, and CUDA does not"
+        " (cuInit: 999).",
+        "NVIDIA/nvidia-container-toolkit#1967, #1743, #1934, #1456; commit 8269969f makes it after 1.20.0",
+        HANDLED, "gpu-swarm-devices.service makes it at boot, before dockerd starts. A node without it is drift, and a fault.",
+        _U + "node/test_devices.py::test_a_reboot_after_which_only_nvml_works_is_drift_and_a_fault_and_is_repaired",
+    ),
     BY_ID["mode-ignores-swarm-resource"],
     BY_ID["config-toml-refused"],
     BY_ID["variables-not-accepted"],

@@ -149,7 +149,7 @@ def stages(*, rare: bool = False) -> list[Stage]:
         Stage("ruff", tool("ruff", "check", ".")),
         Stage("vermin-nodes", vermin("3.8", NODE_CODE, "--exclude=tomllib")),
         Stage("vermin-controller", vermin("3.10", CONTROLLER_CODE)),
-        Stage("shellcheck", tool("shellcheck", ".ci/run", "tests/setup.sh", "tests/lab/enter/docker")),
+        Stage("shellcheck", tool("shellcheck", ".ci/run", "tests/setup.sh", *(f"tests/lab/{name}" for name in LAB_SCRIPTS))),
         pytest("e2e", *which, E2E, *(f"--ignore={path}" for path in apart), needs=("images",), **limit),
         *([pytest("e2e-members", *members, "--name=e2e-members", needs=("images",), **limit)] if members else ()),
         pytest("e2e-apart", *which, *E2E_APART, needs=("images",), **limit),
@@ -182,6 +182,7 @@ def stages(*, rare: bool = False) -> list[Stage]:
     ]
 
 
+LAB_SCRIPTS = ("enter/docker", "driver/modprobe", "driver/nvidia-modprobe")
 LINTS = ("ruff", "mypy", "vermin-nodes", "vermin-controller", "shellcheck", "yamllint")
 
 

@@ -17,8 +17,10 @@ from .label import FAULT, OK, WARNING, Label
 
 # The words for a driver that cannot be read, as `error` of a reading, and as the label's `reason`.
 HANG, MISMATCH, LIBRARY, DRIVER, BINDING = "hang", "mismatch", "library", "driver", "binding"
+# NVML can be read, and CUDA does not start for want of /dev/nvidia-uvm.
+UVM = "uvm"
 # Soon after a boot these may only mean that the driver is not loaded yet.
-NOT_LOADED = (LIBRARY, DRIVER)
+NOT_LOADED = (LIBRARY, DRIVER, UVM)
 # So soon, in seconds.
 GRACE_S = 180
 # Those for a card.

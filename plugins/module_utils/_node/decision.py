@@ -81,10 +81,10 @@ def _decision(case: Case, edits: Mapping[str, Edit]) -> Decision:
     edits, running, act = _daemon_wanted(case, guard.edits, guard.program)
     writes = _writes(seen, edits)
     now = {item.path: item for item in seen.files}
-    watcher = list(seen.watcher.drift)
+    services = [*seen.devices.drift, *seen.watcher.drift]
     adopted = [note for edit in edits.values() for note in edit.notes]
     shrunk = _shrunk(case) if params["state"] == "present" else []
-    drift = node_drift.drift(case, edits, writes, act, guard.drift) + watcher + [item["text"] for item in shrunk]
+    drift = node_drift.drift(case, edits, writes, act, guard.drift) + services + [item["text"] for item in shrunk]
     acting = params["restart"] == "if_needed" and act is not None
     return Decision(
         advertisement=advertisement,
@@ -93,7 +93,7 @@ def _decision(case: Case, edits: Mapping[str, Edit]) -> Decision:
         released=list(edits) if params["state"] == "absent" else [one.path for one in seen.left],
         act=act,
         restart=act == "restart",
-        changed=bool(writes) or acting or seen.unfinished or bool(watcher) or bool(guard.own_drift),
+        changed=bool(writes) or acting or seen.unfinished or bool(services) or bool(guard.own_drift),
         drift=drift,
         running=running,
         diff=[node_drift.diff(now[path], writes[path]) for path in writes],

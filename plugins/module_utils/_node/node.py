@@ -27,15 +27,14 @@ from .._errors import GpuSwarmError
 from .._files import Move, Snapshot
 from .._gpu import binding, nvml
 from .._machine import addresses, hardware, packages, toolkit
-from .._policy import generic_resources, shrink
-from .._policy.labels import options_of
-from . import fault, guard_seen, restore
+from . import devices, fault, guard_seen, restore
 from .decision import Decision, decide
+from .devices import Devices, DevicesSeen
 from .guard_seen import GuardSeen
 from .journal import INSERTED, State
 from .observation import Observation
 from .privilege import require_own_python, require_root
-from .react_seen import react_seen
+from .result import PRIVATE, result_of
 from .transaction import apply, refuse, validate
 from .watcher_seen import HOME, WatcherSeen, is_wanted
 
@@ -50,17 +49,10 @@ def _own(units: Iterable[UnitFile]) -> list[str]:
     return [one.path for one in units if one.editable]
 
 
-def _shown(engine: Mapping[str, Any] | None) -> list[str]:
-    """What the running daemon advertises, whoever it is from."""
-    return sorted(generic_resources.entries(generic_resources.from_info(engine["generic_resources"]))) if engine and engine["running"] else []
-
-
 # The option of dockerd that names the address that other nodes get.
 DEFAULT_ADDRESS = "swarm-default-advertise-addr"
 # For so long what was read of a node counts, if its files are the same.
 RECENT_S = 10.0
-# What of the engine is not returned: flags can contain passwords, as those of a proxy.
-PRIVATE = ("swarm", "flags", "unit_flags", "unit_files", "needs_reload", "pid", "labels")
 
 
 class Node:
@@ -79,7 +71,7 @@ class Node:
         self.params = params
         self.facts: dict[str, Any] = {}
         self.valid: bytes | None = None
-        self._diff = diff
+        self.diff = diff
         self._run = run
         self.move = move
         self.engine = Engine(params["docker_socket"], params["docker_unit"], run)
@@ -100,6 +92,10 @@ class Node:
         return Watcher(self.params, self.state, Machine(self._run, self.move, str(self.root), self._load, data_root))
 
     @property
+    def devices(self) -> Devices:
+        return Devices(self.params, self._run, self.move, str(self.root))
+
+    @property
     def guard(self) -> Guard:
         from .guard import Guard  # as above
 
@@ -111,7 +107,7 @@ class Node:
         seen = self.inspect()
         require_own_python(self.params)
         decision = decide(self.params, seen)
-        result = self._result(seen, decision, changed=decision.changed)
+        result = {**result_of(self, seen, decision, decision.changed), **self._cuda(seen)}
         # A plan lists it before it is done; it is a warning when it is done.
         result["warnings"] = [text for text in result["warnings"] if text not in decision.adopted]
         return result
@@ -133,14 +129,34 @@ class Node:
             unread = self.guard.adopt(decision.guard) if decision.guard and decision.changed else []
             if decision.guard_drift and not decision.guard:
                 self.guard.remove(self._program_before(seen), self._guard_called(done["restarted"]))
+            seen = seen._replace(devices=self._devices_made(seen.devices))
             if is_wanted(self.params) and seen.watcher.drift:
                 self.watcher.install()
-            result = self._result(seen, decision, changed=decision.changed or installed or removed)
+            devices.check(seen.devices)
+            result = result_of(self, seen, decision, decision.changed or installed or removed)
             result["warnings"] = [*result["warnings"], *unread]
         if left and not done["restarted"]:
             result["warnings"].append("the swarm's managers show this node's health label until dockerd starts anew: %s." % left)
         result.update(done)
         return result
+
+    def _cuda(self, seen: Observation) -> dict[str, str | None]:
+        """Why CUDA does not start here. If a device is missing, drift says so, and libcuda must not make it meanwhile."""
+        if not (self.params.get("try_cuda") and seen.gpus) or seen.devices.problem:
+            return {}
+        from .._gpu import cuda  # only for the role verify
+
+        return {"cuda": cuda.problem(self.params["nvml_timeout"])}
+
+    def _devices_made(self, seen: DevicesSeen) -> DevicesSeen:
+        """What CUDA needs besides the driver, once its service has run or is gone."""
+        if not seen.drift:
+            return seen
+        if devices.is_wanted(self.params):
+            self.devices.install()
+        else:
+            self.devices.remove()
+        return self.devices.inspect()
 
     @contextlib.contextmanager
     def _guard_installed(self, seen: Observation, decision: Decision) -> Iterator[None]:
@@ -195,8 +211,7 @@ class Node:
         if _libraries.carried("tomli", self.params["library_path"]):
             missing.append("toml_parser")
         version = toolkit.version(self._run, SBIN)
-        daemon = Snapshot.take(self.params["daemon_config"])
-        runtime = Snapshot.take(self.params["runtime_config"])
+        daemon, runtime = (Snapshot.take(self.params[name]) for name in ("daemon_config", "runtime_config"))
         missing += self._lacking(version, runtime)
         others = [Snapshot.take(path) for path in self._other_paths(units)]
         record = self.state.record_of([daemon, runtime, *others])
@@ -223,6 +238,7 @@ class Node:
             left=left,
             watcher=self._watcher_seen(daemon, engine),
             guard=self._guard_seen(),
+            devices=self.devices.inspect(),
         )
 
     def _use_libraries(self) -> None:
@@ -341,58 +357,9 @@ class Node:
         path = self.params["daemon_config"]
         return fault.expected(self.state.record_of([Snapshot.take(path)]), path)
 
-    def _fault(self, seen: Observation, decision: Decision) -> str | None:
-        """Why it is unfit for what it advertises."""
-        if self.params["state"] != "present":
-            return None
-        refused = any(item["id"] == shrink.ID for item in decision.refused)
-        path = self.params["daemon_config"]
-        # What is refused stays as it is; with consent, or another card in its place, what is gone is not missed.
-        record = seen.record if refused else {path: {INSERTED: decision.inserted.get(path)}}
-        return fault.of_node(seen.gpus, fault.expected(record, path), seen.watcher.errors)
-
     # -- small parts ---------------------------------------------------------------------------------------------
 
     def _install_libraries(self) -> bool:
         """Keeps what the action plugin carried, so that the next call need not carry it again."""
         path = self.params["library_path"]
         return bool(path) and os.path.isfile(path) and _libraries.install(path, self.params["state_dir"])
-
-    def _result(self, seen: Observation, decision: Decision, changed: bool) -> dict[str, Any]:
-        result = {
-            "changed": changed,
-            "gpus": seen.gpus,
-            "driver_version": seen.driver_version,
-            "cuda_version": seen.cuda_version,
-            "resources": decision.advertisement["resources"],
-            "advertised": decision.running.resources if decision.running else _shown(seen.engine),
-            "kinds": decision.advertisement["kinds"],
-            "swarm_resource": decision.advertisement["swarm_resource"],
-            "labels": decision.advertisement["labels"],
-            "labels_unknown": [],
-            "cpu": seen.cpu and dict(seen.cpu, label_prefix=options_of(self.params).cpu_prefix),
-            "left_out": decision.advertisement["left_out"],
-            "missing": seen.missing,
-            "drift": decision.drift,
-            "refused": decision.refused,
-            "restart_required": decision.restart,
-            "restarted": False,
-            "reloaded": False,
-            "toolkit_version": seen.toolkit_version,
-            "toolkit_held": list(seen.held),
-            "adopted": decision.adopted,
-            "runtime_stays": decision.runtime_stays,
-            "backups": {path: entry["backup"] for path, entry in sorted(seen.record.items()) if entry.get("backup")},
-            "kept": self.state.is_there(),
-            "health": seen.watcher.report(),
-            "watcher_missing": seen.watcher.missing,
-            "isolation": seen.guard.report(),
-            "isolation_level": self.params["isolation"],
-            "fault": self._fault(seen, decision),
-            "react": react_seen(self.params["state_dir"], self.root),
-            "warnings": decision.warnings,
-        }
-        result.update(self.facts)
-        if self._diff:
-            result["diff"] = decision.diff
-        return result

@@ -14,6 +14,7 @@ from typing import Any, Mapping, NamedTuple, Sequence
 from .._compat.checks import Finding
 from .._dockerd.flags import Taken, UnitFile
 from .._files import Snapshot
+from .devices import DevicesSeen
 from .guard_seen import HOME, GuardSeen
 from .watcher_seen import WatcherSeen
 
@@ -41,6 +42,7 @@ class Observation(NamedTuple):
     left: Sequence[Snapshot] = ()  # of what else is on record, under names that daemon_config and runtime_config had before
     watcher: WatcherSeen = WatcherSeen((), None, None)  # what watches the GPUs between two runs
     guard: GuardSeen = GuardSeen("/" + HOME)  # what stands before NVIDIA's runtime
+    devices: DevicesSeen = DevicesSeen()  # what CUDA needs besides the driver
 
     @property
     def files(self) -> list[Snapshot]:

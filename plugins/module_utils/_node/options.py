@@ -57,7 +57,7 @@ def argument_spec() -> dict[str, Any]:
         "isolation": {"type": "str", "choices": list(LEVELS)},
         "isolation_allow": {"type": "list", "elements": "str", "default": []},
         "cuda_overhead_mib": {"type": "int", "default": 300},
-        "look_for_images": {"type": "bool", "default": False},
+        **{name: {"type": "bool", "default": False} for name in ("look_for_images", "try_cuda")},
         "timeout": {"type": "int", "default": 120},
     }
 

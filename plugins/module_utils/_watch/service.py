@@ -19,6 +19,7 @@ from typing import Any, Mapping
 
 from .._health import pace, verdict, xids
 from .._health.label import FAULT, KEY, OK, Label, parse, text
+from .._machine import uvm
 from .._systemd import Lifetime, notify, publish, say
 from . import driver
 from .bookkeeper import Bookkeeper
@@ -133,7 +134,9 @@ class Service:
         words = driver.mismatch(self._settings["nvml_path"])
         if words:
             return {"error": verdict.MISMATCH, "text": words, "gpus": []}
-        return self._reader.read()
+        reading = self._reader.read()
+        words = None if reading["error"] else uvm.problem(uvm.read())
+        return {**reading, "error": verdict.UVM, "text": words} if words else reading
 
     def _renew(self) -> None:
         """A new child where another driver is there, and now and then while something is wrong: it may have ended for new clients only."""

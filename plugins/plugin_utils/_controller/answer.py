@@ -157,6 +157,7 @@ PARTS: dict[str, Judge] = {
     })),
     "isolation_level": nullable(is_text),
     "fault": nullable(is_text),
+    "cuda": nullable(is_text),
     "react": nullable(record({"version": is_text, "settings": lambda value: isinstance(value, dict), "running": is_bool})),
     "toolkit_version": nullable(is_version),
     "toolkit_held": is_texts,

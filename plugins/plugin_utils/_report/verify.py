@@ -82,6 +82,7 @@ def _disagreements(assessed: Mapping[str, Any], node: Mapping[str, Any]) -> list
     found = [refused["text"] for refused in assessed.get("refused") or []]
     if assessed["drift"]:
         found.append(f"drift: {'; '.join(assessed['drift'])}. {PROVISION}")
+    found += [assessed["cuda"]] if assessed.get("cuda") else []
     shown = difference(assessed, node)
     if shown and not found:  # else it only follows from the drift
         found.append(f"{shown}. {PROVISION}")

@@ -2,15 +2,22 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the driver does on a real machine: a device node per GPU, as many as NVML counts (a lost GPU keeps its node)."""
+"""What the driver does on a real machine: a device node per GPU, as many as NVML counts (a lost GPU keeps its node).
+
+Run at boot, and when the machine is swapped. /dev/nvidia-uvm is made by nobody at boot: its module is loaded by whoever needs it (`modprobe`,
+`nvidia-modprobe`), which adds its line to the node's own /proc/devices.
+"""
 
 import ctypes
 import os
 import stat
+import subprocess
 from pathlib import Path
 
 MAJOR = 195
 CONTROL = {"nvidiactl": 255, "nvidia-modeset": 254}
+# The node's own: with the driver's numbers, whatever this machine has loaded.
+DEVICES, OWN = Path("/proc/devices"), Path("/run/gpu-lab/devices")
 
 
 def minors() -> list[int]:
@@ -31,12 +38,24 @@ def minors() -> list[int]:
     return found
 
 
+def own_devices() -> None:
+    if OWN.exists():
+        return
+    OWN.parent.mkdir(parents=True, exist_ok=True)
+    head, blocks = DEVICES.read_text().split("\n\n", 1)
+    lines = [line for line in head.splitlines() if "nvidia" not in line]
+    lines += [f"{MAJOR} {name}" for name in ("nvidia", "nvidia-modeset", "nvidiactl")]
+    OWN.write_text("\n".join([*lines, "", blocks]))
+    subprocess.run(["mount", "--bind", str(OWN), str(DEVICES)], check=True)
+
+
 def main() -> None:
+    own_devices()
     wanted = {f"nvidia{minor}": minor for minor in minors()}
     if wanted:
         wanted.update(CONTROL)
     for path in Path("/dev").glob("nvidia*"):
-        if path.name not in wanted:
+        if path.name not in wanted and not path.name.startswith("nvidia-uvm"):
             path.unlink()
     for name, minor in wanted.items():
         path = Path("/dev", name)

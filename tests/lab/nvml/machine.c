@@ -33,6 +33,8 @@ static const struct name ACTIONS[] = {
     {"recover-imex-domain", 5}, {"bus-reset", 6}, {"system-reboot", 7}, {"another", 99}, {"unsupported", UNSUPPORTED},
     {NULL, 0}};
 static const struct name DEVICES[] = {{"any", 0}, {"present", 1}, {NULL, 0}};
+static const struct name CUDA[] = {
+    {"ok", 0}, {"no-device", 100}, {"system-not-ready", 802}, {"unknown", 999}, {"hang", HANGS}, {NULL, 0}};
 
 struct key {
     const char *name;
@@ -45,6 +47,7 @@ static const struct name NOT[] = {{"unsupported", UNSUPPORTED}, {NULL, 0}};
 static const struct key MACHINE_KEYS[] = {
     TEXT(struct machine, "driver", driver), TEXT(struct machine, "nvml", nvml), TEXT(struct machine, "cuda", cuda),
     TEXT(struct machine, "seed", seed), NUMBER(struct machine, "init", init, ERRORS),
+    NUMBER(struct machine, "cuda-init", cuda_init, CUDA),
     NUMBER(struct machine, "devices", only_present, DEVICES), {NULL, 0, 0, NULL}};
 static const struct key GPU_KEYS[] = {
     TEXT(struct unit, "name", name), TEXT(struct unit, "uuid", uuid), TEXT(struct unit, "pci", pci),

@@ -48,7 +48,8 @@ struct unit {
 struct machine {
     char driver[80], nvml[80], seed[256];
     char cuda[16];
-    long init; /* what nvmlInit answers */
+    long init;      /* what nvmlInit answers */
+    long cuda_init; /* what cuInit answers */
     long only_present;
     char mig_visible[MAX_GPUS * MAX_MIG][NVML_UUID_SIZE]; /* none: all of them */
     int mig_visible_count;

@@ -16,7 +16,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.options impo
 
 ROLES = Path(__file__).resolve().parents[3] / "roles"
 # Of one of the two alone: what may be waited for, and what is only read beforehand.
-ACTS, ASSESSES = {"restart", "when_busy", "drain_timeout", "health_now", "health_report"}, {"look_for_images"}
+ACTS, ASSESSES = {"restart", "when_busy", "drain_timeout", "health_now", "health_report"}, {"look_for_images", "try_cuda"}
 
 
 def call_of(name: str) -> dict[str, object]:

@@ -19,6 +19,7 @@ import dockerd_lab
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd.engine import Engine, EngineError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.node import Node
 
+NULL = "/dev/null"  # a device, with the major number 1
 UUIDS = [f"GPU-0000000{index}-1111-2222-3333-444444444444" for index in range(8)]
 RULES = [{"as": "gpu", "kind": "NVIDIA-GPU"}]
 
@@ -243,6 +244,8 @@ class LabNode(Node):
         self.gpus = [gpu(0), gpu(1)]
         self.toolkit = "1.20.0"
         self.stuck = False  # a unit that does not stop
+        self.makes_devices = True  # whether the driver has what gpu-swarm-devices.service loads
+        self.uvm(NULL)
 
     def _needs_root(self):
         pass
@@ -251,7 +254,10 @@ class LabNode(Node):
         """systemd, which starts whatever it is to start."""
         self.commands.append(" ".join(argv))
         status = self.home / "run" / "gpu-swarm" / "health.json"
-        if argv[:2] == ["systemctl", "restart"]:
+        if argv == ["systemctl", "restart", "gpu-swarm-devices.service"]:
+            if self.makes_devices:
+                self.uvm(NULL)
+        elif argv[:2] == ["systemctl", "restart"]:
             status.parent.mkdir(parents=True, exist_ok=True)
             status.write_text(json.dumps({"pid": os.getpid(), "label": "ok", "blocked": None, "reasons": []}))
         elif argv[:2] == ["systemctl", "stop"] and self.stuck:
@@ -270,6 +276,17 @@ class LabNode(Node):
         return self.toolkit
 
     # -- for tests ---------------------------------------------------------------------------------------------
+
+    def uvm(self, target, loaded=1):
+        """/dev/nvidia-uvm, a link to this device, or none; and the major number of the module, if it is loaded."""
+        node, devices = self.home / "dev" / "nvidia-uvm", self.home / "proc" / "devices"
+        for path in (node, devices):
+            path.parent.mkdir(exist_ok=True)
+        if os.path.lexists(node):
+            node.unlink()
+        if target:
+            node.symlink_to(target)
+        devices.write_text(f"  {loaded} nvidia-uvm\n" if loaded else "")
 
     def option(self, **options):
         self.params.update(options)

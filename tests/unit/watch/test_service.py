@@ -14,6 +14,7 @@ import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _systemd
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health import pace, xids
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine.uvm import UvmSeen
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch import events, reader, service
 
 UUID = "GPU-00000000-1111-2222-3333-444444444444"
@@ -40,6 +41,8 @@ class Node:
         monkeypatch.setattr(service, "STATUS", str(self.status))
         monkeypatch.setattr(service, "time", self.clock)
         monkeypatch.setattr(service, "_uptime", lambda: self.uptime)
+        self.uvm = UvmSeen(511, 511)
+        monkeypatch.setattr(service.uvm, "read", lambda: self.uvm)
         monkeypatch.setattr(events, "LOG", str(home / "none"))
         (home / "health").mkdir()
         daemon = home / "daemon.json"
@@ -198,6 +201,25 @@ def test_what_the_driver_requires_is_a_fault(node):
 def test_after_a_boot_the_driver_has_time_to_be_loaded(node, uptime, writes):
     node.reading, node.uptime = {"error": "driver", "text": "NVML: Driver Not Loaded", "gpus": []}, uptime
     assert len(node.inspect(5)) == writes
+
+
+@pytest.mark.parametrize(("uptime", "writes"), [(20.0, 0), (900.0, 1)])
+def test_cuda_needs_a_device_that_nvml_does_not_need(node, uptime, writes):
+    """After a reboot nvidia-smi works, and every task of CUDA fails. What makes the device has the time that a driver has to be loaded."""
+    node.inspect(3)
+    node.uvm, node.uptime = UvmSeen(None, 511), uptime
+    assert len(node.inspect(5)) == writes
+    if writes:
+        assert node.written[0].startswith("fault reason=uvm since=")
+        assert json.loads(node.status.read_text())["reasons"] == ["the device /dev/nvidia-uvm does not exist"]
+        node.uvm = UvmSeen(511, 511)
+        assert node.inspect(50)[-1] == "ok"
+
+
+def test_what_keeps_the_driver_from_being_read_comes_before_the_device(node):
+    node.inspect(3)
+    node.uvm, node.reading = UvmSeen(None, None), {"error": "hang", "text": "NVML gave no answer within 60 s", "gpus": []}
+    assert node.inspect(3)[0].startswith("fault reason=hang")
 
 
 @pytest.mark.parametrize(("uptime", "seen", "writes"), [(20.0, False, 0), (20.0, True, 1), (900.0, False, 1)])

@@ -11,10 +11,11 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from . import config, nvml, requirement, versions
+from . import config, nvml, requirement, system, versions
 from .devices import Gpu, Refused, Settings, requested, resolve
 
 NVIDIA_MAJOR, CONTROL_MINOR = 195, 255
@@ -53,16 +54,18 @@ def is_privileged(spec: dict[str, Any]) -> bool:
     return "CAP_SYS_ADMIN" in (spec["process"].get("capabilities") or {}).get("bounding", [])
 
 
-def inject(spec: dict[str, Any], gpus: list[Gpu], settings: Settings, conf: Path) -> dict[str, Any]:
-    """The container's description with these GPUs in it; without any, it still gets the control device."""
-    nodes = [("/dev/nvidiactl", CONTROL_MINOR)] + [(f"/dev/nvidia{gpu.minor}", gpu.minor) for gpu in gpus]
-    linux = spec["linux"]
-    devices = [device for device in linux.get("devices") or [] if device["path"] not in dict(nodes)]
+def inject(
+    spec: dict[str, Any], gpus: list[Gpu], settings: Settings, conf: Path, uvm: Sequence[tuple[str, int, int]] = ()
+) -> dict[str, Any]:
+    """The container's description with these GPUs in it; without any, it still gets the control devices: of `uvm` those that the node has."""
+    nodes = [("/dev/nvidiactl", NVIDIA_MAJOR, CONTROL_MINOR), *uvm, *((f"/dev/nvidia{gpu.minor}", NVIDIA_MAJOR, gpu.minor) for gpu in gpus)]
+    linux, paths = spec["linux"], [path for path, _major, _minor in nodes]
+    devices = [device for device in linux.get("devices") or [] if device["path"] not in paths]
     rules = (linux.setdefault("resources", {}).get("devices")) or []
-    for path, minor in nodes:
-        devices.append({"path": path, "type": "c", "major": NVIDIA_MAJOR, "minor": minor, "fileMode": 0o666})
+    for path, major, minor in nodes:
+        devices.append({"path": path, "type": "c", "major": major, "minor": minor, "fileMode": 0o666})
         if settings.cgroups or not settings.legacy:
-            rules.append({"allow": True, "type": "c", "major": NVIDIA_MAJOR, "minor": minor, "access": "rwm"})
+            rules.append({"allow": True, "type": "c", "major": major, "minor": minor, "access": "rwm"})
     linux["devices"], linux["resources"]["devices"] = devices, rules
     for source, destination in mounts(conf):
         # A user namespace may not take away what the source is mounted with.
@@ -95,6 +98,8 @@ def modify(bundle: Path, settings: Settings) -> None:
     wanted = requested(env, settings, is_privileged(spec), spec.get("mounts") or [])
     if wanted is None:
         return
+    if settings.legacy:
+        system.make_uvm()
     if settings.legacy and not settings.requires_nothing:
         requirement.refuse(env, nvml.driver())
     chosen = resolve(wanted, nvml.gpus(), settings)
@@ -103,7 +108,7 @@ def modify(bundle: Path, settings: Settings) -> None:
             raise Refused(f"failed to stat /dev/nvidia{gpu.minor}: no such file or directory")
     conf = bundle.resolve() / "nvml.conf"  # it goes with the bundle
     conf.write_text(task_conf(chosen, NVML_CONF.read_text()))
-    path.write_text(json.dumps(inject(spec, chosen, settings, conf)))
+    path.write_text(json.dumps(inject(spec, chosen, settings, conf, system.uvm())))
 
 
 def fail(argv: list[str], message: str) -> int:

@@ -18,6 +18,8 @@ BEHAVIOUR: dict[str, tuple[str | None, str | None]] = {
     "refuses-ldconfig-of-the-container": ("1.17.3", None),
     # A rewrite of config.toml comments out a value that equals the default, also where the user has set it.
     "comments-out-set-defaults": (None, "1.19.1"),
+    # create-device-nodes leaves what is there; before, it ended there (NCT commit 2529aebd).
+    "keeps-devices-that-exist": ("1.18.0", None),
     # The post-install script runs `systemctl daemon-reload`.
     "reloads-systemd": ("1.18.0", "1.19.1"),
 }

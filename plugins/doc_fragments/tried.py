@@ -1,0 +1,26 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    """What the role verify needs to know of a node besides its assessment."""
+
+    DOCUMENTATION = r"""
+options:
+  look_for_images:
+    description: Whether the result names in RV(images) the images of the node that GPUs can be tested with, as M(fleet.gpu_swarm.swarm_gpu_verify)
+      uses them. It costs one more call of the Docker API.
+    type: bool
+    default: false
+    version_added: 0.2.0
+  try_cuda:
+    description:
+      - Whether the result says in RV(cuda) if CUDA starts on this node, by C(cuInit) of the driver's C(libcuda.so.1). NVML works without CUDA.
+      - It wakes each GPU of a driver without persistence mode. A process that gives no answer within O(nvml_timeout) is abandoned.
+    type: bool
+    default: false
+    version_added: 0.3.0
+"""

@@ -1,0 +1,67 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The device /dev/nvidia-uvm, without which CUDA does not start though NVML works.
+
+Nothing makes it at boot by itself. Until 1.17 NVIDIA's toolkit loaded the kernel module and made the device with the first container; since 1.18
+its default mode does neither (NVIDIA/nvidia-container-toolkit#1967, #1743). Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from typing import NamedTuple
+
+NODE = "dev/nvidia-uvm"
+# Where there is one of these, CUDA reaches the GPU without this device: in WSL, and with the driver of Jetson.
+ELSEWHERE = ("dev/dxg", "sys/module/nvgpu")
+
+
+class UvmSeen(NamedTuple):
+    """What was found of it."""
+
+    node: int | None  # the major number of the device; None if there is no device
+    loaded: int | None  # that of the kernel module; None if it is not loaded
+    needed: bool = True
+
+
+def read(root: str = "/") -> UvmSeen:
+    """``root`` is where the machine's files lie."""
+    needed = not any(os.path.exists(os.path.join(root, path)) for path in ELSEWHERE)
+    return UvmSeen(_node(os.path.join(root, NODE)), loaded(_text(os.path.join(root, "proc/devices"))), needed)
+
+
+def problem(seen: UvmSeen) -> str | None:
+    """Why CUDA cannot use it, in words; None if it can, or needs none."""
+    if not seen.needed or (seen.node is not None and seen.node == seen.loaded):
+        return None
+    if seen.loaded is None:
+        return "the kernel module nvidia-uvm is not loaded (/proc/devices)"
+    if seen.node is None:
+        return "the device /dev/nvidia-uvm does not exist"
+    return "the device /dev/nvidia-uvm has major number %d, and the kernel module has %d (/proc/devices)" % (seen.node, seen.loaded)
+
+
+def loaded(devices: str) -> int | None:
+    """The module's major number, by the text of /proc/devices."""
+    found = re.search(r"^\s*(\d+) nvidia-uvm$", devices, re.MULTILINE)
+    return int(found.group(1)) if found else None
+
+
+def _node(path: str) -> int | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return os.major(status.st_rdev) if stat.S_ISCHR(status.st_mode) else None
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as stream:
+            return stream.read()
+    except OSError:
+        return ""

@@ -1,0 +1,104 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The service that makes the devices of CUDA at boot, gpu-swarm-devices.service: put there, compared and removed.
+
+NVIDIA's own service does this in releases after 1.20.0 (commit 8269969f of NVIDIA/nvidia-container-toolkit).
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, NamedTuple, Sequence
+
+from .._dockerd.unit import Run
+from .._errors import GpuSwarmError
+from .._files import Move
+from .._health.label import FAULT, Label, text
+from .._health.verdict import UVM
+from .._machine import uvm
+from .._services import Unit
+
+UNIT = "gpu-swarm-devices.service"
+MAKES = "the service that makes CUDA's devices at boot (%s)" % UNIT
+
+# Best effort: each command may fail (the dash before it), none of them for longer than a minute. Before 1.18 create-device-nodes ends at the
+# first device that exists; nvidia-modprobe, which comes with the driver, makes what is missing then, and replaces one with another major number.
+_UNIT = """\
+# Made by the Ansible collection fleet.gpu_swarm; it is written anew.
+[Unit]
+Description=Loads nvidia-uvm and makes the devices without which CUDA does not start
+After=dkms.service systemd-modules-load.service
+Before={docker}
+ConditionPathExists=!/dev/dxg
+ConditionPathExists=!/sys/module/nvgpu
+
+[Service]
+Type=oneshot
+ExecStart=-/bin/sh -c '{ctk} --load-kernel-modules || {ctk}'
+ExecStart=-/bin/sh -c 'nvidia-modprobe -u -c 0'
+TimeoutStartSec=60
+TimeoutStopSec=10
+
+[Install]
+WantedBy=multi-user.target
+"""
+_CTK = "nvidia-ctk system create-device-nodes --control-devices"
+
+
+class DevicesSeen(NamedTuple):
+    """What was found of it, and of the devices."""
+
+    drift: Sequence[str] = ()  # how it differs from what is wanted, in words
+    problem: str | None = None  # why CUDA does not start, in words
+    fault: str | None = None  # the same in the words of the health label, if the service has not helped
+
+
+class Devices:
+    """The service of one node. ``root`` is where the machine's files lie."""
+
+    def __init__(self, params: Mapping[str, Any], run: Run, move: Move, root: str) -> None:
+        self._params = params
+        self._root = root
+        self._unit = Unit(UNIT, run, move, root)
+
+    def inspect(self) -> DevicesSeen:
+        state = self._params["state"]
+        if state == "gathered" or (self._params["restart"] == "never" and state != "absent"):
+            return DevicesSeen()
+        if not is_wanted(self._params):
+            return DevicesSeen([MAKES + " is still installed"] if self._unit.is_there() else [])
+        problem = uvm.problem(uvm.read(self._root))
+        broken = ["%s: CUDA does not start, though NVML works" % problem] if problem else []
+        if not self._unit.is_current(self._text()):
+            return DevicesSeen([MAKES + (" is of another version" if self._unit.is_there() else " is not installed"), *broken], problem)
+        return DevicesSeen(broken, problem, text(Label(FAULT, reason=UVM)) if problem else None)
+
+    def install(self) -> None:
+        """Puts it there and runs it. Whether that helped shows in the devices."""
+        self._unit.start(self._text())
+
+    def remove(self) -> None:
+        """Removes the service. The devices stay: they are the driver's."""
+        self._unit.stop()
+        self._unit.remove()
+
+    def _text(self) -> bytes:
+        return _UNIT.format(docker=self._params["docker_unit"], ctk=_CTK).encode("utf-8")
+
+
+def is_wanted(params: Mapping[str, Any]) -> bool:
+    """Whether this node is to have it: one that advertises GPUs, and whose services are not left alone."""
+    return bool(params["state"] == "present" and params["advertise"] and params["restart"] == "if_needed")
+
+
+def check(seen: DevicesSeen) -> None:
+    """Raises GpuSwarmError if CUDA still does not start once the service has run."""
+    if seen.problem:
+        raise GpuSwarmError(
+            "%s. The GPUs are advertised, and CUDA does not start in any task here (cuInit: 999), though nvidia-smi works. %s has run and could "
+            "not make it: see 'journalctl -u %s', and try 'modprobe nvidia-uvm' and 'dmesg | grep -i nvrm'. Then run this again."
+            % (seen.problem, UNIT, UNIT),
+            fault=seen.fault,
+        )

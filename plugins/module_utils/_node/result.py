@@ -1,0 +1,91 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the module gpu_node returns of a node.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, Protocol
+
+from .._health.verdict import GRACE_S
+from .._machine import hardware
+from .._policy import generic_resources, shrink
+from .._policy.labels import options_of
+from . import fault
+from .decision import Decision
+from .journal import INSERTED, State
+from .observation import Observation
+from .react_seen import react_seen
+
+# What of the engine is not returned: flags can contain passwords, as those of a proxy.
+PRIVATE = ("swarm", "flags", "unit_flags", "unit_files", "needs_reload", "pid", "labels")
+
+
+class Source(Protocol):
+    """What is needed of a node."""
+
+    params: Mapping[str, Any]
+    facts: dict[str, Any]  # of the engine and its swarm
+    state: State
+    root: str
+    diff: bool
+
+
+def result_of(node: Source, seen: Observation, decision: Decision, changed: bool) -> dict[str, Any]:
+    """The module's result."""
+    result = {
+        "changed": changed,
+        "gpus": seen.gpus,
+        "driver_version": seen.driver_version,
+        "cuda_version": seen.cuda_version,
+        "resources": decision.advertisement["resources"],
+        "advertised": decision.running.resources if decision.running else _shown(seen.engine),
+        "kinds": decision.advertisement["kinds"],
+        "swarm_resource": decision.advertisement["swarm_resource"],
+        "labels": decision.advertisement["labels"],
+        "labels_unknown": [],
+        "cpu": seen.cpu and dict(seen.cpu, label_prefix=options_of(node.params).cpu_prefix),
+        "left_out": decision.advertisement["left_out"],
+        "missing": seen.missing,
+        "drift": decision.drift,
+        "refused": decision.refused,
+        "restart_required": decision.restart,
+        "restarted": False,
+        "reloaded": False,
+        "toolkit_version": seen.toolkit_version,
+        "toolkit_held": list(seen.held),
+        "adopted": decision.adopted,
+        "runtime_stays": decision.runtime_stays,
+        "backups": {path: entry["backup"] for path, entry in sorted(seen.record.items()) if entry.get("backup")},
+        "kept": node.state.is_there(),
+        "health": seen.watcher.report(),
+        "watcher_missing": seen.watcher.missing,
+        "isolation": seen.guard.report(),
+        "isolation_level": node.params["isolation"],
+        "fault": _fault(node.params, seen, decision),
+        "react": react_seen(node.params["state_dir"], node.root),
+        "warnings": decision.warnings,
+        **node.facts,
+    }
+    return {**result, "diff": decision.diff} if node.diff else result
+
+
+def _shown(engine: Mapping[str, Any] | None) -> list[str]:
+    """What the running daemon advertises, whoever it is from."""
+    return sorted(generic_resources.entries(generic_resources.from_info(engine["generic_resources"]))) if engine and engine["running"] else []
+
+
+def _fault(params: Mapping[str, Any], seen: Observation, decision: Decision) -> str | None:
+    """Why it is unfit for what it advertises."""
+    if params["state"] != "present":
+        return None
+    refused = any(item["id"] == shrink.ID for item in decision.refused)
+    path = params["daemon_config"]
+    # What is refused stays as it is; with consent, or another card in its place, what is gone is not missed.
+    record = seen.record if refused else {path: {INSERTED: decision.inserted.get(path)}}
+    found = fault.of_node(seen.gpus, fault.expected(record, path), seen.watcher.errors)
+    return found or (seen.devices.fault if hardware.uptime_s() > GRACE_S else None)

@@ -1,0 +1,152 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""CUDA's devices: the service that makes them at boot comes and goes with the node's transaction, and a node without them is not ready."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import pytest
+from node_lab import NULL, node
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd import engine
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._gpu import cuda
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine import hardware
+
+RESTART = "systemctl restart gpu-swarm-devices.service"
+MISSING = "the service that makes CUDA's devices at boot (gpu-swarm-devices.service) is not installed"
+OTHER = "the service that makes CUDA's devices at boot (gpu-swarm-devices.service) is of another version"
+NO_NODE = "the device /dev/nvidia-uvm does not exist"
+FAULT = "fault reason=uvm"
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch):
+    monkeypatch.setattr(engine, "POLL_S", 0.001)
+    monkeypatch.setattr(hardware, "uptime_s", lambda: 9999.0)
+
+
+def unit(it):
+    return it.home / "etc/systemd/system/gpu-swarm-devices.service"
+
+
+def restarts(it):
+    return it.commands.count(RESTART)
+
+
+def test_its_service_comes_with_the_node_and_goes_without_a_trace(tmp_path):
+    it = node(tmp_path)
+    before = it.everything()
+    assessed = it.assess()
+    assert (assessed["changed"], MISSING in assessed["drift"], unit(it).exists()) == (True, True, False)
+    assert it.converge()["changed"] is True
+    assert os.path.islink(it.home / "etc/systemd/system/multi-user.target.wants/gpu-swarm-devices.service")
+    again = it.converge()
+    assert (again["changed"], again["drift"], again["fault"], restarts(it)) == (False, [], None, 1)
+    assert it.option(state="absent").assess()["changed"] is True
+    assert it.converge()["changed"] is True
+    assert it.everything() == before
+    assert it.converge()["changed"] is False
+
+
+def test_its_unit_is_best_effort_in_order_and_has_a_time_limit(tmp_path):
+    it = node(tmp_path, docker_unit="snap.docker.dockerd.service")
+    it.converge()
+    text = unit(it).read_text()
+    assert "\nAfter=dkms.service systemd-modules-load.service\nBefore=snap.docker.dockerd.service\n" in text
+    assert not re.search("^(Requires|BindsTo|Wants)=", text, re.MULTILINE)
+    commands = re.findall("^ExecStart=(.*)$", text, re.MULTILINE)
+    assert all(command.startswith("-/bin/sh -c '") for command in commands)
+    ctk = "nvidia-ctk system create-device-nodes --control-devices"
+    assert commands[0] == f"-/bin/sh -c '{ctk} --load-kernel-modules || {ctk}'"
+    assert "\nTimeoutStartSec=60\n" in text
+    assert {"ConditionPathExists=!/dev/dxg", "ConditionPathExists=!/sys/module/nvgpu"} <= set(text.splitlines())
+
+
+@pytest.mark.parametrize("option", [{"advertise": []}, {"restart": "never"}])
+def test_who_advertises_no_gpu_or_is_to_edit_files_only_gets_none(tmp_path, option):
+    it = node(tmp_path, **option)
+    it.uvm(None)
+    result = it.converge()
+    assert (unit(it).exists(), restarts(it), [one for one in result["drift"] if "CUDA" in one]) == (False, 0, [])
+
+
+def test_a_node_that_advertises_gpus_no_more_loses_it(tmp_path):
+    it = node(tmp_path)
+    it.converge()
+    it.option(advertise=[], allow_shrink=True)
+    assert it.assess()["changed"] is True
+    it.converge()
+    assert (unit(it).exists(), it.converge()["changed"]) == (False, False)
+
+
+def test_one_of_another_version_is_replaced(tmp_path):
+    it = node(tmp_path)
+    it.converge()
+    unit(it).write_text("[Unit]\n")
+    assert it.assess()["drift"] == [OTHER]
+    assert (it.converge()["changed"], it.converge()["changed"]) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("target", "loaded", "words"),
+    [
+        (None, 1, NO_NODE),
+        (None, None, "the kernel module nvidia-uvm is not loaded (/proc/devices)"),
+        (NULL, 511, "the device /dev/nvidia-uvm has major number 1, and the kernel module has 511 (/proc/devices)"),
+    ],
+)
+def test_a_reboot_after_which_only_nvml_works_is_drift_and_a_fault_and_is_repaired(tmp_path, target, loaded, words):
+    it = node(tmp_path)
+    it.converge()
+    it.uvm(target, loaded)
+    assessed = it.assess()
+    assert (assessed["changed"], assessed["drift"], assessed["fault"]) == (True, [f"{words}: CUDA does not start, though NVML works"], FAULT)
+    assert restarts(it) == 1
+    done = it.converge()
+    assert (done["changed"], done["fault"], done["restarted"], restarts(it)) == (True, None, False, 2)
+    assert (it.converge()["changed"], it.engine.calls()) == (False, ["restart"])
+
+
+def test_a_node_that_gets_its_first_service_is_no_fault_yet(tmp_path):
+    it = node(tmp_path)
+    it.uvm(None)
+    assessed = it.assess()
+    assert (assessed["drift"][-2:], assessed["fault"]) == ([MISSING, f"{NO_NODE}: CUDA does not start, though NVML works"], None)
+    assert it.converge()["fault"] is None
+
+
+def test_right_after_a_boot_it_is_no_fault_yet(tmp_path, monkeypatch):
+    it = node(tmp_path)
+    it.converge()
+    it.uvm(None)
+    monkeypatch.setattr(hardware, "uptime_s", lambda: 20.0)
+    assert (it.assess()["fault"], it.assess()["changed"]) == (None, True)
+
+
+def test_what_the_service_cannot_make_is_an_error_that_pauses_the_node(tmp_path):
+    it = node(tmp_path)
+    it.makes_devices = False
+    it.uvm(None)
+    with pytest.raises(GpuSwarmError, match="/dev/nvidia-uvm does not exist. The GPUs are advertised, and CUDA does not start") as caught:
+        it.converge()
+    assert caught.value.details["fault"] == FAULT
+    assert "journalctl -u gpu-swarm-devices.service" in caught.value.message
+    assert it.assess()["fault"] == FAULT
+
+
+def test_cuda_is_tried_for_the_role_verify_and_only_once_its_device_is_there(tmp_path, monkeypatch):
+    """libcuda makes what is missing, and nobody would see that it was."""
+    calls = []
+    monkeypatch.setattr(cuda, "problem", lambda limit_s: calls.append(limit_s) or "it does not start")
+    it = node(tmp_path, nvml_timeout=60)
+    it.converge()
+    assert ("cuda" in it.assess(), calls) == (False, [])
+    it.option(try_cuda=True)
+    assert (it.assess()["cuda"], calls) == ("it does not start", [60])
+    it.uvm(None)
+    assert ("cuda" in it.assess(), calls) == (False, [60])
