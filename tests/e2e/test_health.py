@@ -11,6 +11,7 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ import pytest
 from tests.alerts.promtool import accepts
 
 from .fleet import CONFIG_TOML, DAEMON_JSON, STATE_DIR, Fleet, Node, of_its_own, wait_until
-from .watched import CALM_S, KEY, MACHINE, UNIT, WITHIN_S, replace, reported, status
+from .watched import CALM_S, KEY, MACHINE, UNIT, WITHIN_S, hanging_in_the_kernel, replace, reported, status
 
 NAME = "e2e-health"
 FLEET = """
@@ -188,6 +189,53 @@ def test_what_the_driver_reports_and_requires_of_cards_that_answer(fleet: Fleet,
         fleet[name].run("rm", "-f", f"{STATE_DIR}/health/events.json")
         fleet[name].run("systemctl", "start", UNIT)
         wait_until("its label", lambda name=name: shown(fleet, name) == "ok", WITHIN_S, lambda name=name: status(fleet[name]))
+
+
+@pytest.mark.rare
+def test_a_driver_that_hangs_is_reported_within_a_minute_and_a_run_does_not_wait_for_it(
+    fleet: Fleet, inventory: Path, before: dict[str, bytes]
+) -> None:
+    """With all times as they are by default."""
+    node = fleet["h2"]
+    wait_until("what was before to be over", lambda: shown(fleet, "h2") == "ok", 150, lambda: status(node))
+    with hanging_in_the_kernel(node):
+        began = time.monotonic()
+        wait_until("the fault", lambda: shown(fleet, "h2").startswith("fault reason=hang"), 60, lambda: (shown(fleet, "h2"), status(node)))
+        print(f"the managers saw it after {time.monotonic() - began:.1f} s")
+        began = time.monotonic()
+        run = fleet.playbook(inventory, *ON, "--check", "--limit", "h2")
+        print(f"a check took {time.monotonic() - began:.1f} s")
+        assert run.rc == 2, run.output
+        assert "NVML gave no answer within 10 s" in run.failures("h2")[-1]
+        assert time.monotonic() - began < 40
+    wait_until("its end", lambda: shown(fleet, "h2") == "ok", CALM_S + WITHIN_S, lambda: (shown(fleet, "h2"), status(node)))
+
+
+@contextmanager
+def full_run(node: Node) -> Iterator[None]:
+    """As long as this lasts, nothing more fits into /run."""
+    used = int(node.run("df", "--output=used", "/run").split()[-1])
+    node.run("mount", "-o", f"remount,size={used + 256}k", "/run")
+    try:
+        node.run("sh", "-c", "dd if=/dev/zero of=/run/fill bs=4096 2>&1 | grep -q 'No space left'")
+        yield
+    finally:
+        node.run("rm", "-f", "/run/fill")
+        node.run("mount", "-o", "remount,size=50%", "/run")
+
+
+def test_a_full_run_ends_no_watcher_and_hides_no_fault(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
+    node = fleet["h2"]
+    wait_until("what was before to be over", lambda: shown(fleet, "h2") == "ok", 150, lambda: status(node))
+    show = ("systemctl", "show", "--property", "MainPID,NRestarts", UNIT)
+    first, gone = node.run(*show), node.gpus()[-1]
+    with full_run(node):
+        replace(node, "[gpu 0-3]", "[gpu 0-2]")
+        wait_until("the lost card", lambda: shown(fleet, "h2").startswith(f"fault {gone} reason=lost"), WITHIN_S, lambda: shown(fleet, "h2"))
+        assert not status(node).get("label") or status(node)["label"].startswith("fault")
+    wait_until("its status", lambda: str(status(node).get("label")).startswith(f"fault {gone}"), WITHIN_S, lambda: status(node))
+    assert node.run(*show) == first
+    replace(node, "[gpu 0-2]", "[gpu 0-3]")
 
 
 def test_a_watcher_that_is_killed_comes_back(fleet: Fleet, before: dict[str, bytes]) -> None:

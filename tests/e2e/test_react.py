@@ -35,12 +35,13 @@ nodes:
 MANAGERS, NODES = ["m1", "m2", "m3"], ["h1", "h2", "h3"]
 UNIT = "gpu-swarm-react.service"
 PAUSED_FOR = "gpu-swarm.paused-for"
-TURN_S, NVML_S = 30, 5
+TURN_S = 30
+# After so long a driver hangs that has answered before; from its last answer to the pause it takes a minute at the most.
+HANG_S, MINUTE_S = 20, 60
 TEXTFILES = "/var/lib/prometheus/node-exporter"  # swarm_member_metrics_directory
 # Of three GPU nodes, two may be paused by default.
 SETTINGS: dict[str, Any] = {
     "swarm_member_react_limit": 100,
-    "gpu_node_nvml_timeout": NVML_S,
     "gpu_node_advertise": [{"as": "mig"}, {"as": "gpu", "kind": "NVIDIA-GPU"}],
 }
 
@@ -283,10 +284,10 @@ def test_a_driver_hangs_for_longer_than_anyone_waits_for_it(fleet: Fleet, invent
     manager.docker("node", "update", "--availability", "active", "h3")
     with hanging_in_the_kernel(node):
         began = time.monotonic()
-        assert await_pause(fleet, "h3", began, NVML_S + WITHIN_S)[PAUSED_FOR].startswith("fault reason=hang since=")
+        assert await_pause(fleet, "h3", began, MINUTE_S)[PAUSED_FOR].startswith("fault reason=hang since=")
         stuck = readers(node)
         assert len(stuck) == 1
-        wait_until("three more time-outs", lambda: time.monotonic() > began + 10 * NVML_S, 10 * NVML_S)
+        wait_until("three more time-outs", lambda: time.monotonic() > began + MINUTE_S + 3 * HANG_S, MINUTE_S + 3 * HANG_S)
         assert (readers(node), status(node)["label"].split()[1]) == (stuck, "reason=hang")
     wait_until("another reader", lambda: not {*stuck} & {*readers(node)} and readers(node), WITHIN_S, lambda: readers(node))
     run = fleet.playbook(inventory, "--limit", "h3", *settings())

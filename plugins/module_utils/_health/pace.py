@@ -36,8 +36,9 @@ class Settled(NamedTuple):
         return POLL_S if self.verdict == self.newest else CONFIRM_S
 
 
-def settle(before: Settled, newest: Label) -> Settled:
-    return Settled(newest if newest == before.newest else before.verdict, newest)
+def settle(before: Settled, newest: Label, certain: bool = False) -> Settled:
+    """``certain``: it took long to come to this, and no second read has to agree."""
+    return Settled(newest if certain or newest == before.newest else before.verdict, newest)
 
 
 def wanted(verdict: Label, before: Label | None, drift: str | None, now: float) -> Label:

@@ -4,7 +4,8 @@
 
 """What a reading of a node's GPUs means for the swarm (pure).
 
-A reading is ``{"error": a word or None, "gpus": [{"uuid", "pci", "state", "reasons", "action", "mig": [uuid, …]}]}``.
+A reading is ``{"error": a word or None, "gpus": [{"uuid", "pci", "state", "reasons", "action", "mig": [uuid, …]}]}``, with ``slow`` where it took
+long. While it is not there yet, its error is ``slow`` and the cards are those of the last one.
 Private to this collection: no stability is promised to others.
 """
 
@@ -19,6 +20,11 @@ from .label import FAULT, OK, WARNING, Label
 HANG, MISMATCH, LIBRARY, DRIVER, BINDING = "hang", "mismatch", "library", "driver", "binding"
 # NVML can be read, and CUDA does not start for want of /dev/nvidia-uvm.
 UVM = "uvm"
+# NVML has not answered yet, or late: so late, in seconds.
+SLOW, SLOW_S = "slow", 10
+# A driver that has its cards started answers at once. One that has answered before, and does not within this time, hangs; whoever sets more time than
+# by default (nvml_timeout) gives it so much more here too.
+HANG_S, TIMEOUT_S = 20, 60
 # Soon after a boot these may only mean that the driver is not loaded yet.
 NOT_LOADED = (LIBRARY, DRIVER, UVM)
 # So soon, in seconds.
@@ -55,7 +61,7 @@ def judge(reading: Mapping[str, Any], expected: Sequence[str], events: Iterable[
         these = [one for one in found if one.state == state]
         if these:
             first = min(these, key=lambda one: (one.card is not None, one.card or ""))
-            return Label(state, first.card, first.reason, first.xid, len({one.card for one in these}))
+            return Label(state, first.card, first.reason, first.xid, len({one.card for one in these}) if first.card else 1)
     return Label(OK)
 
 
@@ -69,22 +75,38 @@ def _findings(reading: Mapping[str, Any], expected: Sequence[str], events: Seque
         # Nothing is wrong with the cards, and nothing is known of them.
         yield Finding(WARNING, None, BINDING)
         return
+    if reading["error"] == SLOW:
+        yield Finding(WARNING, None, SLOW)
+        yield from _logged(reading, expected, events)
+        return
     if reading["error"]:
         yield Finding(FAULT, None, reading["error"])
         return
+    if reading.get("slow"):
+        yield Finding(WARNING, None, SLOW)
     there = here(reading)
     for uuid in expected:
         if uuid not in there:
             yield Finding(FAULT, uuid, LOST, next((one["xid"] for one in events if one["uuid"] == uuid), None))
+    yield from _logged(reading, expected, events)
     for gpu in reading["gpus"]:
-        given = bool({gpu["uuid"], *gpu["mig"]} & set(expected))
-        yield from _of_card(gpu, given, [one for one in events if one["uuid"] == gpu["uuid"]])
+        yield from _of_card(gpu, _is_given(gpu, expected))
 
 
-def _of_card(gpu: Mapping[str, Any], given: bool, events: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
-    """A card that nobody is given takes no work with it."""
-    for one in events:
-        yield Finding(one["state"] if given else WARNING, gpu["uuid"], XID, one["xid"])
+def _is_given(gpu: Mapping[str, Any], expected: Sequence[str]) -> bool:
+    """Whether tasks are given this card or a part of it. One that nobody is given takes no work with it."""
+    return bool({gpu["uuid"], *gpu["mig"]} & set(expected))
+
+
+def _logged(reading: Mapping[str, Any], expected: Sequence[str], events: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
+    for gpu in reading["gpus"]:
+        given = _is_given(gpu, expected)
+        for one in events:
+            if one["uuid"] == gpu["uuid"]:
+                yield Finding(one["state"] if given else WARNING, gpu["uuid"], XID, one["xid"])
+
+
+def _of_card(gpu: Mapping[str, Any], given: bool) -> Iterator[Finding]:
     if gpu["action"] in ACTIONS:
         yield Finding(FAULT if given else WARNING, gpu["uuid"], ACTIONS[gpu["action"]])
     if gpu["state"] == "failed":

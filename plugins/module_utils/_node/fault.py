@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, Mapping, Sequence
 
 from .._health.label import FAULT, Label, is_like, parse, text
-from .._health.verdict import DRIVER, GRACE_S, HANG, NOT_LOADED, advertised, judge
+from .._health.verdict import DRIVER, GRACE_S, HANG, NOT_LOADED, SLOW_S, advertised, judge
 from .journal import INSERTED
 
 
@@ -29,6 +29,11 @@ def of_error(details: Mapping[str, Any], uuids: Sequence[str], uptime_s: float) 
     if reason in (*NOT_LOADED, HANG) and uptime_s < GRACE_S:
         return None  # it is being loaded, or starts its GPUs
     return text(Label(FAULT, reason=reason))
+
+
+def limit_s(timeout_s: float, hung: bool, reported: str | None) -> float:
+    """How long NVML is waited for. Where the last reading hung, or the watcher reports that it hangs, that is over once it answers at once."""
+    return min(timeout_s, SLOW_S) if hung or parse(reported or "").reason == HANG else timeout_s
 
 
 def is_reported(fault: str, reported: str | None) -> bool:

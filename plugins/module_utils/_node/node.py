@@ -36,7 +36,7 @@ from .observation import Observation
 from .privilege import require_own_python, require_root
 from .result import PRIVATE, result_of
 from .transaction import apply, refuse, validate
-from .watcher_seen import HOME, WatcherSeen, is_wanted
+from .watcher_seen import HOME, WatcherSeen, is_wanted, reported
 
 if TYPE_CHECKING:
     from .channel import Channel
@@ -336,21 +336,22 @@ class Node:
             )
         return found
 
-    def _read_nvml(self, again: bool) -> dict[str, Any]:
-        """What fails once does not get a node paused: where its watcher has not seen that too, it is read ``again``."""
+    def _read_nvml(self, again: bool, hung: bool = False) -> dict[str, Any]:
+        """What fails once does not get a node paused: where its watcher has not seen that too, it is read ``again``. What ``hung`` gets less time."""
+        limit_s = fault.limit_s(self.params["nvml_timeout"], hung, self._reported())
         try:
-            return nvml.read_within(self.params["nvml_timeout"], self.params["nvml_path"], self.params["library_path"])
+            return nvml.read_within(limit_s, self.params["nvml_path"], self.params["library_path"])
         except GpuSwarmError as problem:
+            hung = bool(problem.details.get("hangs"))
             found = fault.of_error(problem.details, self._expected(), hardware.uptime_s())
             if not (again and found) or fault.is_reported(found, self._reported()):
                 problem.details["fault"] = found
                 raise
-        return self._read_nvml(again=False)
+        return self._read_nvml(again=False, hung=hung)
 
     def _reported(self) -> str | None:
         """What the watcher reports."""
-        seen = self.watcher.inspect(None) if is_wanted(self.params) or self.state.has(HOME) else None
-        return (seen.status or {}).get("label") if seen else None
+        return reported(str(self.root)) if is_wanted(self.params) or self.state.has(HOME) else None
 
     def _expected(self) -> list[str]:
         """The UUIDs that this node advertises."""

@@ -24,10 +24,9 @@ from .._services import CURRENT, Unit, read
 from . import watcher_code
 from .channel import Channel
 from .journal import FILE_MODE, State
-from .watcher_seen import FAULTS, HOME, NOT_INSTALLED, WatcherSeen, is_wanted
+from .watcher_seen import FAULTS, HOME, NOT_INSTALLED, STATUS, WatcherSeen, is_wanted
 
 UNIT = "gpu-swarm-health.service"
-STATUS = "run/gpu-swarm/health.json"
 BOOKS = "run/gpu-swarm/books.json"
 # What of the module's options the watcher goes by.
 SETTINGS = (

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The watcher of a node, as far as every call needs it: whether there is to be one, and what was found of it (pure).
+"""The watcher of a node, as far as every call needs it: whether there is to be one, what it reports, and what was found of it.
 
 Most nodes have none, and a node's code is compiled at each call: the rest is loaded where there is or was one.
 Private to this collection: no stability is promised to others.
@@ -10,17 +10,25 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+import os
 from typing import Any, Mapping, NamedTuple, Sequence
 
+from .._services import read
 from .journal import INSERTED
 
 # Below the state directory: all that the watcher has on a node.
 HOME = "health"
+STATUS = "run/gpu-swarm/health.json"
 # The label's key in the record of daemon.json.
 NOTED = "label"
 # What the watcher reports while tasks run here: each label is an update of the node, for which an old leader may stop a task.
 ALL, FAULTS = "all", "faults"
 NOT_INSTALLED = "the watcher of the GPUs is not installed"
+
+
+def reported(root: str) -> str | None:
+    """The label that it wants the managers to see; None where none runs."""
+    return (read(os.path.join(root, STATUS)) or {}).get("label")
 
 
 def is_wanted(params: Mapping[str, Any]) -> bool:

@@ -21,7 +21,7 @@ from typing import Any, Callable, Iterator, Mapping, NoReturn
 
 from .._errors import GpuSwarmError
 from .._health import xids
-from .._health.verdict import BINDING, DRIVER, HANG, LIBRARY, MISMATCH
+from .._health.verdict import BINDING, DRIVER, HANG, HANG_S, LIBRARY, MISMATCH, SLOW, SLOW_S, TIMEOUT_S
 
 _CHUNK = 1 << 16
 _SLICE_S = 5
@@ -43,25 +43,44 @@ class Reader:
         self._child: int | None = None
         self._pipes = (-1, -1)  # to the child, and from it
         self._hangs = False
+        self._is_warm = False  # whether it has read the cards before
+        self._pending: bytes | None = None  # what it has not answered yet
+        self._sent = 0.0  # when that was sent
+        self._waited_s = settings["nvml_timeout"]  # for one that hung
         self._came = b""  # of a line that has not ended
         self._answers: list[dict[str, Any]] = []
         self._events: list[xids.Event] = []
 
-    def read(self) -> dict[str, Any]:
-        """A reading, see verdict.py, with ``text`` where something is wrong with all."""
+    def read(self, patient: bool = False) -> dict[str, Any]:
+        """A reading, see verdict.py, with ``text`` where something is wrong with all. ``patient``: a driver that starts its cards may take any time.
+
+        Returns after SLOW_S seconds. Where the answer is not there by then, the next call goes on waiting for it, and returns at once.
+        """
         if self._child is not None and self._hangs and not self._reap():
             return self._hanging()
         if self._child is None and not self._start():
             return self._hanging()
-        answer, ended = self._query(_READING)
+        answer = self._query(_READING)
         if answer is not None:
+            self._is_warm = self._is_warm or answer["error"] is None
             return answer
-        return dict(_DRIVER_GONE) if ended else self._hanging()
+        if self._child is None:
+            return dict(_DRIVER_GONE)
+        limit_s = self._limit_s()
+        if time.monotonic() - self._sent < limit_s or (patient and not self._is_warm):
+            return {"error": SLOW, "text": "NVML has given no answer for %d s" % SLOW_S, "gpus": []}
+        self._waited_s = limit_s
+        self._give_up()
+        return {**self._hanging(), "slow": limit_s >= SLOW_S}
 
     def processes(self) -> list[dict[str, Any]] | None:
         """What _gpu/processes reads; None where there is no child that could, or it does not answer, which the next reading reports."""
-        answer = self._query(_PROCESSES)[0] if self.handles() else None
+        answer = self._query(_PROCESSES) if self.handles() and self._pending is None else None
         return answer["processes"] if answer else None
+
+    def waits(self) -> bool:
+        """Whether an answer is still to come."""
+        return self._pending is not None and not self._answers and not self._hangs
 
     def handles(self) -> list[int]:
         """What becomes readable once a card has an error that NVML reports, or the child has ended."""
@@ -71,8 +90,7 @@ class Reader:
         """The errors that NVML has reported since the last call; does not wait."""
         while self.handles() and select.select(self.handles(), [], [], 0)[0]:
             if not self._take():
-                self._hangs = True  # until it is reaped
-                self.end()
+                self._give_up()
         found, self._events = self._events, []
         return found
 
@@ -90,8 +108,12 @@ class Reader:
     # -- parts -------------------------------------------------------------------------------------------------
 
     def _hanging(self) -> dict[str, Any]:
-        text = "NVML gave no answer within %d s" % self._settings["nvml_timeout"]
-        return {"error": HANG, "text": text, "gpus": []}
+        return {"error": HANG, "text": "NVML gave no answer within %d s" % self._waited_s, "gpus": []}
+
+    def _limit_s(self) -> float:
+        """After how many seconds NVML hangs. A driver without clients starts its cards first, which takes some seconds for each."""
+        limit: float = self._settings["nvml_timeout"]
+        return min(limit, max(HANG_S, limit - (TIMEOUT_S - HANG_S))) if self._is_warm else limit
 
     def _start(self) -> bool:
         """Whether there is a child now: none is started while an earlier one, of an earlier service even, has not ended."""
@@ -111,29 +133,39 @@ class Reader:
         self._child, self._pipes, self._hangs = child, (to_child, from_child), False
         return True
 
-    def _query(self, request: bytes) -> tuple[dict[str, Any] | None, bool]:
-        """(the child's answer or None, whether the child has ended). One that does not answer is ended."""
-        self._answers = []
+    def _query(self, request: bytes) -> dict[str, Any] | None:
+        """The child's answer, or None: it has ended, and is gone, or has not answered within SLOW_S since it was queried, and will."""
         try:
-            os.write(self._pipes[0], request)
-            ended = not self._await_answer()
+            while True:
+                if self._pending is None:
+                    os.write(self._pipes[0], request)
+                    self._pending, self._sent = request, time.monotonic()
+                if not self._await_answer():
+                    return None
+                answer, late = self._answers.pop(0), time.monotonic() - self._sent > SLOW_S and self._is_warm
+                what, self._pending = self._pending, None
+                if what == request:
+                    return {**answer, "slow": True} if late else answer
         except BrokenPipeError:
-            ended = True
-        if self._answers:
-            return self._answers[-1], False
-        self._hangs = not ended
-        self.end()
-        return None, ended
+            self._give_up()
+            return None
 
     def _await_answer(self) -> bool:
-        """Whether the child is there still; it gives an answer or not, in time."""
-        deadline = time.monotonic() + self._settings["nvml_timeout"]
-        while not self._answers and time.monotonic() < deadline:
+        """Whether there is one in time. Raises BrokenPipeError where the child has ended."""
+        deadline = self._sent + min(SLOW_S, self._limit_s())
+        while not self._answers:
             self._alive()
-            left = min(_SLICE_S, max(0.0, deadline - time.monotonic()))
-            if select.select([self._pipes[1]], [], [], left)[0] and not self._take():
+            left = max(0.0, deadline - time.monotonic())
+            if select.select([self._pipes[1]], [], [], min(_SLICE_S, left))[0]:
+                if not self._take():
+                    raise BrokenPipeError
+            elif not left:
                 return False
         return True
+
+    def _give_up(self) -> None:
+        self._hangs = True  # until it is reaped
+        self.end()
 
     def _take(self) -> bool:
         """Takes what the child has written: answers and errors, a line each. False where it has ended."""
@@ -154,6 +186,7 @@ class Reader:
         for handle in self._pipes:
             os.close(handle)
         self._child, self._hangs, self._came = None, False, b""
+        self._pending, self._answers, self._is_warm = None, [], False
         return True
 
 

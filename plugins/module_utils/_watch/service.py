@@ -85,7 +85,7 @@ class Service:
     def _rest(self) -> None:
         """Until the next inspection is due, or a card has an error that counts: those of applications, and other lines of the kernel's log, may come
         by the thousand."""
-        end = time.monotonic() + self._settled.wait_s
+        end = time.monotonic() + (pace.CONFIRM_S if self._reader.waits() else self._settled.wait_s)
         while not self._lifetime.over and time.monotonic() < end:
             self._lifetime.wait(end - time.monotonic(), self._log.handles() + self._reader.handles())
             errors = self._new_errors()
@@ -107,42 +107,57 @@ class Service:
         self._renew()
         self._read_label()
         reading = self._read()
-        if reading["error"] in verdict.NOT_LOADED and _uptime() < GRACE_S:
+        waits = reading["error"] == verdict.SLOW
+        if (waits or reading["error"] in verdict.NOT_LOADED) and _uptime() < GRACE_S:
             return
+        self._gpus = reading["gpus"] or self._gpus
+        self._keep_errors()
+        if waits:
+            if self._is_faulty():
+                return  # it stands until an answer says something else
+            reading = {**reading, "gpus": self._gpus}
+        else:
+            self._compare(reading)
+        written = self._written.read()
+        found = verdict.judge(reading, written.expected, self._events.read())
+        self._there |= verdict.here(reading)
+        if found.reason == verdict.LOST and found.card not in self._there and _uptime() < GRACE_S:
+            return
+        self._settled = pace.settle(self._settled, found, certain=reading["error"] == verdict.HANG and reading.get("slow", False))
+        if self._settled.verdict:
+            self._wanted = label = pace.wanted(self._settled.verdict, self._wanted or self._shown, written.drift, time.time())
+            self._report(label)
+            self._publish({"label": text(label), "blocked": self._blocked, "waits": self._waits, "reasons": _reasons(reading)})
+
+    def _compare(self, reading: Mapping[str, Any]) -> None:
         failure = self._books.compare(reading["error"] is None, self._written.read())
         if failure:
             say(failure)
-        self._gpus = reading["gpus"] or self._gpus
+
+    def _keep_errors(self) -> None:
         errors, self._errors = self._errors + self._new_errors(), []
         for error in self._events.add(errors, self._gpus, self._settings):
             say("the driver reports XID %d of %s%s" % (error.xid, error.pci, ": " + error.text if error.text else ""))
         before, self._unkept = self._unkept, self._events.failure
         if self._unkept and self._unkept != before:
             say("errors of cards count as long as this service runs, since they cannot be kept: %s" % self._unkept)
-        written = self._written.read()
-        found = verdict.judge(reading, written.expected, self._events.read())
-        self._there |= verdict.here(reading)
-        if found.reason == verdict.LOST and found.card not in self._there and _uptime() < GRACE_S:
-            return
-        self._settled = pace.settle(self._settled, found)
-        if self._settled.verdict:
-            self._wanted = label = pace.wanted(self._settled.verdict, self._wanted or self._shown, written.drift, time.time())
-            self._report(label)
-            self._publish({"label": text(label), "blocked": self._blocked, "waits": self._waits, "reasons": _reasons(reading)})
+
+    def _is_faulty(self) -> bool:
+        return self._settled.verdict is not None and self._settled.verdict.state == FAULT
 
     def _read(self) -> dict[str, Any]:
         words = driver.mismatch(self._settings["nvml_path"])
         if words:
             return {"error": verdict.MISMATCH, "text": words, "gpus": []}
-        reading = self._reader.read()
+        reading = self._reader.read(patient=_uptime() < GRACE_S)
         words = None if reading["error"] else uvm.problem(uvm.read())
         return {**reading, "error": verdict.UVM, "text": words} if words else reading
 
     def _renew(self) -> None:
         """A new child where another driver is there, and now and then while something is wrong: it may have ended for new clients only."""
         now, signature = time.monotonic(), driver.signature(self._settings["nvml_path"])
-        faulty = self._settled.verdict is not None and self._settled.verdict.state == FAULT
-        if signature != self._driver or (faulty and now - self._renewed > RENEW_S):
+        is_due = self._is_faulty() and now - self._renewed > RENEW_S and not self._reader.waits()
+        if signature != self._driver or is_due:
             self._reader.end()
             self._driver, self._renewed = signature, now
 

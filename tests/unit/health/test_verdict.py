@@ -52,6 +52,12 @@ CASES = {
     "a card with MIG devices that failed": (reading(gpu(A, "failed", [MIG])), [MIG], [], Label("fault", A, "failed")),
     "a driver that cannot be read": (reading(error="mismatch"), [A], [], Label("fault", None, "mismatch")),
     "a driver that hangs": (reading(error="hang"), [A], [], Label("fault", None, "hang")),
+    "a driver that has not answered yet": (reading(error="slow"), [A], [], Label("warning", None, "slow")),
+    "and what it logged meanwhile": (reading(gpu(A), gpu(B), error="slow"), [A], [event(B, 95), event(A, 79)], Label("fault", A, "xid", 79)),
+    "of a MIG device's card": (reading(gpu(A, mig=[MIG]), error="slow"), [MIG], [event(A, 79)], Label("fault", A, "xid", 79)),
+    "one that answered late": ({**reading(gpu(A)), "slow": True}, [A], [], Label("warning", None, "slow")),
+    "and has a card that needs care": ({**reading(gpu(A, "warning")), "slow": True}, [A], [], Label("warning", None, "slow")),
+    "and has lost a card": ({**reading(gpu(A)), "slow": True}, [A, B], [], Label("fault", B, "lost")),
     "no binding": (reading(error="binding"), [A], [], Label("warning", None, "binding")),
     "nothing that is advertised": (reading(gpu(A)), [], [], Label("ok")),
 }

@@ -49,6 +49,23 @@ def test_soon_after_a_boot_a_driver_is_still_being_loaded(details, text):
     assert fault.of_error(details, UUIDS[:1], 180.0)
 
 
+@pytest.mark.parametrize(
+    ("timeout_s", "hung", "reported", "limit_s"),
+    [
+        (60, False, None, 60),
+        (60, False, "ok", 60),
+        (60, False, "fault reason=mismatch since=5", 60),
+        (60, False, "warning reason=slow since=5", 60),  # a slow driver is read all the same
+        (60, False, "fault reason=hang since=5 drift=12345678", 10),
+        (60, True, None, 10),
+        (5, True, "fault reason=hang since=5", 5),
+        (300, False, None, 300),
+    ],
+)
+def test_a_driver_that_is_known_to_hang_is_not_waited_for(timeout_s, hung, reported, limit_s):
+    assert fault.limit_s(timeout_s, hung, reported) == limit_s
+
+
 HANGS = {"hangs": "nvml"}
 
 
@@ -67,9 +84,10 @@ HANGS = {"hangs": "nvml"}
     ],
 )
 def test_what_fails_once_is_no_fault(answers, reported, advertises, fate, reads, tmp_path, monkeypatch):
-    calls = []
+    calls, limits = [], []
 
-    def read(*_options):
+    def read(limit_s, *_options):
+        limits.append(limit_s)
         calls.append(answers.pop(0))
         if calls[-1] is None:
             return {"gpus": [card(0)]}
@@ -77,7 +95,7 @@ def test_what_fails_once_is_no_fault(answers, reported, advertises, fate, reads,
 
     monkeypatch.setattr(nvml, "read_within", read)
     monkeypatch.setattr(hardware, "uptime_s", lambda: 1000.0)
-    node = LabNode(tmp_path, nvml_timeout=1, health=reported is not None)
+    node = LabNode(tmp_path, nvml_timeout=60, health=reported is not None)
     monkeypatch.setattr(node, "_expected", lambda: UUIDS[:1] if advertises else [])
     if reported:
         (tmp_path / "run" / "gpu-swarm").mkdir(parents=True)
@@ -89,6 +107,8 @@ def test_what_fails_once_is_no_fault(answers, reported, advertises, fate, reads,
             node._read_nvml(again=True)
         assert failed.value.details["fault"] == fate
     assert len(calls) == reads
+    hung = ["reason=hang" in str(reported), *(one is HANGS for one in calls)]
+    assert limits == [10 if hangs else 60 for hangs in hung[:reads]]
 
 
 def error(index, state="fault"):

@@ -66,6 +66,112 @@ def test_one_that_hangs_is_given_up(made, tmp_path):
     assert it.read()["error"] is None
 
 
+class Driver:
+    """NVML as a child sees it: answers at once, or, while there is a file, not at all."""
+
+    def __init__(self, folder):
+        self.hangs = folder / "hangs"
+
+    def __call__(self):
+        while self.hangs.exists():
+            time.sleep(0.01)
+        return WELL
+
+
+@pytest.fixture
+def driver(tmp_path, monkeypatch):
+    for name, value in {"SLOW_S": 0.2, "HANG_S": 0.8}.items():
+        monkeypatch.setattr(reader, name, value)
+    return Driver(tmp_path)
+
+
+def until(it, error, limit=20, **options):
+    """The first reading with this error, and those before."""
+    found, end = [it.read(**options)], time.monotonic() + limit
+    while found[-1]["error"] != error:
+        assert time.monotonic() < end, found[-3:]
+        time.sleep(0.02)
+        found.append(it.read(**options))
+    return found[-1], [one["error"] for one in found[:-1]]
+
+
+def test_one_that_has_answered_before_hangs_sooner_and_is_slow_until_then(made, driver):
+    it = made(driver, limit=60)
+    assert it.read()["error"] is None
+    child = it._child
+    driver.hangs.touch()
+    began = time.monotonic()
+    assert (it.read()["error"], it.waits(), it._child) == ("slow", True, child)
+    assert 0.2 <= time.monotonic() - began < 0.8
+    hanging, before = until(it, "hang")
+    assert (set(before), hanging["slow"], it._child) == ({"slow"}, True, None)
+    assert 0.8 <= time.monotonic() - began < 5
+    assert hanging["text"] == "NVML gave no answer within 0 s"
+    # The next one has to start the cards, and gets the whole time for that.
+    assert [it.read()["error"] for _time in range(3)] == ["slow"] * 3
+    time.sleep(1)
+    assert it.read()["error"] == "slow"
+    driver.hangs.unlink()
+    well, _before = until(it, None)
+    assert (well.get("slow"), it.waits()) == (None, False)
+
+
+def test_an_answer_that_comes_late_is_taken_and_counts_as_slow(made, driver):
+    it = made(driver, limit=60)
+    it.read()
+    child = it._child
+    driver.hangs.touch()
+    assert it.read()["error"] == "slow"
+    driver.hangs.unlink()
+    late, _before = until(it, None)
+    assert (late["slow"], late["gpus"], it._child) == (True, [GPU], child)
+    assert it.read() == {**WELL, "text": str(child)}
+
+
+def test_a_driver_that_starts_its_cards_after_a_boot_has_the_time_that_it_takes(made, driver):
+    it = made(driver, limit=0.4)
+    driver.hangs.touch()
+    child = None
+    end = time.monotonic() + 1.5
+    while time.monotonic() < end:
+        assert it.read(patient=True)["error"] == "slow"
+        assert child in (None, it._child)
+        child = it._child
+        time.sleep(0.05)
+    driver.hangs.unlink()
+    assert until(it, None, patient=True)[0].get("slow") is None
+    driver.hangs.touch()
+    assert until(it, "hang", patient=True)[0]["slow"]  # it has been started
+
+
+def test_processes_that_are_not_answered_are_the_next_reading_s_to_report(made, driver, monkeypatch):
+    monkeypatch.setattr(reader, "_processes", lambda opened: [driver() and {"uuid": "GPU-1", "pids": []}])
+    it = made(driver, limit=60)
+    it.read()
+    assert it.processes() == [{"uuid": "GPU-1", "pids": []}]
+    driver.hangs.touch()
+    began = time.monotonic()
+    assert (it.processes(), it.processes()) == (None, None)
+    assert it.read()["error"] == "slow"
+    driver.hangs.unlink()
+    assert until(it, None)[0]["gpus"] == [GPU]
+    assert it.processes() == [{"uuid": "GPU-1", "pids": []}]
+    driver.hangs.touch()
+    began = time.monotonic()
+    assert it.processes() is None
+    until(it, "hang")
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize(("timeout_s", "limit_s"), [(60, 20), (300, 260), (30, 20), (5, 5)])
+def test_how_long_nvml_is_waited_for(tmp_path, timeout_s, limit_s):
+    """Whoever sets more time than by default has a slow machine."""
+    it = reader.Reader(str(tmp_path), {"nvml_timeout": timeout_s, "nvml_path": None}, lambda: None)
+    assert it._limit_s() == timeout_s
+    it._is_warm = True
+    assert it._limit_s() == limit_s
+
+
 def test_its_end_is_awaited_and_no_longer_than_it_takes(made, monkeypatch):
     monkeypatch.setattr(reader, "_END_S", 60)
     it = made(lambda: WELL)

@@ -54,7 +54,7 @@ class Node:
         self.it._written.read = lambda: self.it._written
         self.it._written.expected = [UUID]
         self.it._starts.look = lambda noted: None
-        self.it._reader.read = lambda: self.reading
+        self.it._reader.read = lambda patient: self.reading
         self.errors = []
         self.it._reader.events = lambda: [self.errors.pop() for _one in list(self.errors)]
         self.it._write = self.write
@@ -262,6 +262,82 @@ def test_a_full_run_and_a_full_disk_end_nothing_and_each_is_said_once(node, monk
     assert json.loads(node.status.read_text())["label"].startswith(f"fault {UUID} reason=xid")
     assert len(node.written) == 1
     assert events.Events(node.it._home).read()[0]["xid"] == 79
+
+
+SLOW = {"error": "slow", "text": "NVML has given no answer for 10 s", "gpus": []}
+HANGS = {"error": "hang", "text": "NVML gave no answer within 20 s", "gpus": [], "slow": True}
+
+
+def test_a_reading_that_takes_long_is_reported_and_one_that_takes_too_long_at_once(node):
+    node.inspect(3)
+    node.reading = SLOW
+    node.inspect(2)
+    assert [label.split(" since")[0] for label in node.written] == ["warning reason=slow"]
+    node.reading = HANGS
+    node.inspect()
+    assert node.written[-1].startswith("fault reason=hang since=")
+    assert json.loads(node.status.read_text())["reasons"] == ["NVML gave no answer within 20 s"]
+
+
+def test_one_that_another_watcher_holds_up_takes_two_readings(node):
+    """A child of the service before may still be about to end."""
+    node.inspect(3)
+    node.reading = {**HANGS, "slow": False}
+    assert node.inspect() == []
+    assert len(node.inspect()) == 1
+
+
+def test_a_fault_stands_while_nothing_is_known(node):
+    node.inspect(3)
+    node.reading = LOST
+    node.inspect(2)
+    for reading in (SLOW, LOST) * 20:
+        node.reading = reading
+        node.inspect(3)
+    assert len(node.written) == 1
+
+
+def test_an_error_that_the_driver_logs_while_it_does_not_answer(node):
+    """As when a card falls off the bus."""
+    node.inspect(3)
+    node.reading = SLOW
+    lines = ["3,1,1,-;NVRM: Xid (PCI:0000:c1:00): 79, GPU has fallen off the bus."]
+    node.it._log.lines = lambda: [lines.pop() for _one in list(lines)]
+    node.inspect(2)
+    assert [label.split(" since")[0] for label in node.written] == [f"fault {UUID} reason=xid xid=79"]
+
+
+def test_a_driver_that_is_always_slow_is_a_warning_that_stays(node):
+    node.inspect(3)
+    for _minute in range(10):
+        for node.reading in (SLOW, {**WELL, "slow": True}):
+            node.inspect()
+    assert [label.split(" since")[0] for label in node.written] == ["warning reason=slow"]
+    node.reading = WELL
+    node.inspect(20)
+    assert node.written[-1] == "ok"
+
+
+def test_after_a_boot_a_driver_that_starts_its_cards_is_not_reported(node):
+    node.uptime, node.reading = 20.0, SLOW
+    assert node.inspect(20) == []
+    node.reading = WELL
+    assert node.inspect(3) == []
+
+
+def test_while_an_answer_is_to_come_it_is_looked_for_soon(node, monkeypatch):
+    waits = []
+
+    def wait(seconds, handles):
+        waits.append(seconds)
+        node.clock.now += 60
+        return handles
+
+    monkeypatch.setattr(node.it._lifetime, "wait", wait)
+    for is_to_come in (False, True):
+        monkeypatch.setattr(node.it._reader, "waits", lambda is_to_come=is_to_come: is_to_come)
+        node.it._rest()
+    assert waits == [pace.POLL_S, pace.CONFIRM_S]
 
 
 def test_reasons_are_in_the_status(node):
