@@ -120,9 +120,10 @@ def make_directory(path: str, mode: int = NEW_DIRECTORY_MODE) -> None:
         missing.append(path)
         path = os.path.dirname(path)
     for one in reversed(missing):
+        wanted = mode if one == missing[0] else NEW_DIRECTORY_MODE
         with contextlib.suppress(FileExistsError):
-            os.mkdir(one, 0o700)
-            os.chmod(one, mode if one == missing[0] else NEW_DIRECTORY_MODE)
+            os.mkdir(one, wanted)
+            os.chmod(one, wanted)
 
 
 def close(path: str) -> None:
