@@ -13,6 +13,8 @@ description:
   - Translates a Compose file of the controller into a stack file. Variables, C(.env), C(env_file), configs and secrets are read there. GPUs of
     C(gpus) and of C(deploy.resources.reservations.devices) become generic resources, and what has no meaning on Swarm is listed.
   - Checks whether each service of it fits, with the filters of swarm's scheduler, and deploys nothing where one does not.
+  - Checks what Docker would refuse only once a part of the stack is made, such as a port that another service has, and deploys nothing then either.
+    What Docker refuses all the same is named with what was made by then; if the stack is new, that is removed again.
   - Deploys with M(community.docker.docker_stack) on the host of the task, which is a manager with the C(docker) command, and waits until all
     tasks run. What that module needs of Python comes along where the manager lacks it.
   - Of a service that does not run in time it says why. The task fails only where nothing could be deployed; see RV(waiting) and RV(not_ready).

@@ -1,0 +1,144 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What Docker's own reader refuses is not deployed. Where Docker refuses a stack halfway, what was made is named, and of a new stack removed."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ansible_collections.fleet.gpu_swarm.plugins.action.swarm_stack import ActionModule
+from plugins.module_utils._swarm import stack_objects, stack_reader
+from plugins.module_utils._swarm.manager import SwarmError
+from plugins.plugin_utils._stack import verdict
+
+NOTHING_THERE: dict[str, dict[str, str]] = {kind: {} for kind in stack_objects.KINDS}
+FITS = {"service": "s_a", "fits": True, "possible": True, "text": "", "feasible": [], "stays": False, "rivals": [], "beside": False}
+ANSWER = {
+    "nodes": [], "kinds": [], "preflight": [FITS], "pending_now": [], "progress": [], "taken": [], "networks_taken": [], "images": {},
+    "not_there": [], "refused": [], "kept": None, "absent": [], "clashes": [], "unread": "", "there": NOTHING_THERE,
+}  # fmt: skip
+SERVICE = {"service": "s_old", "id": "o1", "specified": "1", "failed": ""}
+
+
+@pytest.fixture
+def run(tmp_path: Any) -> Any:
+    """Deploys with these answers of the module that reads the swarm, one after the other; returns the result and what that module was called with."""
+    (tmp_path / "compose.yml").write_text("services: {a: {image: i, environment: {TOKEN: s3cr3t-word}}}")
+
+    def call(*answers: dict[str, Any], check: bool = False) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        read, left = [], list(answers)
+
+        def execute(module_name: str, module_args: dict[str, Any], task_vars: Any) -> dict[str, Any]:
+            name = module_name.rpartition(".")[2]
+            if name != "swarm_stack_info":
+                return {"directory": "/run/x"} if name == "swarm_stack_files" else {"failed": True, "stderr": "port '80' is already in use"}
+            read.append(module_args)
+            return {**ANSWER, **left.pop(0)} if left else {"failed": True, "msg": "No manager."}
+
+        action = ActionModule.__new__(ActionModule)
+        args = {"name": "s", "compose": str(tmp_path / "compose.yml"), "wait_timeout": 0, "prune": True}
+        action._task = SimpleNamespace(args=args, check_mode=check, diff=False, delegate_to=None, environment=None, no_log=False, async_val=0)
+        action._connection = SimpleNamespace(_play_context=SimpleNamespace(no_log=False), _shell=SimpleNamespace(tmpdir=None))
+        action._display = SimpleNamespace(display=lambda _line: None, warning=lambda _line: None)
+        action._execute_module, action._templar = execute, None
+        return action.run(task_vars={"inventory_hostname": "m1"}), read
+
+    return call
+
+
+MADE = {**NOTHING_THERE, "networks": {"n1": "s_default"}, "services": {"s1": "s_a"}}
+
+
+def test_of_a_stack_that_is_new_what_was_made_is_removed(run: Any) -> None:
+    result, read = run({}, {"there": MADE}, {})
+    assert result["msg"].endswith("The stack is new, so what was made of it is removed again: the network s_default, the service s_a.")
+    assert read[-1]["remove"] == {"networks": ["n1"], "services": ["s1"]}
+
+
+def test_what_was_there_before_stays(run: Any) -> None:
+    """A network that an earlier deployment left is not of this run."""
+    _result, read = run({"there": {**NOTHING_THERE, "networks": {"n0": "s_default"}}}, {"there": {**MADE, "networks": {"n0": "s_default"}}}, {})
+    assert read[-1]["remove"] == {"services": ["s1"]}
+
+
+def test_of_a_stack_that_runs_nothing_is_removed(run: Any) -> None:
+    before = {**NOTHING_THERE, "services": {"o1": "s_old"}}
+    after = {**before, "configs": {"c1": "s_c"}}
+    changed = {**SERVICE, "specified": "2"}
+    result, read = run({"there": before, "progress": [SERVICE]}, {"there": after, "progress": [changed]})
+    assert result["msg"].endswith("Made by then: the config s_c. Updated by then: s_old.")
+    assert not any(one.get("remove") for one in read)
+    result, _read = run({"there": before, "progress": [SERVICE]}, {"there": before, "progress": [SERVICE]})
+    assert result["msg"].endswith("Nothing was made or updated by then.")
+
+
+def test_without_a_manager_it_is_not_known(run: Any) -> None:
+    result, _read = run({})
+    assert "port '80' is already in use" in result["msg"]
+    assert "What was made of it is not known, or not removed: " in result["msg"]
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ({"clashes": ["s_a publishes port 80/tcp, which the service x has."]}, "80/tcp, which the service x has. Nothing was deployed."),
+        ({"unread": "services.a.x must be s3cr3t-word"}, "refuses the stack file: services.a.x must be ***. Fix that. Nothing"),
+    ],
+)
+def test_what_is_refused_beforehand(run: Any, answer: dict[str, Any], words: str, check: bool) -> None:
+    result, read = run(answer, check=check)
+    assert words in result["msg"]
+    assert len(read) == 1
+    assert "s3cr3t-word" not in result["msg"]
+
+
+def test_what_has_come_since() -> None:
+    assert verdict.made(NOTHING_THERE, MADE) == {"networks": {"n1": "s_default"}, "services": {"s1": "s_a"}}
+    assert verdict.made(MADE, MADE) == {}
+
+
+def reader(script: str) -> tuple[str, ...]:
+    return sys.executable, "-c", f"import sys; text = sys.stdin.read(); {script}"
+
+
+def test_the_reader_of_docker() -> None:
+    assert stack_reader.refusal("a: b", reader("sys.exit(text != 'a: b')")) == ""
+    assert stack_reader.refusal("x", reader("sys.exit('services.a must be\\n  a mapping')")) == "services.a must be a mapping"
+    assert stack_reader.refusal("x", reader("sys.exit(1)")) == "no reason given"
+    assert stack_reader.refusal("x", ("/no/docker",)) == ""
+    for words in ("unknown flag: --compose-file", "unknown shorthand flag: 'c' in -c", "docker: 'stack config' is not a docker command."):
+        assert stack_reader.refusal("x", reader(f"sys.exit({words!r})")) == ""
+
+
+class Swarm:
+    """A network is in use until a service is gone for some time."""
+
+    def __init__(self, busy: int) -> None:
+        self.busy, self.removed = busy, []
+
+    def _remove(self, one: str) -> None:
+        self.removed.append(one)
+
+    remove_service = remove_config = remove_secret = _remove
+
+    def remove_network(self, one: str) -> None:
+        if self.busy:
+            self.busy -= 1
+            raise SwarmError("network is in use")
+        self.removed.append(one)
+
+
+def test_networks_are_removed_once_nothing_uses_them() -> None:
+    swarm, slept = Swarm(2), []
+    stack_objects.remove(swarm, {"networks": ["n"], "services": ["s"]}, clock=lambda: 0.0, sleep=slept.append)
+    assert (swarm.removed, len(slept)) == (["s", "n"], 2)
+    times = iter(range(0, 1000, 10))
+    with pytest.raises(SwarmError):
+        stack_objects.remove(Swarm(99), {"networks": ["n"]}, clock=lambda: next(times), sleep=slept.append)
