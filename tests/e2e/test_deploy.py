@@ -61,7 +61,7 @@ secrets:
 OWN = """
 SAYS='it costs $5'
 API_KEY='k3y-{{Zq+'
-CHAT='{{ m.role }}'
+CHAT='{{ m.role }}-{{Zq+'
 NODE='{{.Node.Hostname}}'
 """
 
@@ -140,7 +140,7 @@ def test_a_compose_file_runs(fleet: Fleet, inventory: Path, project: Path) -> No
 
     wait_until("both tasks to write", lambda: log().count("GPU-") == 2)
     assert log().count("it costs $5 utility") == log().count("carried") == log().count("first-of-all") == 2
-    assert all(log().count(f"{{{{ m.role }}}} {fleet[name].run('hostname').strip()}") == 1 for name in ("g1", "g2"))
+    assert all(log().count(f"{{{{ m.role }}}}-{{{{Zq+ {fleet[name].run('hostname').strip()}") == 1 for name in ("g1", "g2"))
     assert left_behind(fleet) == []
     template = fleet["m1"].docker_json("service", "inspect", f"{STACK}_train")[0]["Spec"]["TaskTemplate"]
     assert (template["ContainerSpec"]["Mounts"][0]["TmpfsOptions"], template["Resources"]["Limits"]) == ({"SizeBytes": 2**24}, {"Pids": 1000})
