@@ -58,6 +58,7 @@ FILES = (
     "_metrics/text.py",
     "_node_spec/updates.py",
     "_policy/generic_resources.py",
+    "_policy/inventories.py",
     "_policy/labels.py",
     "_policy/selection.py",
     "_printable.py",
