@@ -37,13 +37,14 @@ TASK = "moby daemon/cluster/executor, for each task"
 
 class Stack(NamedTuple):
     """A translated stack file, of the Compose file ``file``, with what it carries by path. ``written`` has the services as they stand there, with
-    their variables, and ``unset`` those of them that nobody has set."""
+    their variables, and ``unset`` those of them that nobody has set. ``choices`` are by service the images among which x-gpu chooses."""
 
     document: Mapping[str, Any]
     files: Mapping[str, bytes]
     file: str
     written: Mapping[str, Any]
     unset: list[str]
+    choices: Mapping[str, list[str]]
 
 
 class Check(NamedTuple):
@@ -84,16 +85,17 @@ _VARIABLE = re.compile(r"(?<!\$)\$\{?([A-Za-z_][A-Za-z0-9_]*)")
 
 def _image(stack: Stack) -> Iterator[str]:
     for name, service in stack.document["services"].items():
-        image = service["image"]
-        if _REFERENCE.fullmatch(image) and not _ID.fullmatch(image):
-            continue
-        written = str((stack.written.get(name) or {}).get("image") or "")
-        unset = [one for one in dict.fromkeys(_VARIABLE.findall(written)) if one in stack.unset]
-        why = f" The variable {', '.join(unset)} is not set: set it in .env, or in the environment." if unset else ""
-        yield (
-            f"{stack.file}: services.{name}.image is {image!r}, which is no name of an image.{why} Write it as name:tag, in small letters, such as "
-            "nvidia/cuda:13.0.0-base-ubuntu24.04."
-        )
+        written = stack.written.get(name) or {}
+        choices = [(f"x-gpu.images[{number}].image", image) for number, image in enumerate(stack.choices.get(name, []))]
+        for key, image in choices or [("image", service["image"])]:
+            if not _REFERENCE.fullmatch(image) or _ID.fullmatch(image):
+                found = _VARIABLE.findall(str(written.get("x-gpu") if choices else written.get("image")))
+                unset = [one for one in dict.fromkeys(found) if one in stack.unset]
+                why = f" The variable {', '.join(unset)} is not set: set it in .env, or in the environment." if unset else ""
+                yield (
+                    f"{stack.file}: services.{name}.{key} is {image!r}, which is no name of an image.{why} Write it as name:tag, in small letters, "
+                    "such as nvidia/cuda:13.0.0-base-ubuntu24.04."
+                )
 
 
 def _jobs(stack: Stack) -> Iterator[str]:

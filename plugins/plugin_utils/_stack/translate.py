@@ -64,7 +64,8 @@ def translate(text: str, name: str, read: Reader, environment: Mapping[str, str]
         entries = [_Entry(section, key, value, f"{name}: {section}.{key}") for key, value in _section(found, section, name)]
         made[section] = {entry.key: _carried(entry, context, files) for entry in entries}
     references.check_declared(made, name)
-    checks.refuse(checks.Stack(made, files, name, mapping(read_in.get("services"), name), variables.unset))
+    choices = {key: [str(entry["image"]) for entry in want.matrix] for key, want in context.wanted.items()}
+    checks.refuse(checks.Stack(made, files, name, mapping(read_in.get("services"), name), variables.unset, choices))
     return Stack(_escaped({key: value for key, value in made.items() if value}), files, notes.texts, context.wanted)
 
 

@@ -131,6 +131,13 @@ def test_names_of_no_image(image: str) -> None:
         of_file(f"services: {{a: {{image: '{image}'}}}}")
 
 
+def test_each_image_among_which_x_gpu_chooses() -> None:
+    text = "services: {a: {x-gpu: {images: [{image: 'lab/cuda:1', cuda: '12.2'}, {image: 'lab/cuda:${T}', cuda: '12.8'}]}}}"
+    assert of_file(text, T="2")
+    with pytest.raises(GpuSwarmError, match=r"services.a.x-gpu.images\[1\].image is 'lab/cuda:', .* The variable T is not set"):
+        of_file(text)
+
+
 def test_a_subnet_is_read_as_docker_before_25_does() -> None:
     found = of_file("services: {a: {image: i, networks: [net]}}\nnetworks: {net: {ipam: {config: [{subnet: 10.9.0.1/24}]}}}")
     assert found.document["networks"]["net"]["ipam"]["config"] == [{"subnet": "10.9.0.0/24"}]
