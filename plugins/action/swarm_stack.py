@@ -21,13 +21,14 @@ from ..plugin_utils._controller.delegation import Call, called
 from ..plugin_utils._controller.libraries import zip_file, zipped
 from ..plugin_utils._controller.managers import reason_of
 from ..plugin_utils._rollout.poll import apart, poll
-from ..plugin_utils._stack import beforehand, on_nodes, registries, replaced, secret_values, text, verdict
+from ..plugin_utils._stack import attachments, beforehand, on_nodes, registries, replaced, secret_values, text, verdict
+from ..plugin_utils._stack.attachments import Swarm
 from ..plugin_utils._stack.document import load
 from ..plugin_utils._stack.folder import Folder
 from ..plugin_utils._stack.patience import Steadiness, patient, since
 from ..plugin_utils._stack.placement import placed
 from ..plugin_utils._stack.specification import specifications
-from ..plugin_utils._stack.translate import DEFAULT_KIND, translate
+from ..plugin_utils._stack.translate import DEFAULT_KIND, Stack, translate
 from ..plugin_utils._stack.versions import versioned
 
 OPTIONS = {
@@ -48,6 +49,8 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 NOT_SHARED = ("timeout",)
 FILE, LIBRARIES, DOCKER = "stack.yml", "libraries.zip", "docker"
 REMOVAL_S = 60
+# So long the services that attach networks may take, if nothing else is waited for: a large image is pulled for them.
+ATTACHING_S = 600
 
 
 class ActionModule(ActionBase):
@@ -103,6 +106,8 @@ class ActionModule(ActionBase):
             before = {**before, "preflight": self._read(services=specs, **options)["preflight"]}
         for line in verdict.fitting(before, specs):
             self._say(line)
+        stack = self._attached(stack, before)
+        specs = [*specs, *specifications(stack.document, name)[len(specs) :]]
         result = {**self._described(stack, before), "placement": placement}
         orphans = verdict.orphans(before, specs)
         if orphans and not self._args["prune"]:
@@ -117,6 +122,7 @@ class ActionModule(ActionBase):
         if not result["changed"] and verdict.jobs(specs):
             self._say("nothing has changed, and it is not deployed again: its jobs would run once more")
             return {**result, "changed": labelled, **self._awaited(before)}
+        self._deploy_ahead(stack.document, before)
         answer = self._deploy(stack, before)
         self._read(keep=text.written(stack.document))
         return {**result, "changed": bool(answer.get("changed")) or labelled, **self._awaited(before)}
@@ -142,15 +148,21 @@ class ActionModule(ActionBase):
         if not stack.wanted:
             return stack, {}, []
         found = self._read()
-        former = None if found["kept"] is None else load("\n".join(found["kept"]), "the deployed stack file")
-        made = placed(stack.document, stack.wanted, self._args["name"], found["nodes"], former)
+        made = placed(stack.document, stack.wanted, self._args["name"], found["nodes"], _former(found))
         for line in made.lines:
             self._say(line)
         return stack._replace(document=made.document), made.labels, made.placement
 
     def _marked(self, stack, specs, before):
-        former = None if before["kept"] is None else load("\n".join(before["kept"]), "the deployed stack file")
-        return replaced.marked(specs, self._args["name"], stack.document, former, [one["service"] for one in before["progress"]])
+        return replaced.marked(specs, self._args["name"], stack.document, _former(before), [one["service"] for one in before["progress"]])
+
+    def _attached(self, stack, before):
+        """The stack with the services that attach its networks, where the leader needs that."""
+        feasible = {one["service"]: one["feasible"] for one in before["preflight"] if one["fits"]}
+        document, said = attachments.attached(stack.document, Swarm(self._args["name"], before["nodes"], feasible, _former(before)))
+        for line in said:
+            self._say(line)
+        return stack._replace(document=document)
 
     def _access(self):
         """The logins that the task was given; without any, nodes may get those of the manager."""
@@ -174,13 +186,23 @@ class ActionModule(ActionBase):
             "diff": {"before_header": "deployed", "after_header": FILE, "before": deployed, "after": shown},
         }
 
-    def _deploy(self, stack, before):
+    def _deploy_ahead(self, document, before):
+        """The services that attach networks, until they have a task on each of their nodes."""
+        name, first = self._args["name"], attachments.ahead(document)
+        if first is None or not attachments.waits_for(self._last, first, name):
+            return
+        self._deploy(Stack(first, {}, [], {}), before, prune=False)
+        answer = poll(self._read, lambda answer: attachments.waits_for(answer, first, name), self._args["wait_timeout"] or ATTACHING_S, self._say)
+        if left := attachments.waits_for(answer, first, name):
+            raise GpuSwarmError(attachments.unattached(verdict.lines(answer), left))
+
+    def _deploy(self, stack, before, prune=None):
         """Carries the files to the manager, where 'docker stack deploy' reads them. What that refuses all the same may have been made in part."""
         files = {FILE: text.written(stack.document).encode("utf-8"), **stack.files}
         logins = self._access().logins
         if logins:
             files[f"{DOCKER}/config.json"] = registries.docker_config(logins)
-        options = {"prune": self._args["prune"], "with_registry_auth": self._args["with_registry_auth"] or bool(logins)}
+        options = {"prune": self._args["prune"] if prune is None else prune, "with_registry_auth": self._args["with_registry_auth"] or bool(logins)}
         try:
             return self._docker_stack(files, lambda directory: {"state": "present", "compose": [f"{directory}/{FILE}"], **options})
         except GpuSwarmError as problem:
@@ -291,6 +313,11 @@ class ActionModule(ActionBase):
 
     def _say(self, line):
         self._display.display(f"  {printable(line)}")
+
+
+def _former(answer):
+    """The stack file that was deployed last; None where none was kept."""
+    return None if answer["kept"] is None else load("\n".join(answer["kept"]), "the deployed stack file")
 
 
 class NoManager(GpuSwarmError):

@@ -61,3 +61,34 @@ def test_a_stack_with_a_limit_of_processes(fleet: Fleet, leader: Node, tmp_path:
     run = fleet.playbook(fleet.inventory(swarm_managers=[leader.name]), *arguments, playbook="fleet.gpu_swarm.deploy")
     assert (run.rc, "limited_a: 1 of 1 running" in run.output) == (0, True), run.output
     assert leader.docker("service", "inspect", "--format", "{{.Spec.TaskTemplate.Resources.Limits.Pids}}", "limited_a") == "100"
+
+
+WITH_A_GPU = """
+services:
+  a:
+    image: lab/task
+    command: [sleep, "100000"]
+    stop_signal: SIGKILL
+    gpus: [{count: 1}]
+"""
+
+
+def test_a_service_with_a_gpu_on_a_network_of_its_own(fleet: Fleet, leader: Node, tmp_path: Path) -> None:
+    """The oldest leader stops its task for the network that comes to the node with it: there a service without GPUs brings it first."""
+    inventory, old = fleet.inventory(swarm_managers=[leader.name]), leader.name == "l1"
+    (tmp_path / "compose.yml").write_text(WITH_A_GPU)
+    deploy = ("-e", f"compose={tmp_path / 'compose.yml'}", "-e", "stack=gpu")
+    run, again = (fleet.playbook(inventory, *deploy, playbook="fleet.gpu_swarm.deploy") for _time in range(2))
+    assert (run.rc, "gpu_a: 1 of 1 running" in run.output, "failed, the last with" in run.output) == (0, True, False), run.output
+    assert ("network-evicts-gpu-tasks" in run.output) is old, run.output
+    assert (again.rc, again.changed()[leader.name]) == (0, 0), again.output
+    names = {"gpu_a", *(["gpu_a-gpu-swarm-network"] if old else [])}
+    assert set(leader.docker("service", "ls", "--format", "{{.Name}}").split()) == names
+    # What somebody else runs so is a finding.
+    leader.docker("network", "create", "--driver", "overlay", "theirs")
+    by_hand = ("--detach", "--name", "by-hand", "--network", "theirs", "--generic-resource", "NVIDIA-GPU=1")
+    leader.docker("service", "create", *by_hand, "lab/task", "sleep", "9")
+    status = fleet.playbook(inventory, playbook="fleet.gpu_swarm.status")
+    assert ("Here: service by-hand." in " ".join(status.output.split())) is old, status.output
+    gone = fleet.playbook(inventory, "-e", "stack=gpu", "-e", "state=absent", playbook="fleet.gpu_swarm.deploy")
+    assert (gone.rc, leader.docker("service", "ls", "--format", "{{.Name}}").split()) == (0, ["by-hand"]), gone.output

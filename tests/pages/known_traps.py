@@ -168,6 +168,7 @@ DAEMON = (
     BY_ID["named-tasks-rejected"],
     BY_ID["discrete-tasks-rejected"],
     BY_ID["old-leader-evicts-gpu-tasks"],
+    BY_ID["network-evicts-gpu-tasks"],
     BY_ID["old-leader-evicts-discrete-tasks"],
     BY_ID["finished-jobs-count"],
     Trap(

@@ -187,6 +187,16 @@ TRAPS = (
         "named", ((0, 0, 0), (23, 0, 2)),
     ),
     Trap(
+        "network-evicts-gpu-tasks", "leader", "before 23.0.2",
+        "A service with GPUs on an overlay network does not start: 'node is missing network attachments, ip addresses may be exhausted', or"
+        " 'assigned node no longer meets constraints'. With its first task on a node the network is attached there. That is an update of the node, at"
+        " which the leader evicts a task with an allocated GPU, be it of another service.",
+        "moby#44378, docker/for-linux#1201, seen with 20.10.24",
+        WARNING, "Upgrade Docker Engine on the managers to 25.0.3 or newer. Until then run a global service without GPUs on the same network first,"
+        " as deploy does, or use the network host.",
+        _U + "ledger/test_findings.py::test_whose_networks_evict_tasks",
+    ),
+    Trap(
         "old-leader-evicts-discrete-tasks", "leader", "23.0.2 to 25.0.2",
         "At any update of a node (label, availability) the leader evicts a task there with an allocated amount of a discrete kind.",
         "swarmkit#3162",

@@ -19,9 +19,9 @@ from .._policy import generic_resources, inventories
 NAMED = 5
 
 
-def findings(ledger: Mapping[str, Any], leader: str | None, guarded: bool, greedy: Sequence[str] = ()) -> list[dict[str, str]]:
+def findings(ledger: Mapping[str, Any], leader: str | None, guarded: bool, more: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
     """[{id, text}] for a ledger, one for each known issue that it shows: what goes wrong, who is concerned, and the remedy. ``guarded``:
-    all nodes with GPUs have a guard that refuses tasks such GPUs as they did not reserve. ``greedy``: what tasks have that reserve 0 (takes_all)."""
+    all nodes with GPUs have a guard that refuses tasks such GPUs as they did not reserve. ``more``: who is concerned by other known issues."""
     # A share of a GPU's memory comes without a device: such a service sets the variable rightly. What runs under a guard is from before it, or
     # allowed; what does not is refused.
     seeing = [one for one in ledger["unreserved"] if not one["reserves"] and (one["nodes"] or not guarded)]
@@ -30,8 +30,8 @@ def findings(ledger: Mapping[str, Any], leader: str | None, guarded: bool, greed
         ("two-kinds-one-gpu", _inventories(ledger["nodes"])),
         ("finished-jobs-count", [_finished(one, leader) for one in ledger["finished_jobs"] if one["clash"]]),
         ("variable-set-by-hand", [_seeing(one) for one in seeing if _is_by_hand(one)]),
-        ("zero-takes-all", greedy),
         ("no-reservation-sees-all", [_seeing(one) for one in seeing if not _is_by_hand(one)]),
+        *more.items(),
     )
     return [_finding(checks.BY_ID[trap_id], who) for trap_id, who in found if who]
 

@@ -18,7 +18,7 @@ from typing import Any, Collection, Iterable, Iterator, Mapping, NamedTuple
 from .._compat import checks
 from .._policy import generic_resources
 from .._swarm.isolation import ENFORCED
-from . import claims, elsewhere, findings, health, on_gpu_nodes, pending, takes_all, unreserved
+from . import claims, elsewhere, findings, health, networks, on_gpu_nodes, pending, takes_all, unreserved
 from . import reservations as service_reservations
 from .availability import FORMER, is_set_by_run, paused_for, read_mark, set_at, set_by
 from .census import Census
@@ -41,6 +41,7 @@ class Reading(NamedTuple):
     reserving: service_reservations.Reserving  # groups of tasks that reserve generic resources (of reservations)
     census: Census | None  # what services are explained by, where any are
     taking: takes_all.Taking  # of tasks that reserve 0 of a kind (of takes_all)
+    overlays: networks.Overlays | None  # of tasks, where the leader evicts some for them (of networks)
 
 
 @contextlib.contextmanager
@@ -80,7 +81,8 @@ def ledger(
         "pending": pending.pending(reading.waiting, nodes, records, reading.reserved, now),
     }
     greedy = takes_all.in_words(reading.taking, {record["id"]: record["hostname"] for record in records}) if reading.taking else []
-    found["findings"] = findings.findings(found, leader, _are_guarded(records, levels or {}), greedy)
+    more = {"zero-takes-all": greedy, "network-evicts-gpu-tasks": networks.unattached(reading.overlays or {}, services)}
+    found["findings"] = findings.findings(found, leader, _are_guarded(records, levels or {}), more)
     if reading.census:
         from . import explain  # only here: to load it takes a hundredth of a second
 
@@ -99,13 +101,16 @@ def _are_guarded(records: Iterable[Mapping[str, Any]], levels: Mapping[str, str]
 
 def _read(listed: Listed, census: Census | None) -> Reading:
     services = {service["ID"]: service for service in listed.services}
-    reading = Reading({}, {}, {}, {}, Restarts(), {}, {}, census, {})
+    evicts = checks.affects("old-leader-evicts-gpu-tasks", leader_engine(listed.nodes))
+    reading = Reading({}, {}, {}, {}, Restarts(), {}, {}, census, {}, {} if evicts else None)
     for task in listed.tasks:
         state, service = task["Status"]["State"], services.get(task.get("ServiceID"))
         service_name = service["Spec"]["Name"] if service else task.get("ServiceID")
         allocated, wanted = state in ALLOCATED, task.get("DesiredState") in WANTED
         if census:
             census.see(task, service)
+        if reading.overlays is not None and wanted:
+            networks.add(reading.overlays, task)
         if allocated and task.get("NodeID"):
             record = _read_live(reading, task, service_name, is_movable(task, service), listed.now)
             record["kept"] = kept_by(service, record["age"], listed.keep_label)

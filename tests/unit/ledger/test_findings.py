@@ -187,6 +187,33 @@ def test_who_takes_all_since_it_reserves_0():
     assert findings_of(nodes, more[:1])["findings"] == []
 
 
+def attached(one, *networks, driver="overlay", ingress=False):
+    made = [{"Network": {"ID": name, "DriverState": {"Name": driver}, "Spec": {"Ingress": ingress}}} for name in networks]
+    return dict(one, NetworksAttachments=made)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "others", "leader", "found"),
+    [
+        ([attached(task("t1"), "net1")], [], "20.10.24+dfsg1", True),
+        ([attached(task("t1", state="pending"), "net1")], [], "20.10.24+dfsg1", True),
+        ([attached(task("t1"), "net1")], [], "23.0.2", False),
+        ([attached(task("t1"), "host", driver="host")], [], "20.10.24", False),
+        ([attached(task("t1"), "in", ingress=True)], [], "20.10.24", False),
+        ([task("t1")], [], "20.10.24", False),
+        # A global service without reservations attaches its networks.
+        ([attached(task("t1"), "net1"), attached(task("t2", service="s3"), "net1")], [service("s3", "net", mode="Global")], "20.10.24", False),
+        ([attached(task("t1"), "net1", "net2"), attached(task("t2", service="s3"), "net1")], [service("s3", "n", mode="Global")], "20.10.24", True),
+        ([attached(task("t1"), "net1"), attached(task("t2", service="s3"), "net1")], [service("s3", "web")], "20.10.24", True),
+    ],
+    ids=range(9),
+)
+def test_whose_networks_evict_tasks(tasks, others, leader, found):
+    services = [service("s1", "train", reserves={"NVIDIA-GPU": 1}), *others]
+    said = texts(findings_of([node(resources=named(A, B))], tasks, services, leader), "network-evicts-gpu-tasks")
+    assert ["Here: service train." in text for text in said] == [True] * found
+
+
 def test_a_sound_swarm_has_no_findings():
     assert findings_of([node(resources=named(A))], [task("t1", given=named(A))])["findings"] == []
 

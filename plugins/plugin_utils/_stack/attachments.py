@@ -1,0 +1,146 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Services that attach a stack's networks to nodes before its tasks with GPUs come there (pure), under a leader that evicts tasks at such an update.
+
+Swarm attaches an overlay network to a node with the first task there that uses it, which is an update of the node. Such a leader then stops a task
+with an allocated GPU on it: the first one, which takes the network away again, so that none ever starts. A service without GPUs that has a task
+on each node in the same network does it beforehand.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from ...module_utils._compat import checks
+from ...module_utils._errors import GpuSwarmError
+from ...module_utils._ledger import node_match
+from .beforehand import with_gpus
+from .references import DEFAULT, OF_A_MACHINE
+from .verdict import NOTHING
+
+SUFFIX = "-gpu-swarm-network"
+MARK = "gpu-swarm.attaches"
+TRAP = "network-evicts-gpu-tasks"
+# Which leaders evict tasks with named resources at an update of their node, and which those with counted ones.
+_EVICTS = {"named": "old-leader-evicts-gpu-tasks", "discrete": "old-leader-evicts-discrete-tasks"}
+
+
+class Swarm(NamedTuple):
+    """``nodes`` are the ledger's, ``feasible`` by service the ids of those with room for it; ``former`` is the deployed stack file, or None."""
+
+    stack: str
+    nodes: list[dict[str, Any]]
+    feasible: Mapping[str, list[str]]
+    former: Any
+
+
+def attached(document: Mapping[str, Any], swarm: Swarm) -> tuple[dict[str, Any], list[str]]:
+    """The document with these services, and what is to be said. Raises GpuSwarmError if a task of others would be evicted."""
+    leader = next((node["engine_version"] for node in swarm.nodes if node["leader"]), None)
+    made: dict[str, Any] = {}
+    for name, service in with_gpus(document).items():
+        networks = _overlays(service, document)
+        nodes = [node for node in swarm.nodes if any(_is_evicting(node, kind, leader) for kind in _kinds(service))]
+        if networks and nodes:
+            made[name + SUFFIX] = _service(name, service, networks, nodes, swarm)
+    if not made:
+        return dict(document), []
+    said = (
+        f"note: the swarm's leader, Docker Engine {leader}, stops tasks with GPUs when a network is attached to their node: {', '.join(made)} "
+        f"is deployed first, with a task on each of these nodes, and attaches it ({TRAP})"
+    )
+    return {**document, "services": {**document["services"], **made}}, [said]
+
+
+def ahead(document: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What of the document is deployed first; None if nothing is."""
+    first = {name: service for name, service in document["services"].items() if is_attaching(service)}
+    kept = {key: document[key] for key in ("version", "networks") if key in document}
+    return {**kept, "services": first} if first else None
+
+
+def is_attaching(service: Mapping[str, Any]) -> bool:
+    return MARK in ((service.get("deploy") or {}).get("labels") or {})
+
+
+def waits_for(answer: Mapping[str, Any], document: Mapping[str, Any], stack: str) -> list[str]:
+    """Those of these services whose tasks do not all run yet."""
+    done = {one["service"] for one in answer["progress"] if one["done"] and one["running"]}
+    return [f"{stack}_{name}" for name in document["services"] if f"{stack}_{name}" not in done]
+
+
+def unattached(lines: Mapping[str, str], names: Iterable[str]) -> str:
+    """Why the rest of the stack was not deployed. ``lines``: how far each service is."""
+    far = "; ".join(f"{name}: {lines.get(name, 'has no tasks')}" for name in names)
+    return (
+        f"The stack's networks are not on all nodes with GPUs, and there the leader's version of Docker would stop its tasks ({TRAP}): {far}. "
+        "The other services were not deployed. Run this again, or remove what is there: -e state=absent."
+    )
+
+
+def _kinds(service: Mapping[str, Any]) -> list[str]:
+    return [item["discrete_resource_spec"]["kind"] for item in service["deploy"]["resources"]["reservations"]["generic_resources"]]
+
+
+def _is_evicting(node: Mapping[str, Any], kind: str, leader: str | None) -> bool:
+    """Whether the leader evicts tasks there that have any of this kind."""
+    entry = node["resources"].get(kind)
+    return bool(entry and entry["total"]) and checks.affects(_EVICTS[entry["type"]], leader)
+
+
+def _overlays(service: Mapping[str, Any], document: Mapping[str, Any]) -> list[str]:
+    """Of the networks that the service is in, those that are no machine's own."""
+    declared = document.get("networks") or {}
+    return [key for key in service.get("networks") or [DEFAULT] if (declared.get(key) or {}).get("name", "") not in OF_A_MACHINE]
+
+
+def _service(name: str, service: Mapping[str, Any], networks: list[str], nodes: list[dict[str, Any]], swarm: Swarm) -> dict[str, Any]:
+    """Its image is there anyway, or about to be. What is deployed stays as it is if it is on all nodes with room."""
+    own = ((service["deploy"].get("placement") or {}).get("constraints")) or []
+    room = swarm.feasible.get(f"{swarm.stack}_{name}", [])
+    former = (((swarm.former or {}).get("services") or {}).get(name + SUFFIX)) or {}
+    constraints = former["deploy"]["placement"]["constraints"] if former.get("networks") == networks else []
+    if constraints[: len(own)] != own or any(f"node.id!={node_id}" in constraints for node_id in room):
+        constraints = []
+    if not constraints:
+        busy = {node["id"]: holders for node in nodes if (holders := _holders(node, swarm.stack))}
+        _refuse([node for node in nodes if node["id"] in room and node["id"] in busy], busy, name)
+        without = {node["id"] for node in swarm.nodes} - ({node["id"] for node in nodes} - set(busy))
+        constraints = [*own, *(f"node.id!={node['id']}" for node in swarm.nodes if node["id"] in without and _meets(node, own))]
+    return {
+        "image": service["image"],
+        "entrypoint": ["sleep", "2147483647"],
+        "environment": {"NVIDIA_VISIBLE_DEVICES": "void"},
+        "healthcheck": {"disable": True},
+        "stop_grace_period": "1s",
+        "networks": networks,
+        "deploy": {"mode": "global", "labels": {MARK: "true"}, "placement": {"constraints": constraints}},
+    }
+
+
+def _meets(node: Mapping[str, Any], constraints: Iterable[str]) -> bool:
+    """By what the ledger knows of a node."""
+    shown = {"ID": node["id"], "Description": {"Hostname": node["hostname"]}, "Spec": {"Labels": node["labels"], "Role": node["role"]}}
+    known = ("node.id", "node.hostname", "node.role", node_match.NODE_LABEL)
+    return all(node_match.is_met(one, shown) for one in constraints if one.strip().lower().startswith(known))
+
+
+def _holders(node: Mapping[str, Any], stack: str) -> list[str]:
+    """The tasks of others there with resources that have been allocated. The stack's own have attached its networks."""
+    own = f"{stack}_"
+    tasks = [task for task in node["tasks"] if not task["service"].startswith(own)]
+    return [task["name"] for task in tasks if task["holding"]] if len(tasks) == len(node["tasks"]) else []
+
+
+def _refuse(nodes: list[dict[str, Any]], busy: Mapping[str, list[str]], name: str) -> None:
+    if nodes:
+        where = "; ".join(f"{node['hostname']} ({', '.join(busy[node['id']])})" for node in nodes)
+        raise GpuSwarmError(
+            f"services.{name} has room on nodes where its network has to be attached, and at that the leader's version of Docker stops a task of "
+            f"others with a GPU ({TRAP}): {where}. Wait until these have ended, keep the service from these nodes by a constraint, write "
+            f"network_mode: host, or upgrade Docker Engine on the managers to 25.0.3 or newer. {NOTHING}"
+        )
