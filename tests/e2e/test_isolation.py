@@ -410,6 +410,52 @@ def test_it_is_closed_in_each_mode_of_nvidias_runtime(fleet: Fleet, inventory: P
     removed(fleet, "reserves", "baked", "forges", "mounts", "no-slash")
 
 
+# As NVIDIA's tools read it, and no reader of single lines does.
+LAYOUTS = {
+    "a list before it": b'x = [\n  "[t]",\n]\nswarm-resource = "%s"\n',
+    "a long string before it": b'x = """\n[t]\n"""\nswarm-resource = "%s"\n',
+    "an escape": b'swarm-resource = "\\u0041,%s"\n',
+    "a long string": b'swarm-resource = """%s"""\n',
+}
+
+
+@pytest.mark.rare
+def test_a_variable_of_an_image_opens_nothing_in_any_layout_of_config_toml(fleet: Fleet, inventory: Path) -> None:
+    """Somebody wrote the file since the last run; an operator's container shows that NVIDIA's runtime reads the variable."""
+    at(fleet, inventory, "reserved")
+    before = {name: fleet[name].read(CONFIG_TOML) or b"" for name in NODES}
+    for name in NODES:
+        made = fleet[name].docker("create", "lab/cuda")
+        fleet[name].docker("commit", "--change", f"ENV {VARIABLE}=all", "--change", "ENV NVIDIA_VISIBLE_DEVICES=void", made, "lab/baked")
+        fleet[name].docker("rm", made)
+    try:
+        for layout in LAYOUTS.values():
+            for name in NODES:
+                rest = re.sub(rb"(?m)^#?swarm-resource.*\n", b"", before[name])
+                fleet[name].write(CONFIG_TOML, layout % VARIABLE.encode() + rest)
+                assert fleet[name].docker("run", "--rm", "lab/baked", "sh", "-c", COUNT) == str(ALL)
+            create(fleet, "baked", image="lab/baked")
+            create(fleet, "reserves", *RESERVES, image="lab/baked")
+            assert [seen(fleet, service) for service in ("baked", "reserves")] == [dict.fromkeys(NODES, number) for number in (0, 1)]
+            removed(fleet, "baked", "reserves")
+    finally:
+        for name in NODES:
+            fleet[name].write(CONFIG_TOML, before[name])
+
+
+@pytest.mark.rare
+def test_a_node_whose_config_toml_gives_no_task_a_gpu_is_refused(fleet: Fleet, inventory: Path) -> None:
+    at(fleet, inventory, "reserved")
+    before = fleet["i1"].read(CONFIG_TOML) or b""
+    try:
+        fleet["i1"].write(CONFIG_TOML, b"accept-nvidia-visible-devices-envvar-when-unprivileged = false\n" + before)
+        assert fleet["i1"].docker("run", "--rm", "lab/cuda", "sh", "-c", COUNT) == "0"
+        run = fleet.playbook(inventory, "--extra-vars", json.dumps({"gpu_swarm_isolation": "reserved"}))
+        assert (run.rc, "accept_risks: [variables-not-accepted]" in run.output) == (2, True), run.output
+    finally:
+        fleet["i1"].write(CONFIG_TOML, before)
+
+
 def test_a_broken_guard_starts_what_requests_no_gpu_and_nothing_else(fleet: Fleet, inventory: Path) -> None:
     at(fleet, inventory, "reserved")
     for name in NODES:
