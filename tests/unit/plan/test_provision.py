@@ -520,6 +520,8 @@ def test_a_host_with_which_nothing_can_be_done(answer, error, groups):
 
 SHRINK = {"id": "shrink", "text": "this node would advertise less than before: x is gone."}
 LINE = {"id": "kind-gpu-line-is-dropped", "text": "toolkit 1.19.0: the line is dropped."}
+MODE = {"id": "mode-ignores-swarm-resource", "text": "toolkit 1.18.1: this mode ignores it."}
+VARIABLES = {"id": "variables-not-accepted", "text": "config.toml: no variable counts."}
 ENGINE = {"id": "discrete-tasks-rejected", "text": "Docker Engine 24.0.7: rejected."}
 
 
@@ -531,6 +533,9 @@ ENGINE = {"id": "discrete-tasks-rejected", "text": "Docker Engine 24.0.7: reject
         ([LINE], None, LINE["text"]),
         ([LINE], "1.19.1-1", LINE["text"]),
         ([LINE], "1.20.0-1", None),  # ends with the toolkit that this run brings
+        ([MODE], "1.18.2", MODE["text"]),
+        ([MODE], "1.19.0", None),
+        ([VARIABLES], "1.20.0", VARIABLES["text"]),  # of the file, whatever the toolkit
         ([SHRINK, LINE], "1.20.0", SHRINK["text"]),
         ([LINE, ENGINE], "1.20.0", ENGINE["text"]),
     ],
