@@ -534,7 +534,7 @@ ENGINE = {"id": "discrete-tasks-rejected", "text": "Docker Engine 24.0.7: reject
         ([LINE], "1.19.1-1", LINE["text"]),
         ([LINE], "1.20.0-1", None),  # ends with the toolkit that this run brings
         ([MODE], "1.18.2", MODE["text"]),
-        ([MODE], "1.19.0", None),
+        ([MODE], "1.19.1", None),
         ([VARIABLES], "1.20.0", VARIABLES["text"]),  # of the file, whatever the toolkit
         ([SHRINK, LINE], "1.20.0", SHRINK["text"]),
         ([LINE, ENGINE], "1.20.0", ENGINE["text"]),
