@@ -99,18 +99,16 @@ def _overlays(service: Mapping[str, Any], document: Mapping[str, Any]) -> list[s
 
 
 def _service(name: str, service: Mapping[str, Any], networks: list[str], nodes: list[dict[str, Any]], swarm: Swarm) -> dict[str, Any]:
-    """Its image is there anyway, or about to be. What is deployed stays as it is if it is on all nodes with room."""
-    own = ((service["deploy"].get("placement") or {}).get("constraints")) or []
+    """Its image is there anyway, or about to be. What is deployed stays as it is if it is on all nodes with room: it keeps the networks there."""
+    own = (service["deploy"].get("placement") or {}).get("constraints") or []
     room = swarm.feasible.get(f"{swarm.stack}_{name}", [])
-    former = (((swarm.former or {}).get("services") or {}).get(name + SUFFIX)) or {}
-    constraints = former["deploy"]["placement"]["constraints"] if former.get("networks") == networks else []
-    if constraints[: len(own)] != own or any(f"node.id!={node_id}" in constraints for node_id in room):
-        constraints = []
-    if not constraints:
-        busy = {node["id"]: holders for node in nodes if (holders := _holders(node, swarm.stack))}
-        _refuse([node for node in nodes if node["id"] in room and node["id"] in busy], busy, name)
-        without = {node["id"] for node in swarm.nodes} - ({node["id"] for node in nodes} - set(busy))
-        constraints = [*own, *(f"node.id!={node['id']}" for node in swarm.nodes if node["id"] in without and _meets(node, own))]
+    former = ((swarm.former or {}).get("services") or {}).get(name + SUFFIX) or {}
+    if former.get("networks") == networks and _is_enough(former["deploy"]["placement"]["constraints"], own, room):
+        return dict(former)
+    busy = {node["id"]: holders for node in nodes if (holders := _holders(node, swarm.stack))}
+    _refuse([node for node in nodes if node["id"] in room and node["id"] in busy], busy, name)
+    without = {node["id"] for node in swarm.nodes} - ({node["id"] for node in nodes} - set(busy))
+    constraints = [*own, *(f"node.id!={node['id']}" for node in swarm.nodes if node["id"] in without and _meets(node, own))]
     return {
         "image": service["image"],
         "entrypoint": ["sleep", "2147483647"],
@@ -118,8 +116,17 @@ def _service(name: str, service: Mapping[str, Any], networks: list[str], nodes: 
         "healthcheck": {"disable": True},
         "stop_grace_period": "1s",
         "networks": networks,
-        "deploy": {"mode": "global", "labels": {MARK: "true"}, "placement": {"constraints": constraints}},
+        "deploy": {
+            "mode": "global",
+            "labels": {MARK: "true"},
+            "placement": {"constraints": constraints},
+            "update_config": {"order": "start-first"},  # so that the networks stay
+        },
     }
+
+
+def _is_enough(former: list[str], own: list[str], room: Iterable[str]) -> bool:
+    return former[: len(own)] == own and not any(f"node.id!={node_id}" in former for node_id in room)
 
 
 def _meets(node: Mapping[str, Any], constraints: Iterable[str]) -> bool:

@@ -108,6 +108,16 @@ def test_what_is_deployed_stays_as_it_is() -> None:
     assert constraints(attached(document(), more)) == ["node.id!=m1"]
 
 
+def test_another_image_takes_no_network_away() -> None:
+    """While the tasks of a service are replaced, those that hold its networks run on."""
+    former = load(written(attached(document(), swarm())[0]), "stack.yml")
+    made, _said = attached(document(image="other"), swarm(former=former))
+    assert made["services"]["a-gpu-swarm-network"] == former["services"]["a-gpu-swarm-network"]
+    moved, _said = attached(document(image="other", deploy={"placement": {"constraints": ["node.role==worker"]}}), swarm(former=former))
+    assert moved["services"]["a-gpu-swarm-network"]["image"] == "other"
+    assert moved["services"]["a-gpu-swarm-network"]["deploy"]["update_config"] == {"order": "start-first"}
+
+
 def test_what_is_waited_for() -> None:
     made = attachments.ahead(attached(document(), swarm())[0])
     assert made is not None
