@@ -36,6 +36,7 @@ FILES = (
     "_ledger/leader.py",
     "_ledger/ledger.py",
     "_ledger/listed.py",
+    "_ledger/networks.py",
     "_ledger/node_match.py",
     "_ledger/on_gpu_nodes.py",
     "_ledger/pending.py",
