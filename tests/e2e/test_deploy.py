@@ -255,43 +255,6 @@ def test_an_update_that_swarm_rolls_back_is_a_failure_with_its_cause(fleet: Flee
     assert "1 failed, the last with: task: non-zero exit (7)" in run.output, run.output
 
 
-STARTS_FIRST = """
-services:
-  web:
-    image: lab/task
-    command: [sleep, "100000"]
-    stop_signal: SIGKILL
-    gpus: [{count: 1}]
-    environment: {VERSION: "1"}
-    deploy: {replicas: 2, placement: {constraints: [node.hostname==g1]}, update_config: {order: start-first, monitor: 1s}}
-"""
-
-
-def test_an_update_that_starts_first_where_nothing_is_free(fleet: Fleet, inventory: Path, project: Path) -> None:
-    """g1 has two GPUs. The corrected file is deployed, though a task of the update still waits."""
-    path, name = project / "first.yml", f"{STACK}first"
-
-    def deployed(text: str, *more: str) -> Run:
-        path.write_text(text)
-        return fleet.playbook(inventory, "-e", f"compose={path}", "-e", f"stack={name}", *more, playbook=PLAYBOOK)
-
-    newer = STARTS_FIRST.replace('"1"', '"2"')
-    try:
-        assert deployed(STARTS_FIRST).rc == 0
-        again, refused = deployed(STARTS_FIRST), deployed(newer)
-        hangs = deployed(newer, "-e", "gpu_stack_allow_pending=true", "-e", "gpu_stack_wait_timeout=5")
-        corrected = deployed(newer.replace("start-first", "stop-first").replace('"2"', '"3"'))
-    finally:
-        fleet["m1"].start("docker", "stack", "rm", name)
-    assert (again.rc, again.changed()["m1"], f"{name}_web: its tasks stay where they are" in again.output) == (0, 0, True), again.output
-    assert refused.rc == 2, refused.output
-    assert "its 2 tasks run on until new ones do (update_config: order: start-first); there is room for 0 more" in refused.output
-    assert hangs.rc == 75, hangs.output
-    assert f"{name}_web: 2 serve (former version), 0 of 2 updated; needs 1 NVIDIA-GPU on one node" in hangs.output
-    assert corrected.rc == 0, corrected.output
-    assert f"{name}_web: its tasks are replaced, 1 at a time" in corrected.output
-
-
 @pytest.mark.rare
 def test_a_command_that_ends_is_no_service(fleet: Fleet, inventory: Path, project: Path) -> None:
     (project / "ends.yml").write_text('services: {brief: {image: lab/task, command: [sleep, "3"]}}')
@@ -309,6 +272,45 @@ def test_it_is_removed(fleet: Fleet, inventory: Path) -> None:
     assert run.rc == 0, run.output
     for kind in ("service", "config", "secret"):
         assert not fleet["m1"].docker(kind, "ls", "--quiet", "--filter", f"label=com.docker.stack.namespace={STACK}").strip()
+
+
+STARTS_FIRST = """
+services:
+  web:
+    image: lab/task
+    command: [sleep, "100000"]
+    stop_signal: SIGKILL
+    gpus: [{count: 1}]
+    environment: {VERSION: "1"}
+    deploy: {replicas: 2, placement: {constraints: [node.hostname==g1]}, update_config: {order: start-first, monitor: 1s}}
+"""
+
+
+def test_an_update_that_starts_first_where_nothing_is_free(fleet: Fleet, inventory: Path, project: Path) -> None:
+    """g1 has two GPUs, and the stack of the other tests is gone. The corrected file is deployed, though a task of the update still waits."""
+    path, name = project / "first.yml", f"{STACK}first"
+
+    def deployed(text: str, *more: str) -> Run:
+        path.write_text(text)
+        return fleet.playbook(inventory, "-e", f"compose={path}", "-e", f"stack={name}", *more, playbook=PLAYBOOK)
+
+    newer = STARTS_FIRST.replace('"1"', '"2"')
+    wait_until("tasks that were removed to end", lambda: "Running" not in fleet["m1"].docker("node", "ps", "--format", "{{.CurrentState}}", "g1"))
+    try:
+        first = deployed(STARTS_FIRST)
+        assert first.rc == 0, first.output
+        again, refused = deployed(STARTS_FIRST), deployed(newer)
+        hangs = deployed(newer, "-e", "gpu_stack_allow_pending=true", "-e", "gpu_stack_wait_timeout=5")
+        corrected = deployed(newer.replace("start-first", "stop-first").replace('"2"', '"3"'))
+    finally:
+        fleet["m1"].start("docker", "stack", "rm", name)
+    assert (again.rc, again.changed()["m1"], f"{name}_web: its tasks stay where they are" in again.output) == (0, 0, True), again.output
+    assert refused.rc == 2, refused.output
+    assert "its 2 tasks run on until new ones do (update_config: order: start-first); there is room for 0 more" in refused.output
+    assert hangs.rc == 75, hangs.output
+    assert f"{name}_web: 2 serve (former version), 0 of 2 updated; needs 1 NVIDIA-GPU on one node" in hangs.output
+    assert corrected.rc == 0, corrected.output
+    assert f"{name}_web: its tasks are replaced, 1 at a time" in corrected.output
 
 
 @pytest.mark.rare
