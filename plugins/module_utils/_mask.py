@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Container, Iterable, Iterator
+from typing import Any, Container, Iterable, Iterator, Tuple
 
 MASK = "***"
 
@@ -69,12 +69,25 @@ def _hidden(found: re.Match[str]) -> str:
     return found.group("scheme") + (user.group() if user else "") + MASK
 
 
-def without(text: str, values: Iterable[str]) -> str:
-    """The text without these values, also where Go or JSON has quoted them, once or twice."""
+def without(text: str, values: Iterable[str], names: Iterable[str] = ()) -> str:
+    """The text without these values, also where Go or JSON has quoted them, once or twice. What stands within one of the names stays."""
     forms = {form for value in values for once in _quoted(value) for form in _quoted(once)}
-    for form in sorted(forms, key=len, reverse=True):
-        text = text.replace(form, MASK)
-    return text
+    kept = [found.span() for name in names for found in re.finditer(r"(?<![\w-])%s(?![\w-])" % re.escape(name), text)]
+    spans = [span for form in forms for span in _spans(text, form) if not any(begin <= span[0] and span[1] <= end for begin, end in kept)]
+    shown, at = [], 0
+    for begin, end in sorted(spans):
+        if begin >= at:
+            shown += [text[at:begin], MASK]
+        at = max(at, end)
+    return "".join(shown) + text[at:]
+
+
+def _spans(text: str, part: str) -> Iterator[Tuple[int, int]]:
+    """Where the part begins and ends, each time."""
+    begin = text.find(part)
+    while begin >= 0:
+        yield begin, begin + len(part)
+        begin = text.find(part, begin + 1)
 
 
 def _quoted(value: str) -> Iterator[str]:

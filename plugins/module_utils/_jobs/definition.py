@@ -227,7 +227,12 @@ def _as_swarm_leaves_it(name: str, env: Mapping[str, str]) -> dict[str, str]:
 def values(job: Job) -> list[str]:
     """What variables contain, but for what is short: of that no answer of Docker's says anything."""
     found = [item.partition("=")[2] for item in job.spec["TaskTemplate"]["ContainerSpec"]["Env"]]
-    return [one for one in found if len(one) >= SHORTEST and one not in (job.spec["Name"], job.spec["TaskTemplate"]["ContainerSpec"]["Image"])]
+    return [one for one in found if len(one) >= SHORTEST and one not in names(job)]
+
+
+def names(job: Job) -> list[str]:
+    """What Docker's answers may repeat."""
+    return [job.spec["Name"], job.spec["TaskTemplate"]["ContainerSpec"]["Image"]]
 
 
 def _ends_after(seconds: int) -> dict[str, Any]:

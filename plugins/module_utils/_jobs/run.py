@@ -115,7 +115,7 @@ class Jobs:
         except SwarmError as problem:
             # Another run submits the same; what is not the same is found in the list afterwards.
             if "name conflicts" not in problem.message:
-                raise type(problem)(without(problem.message, values(job)), **problem.details) from None
+                raise type(problem)(without(problem.message, values(job), names(job)), **problem.details) from None
 
     def _advanced(self, service: Mapping[str, Any], retries: int, again: str) -> dict[str, Any]:
         one = self._record(service)

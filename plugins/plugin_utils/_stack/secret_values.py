@@ -16,12 +16,15 @@ from typing import Any
 from ...module_utils._mask import mask, without
 from ...module_utils._secret_names import has_secret, is_name_of_secret, is_secret_word
 from ...module_utils._swarm.go_templates import as_written
+from .references import DEFAULT
 
 # Under these keys stand values of the user's own, each with a name of the user's own.
 _NAMED = frozenset(["environment", "labels", "driver_opts", "options"])
 # Under these stand the words of a command.
 _COMMANDS = frozenset(["command", "entrypoint", "test"])
 SHORTEST = 6
+# Words of Docker's own, which say what it did not do.
+_DOCKERS = frozenset(f"failed to {verb} {what}" for verb in ("create", "update", "remove") for what in ("service", "network", "secret", "config"))
 _PORTS = re.compile(r"[0-9]{1,5}(?::[0-9]{1,5})*(?:/[a-z]+)?")
 
 
@@ -46,7 +49,7 @@ def masking(document: Mapping[str, Any], files: Mapping[str, bytes], stack: str)
     found = {text for one in _values(document, document) for text in (one, as_written(one))}
     found |= {one.replace("$$", "$") for one in found} | {*_contents(document, files)}
     values = {one for one in found if len(one) >= SHORTEST and one not in shown and not _PORTS.fullmatch(one) and not _is_host(one, shown)}
-    return lambda text: mask(without(text, values))
+    return lambda text: mask(without(text, values, {*shown, *_DOCKERS}))
 
 
 def _is_host(text: str, shown: set[str]) -> bool:
@@ -83,7 +86,7 @@ def _contents(document: Mapping[str, Any], files: Mapping[str, bytes]) -> Iterat
 
 def _names(document: Mapping[str, Any], stack: str) -> set[str]:
     """Names and images, which Docker's words need."""
-    found = {stack}
+    found = {stack, f"{stack}_{DEFAULT}"}
     for section in ("services", "networks", "volumes", "configs", "secrets"):
         for name, entry in (document.get(section) or {}).items():
             found |= {name, f"{stack}_{name}", *(str(entry[key]) for key in ("name", "image", "hostname") if entry and entry.get(key))}

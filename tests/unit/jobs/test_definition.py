@@ -8,6 +8,7 @@ import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs import definition
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._mask import without
 
 PREFIX = "gpu-swarm."
 PLAIN = {"name": "train", "image": "cuda:13", "gpus": 1, "kind": "NVIDIA-GPU", "time_limit": 0, "retries": 0}
@@ -178,3 +179,10 @@ def test_what_may_be_a_secret_is_not_shown(options):
     assert "s3cr3t" not in definition.described(jobs)
     assert "s3cr3t" not in str([job.parameters for job in jobs] + [job.spec["Labels"] for job in jobs])
     assert "***" in definition.described(jobs)
+
+
+def test_docker_repeats_no_variable_and_the_name_and_the_image_stay():
+    (job,) = made(name="training", image="lab/training:13", env={"KEY": "s3cr3t-v4lue", "MODE": "training"})
+    said = "service %s of lab/training:13 is refused" % job.service
+    answer = without("%s: KEY=s3cr3t-v4lue MODE=training" % said, definition.values(job), definition.names(job))
+    assert answer == "%s: KEY=*** MODE=***" % said

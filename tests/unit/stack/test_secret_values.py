@@ -135,6 +135,32 @@ def test_names_images_and_ports_stay() -> None:
     assert masked(said) == said
 
 
+WORDS = {"NODE_ENV": "production", "MODE": "server", "KIND": "service", "WHAT": "create", "NET": "default"}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "failed to create service prod-server_chat-server: invalid reference",
+        "image registry.example.org/prod/server:production could not be accessed on a registry",
+        "failed to create network prod-server_default: it is there already",
+        "config prod-server_chat-server is in use.",
+    ],
+)
+def test_a_value_that_is_part_of_a_name_leaves_it_readable(said: str) -> None:
+    service = {"image": "registry.example.org/prod/server:production", "environment": WORDS}
+    stack = translate(yaml.safe_dump({"services": {"chat-server": service}}), "compose.yml", {}.get, {})
+    masked = masking(stack.document, stack.files, "prod-server")
+    assert masked(said) == said
+    assert masked(f"{said} production, a server") == f"{said} ***, a ***"
+
+
+def test_a_value_with_a_name_in_it_is_masked_as_a_whole() -> None:
+    stack = of({"environment": {"A": f"lab/task-{S}", "B": f"s_a {S}", "C": "first-part", "D": "part-second"}})
+    masked = masking(stack.document, stack.files, "s")
+    assert masked(f"s_a: lab/task-{S} s_a {S} first-part-second") == "s_a: *** *** ***"
+
+
 def test_what_is_hidden_are_places_of_the_document() -> None:
     document = of(STACK, secrets={"k": {"file": "k"}}).document
     for place in hidden(document):
