@@ -66,7 +66,7 @@ CASES = [
     Case(
         "order",
         "deploy: {update_config: {order: first}}",
-        "update_config.order is 'first', and has to be stop-first, start-first",
+        "update_config.order is 'first', and has to be stop-first or start-first",
         "order must be one of",
     ),
     Case("ulimits", "ulimits: {nofile: {soft: 1}}", "services.a.ulimits.nofile has to have both soft and hard", "nofile"),

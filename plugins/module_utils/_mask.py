@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Container, Iterable, Iterator, Tuple
+from typing import Any, Container, Iterable, Iterator
 
 MASK = "***"
 
@@ -82,7 +82,7 @@ def without(text: str, values: Iterable[str], names: Iterable[str] = ()) -> str:
     return "".join(shown) + text[at:]
 
 
-def _spans(text: str, part: str) -> Iterator[Tuple[int, int]]:
+def _spans(text: str, part: str) -> Iterator[tuple[int, int]]:
     """Where the part begins and ends, each time."""
     begin = text.find(part)
     while begin >= 0:

@@ -20,7 +20,7 @@ from .._ledger.tasks import epoch
 from .._mask import without
 from .._swarm.manager import Manager, NotFound, SwarmError, until_written
 from . import logs, progress
-from .definition import DIGEST, JOB, NOTHING, REMOVING, Job, values
+from .definition import DIGEST, JOB, NOTHING, REMOVING, Job, names, values
 
 # Whether a job that is over is run once more.
 NEVER, FAILED, ALWAYS = "never", "failed", "always"

@@ -10,6 +10,7 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Any
 
 from ...module_utils._errors import GpuSwarmError
@@ -20,6 +21,9 @@ from .shapes import size
 _RELATIVE = re.compile(r"\.{1,2}(?:/|\Z)|~|[^/]+/")
 _OWN_FOLDER = re.compile(r"\$\{?(?:PWD|HOME)\b[^:]*")
 IN_BYTES = "write it in bytes, such as size=64m; without a size it may take half of the node's memory"
+# Of those of tmpfs: what Docker mounts each with, and what a stack cannot allow (WithMounts in daemon/oci_linux.go of moby).
+_BY_DEFAULT = ("rw", "noexec", "nosuid", "nodev")
+_ALLOWS = {"exec": "run programs", "suid": "run programs as their owners", "dev": "open devices"}
 _WINDOWS = re.compile(r"[A-Za-z]:[\\/]")
 
 
@@ -45,7 +49,9 @@ def tmpfs(found: Any, where: str, notes: Notes) -> list[dict[str, Any]]:
                 mount["tmpfs"] = {"size": size(value, f"{where}[{number}].size")}
             elif option == "ro":
                 mount["read_only"] = True
-            elif option != "rw":
+            elif option in _ALLOWS:
+                notes.left_out(f"{where}[{number}]", option, f"a task cannot {_ALLOWS[option]} from its tmpfs: mount a volume there")
+            elif option not in _BY_DEFAULT:
                 notes.left_out(f"{where}[{number}]", option, "have the command prepare the directory")
         made.append(mount)
     return made
@@ -132,10 +138,11 @@ def _refuse_relative(source: str, where: str, form: re.Pattern[str] = _RELATIVE)
         )
 
 
-def refuse_own_folders(found: dict[str, Any], name: str) -> None:
-    """Refuses paths that begin with a folder of yours, before variables are replaced: afterwards they look like any other."""
-    for key, service in (found["services"].items() if isinstance(found.get("services"), dict) else ()):
-        volumes = service.get("volumes") if isinstance(service, dict) else None
+def refuse_own_folders(found: dict[str, Any], deployed: Collection[str], name: str) -> None:
+    """Refuses paths that begin with a folder of yours, in a file whose variables are not replaced yet: afterwards they look like any other.
+    ``deployed`` are the services that no profile leaves out."""
+    for key in deployed:
+        volumes = found["services"][key].get("volumes")
         for number, item in enumerate(volumes if isinstance(volumes, list) else ()):
             _refuse_relative(str(item.get("source") if isinstance(item, dict) else item), f"{name}: services.{key}.volumes[{number}]", _OWN_FOLDER)
     for key, volume in (found["volumes"].items() if isinstance(found.get("volumes"), dict) else ()):

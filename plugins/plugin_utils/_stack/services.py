@@ -54,8 +54,8 @@ def translated(name: str, found: Any, file: str, context: Context) -> dict[str, 
         service = {**service, "image": want.matrix[0]["image"]}
     service = shapes.service(service, where)
     made = {key: value for key, value in service.items() if key in keys.SERVICE}
-    for key in service:
-        if key in keys.INSTEAD:
+    for key, value in service.items():
+        if key in keys.INSTEAD and value not in (False, "", [], {}):  # which request nothing
             context.notes.left_out(where, key, keys.INSTEAD[key])
     if not service.get("image"):
         built = "Build it, push it to a registry that the nodes reach, and write" if "build" in service else "Write"

@@ -121,7 +121,7 @@ def word(*words: str) -> Shape:
     def check(value: Any, where: str) -> str:
         found = text(value, where).lower()
         if found not in words:
-            raise wrong(value, where, f"{', '.join(words)}", "Write one of them.")
+            raise wrong(value, where, " or ".join(filter(None, [", ".join(words[:-1]), words[-1]])))
         return found
 
     return check

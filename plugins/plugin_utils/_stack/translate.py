@@ -46,7 +46,6 @@ def translate(text: str, name: str, read: Reader, environment: Mapping[str, str]
     values = {**{key: value for key, value in of_file.items() if value is not None}, **environment}
     variables = Variables(values)
     read_in = document.load(text, name)
-    mounts.refuse_own_folders(read_in, name)
     found = resolved(read_in, variables, name)
     _refuse(found, name)
     notes.texts += [f"{name}: the variable {one} is not set, and counts as empty" for one in variables.unset]
@@ -57,6 +56,7 @@ def translate(text: str, name: str, read: Reader, environment: Mapping[str, str]
     if any("pids" in ((one.get("deploy") or {}).get("resources") or {}).get("limits", {}) for one in made["services"].values()):
         made["version"] = VERSION_OF_PIDS
     _refuse_none(made["services"], context, name)
+    mounts.refuse_own_folders(read_in, made["services"], name)
     made["networks"] = {key: _network(value, f"{name}: networks.{key}", notes) for key, value in context.networks.items()}
     made["volumes"] = {key: _volume(value, f"{name}: volumes.{key}") for key, value in _section(found, "volumes", name)}
     files: dict[str, bytes] = {}

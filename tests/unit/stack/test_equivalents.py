@@ -144,6 +144,22 @@ def test_so_is_what_shares_something_of_the_node(key: str, value: str) -> None:
     assert [note.split(" ")[1] for note in made(f"{key}: {value}")[1]] == [f"services.a.{key}"]
 
 
+@pytest.mark.parametrize("text", ["privileged: false", "oom_kill_disable: false", "security_opt: []", "devices: []", "expose: []", "ipc: ''"])
+def test_what_requests_nothing_is_not_named(text: str) -> None:
+    assert made(text) == ({}, [])
+
+
+@pytest.mark.parametrize("options", ["noexec", "rw,noexec,nosuid,nodev"])
+def test_with_what_docker_mounts_each_tmpfs_nothing_is_left_out(options: str) -> None:
+    assert made(f"tmpfs: ['/tmp:{options}']") == ({"volumes": [{"type": "tmpfs", "target": "/tmp"}]}, [])
+
+
+def test_a_tmpfs_from_which_programs_run_is_a_volume_on_a_swarm() -> None:
+    (note,) = made("tmpfs: ['/transcode:exec']")[1]
+    instead = "a task cannot run programs from its tmpfs: mount a volume there"
+    assert note == f"compose.yml: services.a.tmpfs[0].exec has no meaning on Swarm and is left out; instead: {instead}"
+
+
 PROTECTS = [
     ("network_mode: none", "services.a.network_mode is none, and swarm gives each task a network: the task would get one that it is to be without."),
     ("network_mode: service:other", "services.a.network_mode is 'service:other', and swarm gives each task a network of its own"),

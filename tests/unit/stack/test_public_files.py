@@ -116,6 +116,13 @@ def test_a_path_that_nodes_have_is_one(text: str) -> None:
     assert of(text, DATA="/srv", PWD="/work", HOME="/root").notes == []
 
 
+def test_a_service_that_a_profile_leaves_out_is_not_looked_at() -> None:
+    text = "services: {a: {image: lab/cuda}, b: {image: lab/cuda, profiles: [dev], volumes: ['${HOME}/.cache:/c', './src:/src']}}"
+    assert list(of(text, HOME="/root").document["services"]) == ["a"]
+    with pytest.raises(GpuSwarmError, match=r"services\.b\.volumes"):
+        of(text, HOME="/root", COMPOSE_PROFILES="dev")
+
+
 MERGED = """
 x-gpu: &gpu {deploy: {resources: {reservations: {devices: [{driver: nvidia, count: 1, capabilities: [gpu]}]}}}}
 x-env: &env {LOG: info}
