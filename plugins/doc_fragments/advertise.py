@@ -154,6 +154,7 @@ options:
       - variables-not-accepted
       - no-cgroups
       - capabilities-not-supported
+      - toolkit-starts-no-container
       - discrete-tasks-rejected
     default: []
 """

@@ -16,7 +16,7 @@ import pytest
 from tests.lab.fleet import MACHINES
 
 from .conftest import Loud
-from .fleet import Fleet, Run, wait_until
+from .fleet import CONFIG_TOML, Fleet, Run, wait_until
 from .swarm import GPU_NODES, KIND, availabilities, availability_of, member, named, shown
 from .work import all_running, service
 
@@ -42,11 +42,14 @@ class Bench:
         path = self.work / "machine.conf"
         path.write_text(machine)
         self.fleet.swap_gpus(NODE, str(path))
-        # As with the reboot that this takes. What follows a fault within two minutes is written after them.
-        self.node.run("sh", "-c", 'systemctl reset-failed "$1"; systemctl restart "$1"', "-", "gpu-swarm-health.service")
+        self.watch_anew()  # as with the reboot that this takes
         there = DEVICE.findall(self.node.run("nvidia-smi", "-L", check=False))
         if {value for values in shown(self.fleet, NODE).values() for value in values} - set(there):
             wait_until("the pause", lambda: availability_of(self.fleet, NODE) == ("pause", "active"), WITHIN_S, lambda: member(self.fleet, NODE))
+
+    def watch_anew(self) -> None:
+        """Else what follows a fault within two minutes is written after them."""
+        self.node.run("sh", "-c", 'systemctl reset-failed "$1"; systemctl restart "$1"', "-", "gpu-swarm-health.service")
 
     def provision(self, *options: str) -> Run:
         return self.fleet.playbook(self.inventory, "--limit", NODE, *options)
@@ -129,10 +132,28 @@ def test_cuda_loses_its_device_while_nvml_works(fleet: Fleet, bench: Bench) -> N
     started = bench.node.started()
     bench.node.run("rm", "/dev/nvidia-uvm")
     bench.node.run("nvidia-smi", "-L")
+    bench.watch_anew()
     wait_until("the pause", lambda: availability_of(fleet, NODE) == ("pause", "active"), WITHIN_S, lambda: member(fleet, NODE))
     bench.follows()
     assert bench.node.run("stat", "-c", "%F", "/dev/nvidia-uvm").strip() == "character special file"
     assert bench.node.started() == started
+
+
+def test_a_toolkit_that_starts_no_container_has_its_node_paused(fleet: Fleet, bench: Bench) -> None:
+    """Somebody chose a mode for which there is no specification. A run refuses the node with NVIDIA's words, until there is one."""
+    before = bench.node.read(CONFIG_TOML) or b""
+    bench.node.write(CONFIG_TOML, before.replace(b'mode = "auto"', b'mode = "cdi"'))
+    try:
+        bench.watch_anew()
+        wait_until("the pause", lambda: availability_of(fleet, NODE) == ("pause", "active"), WITHIN_S, lambda: member(fleet, NODE))
+        run = bench.provision()
+        assert run.rc == 2
+        assert "'nvidia-ctk cdi list' does not list nvidia.com/gpu=GPU-" in run.failures(NODE)[-1]
+        bench.node.run("nvidia-ctk", "cdi", "generate", "--output=/etc/cdi/nvidia.yaml")
+        bench.follows()
+    finally:
+        bench.node.write(CONFIG_TOML, before)
+        bench.node.run("rm", "-f", "/etc/cdi/nvidia.yaml")
 
 
 def test_a_card_is_swapped_and_another_falls_sick(fleet: Fleet, bench: Bench) -> None:

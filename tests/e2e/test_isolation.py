@@ -390,6 +390,7 @@ def test_it_is_closed_in_each_mode_of_nvidias_runtime(fleet: Fleet, inventory: P
     before = {name: fleet[name].read(CONFIG_TOML) or b"" for name in NODES}
     try:
         for name in NODES:
+            fleet[name].run("nvidia-ctk", "cdi", "generate", "--output=/var/run/cdi/nvidia.yaml")  # which the mode cdi reads
             takes = b"accept-nvidia-visible-devices-as-volume-mounts = true\n"
             fleet[name].write(CONFIG_TOML, takes + re.sub(rb'(?m)^mode = "\w+"', f'mode = "{mode}"'.encode(), before[name]))
             for mount in (MOUNT, NO_SLASH):

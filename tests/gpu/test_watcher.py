@@ -15,7 +15,7 @@ from tests.bench import collection
 
 reader = collection.module("module_utils._watch.reader")
 events = collection.module("module_utils._watch.events")
-driver = collection.module("module_utils._watch.driver")
+driver = collection.module("module_utils._machine.driver")
 xids = collection.module("module_utils._health.xids")
 verdict = collection.module("module_utils._health.verdict")
 label = collection.module("module_utils._health.label")

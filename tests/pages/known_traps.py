@@ -60,8 +60,8 @@ ISOLATION = (
         "In the default mode nothing loads nvidia-uvm nor makes /dev/nvidia-uvm: after a reboot nvidia-smi works in a task, and CUDA does not"
         " (cuInit: 999).",
         "NVIDIA/nvidia-container-toolkit#1967, #1743, #1934, #1456; commit 8269969f makes it after 1.20.0",
-        HANDLED, "gpu-swarm-devices.service makes it at boot, before dockerd starts. A node without it is drift, and a fault.",
-        _U + "node/test_devices.py::test_a_reboot_after_which_only_nvml_works_is_drift_and_a_fault_and_is_repaired",
+        HANDLED, "gpu-swarm-devices.service makes it at boot, before dockerd starts. A node without it is drift, and its watcher has it paused.",
+        _U + "node/test_devices.py::test_a_reboot_after_which_only_nvml_works_is_drift_and_repaired",
     ),
     BY_ID["mode-ignores-swarm-resource"],
     BY_ID["config-toml-refused"],
@@ -70,6 +70,7 @@ ISOLATION = (
     BY_ID["capabilities-not-supported"],
     BY_ID["hooks-disabled"],
     BY_ID["kind-gpu-line-is-dropped"],
+    BY_ID["toolkit-starts-no-container"],
     Trap(
         "ctk-set-splits-lists", "toolkit", "all versions up to 1.20.0",
         "'nvidia-ctk config --set swarm-resource=A,B' fails, since it splits at the comma.",

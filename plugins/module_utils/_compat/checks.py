@@ -19,13 +19,15 @@ from .issues import HANDLED, REFUSAL, TRAPS, WARNING, Trap, Version
 
 # The row whose answer is a line in config.toml.
 LEGACY_MODE = "jit-cdi-ignores-swarm-resource"
+# The row of a toolkit that was tried, and failed.
+NO_CONTAINER = "toolkit-starts-no-container"
 
 
 class Facts(NamedTuple):
     """Versions as their components report them, None where there is none; kinds by what they are.
 
     ``gpus``: whether any GPU is advertised. ``values``: those of config.toml, as runtime_config has them, and ``file`` its path; ``integrated``:
-    whether all GPUs are those of a Jetson.
+    whether all GPUs are those of a Jetson; ``tried``: why the toolkit gives no container its GPU, "" if it does.
     """
 
     engine: str | None = None
@@ -39,6 +41,7 @@ class Facts(NamedTuple):
     values: Mapping[str, Any] = {}
     file: str = "config.toml"
     integrated: bool = False
+    tried: str = ""
 
 
 class Finding(NamedTuple):
@@ -51,6 +54,7 @@ class Finding(NamedTuple):
 # Each is true, or the setting of config.toml in words, where the issue is there.
 _CONDITIONS: dict[str, Callable[[Facts], Any]] = {
     "named": lambda facts: bool(facts.gpu_kinds),
+    "tried": lambda facts: _has_gpus(facts) and facts.tried,
     "discrete": lambda facts: bool(facts.discrete_kinds),
     "memory": lambda facts: bool(facts.memory_kinds),
     "finished_jobs": lambda facts: facts.finished_jobs,
@@ -134,7 +138,7 @@ def _finding(trap: Trap, facts: Facts, accepted: Collection[str]) -> Finding:
     name = {"engine": "Docker Engine", "toolkit": "NVIDIA Container Toolkit", "leader": "the swarm's leader, Docker Engine"}[trap.component]
     subject = "%s %s" % (name, version) if trap.versions else name
     if isinstance(setting, str):
-        subject = "%s, %s has %s" % (subject, facts.file, setting)
+        subject = "%s, %s" % (subject, setting if trap.id == NO_CONTAINER else "%s has %s" % (facts.file, setting))
     lowered = trap.answer == REFUSAL and trap.id in accepted
     text = "%s: %s %s (%s; %s)" % (subject, trap.wrong, trap.remedy, trap.id, trap.reference)
     if trap.answer == REFUSAL and not lowered:

@@ -112,6 +112,14 @@ TRAPS = (
         "no_hooks", ((1, 20, 0), (99, 0, 0)),
     ),
     Trap(
+        "toolkit-starts-no-container", "toolkit", "any version",
+        "NVIDIA's toolkit gives no container its GPUs, so each task that reserves one fails and its GPU is free for the next.",
+        "seen with 1.20.0: a library under another name, and mode = \"cdi\" without a specification",
+        REFUSAL, "Have that command work on the node first.",
+        _U + "node/test_trial.py::test_a_toolkit_that_fails_is_refused_with_its_words",
+        "tried",
+    ),
+    Trap(
         "no-reservation-sees-all", "toolkit", "any version",
         "A service that reserves nothing but whose image sets NVIDIA_VISIBLE_DEVICES=all, as every CUDA image does, sees every GPU of its node"
         " where no guard keeps it from them. No setting of the toolkit closes this without disabling the swarm's variables too.",

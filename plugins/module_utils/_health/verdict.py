@@ -20,13 +20,15 @@ from .label import FAULT, OK, WARNING, Label
 HANG, MISMATCH, LIBRARY, DRIVER, BINDING = "hang", "mismatch", "library", "driver", "binding"
 # NVML can be read, and CUDA does not start for want of /dev/nvidia-uvm.
 UVM = "uvm"
+# NVML can be read, and NVIDIA's toolkit gives no container its GPUs.
+TOOLKIT = "toolkit"
 # NVML has not answered yet, or late: so late, in seconds.
 SLOW, SLOW_S = "slow", 10
 # A driver that has its cards started answers at once. One that has answered before, and does not within this time, hangs; whoever sets more time than
 # by default (nvml_timeout) gives it so much more here too.
 HANG_S, TIMEOUT_S = 20, 60
 # Soon after a boot these may only mean that the driver is not loaded yet.
-NOT_LOADED = (LIBRARY, DRIVER, UVM)
+NOT_LOADED = (LIBRARY, DRIVER, UVM, TOOLKIT)
 # So soon, in seconds.
 GRACE_S = 180
 # Those for a card.

@@ -234,6 +234,7 @@ def _facts(params: Mapping[str, Any], seen: Observation, advertisement: Mapping[
         values=_chosen(params, seen),
         file=params["runtime_config"],
         integrated=runtime_config.is_integrated([gpu.get("name") or "" for gpu in seen.gpus]),
+        tried=seen.tried or "",
     )
 
 

@@ -52,7 +52,6 @@ class DevicesSeen(NamedTuple):
 
     drift: Sequence[str] = ()  # how it differs from what is wanted, in words
     problem: str | None = None  # why CUDA does not start, in words
-    fault: str | None = None  # the same in the words of the health label, if the service has not helped
 
 
 class Devices:
@@ -73,7 +72,7 @@ class Devices:
         broken = ["%s: CUDA does not start, though NVML works" % problem] if problem else []
         if not self._unit.is_current(self._text()):
             return DevicesSeen([MAKES + (" is of another version" if self._unit.is_there() else " is not installed"), *broken], problem)
-        return DevicesSeen(broken, problem, text(Label(FAULT, reason=UVM)) if problem else None)
+        return DevicesSeen(broken, problem)
 
     def install(self) -> None:
         """Puts it there and runs it. Whether that helped shows in the devices."""
@@ -100,5 +99,5 @@ def check(seen: DevicesSeen) -> None:
             "%s. The GPUs are advertised, and CUDA does not start in any task here (cuInit: 999), though nvidia-smi works. %s has run and could "
             "not make it: see 'journalctl -u %s', and try 'modprobe nvidia-uvm' and 'dmesg | grep -i nvrm'. Then run this again."
             % (seen.problem, UNIT, UNIT),
-            fault=seen.fault,
+            fault=text(Label(FAULT, reason=UVM)),
         )

@@ -202,6 +202,10 @@ class Node:
 
     def inspect(self) -> Observation:
         """Reads everything once. Raises GpuSwarmError for what nobody but the user can fix."""
+        seen = self._inspect()
+        return seen._replace(tried=self._tried(seen))
+
+    def _inspect(self) -> Observation:
         if self.params.get("isolation") is None:
             self.params = {**self.params, "isolation": self._level_there()}
         missing: list[str] = []
@@ -240,6 +244,16 @@ class Node:
             guard=self._guard_seen(),
             devices=self.devices.inspect(),
         )
+
+    def _tried(self, seen: Observation) -> str | None:
+        """Why NVIDIA's toolkit gives no container its GPU, in words. Of a card that has failed the decision says more."""
+        if not devices.is_wanted(self.params) or not seen.gpus or any(gpu["health"]["state"] == "failed" for gpu in seen.gpus):
+            return None
+        from . import trial  # not on top: most calls are of nodes without GPUs
+
+        one, inputs = trial.of_node(self.params, seen, self._expected())
+        known = (seen.watcher.status or {}).get("tried")
+        return None if known == {"inputs": inputs, "problem": None} else trial.problem(self._run, one)
 
     def _use_libraries(self) -> None:
         _libraries.use(self.params["library_path"], self.params["state_dir"])

@@ -43,6 +43,7 @@ class Observation(NamedTuple):
     watcher: WatcherSeen = WatcherSeen((), None, None)  # what watches the GPUs between two runs
     guard: GuardSeen = GuardSeen("/" + HOME)  # what stands before NVIDIA's runtime
     devices: DevicesSeen = DevicesSeen()  # what CUDA needs besides the driver
+    tried: str | None = None  # why NVIDIA's toolkit gives no container its GPU, in words
 
     @property
     def files(self) -> list[Snapshot]:

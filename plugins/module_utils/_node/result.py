@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Protocol
 
-from .._health.verdict import GRACE_S
+from .._compat.checks import NO_CONTAINER
+from .._health.label import FAULT, Label, text
+from .._health.verdict import GRACE_S, TOOLKIT
 from .._machine import hardware
 from .._policy import generic_resources, shrink
 from .._policy.labels import options_of
@@ -88,4 +90,10 @@ def _fault(params: Mapping[str, Any], seen: Observation, decision: Decision) -> 
     # What is refused stays as it is; with consent, or another card in its place, what is gone is not missed.
     record = seen.record if refused else {path: {INSERTED: decision.inserted.get(path)}}
     found = fault.of_node(seen.gpus, fault.expected(record, path), seen.watcher.errors)
-    return found or (seen.devices.fault if hardware.uptime_s() > GRACE_S else None)
+    return found or (_of_toolkit(params, seen) if hardware.uptime_s() > GRACE_S else None)
+
+
+def _of_toolkit(params: Mapping[str, Any], seen: Observation) -> str | None:
+    """Of a node that advertises GPUs which its toolkit gives to no container. (What CUDA lacks is drift: the run makes it.)"""
+    stands = seen.tried and NO_CONTAINER not in (params.get("accept_risks") or ()) and fault.expected(seen.record, params["daemon_config"])
+    return text(Label(FAULT, reason=TOOLKIT)) if stands else None

@@ -31,7 +31,7 @@ BOOKS = "run/gpu-swarm/books.json"
 # What of the module's options the watcher goes by.
 SETTINGS = (
     "daemon_config", "runtime_config", "docker_socket", "docker_unit", "nvml_path", "nvml_timeout", "health_faults", "health_ignored", "idle_after",
-    "isolation_allow",
+    "isolation_allow", "accept_risks",
 )  # fmt: skip
 
 _UNIT = """\

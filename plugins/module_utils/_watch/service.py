@@ -19,13 +19,13 @@ from typing import Any, Mapping
 
 from .._health import pace, verdict, xids
 from .._health.label import FAULT, KEY, OK, Label, parse, text
-from .._machine import uvm
+from .._machine import driver, uvm
 from .._systemd import Lifetime, notify, publish, say
-from . import driver
 from .bookkeeper import Bookkeeper
 from .events import Events, Log
 from .reader import Reader
 from .starts import Starts
+from .toolkit import Toolkit
 from .written import Written, stamp
 
 STATUS = "/run/gpu-swarm/health.json"
@@ -51,6 +51,7 @@ class Service:
         self._written = Written(home, settings)
         self._starts = Starts(home, settings)
         self._books = Bookkeeper(settings, self._reader.processes)
+        self._toolkit = Toolkit(settings)
         self._settled = pace.Settled()
         self._shown: Label | None = None
         self._wanted: Label | None = None
@@ -150,8 +151,17 @@ class Service:
         if words:
             return {"error": verdict.MISMATCH, "text": words, "gpus": []}
         reading = self._reader.read(patient=_uptime() < GRACE_S)
-        words = None if reading["error"] else uvm.problem(uvm.read())
-        return {**reading, "error": verdict.UVM, "text": words} if words else reading
+        return reading if reading["error"] else {**reading, **self._beyond_nvml(reading)}
+
+    def _beyond_nvml(self, reading: Mapping[str, Any]) -> dict[str, Any]:
+        """What keeps tasks from the GPUs though NVML answers. Of a card that is lost or has failed the readings say more than the toolkit."""
+        device, expected = uvm.read(), self._written.expected
+        words = uvm.problem(device)
+        if words:
+            return {"error": verdict.UVM, "text": words}
+        failed = any(gpu["state"] == "failed" for gpu in reading["gpus"]) or set(expected) - verdict.here(reading)
+        words = self._toolkit.problem(expected) if device.needed and not failed else None
+        return {"error": verdict.TOOLKIT, "text": words} if words else {}
 
     def _renew(self) -> None:
         """A new child where another driver is there, and now and then while something is wrong: it may have ended for new clients only."""
@@ -208,6 +218,7 @@ class Service:
     def _publish(self, status: Mapping[str, Any]) -> None:
         """For who assesses this node; only what differs is written."""
         found = {"pid": os.getpid(), "blocked": None, "waits": None, "report": self._settings["health_report"], **status}
+        found["tried"] = self._toolkit.found
         if found == self._status:
             return
         before, self._unpublished = self._unpublished, publish(STATUS, found)

@@ -204,13 +204,16 @@ def _evicted(step: Step, host: Host, node: dict[str, Any] | None, swarm: Swarm) 
 
 def _refused(host: Host) -> str | None:
     """What the node refuses to carry out, but for what ends with the toolkit that this run brings."""
-    wanted = toolkit.version_of(host.toolkit)
-    stands = [
-        item["text"]
-        for item in (host.assessed or {}).get("refused") or []
-        if not (wanted and checks.is_of(item["id"], "toolkit") and not checks.affects(item["id"], wanted))
-    ]
-    return " ".join(stands) or None
+    wanted, now = toolkit.version_of(host.toolkit), (host.assessed or {}).get("toolkit_version")
+    refused = (host.assessed or {}).get("refused") or []
+    return " ".join(item["text"] for item in refused if not (wanted and _may_end(item["id"], wanted, now))) or None
+
+
+def _may_end(refused: str, wanted: str, now: str | None) -> bool:
+    """Whether another toolkit may end a refusal: one that failed when it was tried is tried again once it is another one."""
+    if refused == checks.NO_CONTAINER:
+        return wanted != now
+    return checks.is_of(refused, "toolkit") and not checks.affects(refused, wanted)
 
 
 def _toolkit_error(host: Host) -> str | None:

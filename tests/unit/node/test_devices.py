@@ -15,7 +15,6 @@ from node_lab import NULL, node
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd import engine
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._gpu import cuda
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine import hardware
 
 RESTART = "systemctl restart gpu-swarm-devices.service"
 MISSING = "the service that makes CUDA's devices at boot (gpu-swarm-devices.service) is not installed"
@@ -27,7 +26,6 @@ FAULT = "fault reason=uvm"
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch):
     monkeypatch.setattr(engine, "POLL_S", 0.001)
-    monkeypatch.setattr(hardware, "uptime_s", lambda: 9999.0)
 
 
 def unit(it):
@@ -100,12 +98,13 @@ def test_one_of_another_version_is_replaced(tmp_path):
         (NULL, 511, "the device /dev/nvidia-uvm has major number 1, and the kernel module has 511 (/proc/devices)"),
     ],
 )
-def test_a_reboot_after_which_only_nvml_works_is_drift_and_a_fault_and_is_repaired(tmp_path, target, loaded, words):
+def test_a_reboot_after_which_only_nvml_works_is_drift_and_repaired(tmp_path, target, loaded, words):
     it = node(tmp_path)
     it.converge()
     it.uvm(target, loaded)
     assessed = it.assess()
-    assert (assessed["changed"], assessed["drift"], assessed["fault"]) == (True, [f"{words}: CUDA does not start, though NVML works"], FAULT)
+    # No fault yet: else a node that its watcher has had paused would not return with the run that repairs it.
+    assert (assessed["changed"], assessed["drift"], assessed["fault"]) == (True, [f"{words}: CUDA does not start, though NVML works"], None)
     assert restarts(it) == 1
     done = it.converge()
     assert (done["changed"], done["fault"], done["restarted"], restarts(it)) == (True, None, False, 2)
@@ -120,14 +119,6 @@ def test_a_node_that_gets_its_first_service_is_no_fault_yet(tmp_path):
     assert it.converge()["fault"] is None
 
 
-def test_right_after_a_boot_it_is_no_fault_yet(tmp_path, monkeypatch):
-    it = node(tmp_path)
-    it.converge()
-    it.uvm(None)
-    monkeypatch.setattr(hardware, "uptime_s", lambda: 20.0)
-    assert (it.assess()["fault"], it.assess()["changed"]) == (None, True)
-
-
 def test_what_the_service_cannot_make_is_an_error_that_pauses_the_node(tmp_path):
     it = node(tmp_path)
     it.makes_devices = False
@@ -136,7 +127,7 @@ def test_what_the_service_cannot_make_is_an_error_that_pauses_the_node(tmp_path)
         it.converge()
     assert caught.value.details["fault"] == FAULT
     assert "journalctl -u gpu-swarm-devices.service" in caught.value.message
-    assert it.assess()["fault"] == FAULT
+    assert f"{NO_NODE}: CUDA does not start, though NVML works" in it.assess()["drift"]
 
 
 def test_cuda_is_tried_for_the_role_verify_and_only_once_its_device_is_there(tmp_path, monkeypatch):

@@ -522,6 +522,7 @@ SHRINK = {"id": "shrink", "text": "this node would advertise less than before: x
 LINE = {"id": "kind-gpu-line-is-dropped", "text": "toolkit 1.19.0: the line is dropped."}
 MODE = {"id": "mode-ignores-swarm-resource", "text": "toolkit 1.18.1: this mode ignores it."}
 VARIABLES = {"id": "variables-not-accepted", "text": "config.toml: no variable counts."}
+TRIED = {"id": "toolkit-starts-no-container", "text": "'nvidia-ctk cdi generate' ends with 1."}
 ENGINE = {"id": "discrete-tasks-rejected", "text": "Docker Engine 24.0.7: rejected."}
 
 
@@ -538,6 +539,9 @@ ENGINE = {"id": "discrete-tasks-rejected", "text": "Docker Engine 24.0.7: reject
         ([VARIABLES], "1.20.0", VARIABLES["text"]),  # of the file, whatever the toolkit
         ([SHRINK, LINE], "1.20.0", SHRINK["text"]),
         ([LINE, ENGINE], "1.20.0", ENGINE["text"]),
+        ([TRIED], "1.19.0", TRIED["text"]),
+        ([TRIED], None, TRIED["text"]),
+        ([TRIED], "1.20.0-1", None),  # another toolkit is tried once it is there
     ],
 )
 def test_what_a_node_refuses_is_reported_before_anything_is_touched(refused, toolkit, error):

@@ -13,7 +13,8 @@ import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _files
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health import pace, xids
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch import driver, events, written
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine import driver
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch import events, written
 
 UUID = "GPU-00000000-1111-2222-3333-444444444444"
 DAEMON = json.dumps(

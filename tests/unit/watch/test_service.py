@@ -58,6 +58,8 @@ class Node:
         self.errors = []
         self.it._reader.events = lambda: [self.errors.pop() for _one in list(self.errors)]
         self.it._write = self.write
+        self.toolkit, self.tried = None, []
+        self.it._toolkit.problem = lambda uuids: self.tried.append(uuids) or self.toolkit
 
     def write(self, label):
         self.written.append(label)
@@ -214,6 +216,25 @@ def test_cuda_needs_a_device_that_nvml_does_not_need(node, uptime, writes):
         assert json.loads(node.status.read_text())["reasons"] == ["the device /dev/nvidia-uvm does not exist"]
         node.uvm = UvmSeen(511, 511)
         assert node.inspect(50)[-1] == "ok"
+
+
+def test_a_toolkit_that_gives_no_container_its_gpus_is_a_fault_with_its_words(node):
+    node.inspect(3)
+    node.toolkit = "'nvidia-ctk cdi list' does not list nvidia.com/gpu=GPU-1"
+    assert node.inspect(5)[0].startswith("fault reason=toolkit since=")
+    assert json.loads(node.status.read_text())["reasons"] == [node.toolkit]
+    assert node.tried[0] == [UUID]
+    node.toolkit = None
+    assert node.inspect(50)[-1] == "ok"
+
+
+@pytest.mark.parametrize("reading", [LOST, {**WELL, "error": "hang", "gpus": []}])
+def test_the_toolkit_is_not_tried_where_the_readings_say_more(node, reading):
+    node.inspect(3)
+    node.tried.clear()
+    node.reading = reading
+    node.inspect(5)
+    assert node.tried == []
 
 
 def test_what_keeps_the_driver_from_being_read_comes_before_the_device(node):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""nvidia-ctk: `--version`, `config` and `system create-device-nodes`.
+"""nvidia-ctk: `--version`, `config`, `cdi generate` and `list`, and `system create-device-nodes`.
 
 Each assessment of a node runs the former, which takes no longer than the real program, a binary."""
 
@@ -22,16 +22,16 @@ def main(argv: list[str]) -> int:
     if argv[:1] in (["--version"], ["-v"]):
         print(f"NVIDIA Container Toolkit CLI version {version}\ncommit: {COMMIT}")
         return 0
-    from . import config, ctk_config, system  # not on top: these take longer than all else
+    from . import cdi, config, ctk_config, devices, system  # not on top: these take longer than all else
 
     try:
-        if argv[:1] == ["system"]:
-            system.run(argv[1:], version)
+        if argv[:1] in (["system"], ["cdi"]):
+            {"system": system, "cdi": cdi}[argv[0]].run(argv[1:], version)
             return 0
         if argv[:1] != ["config"]:
             raise ctk_config.Invalid(f"the lab's stand-in does not have this command; {ctk_config.USAGE}")
         ctk_config.run(argv[1:], version)
-    except (ctk_config.Invalid, config.ConfigError, system.Failed, OSError) as error:
+    except (ctk_config.Invalid, config.ConfigError, system.Failed, devices.Refused, OSError) as error:
         print(f'level=error msg="{error}"', file=sys.stderr)
         return 1
     return 0

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from . import config, nvml, requirement, system, versions
+from . import cdi, config, nvml, requirement, system, versions
 from .devices import Gpu, Refused, Settings, requested, resolve
 
 NVIDIA_MAJOR, CONTROL_MINOR = 195, 255
@@ -103,6 +103,10 @@ def modify(bundle: Path, settings: Settings) -> None:
     if settings.legacy and not settings.requires_nothing:
         requirement.refuse(env, nvml.driver())
     chosen = resolve(wanted, nvml.gpus(), settings)
+    if settings.mode == "cdi":
+        unknown = [name for name in (f"{cdi.KIND}={one}" for one in wanted) if name not in cdi.names()]
+        if unknown:
+            raise Refused(f"failed to inject CDI devices: unresolvable CDI devices {', '.join(unknown)}")
     for gpu in chosen:
         if not Path(f"/dev/nvidia{gpu.minor}").exists():
             raise Refused(f"failed to stat /dev/nvidia{gpu.minor}: no such file or directory")

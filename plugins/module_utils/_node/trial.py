@@ -1,0 +1,113 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whether NVIDIA's toolkit can give a container its GPUs: what its mode needs is tried, without a container.
+
+That takes up to a second, so who tries it says by which files: with the same ones another trial would find the same. Private to this collection: no
+stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+import shutil
+from typing import Any, Mapping, NamedTuple, Sequence
+
+from .._compat import checks, runtime_config
+from .._config import runtime_toml
+from .._dockerd.engine import SBIN
+from .._dockerd.unit import Run
+from .._errors import GpuSwarmError
+from .._health import pace
+from .._machine import driver
+from .observation import Observation
+
+CTK, CLI = "nvidia-ctk", "nvidia-container-cli"
+SPEC_DIRS = ("/etc/cdi", "/var/run/cdi")
+_KIND = "nvidia.com/gpu"
+_PROGRAMS = (CTK, CLI, "nvidia-container-runtime", "nvidia-container-runtime-hook", "nvidia-cdi-hook")
+_WORDS = 400  # of what a command says
+
+
+class Trial(NamedTuple):
+    """What is tried: a command, and the CDI devices that it must list."""
+
+    command: Sequence[str]
+    devices: Sequence[str] = ()
+
+
+def trial_of(values: Mapping[str, Any], mode: str | None, uuids: Sequence[str]) -> Trial | None:
+    """By the values of config.toml and what its mode comes to; None if it needs nothing that could be tried (pure)."""
+    if mode == runtime_config.JIT_CDI:
+        return Trial([CTK, "cdi", "generate", "--output="])
+    if mode == runtime_config.LEGACY:
+        root = values.get("nvidia-container-cli.root")
+        return Trial([CLI, *(["--root=%s" % root] if root else []), "info"])
+    if mode != runtime_config.CDI:
+        return None
+    kind, folders = values.get("nvidia-container-runtime.modes.cdi.default-kind") or _KIND, spec_dirs(values)
+    chosen = ["--spec-dir=%s" % folder for folder in folders] if folders != SPEC_DIRS else []
+    return Trial([CTK, "cdi", "list", *chosen], ["%s=%s" % (kind, uuid) for uuid in uuids])
+
+
+def of_node(params: Mapping[str, Any], seen: Observation, expected: Sequence[str]) -> tuple[Trial | None, str | None]:
+    """What is tried on a node, and by which files. ``expected`` are the UUIDs that it advertises, if it does already."""
+    values = runtime_toml.values(seen.runtime.data)
+    names = [gpu.get("name") or "" for gpu in seen.gpus]
+    mode = runtime_config.mode_of(values, checks.parse_version(seen.toolkit_version), runtime_config.is_integrated(names))
+    there = [one["uuid"] for gpu in seen.gpus for one in (gpu["mig_devices"] or [gpu])]
+    trial = trial_of(values, mode, expected or there)
+    return trial, inputs(params["runtime_config"], params["nvml_path"], trial, spec_dirs(values)) if trial else None
+
+
+def spec_dirs(values: Mapping[str, Any]) -> tuple[str, ...]:
+    """Where the runtime looks for CDI specifications (pure)."""
+    return values.get("nvidia-container-runtime.modes.cdi.spec-dirs") or SPEC_DIRS
+
+
+def problem(run: Run, trial: Trial | None) -> str | None:
+    """Why no container gets its GPU, with the toolkit's words; None if all is well, or the toolkit is not there. What fails once is tried again."""
+    program = shutil.which(trial.command[0], path=SBIN) if trial else None
+    if not trial or not program:
+        return None
+    return _try(run, program, trial) and _try(run, program, trial)
+
+
+def _try(run: Run, program: str, trial: Trial) -> str | None:
+    try:
+        return judged(trial, *run([program, *trial.command[1:]]))
+    except GpuSwarmError as late:
+        return late.message
+
+
+def judged(trial: Trial, rc: int, out: str, err: str) -> str | None:
+    """What a command's end means, in words (pure)."""
+    if rc != 0:
+        said = [line.strip() for line in (err or out).splitlines() if line.strip()]
+        return "'%s' ends with %d: %s" % (" ".join(trial.command), rc, said[-1][:_WORDS] if said else "no word of why")
+    missing = [device for device in trial.devices if device not in out.split()]
+    if not missing:
+        return None
+    return "'%s' does not list %s. Make the specification: 'nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml'" % (
+        " ".join(trial.command), missing[0] + (" and %d more" % (len(missing) - 1) if len(missing) > 1 else ""),
+    )  # fmt: skip
+
+
+def inputs(runtime_config_path: str, nvml_path: str | None, trial: Trial, folders: Sequence[str] = SPEC_DIRS) -> str:
+    """A digest of what the result depends on: the boot, programs, settings, the driver, its devices, and CDI specifications."""
+    files = [runtime_config_path, "/etc/ld.so.cache", *filter(None, (shutil.which(name, path=SBIN) for name in _PROGRAMS))]
+    files += sorted(glob.glob("/dev/nvidia*")) + sorted(path for folder in folders for path in glob.glob(os.path.join(glob.escape(folder), "*")))
+    with open(pace.BOOT_ID, encoding="ascii") as stream:
+        found = [stream.read(), trial, driver.signature(nvml_path), [(path, _stamp(path)) for path in files]]
+    return hashlib.sha256(repr(found).encode("utf-8")).hexdigest()[:16]
+
+
+def _stamp(path: str) -> object:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return (status.st_rdev,) if status.st_rdev else (status.st_ino, status.st_size, status.st_mtime_ns)

@@ -1,0 +1,61 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Has NVIDIA's toolkit tried where files have changed on which its result depends, and each minute while it fails.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Callable, Mapping, Sequence
+
+from .. import _bounded
+from .._compat import checks, runtime_config
+from .._config import runtime_toml
+from .._dockerd.engine import SBIN
+from .._files import Snapshot
+from .._machine import toolkit
+from .._node import trial
+
+EVERY_S = 60  # files are looked at, and what failed is tried again
+LIMIT_S = 30  # for each command: NVML has answered just before
+Run = Callable[[Sequence[str]], "tuple[int, str, str]"]
+
+
+def _run(argv: Sequence[str]) -> tuple[int, str, str]:
+    return _bounded.run(argv, LIMIT_S)
+
+
+class Toolkit:
+    """That of one node. ``found`` is for who assesses it: by which files it was tried last, and the result."""
+
+    def __init__(self, settings: Mapping[str, Any], run: Run = _run) -> None:
+        self._settings = settings
+        self._run = run
+        self._looked: float | None = None
+        self.found: dict[str, str | None] = {"inputs": None, "problem": None}
+
+    def problem(self, uuids: Sequence[str]) -> str | None:
+        """Why no container gets its GPU, in words; ``uuids`` are those that the node advertises."""
+        if checks.NO_CONTAINER in (self._settings.get("accept_risks") or ()) or not uuids:
+            return None
+        now = time.monotonic()
+        if self._looked is None or now - self._looked >= EVERY_S:
+            self._looked = now
+            self._look(uuids)
+        return self.found["problem"]
+
+    def _look(self, uuids: Sequence[str]) -> None:
+        path = self._settings["runtime_config"]
+        values = runtime_toml.values(Snapshot.take(path).data)
+        version = toolkit.version(self._run, SBIN)
+        one = trial.trial_of(values, runtime_config.mode_of(values, checks.parse_version(version), False), uuids)
+        if one is None:
+            self.found = {"inputs": None, "problem": None}
+            return
+        inputs = trial.inputs(path, self._settings["nvml_path"], one, trial.spec_dirs(values))
+        if inputs != self.found["inputs"] or self.found["problem"]:
+            self.found = {"inputs": inputs, "problem": trial.problem(self._run, one)}

@@ -1,0 +1,187 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A node on which NVIDIA's toolkit gives no container its GPUs is not ready: what its mode needs is tried once."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+from node_lab import UUIDS, gpu, node
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._compat.checks import NO_CONTAINER
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd import engine
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine import hardware
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import trial
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.trial import Trial
+
+CLI_ROOT = {"nvidia-container-cli.root": "/run/nvidia/driver"}
+CDI = {"nvidia-container-runtime.modes.cdi.default-kind": "example.com/card", "nvidia-container-runtime.modes.cdi.spec-dirs": ("/srv/cdi",)}
+GENERATE = Trial(["nvidia-ctk", "cdi", "generate", "--output="])
+SAID = 'time="2026-11-28T10:00:00Z" level=error msg="failed to generate CDI spec: failed to locate libcuda.so"'
+
+
+@pytest.mark.parametrize(
+    ("values", "mode", "expected"),
+    [
+        ({}, "jit-cdi", GENERATE),
+        ({}, "legacy", Trial(["nvidia-container-cli", "info"])),
+        (CLI_ROOT, "legacy", Trial(["nvidia-container-cli", "--root=/run/nvidia/driver", "info"])),
+        ({}, "cdi", Trial(["nvidia-ctk", "cdi", "list"], ["nvidia.com/gpu=U1", "nvidia.com/gpu=U2"])),
+        (CDI, "cdi", Trial(["nvidia-ctk", "cdi", "list", "--spec-dir=/srv/cdi"], ["example.com/card=U1", "example.com/card=U2"])),
+        ({}, "csv", None),
+        ({}, None, None),
+    ],
+)
+def test_it_is_tried_as_its_mode_does_it(values, mode, expected):
+    assert trial.trial_of(values, mode, ["U1", "U2"]) == expected
+
+
+LIST = Trial(["nvidia-ctk", "cdi", "list"], ["nvidia.com/gpu=U1", "nvidia.com/gpu=U2", "nvidia.com/gpu=U3"])
+
+
+@pytest.mark.parametrize(
+    ("one", "done", "words"),
+    [
+        (GENERATE, (0, "cdiVersion: 0.5.0\n", "level=info"), None),
+        (GENERATE, (1, "", f"level=warning\n{SAID}\n"), f"'nvidia-ctk cdi generate --output=' ends with 1: {SAID}"),
+        (GENERATE, (1, "", ""), "'nvidia-ctk cdi generate --output=' ends with 1: no word of why"),
+        (LIST, (0, "nvidia.com/gpu=U1\nnvidia.com/gpu=U2\nnvidia.com/gpu=U3\nnvidia.com/gpu=all\n", ""), None),
+        (LIST, (0, "nvidia.com/gpu=0\nnvidia.com/gpu=U1\n", ""), "'nvidia-ctk cdi list' does not list nvidia.com/gpu=U2 and 1 more. Make the"),
+        (LIST, (0, "", 'level=info msg="Found 0 CDI devices"'), "'nvidia-ctk cdi list' does not list nvidia.com/gpu=U1 and 2 more. Make the"),
+    ],
+)
+def test_what_comes_of_it(one, done, words):
+    found = trial.judged(one, *done)
+    assert found is None if words is None else found.startswith(words)
+
+
+class Programs:
+    """What a trial calls, by turns."""
+
+    def __init__(self, *ends):
+        self.calls, self.ends = [], list(ends)
+
+    def run(self, argv):
+        self.calls.append(argv)
+        end = self.ends.pop(0)
+        if isinstance(end, Exception):
+            raise end
+        return end
+
+
+@pytest.fixture
+def _installed(monkeypatch):
+    monkeypatch.setattr(trial.shutil, "which", lambda name, path: "/usr/bin/" + name)
+
+
+FAILS, WORKS = (1, "", SAID), (0, "", "")
+
+
+@pytest.mark.usefixtures("_installed")
+@pytest.mark.parametrize(("ends", "fails", "calls"), [([WORKS], False, 1), ([FAILS, WORKS], False, 2), ([FAILS, FAILS], True, 2)])
+def test_what_fails_once_is_tried_again(ends, fails, calls):
+    programs = Programs(*ends)
+    assert bool(trial.problem(programs.run, GENERATE)) == fails
+    assert [argv[0] for argv in programs.calls] == ["/usr/bin/nvidia-ctk"] * calls
+
+
+@pytest.mark.usefixtures("_installed")
+def test_one_that_hangs_is_one_that_fails():
+    late = GpuSwarmError("'/usr/bin/nvidia-ctk cdi generate' timed out after 30 s")
+    assert trial.problem(Programs(late, late).run, GENERATE) == late.message
+
+
+def test_a_toolkit_that_is_not_there_is_not_tried():
+    assert trial.problem(Programs().run, Trial(["no-such-program"])) is None
+    assert trial.problem(Programs().run, None) is None
+
+
+def test_it_depends_on_the_settings_the_specifications_and_what_is_tried(tmp_path):
+    config, specs = tmp_path / "config.toml", tmp_path / "cdi"
+    config.write_text("")
+    specs.mkdir()
+    seen = set()
+    for step in (None, lambda: config.write_text("x = 1"), lambda: (specs / "nvidia.yaml").write_text("{}")):
+        if step:
+            step()
+        digest = trial.inputs(str(config), None, GENERATE, [str(specs)])
+        assert digest == trial.inputs(str(config), None, GENERATE, [str(specs)])
+        seen.add(digest)
+    seen.add(trial.inputs(str(config), None, LIST, [str(specs)]))
+    assert len(seen) == 4
+
+
+# --- a node ---------------------------------------------------------------------------------------------------------
+
+FAULT = "fault reason=toolkit"
+
+
+@pytest.fixture
+def it(tmp_path, monkeypatch):
+    monkeypatch.setattr(engine, "POLL_S", 0.001)
+    monkeypatch.setattr(hardware, "uptime_s", lambda: 9999.0)
+    made = node(tmp_path)
+    made.tried = []
+    made.fails = None
+
+    def problem(_run, one):
+        made.tried.append(one)
+        return made.fails
+
+    monkeypatch.setattr(trial, "problem", problem)
+    made.toolkit_version = None
+    return made
+
+
+def test_a_toolkit_that_fails_is_refused_with_its_words(it):
+    before = it.everything()
+    it.fails = f"'nvidia-ctk cdi generate --output=' ends with 1: {SAID}"
+    (refused,) = it.assess()["refused"]
+    assert (refused["id"], SAID in refused["text"], it.assess()["fault"]) == (NO_CONTAINER, True, None)
+    assert refused["text"].startswith("NVIDIA Container Toolkit, 'nvidia-ctk cdi generate --output=' ends with 1")
+    with pytest.raises(GpuSwarmError, match="NVIDIA's toolkit gives no container its GPUs"):
+        it.converge()
+    assert it.everything() == before
+
+
+def test_on_a_node_that_advertises_its_gpus_it_is_a_fault_too(it):
+    it.converge()
+    it.fails = "it fails"
+    assert (it.assess()["fault"], [one["id"] for one in it.assess()["refused"]]) == (FAULT, [NO_CONTAINER])
+    it.option(accept_risks=[NO_CONTAINER])
+    accepted = it.assess()
+    assert (accepted["fault"], accepted["refused"], any("it fails" in text for text in accepted["warnings"])) == (None, [], True)
+
+
+@pytest.mark.parametrize("option", [{"advertise": []}, {"restart": "never"}, {"state": "absent"}])
+def test_it_is_tried_only_for_a_node_that_is_to_advertise_gpus(it, option):
+    it.option(**option).assess()
+    assert it.tried == []
+
+
+def test_with_a_card_that_has_failed_it_says_nothing_new(it):
+    it.gpus = [gpu(0), gpu(1, "failed")]
+    it.assess()
+    assert it.tried == []
+
+
+def test_what_the_watcher_has_tried_with_the_same_files_is_not_tried_again(it):
+    it.option(health=True, health_faults=[], health_ignored=[], nvml_timeout=60)
+    it.converge()
+    status = it.home / "run/gpu-swarm/health.json"
+    one = trial.trial_of({}, "legacy", UUIDS[:2])
+    it.put("runtime_config", it.content("runtime_config").replace(b'"auto"', b'"legacy"'))
+    values = trial.inputs(it.params["runtime_config"], None, one)
+    for problem, tries in ((None, 0), ("it failed", 1)):
+        status.write_text(json.dumps({"pid": os.getpid(), "label": "ok", "tried": {"inputs": values, "problem": problem}}))
+        it.tried.clear()
+        it.assess()
+        assert len(it.tried) == tries
+    status.write_text(json.dumps({"pid": os.getpid(), "label": "ok", "tried": {"inputs": "other", "problem": None}}))
+    it.assess()
+    assert it.tried[1:] == [one]
