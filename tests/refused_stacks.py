@@ -98,7 +98,7 @@ CASES = [
     Case("port-range", "ports: ['8000-8003:80-81']", "ports[0]", "ports"),
     Case("port-number", "ports: [{target: 80, published: 99999}]", "ports[0].published", None),
     Case("port-target", "ports: [{published: 18300}]", "ports[0]", None),
-    Case("image", "image: 'lab/Task:1'", "services.a.image is 'lab/Task:1', which is no name of an image", "not a valid repository/tag"),
+    Case("image", "image: 'lab/Task:1'", "services.a.image is 'lab/Task:1', which is not a valid image name", "not a valid repository/tag"),
     Case("image", "image: 'lab/task:'", "services.a.image is 'lab/task:'", "not a valid repository/tag"),
     Case("image", "image: lab/task@sha256:abc", "services.a.image is 'lab/task@sha256:abc'", "not a valid repository/tag"),
     Case("credential", "credential_spec: {file: x, registry: reg}", "services.a.credential_spec", "cannot specify both"),

@@ -15,6 +15,7 @@ import re
 from typing import Any, Container, Iterable, Iterator
 
 MASK = "***"
+SHORTEST = 6  # characters of a value that is taken out of what somebody else says
 
 # As JSON and systemd may write a character: \/ \" \u002f \x40, and with more backslashes where such a text is quoted once more.
 _SLASH = r"(?:\\*/|\\+u002[fF]|\\+x2[fF])"
@@ -70,8 +71,8 @@ def _hidden(found: re.Match[str]) -> str:
 
 
 def without(text: str, values: Iterable[str], names: Iterable[str] = ()) -> str:
-    """The text without these values, also where Go or JSON has quoted them, once or twice. What stands within one of the names stays."""
-    forms = {form for value in values for once in _quoted(value) for form in _quoted(once)}
+    """The text without these values, also where Go or JSON has quoted them, once or twice. Short ones stay, and what is part of a name."""
+    forms = {form for value in values if len(value) >= SHORTEST for once in _quoted(value) for form in _quoted(once)}
     kept = [found.span() for name in names for found in re.finditer(r"(?<![\w-])%s(?![\w-])" % re.escape(name), text)]
     spans = [span for form in forms for span in _spans(text, form) if not any(begin <= span[0] and span[1] <= end for begin, end in kept)]
     shown, at = [], 0

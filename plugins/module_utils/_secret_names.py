@@ -15,7 +15,7 @@ from typing import Sequence
 from ._mask import mask
 
 _SECRET = re.compile(
-    r"(?i)passw(?:or)?d|passphrase|secret|token|credential|private|authori[sz]ation|bearer|cookie|jwt|webhook|basicauth"
+    r"(?i)passw(?:or)?d|passphrase|secret|signature|token|credential|private|authori[sz]ation|bearer|cookie|jwt|webhook|basicauth"
     r"|(?:^|[_./-])(?:auth|cert|dsn|hmac|keys?|otp|pass|pat|pw|pwd|salt|sas)(?:$|[_./-])|(?:key|pass|pwd|[a-z]Auth)$"
 )
 # Numbers and switches of language models.
@@ -29,6 +29,7 @@ _LOGIN = re.compile(
 )
 _FORMS = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY|(?i:\b(?:bearer|basic)\s+[\w.~+/=-]{12,})"
+    r"|\bhooks\.slack\.com/services/\w|/api/webhooks/\d+/\w|\bbot\d{6,}:[\w-]{12,}"  # of Slack, Discord and Telegram
     r"|\b(?:sk-|hf_|gh[opsru]_|github_pat_|glpat-|nvapi-|xox[abeprs]-)[\w-]{12,}|\bAKIA[0-9A-Z]{12,}|\beyJ[\w-]{8,}\.[\w-]+\."
 )
 

@@ -36,7 +36,6 @@ OWNER = "gpu-swarm.owner"  # as status shows it, whatever the prefix
 NAME_VARIABLE = "GPU_SWARM_JOB"
 MOST = 1000  # jobs of an array
 SHOWN = 200  # characters of the parameters
-SHORTEST = 6  # characters of a value that no answer of Docker's may repeat
 LONGEST_S = 1000000000  # Docker counts nanoseconds in 63 bits
 
 # docker's own rule for services, of at most 63 characters, with room for the digest.
@@ -225,9 +224,8 @@ def _as_swarm_leaves_it(name: str, env: Mapping[str, str]) -> dict[str, str]:
 
 
 def values(job: Job) -> list[str]:
-    """What variables contain, but for what is short: of that no answer of Docker's says anything."""
-    found = [item.partition("=")[2] for item in job.spec["TaskTemplate"]["ContainerSpec"]["Env"]]
-    return [one for one in found if len(one) >= SHORTEST and one not in names(job)]
+    """What variables contain, of which no answer of Docker's may say anything."""
+    return [item.partition("=")[2] for item in job.spec["TaskTemplate"]["ContainerSpec"]["Env"]]
 
 
 def names(job: Job) -> list[str]:

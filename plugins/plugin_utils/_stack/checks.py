@@ -93,8 +93,8 @@ def _image(stack: Stack) -> Iterator[str]:
                 unset = [one for one in dict.fromkeys(found) if one in stack.unset]
                 why = f" The variable {', '.join(unset)} is not set: set it in .env, or in the environment." if unset else ""
                 yield (
-                    f"{stack.file}: services.{name}.{key} is {image!r}, which is no name of an image.{why} Write it as name:tag, in small letters, "
-                    "such as nvidia/cuda:13.0.0-base-ubuntu24.04."
+                    f"{stack.file}: services.{name}.{key} is {image!r}, which is not a valid image name.{why} Write it as name:tag, in small "
+                    "letters, such as nvidia/cuda:13.0.0-base-ubuntu24.04."
                 )
 
 
@@ -305,7 +305,7 @@ CHECKS = [
     Check("port-range", "two ranges of ports of different length", SCHEMA, "", ports.translated),
     Check("port-number", "a `published` port above 65535: Docker takes it, and its tasks wait for ever", ALLOCATOR, "", ports.translated),
     Check("port-target", "a port without its `target`: Docker takes it, and it leads nowhere", ALLOCATOR, "", ports.translated),
-    Check("image", "an image whose name is none, such as with an empty tag", SERVICE, "", _image),
+    Check("image", "an image name that is not valid, such as one with an empty tag", SERVICE, "", _image),
     # The conversion: networks, secrets and configs are made by then.
     Check("credential", "`credential_spec` with more than one of `config`, `file` and `registry`", CONVERT, "", _credentials),
     Check("declared-network", "a network that the file does not declare", CONVERT, "", references.check_declared),
@@ -334,7 +334,7 @@ CHECKS = [
     Check("network-driver", "a network of a driver that makes none for a swarm", NETWORK, "", _network_drivers),
     Check("network-plugin", "a network of a driver that the managers do not have", NETWORKS, "", clashes.plugins),
     Check("ipam-driver", "an `ipam` driver that swarm does not have", NETWORKS, "", _network_drivers),
-    Check("subnet", "a subnet that is none", NETWORKS, "", shapes.subnet),
+    Check("subnet", "a text under `subnet` that is none", NETWORKS, "", shapes.subnet),
     Check("predefined-label", "the label of swarm's own networks", NETWORKS, "", _network_labels),
     # Swarm, when it creates or updates a service.
     Check("service-name", "a service whose name, with that of the stack, has a dot or more than 63 characters", COMMON, "", references.check_names),

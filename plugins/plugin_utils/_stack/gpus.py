@@ -131,8 +131,8 @@ def _capabilities(found: Any, where: str) -> list[str]:
     strange = next((one for one in found if one not in (*GENERAL, *DRIVER)), None)
     if strange is not None:
         raise GpuSwarmError(
-            f"{where}: its capabilities have {_shown(strange)}, which NVIDIA's driver has not. Write capabilities: [gpu], and beside it no others "
-            f"than {', '.join(DRIVER)}."
+            f"{where}: its capabilities have {_shown(strange)}, which NVIDIA's driver does not support. Write capabilities: [gpu], and beside it no "
+            f"others than {', '.join(DRIVER)}."
         )
     return found
 

@@ -47,10 +47,10 @@ def translated(found: Any, where: str, notes: Notes) -> list[Any]:
 def _port(item: Any, where: str, notes: Notes) -> Any:
     if isinstance(item, (int, str)) and not isinstance(item, bool):
         text = str(item).strip()
-        *address, _published, _target = ["", *text.split(":")] if text.count(":") < 2 else text.rsplit(":", 2)
-        if any(address):
-            _refuse_address(where, ":".join(address))
-            text = text.removeprefix(f"{':'.join(address)}:")
+        if text.count(":") > 1:
+            address, published, target = text.rsplit(":", 2)
+            _refuse_address(where, address)
+            text = f"{published}:{target}"
         _of_text(text, where)
         return text
     if not isinstance(item, dict):
@@ -61,7 +61,7 @@ def _port(item: Any, where: str, notes: Notes) -> Any:
         if key in item:
             notes.left_out(where, key, "nothing: it says what the port is for")
     only(item, keys.PORT | {"host_ip", "name", "app_protocol"}, where, "A port has target, published, protocol and mode.")
-    return _long({key: value for key, value in item.items() if key in keys.PORT and value is not None}, where, notes)
+    return _long({key: value for key, value in item.items() if key in keys.PORT and value not in (None, "")}, where, notes)
 
 
 def _long(made: dict[str, Any], where: str, notes: Notes) -> dict[str, Any]:

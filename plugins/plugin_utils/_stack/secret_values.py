@@ -22,7 +22,6 @@ from .references import DEFAULT
 _NAMED = frozenset(["environment", "labels", "driver_opts", "options"])
 # Under these stand the words of a command.
 _COMMANDS = frozenset(["command", "entrypoint", "test"])
-SHORTEST = 6
 # Words of Docker's own, which say what it did not do.
 _DOCKERS = frozenset(f"failed to {verb} {what}" for verb in ("create", "update", "remove") for what in ("service", "network", "secret", "config"))
 _PORTS = re.compile(r"[0-9]{1,5}(?::[0-9]{1,5})*(?:/[a-z]+)?")
@@ -48,7 +47,7 @@ def masking(document: Mapping[str, Any], files: Mapping[str, bytes], stack: str)
     shown = _names(document, stack)
     found = {text for one in _values(document, document) for text in (one, as_written(one))}
     found |= {one.replace("$$", "$") for one in found} | {*_contents(document, files)}
-    values = {one for one in found if len(one) >= SHORTEST and one not in shown and not _PORTS.fullmatch(one) and not _is_host(one, shown)}
+    values = {one for one in found if one not in shown and not _PORTS.fullmatch(one) and not _is_host(one, shown)}
     return lambda text: mask(without(text, values, {*shown, *_DOCKERS}))
 
 

@@ -110,7 +110,7 @@ def test_the_image_of_a_variable_that_nobody_has_set() -> None:
     with pytest.raises(GpuSwarmError) as raised:
         of_file("services: {api: {image: 'lab/cuda:${TAG_UNSET}', command: \"${OTHER}\"}}")
     assert raised.value.message.startswith(
-        "compose.yml: services.api.image is 'lab/cuda:', which is no name of an image. The variable TAG_UNSET is not set: set it in .env"
+        "compose.yml: services.api.image is 'lab/cuda:', which is not a valid image name. The variable TAG_UNSET is not set: set it in .env"
     )
 
 
@@ -127,7 +127,7 @@ def test_names_of_images(image: str) -> None:
 
 @pytest.mark.parametrize("image", ["a b", "Task", "-x", "a/:1", "a//b", "a:", "a@sha256:0", "0" * 64, "a:" + "x" * 129])
 def test_names_of_no_image(image: str) -> None:
-    with pytest.raises(GpuSwarmError, match="which is no name of an image"):
+    with pytest.raises(GpuSwarmError, match="which is not a valid image name"):
         of_file(f"services: {{a: {{image: '{image}'}}}}")
 
 

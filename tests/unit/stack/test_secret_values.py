@@ -51,6 +51,10 @@ HIDDEN = {
     "an option of one dash": ({"entrypoint": ["serve", "-token", S]}, "entrypoint.2"),
     "an option of a shell": ({"command": ["sh", "-c", f"exec redis-server --requirepass {S}"]}, "command.2"),
     "a variable of a shell": ({"command": ["sh", "-c", f"PGPASSWORD={S} psql"]}, "command.2"),
+    "a signed URL": ({"environment": {"MODEL": f"https://bucket/x?X-Amz-Signature={S}"}}, "environment.MODEL"),
+    "a hook of Slack": ({"environment": {"NOTIFY": f"https://hooks.slack.com/services/T0/B0/{S}"}}, "environment.NOTIFY"),
+    "a hook of Discord": ({"command": ["notify", f"https://discord.com/api/webhooks/123/{S}"]}, "command.1"),
+    "a bot of Telegram": ({"environment": {"NOTIFY": f"https://api.telegram.org/bot123456789:{S}/send"}}, "environment.NOTIFY"),
     "a URL": ({"environment": {"URL": f"http://u:{S}@h"}}, "environment.URL"),
 }  # fmt: skip
 SHOWN: list[dict[str, Any]] = [

@@ -467,6 +467,12 @@ def test_values_have_the_types_of_compose() -> None:
     assert service["volumes"][2]["tmpfs"] == {"size": 8 * 2**30}
 
 
+def test_an_empty_part_of_a_port_is_none() -> None:
+    """Such as that of a variable that is not set, as for Compose."""
+    service, notes = of_service("ports: ['${NOT_SET-}:8080:80', '${NOT_SET-}:81', {target: 82, published: '${NOT_SET-}'}]")
+    assert (service["ports"], notes) == (["8080:80", ":81", {"target": 82}], [])
+
+
 def test_files_are_carried() -> None:
     stack = of_file(
         """
