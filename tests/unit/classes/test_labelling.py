@@ -93,6 +93,6 @@ def compose(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def stack(nodes: Any = None, checks: bool = False) -> tuple[dict[str, Any], list[str]]:
-    explained = {"service": "s_a", "fits": True, "possible": True, "text": "", "feasible": ["n1"], "rivals": [], "stays": False}
+    explained = {"service": "s_a", "fits": True, "possible": True, "text": "", "feasible": ["n1"], "rivals": [], "stays": False, "beside": False}
     answer = {**LOOK, "preflight": [explained]}
     return run(StackAction, {"name": "s", "compose": "compose.yml"}, checks, swarm_nodes=nodes or FREE, swarm_stack_info=answer)

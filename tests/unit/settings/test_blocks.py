@@ -68,7 +68,7 @@ def test_there_is_one_of_each_kind() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "services: {a: {image: i, restart: always}}",
+        "services: {a: {image: i, network_mode: none}}",
         "{name: a, image: i, gpu: 1}",
         "x-gpu: {memory: 1}",
         "gpu_node_advertise: [{as: gpus}]",
