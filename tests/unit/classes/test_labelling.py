@@ -14,7 +14,8 @@ import pytest
 from ansible_collections.fleet.gpu_swarm.plugins.action.swarm_job import ActionModule as JobAction
 from ansible_collections.fleet.gpu_swarm.plugins.action.swarm_stack import ActionModule as StackAction
 
-T4 = {"id": "n1", "hostname": "g1", "labels": {"gpu.count": "4", "gpu.model": "Tesla-T4"}}
+LABELS = {"gpu.count": "4", "gpu.model": "Tesla-T4"}
+T4 = {"id": "n1", "hostname": "g1", "labels": LABELS, "leader": True, "engine_version": "26.1.5", "resources": {}}
 FREE = {"changed": True, "nodes": [], "refused": []}
 TASKS = [{"service": "train"}]
 BUSY = {**FREE, "refused": [{"hostname": "g1", "tasks": TASKS}]}
