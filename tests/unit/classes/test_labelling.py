@@ -22,7 +22,7 @@ BUSY = {**FREE, "refused": [{"hostname": "g1", "tasks": TASKS}]}
 REFUSED = {"failed": True, "msg": "No node could ever run it.", "wrong": True}
 LOOK = {
     "nodes": [T4], "kinds": ["NVIDIA-GPU"], "preflight": [], "pending_now": [], "progress": [], "taken": [], "networks_taken": [], "images": {},
-    "not_there": [], "refused": [], "kept": None, "absent": [],
+    "not_there": [], "refused": [], "kept": None, "absent": [], "clashes": [], "unread": "",
 }  # fmt: skip
 COMPOSE = 'services: {a: {image: i, x-gpu: {model: "*T4*"}}}'
 
