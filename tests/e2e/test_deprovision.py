@@ -33,7 +33,7 @@ KEY = "/usr/share/keyrings/nvidia-container-toolkit-keyring.asc"
 # What is there only because packages were installed.
 OF_PACKAGES = {CONFIG_TOML}
 OF_REPOSITORY = {DEFINITION, KEY}
-WATCHER, REACTOR = "/etc/systemd/system/gpu-swarm-health.service", "/etc/systemd/system/gpu-swarm-react.service"
+WATCHER, REACTOR, DEVICES = (f"/etc/systemd/system/gpu-swarm-{name}.service" for name in ("health", "react", "devices"))
 
 
 def digests(node: Node) -> dict[str, str]:
@@ -75,8 +75,8 @@ def before(fleet: Fleet, inventory: Path) -> dict[str, dict[str, str]]:
     found = {name: digests(fleet[name]) for name in NODES}
     run = fleet.playbook(inventory)
     assert run.rc == 0, run.output
-    units = {"d1": {WATCHER, REACTOR}, "d2": {REACTOR}, "d3": {WATCHER}}
-    assert {name: differing(found[name], digests(fleet[name])) & {WATCHER, REACTOR} for name in NODES} == units
+    units = {"d1": {WATCHER, REACTOR, DEVICES}, "d2": {REACTOR}, "d3": {WATCHER, DEVICES}}
+    assert {name: differing(found[name], digests(fleet[name])) & {WATCHER, REACTOR, DEVICES} for name in NODES} == units
     for name in GPU_NODES:
         assert offered(fleet[name])[0] == "nvidia"
         assert differing(found[name], digests(fleet[name])) == {DAEMON_JSON, *OF_PACKAGES, *OF_REPOSITORY, *units[name]}
