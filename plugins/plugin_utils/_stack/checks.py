@@ -89,13 +89,17 @@ def _image(stack: Stack) -> Iterator[str]:
         choices = [(f"x-gpu.images[{number}].image", image) for number, image in enumerate(stack.choices.get(name, []))]
         for key, image in choices or [("image", service["image"])]:
             if not _REFERENCE.fullmatch(image) or _ID.fullmatch(image):
-                found = _VARIABLE.findall(str(written.get("x-gpu") if choices else written.get("image")))
-                unset = [one for one in dict.fromkeys(found) if one in stack.unset]
-                why = f" The variable {', '.join(unset)} is not set: set it in .env, or in the environment." if unset else ""
                 yield (
-                    f"{stack.file}: services.{name}.{key} is {image!r}, which is not a valid image name.{why} Write it as name:tag, in small "
-                    "letters, such as nvidia/cuda:13.0.0-base-ubuntu24.04."
+                    f"{stack.file}: services.{name}.{key} is {image!r}, which is not a valid image name."
+                    f"{_unset(stack, written.get('x-gpu') if choices else written.get('image'))} Write it as name:tag, in small letters, such as "
+                    "nvidia/cuda:13.0.0-base-ubuntu24.04."
                 )
+
+
+def _unset(stack: Stack, written: Any) -> str:
+    """Which variables of what is written there nobody has set."""
+    found = [one for one in dict.fromkeys(_VARIABLE.findall(str(written))) if one in stack.unset]
+    return f" The variable {', '.join(found)} is not set: set it in .env, or in the environment." if found else ""
 
 
 def _jobs(stack: Stack) -> Iterator[str]:
@@ -122,12 +126,13 @@ def _credentials(stack: Stack) -> Iterator[str]:
 
 
 def _volume_texts(stack: Stack) -> Iterator[str]:
-    for where, service in _services(stack):
+    for name, service in stack.document["services"].items():
         for number, mount in enumerate(service.get("volumes") or []):
             if isinstance(mount, str) and "\\" not in mount:
                 parts = mount.split(":")
                 if not all(parts) or len(parts) > 3:
-                    yield f"{where}.volumes[{number}] is {mount!r}. Write it as source:target or source:target:ro."
+                    why = _unset(stack, stack.written[name]["volumes"][number])
+                    yield f"{stack.file}: services.{name}.volumes[{number}] is {mount!r}.{why} Write it as source:target or source:target:ro."
 
 
 def _mount_targets(stack: Stack) -> Iterator[str]:
@@ -135,7 +140,7 @@ def _mount_targets(stack: Stack) -> Iterator[str]:
         for number, mount in enumerate(service.get("volumes") or []):
             target = mounts.target_of(mount)
             windows = "\\" in str(mount) or (isinstance(mount, dict) and mount.get("type") == "npipe")
-            if isinstance(mount, str) and mount[1:3] == ":/":
+            if isinstance(mount, str) and re.match("[A-Za-z]:/", mount):
                 yield (
                     f"{where}.volumes[{number}] is {mount!r}, which Docker takes for a path of Windows. Give the volume a name of two letters or "
                     "more, or write it as {type: volume, source: …, target: …}."

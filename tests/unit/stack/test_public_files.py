@@ -111,6 +111,19 @@ def test_a_folder_of_your_machine_is_a_relative_path(text: str, place: str, path
     assert raised.value.message.startswith(f"compose.yml: {place}: the path {path} is on your machine, and a task may run on any node.")
 
 
+@pytest.mark.parametrize("volume", ["/:/rootfs:ro", "/:/host:ro,rslave", "vo:/data", "/a"])
+def test_a_whole_node_and_a_short_name_are_no_paths_of_windows(volume: str) -> None:
+    stack = of(f"services: {{a: {{image: lab/cuda, volumes: ['{volume}']}}}}\nvolumes: {{vo: }}")
+    assert (stack.document["services"]["a"]["volumes"], stack.notes) == ([volume], [])
+
+
+def test_a_volume_whose_variable_is_not_set_names_the_variable() -> None:
+    with pytest.raises(GpuSwarmError) as raised:
+        of(SERVICE("/a, '${MEDIA}:/media/'"))
+    said = "services.a.volumes[1] is ':/media/'. The variable MEDIA is not set: set it in .env, or in the environment."
+    assert raised.value.message == f"compose.yml: {said} Write it as source:target or source:target:ro."
+
+
 @pytest.mark.parametrize("text", [SERVICE("'${DATA}/models:/models', '/root/a:/b'"), VOLUME("bind", "/models"), VOLUME("addr=192.0.2.2", ":/srv")])
 def test_a_path_that_nodes_have_is_one(text: str) -> None:
     assert of(text, DATA="/srv", PWD="/work", HOME="/root").notes == []
