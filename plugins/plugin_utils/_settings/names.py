@@ -10,6 +10,7 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
 from .declaration import FACTS, PREFIXES
@@ -18,6 +19,8 @@ from .declaration import FACTS, PREFIXES
 CLOSE = 0.8
 # So many hosts of a misspelt group are named.
 NAMED = 5
+# Groups of nodes with another kind of processor: one letter away from gpu_nodes, and meant so.
+OTHER_NODES = re.compile(r"[a-z]pu_nodes")
 
 
 class Names:
@@ -63,11 +66,13 @@ def misspelt_groups(groups: Mapping[str, Sequence[str]], known: Sequence[str]) -
     """What is wrong with the groups of an inventory that nearly have the name of one of ``known``: their hosts would be left out without a word.
 
     Upper case and hyphens do not count. A group whose hosts are all in the right one too does no harm, such as ``gpu_nodes1`` below ``gpu_nodes``.
+    Nor does ``cpu_nodes``, a group of its own.
     """
     names = Names(known)
     for group in sorted(groups.keys() - set(known)):
         plain = group.lower().replace("-", "_")
-        meant = plain if plain in known else names.meant(plain)
+        near = None if OTHER_NODES.fullmatch(plain) else names.meant(plain)
+        meant = plain if plain in known else near
         lost = [host for host in groups[group] if host not in groups.get(meant or "", ())]
         if meant and lost:
             named = ", ".join(lost[:NAMED]) + (f" and {len(lost) - NAMED} more" if len(lost) > NAMED else "")

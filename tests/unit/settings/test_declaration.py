@@ -230,6 +230,7 @@ MISSPELT = {
     "upper case": ({"GPU_Nodes": ["g1"]}, [("GPU_Nodes", "gpu_nodes")]),
     "parts of the right one": ({"gpu_nodes": ["g1", "g2"], "gpu_nodes1": ["g1"], "gpu_nodes2": ["g2"]}, []),
     "without a host": ({"gpu_nodes": ["g1"], "gpu_node": []}, []),
+    "nodes with other processors": ({"gpu_nodes": ["g1"], "cpu_nodes": ["w1"], "npu_nodes": ["w2"]}, []),
 }  # fmt: skip
 
 
