@@ -41,6 +41,7 @@ class Lease(NamedTuple):
 
 
 BID = ""  # written before the leader's time is known
+LONGEST_S = 10**9  # longer than any run; the year still has four digits
 
 
 # As Go writes it. Python before 3.11 reads neither nine digits of a second nor a Z.
@@ -69,9 +70,15 @@ def read(spec: Mapping[str, Any]) -> Lease | None:
     try:
         kept = json.loads(value)
         lease = Lease(str(kept["holder"]), seconds(kept["since"]), seconds(kept["until"]))
-        return lease._replace(ttl=int(kept["ttl"]), leader=str(kept["leader"])) if "leader" in kept else lease
-    except (KeyError, TypeError, ValueError):
+        return lease._replace(ttl=_lasting(kept["ttl"]), leader=str(kept["leader"])) if "leader" in kept else lease
+    except (KeyError, OverflowError, TypeError, ValueError):
         return Lease(value, None, None)
+
+
+def _lasting(ttl: Any) -> int:
+    if not 0 < ttl <= LONGEST_S:
+        raise ValueError("%r is no number of seconds that a lease can last" % ttl)
+    return int(ttl)
 
 
 def write(spec: dict[str, Any], lease: Lease | None, note: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -203,7 +210,8 @@ def acquired_by(before: Lease | None, now: int, want: Mapping[str, Any], leader:
     if counts(before, now) and not own and not want["force"] and before.holder not in want["takeover"]:
         return before
     since = before.since if own and before.since is not None and before.leader != BID else now
-    return Lease(want["holder"], since, now + want["ttl"], want["ttl"], leader)
+    ttl = min(want["ttl"], LONGEST_S)
+    return Lease(want["holder"], since, now + ttl, ttl, leader)
 
 
 def released(before: Lease | None, want: Mapping[str, Any]) -> Lease | None:

@@ -34,10 +34,9 @@ def lost_lease(variables: Mapping[str, Any], ledger: Any = None) -> str:
 
 
 def _of_another(answer: Mapping[str, Any], ledger: Any) -> Mapping[str, Any] | None:
-    """The lease that the ledger shows, if another run has it that was this one's."""
+    """The lease that the ledger shows, if another run has taken it from this one. Whether that has ended since, only the leader's clock says."""
     now = ((ledger or {}).get("swarm") or {}).get("lease")
-    taken = answer.get("acquired") and now and now["holder"] != answer["holder"] and (now["expires_in"] is None or now["expires_in"] > 0)
-    return now if taken else None
+    return now if answer.get("acquired") and now and now["holder"] != answer["holder"] else None
 
 
 def is_due(answer: Mapping[str, Any], ledger: Any = None, now: float | None = None) -> bool:
@@ -60,11 +59,16 @@ def lease_blocker(answer: Mapping[str, Any], since: str | None = None) -> str:
         reason = str(answer.get("msg") or NO_REASON).strip().rstrip(".")
         return f"its turn did not come, since the lease of this swarm could not be taken: {reason}. Fix that and run this again."
     since = f" since {answer['since']}" if answer.get("since") else ""
-    left = f"ends in {answer['expires_in']} s unless that goes on" if answer.get("expires_in") is not None else "does not end by itself"
     return (
-        f"its turn did not come, since another run changes this swarm: {answer['holder']}{since}. Its lease {left}. Run this again "
-        "when it is through; if it is dead, with -e provision_take_lease=true."
+        f"its turn did not come, since another run changes this swarm: {answer['holder']}{since}. Its lease {_ends(answer.get('expires_in'))}. "
+        "Run this again when it is through; if it is dead, with -e provision_take_lease=true."
     )
+
+
+def _ends(expires_in: int | None) -> str:
+    if expires_in is None:
+        return "does not end by itself"
+    return f"ends in {expires_in} s unless that goes on" if expires_in > 0 else f"ended {-expires_in} s ago by the clock of a manager"
 
 
 def lease_seconds(hosts: Iterable[str], plan: Mapping[str, Any], forks: int, maintain: bool = False) -> int:

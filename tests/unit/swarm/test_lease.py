@@ -144,6 +144,12 @@ def test_by_another_leader_s_clock_a_lease_counts_as_a_whole(run, leader, until)
     assert run(manager).items() >= {"acquired": True, "taken_from": BOB, "taken_after": 0}.items()
 
 
+def test_a_lease_that_is_to_last_for_ever_is_one_that_can_be_read(run):
+    manager = FakeManager()
+    assert run(manager, ttl=10**13)["acquired"]
+    assert run(manager, ttl=10**13)["since"] == swarm_lease.in_words(NOW)
+
+
 def test_where_the_leader_changes_meanwhile_its_time_is_read_again(run):
     manager = FakeManager(leaders=["m2", LEADER])
     assert run(manager)["acquired"]
@@ -151,6 +157,8 @@ def test_where_the_leader_changes_meanwhile_its_time_is_read_again(run):
 
 
 NO_LEASES = ["mine", "{}", "[]", "null", '{"holder": "x", "since": "y", "until": "z"}', '{"holder": "x", "since": 1, "until": 2}']
+# By these nobody could say when it ends.
+NO_LEASES += [lease("x", ttl=ttl, leader="m2") for ttl in (float("inf"), float("nan"), 10**18, 0, -900, None)]
 
 
 @pytest.mark.parametrize("value", NO_LEASES)
