@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -143,6 +144,50 @@ def test_other_definitions_of_a_mirror_are_taken_out(family, before, after):
     assert any(re.match(line, one) for one in before.splitlines())
     assert not any(re.match(line, one) for one in after.splitlines())
     assert re.sub(entry, "", before) == after
+
+
+UBUNTU = "Types: deb\nURIs: http://archive.example.org/ubuntu\nSuites: noble\nComponents: main\n"
+NVIDIA = "https://nvidia.github.io/libnvidia-container/stable/deb/$(ARCH)/"
+TOOLKIT_STANZA = f"Types: deb\nURIs: {NVIDIA}\nSuites: /\n"
+OWN_KEY = "Signed-By:\n -----BEGIN PGP PUBLIC KEY BLOCK-----\n .\n mQINBF\n -----END PGP PUBLIC KEY BLOCK-----\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (UBUNTU + "\n" + TOOLKIT_STANZA + OWN_KEY + "\n" + UBUNTU, UBUNTU + "\n\n" + UBUNTU),
+        (f"Types: deb\nURIs:\n {NVIDIA}\nSuites: /\n\n" + UBUNTU, "\n" + UBUNTU),
+        (f"# mine\n\ntypes: deb\nuris:\t{NVIDIA}\nsuites: /", "# mine\n\n"),
+        ((UBUNTU + "\n" + TOOLKIT_STANZA).replace("\n", "\r\n"), (UBUNTU + "\n").replace("\n", "\r\n")),
+        (TOOLKIT_STANZA.replace("https://", "http://cache.example.org:3142/") + "\n" + UBUNTU, "\n" + UBUNTU),
+    ],
+    ids=["with a key of its own", "on the next line", "in small letters", "with the ends of lines of Windows", "by a cache"],
+)
+def test_only_stanzas_of_nvidia_are_taken_out(before, after):
+    line, entry = (toolkit(f"_nvidia_container_toolkit_stale_{name}") for name in ("line", "entry"))
+    assert any(re.match(line, one) for one in before.splitlines())
+    assert not any(re.match(line, one) for one in after.splitlines())
+    assert re.sub(entry, "", before) == after
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"Types: deb\nURIs: http://mirror.example.org/own/ {NVIDIA}\nSuites: /\n",
+        f"Types: deb\nURIs: {NVIDIA}\n http://mirror.example.org/own/\nSuites: /\n",
+        f"Types: deb\nURIs: http://mirror.example.org/own/\n {NVIDIA}\nSuites: /\n",
+        UBUNTU.replace("Suites", f"# URIs: {NVIDIA}\nSuites"),
+    ],
+)
+def test_a_stanza_with_other_addresses_stays(text):
+    """Where apt refuses it beside the role's own definition, all are restored, and the error names the file."""
+    assert re.sub(toolkit("_nvidia_container_toolkit_stale_entry"), "", text) == text
+
+
+def test_a_long_file_of_sources_is_searched_in_no_time():
+    began = time.monotonic()
+    assert re.search(toolkit("_nvidia_container_toolkit_stale_entry"), (UBUNTU + "X: " + "a" * 500 + "\n") * 200) is None
+    assert time.monotonic() - began < 5
 
 
 def test_in_a_layout_of_its_own_too():
