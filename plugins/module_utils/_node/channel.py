@@ -95,7 +95,7 @@ class Channel:
         record = self._state.record()
         earlier = record[current.path]
         inserted = {**earlier[INSERTED], NOTED: KEY}
-        record[current.path] = taken_over(current, inserted, content, earlier)
+        record[current.path] = loaded.unknown(taken_over(current, inserted, content, earlier))
         self._state.open_journal([current], {current.path: (content, record[current.path])}, LABEL)
         try:
             _files.write(current.path, content, self._move, current.mode, current.owner)

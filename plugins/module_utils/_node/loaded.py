@@ -30,15 +30,25 @@ def noted(entry: Mapping[str, Any], content: bytes | None, engine: Mapping[str, 
     return {**entry, NOTED: {"sha256": digest(content), "process": _process(engine)}}
 
 
+def unknown(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The record of a file that was just written: whether dockerd has loaded it is not known yet."""
+    return {**entry, NOTED: None}
+
+
 def notes(entry: Mapping[str, Any] | None, state_dir: str) -> list[Mapping[str, Any]]:
     """What is known to have been loaded, and by which process: by the file's record, then by the watcher."""
-    found = [(entry or {}).get(NOTED)]
+    found = [_of_record(entry or {})]
     try:
         with open(os.path.join(state_dir, STARTS), encoding="utf-8") as stream:
             found.append(json.load(stream))
     except (OSError, ValueError):
         pass
     return [one for one in found if isinstance(one, dict) and one.get("sha256")]
+
+
+def _of_record(entry: Mapping[str, Any]) -> Any:
+    """The note in a file's record. Release 0.2.0 made none, and restarted dockerd after each change: dockerd has loaded what was written."""
+    return entry.get(NOTED, {"sha256": entry.get("written")})
 
 
 def is_loaded(known: Sequence[Mapping[str, Any]], current: Snapshot, engine: Mapping[str, Any] | None) -> bool:

@@ -208,7 +208,7 @@ def _record(node: Target, seen: Observation, decision: Decision) -> Record:
             record.pop(path, None)
         elif path in decision.writes:
             earlier, backup = seen.record.get(path), node.state.backup_of(path)
-            record[path] = taken_over(current, decision.inserted[path], decision.writes[path], earlier, backup)
+            record[path] = loaded.unknown(taken_over(current, decision.inserted[path], decision.writes[path], earlier, backup))
     return record
 
 

@@ -70,10 +70,18 @@ def test_both_notes_are_read(tmp_path):
     path = tmp_path / loaded.STARTS
     path.write_text(json.dumps({**note(B, OTHER), "seen": "y"}))
     assert notes(entry, str(tmp_path)) == [note(A, MINE), {**note(B, OTHER), "seen": "y"}]
-    assert notes(None, str(tmp_path)) == [{**note(B, OTHER), "seen": "y"}]
+    assert notes(None, str(tmp_path)) == notes(loaded.unknown(entry), str(tmp_path)) == [{**note(B, OTHER), "seen": "y"}]
     for other in ("[]", "no", json.dumps(dict(note(B, OTHER), sha256=None))):
         path.write_text(other)
         assert notes(entry, str(tmp_path)) == [note(A, MINE)]
+
+
+@pytest.mark.parametrize(("current", "expected"), [(A, True), (B, False)], ids=["as it was written", "edited since"])
+def test_a_record_of_0_2_0_has_no_note(tmp_path, current, expected):
+    """That release restarted dockerd after each change: what it wrote is loaded, and such a node need not be restarted to report its GPUs."""
+    entry = {"written": A.sha256}
+    assert is_loaded(notes(entry, str(tmp_path)), current, RUNS) is expected
+    assert not is_loaded(notes(loaded.unknown(entry), str(tmp_path)), current, RUNS)
 
 
 def test_a_process_is_known_by_its_boot_and_its_start():
