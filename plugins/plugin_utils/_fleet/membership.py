@@ -61,7 +61,8 @@ def find_swarm(answers: Mapping[str, Any], managers: Iterable[str], in_play: Ite
     """The hosts that run the swarm (``live``), and if nobody does, where it may be initialised (``init_on``), or why not (``error``).
 
     Only a host of ``managers`` is believed when it says that it runs a swarm, and a host that one of these confirms: anyone with root on a
-    worker can say so. ``claims`` are the others, where no manager runs a swarm.
+    worker can say so. None is confirmed while one of ``managers`` is locked or does not answer. ``claims`` are the others, where no manager runs a
+    swarm.
     A swarm is initialised only if every manager of the inventory answered and none of them is in one: a manager that is
     merely down must not come back to find a second swarm. Where they run two, none is chosen.
     """
@@ -71,7 +72,8 @@ def find_swarm(answers: Mapping[str, Any], managers: Iterable[str], in_play: Ite
     running = sorted((host for host in managers if _runs_a_swarm(swarms.get(host))), key=lambda host: bool(swarms[host].get("error")))
     strangers = [host for host in answers if host not in managers and _runs_a_swarm(swarms.get(host))]
     if running:
-        live = [*running, *_confirmed(strangers, running, swarms)]
+        hidden = any(_hides_its_id(swarms.get(host)) for host in managers)
+        live = [*running, *([] if hidden else _confirmed(strangers, running, swarms))]
         return {"live": live, "init_on": None, "error": _why_no_swarm_is_meant(running, swarms), "claims": []}
     error = _why_no_swarm_may_be_made(managers, answers, swarms, strangers)
     ready = [host for host in managers if host in playing]
@@ -88,6 +90,11 @@ def find_swarm(answers: Mapping[str, Any], managers: Iterable[str], in_play: Ite
 
 def _runs_a_swarm(swarm: Mapping[str, Any] | None) -> bool:
     return swarm is not None and swarm["state"] == "active" and bool(swarm.get("control_available"))
+
+
+def _hides_its_id(swarm: Mapping[str, Any] | None) -> bool:
+    """Whether a manager may be a node whose id it does not show, as one that is locked or does not answer: others could claim that id."""
+    return swarm is None or not (swarm.get("node_id") or swarm["state"] == "inactive" or swarm.get("half_joined"))
 
 
 def _confirmed(strangers: list[str], running: list[str], swarms: Mapping[str, dict[str, Any]]) -> list[str]:

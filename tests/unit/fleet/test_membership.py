@@ -70,6 +70,11 @@ FOUND = {
         {"x": answer("active", "x1", True), "b": answer("active", "m1", True, manager_ids=["m1", "x1"])}, ["b"], ["b", "x"], ["b"], None
     ),
     "nor two that show the id of one node": ({"x": VOUCHED, "y": VOUCHED, "b": VOUCHES}, ["b"], ["b", "x", "y"], ["b"], None),
+    "nor one while a manager does not show its id, which it could claim: that one is locked": (
+        {"x": VOUCHED, "b": VOUCHES, "c": answer("locked")}, ["b", "c"], ["b", "x"], ["b"], None
+    ),
+    "or cannot be reached": ({"x": VOUCHED, "b": VOUCHES, "c": DEAD}, ["b", "c"], ["b", "x"], ["b"], None),
+    "a manager that is yet to join has none": ({"x": VOUCHED, "b": VOUCHES, "c": FRESH}, ["b", "c"], ["b", "x"], ["b", "x"], None),
     "one with a complaint is queried last": (
         {"a": answer("active", "m1", True, error="no leader"), "b": RUNS},
         ["a", "b"],
