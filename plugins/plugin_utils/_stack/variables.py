@@ -73,6 +73,8 @@ class Variables:
             return "$", at + 1
         braced = text[at : at + 1] == "{"
         name = _NAME.match(text, at + braced)
+        if name is None and not braced:  # as for Compose, such as the end of a regular expression, or $(date) of a shell
+            return "$", at
         if name is None:
             raise _invalid(text, where)
         if not braced:
@@ -121,7 +123,7 @@ def _closing(text: str, at: int) -> int | None:
 
 
 def _invalid(text: str, where: str) -> GpuSwarmError:
-    return GpuSwarmError(f"{where}: a '$' begins a variable there, and none follows that can be read. Write ${{NAME}}, or $$ for the sign itself.")
+    return GpuSwarmError(f"{where}: a '${{' begins a variable there, and none follows that can be read. Write ${{NAME}}, or $${{ for the signs.")
 
 
 def resolved(value: Any, variables: Variables, name: str, path: tuple[str, ...] = ()) -> Any:

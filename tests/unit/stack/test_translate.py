@@ -145,8 +145,8 @@ NOT_DEPLOYED = [
     ("env_file: own.env", "own.env, line 2 is not of the form NAME=value"),
     ("environment: {A: [1]}", "environment.A is a list, and has to be text"),
     ("command: ${WHO:?say who}", "the variable WHO is required: say who"),
-    ("command: echo ${", "a '$' begins a variable there"),
-    ("command: echo $1", "Write ${NAME}, or $$"),
+    ("command: echo ${", "a '${' begins a variable there"),
+    ("command: echo ${ A}", "Write ${NAME}, or $${"),
     ("ports: [{target: 80, published: '8000-8010'}]", "ports[0].published is '8000-8010'"),
     ("volumes: [{type: tmpfs, target: /t, tmpfs: {size: big}}]", "tmpfs.size is 'big'"),
     ("tmpfs: run", "services.train.tmpfs[0]: run is no full path"),
@@ -436,6 +436,8 @@ def test_environment() -> None:
         ("$A", "a"), ("${A}b", "ab"), ("${N:-d}", "d"), ("${N-d}", "d"), ("${E:-d}", "d"), ("${E-d}", ""), ("${A:-d}", "a"), ("${A:+s}", "s"),
         ("${N:+s}", ""), ("${E+s}", "s"), ("${E:+s}", ""), ("${N:-${A}/${M:-x}}z", "a/xz"), ("$$A", "$$A"), ("${A:?w}", "a"), ("${E?w}", ""),
         ("$N.", "."),
+        # What begins no variable stays, as for Compose (TestUnescaped in its template_test.go); 'docker stack deploy' reads $$ as $.
+        ("a $ b", "a $$ b"), ("^R$", "^R$$"), ("$", "$$"), ("$}", "$$}"), ("$(date) $1 $@ $A", "$$(date) $$1 $$@ a"), ("${N:-$(id)}", "$$(id)"),
     ],
 )  # fmt: skip
 def test_interpolation(text: str, value: str) -> None:
