@@ -98,7 +98,8 @@ def _require_room(folder: str) -> None:
 def sweep(folder: str) -> None:
     """Remove the parts of logs that are left where whoever wrote them was killed: nobody has them locked."""
     for left in glob.glob(glob.escape(os.path.join(folder, TEMPORARY)) + "*"):
-        with contextlib.suppress(OSError), open(left, "rb") as stream:
+        # Others may write to a directory of your choice: a pipe holds nothing up, and a link leads nowhere.
+        with contextlib.suppress(OSError), open(left, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW)) as stream:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if time.time() - os.fstat(stream.fileno()).st_mtime > FRESH_S:
                 os.unlink(left)

@@ -126,6 +126,22 @@ def test_one_that_was_made_just_now_may_not_be_locked_yet(tmp_path):
     assert part.exists()
 
 
+def test_what_somebody_else_put_there_holds_nothing_up(tmp_path):
+    """Where the directory is one that others write to, too: a pipe without a writer, and a link to a file of theirs."""
+    folder, theirs = tmp_path / "jobs", tmp_path / "theirs"
+    folder.mkdir()
+    theirs.write_text("")
+    os.mkfifo(folder / ".gpu-swarm.pipe")
+    (folder / ".gpu-swarm.link").symlink_to(theirs)
+    sweeping = multiprocessing.get_context("fork").Process(target=logs.sweep, args=(str(folder),))
+    sweeping.start()
+    sweeping.join(30)
+    ended = sweeping.exitcode
+    sweeping.kill()
+    assert ended == 0
+    assert theirs.exists()
+
+
 def test_no_log_fills_the_manager_s_disk(tmp_path, monkeypatch):
     free = iter([2 << 30, 1 << 20])  # after the first piece somebody else has filled it
 

@@ -160,8 +160,10 @@ OWN_KEY = "Signed-By:\n -----BEGIN PGP PUBLIC KEY BLOCK-----\n .\n mQINBF\n ----
         (f"# mine\n\ntypes: deb\nuris:\t{NVIDIA}\nsuites: /", "# mine\n\n"),
         ((UBUNTU + "\n" + TOOLKIT_STANZA).replace("\n", "\r\n"), (UBUNTU + "\n").replace("\n", "\r\n")),
         (TOOLKIT_STANZA.replace("https://", "http://cache.example.org:3142/") + "\n" + UBUNTU, "\n" + UBUNTU),
+        (f"Types: deb\nURIs: {NVIDIA} {NVIDIA.replace('stable', 'experimental')}\nSuites: /\n\n" + UBUNTU, "\n" + UBUNTU),
+        (f"Types: deb\nURIs: {NVIDIA}\n {NVIDIA.replace('stable', 'experimental')}\nSuites: /\n\n" + UBUNTU, "\n" + UBUNTU),
     ],
-    ids=["with a key of its own", "on the next line", "in small letters", "with the ends of lines of Windows", "by a cache"],
+    ids=["with a key of its own", "on the next line", "in small letters", "with the ends of lines of Windows", "by a cache", "two of them", "two lines"],
 )
 def test_only_stanzas_of_nvidia_are_taken_out(before, after):
     line, entry = (toolkit(f"_nvidia_container_toolkit_stale_{name}") for name in ("line", "entry"))
