@@ -107,7 +107,7 @@ CASES = [
     Case("declared-secret", "secrets: [x]", "services.a.secrets has x", "undefined secret"),
     Case("declared-config", "configs: [x]", "services.a.configs has x", "undefined config"),
     Case("mode", "deploy: {mode: some}", "deploy.mode is 'some'", "nknown mode: some"),
-    Case("replicas-global", "deploy: {mode: global, replicas: 2}", "deploy.replicas stands beside mode: global", "replicas can only be used with"),
+    Case("replicas-global", "deploy: {mode: global, replicas: 2}", "deploy has replicas with mode: global", "replicas can only be used with"),
     Case("mount-type", "volumes: [{type: disk, source: v, target: /x}]", "volumes[0]: its type is 'disk'", "volume type must be"),
     Case(
         "mount-options",
@@ -150,11 +150,11 @@ CASES = [
     network(
         "network-own-name",
         "name: host",
-        "networks.net has the name host, which each machine's own network has",
+        "networks.net has the name host, which a network of each machine has",
         "network with name host already exists",
     ),
     network(
-        "network-driver", "driver: macvlan", "networks.net.driver is macvlan, and a stack makes no network of that driver", "operation not supported"
+        "network-driver", "driver: macvlan", "networks.net.driver is macvlan, and a stack cannot make such a network", "operation not supported"
     ),
     network("ipam-driver", "ipam: {driver: none-such}", "networks.net.ipam.driver", "none-such"),
     network("subnet", "ipam: {config: [{subnet: 10.99.0}]}", "ipam.config[0].subnet", "subnet"),
@@ -178,7 +178,7 @@ CASES = [
     Case("constraint", "deploy: {placement: {constraints: [a=b]}}", "constraints has 'a=b'", "constraint expected one operator"),
     Case("mount-target", "volumes: ['/a:/x', '/b:/x']", "mounts two things at /x", "duplicate mount point"),
     Case("mount-path", "volumes: [{type: volume, source: v}]", "services.a.volumes[0] is mounted at nothing", None),
-    Case("mount-path", "volumes: [{type: volume, source: v, target: x}]", "services.a.volumes[0] is mounted at x, which is no full path", None),
+    Case("mount-path", "volumes: [{type: volume, source: v, target: x}]", "services.a.volumes[0] is mounted at x, which is not a full path", None),
     Case("mount-path", "volumes: ['v:/x']", "which Docker takes for a path of Windows", None),
     Case(
         "health-short",

@@ -62,8 +62,8 @@ def _check_subkeys(packets: Sequence[tuple[int, bytes]]) -> None:
         behind = takewhile(lambda packet: packet[0] in (SIGNATURE, TRUST), packets[place + 1 :])
         if not vouched_for(key, body, [signature for what, signature in behind if what == SIGNATURE]):
             raise GpuSwarmError(
-                NO_KEY % "it has a subkey %s that the key does not vouch for, as far as can be checked here (RSA, Ed25519). Take the key from its "
-                "owner anew, or export it without that subkey" % _fingerprint(body)
+                NO_KEY % "it has a subkey %s that the key has not signed, as far as can be checked here (RSA, Ed25519). Get the key again from its "
+                "owner, or export it without that subkey" % _fingerprint(body)
             )
 
 

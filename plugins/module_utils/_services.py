@@ -90,7 +90,7 @@ def require_own_python(program: str | None = None, environment: str | None = Non
         why = _replaceable(path)
         if why:
             raise GpuSwarmError(
-                "A service of root would be started with the Python %s, which others than root can replace: %s. Nothing was changed. Set "
+                "A service of root would be started with the Python %s, which users other than root can replace: %s. Nothing was changed. Set "
                 "ansible_python_interpreter to a Python that only root can change, such as /usr/bin/python3." % (program or sys.executable, why)
             )
 

@@ -12,8 +12,8 @@ version_added: 0.2.0
 description:
   - Compares the fingerprint of an OpenPGP key with the expected one before the key is where a package manager trusts it. Every key in the
     file has to be that one; its subkeys are its own affair. A file with anything besides keys, such as text around the armor, is refused.
-  - A file with a subkey for which its key does not vouch is refused, since the fingerprint says nothing of it. Signatures by RSA and Ed25519
-    are checked.
+  - A file with a subkey that its key has not signed is refused, since the fingerprint does not cover subkeys. Signatures by RSA and Ed25519 are
+    checked.
   - What is installed is written anew from what was compared, not the fetched bytes.
   - Where the right key is installed already, nothing is fetched. Needs no gpg.
   - The directory of O(path) is made where it is not there yet, as on distributions that bring no such directory.

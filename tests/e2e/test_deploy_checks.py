@@ -86,7 +86,7 @@ def test_a_mode_that_changes_is_refused_beforehand(fleet: Fleet, inventory: Path
     before = fleet["m1"].docker("config", "ls", "--quiet")
     run = fleet.playbook(inventory, "-e", f"compose={tmp_path / 'compose.yml'}", "-e", "stack=e2etaken", playbook=PLAYBOOK)
     assert run.rc == 2, run.output
-    assert "e2etaken_web is replicated, and is to be global: swarm changes no service's mode." in run.output, run.output
+    assert "e2etaken_web is replicated, and the file says global: swarm cannot change a service's mode." in run.output, run.output
     assert fleet["m1"].docker("config", "ls", "--quiet") == before
 
 

@@ -13,16 +13,19 @@ HEAD = """\
 <!-- Made by `python -m tests.pages` from plugins/plugin_utils/_stack/checks.py; edit that. -->
 # What is checked before a stack is deployed
 
-`docker stack deploy` makes networks, secrets and configs, and only then converts and creates the services, one after the other. What it refuses there
-leaves a stack half made. So `deploy` checks each row of this table first, also with `--check`: then nothing is deployed, and one message names
-the service, the key and the value.
+`docker stack deploy` first makes networks, secrets and configs, and then creates the services, one after the other. If it refuses a service,
+the parts that it has made stay behind. So `fleet.gpu_swarm.deploy` ([STACKS.md](STACKS.md#before-anything-is-deployed)) checks each row of this
+table first, also with `--check`. If a row applies, nothing is deployed, and one message names the service, the key and the value.
 
-`tests/unit/stack/test_checks.py` has a file for each row, and `tests/e2e/test_deploy_checks.py` gives it to Docker itself, which has to refuse it.
+`tests/unit/stack/test_checks.py` has a Compose file for each row. `tests/e2e/test_deploy_checks.py` gives these files to Docker itself, which
+refuses them, unless the row says that Docker accepts it.
+
+The last column names the first release of Docker that behaves so. 20.10 is the oldest supported release.
 
 On managers with Docker 23.0 or newer, `docker stack config` reads the file as well, before anything is made.
 
-Someone else may take a port or a name between the check and the deployment. Then the message names what was made. If the stack is new, that is
-removed again.
+Someone else may take a port or a name between the check and the deployment. Then Docker refuses, and the message names what it had made by
+then. If the stack is new, these parts are removed again.
 
 """
 COLUMNS = ("row", "refused", "Docker checks it in", "since")

@@ -64,7 +64,7 @@ def test_each_part_of_its_path_is_roots_where_links_lead_too(python, tmp_path, o
     owned[str(tmp_path / part)] = (SOMEBODY, 0, os.lstat(tmp_path / part).st_mode)
     with pytest.raises(GpuSwarmError) as raised:
         require(python)
-    assert f"the Python {python}, which others than root can replace: {tmp_path / part} belongs to user id 4711. " in raised.value.message
+    assert f"the Python {python}, which users other than root can replace: {tmp_path / part} belongs to user id 4711. " in raised.value.message
     assert "Set ansible_python_interpreter to a Python that only root can change" in raised.value.message
 
 
@@ -98,5 +98,5 @@ def test_a_manager_gets_no_service_of_such_a_python(tmp_path, module, check):
     tmp_path.chmod(0o777)
     before = f"import sys; sys.executable = {str(tmp_path / 'python3')!r}"
     done = module_process.run(module, {"state_dir": str(tmp_path / "state"), "_ansible_check_mode": check}, before=before)
-    assert f"others than root can replace: {tmp_path} can be written by everybody" in json.loads(done.stdout)["msg"]
+    assert f"users other than root can replace: {tmp_path} can be written by everybody" in json.loads(done.stdout)["msg"]
     assert not (tmp_path / "state").exists()

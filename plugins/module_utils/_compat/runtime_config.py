@@ -74,7 +74,7 @@ def refused_by_nvidia(values: Mapping[str, Any], version: Version | None) -> str
     for names, form, words in _FORMS:
         for name in names:
             if name in values and not isinstance(values[name], form):
-                return "%s, where NVIDIA's tools take %s" % (name, words)
+                return "%s, where NVIDIA's tools expect %s" % (name, words)
     if values.get(MODE, AUTO) not in _MODES:
         return shown(MODE, values)
     late = version is not None and version >= _FIRST_HOST_LDCONFIG

@@ -143,7 +143,7 @@ def _refuse_twice(box: json_text.Container, keys: Sequence[str], path: str, pref
                 f"{path}: {prefix}{key} stands more than once; dockerd takes the last. Keep one of them, and run this again."
             )
         if alike and alike[0] != key:
-            raise ConfigError(f"{path}: dockerd takes {prefix}{alike[0]} for {prefix}{key}. Write it as {key}, and run this again.")
+            raise ConfigError(f"{path}: dockerd reads {prefix}{alike[0]} as {prefix}{key}. Write it as {key}, and run this again.")
 
 
 def _check_types(doc: Mapping[str, Any], path: str) -> None:

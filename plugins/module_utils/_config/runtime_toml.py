@@ -168,7 +168,7 @@ def _check_capitals(doc: Mapping[str, Any], path: str) -> None:
     for table, name in tables:
         if isinstance(table, dict) and name.upper() in table:
             raise ConfigError(
-                f"{path}: it has {name.upper()}, which NVIDIA's tools take for {name}. Write it in small letters, and run this again."
+                f"{path}: it has {name.upper()}, which NVIDIA's tools read as {name}. Write it in small letters, and run this again."
             )
 
 

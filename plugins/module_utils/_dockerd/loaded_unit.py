@@ -59,8 +59,8 @@ def misread(files: Sequence[UnitFile], engine: Mapping[str, Any], run: Run) -> s
         return None
     path, setting = found
     return (
-        "%s: systemd read %s otherwise than this collection does, so what dockerd is started with is not known. Write it in one line, without "
-        "quotes and backslashes where that can be, and run 'systemctl daemon-reload' in a maintenance window. Then run this again." % (path, setting)
+        "%s: systemd read %s differently from this collection, so it is not known how dockerd is started. Write it in one line, if possible without "
+        "quotes and backslashes, and run 'systemctl daemon-reload' in a maintenance window. Then run this again." % (path, setting)
     )
 
 

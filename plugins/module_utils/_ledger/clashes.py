@@ -70,7 +70,7 @@ def jobs(wanted: Wanted, there: There) -> Iterator[str]:
         mode = next(iter(service["Mode"]))
         if mode.endswith("Job") and version and version < JOBS_SINCE:
             yield (
-                "%s is a job, and Docker %s of the manager %s deploys none with a stack. Put a manager with Docker 23.0 or newer first in the "
+                "%s is a job, and Docker %s of the manager %s cannot deploy jobs with a stack. Put a manager with Docker 23.0 or newer first in the "
                 "inventory, or run it with fleet.gpu_swarm.job." % (service["Name"], engine, node["Description"].get("Hostname"))
             )
 
@@ -84,8 +84,8 @@ def modes(wanted: Wanted, there: There) -> Iterator[str]:
         was, will = next(iter(former["Spec"]["Mode"])), next(iter(service["Mode"]))
         if was != will:
             yield (
-                "%s is %s, and is to be %s: swarm changes no service's mode. Remove it first, which ends its tasks ('docker service rm %s'), or "
-                "give the service another name." % (service["Name"], _words(was), _words(will), service["Name"])
+                "%s is %s, and the file says %s: swarm cannot change a service's mode. Remove it first, which ends its tasks ("
+                "'docker service rm %s'), or give the service another name." % (service["Name"], _words(was), _words(will), service["Name"])
             )
 
 
@@ -116,8 +116,8 @@ def ports(wanted: Wanted, there: There) -> Iterator[str]:
 def _port(name: str, key: PortKey, other: str, mode: str, is_own: bool) -> str:
     if is_own:
         return (
-            "%s publishes port %d/%s, which %s of this stack has now, and Docker may deploy the one before the other gives it up. Deploy the stack "
-            "once without that port, or write another number." % (name, *key, other)
+            "%s publishes port %d/%s, which %s of this stack has now. Docker may deploy the new owner before the old one gives it up. "
+            "Deploy the stack once without that port, or write another number." % (name, *key, other)
         )
     where = " on its nodes" if mode == HOST else ""
     return "%s publishes port %d/%s, which the service %s has%s. Write another number, or remove that service." % (name, *key, other, where)
@@ -146,8 +146,8 @@ def ingress(wanted: Wanted, there: There) -> Iterator[str]:
     publishing = [spec["Name"] for spec in wanted.services if any(mode == INGRESS for _key, mode in _all_ports(spec))]
     if publishing and not found:
         yield (
-            "%s publishes a port for the whole swarm, which has no ingress network. Make it with 'docker network create --ingress --driver overlay "
-            "ingress', or publish the port in mode: host." % publishing[0]
+            "%s publishes a port for the whole swarm, but the swarm has no ingress network. Make it with 'docker network create --ingress "
+            "--driver overlay ingress', or publish the port in mode: host." % publishing[0]
         )
 
 
@@ -224,8 +224,8 @@ def contents(wanted: Wanted, there: There) -> Iterator[str]:
             former = by_name.get(name)
             if former is not None and _digest(former, digest) != digest:
                 yield (
-                    "The swarm has a %s %s with another content already, and Docker changes none. Take its name out of the Compose file, which then "
-                    "has a name for each content, or write another one there." % (kind[:-1], name)
+                    "The swarm has a %s %s with another content already, and Docker changes none. Remove its name: from the Compose file, and "
+                    "each content gets a name of its own; or write another name there." % (kind[:-1], name)
                 )
 
 

@@ -90,8 +90,12 @@ def why(one: Mapping[str, Any], beside: Beside) -> str:
     if beside.larger:
         more = "since they reserve more than before, there has to be room for all %d beside them, and there is for %d"
         return "%s%s; %s" % (begin, runs, more % (beside.needed, one["room"]))
-    there = "there is room for %d more beside them, and %s needed" % (one["room"], "1 is" if beside.needed == 1 else "%d are" % beside.needed)
-    return "%s%s; %s; with order: stop-first %d" % (begin, runs, there, beside.added)
+    there = "there is room for %d more beside them, and %s needed" % (one["room"], _number_is(beside.needed))
+    return "%s%s; %s; with order: stop-first, %s needed" % (begin, runs, there, _number_is(beside.added))
+
+
+def _number_is(number: int) -> str:
+    return "1 is" if number == 1 else "%d are" % number
 
 
 def _slot(task: Mapping[str, Any]) -> tuple[Any, Any]:

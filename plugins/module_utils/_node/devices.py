@@ -96,7 +96,7 @@ def check(seen: DevicesSeen) -> None:
     """Raises GpuSwarmError if CUDA still does not start once the service has run."""
     if seen.problem:
         raise GpuSwarmError(
-            "%s. The GPUs are advertised, and CUDA does not start in any task here (cuInit: 999), though nvidia-smi works. %s has run and could "
+            "%s. The GPUs are advertised, but CUDA does not start in any task here (cuInit: 999), though nvidia-smi works. %s has run and could "
             "not make it: see 'journalctl -u %s', and try 'modprobe nvidia-uvm' and 'dmesg | grep -i nvrm'. Then run this again."
             % (seen.problem, UNIT, UNIT),
             fault=text(Label(FAULT, reason=UVM)),

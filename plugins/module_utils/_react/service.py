@@ -138,7 +138,7 @@ class Service:
         if not self._unpublished:
             self._published = found
         elif self._unpublished != before:
-            say("the status of this service cannot be written, and nodes are paused all the same: %s" % self._unpublished)
+            say("the status of this service cannot be written, but it still pauses nodes: %s" % self._unpublished)
 
 
 def rest_s(took_s: float) -> float:

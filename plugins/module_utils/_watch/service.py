@@ -141,7 +141,7 @@ class Service:
             say("the driver reports XID %d of %s%s" % (error.xid, error.pci, ": " + error.text if error.text else ""))
         before, self._unkept = self._unkept, self._events.failure
         if self._unkept and self._unkept != before:
-            say("errors of cards count as long as this service runs, since they cannot be kept: %s" % self._unkept)
+            say("errors of cards are lost when this service ends, since they cannot be written: %s" % self._unkept)
 
     def _is_faulty(self) -> bool:
         return self._settled.verdict is not None and self._settled.verdict.state == FAULT
@@ -225,7 +225,7 @@ class Service:
         if not self._unpublished:
             self._status = found
         elif self._unpublished != before:
-            say("the status of this service cannot be written, and the GPUs are watched all the same: %s" % self._unpublished)
+            say("the status of this service cannot be written, but it still watches the GPUs: %s" % self._unpublished)
 
 
 def alone(home: str) -> int:

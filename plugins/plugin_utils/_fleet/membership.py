@@ -145,8 +145,8 @@ def _why_no_swarm_may_be_made(
 def unconfirmed_claim(host: str) -> str:
     """Why the swarm that ``host`` says it runs is not used, and what to do."""
     return (
-        f"{host} says that it runs a swarm. No manager of the group swarm_managers confirms that, so no host joins that swarm. If it is the swarm "
-        f"that is meant, put {host} into swarm_managers, at least until the others have joined; if it is worth nothing, run "
+        f"{host} says that it runs a swarm. No manager of the group swarm_managers confirms that, so no host joins that swarm. If it is the right "
+        f"swarm, put {host} into swarm_managers, at least until the others have joined. If nobody needs it, run "
         "'docker swarm leave --force' there."
     )
 

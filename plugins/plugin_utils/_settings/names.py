@@ -77,6 +77,6 @@ def misspelt_groups(groups: Mapping[str, Sequence[str]], known: Sequence[str]) -
         if meant and lost:
             named = ", ".join(lost[:NAMED]) + (f" and {len(lost) - NAMED} more" if len(lost) > NAMED else "")
             yield (
-                f"The inventory has {named} in the group {group}, and not in {meant}: write {meant}. Give a group of your own another name, or put "
-                f"its hosts into {meant} too."
+                f"The inventory has {named} in the group {group}, and not in {meant}: write {meant}. If the group is meant as it is, give it another "
+                f"name, or put its hosts into {meant} too."
             )

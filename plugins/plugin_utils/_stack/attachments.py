@@ -50,8 +50,8 @@ def attached(document: Mapping[str, Any], swarm: Swarm) -> tuple[dict[str, Any],
     if not made:
         return dict(document), []
     said = (
-        f"note: the swarm's leader, Docker Engine {leader}, stops tasks with GPUs when a network is attached to their node: {', '.join(made)} "
-        f"is deployed first, with a task on each of these nodes, and attaches it ({TRAP})"
+        f"note: the swarm's leader, Docker Engine {leader}, stops tasks with GPUs when a network is attached to their node. So {', '.join(made)} "
+        f"is deployed first, with a task on each of these nodes, and attaches the network ({TRAP})"
     )
     return {**document, "services": {**document["services"], **made}}, [said]
 
@@ -77,7 +77,7 @@ def unattached(lines: Mapping[str, str], names: Iterable[str]) -> str:
     """Why the rest of the stack was not deployed. ``lines``: how far each service is."""
     far = "; ".join(f"{name}: {lines.get(name, 'has no tasks')}" for name in names)
     return (
-        f"The stack's networks are not on all nodes with GPUs, and there the leader's version of Docker would stop its tasks ({TRAP}): {far}. "
+        f"The stack's networks are not on all nodes with GPUs, where the leader's version of Docker would then stop its tasks ({TRAP}): {far}. "
         "The other services were not deployed. Run this again, or remove what is there: -e state=absent."
     )
 
@@ -147,7 +147,7 @@ def _refuse(nodes: list[dict[str, Any]], busy: Mapping[str, list[str]], name: st
     if nodes:
         where = "; ".join(f"{node['hostname']} ({', '.join(busy[node['id']])})" for node in nodes)
         raise GpuSwarmError(
-            f"services.{name} has room on nodes where its network has to be attached, and at that the leader's version of Docker stops a task of "
-            f"others with a GPU ({TRAP}): {where}. Wait until these have ended, keep the service from these nodes by a constraint, write "
+            f"services.{name} needs its network on nodes where others have GPUs. When it is attached, the leader's version of Docker stops their "
+            f"tasks ({TRAP}): {where}. Wait until these have ended, keep the service from these nodes by a constraint, write "
             f"network_mode: host, or upgrade Docker Engine on the managers to 25.0.3 or newer. {NOTHING}"
         )

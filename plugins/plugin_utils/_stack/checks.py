@@ -106,14 +106,14 @@ def _jobs(stack: Stack) -> Iterator[str]:
     for where, service in _services(stack):
         deploy = service.get("deploy") or {}
         if str(deploy.get("mode")).endswith("-job") and deploy.get("update_config"):
-            yield f"{where}.deploy has update_config beside mode: {deploy['mode']}, and a job has no updates. Take update_config out."
+            yield f"{where}.deploy has update_config with mode: {deploy['mode']}, but a job has no updates. Remove update_config."
 
 
 def _replicas_of_global(stack: Stack) -> Iterator[str]:
     for where, service in _services(stack):
         deploy = service.get("deploy") or {}
         if str(deploy.get("mode")).startswith("global") and deploy.get("replicas") is not None:
-            yield f"{where}: deploy.replicas stands beside mode: {deploy['mode']}, which runs one task on each node. Take it out."
+            yield f"{where}: deploy has replicas with mode: {deploy['mode']}, which runs one task on each node. Remove replicas."
 
 
 def _credentials(stack: Stack) -> Iterator[str]:
@@ -146,7 +146,7 @@ def _mount_targets(stack: Stack) -> Iterator[str]:
                     "more, or write it as {type: volume, source: …, target: …}."
                 )
             elif not windows and not target.startswith("/"):
-                yield f"{where}.volumes[{number}] is mounted at {target or 'nothing'}, which is no full path. Write one, such as /data."
+                yield f"{where}.volumes[{number}] is mounted at {target or 'nothing'}, which is not a full path. Write one, such as /data."
 
 
 def _mount_sources(stack: Stack) -> Iterator[str]:
@@ -176,7 +176,7 @@ def _dnsrr(stack: Stack) -> Iterator[str]:
         shared = [port for port in ports.expanded(service) if port.mode != ports.HOST]
         if shared and (service.get("deploy") or {}).get("endpoint_mode") == "dnsrr":
             target = shared[0].target
-            yield f"{where}: port {target} is published for the whole swarm beside endpoint_mode: dnsrr. Publish it in mode: host."
+            yield f"{where}: port {target} is published for the whole swarm with endpoint_mode: dnsrr. Publish it in mode: host."
 
 
 def _port_twice(stack: Stack) -> Iterator[str]:
@@ -206,7 +206,7 @@ def _section_names(stack: Stack) -> Iterator[str]:
     for section in ("services", "networks", "volumes", "configs", "secrets"):
         for name in stack.document.get(section) or {}:
             if not re.fullmatch(r"[A-Za-z0-9._-]+", name):
-                yield f"{stack.file}: {section} has the name {name!r}. Write letters, digits and . _ - alone."
+                yield f"{stack.file}: {section} has the name {name!r}. Use only letters, digits and . _ -."
 
 
 def _external(stack: Stack) -> Iterator[str]:
@@ -214,10 +214,10 @@ def _external(stack: Stack) -> Iterator[str]:
         for name, entry in (stack.document.get(section) or {}).items():
             where, external = f"{stack.file}: {section}.{name}", (entry or {}).get("external")
             if isinstance(external, dict) and external.get("name") and entry.get("name"):
-                yield f"{where} has a name under external and one beside it. Leave the one beside it."
+                yield f"{where} has two names, one of them under external. Keep only the other one."
             beside = [key for key in ("driver", "driver_opts", "labels") if external and section == "volumes" and entry.get(key)]
             if beside:
-                yield f"{where} is external, and has {', '.join(beside)} beside that. Take that out: the volume is there already."
+                yield f"{where} is external, but also has {', '.join(beside)}. Remove that: the volume exists already."
 
 
 def _networks(stack: Stack) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
@@ -230,7 +230,7 @@ def _networks(stack: Stack) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
 def _network_names(stack: Stack) -> Iterator[str]:
     for where, name, _entry in _networks(stack):
         if name in references.OF_A_MACHINE:
-            yield f"{where} has the name {name}, which each machine's own network has. Write another one, or external: true for that network."
+            yield f"{where} has the name {name}, which a network of each machine has. Use another name, or external: true for that network."
 
 
 def _predefined(stack: Stack) -> Iterator[str]:
@@ -239,19 +239,19 @@ def _predefined(stack: Stack) -> Iterator[str]:
         name = str((external.get("name") if isinstance(external, dict) else None) or (entry or {}).get("name") or key)
         if external and name in ("none", "default"):
             where = f"{stack.file}: networks.{key}"
-            yield f"{where} is the network {name} of each machine, which swarm does not have. It has host and bridge: write another."
+            yield f"{where} is the network {name} of each machine, which a swarm's services cannot use. Write host, bridge or a network of the file."
 
 
 def _network_drivers(stack: Stack) -> Iterator[str]:
     for where, _name, entry in _networks(stack):
         if entry.get("driver") in ("host", "ipvlan", "macvlan", "none", "null"):
             yield (
-                f"{where}.driver is {entry['driver']}, and a stack makes no network of that driver. Take it out, which means overlay, or make the "
-                "network with 'docker network create --scope swarm', and name it here as external."
+                f"{where}.driver is {entry['driver']}, and a stack cannot make such a network. Remove it to get overlay, or make the "
+                "network with 'docker network create --scope swarm' and name it here as external."
             )
         ipam = (entry.get("ipam") or {}).get("driver")
         if ipam not in (None, "", "default") and not re.search("[/:]", str(ipam)):
-            yield f"{where}.ipam.driver is {ipam}, and swarm has default alone. Take it out."
+            yield f"{where}.ipam.driver is {ipam}, and swarm only has default. Remove it."
 
 
 def _network_labels(stack: Stack) -> Iterator[str]:
@@ -269,7 +269,7 @@ def _contents(section: str) -> Callable[[Stack], Iterator[str]]:
         for key, entry in (stack.document.get(section) or {}).items():
             content = stack.files.get(str((entry or {}).get("file") or "").removeprefix("./"))
             if content is not None and not content:
-                yield f"{stack.file}: {section}.{key} is empty, and swarm takes no empty one. Write something into it, or take it out."
+                yield f"{stack.file}: {section}.{key} is empty, which swarm refuses. Write something into it, or remove it."
             if content is not None and len(content) >= TOO_MUCH[section]:
                 yield (
                     f"{stack.file}: {section}.{key} has {len(content)} bytes, and swarm takes less than {TOO_MUCH[section]}. Mount a volume instead."
@@ -286,64 +286,64 @@ _secret_contents, _config_contents = _contents("secrets"), _contents("configs")
 CHECKS = [
     # The reader: nothing is made yet, and Docker's words name no remedy.
     Check("text", "a list or a mapping where Docker wants text", SCHEMA, "", shapes.text),
-    Check("texts", "anything else than a list of texts, such as under `cap_add` or `dns`", SCHEMA, "", shapes.texts),
-    Check("command", "a command, an entrypoint or a test with a list in its list", SCHEMA, "", shapes.command),
-    Check("quotes", "a command as text with a quote left open", LOADER, "", shapes.command),
-    Check("flag", "another value than true or false, such as for `init`", SCHEMA, "", shapes.flag),
+    Check("texts", "anything but a list of texts, such as under `cap_add` or `dns`", SCHEMA, "", shapes.texts),
+    Check("command", "a list inside the list of a command, an entrypoint or a test", SCHEMA, "", shapes.command),
+    Check("quotes", "a command as text in which a quote is not closed", LOADER, "", shapes.command),
+    Check("flag", "anything but true or false, such as for `init`", SCHEMA, "", shapes.flag),
     Check("whole", "text or a fraction where a whole number belongs, such as `replicas`", SCHEMA, "", shapes.whole),
     Check("negative", "a negative number of tasks, attempts or retries", LOADER, "", shapes.whole),
     Check("duration", "a duration without a unit, or in words", SCHEMA, "", shapes.duration),
-    Check("size", "a size that is no number with a unit", LOADER, "", shapes.size),
-    Check("order", "an `order` of updates that swarm does not have", SCHEMA, "", shapes.word),
+    Check("size", "a size that is not a number with a unit", LOADER, "", shapes.size),
+    Check("order", "an unknown `order` of updates", SCHEMA, "", shapes.word),
     Check("ulimits", "`ulimits` with only one of `soft` and `hard`", SCHEMA, "", shapes.ulimits),
     Check("pairs", "text where a mapping or a list of `NAME=value` belongs", SCHEMA, "", shapes.shared),
     Check("options", "a list among the options of `logging`", SCHEMA, "", shapes.shared),
-    Check("file-mode", "the `mode` of a config or a secret that is no number", SCHEMA, "", shapes.file_mode),
-    Check("preferences", "`placement.preferences` that is no list", SCHEMA, "", shapes.each),
+    Check("file-mode", "a `mode` of a config or secret that is not a number", SCHEMA, "", shapes.file_mode),
+    Check("preferences", "`placement.preferences` that is not a list", SCHEMA, "", shapes.each),
     Check("unknown", "a key that the format does not have", SCHEMA, "", only),
-    Check("section-name", "the name of a service, network, volume, config or secret with a blank or another sign", SCHEMA, "", _section_names),
+    Check("section-name", "a service, network, volume, config or secret whose key has a blank or a special character", SCHEMA, "", _section_names),
     Check("external-volume", "an external volume with a driver, options or labels", LOADER, "", _external),
     Check("external-name", "an external network, config or secret with two names", LOADER, "", _external),
-    Check("bind-source", "a mount of a path without a source", LOADER, "", _mount_sources),
-    Check("volume-spec", "a volume as text with an empty part, or with more than three", LOADER, "", _volume_texts),
-    Check("port-spec", "a port as text that is no number, above 65535, or of another protocol than tcp, udp and sctp", SCHEMA, "", ports.translated),
+    Check("bind-source", "a bind mount without a source", LOADER, "", _mount_sources),
+    Check("volume-spec", "a volume as text with an empty part, or with more than three parts", LOADER, "", _volume_texts),
+    Check("port-spec", "a port as text above 65535 or not a number, or with another protocol than tcp, udp and sctp", SCHEMA, "", ports.translated),
     Check("port-range", "two ranges of ports of different length", SCHEMA, "", ports.translated),
-    Check("port-number", "a `published` port above 65535: Docker takes it, and its tasks wait for ever", ALLOCATOR, "", ports.translated),
-    Check("port-target", "a port without its `target`: Docker takes it, and it leads nowhere", ALLOCATOR, "", ports.translated),
-    Check("image", "an image name that is not valid, such as one with an empty tag", SERVICE, "", _image),
+    Check("port-number", "a `published` port above 65535: Docker accepts it, and the tasks wait for ever", ALLOCATOR, "", ports.translated),
+    Check("port-target", "a port without its `target`: Docker accepts it, and it leads nowhere", ALLOCATOR, "", ports.translated),
+    Check("image", "an invalid image name, such as one with an empty tag", SERVICE, "", _image),
     # The conversion: networks, secrets and configs are made by then.
     Check("credential", "`credential_spec` with more than one of `config`, `file` and `registry`", CONVERT, "", _credentials),
     Check("declared-network", "a network that the file does not declare", CONVERT, "", references.check_declared),
     Check("declared-volume", "a volume that the file does not declare", VOLUMES, "", references.check_declared),
     Check("declared-secret", "a secret that the file does not declare", CONVERT, "", references.check_declared),
     Check("declared-config", "a config that the file does not declare", CONVERT, "", references.check_declared),
-    Check("mode", "a `mode` that swarm does not have", CONVERT, "", shapes.word),
+    Check("mode", "an unknown `mode`", CONVERT, "", shapes.word),
     Check("replicas-global", "`replicas` of a global service", CONVERT, "", _replicas_of_global),
-    Check("mount-type", "a mount of a type that a stack does not have", VOLUMES, "", mounts.volumes),
+    Check("mount-type", "a mount of a type that stacks do not have", VOLUMES, "", mounts.volumes),
     Check("mount-options", "a mount with the options of another type", VOLUMES, "", mounts.volumes),
     Check("tmpfs-source", "a tmpfs with a source", VOLUMES, "", mounts.volumes),
     Check("npipe-source", "a pipe or a cluster volume without a source", VOLUMES, "", _mount_sources),
-    Check("cpus", "`cpus` that is no number", CONVERT, "", shapes.cpus),
+    Check("cpus", "`cpus` that is not a number", CONVERT, "", shapes.cpus),
     Check("cpus-precise", "`cpus` with more than 9 decimals", CONVERT, "", shapes.cpus),
-    Check("secret-target", "two secrets of a service at one place", SECRETS, "", _secret_targets),
-    Check("config-target", "two configs of a service at one place", SECRETS, "", _config_targets),
-    Check("external", "an external config, secret or network that is not there", STACK, "", on_swarm.not_there),
+    Check("secret-target", "two secrets of a service with the same target", SECRETS, "", _secret_targets),
+    Check("config-target", "two configs of a service with the same target", SECRETS, "", _config_targets),
+    Check("external", "an external config, secret or network that the swarm does not have", STACK, "", on_swarm.not_there),
     # The daemon: services are created one after the other.
-    Check("propagation", "a `propagation` that Linux does not have", MOBY, "", shapes.word),
-    Check("restart-condition", "a `condition` of `restart_policy` that swarm does not have", MOBY, "", shapes.word),
-    Check("failure-action", "a `failure_action` that swarm does not have", MOBY, "", shapes.word),
-    Check("endpoint-mode", "an `endpoint_mode` that swarm does not have", MOBY, "", shapes.word),
-    Check("predefined", "the networks `none` and `default` of each machine", "moby daemon/cluster/networks.go", "", _predefined),
-    Check("network-own-name", "a network with the name of one that each machine has", NETWORK, "", _network_names),
-    Check("network-taken", "a network of a name that another network has", NETWORK, "", on_swarm.networks_taken),
-    Check("network-driver", "a network of a driver that makes none for a swarm", NETWORK, "", _network_drivers),
-    Check("network-plugin", "a network of a driver that the managers do not have", NETWORKS, "", clashes.plugins),
-    Check("ipam-driver", "an `ipam` driver that swarm does not have", NETWORKS, "", _network_drivers),
-    Check("subnet", "a text under `subnet` that is none", NETWORKS, "", shapes.subnet),
-    Check("predefined-label", "the label of swarm's own networks", NETWORKS, "", _network_labels),
+    Check("propagation", "an unknown `propagation`", MOBY, "", shapes.word),
+    Check("restart-condition", "an unknown `condition` of `restart_policy`", MOBY, "", shapes.word),
+    Check("failure-action", "an unknown `failure_action`", MOBY, "", shapes.word),
+    Check("endpoint-mode", "an unknown `endpoint_mode`", MOBY, "", shapes.word),
+    Check("predefined", "the networks `none` and `default`, which each machine has for itself", "moby daemon/cluster/networks.go", "", _predefined),
+    Check("network-own-name", "a new network named like one that each machine has for itself, such as `bridge`", NETWORK, "", _network_names),
+    Check("network-taken", "a new network whose name another network already has", NETWORK, "", on_swarm.networks_taken),
+    Check("network-driver", "a network with a driver that cannot make networks for a swarm", NETWORK, "", _network_drivers),
+    Check("network-plugin", "a network with a driver that the managers do not have", NETWORKS, "", clashes.plugins),
+    Check("ipam-driver", "an unknown `ipam` driver", NETWORKS, "", _network_drivers),
+    Check("subnet", "an invalid subnet", NETWORKS, "", shapes.subnet),
+    Check("predefined-label", "a network with the label of swarm's own networks, `com.docker.swarm.predefined`", NETWORKS, "", _network_labels),
     # Swarm, when it creates or updates a service.
     Check("service-name", "a service whose name, with that of the stack, has a dot or more than 63 characters", COMMON, "", references.check_names),
-    Check("service-taken", "a service of a name that another service has", SERVICE, "", on_swarm.taken),
+    Check("service-taken", "a service whose name another service already has", SERVICE, "", on_swarm.taken),
     Check("cpus-least", "less than 0.001 CPUs", SERVICE, "", shapes.cpus),
     Check("memory-least", "less than 4 MiB of memory, such as `16` without a unit", SERVICE, "", shapes.memory),
     Check("restart-negative", "a negative `delay` of `restart_policy`", SERVICE, "", shapes.duration),
@@ -351,28 +351,28 @@ CHECKS = [
     Check("update-negative", "a negative `delay` of `update_config`", SERVICE, "", shapes.duration),
     Check("monitor-negative", "a negative `monitor` of `update_config`", SERVICE, "", shapes.duration),
     Check("failure-ratio", "a `max_failure_ratio` below 0 or above 1", SERVICE, "", shapes.ratio),
-    Check("constraint", "a constraint without `==` or `!=`, or with other signs", "swarmkit manager/constraint", "", services.refuse_constraints),
-    Check("mount-target", "two mounts at one place", SERVICE, "", mounts.refuse_same_target),
-    Check("mount-path", "a mount at a place that is no full path: Docker takes it, and no task starts", TASK, "", _mount_targets),
+    Check("constraint", "a constraint without `==` or `!=`, or with special signs", "swarmkit manager/constraint", "", services.refuse_constraints),
+    Check("mount-target", "two mounts with the same target", SERVICE, "", mounts.refuse_same_target),
+    Check("mount-path", "a mount whose target is not a full path: Docker accepts it, and no task starts", TASK, "", _mount_targets),
     Check("health-short", "a healthcheck with an interval below one millisecond", SERVICE, "", shapes.duration),
-    Check("dnsrr", "a port for the whole swarm beside `endpoint_mode: dnsrr`", SERVICE, "", _dnsrr),
+    Check("dnsrr", "a port for the whole swarm together with `endpoint_mode: dnsrr`", SERVICE, "", _dnsrr),
     Check("port-twice", "a port that a service publishes twice", SERVICE, "", _port_twice),
-    Check("port-in-stack", "a port that two services of the stack publish, other than both on their nodes", SERVICE, "", _port_in_stack),
-    Check("port-taken", "a port that a service has by now, of another stack or of this one", SERVICE, "", clashes.ports),
-    Check("ingress-lacking", "a port for the whole swarm where the swarm has no ingress network", SERVICE, "", clashes.ingress),
+    Check("port-in-stack", "a port that two services of the stack publish, unless both have it in `mode: host`", SERVICE, "", _port_in_stack),
+    Check("port-taken", "a port that another service already has, of this stack or of another one", SERVICE, "", clashes.ports),
+    Check("ingress-lacking", "a port for the whole swarm, if the swarm has no ingress network", SERVICE, "", clashes.ingress),
     Check("ingress-attached", "a service in the ingress network", SERVICE, "", clashes.ingress),
-    Check("mode-changed", "a service that was global and is to be replicated, and the like", SERVICE, "", clashes.modes),
+    Check("mode-changed", "a changed `mode`, such as from global to replicated", SERVICE, "", clashes.modes),
     Check("job-update", "`update_config` of a job", SERVICE, "23.0", _jobs),
-    Check("job-mode", "a job, where the manager has Docker 20.10", CONVERT, "up to 20.10", clashes.jobs),
-    Check("subnet-taken", "a subnet that overlaps with another network's: Docker takes it, and no task starts", ALLOCATOR, "", clashes.subnets),
+    Check("job-mode", "a job, if the manager has Docker 20.10", CONVERT, "up to 20.10", clashes.jobs),
+    Check("subnet-taken", "a subnet that overlaps with another network's: Docker accepts it, and no task starts", ALLOCATOR, "", clashes.subnets),
     Check("config-empty", "an empty config", CONFIGS, "", _config_contents),
     Check("config-large", "a config of 1,024,000 bytes or more", CONFIGS, "", _config_contents),
-    Check("config-changed", "another content for a config that has a `name:` of its own", CONFIGS, "", clashes.contents),
-    Check("template-driver", "a `template_driver` that is not golang: Docker takes it, and no task starts", TASK, "", shapes.word),
+    Check("config-changed", "changed content of a config that has a `name:` of its own", CONFIGS, "", clashes.contents),
+    Check("template-driver", "a `template_driver` other than golang: Docker accepts it, and no task starts", TASK, "", shapes.word),
     Check("secret-empty", "an empty secret", PAYLOAD, "", _secret_contents),
     Check("secret-large", "a secret of 512,000 bytes or more", PAYLOAD, "", _secret_contents),
-    Check("secret-changed", "another content for a secret that has a `name:` of its own", SECRET, "", clashes.contents),
-    Check("carried-name", "a config or secret whose name has other signs or more than 64 characters", COMMON, "", references.check_names),
+    Check("secret-changed", "changed content of a secret that has a `name:` of its own", SECRET, "", clashes.contents),
+    Check("carried-name", "a config or secret whose name has more than 64 characters, or special ones", COMMON, "", references.check_names),
 ]  # fmt: skip
 _OF_A_FILE = (
     _image, _jobs, _replicas_of_global, _credentials, _volume_texts, _mount_targets, _mount_sources, _secret_targets, _config_targets, _dnsrr,

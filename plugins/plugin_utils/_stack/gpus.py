@@ -85,8 +85,8 @@ def _generic(item: Any, where: str) -> tuple[str, int]:
         raise GpuSwarmError(f"{where}: its kind is {_shown(kind)}. Write the name of a kind, such as NVIDIA-GPU.")
     if str(value).strip() == "0":
         raise GpuSwarmError(
-            f"{where}: the value of {kind} is 0, with which a task takes every {kind} that is free on its node, if these have names as GPUs do, and "
-            "nothing otherwise. Write how many one task is to have, such as value: 1; of a service that needs none, remove the reservation."
+            f"{where}: the value of {kind} is 0. With 0 a task takes every {kind} that is free on its node if the kind has names, as GPUs do, and "
+            "nothing otherwise. Write how many one task needs, such as value: 1. If the service needs none, remove the reservation."
         )
     return kind, _positive(value, f"{where}: the value of {kind}")
 

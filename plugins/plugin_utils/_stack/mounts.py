@@ -121,7 +121,7 @@ def _options(options: dict[str, Any], known: frozenset[str], where: str, notes: 
         raise GpuSwarmError(f"{where}.subpath: swarm mounts whole volumes. Mount it whole, and have the service use the directory in it.")
     if options.get("recursive") in ("disabled", "readonly"):
         raise GpuSwarmError(
-            f"{where}.recursive: swarm mounts what is mounted below it as well, writable. Take it out, and mount a directory without mounts below it."
+            f"{where}.recursive: swarm also mounts what is mounted below it, writable. Remove the key, and mount a directory without mounts below it."
         )
     for key in sorted(options.keys() - known):
         notes.left_out(where, key, "prepare the directory on the nodes, or in the image")

@@ -81,7 +81,7 @@ def _long(made: dict[str, Any], where: str, notes: Notes) -> dict[str, Any]:
         mode = str(made["mode"]).lower()
         if mode not in (HOST, INGRESS):
             notes.add(
-                f"{where}.mode is {mode}, which no port has. Docker takes it for ingress, and so it is written; for a port of each node write host"
+                f"{where}.mode is {mode}, which no port has. Docker reads it as ingress, so ingress is written. For a port on each node write host"
             )
         made["mode"] = mode if mode == HOST else INGRESS
     return made
@@ -92,7 +92,7 @@ def _refuse_address(where: str, address: str) -> None:
     if address.strip("[]") not in ("0.0.0.0", "::", ""):
         raise GpuSwarmError(
             f"{where} is published on {address} alone, and swarm publishes a port on all addresses of the nodes. Take the address out if others may "
-            "reach it; or take the port out: services of one network reach each other without."
+            "reach it; or take the port out: services of one network reach each other without it."
         )
 
 

@@ -54,11 +54,11 @@ def _refuse_options(found: Any, where: str) -> None:
 def _refuse_mode(mode: str | None, where: str) -> None:
     if mode == "none":
         raise GpuSwarmError(
-            f"{where} is none, and swarm gives each task a network: the task would get one that it is to be without. Take it out, and write a "
-            "network with internal: true if one without a way out is enough."
+            f"{where} is none, and swarm gives each task a network, so the task would have one after all. Remove it. If a network "
+            "without a way out is enough, use one with internal: true."
         )
     if mode not in _OWN_NETWORK:
         raise GpuSwarmError(
-            f"{where} is {mode!r}, and swarm gives each task a network of its own: the task would get another one than it is to have. Take it "
-            "out, and write networks; services of one network reach each other by name."
+            f"{where} is {mode!r}, and swarm gives each task a network of its own, not the one that you want. Remove "
+            "it, and write networks; services of one network reach each other by name."
         )

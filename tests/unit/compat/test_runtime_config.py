@@ -147,7 +147,7 @@ def test_each_key_with_a_value_of_another_form_is_refused(name):
     for value in (1, None):
         (finding,) = check(Facts(gpus=True, toolkit="1.20.0", values={name: value}))
         assert finding.id == "config-toml-refused"
-        assert f"where NVIDIA's tools take {'true or false' if name in runtime_config.BOOLS else 'a'}" in finding.text
+        assert f"where NVIDIA's tools expect {'true or false' if name in runtime_config.BOOLS else 'a'}" in finding.text
     table, _dot, key = name.rpartition(".")
     assert ids(node(f"{f'[{table}]' if table else ''}\n{key} = 1979-05-27\n")) == ["config-toml-refused"]
 

@@ -246,7 +246,7 @@ def test_the_singular_key(value, left):
         ('{"runtimes": {"nvidia": {}, "nvidia": {}}}', "runtimes.nvidia stands more than once"),
         ('{"runtimes": {"nvidia": {"path": "a", "runtimeArgs": [], "path": "b"}}}', "runtimes.nvidia.path stands more than once"),
         ('{"runtimes": {"nvidia": {"path": "a", "Path": "b"}}}', "runtimes.nvidia.path stands more than once"),
-        ('{"runtimes": {"nvidia": {"PATH": "a"}}}', "dockerd takes runtimes.nvidia.PATH for runtimes.nvidia.path"),
+        ('{"runtimes": {"nvidia": {"PATH": "a"}}}', "dockerd reads runtimes.nvidia.PATH as runtimes.nvidia.path"),
         ('{"runtimes": {"nvidia": {"runtimeType": "a", "runtimetype": "b"}}}', "runtimes.nvidia.runtimeType stands more than once"),
         ('{"node-generic-resources": [], "node-generic-resources": []}', "node-generic-resources stands more"),
     ],

@@ -264,7 +264,7 @@ def test_a_file_that_is_gone_stays_gone():
         (b'a = """', "not TOML"),
         (b'{"a": 1}', "not TOML"),
         (b"swarm-resource.x = 1\n", "swarm-resource cannot be set in this layout"),
-        (b'SWARM-RESOURCE = "A"\n', "it has SWARM-RESOURCE, which NVIDIA's tools take for swarm-resource. Write it in small letters"),
+        (b'SWARM-RESOURCE = "A"\n', "it has SWARM-RESOURCE, which NVIDIA's tools read as swarm-resource. Write it in small letters"),
         (b'[NVIDIA-CONTAINER-RUNTIME]\nmode = "cdi"\n', "it has NVIDIA-CONTAINER-RUNTIME, which"),
         (b'[nvidia-container-runtime]\nMODE = "cdi"\n', "it has MODE, which"),
     ],

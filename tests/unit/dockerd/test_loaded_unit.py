@@ -77,7 +77,7 @@ def there(tmp_path):
 
 def test_a_unit_that_systemd_reads_otherwise_is_named(there):
     systemd = Systemd()
-    assert loaded_unit.misread(there, ENGINE, systemd).startswith(f"{there[0].path}: systemd read ExecStart otherwise than this collection does")
+    assert loaded_unit.misread(there, ENGINE, systemd).startswith(f"{there[0].path}: systemd read ExecStart differently from this collection")
     assert "/org/freedesktop/systemd1/unit/docker_2eservice" in systemd.ran[0]
 
 

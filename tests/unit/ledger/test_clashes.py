@@ -65,7 +65,7 @@ def test_its_own_port_is_no_clash_and_one_that_moves_within_the_stack_is() -> No
     now = [there("s_a", port(80), stack="s")]
     assert found(spec("s_a", port(80)), swarm=now) == []
     (said,) = found(spec("s_a"), spec("s_b", port(80)), swarm=now)
-    assert said.startswith("s_b publishes port 80/tcp, which s_a of this stack has now, and Docker may deploy the one before the other gives it up.")
+    assert said.startswith("s_b publishes port 80/tcp, which s_a of this stack has now. Docker may deploy the new owner before the old one gives")
 
 
 def test_a_port_of_a_service_that_is_pruned_is_free_by_then() -> None:
@@ -77,20 +77,20 @@ def test_a_port_of_a_service_that_is_pruned_is_free_by_then() -> None:
 
 def test_a_mode_that_changes() -> None:
     (said,) = found(spec("s_a", mode="Global"), swarm=[there("s_a", stack="s")])
-    assert said.startswith("s_a is replicated, and is to be global: swarm changes no service's mode.")
-    assert "is replicated-job, and is to be replicated" in found(spec("s_a"), swarm=[there("s_a", stack="s", mode="ReplicatedJob")])[0]
+    assert said.startswith("s_a is replicated, and the file says global: swarm cannot change a service's mode.")
+    assert "is replicated-job, and the file says replicated" in found(spec("s_a"), swarm=[there("s_a", stack="s", mode="ReplicatedJob")])[0]
     assert found(spec("s_a"), spec("s_b", mode="Global"), swarm=[there("s_a", stack="s")]) == []
 
 
 def test_jobs_need_a_docker_that_reads_them() -> None:
     (said,) = found(spec("s_a", mode="ReplicatedJob"), engine="20.10.24+dfsg1")
-    assert said.startswith("s_a is a job, and Docker 20.10.24+dfsg1 of the manager host-m1 deploys none with a stack.")
+    assert said.startswith("s_a is a job, and Docker 20.10.24+dfsg1 of the manager host-m1 cannot deploy jobs with a stack.")
     assert found(spec("s_a", mode="GlobalJob"), engine="23.0.0") == []
     assert found(spec("s_a"), engine="20.10.24") == []
 
 
 def test_the_ingress_network() -> None:
-    assert found(spec("s_a", port(80)), networks=[])[0].startswith("s_a publishes a port for the whole swarm, which has no ingress network.")
+    assert found(spec("s_a", port(80)), networks=[])[0].startswith("s_a publishes a port for the whole swarm, but the swarm has no ingress network.")
     assert found(spec("s_a", port(80, "host")), networks=[]) == []
     assert found(spec("s_a"), attached=["ingress"])[0].startswith("The stack's network ingress is the ingress network, which no service may join.")
 

@@ -123,7 +123,7 @@ def test_what_the_service_cannot_make_is_an_error_that_pauses_the_node(tmp_path)
     it = node(tmp_path)
     it.makes_devices = False
     it.uvm(None)
-    with pytest.raises(GpuSwarmError, match="/dev/nvidia-uvm does not exist. The GPUs are advertised, and CUDA does not start") as caught:
+    with pytest.raises(GpuSwarmError, match="/dev/nvidia-uvm does not exist. The GPUs are advertised, but CUDA does not start") as caught:
         it.converge()
     assert caught.value.details["fault"] == FAULT
     assert "journalctl -u gpu-swarm-devices.service" in caught.value.message

@@ -100,7 +100,7 @@ def test_what_root_is_to_start_is_no_program_of_others(tmp_path, python_of_other
     it.option(**wanted)
     before = it.everything()
     for act in (it.assess, it.converge):
-        with pytest.raises(GpuSwarmError, match=f"others than root can replace: {python_of_others} can be written by everybody"):
+        with pytest.raises(GpuSwarmError, match=f"users other than root can replace: {python_of_others} can be written by everybody"):
             act()
     assert it.everything() == before
 

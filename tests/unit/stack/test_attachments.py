@@ -94,7 +94,7 @@ def test_where(of_a: Any, more: Any, found: Any) -> None:
 def test_nobody_is_evicted_for_it() -> None:
     with pytest.raises(GpuSwarmError) as raised:
         attached(document(), swarm(nodes=[node("n1", 4, tasks=["other.1", "other.2"]), node("n2")]))
-    assert "stops a task of others with a GPU (network-evicts-gpu-tasks): host-n1 (other.1, other.2). Wait until" in raised.value.message
+    assert "stops their tasks (network-evicts-gpu-tasks): host-n1 (other.1, other.2). Wait until" in raised.value.message
     assert raised.value.message.endswith("Nothing was deployed.")
 
 

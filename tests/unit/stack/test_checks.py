@@ -97,7 +97,7 @@ def test_what_means_the_same_is_converted(text: str, made: dict[str, Any]) -> No
 def test_a_mode_of_a_port_that_docker_takes_for_ingress_is_named() -> None:
     notes = of_file("services: {a: {image: i, ports: [{target: 80, published: 18000, mode: overlay}]}}").notes
     (note,) = notes
-    assert note.startswith("compose.yml: services.a.ports[0].mode is overlay, which no port has. Docker takes it for ingress, and so it is written")
+    assert note.startswith("compose.yml: services.a.ports[0].mode is overlay, which no port has. Docker reads it as ingress, so ingress is written")
 
 
 def test_two_services_may_have_one_port_of_their_nodes() -> None:

@@ -161,7 +161,7 @@ def test_a_tmpfs_from_which_programs_run_is_a_volume_on_a_swarm() -> None:
 
 
 PROTECTS = [
-    ("network_mode: none", "services.a.network_mode is none, and swarm gives each task a network: the task would get one that it is to be without."),
+    ("network_mode: none", "services.a.network_mode is none, and swarm gives each task a network, so the task would have one after all."),
     ("network_mode: service:other", "services.a.network_mode is 'service:other', and swarm gives each task a network of its own"),
     ("network_mode: container:other", "services.a.network_mode is 'container:other'"),
     ("network_mode: mine", "services.a.network_mode is 'mine'"),
@@ -178,7 +178,7 @@ PROTECTS = [
     ("ports: ['127.0.0.1:5432:5432']", "services.a.ports[0] is published on 127.0.0.1 alone"),
     ("ports: ['[::1]:5432:5432']", "services.a.ports[0] is published on [::1] alone"),
     ("ports: [{target: 80, published: 80, host_ip: 10.0.0.1}]", "services.a.ports[0] is published on 10.0.0.1 alone"),
-    ("volumes: [{type: bind, source: /a, target: /a, bind: {recursive: readonly}}]", "services.a.volumes[0].bind.recursive: swarm mounts"),
+    ("volumes: [{type: bind, source: /a, target: /a, bind: {recursive: readonly}}]", "services.a.volumes[0].bind.recursive: swarm also mounts"),
 ]
 
 

@@ -123,7 +123,7 @@ NOT_DEPLOYED = [
     (DEVICES.format("devices", "gpu"), "is 'gpu', and has to be a mapping"),
     (DEVICES.format("generic_resources", "{discrete_resource_spec: {kind: VRAM, value: -4000}}"), "the value of VRAM is -4000"),
     (DEVICES.format("generic_resources", "{discrete_resource_spec: {kind: NVIDIA-GPU, value: 0}}"), "a task takes every NVIDIA-GPU that is free on"),
-    (DEVICES.format("generic_resources", "{discrete_resource_spec: {kind: NVIDIA-GPU, value: '0'}}"), "Write how many one task is to have"),
+    (DEVICES.format("generic_resources", "{discrete_resource_spec: {kind: NVIDIA-GPU, value: '0'}}"), "Write how many one task needs"),
     (DEVICES.format("generic_resources", "{discrete_resource_spec: {kind: VRAM, value: 0.5}}"), "the value of VRAM is 0.5"),
     (DEVICES.format("generic_resources", "{named_resource_spec: {kind: GPU, value: a}}"), "has to be discrete_resource_spec"),
     (MISPRINT, "kind and value stand beside discrete_resource_spec, and have to stand under it. Indent both"),
@@ -606,5 +606,5 @@ def test_0_of_a_kind_is_an_error_that_says_what_it_does() -> None:
     with pytest.raises(GpuSwarmError) as raised:
         translate(ZERO, "c.yml", lambda _path: None, {})
     where = "c.yml: services.llm.deploy.resources.reservations.generic_resources[0]: the value of NVIDIA-GPU is 0"
-    assert raised.value.message.startswith(f"{where}, with which a task takes every NVIDIA-GPU that is free on its node")
+    assert raised.value.message.startswith(f"{where}. With 0 a task takes every NVIDIA-GPU that is free on its node")
     assert "such as value: 1" in raised.value.message

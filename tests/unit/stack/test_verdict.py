@@ -184,7 +184,7 @@ def test_specifications() -> None:
         ("rollback_config: {failure_action: rollback}", "deploy.rollback_config.failure_action is 'rollback', and has to be pause or continue"),
         ("endpoint_mode: dns", "deploy.endpoint_mode is 'dns', and has to be vip or dnsrr"),
         ("endpoint_mode: [vip]", "deploy.endpoint_mode is a list"),
-        ("mode: global, replicas: 2", "c.yml: services.a: deploy.replicas stands beside mode: global, which runs one task on each node. Take it out"),
+        ("mode: global, replicas: 2", "c.yml: services.a: deploy has replicas with mode: global, which runs one task on each node. Remove replicas"),
     ],
 )
 def test_what_no_service_can_have(deploy: str, message: str) -> None:
@@ -197,7 +197,7 @@ def test_without_a_virtual_address_no_port_is_published_for_the_swarm() -> None:
     text = "services: {{a: {{image: i, ports: [{}], deploy: {{endpoint_mode: dnsrr, restart_policy: {{condition: any}}}}}}}}"
     for port in ("'80:80'", "80", "{target: 80, published: 80}"):
         with pytest.raises(
-            GpuSwarmError, match="services.a: port 80 is published for the whole swarm beside endpoint_mode: dnsrr. Publish it in mode: host"
+            GpuSwarmError, match="services.a: port 80 is published for the whole swarm with endpoint_mode: dnsrr. Publish it in mode: host"
         ):
             specs(text.format(port))
     assert specs(text.format("{target: 80, published: 80, mode: host}"))
