@@ -37,6 +37,8 @@ LEAST_MEMORY, LEAST_CPUS, NANO = 4 * 2**20, Decimal("0.001"), Decimal(10) ** 9
 
 def wrong(value: Any, where: str, rule: str, remedy: str = "Write one.") -> GpuSwarmError:
     shown = repr(value) if isinstance(value, (str, int, float)) and len(repr(value)) <= 60 else kind_of(value)
+    if value == "":
+        shown = "empty (perhaps a variable that is not set)"
     return GpuSwarmError(f"{where} is {shown}, and has to be {rule}. {remedy}")
 
 

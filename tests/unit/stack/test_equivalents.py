@@ -194,7 +194,7 @@ def test_a_key_whose_absence_takes_protection_away_is_an_error(text: str, messag
     ("text", "message"),
     [
         ("restart: never", "services.a.restart is 'never', and has to be no, always, on-failure or unless-stopped"),
-        ("restart: false", "services.a.restart is False"),
+        ("restart: false", "services.a.restart is 'false'"),
         ("restart: on-failure:x", "services.a.restart is 'on-failure:x'"),
         ("scale: 3\ndeploy: {replicas: 2}", "services.a.scale and deploy.replicas have two values"),
         ("mem_limit: 1g\ndeploy: {resources: {limits: {memory: 2g}}}", "services.a.mem_limit and deploy.resources.limits.memory have"),

@@ -65,6 +65,13 @@ def test_where_each_service_has_a_profile_one_is_to_be_chosen() -> None:
     assert list(of(text, COMPOSE_PROFILES="auto-cpu").document["services"]) == ["b"]
 
 
+def test_a_value_of_a_variable_that_is_not_set_is_empty() -> None:
+    with pytest.raises(GpuSwarmError) as raised:
+        of("services: {a: {image: lab/cuda, healthcheck: {test: x, interval: '$NOT_SET'}}}")
+    said = "services.a.healthcheck.interval is empty (perhaps a variable that is not set), and has to be a duration with its unit."
+    assert raised.value.message == f"compose.yml: {said} Write it as 90s, 1m30s or 2h."
+
+
 def devices(*entries: str) -> str:
     lines = "".join(f"\n            - {entry}" for entry in entries)
     return f"services:\n  a:\n    image: lab/cuda\n    deploy:\n      resources:\n        reservations:\n          devices:{lines}"
