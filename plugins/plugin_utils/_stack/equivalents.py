@@ -87,7 +87,8 @@ def _restart_policy(found: Any, where: str) -> dict[str, Any]:
         return {}
     match = _RESTART.fullmatch(found) if isinstance(found, str) else None
     if match is None:
-        raise GpuSwarmError(f"{where}.restart is {text_of(found, where)!r}, and has to be no, always, on-failure or unless-stopped. Write one of them, in quotes.")
+        shown = text_of(found, f"{where}.restart")
+        raise GpuSwarmError(f"{where}.restart is {shown!r}, and has to be no, always, on-failure or unless-stopped. Write one of them, in quotes.")
     if found == "no":
         return {"condition": "none"}
     if found.startswith("on-failure"):
