@@ -98,8 +98,12 @@ def _require_room(folder: str) -> None:
 def sweep(folder: str) -> None:
     """Remove the parts of logs that are left where whoever wrote them was killed: nobody has them locked."""
     for left in glob.glob(glob.escape(os.path.join(folder, TEMPORARY)) + "*"):
-        # Others may write to a directory of your choice: a pipe holds nothing up, and a link leads nowhere.
-        with contextlib.suppress(OSError), open(left, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW)) as stream:
+        with contextlib.suppress(OSError), open(left, "rb", opener=_open_file) as stream:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if time.time() - os.fstat(stream.fileno()).st_mtime > FRESH_S:
                 os.unlink(left)
+
+
+def _open_file(path: str, flags: int) -> int:
+    """Others may write to a directory of your choice: a pipe holds nothing up, and no link is followed."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW)

@@ -163,7 +163,7 @@ OWN_KEY = "Signed-By:\n -----BEGIN PGP PUBLIC KEY BLOCK-----\n .\n mQINBF\n ----
         (f"Types: deb\nURIs: {NVIDIA} {NVIDIA.replace('stable', 'experimental')}\nSuites: /\n\n" + UBUNTU, "\n" + UBUNTU),
         (f"Types: deb\nURIs: {NVIDIA}\n {NVIDIA.replace('stable', 'experimental')}\nSuites: /\n\n" + UBUNTU, "\n" + UBUNTU),
     ],
-    ids=["with a key of its own", "on the next line", "in small letters", "with the ends of lines of Windows", "by a cache", "two of them", "two lines"],
+    ids=["with a key of its own", "on the next line", "in small letters", "as Windows ends lines", "by a cache", "two of them", "two lines"],
 )
 def test_only_stanzas_of_nvidia_are_taken_out(before, after):
     line, entry = (toolkit(f"_nvidia_container_toolkit_stale_{name}") for name in ("line", "entry"))
