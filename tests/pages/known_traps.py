@@ -57,7 +57,7 @@ ISOLATION = (
     BY_ID["jit-cdi-ignores-swarm-resource"],
     Trap(
         "no-uvm-after-a-reboot", "toolkit", "1.18.0 to 1.20.0",
-        "In the default mode nothing loads nvidia-uvm nor makes /dev/nvidia-uvm: after a reboot nvidia-smi works in a task, and CUDA does not"
+        "In the default mode nothing loads nvidia-uvm or makes /dev/nvidia-uvm. So after a reboot nvidia-smi works in a task, and CUDA does not"
         " (cuInit: 999).",
         "NVIDIA/nvidia-container-toolkit#1967, #1743, #1934, #1456; commit 8269969f makes it after 1.20.0",
         HANDLED, "gpu-swarm-devices.service makes it at boot, before dockerd starts. A node without it is drift, and its watcher has it paused.",
@@ -195,9 +195,9 @@ DAEMON = (
     ),
     Trap(
         "advertise-addr-ignored", "swarm", "any version",
-        "A join ignores an address to advertise that cannot be resolved, such as an interface that the node does not have.",
+        "docker swarm join ignores an --advertise-addr that it cannot resolve, such as an interface that the node does not have.",
         "moby daemon/cluster/swarm.go (Join), listen_addr.go (resolveAdvertiseAddr)",
-        REFUSAL, "It is an error before the host joins, also with --check; a member that advertises another address is warned of.",
+        REFUSAL, "It is an error before the host joins, also with --check. A warning names members that advertise another address.",
         _U + "fleet/test_advertised.py::test_a_host_joins_only_with_an_address_that_docker_takes",
     ),
     Trap(

@@ -25,9 +25,9 @@ class Key(NamedTuple):
 
 
 _C, _R, _H, _F = "nvidia-container-cli.", "nvidia-container-runtime.", "nvidia-container-runtime-hook.", "features."
-_LIBRARIES = "where the driver is looked for; with a wrong one no container with a GPU starts"
+_LIBRARIES = "where the toolkit searches the driver; with a wrong value no container with a GPU starts"
 _SHOWN = "some machines need it; `verify` starts a task on each GPU, and reports the toolkit's words"
-_OTHER_DEVICES = "it is about other devices than GPUs"
+_OTHER_DEVICES = "concerns other devices than GPUs"
 
 KEYS = (
     Key(
@@ -39,53 +39,56 @@ KEYS = (
         "", "variables-not-accepted",
     ),
     Key(
-        "accept-nvidia-visible-devices-as-volume-mounts", "with true a mount of a service gives it any GPU", LEFT,
-        "the guard refuses such a service; without it a variable gives the same", "no-reservation-sees-all",
+        "accept-nvidia-visible-devices-as-volume-mounts", "with true a service gets any GPU by a mount", LEFT,
+        "the guard refuses such a service; without the guard, a variable does the same anyway", "no-reservation-sees-all",
     ),
     Key(
         "disable-require", "with true an image starts on a driver that is too old for it", LEFT,
-        "deploy then does not promise that the node refuses it",
+        "`deploy` then does not count on the node to refuse the image",
     ),
     Key(
         "supported-driver-capabilities", "legacy mode: without compute and utility no CUDA image starts", REFUSED,
-        "in that mode", "capabilities-not-supported",
+        "refused in that mode only", "capabilities-not-supported",
     ),
-    Key(_C + "no-cgroups", "legacy mode: with true a container may not open its devices", REFUSED, "in that mode", "no-cgroups"),
-    Key(_C + "ldconfig", "since 1.17.3 a path of the container's, without @, keeps all containers from starting", REFUSED, "", "config-toml-refused"),
+    Key(_C + "no-cgroups", "legacy mode: with true a container cannot open its devices", REFUSED, "refused in that mode only", "no-cgroups"),
+    Key(_C + "ldconfig", "with a path without @ no container starts, since 1.17.3", REFUSED, "", "config-toml-refused"),
     Key(_C + "root", _LIBRARIES, LEFT, _SHOWN),
     Key(_C + "path", "legacy mode: the program that makes the devices", LEFT, _SHOWN),
     Key(_C + "ldcache", _LIBRARIES, LEFT, _SHOWN),
-    Key(_C + "user", "legacy mode: as whom that program runs", LEFT, _SHOWN),
+    Key(_C + "user", "legacy mode: the user of that program", LEFT, _SHOWN),
     Key(_C + "environment", "legacy mode: the environment of that program", LEFT, _SHOWN),
     Key(
-        _C + "load-kmods", "legacy mode: with false nobody loads nvidia-uvm", LEFT,
-        "the module may be loaded at boot; `verify` shows it where it is not",
+        _C + "load-kmods", "legacy mode: with false the toolkit does not load nvidia-uvm", LEFT,
+        "`gpu-swarm-devices.service` loads the module at boot",
     ),
     Key(_C + "no-pivot", "how that program enters a container", LEFT, "it changes no device"),
     Key(_C + "debug", "where a log goes", LEFT),
-    Key("nvidia-ctk.path", "the program of the hooks", LEFT, _SHOWN),
+    Key("nvidia-ctk.path", "the program that runs the hooks", LEFT, _SHOWN),
     Key(
         _R + "mode", "below 1.19.0 only legacy reads swarm-resource; an unknown mode starts no container", REFUSED,
-        "cdi and csv below 1.19.0, and unknown modes; auto and jit-cdi become legacy with 1.18", "mode-ignores-swarm-resource",
+        "refused: cdi and csv below 1.19.0, and unknown modes. With 1.18, auto and jit-cdi become legacy", "mode-ignores-swarm-resource",
     ),
-    Key(_R + "runtimes", "the program that starts containers; none is there, none starts", LEFT, _SHOWN),
+    Key(_R + "runtimes", "the program that starts containers; if none of them exists, no container starts", LEFT, _SHOWN),
     Key(_R + "debug", "where a log goes", LEFT),
     Key(_R + "log-level", "what is logged", LEFT),
     Key(_R + "modes.csv.mount-spec-path", "mode csv: what is mounted", LEFT, _SHOWN),
     Key(_R + "modes.csv.compat-container-root", "mode csv: where older libraries are", LEFT, _SHOWN),
-    Key(_R + "modes.cdi.default-kind", "mode cdi: in which specification a GPU is looked for", LEFT, _SHOWN),
+    Key(_R + "modes.cdi.default-kind", "mode cdi: the kind of device that a GPU's name stands for", LEFT, _SHOWN),
     Key(_R + "modes.cdi.spec-dirs", "mode cdi: where specifications are", LEFT, _SHOWN),
-    Key(_R + "modes.cdi.annotation-prefixes", "mode cdi: annotations that request devices", LEFT, "no service of a swarm can set annotations"),
-    Key(_R + "modes.jit-cdi.nvcdi-feature-flags", "details of devices and libraries", LEFT, "none adds a GPU or takes one away"),
-    Key(_R + "modes.jit-cdi.nvcdi-disable-hooks", "containers may not find the driver's libraries", WARNED, "of three hooks", "hooks-disabled"),
+    Key(_R + "modes.cdi.annotation-prefixes", "mode cdi: annotations that request devices", LEFT, "services of a swarm cannot set annotations"),
+    Key(_R + "modes.jit-cdi.nvcdi-feature-flags", "details of devices and libraries", LEFT, "no flag adds or removes a GPU"),
+    Key(
+        _R + "modes.jit-cdi.nvcdi-disable-hooks", "containers may not find the driver's libraries", WARNED,
+        "only three hooks matter", "hooks-disabled",
+    ),
     Key(_R + "modes.legacy.cuda-compat-mode", "legacy mode: which libcuda a container uses", LEFT, "it changes no device"),
     Key(_H + "path", "legacy mode: the program of the hook", LEFT, _SHOWN),
-    Key(_H + "skip-mode-detection", "what `docker run --gpus` does", LEFT, "no service of a swarm can request GPUs so"),
+    Key(_H + "skip-mode-detection", "what `docker run --gpus` does", LEFT, "services of a swarm cannot request GPUs that way"),
     Key(_F + "allow-cuda-compat-libs-from-container", "which libcuda a container uses", LEFT, "it changes no device"),
-    Key(_F + "allow-ldconfig-from-container", "runs a program of the image as root", LEFT, "no way to a GPU; whoever sets it trusts the images"),
+    Key(_F + "allow-ldconfig-from-container", "runs a program of the image as root", LEFT, "this gives no GPU; if you set it, you trust the images"),
     Key(
-        _F + "allow-unknown-oci-spec-fields", "drops what it does not know of a container's description", LEFT,
-        "the guard writes nothing but variables",
+        _F + "allow-unknown-oci-spec-fields", "drops unknown fields of a container's description", LEFT,
+        "the guard only writes variables",
     ),
     Key(_F + "disable-cuda-compat-lib-hook", "which libcuda a container uses", LEFT, "it changes no device"),
     Key(_F + "disable-imex-channel-creation", "IMEX channels", LEFT, _OTHER_DEVICES),

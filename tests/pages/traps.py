@@ -31,8 +31,10 @@ COLUMNS = ("name", "affected", "what goes wrong", "answer", "what is done, or to
 KEYS = """\
 ## Keys of config.toml
 
-Every key of the NVIDIA Container Toolkit's configuration from 1.13.5 to 1.20.0, what it can do to tasks and their GPUs, and what is decided about it.
-A value of another form than the key's is a refusal (`config-toml-refused`): NVIDIA's runtime starts nothing with such a file.
+Every key of the NVIDIA Container Toolkit's configuration from 1.13.5 to 1.20.0, what it can do to tasks and their GPUs, and what the collection does
+about it. A value of another form than the table says is a refusal (`config-toml-refused`): NVIDIA's runtime starts nothing with such a file.
+
+*left alone*: the key may have any value. A name in brackets is that of the known issue above.
 
 """
 

@@ -63,33 +63,33 @@ TRAPS = (
     Trap(
         "mode-ignores-swarm-resource", "toolkit", "before 1.19.0, with mode = \"cdi\" or \"csv\", or on a Jetson",
         "This mode ignores swarm-resource: a task gets the GPUs that its image names, and every CUDA image names all. Only the hook of the legacy"
-        " mode reads it.",
+        " mode reads swarm-resource.",
         "NVIDIA/nvidia-container-toolkit internal/modifier/cdi.go, csv.go at 1.14.6, 1.17.8, 1.18.2",
-        REFUSAL, "Upgrade to toolkit 1.19.0 or newer (nvidia_container_toolkit_version), which reads it in all modes. Or set mode = \"auto\", if"
-        " nothing needs the one that is set.",
+        REFUSAL, "Upgrade to toolkit 1.19.0 or newer (nvidia_container_toolkit_version), which reads swarm-resource in all modes. Or set"
+        " mode = \"auto\", if nothing needs the present mode.",
         _U + "compat/test_runtime_config.py::test_a_mode_that_somebody_chose_is_never_replaced",
         "other_mode", ((0, 0, 0), (1, 19, 0)),
     ),
     Trap(
         "config-toml-refused", "toolkit", "any version",
-        "NVIDIA's runtime refuses such a file, and starts no container.",
+        "NVIDIA's runtime refuses this file, and starts no container.",
         "NVIDIA/nvidia-container-toolkit api/config/v1/toml.go, internal/runtime/runtime_factory.go at 1.20.0",
-        REFUSAL, "Correct the setting in config.toml. Its values and their forms: nvidia-ctk config default.",
+        REFUSAL, "Correct the setting in config.toml. 'nvidia-ctk config default' shows the keys and the forms of their values.",
         _U + "compat/test_runtime_config.py::test_each_key_with_a_value_of_another_form_is_refused",
         "refused_by_nvidia",
     ),
     Trap(
         "variables-not-accepted", "toolkit", "any version",
-        "NVIDIA's runtime ignores the variables of tasks, those that swarm sets too: no task gets a GPU.",
+        "NVIDIA's runtime ignores the variables of tasks, also those that swarm sets. So no task gets a GPU.",
         "NVIDIA/nvidia-container-toolkit internal/config/image/cuda_image.go; seen with 1.20.0",
-        REFUSAL, "Remove that line from config.toml, or set it to true. What a task sees is limited by gpu_swarm_isolation.",
+        REFUSAL, "Remove that line from config.toml, or set it to true. To limit what a task sees, use gpu_swarm_isolation.",
         _U + "compat/test_runtime_config.py::test_a_whole_file_of_somebody",
         "no_variables",
     ),
     Trap(
         "no-cgroups", "toolkit", "any version, in the legacy mode",
-        "NVIDIA's hook does not let a container open its devices, which dockerd denies to it: no task can use a GPU. The setting is for rootless"
-        " containers, which cannot be in a swarm.",
+        "dockerd denies a container all GPUs, and with this setting NVIDIA's hook does not allow them: no task can use a GPU. The setting is for"
+        " rootless containers, which cannot be in a swarm.",
         "NVIDIA/nvidia-container-toolkit cmd/nvidia-container-runtime-hook/main.go",
         REFUSAL, "Remove no-cgroups from config.toml, or set it to false.",
         _U + "compat/test_runtime_config.py::test_what_the_legacy_mode_alone_reads",
@@ -97,25 +97,26 @@ TRAPS = (
     ),
     Trap(
         "capabilities-not-supported", "toolkit", "any version, in the legacy mode",
-        "A task whose image requests compute or utility, as every CUDA image does, does not start, or finds no libraries of the driver.",
+        "Every CUDA image requests compute or utility. Its tasks do not start, or find no libraries of the driver.",
         "NVIDIA/nvidia-container-toolkit cmd/nvidia-container-runtime-hook/container_config.go, hook_config.go",
-        REFUSAL, "Remove supported-driver-capabilities from config.toml, or let it name compute and utility, and names that NVIDIA documents only.",
+        REFUSAL, "Remove supported-driver-capabilities from config.toml, or let it name compute and utility. It"
+        " may only have names that NVIDIA documents.",
         _U + "compat/test_runtime_config.py::test_what_the_legacy_mode_alone_reads",
         "no_capabilities",
     ),
     Trap(
         "hooks-disabled", "toolkit", "1.20.0 and newer, in the modes with CDI",
-        "Containers do not find the libraries of the driver, unless their image looks for them itself.",
+        "Containers do not find the libraries of the driver, unless their image searches them itself.",
         "NVIDIA/nvidia-container-toolkit internal/discover/hooks.go at 1.20.0",
-        WARNING, "Take these names out of nvcdi-disable-hooks in config.toml.",
+        WARNING, "Remove these names from nvcdi-disable-hooks in config.toml.",
         _U + "compat/test_runtime_config.py::test_hooks_that_a_container_needs",
         "no_hooks", ((1, 20, 0), (99, 0, 0)),
     ),
     Trap(
         "toolkit-starts-no-container", "toolkit", "any version",
-        "NVIDIA's toolkit gives no container its GPUs, so each task that reserves one fails and its GPU is free for the next.",
+        "NVIDIA's toolkit cannot give GPUs to containers. So each task that reserves one fails, and its GPU is free for the next task.",
         "seen with 1.20.0: a library under another name, and mode = \"cdi\" without a specification",
-        REFUSAL, "Have that command work on the node first.",
+        REFUSAL, "Make that command work on the node first.",
         _U + "node/test_trial.py::test_a_toolkit_that_fails_is_refused_with_its_words",
         "tried",
     ),
@@ -138,18 +139,18 @@ TRAPS = (
     ),
     Trap(
         "zero-takes-all", "swarm", "any version",
-        "A task that reserves 0 of a named kind (value: 0, NVIDIA-GPU=0) takes every one that is free on its node. It needs at least one; of a"
-        " counted kind, such as VRAM, 0 takes nothing.",
+        "A task that reserves 0 of a named kind (value: 0, NVIDIA-GPU=0) takes every one that is free on its node, and needs at least one."
+        " Of a counted kind, such as VRAM, 0 takes nothing.",
         "swarmkit api/genericresource/resource_management.go, seen with 26.1.5",
-        WARNING, "Write the number that one task is to have, such as value: 1. For a service that needs no GPU remove the reservation.",
+        WARNING, "Write the number that one task needs, such as value: 1. If a service needs no GPU, remove the reservation.",
         _U + "ledger/test_findings.py::test_who_takes_all_since_it_reserves_0",
     ),
     Trap(
         "two-kinds-one-gpu", "swarm", "any version",
         "Two kinds that name or count the same GPUs are two inventories: two services run on one card at once.",
         "seen with 26.1.5",
-        HANDLED, "A GPU belongs to the first rule that selects it, also where a person listed it under another kind. Beside the rules' kinds, remove"
-        " what other tools list from node-generic-resources, or have one rule advertise the GPUs under that name, such as {as: gpu, kind: gpu}.",
+        HANDLED, "A GPU belongs to the first rule that selects it, also where a person listed it under another kind. If another tool lists"
+        " the GPUs once more in node-generic-resources, remove that, or have a rule advertise them under that name, such as {as: gpu, kind: gpu}.",
         _U + "policy/test_policies.py::test_what_others_made_of_our_gpus_is_taken_over",
     ),
     Trap(
@@ -197,8 +198,8 @@ TRAPS = (
     Trap(
         "network-evicts-gpu-tasks", "leader", "before 23.0.2",
         "A service with GPUs on an overlay network does not start: 'node is missing network attachments, ip addresses may be exhausted', or"
-        " 'assigned node no longer meets constraints'. With its first task on a node the network is attached there. That is an update of the node, at"
-        " which the leader evicts a task with an allocated GPU, be it of another service.",
+        " 'assigned node no longer meets constraints'. Its first task on a node brings the network there, which is an update of the node. At any such"
+        " update the leader evicts a task with an allocated GPU, even one of another service.",
         "moby#44378, docker/for-linux#1201, seen with 20.10.24",
         WARNING, "Upgrade Docker Engine on the managers to 25.0.3 or newer. Until then run a global service without GPUs on the same network first,"
         " as deploy does, or use the network host.",
