@@ -9,6 +9,7 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -38,15 +39,16 @@ class Written:
     def read(self) -> Written:
         now = [stamp(path) for path in (self._record, *self._files, *TOOLKIT)]
         if now != self._seen and (self._seen is None or not os.path.exists(self._journal)):
-            self._seen = now
-            self._read()
+            with contextlib.suppress(OSError):  # such as a disk that fails: what is known still counts, and the next look tries it again
+                self._read()
+                self._seen = now
         return self
 
     def _read(self) -> None:
         try:
             with open(self._record, encoding="utf-8") as stream:
                 files = json.load(stream)["files"]
-        except (OSError, ValueError, KeyError):
+        except (FileNotFoundError, ValueError, KeyError):
             files = {}
         entry = files.get(self._files[0]) or {}
         self.inserted = entry.get(INSERTED) or {}

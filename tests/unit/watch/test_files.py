@@ -209,6 +209,19 @@ def test_without_a_record_nothing_is_expected(node, tmp_path):
     assert (node.read().expected, node.read().drift) == ([], None)
 
 
+@pytest.mark.parametrize("name", ["record.json", "daemon.json"])
+def test_a_file_that_a_failing_disk_does_not_give_changes_nothing(node, tmp_path, name):
+    """What is known still counts, and the file is read again at the next look."""
+    assert node.read().expected == [UUID]
+    (tmp_path / name).rename(tmp_path / "kept")
+    (tmp_path / name).mkdir()  # root can read any file, and no directory as one
+    assert (node.read().expected, node.read().drift) == ([UUID], None)
+    (tmp_path / name).rmdir()
+    assert (node.read().expected, node.read().drift is None) == ([UUID] if name == "daemon.json" else [], name == "record.json")
+    (tmp_path / "kept").rename(tmp_path / name)
+    assert (node.read().expected, node.read().drift) == ([UUID], None)
+
+
 def test_a_library_that_is_half_removed_is_another_driver(tmp_path, monkeypatch):
     monkeypatch.setattr(driver, "_FOLDERS", (str(tmp_path),))
     library = tmp_path / "libnvidia-ml.so.1"
