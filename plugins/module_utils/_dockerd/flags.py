@@ -168,6 +168,14 @@ def program_words(argv: Sequence[str]) -> list[str]:
     return list(argv[1:]) if "@" in prefix else [argv[0][len(prefix) :], *argv[1:]]
 
 
+def used_variables(argv: Sequence[str]) -> list[str]:
+    """The names of the variables that systemd puts into these words of ExecStart."""
+    if argv and _AS_IT_IS in _prefix(argv[0]):
+        return []
+    whole = [found.group(1) for found in map(_VARIABLE.match, argv) if found]
+    return list(dict.fromkeys([*whole, *(name for word in argv for name in _WITHIN.findall(word) if name)]))
+
+
 def command_file(files: Sequence[UnitFile], texts: Mapping[str, str]) -> str:
     """The file whose ExecStart counts, or else the unit itself."""
     units = [one for one in files if one.path in texts and one.kind != ENVIRONMENT]

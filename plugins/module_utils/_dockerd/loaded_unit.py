@@ -19,7 +19,7 @@ from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 from .._errors import GpuSwarmError
 from .._files import Snapshot
 from . import environment_text
-from .flags import ENVIRONMENT, UnitFile, command_file, decoded, program_words, unit_command, variable_file
+from .flags import ENVIRONMENT, UnitFile, command_file, decoded, program_words, unit_command, used_variables, variable_file
 from .unit import Run
 
 _NAME = "org.freedesktop.systemd1"
@@ -43,7 +43,7 @@ def by_release(files: Sequence[UnitFile], run: Run) -> list[UnitFile]:
     texts = {one.path: decoded(one) for one in files if one.kind == ENVIRONMENT and one.content is not None}
     if not any(map(environment_text.depends_on_release, texts.values())):
         return list(files)
-    release = re.match(r"[0-9]+", _of_systemd(run).get("Version", ""))
+    release = re.match(r"[0-9]+", _of_systemd(run, "Version"))
     go_on = release is not None and int(release.group()) < environment_text.COMMENTS_END
     return [one._replace(comments_go_on=go_on) if one.kind == ENVIRONMENT else one for one in files]
 
@@ -65,14 +65,16 @@ def misread(files: Sequence[UnitFile], engine: Mapping[str, Any], run: Run) -> s
 
 
 def difference(files: Sequence[UnitFile], loaded: Loaded) -> tuple[str, str] | None:
-    """(the file, the setting) in which both differ."""
+    """(the file, the setting) in which both differ. Of the variables only those count that ExecStart passes on: systemd drops a proxy's with a wrong
+    specifier, such as %40, and dockerd starts all the same."""
     texts = {one.path: decoded(one) for one in files if one.content is not None}
     argv, variables = unit_command(files, texts)
     words = program_words(argv)
     if len(words) != len(loaded.argv) or not all(map(_is_same, words, loaded.argv)):
         return command_file(files, texts), "ExecStart"
-    for name in [*variables, *loaded.environment]:
-        if not (name in variables and name in loaded.environment and _is_same(variables[name].text, loaded.environment[name])):
+    for name in used_variables(argv):
+        read, has = variables.get(name), loaded.environment.get(name)
+        if (read is None) != (has is None) or (read is not None and has is not None and not _is_same(read.text, has)):
             return variable_file(files, texts, name), "the variable %s of Environment" % name
     return None
 
@@ -100,7 +102,7 @@ def _loaded(unit: str | None, run: Run) -> Loaded | None:
 
 def _are_older(files: Sequence[UnitFile], run: Run) -> bool:
     """Whether systemd has read its units since any of the files changed. Environment files are read when dockerd is started."""
-    read_at = _of_systemd(run).get("UnitsLoadTimestamp", "")
+    read_at = _of_systemd(run, "UnitsLoadTimestamp", "--timestamp=unix")
     if not re.fullmatch(r"@[0-9]+", read_at):
         return False
     with contextlib.suppress(OSError):
@@ -108,6 +110,7 @@ def _are_older(files: Sequence[UnitFile], run: Run) -> bool:
     return False
 
 
-def _of_systemd(run: Run) -> dict[str, Any]:
-    rc, out, dummy = run(["systemctl", "show", "--timestamp=unix", "--property", "Version,UnitsLoadTimestamp"])
-    return dict(line.split("=", 1) for line in out.splitlines() if "=" in line) if rc == 0 else {}
+def _of_systemd(run: Run, name: str, *options: str) -> str:
+    """One of systemd's own properties; "" where it does not know an option, as --timestamp before 247."""
+    rc, out, dummy = run(["systemctl", "show", *options, "--property", name])
+    return dict(line.partition("=")[::2] for line in out.splitlines()).get(name, "") if rc == 0 else ""

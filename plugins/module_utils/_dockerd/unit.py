@@ -169,8 +169,9 @@ def unit_files(unit: str, shown: Mapping[str, str], environment: Sequence[str]) 
         drop_ins[os.path.basename(path)] = path
     files = [(path, UNIT) for path in _paths(shown.get("FragmentPath", ""))]
     files += [(drop_ins[name], DROP_IN) for name in sorted(drop_ins)]
-    # "/etc/default/docker (ignore_errors=yes)"
-    files += [(re.sub(r" \(ignore_errors=\w+\)$", "", one), ENVIRONMENT) for one in environment if one]
+    # "/etc/default/docker (ignore_errors=yes)", or "/etc/docker/*.env (ignore_errors=no)": systemd reads all files that fit, in the order of glob(3)
+    named = [re.sub(r" \(ignore_errors=\w+\)$", "", one) for one in environment if one]
+    files += [(path, ENVIRONMENT) for one in named for path in (sorted(glob.glob(one)) or [one])]
     return [(path, kind, path.startswith(ADMINISTRATORS)) for path, kind in files]
 
 

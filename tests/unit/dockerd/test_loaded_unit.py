@@ -25,6 +25,7 @@ def exec_start(words):
     return "[Service]\nExecStart=\nExecStart=%s\n" % words
 
 
+USES, USED = exec_start("/x $A"), ["/x", "$A"]
 DIFFERENCES = {
     "the same": (exec_start("/x -a 'b c'"), Loaded(["/x", "-a", "b c"], {}), None),
     "variables are not in their place yet": (exec_start("/x $A ${B}"), Loaded(["/x", "$A", "${B}"], {}), None),
@@ -38,10 +39,15 @@ DIFFERENCES = {
         Loaded(["/usr/sbin/dockerd"], {}),
         (VENDOR, "ExecStart"),
     ),
-    "a variable": (exec_start("/x") + "Environment=A=b\n", Loaded(["/x"], {"A": "b"}), None),
-    "another value": (exec_start("/x") + "Environment=A=b\n", Loaded(["/x"], {"A": "c"}), (DROPPED, "the variable A of Environment")),
-    "one that is not read": (exec_start("/x"), Loaded(["/x"], {"A": "c"}), (DROPPED, "the variable A of Environment")),
-    "one that is none": (exec_start("/x") + "Environment=A=b\n", Loaded(["/x"], {}), (DROPPED, "the variable A of Environment")),
+    "a variable": (USES + "Environment=A=b\n", Loaded(USED, {"A": "b"}), None),
+    "another value": (USES + "Environment=A=b\n", Loaded(USED, {"A": "c"}), (DROPPED, "the variable A of Environment")),
+    "one that is not read": (USES, Loaded(USED, {"A": "c"}), (DROPPED, "the variable A of Environment")),
+    "one that is none": (USES + "Environment=A=b\n", Loaded(USED, {}), (DROPPED, "the variable A of Environment")),
+    "one within a word": (exec_start("/x -${A}") + "Environment=A=b\n", Loaded(["/x", "-${A}"], {}), (DROPPED, "the variable A of Environment")),
+    "one that ExecStart does not pass on": (
+        exec_start("/x $B") + "Environment=HTTP_PROXY=http://u:p%40ss@proxy B=b\n", Loaded(["/x", "$B"], {"B": "b"}), None,
+    ),
+    "none is passed on after a colon": (exec_start(":/x $A") + "Environment=A=b\n", Loaded(["/x", "$A"], {}), None),
 }
 
 
@@ -62,7 +68,9 @@ class Systemd:
             command = [self.argv[0], list(self.argv), False, 0, 0, 0, 0, 0, 0, 0]
             lines = [{"type": "a(sasbttttuii)", "data": [command]}, {"type": "as", "data": []}]
             return self.bus_rc, "".join(json.dumps(one) + "\n" for one in lines), ""
-        return 0, f"Version={self.version}\nUnitsLoadTimestamp={self.read_at}\n", ""
+        if "--timestamp=unix" in argv and self.version[:3] < "247":
+            return 1, "", "systemctl: unrecognized option '--timestamp=unix'"
+        return 0, {"Version": f"Version={self.version}\n", "UnitsLoadTimestamp": f"UnitsLoadTimestamp={self.read_at}\n"}[argv[-1]], ""
 
 
 ENGINE = {"unit": "docker.service", "needs_reload": False}
@@ -87,8 +95,8 @@ def test_no_value_of_a_unit_is_shown(there):
 
 @pytest.mark.parametrize(
     "systemd",
-    [Systemd(["/x", "-a"]), Systemd(read_at="@0"), Systemd(read_at="n/a"), Systemd(bus_rc=1)],
-    ids=["the same", "edited since", "an old systemd that does not say when", "one without --json"],
+    [Systemd(["/x", "-a"]), Systemd(read_at="@0"), Systemd(read_at="n/a"), Systemd(version="245"), Systemd(bus_rc=1)],
+    ids=["the same", "edited since", "an old systemd that does not say when", "one that cannot say when", "one without --json"],
 )
 def test_what_cannot_be_compared_is_believed(there, systemd):
     assert loaded_unit.misread(there, ENGINE, systemd) is None
@@ -118,7 +126,13 @@ AMBIGUOUS = b"# formerly \\\nDOCKER_OPTS=--debug\n"
 
 @pytest.mark.parametrize(
     ("content", "version", "go_on"),
-    [(AMBIGUOUS, "252.39-1~deb12u2", True), (AMBIGUOUS, "254", False), (AMBIGUOUS, "257.13-1~deb13u1", False), (AMBIGUOUS, "", False)],
+    [
+        (AMBIGUOUS, "245.4-4ubuntu3.24", True),
+        (AMBIGUOUS, "252.39-1~deb12u2", True),
+        (AMBIGUOUS, "254", False),
+        (AMBIGUOUS, "257.13-1~deb13u1", False),
+        (AMBIGUOUS, "", False),
+    ],
 )
 def test_how_comments_end_goes_by_the_release(content, version, go_on):
     (found,) = loaded_unit.by_release([UnitFile("/etc/default/docker", ENVIRONMENT, content, True)], Systemd(version=version))

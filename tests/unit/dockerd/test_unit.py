@@ -135,6 +135,14 @@ def test_files_of_the_unit(tmp_path, monkeypatch):
     ]
 
 
+def test_environment_files_are_those_that_a_pattern_fits_in_the_order_in_which_systemd_reads_them(tmp_path):
+    for name in ("b.env", "B.env", "a.env", ".hidden.env", "c.conf"):
+        (tmp_path / name).write_text("")
+    text = shown(EnvironmentFiles="%s/*.env (ignore_errors=yes)\nEnvironmentFiles=%s/none*.x (ignore_errors=yes)" % (tmp_path, tmp_path))
+    found = [path for path, kind, _editable in unit(text)[0].inspect()["files"] if kind == "environment"]
+    assert found == [str(tmp_path / name) for name in ("B.env", "a.env", "b.env", "none*.x")]
+
+
 @pytest.mark.parametrize("state", ["bad-setting", "error"])
 def test_a_unit_whose_files_contradict_themselves_is_one(state):
     assert unit(shown().replace("LoadState=loaded", f"LoadState={state}"))[0].inspect()["state"] == "active"
