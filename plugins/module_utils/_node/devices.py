@@ -25,6 +25,7 @@ MAKES = "the service that makes CUDA's devices at boot (%s)" % UNIT
 
 # Best effort: each command may fail (the dash before it), none of them for longer than a minute. Before 1.18 create-device-nodes ends at the
 # first device that exists; nvidia-modprobe, which comes with the driver, makes what is missing then, and replaces one with another major number.
+# If it is not installed, nvidia-container-cli makes the device as for a container of the legacy mode (load_kernel_modules in nvc.c).
 _UNIT = """\
 # Made by the Ansible collection fleet.gpu_swarm; it is written anew.
 [Unit]
@@ -37,7 +38,7 @@ ConditionPathExists=!/sys/module/nvgpu
 [Service]
 Type=oneshot
 ExecStart=-/bin/sh -c '{ctk} --load-kernel-modules || {ctk}'
-ExecStart=-/bin/sh -c 'nvidia-modprobe -u -c 0'
+ExecStart=-/bin/sh -c 'nvidia-modprobe -u -c 0 || nvidia-container-cli --load-kmods info >/dev/null'
 TimeoutStartSec=60
 TimeoutStopSec=10
 

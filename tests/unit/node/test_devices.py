@@ -61,6 +61,8 @@ def test_its_unit_is_best_effort_in_order_and_has_a_time_limit(tmp_path):
     assert all(command.startswith("-/bin/sh -c '") for command in commands)
     ctk = "nvidia-ctk system create-device-nodes --control-devices"
     assert commands[0] == f"-/bin/sh -c '{ctk} --load-kernel-modules || {ctk}'"
+    # A driver without nvidia-modprobe has a toolkit that makes the device for each container, and so can make it at boot.
+    assert commands[1] == "-/bin/sh -c 'nvidia-modprobe -u -c 0 || nvidia-container-cli --load-kmods info >/dev/null'"
     assert "\nTimeoutStartSec=60\n" in text
     assert {"ConditionPathExists=!/dev/dxg", "ConditionPathExists=!/sys/module/nvgpu"} <= set(text.splitlines())
 
