@@ -28,6 +28,10 @@ from .observation import Observation
 CTK, CLI = "nvidia-ctk", "nvidia-container-cli"
 SPEC_DIRS = ("/etc/cdi", "/var/run/cdi")
 _KIND = "nvidia.com/gpu"
+# Devices of this vendor need no specification in a file: the runtime makes it for each container (automaticDevicePrefix).
+_AUTOMATIC = "runtime.nvidia.com/"
+# Options that the hook of the legacy mode passes on from config.toml, and of which the result depends.
+_OPTIONS = ("root", "ldcache", "user")
 _PROGRAMS = (CTK, CLI, "nvidia-container-runtime", "nvidia-container-runtime-hook", "nvidia-cdi-hook")
 _WORDS = 400  # of what a command says
 
@@ -41,23 +45,31 @@ class Trial(NamedTuple):
 
 def trial_of(values: Mapping[str, Any], mode: str | None, uuids: Sequence[str]) -> Trial | None:
     """By the values of config.toml and what its mode comes to; None if it needs nothing that could be tried (pure)."""
-    if mode == runtime_config.JIT_CDI:
-        return Trial([CTK, "cdi", "generate", "--output="])
+    kind, folders = values.get("nvidia-container-runtime.modes.cdi.default-kind") or _KIND, spec_dirs(values)
     if mode == runtime_config.LEGACY:
-        root = values.get("nvidia-container-cli.root")
-        return Trial([CLI, *(["--root=%s" % root] if root else []), "info"])
+        return _legacy({key.rpartition(".")[2]: value for key, value in values.items() if key.startswith("nvidia-container-cli.")})
+    if mode == runtime_config.JIT_CDI or (mode == runtime_config.CDI and kind.startswith(_AUTOMATIC)):
+        return Trial([CTK, "cdi", "generate", "--output="])
     if mode != runtime_config.CDI:
         return None
-    kind, folders = values.get("nvidia-container-runtime.modes.cdi.default-kind") or _KIND, spec_dirs(values)
     chosen = ["--spec-dir=%s" % folder for folder in folders] if folders != SPEC_DIRS else []
     return Trial([CTK, "cdi", "list", *chosen], ["%s=%s" % (kind, uuid) for uuid in uuids])
+
+
+def _legacy(values: Mapping[str, Any]) -> Trial | None:
+    """As the hook calls it, by the values of [nvidia-container-cli]. With variables of its own it cannot be called the same here."""
+    if values.get("environment"):
+        return None
+    return Trial([values.get("path") or CLI, *("--%s=%s" % (name, values[name]) for name in _OPTIONS if values.get(name)), "info"])
 
 
 def of_node(params: Mapping[str, Any], seen: Observation, expected: Sequence[str]) -> tuple[Trial | None, str | None]:
     """What is tried on a node, and by which files. ``expected`` are the UUIDs that it advertises, if it does already."""
     values = runtime_toml.values(seen.runtime.data)
-    names = [gpu.get("name") or "" for gpu in seen.gpus]
-    mode = runtime_config.mode_of(values, checks.parse_version(seen.toolkit_version), runtime_config.is_integrated(names))
+    version, integrated = checks.parse_version(seen.toolkit_version), runtime_config.is_integrated([gpu.get("name") or "" for gpu in seen.gpus])
+    if runtime_config.is_replaced(values, version, integrated) and version < runtime_config.FIRST_FOR_SWARM:
+        return None, None  # what a run is about to replace says nothing of the mode that comes
+    mode = runtime_config.mode_of(values, version, integrated)
     there = [one["uuid"] for gpu in seen.gpus for one in (gpu["mig_devices"] or [gpu])]
     trial = trial_of(values, mode, expected or there)
     return trial, inputs(params["runtime_config"], params["nvml_path"], trial, spec_dirs(values)) if trial else None

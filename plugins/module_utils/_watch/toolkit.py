@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Has NVIDIA's toolkit tried where files have changed on which its result depends, and each minute while it fails.
+"""Has NVIDIA's toolkit tried where files have changed on which its result depends, at once again where that fails, and then each minute.
 
 Private to this collection: no stability is promised to others.
 """
@@ -44,8 +44,10 @@ class Toolkit:
             return None
         now = time.monotonic()
         if self._looked is None or now - self._looked >= EVERY_S:
-            self._looked = now
+            before = self.found["problem"]
             self._look(uuids)
+            # The watcher reads a fault twice before it counts, and that is to be another trial: a package may be half installed.
+            self._looked = None if self.found["problem"] and not before else now
         return self.found["problem"]
 
     def _look(self, uuids: Sequence[str]) -> None:

@@ -15,11 +15,17 @@ from node_lab import UUIDS, gpu, node
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._compat.checks import NO_CONTAINER
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd import engine
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine import hardware
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine import hardware, toolkit
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import trial
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.trial import Trial
 
 CLI_ROOT = {"nvidia-container-cli.root": "/run/nvidia/driver"}
+AS_THE_HOOK = {
+    "nvidia-container-cli.path": "/opt/bin/cli", "nvidia-container-cli.ldcache": "/opt/ld.so.cache", "nvidia-container-cli.user": "root:video",
+    "nvidia-container-cli.no-cgroups": False, "nvidia-container-cli.environment": (),
+}  # fmt: skip
+OWN_VARIABLES = {"nvidia-container-cli.environment": ("LD_LIBRARY_PATH=/opt/driver",)}
+AUTOMATIC = {"nvidia-container-runtime.modes.cdi.default-kind": "runtime.nvidia.com/gpu"}
 CDI = {"nvidia-container-runtime.modes.cdi.default-kind": "example.com/card", "nvidia-container-runtime.modes.cdi.spec-dirs": ("/srv/cdi",)}
 GENERATE = Trial(["nvidia-ctk", "cdi", "generate", "--output="])
 SAID = 'time="2026-11-28T10:00:00Z" level=error msg="failed to generate CDI spec: failed to locate libcuda.so"'
@@ -31,6 +37,9 @@ SAID = 'time="2026-11-28T10:00:00Z" level=error msg="failed to generate CDI spec
         ({}, "jit-cdi", GENERATE),
         ({}, "legacy", Trial(["nvidia-container-cli", "info"])),
         (CLI_ROOT, "legacy", Trial(["nvidia-container-cli", "--root=/run/nvidia/driver", "info"])),
+        (AS_THE_HOOK, "legacy", Trial(["/opt/bin/cli", "--ldcache=/opt/ld.so.cache", "--user=root:video", "info"])),
+        (OWN_VARIABLES, "legacy", None),
+        (AUTOMATIC, "cdi", GENERATE),
         ({}, "cdi", Trial(["nvidia-ctk", "cdi", "list"], ["nvidia.com/gpu=U1", "nvidia.com/gpu=U2"])),
         (CDI, "cdi", Trial(["nvidia-ctk", "cdi", "list", "--spec-dir=/srv/cdi"], ["example.com/card=U1", "example.com/card=U2"])),
         ({}, "csv", None),
@@ -156,6 +165,14 @@ def test_on_a_node_that_advertises_its_gpus_it_is_a_fault_too(it):
     it.option(accept_risks=[NO_CONTAINER])
     accepted = it.assess()
     assert (accepted["fault"], accepted["refused"], any("it fails" in text for text in accepted["warnings"])) == (None, [], True)
+
+
+@pytest.mark.parametrize(("version", "tried"), [("1.17.8", "nvidia-container-cli"), ("1.18.2", None), ("1.19.0", "nvidia-ctk")])
+def test_a_mode_that_the_run_is_about_to_replace_is_not_tried(it, monkeypatch, version, tried):
+    """Where NVIDIA's legacy mode works and no other, as with libraries that only its hook finds, the run makes it that mode."""
+    monkeypatch.setattr(toolkit, "version", lambda _run, _path: version)
+    it.assess()
+    assert [one and one.command[0] for one in it.tried] == [tried]
 
 
 @pytest.mark.parametrize("option", [{"advertise": []}, {"restart": "never"}, {"state": "absent"}])
