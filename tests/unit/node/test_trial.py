@@ -153,7 +153,7 @@ def test_a_toolkit_that_fails_is_refused_with_its_words(it):
     (refused,) = it.assess()["refused"]
     assert (refused["id"], SAID in refused["text"], it.assess()["fault"]) == (NO_CONTAINER, True, None)
     assert refused["text"].startswith("NVIDIA Container Toolkit, 'nvidia-ctk cdi generate --output=' ends with 1")
-    with pytest.raises(GpuSwarmError, match="NVIDIA's toolkit gives no container its GPUs"):
+    with pytest.raises(GpuSwarmError, match="NVIDIA's toolkit cannot give GPUs to containers"):
         it.converge()
     assert it.everything() == before
 
