@@ -49,7 +49,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 NOT_SHARED = ("timeout",)
 FILE, LIBRARIES, DOCKER = "stack.yml", "libraries.zip", "docker"
 REMOVAL_S = 60
-# So long the services that attach networks may take, if nothing else is waited for: a large image is pulled for them.
+# How long the services that attach networks may take if the user sets no time to wait (seconds): a large image may be pulled for them.
 ATTACHING_S = 600
 
 
@@ -64,7 +64,7 @@ class ActionModule(ActionBase):
         # Whether it makes sense to try another manager.
         result["answered"] = True
         self._deployed = False
-        self._masked: Callable[[str], str] = mask  # takes what is in the stack out of Docker's answers, as soon as that is known
+        self._masked: Callable[[str], str] = mask  # hides the stack's values in Docker's answers, once they are known
         try:
             self._refuse_arguments()
             change = self._present if self._args["state"] == "present" else self._absent
@@ -128,7 +128,7 @@ class ActionModule(ActionBase):
         return {**result, "changed": bool(answer.get("changed")) or labelled, **self._awaited(before)}
 
     def _queries(self, stack):
-        """What the manager is queried of before anything is deployed, besides where services fit."""
+        """The queries to the manager before anything is deployed, besides where services fit."""
         wanted = beforehand.queries(stack.document, self._args["name"], self._access(), self._args["query_registries"])
         return {**wanted, "compared": beforehand.compared(stack, self._args["name"]), "stack_file": text.written(stack.document)}
 
@@ -187,7 +187,7 @@ class ActionModule(ActionBase):
         }
 
     def _deploy_ahead(self, document, before):
-        """The services that attach networks, until they have a task on each of their nodes."""
+        """Deploy the services that attach networks, and wait until each of their nodes has a task."""
         name, first = self._args["name"], attachments.ahead(document)
         if first is None or not attachments.waits_for(self._last, first, name):
             return
@@ -197,7 +197,7 @@ class ActionModule(ActionBase):
             raise GpuSwarmError(attachments.unattached(verdict.lines(answer), left))
 
     def _deploy(self, stack, before, prune=None):
-        """Carries the files to the manager, where 'docker stack deploy' reads them. What that refuses all the same may have been made in part."""
+        """Carry the files to the manager, where 'docker stack deploy' reads them. If it still refuses, a part of the stack may exist by then."""
         files = {FILE: text.written(stack.document).encode("utf-8"), **stack.files}
         logins = self._access().logins
         if logins:
@@ -211,7 +211,7 @@ class ActionModule(ActionBase):
             raise
 
     def _left_behind(self, before):
-        """What a deployment that failed has made. Of a stack that is new it is removed, and nothing else."""
+        """Say what a failed deployment has made. If the stack is new, remove these parts and nothing else."""
         try:
             after = self._read(compared={})
             made = verdict.made(before["there"], after["there"])

@@ -30,9 +30,9 @@ options:
     version_added: 0.3.0
   health_now:
     description:
-      - Whether this call may also have the managers see, while tasks of the swarm run on the node, that a drift which was reported is repaired.
-        That is an update of the node, see O(health_report). Where no task runs, a reload that is due takes that along anyway.
-      - The playbooks allow it where no manager is of a release that would stop a task for it, and no finished job would run again.
+      - Whether this call may report a repaired drift to the managers even while tasks of the swarm run on the node.
+        That is an update of the node, see O(health_report). While no task runs, any reload reports the repair anyway.
+      - The playbooks allow it if no manager would stop a task for it, and no finished job would run again.
     type: bool
     default: false
     version_added: 0.3.0

@@ -114,7 +114,7 @@ def write(path: str, data: bytes, move: Move, mode: int | None = None, owner: Ow
 
 
 def make_directory(path: str, mode: int = NEW_DIRECTORY_MODE) -> None:
-    """Makes a directory, and those above it that are missing, which others can enter. The modes are these whatever the umask; what is there stays."""
+    """Make a directory and its missing parents, which others can enter, whatever the umask is. Existing directories stay as they are."""
     missing = []
     while not os.path.isdir(path):
         missing.append(path)
@@ -134,7 +134,7 @@ def close(path: str) -> None:
 
 
 def put(path: str, data: bytes) -> None:
-    """Writes a new file of code in a directory that nobody reads yet."""
+    """Write a new file of code into a directory that is not in use yet."""
     make_directory(os.path.dirname(path))
     with naming(path), open(path, "wb") as stream:
         os.fchmod(stream.fileno(), NEW_FILE_MODE)

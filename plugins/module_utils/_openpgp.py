@@ -52,7 +52,7 @@ def parsed(data: bytes) -> Keys:
 
 
 def _check_subkeys(packets: Sequence[tuple[int, bytes]]) -> None:
-    """Raises GpuSwarmError for one that its key does not vouch for: whoever adds one signs with it, and the fingerprint stays."""
+    """Raise GpuSwarmError for a subkey that its key has not signed: anybody could add one and sign packages with it, with the same fingerprint."""
     key = b""
     for place, (tag, body) in enumerate(packets):
         if tag == PUBLIC_KEY:

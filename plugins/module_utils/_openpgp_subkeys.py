@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether the key in front of a subkey vouches for it (pure).
+"""Whether a subkey is signed by the key in front of it (pure).
 
 A fingerprint is that of the key alone. A subkey that somebody added has no signature of the key (RFC 4880 and RFC 9580, 5.2.4: type 0x18), which not
 every reader checks (CVE-2021-3521: rpm did not). Signatures of RSA and Ed25519 are checked here; a subkey of any other kind of key is refused.

@@ -25,7 +25,7 @@ Run = Callable[..., Any]  # runs a command, and returns (rc, stdout, stderr)
 # In the directory of a service: the link to the version of its code that runs.
 CURRENT = "current"
 SYSTEMD = "etc/systemd/system"
-# Debian gives the group staff this directory, which is in root's path: who is in it can replace what root runs anyway.
+# On Debian the group staff can write here. It is in root's path, so members can replace what root runs anyway.
 _OF_STAFF = "/usr/local"
 _STOPPED = ("inactive", "failed", "")  # nothing: where there is no systemd, it has started nothing
 
@@ -85,7 +85,7 @@ class Unit:
 
 
 def require_own_python(program: str | None = None, environment: str | None = None) -> None:
-    """Raises GpuSwarmError where somebody else than root can replace the Python of this process, or its environment: units of root's name it."""
+    """Raise GpuSwarmError if anybody but root can replace the Python of this process, or its environment. Units that run as root use it."""
     for path in (program or sys.executable, environment or sys.prefix):
         why = _replaceable(path)
         if why:
@@ -96,7 +96,7 @@ def require_own_python(program: str | None = None, environment: str | None = Non
 
 
 def _replaceable(path: str) -> str | None:
-    """The first part of a path, where its links lead too, that somebody else can replace, and how."""
+    """The first part of a path that somebody else can replace, and how. Links are followed."""
     at, parts, links = "/", os.path.abspath(path).split("/"), 0
     while parts and links < 40:
         at = os.path.normpath(os.path.join(at, parts.pop(0)))

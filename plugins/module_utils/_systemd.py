@@ -57,7 +57,7 @@ def notify(state: str) -> None:
 
 
 def say(words: str) -> None:
-    """A line in the service's journal, and never more than one: hosts and processes choose their names. A journal that takes none ends nothing."""
+    """Write exactly one line to the service's journal: names of hosts and processes could contain line breaks. Errors are ignored."""
     encoding = sys.stdout.encoding or "ascii"
     line = printable(words)[:_LONGEST].encode(encoding, "backslashreplace").decode(encoding)
     with contextlib.suppress(OSError):

@@ -75,9 +75,9 @@ requirements:
   - archspec on the controller, for the labels about the CPU
 notes:
   - The node needs no Python packages. The action plugin carries C(pynvml) from the controller's C(nvidia-ml-py).
-  - With toolkit 1.18, C(mode) in C(config.toml) is V(legacy) instead of V(auto), V(jit-cdi) or none, since those ignore C(swarm-resource) there.
+  - With toolkit 1.18, C(mode) in C(config.toml) becomes V(legacy) if it is V(auto), V(jit-cdi) or not set, since these ignore C(swarm-resource).
   - Refused, unless O(accept_risks) names it, are the kind V(GPU) with toolkit 1.19.1 or older, discrete kinds with Docker Engine 23.0.2 to 25.0.2,
-    and settings in C(config.toml) by which no task gets a GPU, or each gets all, such as the mode V(cdi) with a toolkit before 1.19.0.
+    and settings in C(config.toml) with which no task gets a GPU, or each task gets all, such as the mode V(cdi) with a toolkit before 1.19.0.
   - Passwords in URLs, such as those of proxies in C(daemon.json), are masked in the diff, in messages and in all else that people read. What is
     for comparing, such as RV(resources), is returned as it is.
   - With C(ignore_unreachable), a host that cannot be reached fails. Ansible would go on with its next task as if this one had been done.

@@ -150,7 +150,7 @@ only_paused:
   elements: str
   version_added: 0.2.0
 cleared:
-  description: The hosts in service that still report a fault, in which this run found none. That is noted before another host returns to service.
+  description: The hosts in service that still report a fault that this run did not find. That is recorded before another host returns to service.
   returned: always
   type: list
   elements: str

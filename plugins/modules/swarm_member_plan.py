@@ -53,7 +53,7 @@ options:
     type: bool
     default: false
   advertise_addr:
-    description: The address or interface that this host is to advertise. For O(step=assess), which warns where a member advertises another one.
+    description: The address or interface that this host is to advertise. Used by O(step=assess), which warns if a member advertises another one.
     type: str
     default: ""
   dissolve:
@@ -129,7 +129,7 @@ external:
   type: list
   elements: str
 claims:
-  description: The hosts that say that they run a swarm, where no manager runs one that could confirm it. They are not believed.
+  description: The hosts that say that they run a swarm which no manager confirms. They do not count as managers.
   returned: with O(step=survey)
   type: list
   elements: str
@@ -168,7 +168,7 @@ reported:
   returned: with O(step=assess)
   type: bool
 noted:
-  description: What a member advertises instead of what is set. Empty if all is well.
+  description: What a member advertises instead of the set address. Empty if all is well.
   returned: with O(step=assess)
   type: str
 would:

@@ -47,7 +47,7 @@ EXAMPLES = r"""
 RETURN = r"""
 nodes:
   description: The nodes in the words of Docker's API, with C(ID), C(Spec), C(Status), C(ManagerStatus) and C(Description.Hostname), and
-    where a node reports the health of its GPUs the label of C(Description.Engine.Labels) by which it does.
+    if a node reports the health of its GPUs, the label of C(Description.Engine.Labels) with that report.
   returned: success
   type: list
   elements: dict

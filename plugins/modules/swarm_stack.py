@@ -13,15 +13,15 @@ description:
   - Translates a Compose file of the controller into a stack file. Variables, C(.env), C(env_file), configs and secrets are read there. GPUs of
     C(gpus) and of C(deploy.resources.reservations.devices) become generic resources, and what has no meaning on Swarm is listed.
   - Checks whether each service of it fits, with the filters of swarm's scheduler, and deploys nothing where one does not.
-  - Checks what Docker would refuse only once a part of the stack is made, such as a port that another service has, and deploys nothing then either.
-    What Docker refuses all the same is named with what was made by then; if the stack is new, that is removed again.
+  - Some values are refused by Docker only once a part of the stack is made, such as a port that another service has. They are checked beforehand, and
+    nothing is deployed. If Docker still refuses, the error names what was made by then. If the stack is new, these parts are removed again.
   - Deploys with M(community.docker.docker_stack) on the host of the task, which is a manager with the C(docker) command, and waits until all
     tasks run. What that module needs of Python comes along where the manager lacks it.
   - Of a service that does not run in time it says why. The task fails only where nothing could be deployed; see RV(waiting) and RV(not_ready).
   - What C(x-gpu) of a service wants of its nodes becomes constraints. A label that these need is added to the nodes of which it is true; what it
     means is kept in the label C(gpu-swarm.classes) of the service, by which a run of provision keeps it true.
 notes:
-  - In check mode the stack file is printed, which can be deployed by hand. What may be a secret is hidden.
+  - In check mode the stack file is printed, which can be deployed by hand. Values that may be secret are hidden.
   - The stack file that was deployed is kept in a config of the swarm, with which the next run compares.
 author:
   - The fleet.gpu_swarm authors (@fleet)
@@ -101,7 +101,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 stack_file:
-  description: The stack file, in which what may be a secret is hidden.
+  description: The stack file. Values that may be secret are hidden.
   returned: with O(state=present)
   type: str
 hidden:

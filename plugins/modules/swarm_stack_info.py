@@ -54,17 +54,17 @@ options:
     version_added: 0.3.0
   compared:
     description:
-      - What else the stack needs of the swarm. C(networks) has by name their C(driver) and C(subnets), C(attached) the names of external ones,
-        and C(contents) by C(configs) and C(secrets) and by name digests of what has a name of its own.
+      - What else the stack needs of the swarm. C(networks) has the C(driver) and C(subnets) of each new network by its name. C(attached) has the
+        names of external networks. C(contents) has, for C(configs) and C(secrets), digests of those with a name of their own.
       - Without it nothing is compared. With it RV(there) is read as well.
     type: dict
     version_added: 0.3.0
   stack_file:
-    description: The text of the stack file, which C(docker stack config) reads unless it is what was deployed last.
+    description: The text of the stack file. C(docker stack config) checks it, unless this text was deployed last.
     type: str
     version_added: 0.3.0
   remove:
-    description: By kind the ids of what is removed, which a deployment has made that failed.
+    description: The objects to remove, which a failed deployment has made, as lists of ids by kind.
     type: dict
     default: {}
     version_added: 0.3.0
@@ -138,16 +138,16 @@ not_there:
   type: list
   elements: str
 clashes:
-  description: In words what of the stack the managers would refuse because of what the swarm has.
+  description: What the managers would refuse in the stack because of what the swarm has, in words.
   returned: success
   type: list
   elements: str
 unread:
-  description: Why C(docker stack config) refuses O(stack_file); empty where it does not, or is not there.
+  description: Why C(docker stack config) refuses O(stack_file); empty if it does not, or if this Docker does not have it.
   returned: success
   type: str
 there:
-  description: By kind and id the names of what the swarm has of the stack; empty without O(compared).
+  description: The objects of the stack that the swarm has, as names by kind and id; empty without O(compared).
   returned: success
   type: dict
 images:

@@ -24,7 +24,7 @@ NO_CONTAINER = "toolkit-starts-no-container"
 
 
 class Facts(NamedTuple):
-    """Versions as their components report them, None where there is none; kinds by what they are.
+    """Versions as their components report them, None for a missing component; kinds grouped by their type.
 
     ``gpus``: whether any GPU is advertised. ``values``: those of config.toml, as runtime_config has them, and ``file`` its path; ``integrated``:
     whether all GPUs are those of a Jetson; ``tried``: why the toolkit gives no container its GPU, "" if it does.
@@ -51,7 +51,7 @@ class Finding(NamedTuple):
     text: str
 
 
-# Each is true, or the setting of config.toml in words, where the issue is there.
+# Each returns True, or the setting of config.toml in words, if the node has the issue.
 _CONDITIONS: dict[str, Callable[[Facts], Any]] = {
     "named": lambda facts: bool(facts.gpu_kinds),
     "tried": lambda facts: _has_gpus(facts) and facts.tried,
@@ -81,7 +81,7 @@ def _has_gpus(facts: Facts) -> bool:
 
 
 def _mode(facts: Facts) -> str | None:
-    """What the runtime's mode comes to, once this collection has set the one that swarm-resource needs."""
+    """The mode in which the runtime works once this collection has set the one that swarm-resource needs."""
     replaced = bool(_CONDITIONS[BY_ID[LEGACY_MODE].when or ""](facts)) and affects(LEGACY_MODE, facts.toolkit)
     return runtime_config.LEGACY if replaced else runtime_config.mode_of(*_configured(facts))
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What config.toml of the NVIDIA Container Toolkit says that keeps a task from its GPUs, or shows it those of others (pure).
+"""Settings in config.toml of the NVIDIA Container Toolkit that keep a task from its GPUs, or show it GPUs of others (pure).
 
 What each key can do, and what is decided about it: tests/pages/toolkit_keys.py, of which a table in docs/TRAPS.md is made. ``values`` are those of
 the file by their dotted names: a text, a bool, a tuple of texts, or None for any other form. A check returns the setting in words, "" if all is well.
@@ -55,7 +55,7 @@ _NEEDED_HOOKS = ("all", "create-symlinks", "update-ldcache")
 
 
 def mode_of(values: Mapping[str, Any], version: Version | None, integrated: bool) -> str | None:
-    """What its mode comes to, None where that is not known. ``integrated``: whether all GPUs are of a Jetson, whose auto is csv."""
+    """The mode in which the runtime works, None if that is not known. ``integrated``: whether all GPUs are of a Jetson, whose auto is csv."""
     mode = values.get(MODE, AUTO)
     if mode != AUTO:
         return mode
@@ -70,7 +70,7 @@ def is_integrated(names: Sequence[str]) -> bool:
 
 
 def refused_by_nvidia(values: Mapping[str, Any], version: Version | None) -> str:
-    """With which NVIDIA's runtime starts no container at all."""
+    """The setting with which NVIDIA's runtime starts no container at all."""
     for names, form, words in _FORMS:
         for name in names:
             if name in values and not isinstance(values[name], form):
@@ -84,7 +84,7 @@ def refused_by_nvidia(values: Mapping[str, Any], version: Version | None) -> str
 
 
 def ignores_swarm_resource(values: Mapping[str, Any], version: Version | None, integrated: bool) -> str:
-    """A mode that somebody chose, or auto on a Jetson, with which swarm-resource is not read: it is no default that could be replaced."""
+    """A mode that does not read swarm-resource and that somebody chose, or auto on a Jetson. Only defaults may be replaced."""
     mode = mode_of(values, version, integrated)
     unknown_yet = mode == JIT_CDI and version is not None and version < FIRST_JIT_CDI
     if mode not in (CSV, CDI) and not unknown_yet:
@@ -93,7 +93,7 @@ def ignores_swarm_resource(values: Mapping[str, Any], version: Version | None, i
 
 
 def is_replaced(values: Mapping[str, Any], version: Version | None, integrated: bool) -> str:
-    """A mode that becomes legacy where jit-cdi does not read swarm-resource."""
+    """Whether the mode becomes legacy, because jit-cdi does not read swarm-resource."""
     if mode_of(values, version, integrated) != JIT_CDI or version is None or version < FIRST_JIT_CDI:
         return ""
     return shown(MODE, values) if MODE in values else "no mode"

@@ -135,7 +135,7 @@ def _open_checked(content: bytes | None, path: str) -> _File:
 
 
 def _refuse_twice(box: json_text.Container, keys: Sequence[str], path: str, prefix: str, any_case: bool = False) -> None:
-    """``any_case``: dockerd takes these keys in whatever case, as all below a runtime's name."""
+    """``any_case``: dockerd reads these keys in upper and lower case, as all keys below a runtime's name."""
     for key in keys:
         alike = [item.key for item in box.items if item.key == key or (any_case and str(item.key).lower() == key.lower())]
         if len(alike) > 1:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What stands in TOML text: its statements, where they begin and end, and the text of a string (pure).
+"""The statements of a TOML text, where they begin and end, and the text of a string (pure).
 
 This is no parser. It has to find in each valid file what NVIDIA's tools find there (pelletier/go-toml 1.9). The guard of the GPUs reads config.toml
 with it before each container that requests one, so it loads little: no typing, no json.

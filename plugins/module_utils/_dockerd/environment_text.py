@@ -22,7 +22,7 @@ _LONG_COMMENT = re.compile(r"[#;](?:[^\\\n\r]|\\[\s\S])*\\?")
 _AMBIGUOUS = re.compile(r"^[ \t]*[#;].*\\\r?$", re.MULTILINE)
 _KEY = re.compile(r"[^=\n\r]*")
 _ENDS = "\n\r"
-# What a backslash between double quotes is dropped before.
+# Before these characters, a backslash between double quotes is dropped.
 _ESCAPED = "\"\\`$"
 
 

@@ -49,8 +49,8 @@ def by_release(files: Sequence[UnitFile], run: Run) -> list[UnitFile]:
 
 
 def misread(files: Sequence[UnitFile], engine: Mapping[str, Any], run: Run) -> str | None:
-    """Why what dockerd is started with is not known, in a sentence: systemd has read something else in the same files. It is queried only where
-    an administrator has written any of them."""
+    """Why it is not known how dockerd is started, in a sentence: systemd has read the same files differently. systemd is only queried if an
+    administrator has written one of the files."""
     if engine["needs_reload"] or not any(one.editable and one.kind != ENVIRONMENT for one in files):
         return None
     loaded = _loaded(engine["unit"], run)
@@ -80,14 +80,14 @@ def difference(files: Sequence[UnitFile], loaded: Loaded) -> tuple[str, str] | N
 
 
 def _is_same(word: str, loaded: str) -> bool:
-    """Whether systemd can have made this of the word; of a specifier that can be anything."""
+    """Whether systemd can have read the word as this. A specifier can stand for any text."""
     parts = _SPECIFIER.split(word)
     pattern = "".join(("%" if part == "%" else ".*") if number % 2 else re.escape(part) for number, part in enumerate(parts))
     return re.compile(pattern, re.DOTALL).fullmatch(loaded) is not None
 
 
 def _loaded(unit: str | None, run: Run) -> Loaded | None:
-    """None where systemd does not say it, as one without --json, or the unit has not one command."""
+    """None if systemd does not say it (busctl without --json), or if the unit does not have exactly one command."""
     if not unit:
         return None
     path = "/org/freedesktop/systemd1/unit/" + re.sub(r"[^A-Za-z0-9]|^[0-9]", lambda found: "_%02x" % ord(found.group()), unit)

@@ -80,7 +80,7 @@ def settings(text: str) -> list[Setting]:
 
 
 def words(setting: Setting) -> list[Word]:
-    """The words of a command, up to the semicolon that ends it; those of before where systemd cannot read the rest."""
+    """The words of a command, up to the semicolon that ends it, or up to the first word that systemd cannot read."""
     value, here = setting.value, 0
     found: list[Word] = []
     while True:

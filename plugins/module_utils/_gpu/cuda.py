@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether CUDA starts on this machine: cuInit of the driver's libcuda, which NVML and nvidia-smi never call.
+"""Whether CUDA starts on this machine, by cuInit of the driver's libcuda. NVML and nvidia-smi never call it.
 
 Private to this collection: no stability is promised to others.
 """
@@ -69,7 +69,7 @@ def package(release: str) -> str:
 
 
 def _init() -> dict[str, Any]:
-    for name in _HIDES:  # of whoever runs this
+    for name in _HIDES:  # they may be set where this is run
         os.environ.pop(name, None)
     try:
         library = ctypes.CDLL(LIBRARY)

@@ -29,7 +29,7 @@ LENIENT = (OFF, AUDIT)
 TASK, SERVICE = "com.docker.swarm.task.id", "com.docker.swarm.service.name"
 # What the services begin with by which verify tests a node: what it does there on purpose is not counted.
 PROBE = "gpu-swarm-verify"
-# Why a task is not let see what it requests, where that is no refusal; what is counted goes by these names, and by the codes of refusals.
+# Why a task does not see what it requests, without being refused. Findings are counted under these names, and under the codes of refusals.
 HIDDEN, BEYOND = "hidden", "beyond-share"
 _OLD = "it is of a task that is no longer assigned to this node, and gets no GPU"
 # What is worth a line of the journal besides.
@@ -197,7 +197,7 @@ def _requested(settings: Settings, container: Container) -> str:
 
 
 def from_json(read: Any, listed: Collection[str]) -> Settings:
-    """The settings as they are written; raises ValueError where they are not that.
+    """Return the settings; raises ValueError if they cannot be read.
 
     ``listed`` are the variables that config.toml names now. Those of the last run count too, which a parser of TOML has read, and those of each kind.
     So a layout that this guard and NVIDIA's runtime read differently opens nothing. A run before 0.3.0 wrote no list.

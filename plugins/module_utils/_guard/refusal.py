@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the guard says when it does not let a container start, and how that is read again from a task's error (pure).
+"""The messages with which the guard refuses a container, and how they are parsed from a task's error (pure).
 
 Swarm passes the sentence on in the task's error. Whether a job is tried again, and whether a node passes `verify`, depends on the code at its end, so
 the words may change. A guard before 0.3.0 writes no code: its refusals are known by their words.
@@ -19,9 +19,9 @@ MOUNT, FORGED, UNRESERVED, UNKNOWN = "mount", "forged", "unreserved", "unknown-d
 APART, TOO_SMALL, TWICE = "two-cards", "too-small", "held-twice"
 RESTORED, NO_RECORD, BROKEN = "restored", "no-record", "broken"
 CODES = (MOUNT, FORGED, UNRESERVED, UNKNOWN, APART, TOO_SMALL, TWICE, RESTORED, NO_RECORD, BROKEN)
-# On any node and at any time it would be the same.
+# Another node or a later try would refuse the task again.
 FOR_GOOD = frozenset([MOUNT, FORGED, UNRESERVED, TOO_SMALL])
-# The guard could not judge, which says nothing about the task.
+# The guard could not decide. The task itself may be fine.
 CANNOT_JUDGE = frozenset([NO_RECORD, BROKEN])
 
 _PREFIX, _CODE = "gpu-swarm: ", " (refusal: %s)"

@@ -37,7 +37,7 @@ class Settled(NamedTuple):
 
 
 def settle(before: Settled, newest: Label, certain: bool = False) -> Settled:
-    """``certain``: it took long to come to this, and no second read has to agree."""
+    """``certain``: the reading already took long, so no second read has to agree."""
     return Settled(newest if certain or newest == before.newest else before.verdict, newest)
 
 

@@ -18,11 +18,11 @@ from .label import FAULT, OK, WARNING, Label
 
 # The words for a driver that cannot be read, as `error` of a reading, and as the label's `reason`.
 HANG, MISMATCH, LIBRARY, DRIVER, BINDING = "hang", "mismatch", "library", "driver", "binding"
-# NVML can be read, and CUDA does not start for want of /dev/nvidia-uvm.
+# NVML works, but CUDA does not start because /dev/nvidia-uvm is missing.
 UVM = "uvm"
 # NVML can be read, and NVIDIA's toolkit gives no container its GPUs.
 TOOLKIT = "toolkit"
-# NVML has not answered yet, or late: so late, in seconds.
+# NVML has not answered yet, or has answered late. Late is more than this (seconds).
 SLOW, SLOW_S = "slow", 10
 # A driver that has its cards started answers at once. One that has answered before, and does not within this time, hangs; whoever sets more time than
 # by default (nvml_timeout) gives it so much more here too.

@@ -26,8 +26,8 @@ from .._swarm.manager import Manager
 
 DIRECTORY = "/var/lib/gpu-swarm/jobs"
 LIMIT_MIB = 1024
-# How much of the file system stays free: what fills a manager's disk stops its dockerd as well.
-FREE_MIB, FREE_SHARE = 1024, 0.05  # of the two the smaller one
+# How much of the file system stays free. A full disk would stop the manager's dockerd as well.
+FREE_MIB, FREE_SHARE = 1024, 0.05  # the smaller of the two counts
 FRESH_S = 60  # a file that was made just now may not be locked yet
 
 
@@ -96,7 +96,7 @@ def _require_room(folder: str) -> None:
 
 
 def sweep(folder: str) -> None:
-    """Remove the parts of logs that are left where whoever wrote them was killed: nobody has them locked."""
+    """Remove unfinished logs whose writer was killed: nobody has them locked."""
     for left in glob.glob(glob.escape(os.path.join(folder, TEMPORARY)) + "*"):
         with contextlib.suppress(OSError), open(left, "rb", opener=_open_file) as stream:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)

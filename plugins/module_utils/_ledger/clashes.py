@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a manager would refuse of a stack because of what the swarm has already (pure): ports, modes, networks, and contents under one name.
+"""What a manager would refuse in a stack because of what the swarm already has (pure): ports, modes, networks, and contents under one name.
 
 After checkPortConflicts, UpdateService and CreateService in swarmkit's manager/controlapi/service.go, and UpdateConfig and UpdateSecret beside it.
 Private to this collection: no stability is promised to others.
@@ -53,7 +53,7 @@ class There(NamedTuple):
 
 
 def clashes(wanted: Wanted, there: There) -> list[str]:
-    """Each of them in words, with what to do; [] where the managers take all of it."""
+    """Each clash in words, with what to do; [] if the managers accept the stack."""
     checks = (jobs, modes, ports, ingress, plugins, subnets, contents)
     return [words for check in checks for words in check(wanted, there)]
 
@@ -94,7 +94,7 @@ def _words(mode: str) -> str:
 
 
 def ports(wanted: Wanted, there: There) -> Iterator[str]:
-    """A port for the whole swarm is one service's alone; a port of the host may be that of several, which run on different nodes then.
+    """Only one service can have a port for the whole swarm. Several services may have the same port of the host, on different nodes.
 
     Docker updates the services of a stack in no order. So a port that moves from one to another may still be taken.
     """
@@ -124,7 +124,7 @@ def _port(name: str, key: PortKey, other: str, mode: str, is_own: bool) -> str:
 
 
 def _published(service: Mapping[str, Any]) -> Iterator[tuple[PortKey, str]]:
-    """What it specifies, and what swarm has chosen for it."""
+    """The ports that the service specifies, and those that swarm has chosen for it."""
     yield from _ports(service["Spec"].get("EndpointSpec"))
     yield from _ports(service.get("Endpoint"))
 
@@ -178,7 +178,7 @@ def _plugin(plugin: Mapping[str, Any]) -> Iterator[str]:
 
 
 def subnets(wanted: Wanted, there: There) -> Iterator[str]:
-    """Docker makes such a network, swarm never gives it an address, and its tasks stay new for ever."""
+    """Docker makes such a network, but swarm never gives it an address, so its tasks stay new for ever."""
     taken = [
         (one, network["Name"])
         for network in there.networks
@@ -217,7 +217,7 @@ def _new(wanted: Wanted, there: There) -> Iterator[tuple[str, Mapping[str, Any]]
 
 
 def contents(wanted: Wanted, there: There) -> Iterator[str]:
-    """Docker changes the labels of a config or secret alone. What is in a secret cannot be read: of those a label has the digest."""
+    """Docker can only change the labels of a config or secret. The content of a secret cannot be read, so a label has its digest."""
     for kind, listed in (("configs", there.configs), ("secrets", there.secrets)):
         by_name = {one["Spec"]["Name"]: one["Spec"] for one in listed}
         for name, digest in sorted((wanted.contents.get(kind) or {}).items()):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Services with GPUs whose networks get to a node only with their tasks (pure): under some leaders these tasks are evicted for it.
+"""Services with GPUs whose own tasks bring a network to a node (pure). Some leaders evict tasks when that happens.
 
 A global service without reservations in the same networks attaches them beforehand.
 Private to this collection: no stability is promised to others.
@@ -21,7 +21,7 @@ Overlays = Dict[str, Set[str]]
 
 
 def add(overlays: Overlays, task: Mapping[str, Any]) -> None:
-    """Notes the networks of a task but for swarm's own, which each node has."""
+    """Record the overlay networks of a task, except the ingress network, which each node has."""
     for attachment in task.get("NetworksAttachments") or ():
         network = attachment.get("Network") or {}
         if (network.get("DriverState") or {}).get("Name") == OVERLAY and not (network.get("Spec") or {}).get("Ingress"):
@@ -29,7 +29,7 @@ def add(overlays: Overlays, task: Mapping[str, Any]) -> None:
 
 
 def unattached(overlays: Overlays, services: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The services that reserve generic resources and have an overlay network that no global service without any attaches."""
+    """The services that reserve generic resources and have a network that no global service without a reservation attaches."""
     by_id = {service["ID"]: service for service in services}
     reserving = {service_id for service_id, one in by_id.items() if reservations(one["Spec"]["TaskTemplate"]).get("GenericResources")}
     there = [networks for service_id, networks in overlays.items() if service_id not in reserving and is_global(by_id.get(service_id))]

@@ -103,8 +103,8 @@ def place(node: Mapping[str, Any], record: Mapping[str, Any], reserved: Mapping[
 
 
 def least(amount: float) -> float:
-    """How much has to be free for the scheduler: at least one, also for a task that reserves 0. Of named resources 0 takes all that are free, of
-    counted ones nothing."""
+    """How much must be free for the scheduler: at least one, even if the task reserves 0. 0 takes all free resources of a named kind, and
+    nothing of a counted kind."""
     return amount or 1
 
 
@@ -212,7 +212,7 @@ def _short(wants: Mapping[str, Any], places: Sequence[Place]) -> list[str]:
 
 
 def amount_of(kind: str, amount: float, unit: bool = False) -> str:
-    """An amount as people write it, of CPUs and memory in whole units; with the unit, 0 as what it means (see least)."""
+    """An amount with its unit, as people write it. CPUs and memory are in whole units. 0 is written as what it means (see least)."""
     if unit and not amount:
         return "1 or more %s, and all that are free (value: 0)" % kind
     number = "%d" % amount if kind not in UNITS else ("%.2f" % (amount / UNITS[kind])).rstrip("0").rstrip(".")

@@ -35,7 +35,7 @@ class Part(NamedTuple):
     service: Mapping[str, Any]
     demand: Demand
     alone: Mapping[str, Any]  # as explained
-    beside: Beside | None = None  # what of it runs on until new tasks do
+    beside: Beside | None = None  # the old tasks that run on until new ones do
 
     @property
     def name(self) -> str:
@@ -93,14 +93,14 @@ def preflight(stack: str, specs: Iterable[Mapping[str, Any]], listed: Listed, pr
 
 
 def _wanted(service: Mapping[str, Any] | None, spec: Mapping[str, Any], is_updated: bool) -> Mapping[str, Any]:
-    """The service as it is to be, with the id of the one that has tasks which stay."""
+    """The wanted service, with the id of the existing one whose tasks stay."""
     if service is not None and is_updated:
         return start_first.updated(service, spec, NEW + spec["Name"])
     return _kept(service, spec) or {"ID": NEW + spec["Name"], "Spec": spec}
 
 
 def _starts_first(service: Mapping[str, Any] | None, spec: Mapping[str, Any]) -> bool:
-    """Whether its tasks are replaced by others that start before they end."""
+    """Whether new tasks replace its tasks, and start before these end."""
     if service is None or not start_first.applies(service, spec) or list(service["Spec"]["Mode"]) != list(spec["Mode"]):
         return False
     return start_first.is_replaced(spec) or not _needs_the_same(service, spec)
@@ -121,7 +121,7 @@ def _needs_the_same(service: Mapping[str, Any], spec: Mapping[str, Any]) -> bool
 
 
 def _part(service: Mapping[str, Any], one: Mapping[str, Any], former: Mapping[str, Any] | None, free: Listed, prefix: str) -> Part:
-    """``former``: what an update with new tasks first is of, None if it is none."""
+    """``former``: the service that an update with order start-first changes; None for any other deployment."""
     part = Part(service, demand_of(service), one)
     old = start_first.places(free.tasks, former["ID"]) if former else {}
     if former and is_global(service) and old:

@@ -23,8 +23,8 @@ START_FIRST = "start-first"
 
 
 class Beside(NamedTuple):
-    """``needed`` new tasks have to have room while the ``old`` ones run; None for one on each node. ``larger``: they reserve more. ``added``: so many
-    of them replace none."""
+    """``needed`` new tasks must have room while the ``old`` ones run; None means one on each node. ``larger``: they reserve more than the old
+    ones. ``added``: how many of them replace no old task."""
 
     old: int
     needed: int | None = None
@@ -38,12 +38,12 @@ def applies(service: Mapping[str, Any] | None, spec: Mapping[str, Any]) -> bool:
 
 
 def is_replaced(spec: Mapping[str, Any]) -> bool:
-    """Whether the service's tasks are replaced, whatever else it says: as 'docker service update --force' has it."""
+    """Whether the service's tasks are replaced in any case, as by 'docker service update --force'."""
     return bool((spec.get("TaskTemplate") or {}).get("ForceUpdate"))
 
 
 def updated(service: Mapping[str, Any], spec: Mapping[str, Any], new_id: str) -> Mapping[str, Any]:
-    """The service with its new specification, beside its old tasks. Those of a global one count as another service's: they keep no new one away."""
+    """The service with its new specification, beside its old tasks. The old tasks of a global service keep no new task away."""
     if is_global({"Spec": spec}):
         return {"ID": new_id, "Spec": spec}
     return dict(service, Spec=spec, PreviousSpec=service["Spec"])
@@ -82,7 +82,7 @@ def needed(wanted: int, old: Mapping[str, int], beside: Mapping[str, int], alone
 
 
 def why(one: Mapping[str, Any], beside: Beside) -> str:
-    """Why it does not fit, after what is explained without the update."""
+    """Why it does not fit, added to the explanation without the update."""
     if beside.needed is None:
         return "%s; its tasks run on until new ones do (update_config: order: start-first); with order: stop-first each makes room" % one["text"]
     runs = "its %d tasks run on until new ones do (update_config: order: start-first)" % beside.old

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which tasks have all resources of a kind that were free on their node, since they reserve 0 of it (pure).
+"""Tasks that reserve 0 of a kind, and so have all resources of it that were free on their node (pure).
 
 swarmkit's api/genericresource takes named resources until their number is what is reserved, which it never is for 0. Of a counted kind 0 takes
 nothing.
@@ -18,7 +18,7 @@ Taking = Dict[Tuple[str, str, str], int]
 
 
 def add(taking: Taking, reserved: Mapping[str, Any], allocated: Mapping[str, Any], service_name: str, node_id: str) -> None:
-    """Notes a task by what it reserves and has."""
+    """Record a task, by what it reserves and what it has."""
     for item in reserved.get("GenericResources") or ():
         wanted = item.get("DiscreteResourceSpec") or {}
         given = allocated.get(wanted.get("Kind"))

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The addresses of this machine: which one Docker advertises for a setting, and between which it could not choose if a swarm began here.
+"""The addresses of this machine: which one Docker advertises for a setting, and which ones it could not choose between if a swarm began here.
 
 ``docker swarm init`` without an address takes the only one of the machine's devices, and fails where there are several
 (moby daemon/cluster/listen_addr_linux.go). A join needs none: there the manager sees where a node comes from. So a join with an address that

@@ -16,12 +16,12 @@ import stat
 from typing import NamedTuple
 
 NODE = "dev/nvidia-uvm"
-# Where there is one of these, CUDA reaches the GPU without this device: in WSL, and with the driver of Jetson.
+# If one of these exists, CUDA does not need this device: in WSL, and with the driver of Jetson.
 ELSEWHERE = ("dev/dxg", "sys/module/nvgpu")
 
 
 class UvmSeen(NamedTuple):
-    """What was found of it."""
+    """What was found of the device."""
 
     node: int | None  # the major number of the device; None if there is no device
     loaded: int | None  # that of the kernel module; None if it is not loaded

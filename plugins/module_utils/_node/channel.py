@@ -77,13 +77,13 @@ class Channel:
         return None
 
     def _finish_killed(self) -> None:
-        """Ends what a label's writer had begun that was killed, so that its journal keeps nobody from writing. A run's stays for the next run."""
+        """Finish what a killed writer of labels had begun, so that its journal blocks nobody. The journal of a run is left to the next run."""
         kind = self._state.journal_kind()
         if kind == LABEL:
             current = Snapshot.take(self._path)
             record = self._state.record_of([current])
             if self._state.is_of_journal(current):
-                # It began with a file that dockerd had loaded, and put in no more than the label.
+                # The writer began with a file that dockerd had loaded, and only changed the label.
                 record[current.path] = loaded.noted(record[current.path], current.data, self._engine.inspect())
             self._finish(record)
         if kind != RUN:

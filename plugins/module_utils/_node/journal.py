@@ -34,7 +34,7 @@ BACKUPS = "backup"
 INSERTED = "ours"
 # What is said where a journal is there, and no run that has it.
 KILLED = "a run that was killed has left its journal"
-# Who made a journal: a run, which may be about to change anything on the node, or what writes the health label into daemon.json and does no more.
+# Who made a journal: a run, which may change anything on the node, or a writer of the health label, which only changes daemon.json.
 RUN, LABEL = "run", "label"
 
 # By path, of each file that this collection changed: what it was, what was put in and what was written.
@@ -111,7 +111,7 @@ class State:
         self._write(self._journal, {"version": 1, "kind": kind, "before": entries})
 
     def journal_kind(self) -> str | None:
-        """Who made the journal that is there; None where there is none."""
+        """Who made the journal; None if no journal exists."""
         return self._read(self._journal).get("kind", RUN) if os.path.exists(self._journal) else None
 
     def starting_point(self, current: _files.Snapshot) -> _files.Snapshot:
@@ -125,7 +125,7 @@ class State:
         return noted if noted and not finished and self.is_of_journal(current) else current
 
     def is_of_journal(self, current: _files.Snapshot) -> bool:
-        """Whether the file has the bytes that a run found or meant to write whose journal is there, so that nobody has edited it since."""
+        """Whether nobody has edited the file: it has the bytes that the run of the journal found or meant to write."""
         noted, steps = self._noted(current.path)
         return noted is not None and current.sha256 in [noted.sha256] + [step["sha256"] for step in steps]
 

@@ -21,7 +21,7 @@ from .._health.pace import BOOT_ID
 from .watcher_seen import HOME
 
 NOTED = "loaded"  # in the file's record
-# Below the state directory, of the watcher: which dockerd runs, and the digest of what that has loaded, if it is known.
+# A file of the watcher, below the state directory: which dockerd runs, and the digest of what it has loaded, if known.
 STARTS = os.path.join(HOME, "dockerd.json")
 
 
@@ -52,8 +52,8 @@ def _of_record(entry: Mapping[str, Any]) -> Any:
 
 
 def is_loaded(known: Sequence[Mapping[str, Any]], current: Snapshot, engine: Mapping[str, Any] | None) -> bool:
-    """By the notes of the process that runs, of which this collection's own is the later one; where there is none, the file has to be what was
-    loaded last: it was there at any start since."""
+    """Decide by the notes of the running process; this collection's own note is the newer one. Without a note, the file must have what was
+    loaded last: then any start since has read the same."""
     if not engine or not engine["running"] or not current.existed:
         return False
     process = _process(engine)
@@ -62,7 +62,7 @@ def is_loaded(known: Sequence[Mapping[str, Any]], current: Snapshot, engine: Map
 
 
 def identity(pid: int) -> dict[str, Any] | None:
-    """A process by the boot and the tick of the kernel at which it was started; None where there is none."""
+    """A process, identified by the boot and the kernel's tick of its start; None if it does not run."""
     try:
         with open("/proc/%d/stat" % pid, encoding="utf-8", errors="replace") as stream:
             tick = int(stream.read().rpartition(")")[2].split()[19])

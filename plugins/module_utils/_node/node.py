@@ -141,7 +141,7 @@ class Node:
         return result
 
     def _cuda(self, seen: Observation) -> dict[str, str | None]:
-        """Why CUDA does not start here. If a device is missing, drift says so, and libcuda must not make it meanwhile."""
+        """Why CUDA does not start here. Not tried if a device is missing: drift reports that, and libcuda could make the device."""
         if not (self.params.get("try_cuda") and seen.gpus) or seen.devices.problem:
             return {}
         from .._gpu import cuda  # only for the role verify
@@ -149,7 +149,7 @@ class Node:
         return {"cuda": cuda.problem(self.params["nvml_timeout"])}
 
     def _devices_made(self, seen: DevicesSeen) -> DevicesSeen:
-        """What CUDA needs besides the driver, once its service has run or is gone."""
+        """The devices of CUDA, after its service has run or was removed."""
         if not seen.drift:
             return seen
         if devices.is_wanted(self.params):
@@ -190,7 +190,7 @@ class Node:
         began = time.monotonic()
         validate(self, decision)
         self.engine.await_drain(self.params["drain_timeout"])
-        units = loaded_unit.read(self.engine.unit_files(), self._run)  # a drop-in may have come, whose flags contradict the file
+        units = loaded_unit.read(self.engine.unit_files(), self._run)  # a new drop-in may have flags that contradict the file
         same = units == seen.units and all(Snapshot.take(one.path).data == one.data for one in seen.files)
         if same and time.monotonic() - began < RECENT_S:
             with contextlib.suppress(EngineError):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a call on a node needs: root's rights, and a Python that is root's where that is to run on after the call.
+"""What a call on a node needs: root's rights, and a Python that only root can change, if services go on running with it.
 
 Private to this collection: no stability is promised to others.
 """
@@ -22,7 +22,7 @@ def require_root(params: Mapping[str, Any]) -> None:
 
 
 def require_own_python(params: Mapping[str, Any]) -> None:
-    """Where a watcher or a guard is wanted: both are started with the Python of this process."""
+    """Whether a watcher or a guard is wanted. Both are started with the Python of this process."""
     if watcher_seen.is_wanted(params) or guard_seen.may_be_wanted(params):
         from .. import _services  # not on top: most calls are of nodes without them, and need not load this
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Kinds that count the same GPUs once more, as another tool or a person listed them (pure): swarm gives such a GPU to two tasks.
+"""Kinds by which another tool or a person counts the same GPUs once more (pure). Swarm gives such a GPU to two tasks.
 
 Private to this collection: no stability is promised to others.
 """

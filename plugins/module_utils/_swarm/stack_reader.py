@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What Docker's own reader says of a stack file, before anything of it is made: 'docker stack config', which Docker 23.0 and newer have.
+"""Checks a stack file with Docker's own reader, 'docker stack config' of Docker 23.0 and newer, before anything is made.
 
 Private to this collection: no stability is promised to others.
 """
@@ -19,7 +19,7 @@ _ABSENT = ("unknown flag", "unknown shorthand flag", "is not a docker command", 
 
 
 def refusal(text: str, command: Sequence[str] = COMMAND) -> str:
-    """Why it cannot be read, which may have values of the file in it; empty where it can, or where this Docker has no such reader."""
+    """Why Docker cannot read it; the text may have values of the file. Empty if Docker can read it, or has no such reader."""
     try:
         done = subprocess.run(
             list(command), input=text.encode("utf-8"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=LIMIT_S, check=False

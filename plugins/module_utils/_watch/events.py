@@ -23,7 +23,7 @@ _RECORD = 8192  # bytes: the kernel refuses to put a record into less
 
 
 class Events:
-    """The errors that count on this node. They are kept in memory, and in a file where that can be written; to remove the file ends them."""
+    """The errors that count on this node. They are kept in memory, and in a file if it can be written. Removing the file clears them."""
 
     def __init__(self, home: str) -> None:
         self._path = os.path.join(home, pace.EVENTS)
@@ -74,7 +74,7 @@ class Events:
         return "what the driver logged before counts until this node reboots: %s. After a reset, remove %s." % (found, self._path) if found else ""
 
     def _write(self) -> None:
-        """Where there is no room the next call tries it again."""
+        """If the disk is full, the next call tries again."""
         new = self._path + ".new"
         try:
             with open(new, "w", encoding="utf-8") as stream:

@@ -24,7 +24,7 @@ _STARTED = 22 - 3  # the field of /proc/<pid>/stat, counted behind the name in p
 _SHORT = 1 << 14
 _GETENT_S = 5
 _USERS = 200
-# What takes longer is a directory elsewhere, into which no more than this share of the time goes.
+# Longer look-ups query a directory elsewhere. They may take no more than this share of the time.
 _FAST_S, _SHARE = 0.1, 0.05
 
 
@@ -82,7 +82,7 @@ class Users:
         self._next = 0.0  # before that none is looked up
 
     def name(self, uid: int) -> str:
-        """Its number while the directory is slow: systemd ends a watcher that is busy with something else for three minutes."""
+        """The user's name, or the number while the directory is slow: systemd ends a watcher that gives no sign of life for three minutes."""
         number = "user %d" % uid
         if uid in self._known:
             return self._known[uid]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Notes what dockerd has loaded of daemon.json where somebody else has started it: a label is written only into a file that is loaded.
+"""Records what dockerd has loaded of daemon.json if somebody else has started it. A label is only written into a file that is loaded.
 
 Private to this collection: no stability is promised to others.
 """
@@ -31,11 +31,11 @@ TICKS_S = 0.1
 class Look(NamedTuple):
     """What is found at one moment."""
 
-    process: Mapping[str, Any] | None  # that runs as dockerd
+    process: Mapping[str, Any] | None  # the one that runs as dockerd
     sha256: str | None  # of daemon.json
-    untouched: bool  # whether nobody has written that file since the look before, as far as this service has seen it
+    untouched: bool  # whether nobody has written the file since the last look, as far as this service can see
     before_start: bool  # whether it was written before the process was started
-    noted: Mapping[str, Any]  # what this collection's own changes have on record as loaded
+    noted: Mapping[str, Any]  # what this collection has recorded as loaded
 
 
 def learned(known: Mapping[str, Any], look: Look) -> dict[str, Any]:
@@ -63,7 +63,7 @@ class Starts:
         self._clock: float | None = None
 
     def look(self, noted: Mapping[str, Any]) -> None:
-        """What cannot be read now is read at the next look; until then nothing more is known."""
+        """What cannot be read now is read at the next look."""
         with contextlib.suppress(OSError, ValueError, GpuSwarmError):
             self._known = learned(self._known, self._look(noted))
             if self._known != self._kept:
@@ -82,7 +82,7 @@ class Starts:
         return Look(process, self._sha256, untouched, bool(process and same_clock and _is_before(path, process, clock)), noted)
 
     def _process(self) -> dict[str, Any] | None:
-        """The process that runs as dockerd; systemd is queried only where the one of before is gone."""
+        """The process that runs as dockerd. systemd is only queried if the last known process is gone."""
         there = identity(self._pid)
         if there is None or there != self._known.get("process"):
             argv = ["systemctl", "show", "--property", "MainPID", self._settings["docker_unit"]]
@@ -93,12 +93,12 @@ class Starts:
 
 
 def _is_before(path: str, process: Mapping[str, Any], clock: float) -> bool:
-    """Whether the file, or its name, last changed before the process was started; a copy keeps the time of its content, and not this one."""
+    """Whether the file last changed before the process was started. Uses the time of the inode: a copy can keep the time of the content."""
     return os.stat(path).st_ctime + TICKS_S < clock + process["tick"] / os.sysconf("SC_CLK_TCK")
 
 
 def _clock() -> float:
-    """When the node was booted, by the clock as it is set now."""
+    """When the node was booted, by the present setting of its clock."""
     return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether a host can advertise the address that is set for it, and whether a member does (pure).
+"""Whether a host can advertise the address that is set for it, and whether a member advertises it (pure).
 
 Docker ignores an address that it cannot resolve when a node joins, and a member keeps the one with which it joined.
 Private to this collection: no stability is promised to others.
@@ -18,11 +18,11 @@ from ...module_utils._machine.addresses import DOCKERS, advertised
 from ...module_utils._printable import printable
 
 SETTING = "swarm_member_advertise_addr"
-_NAMED = 5  # so many hosts the warning names
+_NAMED = 5  # hosts that the warning names at most
 
 
 def unresolved(setting: str, swarm: Mapping[str, Any]) -> str | None:
-    """Why a host that joins cannot advertise what is set, or None. ``swarm`` is its own answer."""
+    """Why a host that joins cannot advertise the set address, or None. ``swarm`` is the host's own answer."""
     if not setting or not swarm.get("addresses"):
         return None
     try:
@@ -37,7 +37,10 @@ def unresolved(setting: str, swarm: Mapping[str, Any]) -> str | None:
 
 
 def difference(setting: str, swarm: Mapping[str, Any]) -> str | None:
-    """What a member advertises instead of what is set, or of an address that it has, in words without the host; None if all is well."""
+    """Say what a member advertises instead of the set address, or although it does not have that address; None if all is well.
+
+    The text does not name the host.
+    """
     have, there = str(swarm.get("addr") or ""), swarm.get("addresses")
     if swarm.get("state") != "active" or not have or not there:
         return None

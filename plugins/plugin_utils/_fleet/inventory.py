@@ -42,8 +42,8 @@ def hosts_of(
 
 
 def _is_watched(task_vars: Mapping[str, Any], template: Callable[[Any], Any]) -> bool | None:
-    """Whether any GPU node of the inventory, in this run or not, has a watcher: else managers have nothing to react to. None where the inventory
-    has no GPU node."""
+    """Whether any GPU node of the inventory, in this run or not, has a watcher: else managers have nothing to react to. None if the inventory has
+    no GPU node."""
     nodes = [name for name in task_vars["groups"].get(GPU_NODES, []) if name in task_vars["hostvars"]]
     return any(found[HEALTH] for found in values(task_vars, nodes, (HEALTH,), template).values()) if nodes else None
 

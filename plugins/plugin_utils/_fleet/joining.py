@@ -172,7 +172,7 @@ def decide(known: Known, role: str, move: bool, advertise_addr: str = "") -> Dec
 
 
 def _unconfirmed(known: Known) -> str | None:
-    """Why a host that says that it runs a swarm is left out, or None. The others go on without it."""
+    """Why a host is left out that says that it runs a swarm, or None. The others go on without it."""
     return unconfirmed_claim(known.host) if known.host in known.found.claims else None
 
 

@@ -143,7 +143,7 @@ def _why_no_swarm_may_be_made(
 
 
 def unconfirmed_claim(host: str) -> str:
-    """Why the swarm that ``host`` says it runs is not used, and what to do."""
+    """Say that the swarm is not used that ``host`` claims to run, and what to do."""
     return (
         f"{host} says that it runs a swarm. No manager of the group swarm_managers confirms that, so no host joins that swarm. If it is the right "
         f"swarm, put {host} into swarm_managers, at least until the others have joined. If nobody needs it, run "

@@ -63,7 +63,7 @@ class Host:
     isolation: str = ""  # the level that it is to have
     settings: dict[str, Any] = field(default_factory=dict)  # those that tasks read, by name
     reacts: int | None = None  # a manager on which a service pauses nodes with faults: so many of a hundred at most
-    keeps_reacting: bool = False  # a manager that keeps this service while nodes report: the inventory has no GPU node that says otherwise
+    keeps_reacting: bool = False  # a manager keeps this service, since nodes report and the inventory has no GPU node
     fault_limit: int = 20  # so many of a hundred GPU nodes a run pauses for a fault at most
     metrics: str = ""  # the directory to which that service writes metrics
 
@@ -143,7 +143,7 @@ class Step:
     fault: str = ""  # why it is unfit for what it advertises, in the words of its watcher, where that keeps it out of service
     pauses: bool = False  # whether this run pauses it for that
     stands: bool = False  # whether it is as somebody left it with that fault, or as this run leaves it
-    cleared: bool = False  # it is in service and reports a fault still, in which this run found none
+    cleared: bool = False  # it is in service and still reports a fault that this run does not find
     too_many: bool = False  # whether it is not paused for that since as many as may be are
     paused_for: str = ""  # the fault for which it is paused already
     by: str = ""  # the playbook, in words, which is noted on a node that it pauses
@@ -159,7 +159,7 @@ class Step:
     by_hand: bool = False  # and somebody returned it to service since; what that run noted is still there
     toolkit: str | None = None  # the version that is to be installed
     report: str | None = None  # as of the host, where anything is to be done
-    report_now: bool = False  # whether an update of the node harms nothing now, so that what is repaired need not wait for tasks to end
+    report_now: bool = False  # whether a repair may be reported now: the update of the node harms no task
     isolation: str = ""  # the level that it is to have, where anything is to be done
     jobs: list[str] = field(default_factory=list)  # finished jobs that are removed first, lest they run again
     remove_jobs: bool | None = None  # whether any may be; None where that is not judged

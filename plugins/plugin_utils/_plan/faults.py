@@ -45,7 +45,7 @@ def _is_anew(known: label.Label, node: Mapping[str, Any]) -> bool:
 
 
 def is_over(host: Host, node: Mapping[str, Any] | None) -> bool:
-    """Whether a node in service still reports a fault, and this run found none there: managers would pause it as soon as fewer nodes are paused."""
+    """Whether a node in service still reports a fault that this run does not find. Managers would pause it as soon as fewer nodes are paused."""
     if not node or not host.gpu or host.unfit or fault_of(host, node) or host.settings.get("gpu_node_on_loss") == label.REPORT:
         return False
     shown = label.parse(str(((host.assessed or {}).get("health") or {}).get("shown") or ""))

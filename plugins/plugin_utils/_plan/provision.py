@@ -91,7 +91,7 @@ def only_paused(steps: Mapping[str, Step]) -> list[str]:
 
 
 def cleared(steps: Mapping[str, Step]) -> list[str]:
-    """The hosts in service of which it is noted that the fault they report is over, before another one returns and frees a place among the paused."""
+    """The hosts in service whose reported fault is over. That is recorded before another host returns and makes room for one more pause."""
     return [name for name, step in steps.items() if step.cleared]
 
 

@@ -16,17 +16,17 @@ from functools import lru_cache
 from ...module_utils._react import code
 from .._fleet.model import Host, Swarm
 
-_NAMED = 5  # so many nodes the warning names
+_NAMED = 5  # nodes that the warning names at most
 
 
 def as_reported(host: Host, swarm: Swarm) -> Host:
-    """The host, which keeps its service while nodes of the swarm report to it although the inventory has no GPU node: those nodes would be left
-    without protection because of a group that is misspelt, or in another inventory."""
+    """The host, which keeps its service while nodes of the swarm report although the inventory has no GPU node. The group may be misspelt, or in
+    another inventory, and those nodes would lose their protection."""
     return replace(host, reacts=host.fault_limit) if _keeps(host) and _reporting(swarm) else host
 
 
 def warnings(hosts: Iterable[Host], swarm: Swarm) -> list[str]:
-    """That managers keep their service for nodes that the inventory does not have."""
+    """Warn that managers keep their service for nodes that the inventory does not have."""
     keep, nodes = [host.name for host in hosts if _keeps(host)], _reporting(swarm)
     if not keep or not nodes:
         return []

@@ -54,7 +54,7 @@ def _named(ledger: Any) -> set[str]:
 
 
 def _at_least(group: Mapping[str, Any], named: set[str]) -> dict[str, Any]:
-    """The group with what each of its tasks has at least: one where it reserves 0 of a named kind, and so takes all that are free."""
+    """The group with what each of its tasks has at least. A task that reserves 0 of a named kind takes all that are free, at least one."""
     wants = {kind: amount or (1 if kind in named else 0) for kind, amount in group["wants"].items()}
     return {**group, "wants": wants, "or_more": [kind for kind in wants if not group["wants"][kind]]}
 
@@ -137,7 +137,7 @@ def _too_little(group: Mapping[str, Any], groups: Iterable[Mapping[str, Any]], n
 
 
 def _fits(wants: Mapping[str, int], found: Mapping[str, int]) -> bool:
-    """Of a kind with nothing left there is none, also for a task that reserves 0."""
+    """A kind with nothing left does not suffice for a task that reserves 0, either."""
     return all(found.get(kind, 0) >= least(amount) for kind, amount in wants.items())
 
 

@@ -35,9 +35,9 @@ def start(batch: Batch) -> Answer:
     if batch.plan["to_change"] or faults or level:
         answered = acquire(batch, **({"isolation": level} if level else {}))["answered"]
     elif batch.plan["left_lease"] and batch.call("swarm_lease", ttl=batch.ttl).get("acquired"):
-        # Of a run that was killed after its last change. By the leader's clock its time is over.
+        # The lease of a run that was killed after its last change. It has ended by the leader's clock.
         batch.call("swarm_lease", state="absent")
-    # A node that returns frees a place among those that may be paused: a manager would take the next one at once for what it reports still.
+    # When a node returns, one more may be paused. A manager would at once pause the next node that still reports a fault.
     first = list(dict.fromkeys([*batch.plan["cleared"], *batch.plan["only_paused"]]))
     if first and batch.lease.get("acquired"):
         # The ledger shows the lease of before. What fails is done once more at the end of the run.
@@ -86,7 +86,7 @@ def finish(batch: Batch) -> Answer:
         window.remove_jobs(batch, updates_left=True)
     groups = batch.plan["hosts_in"]
     # Labels of a change come next: a clash over one host's would keep all nodes away.
-    # A manager may have paused a node between the plan and its note.
+    # A manager may have paused a node after the plan, before this was recorded.
     marked = list(dict.fromkeys([*batch.plan["cleared"], *(groups.get(MARKED) or [])]))
     back = availability_updates(marked, batch, FORMER, batch.ledger, labels=batch.absent)
     returned = batch.write(back) if back else {}

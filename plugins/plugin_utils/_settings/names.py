@@ -17,7 +17,7 @@ from .declaration import FACTS, PREFIXES
 
 # How much of the rest of a name has to be the same.
 CLOSE = 0.8
-# So many hosts of a misspelt group are named.
+# How many hosts of a misspelt group are named.
 NAMED = 5
 # Groups of nodes with another kind of processor: one letter away from gpu_nodes, and meant so.
 OTHER_NODES = re.compile(r"[a-z]pu_nodes")
@@ -63,7 +63,7 @@ def misspelt(name: str, meant: str) -> str:
 
 
 def misspelt_groups(groups: Mapping[str, Sequence[str]], known: Sequence[str]) -> Iterator[str]:
-    """What is wrong with the groups of an inventory that nearly have the name of one of ``known``: their hosts would be left out without a word.
+    """Errors for groups of an inventory whose name is nearly one of ``known``: their hosts would silently be left out.
 
     Upper case and hyphens do not count. A group whose hosts are all in the right one too does no harm, such as ``gpu_nodes1`` below ``gpu_nodes``.
     Nor does ``cpu_nodes``, a group of its own.

@@ -39,7 +39,7 @@ class Swarm(NamedTuple):
 
 
 def attached(document: Mapping[str, Any], swarm: Swarm) -> tuple[dict[str, Any], list[str]]:
-    """The document with these services, and what is to be said. Raises GpuSwarmError if a task of others would be evicted."""
+    """The document with these services, and the notes for the user. Raises GpuSwarmError if a task of others would be evicted."""
     leader = next((node["engine_version"] for node in swarm.nodes if node["leader"]), None)
     made: dict[str, Any] = {}
     for name, service in with_gpus(document).items():
@@ -57,7 +57,7 @@ def attached(document: Mapping[str, Any], swarm: Swarm) -> tuple[dict[str, Any],
 
 
 def ahead(document: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What of the document is deployed first; None if nothing is."""
+    """The part of the document that is deployed first; None if there is no such part."""
     first = {name: service for name, service in document["services"].items() if is_attaching(service)}
     kept = {key: document[key] for key in ("version", "networks") if key in document}
     return {**kept, "services": first} if first else None
@@ -74,7 +74,7 @@ def waits_for(answer: Mapping[str, Any], document: Mapping[str, Any], stack: str
 
 
 def unattached(lines: Mapping[str, str], names: Iterable[str]) -> str:
-    """Why the rest of the stack was not deployed. ``lines``: how far each service is."""
+    """Why the rest of the stack was not deployed. ``lines`` says how far each service is."""
     far = "; ".join(f"{name}: {lines.get(name, 'has no tasks')}" for name in names)
     return (
         f"The stack's networks are not on all nodes with GPUs, where the leader's version of Docker would then stop its tasks ({TRAP}): {far}. "
@@ -93,13 +93,14 @@ def _is_evicting(node: Mapping[str, Any], kind: str, leader: str | None) -> bool
 
 
 def _overlays(service: Mapping[str, Any], document: Mapping[str, Any]) -> list[str]:
-    """Of the networks that the service is in, those that are no machine's own."""
+    """The networks of the service, without those that belong to each machine."""
     declared = document.get("networks") or {}
     return [key for key in service.get("networks") or [DEFAULT] if (declared.get(key) or {}).get("name", "") not in OF_A_MACHINE]
 
 
 def _service(name: str, service: Mapping[str, Any], networks: list[str], nodes: list[dict[str, Any]], swarm: Swarm) -> dict[str, Any]:
-    """Its image is there anyway, or about to be. What is deployed stays as it is if it is on all nodes with room: it keeps the networks there."""
+    """The attaching service. It uses the service's image, which the nodes need anyway. A deployed one that covers all nodes with room stays as it is:
+    it keeps the networks there."""
     own = (service["deploy"].get("placement") or {}).get("constraints") or []
     room = swarm.feasible.get(f"{swarm.stack}_{name}", [])
     former = ((swarm.former or {}).get("services") or {}).get(name + SUFFIX) or {}
@@ -137,7 +138,7 @@ def _meets(node: Mapping[str, Any], constraints: Iterable[str]) -> bool:
 
 
 def _holders(node: Mapping[str, Any], stack: str) -> list[str]:
-    """The tasks of others there with resources that have been allocated. The stack's own have attached its networks."""
+    """The tasks of others on the node that have allocated resources. If the stack has a task there, its networks are attached already."""
     own = f"{stack}_"
     tasks = [task for task in node["tasks"] if not task["service"].startswith(own)]
     return [task["name"] for task in tasks if task["holding"]] if len(tasks) == len(node["tasks"]) else []

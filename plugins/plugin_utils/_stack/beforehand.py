@@ -30,7 +30,7 @@ class Access(NamedTuple):
 
 
 def compared(stack: Stack, name: str) -> dict[str, Any]:
-    """What the manager compares with what the swarm has, besides the services."""
+    """The parts of the stack that the manager compares with the swarm, besides services."""
     found = external(stack.document).get("networks") or []
     return {"networks": of_stack(stack.document, name), "attached": found, "contents": contents(stack.document, stack.files)}
 

@@ -27,7 +27,7 @@ INSTEAD = (
 
 
 def refuse(service: dict[str, Any], where: str) -> None:
-    """Refuses a service that would run without the GPUs that it requests, or with others than it is allocated."""
+    """Refuse a service that would run without the GPUs that it requests, or with other GPUs than it is allocated."""
     found = next(_requests(service), None)
     if found is not None:
         place, what = found

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What Docker refuses in a stack file only while it deploys it, as one table (pure). Each row is checked before anything is deployed.
+"""What Docker refuses in a stack file only while it deploys, as one table (pure). Each row is checked before anything is deployed.
 
 'docker stack deploy' reads the file, then makes networks, secrets and configs, and only then converts and creates one service after the other. So
 most of these rows would leave a stack half made. What needs the swarm's own knowledge, such as a port that another service has, is decided in
@@ -48,7 +48,7 @@ class Stack(NamedTuple):
 
 
 class Check(NamedTuple):
-    """``since`` the first release of Docker that refuses it; empty for all from 20.10 on. ``by`` is what refuses it here."""
+    """``since`` is the first release of Docker that refuses it; empty means 20.10. ``by`` is the function that refuses it here."""
 
     id: str
     what: str

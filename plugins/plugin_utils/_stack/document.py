@@ -27,7 +27,7 @@ _RESOLVED = ("bool", "int", "float", "timestamp")
 
 
 class _Merging(yaml.SafeLoader):
-    """Counts what merge keys (``<<``) add: PyYAML copies it for each alias, and once more for each level of them."""
+    """Counts what merge keys (``<<``) add: PyYAML copies it for each alias and each level."""
 
     def __init__(self, stream: str) -> None:
         super().__init__(stream)
@@ -41,7 +41,7 @@ class _Merging(yaml.SafeLoader):
             super().flatten_mapping(node)
 
     def _merge(self, node: Any) -> None:
-        """Each key once: of what is merged the last one counts, and before it what the mapping has itself."""
+        """Keep each key once. The mapping's own value wins over merged ones."""
         own = [pair for pair in node.value if pair[0].tag != _MERGE]
         found: dict[Any, Any] = {}
         for source in [one for key, value in node.value if key.tag == _MERGE for one in reversed(self._sources(node, value))]:
@@ -71,7 +71,7 @@ class _Loader(_Merging):
     """Without the types of YAML 1.1, and with each key once."""
 
     def compose_mapping_node(self, anchor: Any) -> Any:
-        """Here a node has the keys that are written there: those of merge keys come later."""
+        """Refuse keys that are written twice. Merge keys add theirs later."""
         node = super().compose_mapping_node(anchor)
         seen: set[str] = set()
         for key, _value in node.value:

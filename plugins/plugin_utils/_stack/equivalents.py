@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Keys of a service that a stack does not have, as the ones that mean the same there (pure).
+"""Translates keys that a stack does not have into those that mean the same there (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -33,7 +33,7 @@ SHM = "/dev/shm"
 
 
 def under_deploy(service: dict[str, Any], where: str) -> dict[str, Any]:
-    """The service with what deploy has a key for written there. Compose has both keys as one, too, and wants no two values."""
+    """The service, with keys moved to those of deploy that mean the same. As in Compose, both keys must not have different values."""
     deploy = mapping(service.get("deploy"), f"{where}.deploy")
     for key, value in _values(service, where).items():
         deploy = _with(deploy, _PLACES[key], value, f"{where}.{key}", "deploy")
@@ -82,7 +82,7 @@ def _is_same(one: Any, other: Any, key: str) -> bool:
 
 
 def _restart_policy(found: Any, where: str) -> dict[str, Any]:
-    """Empty for what swarm does without one."""
+    """The restart policy; empty if swarm does the same without one."""
     if found in (None, ""):
         return {}
     match = _RESTART.fullmatch(found) if isinstance(found, str) else None

@@ -88,7 +88,7 @@ def _long(made: dict[str, Any], where: str, notes: Notes) -> dict[str, Any]:
 
 
 def _refuse_address(where: str, address: str) -> None:
-    """Refuses one that not everybody reaches: what is kept from others on one machine would be open to all of them."""
+    """Refuse a port on one address only: on a swarm everybody could reach it."""
     if address.strip("[]") not in ("0.0.0.0", "::", ""):
         raise GpuSwarmError(
             f"{where} is published on {address} alone, and swarm publishes a port on all addresses of the nodes. Take the address out if others may "

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Keys of a service that a swarm has not, and whose absence would take protection away: an error (pure).
+"""Refuses keys of a service that protect something and that swarm does not have (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -32,7 +32,7 @@ _ISOLATES = {
 
 
 def refuse(service: dict[str, Any], where: str) -> None:
-    """Refuses what a task would be less protected without."""
+    """Refuse keys without which a task would be less protected."""
     _refuse_options(service.get("security_opt"), f"{where}.security_opt")
     _refuse_mode(text_of(service.get("network_mode"), f"{where}.network_mode"), f"{where}.network_mode")
     for key, (values, instead) in _ISOLATES.items():

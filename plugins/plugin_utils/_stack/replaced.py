@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which services of a stack get other tasks by a deployment, since the file says something else of them than the deployed one (pure).
+"""Which services of a stack get new tasks by a deployment, since the file differs from the deployed one (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-# What swarm changes without another task (IsTaskDirty in swarmkit's manager/orchestrator/task.go), and what docker/cli makes nothing of.
+# Keys that swarm changes without new tasks (IsTaskDirty in swarmkit's manager/orchestrator/task.go), or that docker/cli ignores.
 _OF_DEPLOY = ("replicas", "labels", "update_config", "rollback_config", "placement")
 _OF_SERVICE = ("depends_on", "deploy")
 # What a service names there is part of it.
@@ -34,7 +34,7 @@ def _differs(document: Mapping[str, Any], former: Any, name: str) -> bool:
 
 
 def _definition(document: Mapping[str, Any], name: str) -> Any:
-    """All that a service's tasks are made from; None where the file does not have it."""
+    """All that defines a service's tasks; None if the file does not have the service."""
     service = (document.get("services") or {}).get(name)
     if service is None:
         return None

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What of a stack swarm would expand as a Go template (pure): environment, hostname, mounts, and the volumes that these make.
+"""Parts of a stack that swarm would expand as Go templates (pure): environment, hostname, mounts, and the volumes that mounts make.
 
 Private to this collection: no stability is promised to others.
 """
