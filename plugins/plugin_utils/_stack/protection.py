@@ -38,7 +38,7 @@ def refuse(service: dict[str, Any], where: str) -> None:
     for key, (values, instead) in _ISOLATES.items():
         value = str(service.get(key) or "").partition(":")[0]
         if value in values:
-            raise GpuSwarmError(f"{where}.{key}: {value} cannot be passed on to swarm, and the task would do without. Take it out; {instead}.")
+            raise GpuSwarmError(f"{where}.{key}: {value} cannot be passed on to swarm, and the task would run without it. Take it out; {instead}.")
 
 
 def _refuse_options(found: Any, where: str) -> None:

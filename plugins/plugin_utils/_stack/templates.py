@@ -21,7 +21,7 @@ def environment(found: dict[str, str], where: str, notes: Notes) -> dict[str, st
     """The variables, each with the value that the container is to see."""
     for name, value in found.items():
         if is_meant_for_swarm(value):
-            raise GpuSwarmError(f"{where}.{name} has one of swarm's fields within another template, which is not deployed. {WRITE}.")
+            raise GpuSwarmError(f"{where}.{name} has one of swarm's fields within another template. {WRITE}.")
         if not only_fields(value):
             notes.add(f"{where}.{name}: swarm would expand its '{{{{' as a template. It is written so that the container sees it as it stands")
     return {name: literal(value) for name, value in found.items()}

@@ -81,7 +81,7 @@ def _refuse_none(services: dict[str, Any], context: Context, name: str) -> None:
     if context.profiles and not services:
         raise GpuSwarmError(
             f"{name}: each service has a profile, and Compose starts none of them by default. Choose one in .env or your environment, such as "
-            f"COMPOSE_PROFILES={context.profiles[0]}; there are {', '.join(dict.fromkeys(context.profiles))}."
+            f"COMPOSE_PROFILES={context.profiles[0]}. The file has the profiles {', '.join(dict.fromkeys(context.profiles))}."
         )
     if not services:
         raise GpuSwarmError(f"{name} has no services to deploy. Write at least one under services.")
