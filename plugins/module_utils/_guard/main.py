@@ -16,7 +16,7 @@ import os
 import sys
 from collections import namedtuple
 
-from . import bundle, call, decision, engine_record, findings, holds, refusal, toolkit_config
+from . import bundle, call, decision, engine_record, findings, holds, refusal
 from .bolt import BoltError
 from .call import Call
 from .decision import Container
@@ -73,9 +73,18 @@ def _settings(home: str) -> dict[str, Any]:
 
 
 def _given(read: dict[str, Any]) -> Given:
-    with open(read["runtime_config"], encoding="utf-8", errors="replace") as stream:
-        listed = toolkit_config.listed(stream.read())
+    with open(read["runtime_config"], encoding="utf-8", errors="replace", newline="") as stream:
+        listed = _listed(stream.read(), read)
     return Given(decision.from_json(read, listed), read["data_root"], read.get("run", RUN), read.get("patience_s", PATIENCE_S))
+
+
+def _listed(config: str, read: dict[str, Any]) -> tuple[str, ...]:
+    """The variables in config.toml that the settings do not have already."""
+    if config == read.get("config"):  # unchanged since the last run, which put its variables into the settings
+        return ()
+    from . import toolkit_config  # not on top: it would take a fifteenth of the time that all of this takes
+
+    return toolkit_config.listed(config)
 
 
 def _guard(made: Call, given: Given) -> None:

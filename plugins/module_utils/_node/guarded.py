@@ -23,6 +23,9 @@ from .guard_seen import BEFORE, before, is_named, is_run, is_there, is_wanted
 from .observation import Case
 from .restore import Edit
 
+# Among the settings: the text of config.toml as the run read it. The guard parses the file only if somebody has edited it since, so a difference
+# in this alone is no drift.
+_CONFIG = "config"
 NOT_INSTALLED = "the guard of the GPUs is not installed"
 
 
@@ -67,6 +70,7 @@ def _wanted(case: Case, edits: Mapping[str, Edit], program: str) -> GuardWanted:
         "overhead_mib": params.get("cuda_overhead_mib") or 0,
         "data_root": _data_root(case),
         "runtime_config": params["runtime_config"],
+        _CONFIG: _config(case, edits),
     }
     seen = case.seen.guard
     # A task that reserved memory requests a GPU too, though NVIDIA's runtime knows nothing of that.
@@ -82,11 +86,15 @@ def _data_root(case: Case) -> str:
 
 def _listed(case: Case, edits: Mapping[str, Edit]) -> tuple[str, ...]:
     """The variables that config.toml is to name, which a parser has confirmed where this collection writes it, and what the guard reads in it."""
+    written = bundle.words(case.advertisement["swarm_resource"]) if case.params["runtime_config"] in edits else []
+    return tuple(dict.fromkeys([*written, *toolkit_config.listed(_config(case, edits))]))
+
+
+def _config(case: Case, edits: Mapping[str, Edit]) -> str:
+    """The text of config.toml as it is to be."""
     path = case.params["runtime_config"]
     content = edits[path].content if path in edits else case.seen.runtime.data
-    read = toolkit_config.listed((content or b"").decode("utf-8", "replace"))
-    written = bundle.words(case.advertisement["swarm_resource"]) if path in edits else []
-    return tuple(dict.fromkeys([*written, *read]))
+    return (content or b"").decode("utf-8", "replace")
 
 
 # -- what differs ----------------------------------------------------------------------------------------------------
@@ -103,7 +111,8 @@ def drift(case: Case, wanted: GuardWanted | None) -> list[str]:
         return [NOT_INSTALLED]
     if seen.settings.get("level") != wanted.settings["level"]:
         return ["isolation is %s, not %s" % (seen.settings.get("level"), wanted.settings["level"])]
-    same = seen.code_is_current and seen.front == wanted.front and all(seen.settings.get(name) == value for name, value in wanted.settings.items())
+    same = all(seen.settings.get(name) == value for name, value in wanted.settings.items() if name != _CONFIG)
+    same = same and seen.code_is_current and seen.front == wanted.front
     return [] if same else ["the guard of the GPUs is of another version, or has other settings"]
 
 

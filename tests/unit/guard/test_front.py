@@ -153,6 +153,18 @@ def test_a_task_without_a_reservation_gets_none(node):
     assert node.found() == {"service-c1": ["old-task"]}
 
 
+def test_config_toml_as_the_run_found_it_is_not_read_again(node):
+    """Its variables are among the settings then. What reads it is loaded only after somebody has edited it."""
+    path = node.home / "config.toml"
+    node.set(listed=[VARIABLE], config=path.read_text())
+    (node.libexec / "current/gpu_swarm/_guard/toolkit_config.py").unlink()
+    node.container("c1", CUDA, task="unknown")
+    assert node.create("c1") == 0
+    path.write_text(path.read_text() + "# mine\n")
+    node.container("c2", CUDA, task="unknown")
+    assert node.create("c2") == 1
+
+
 @pytest.mark.parametrize("settings", [{}, {"listed": ["SITE.GPU"]}], ids=["of an older run", "of this version"])
 @pytest.mark.parametrize("config", ["", f'swarm-resource = [{VARIABLE!r}]\n', "swarm-resource"], ids=["none listed", "a list", "no TOML"])
 def test_a_variable_of_each_known_name_is_taken_out_whatever_this_guard_reads_in_config_toml(node, settings, config):

@@ -115,6 +115,13 @@ def test_a_directory_that_was_made_open_to_all_is_closed(tmp_path):
     assert [folder.stat().st_mode & 0o777 for folder in (home(it), home(it).parent)] == [0o755, 0o755]
 
 
+def test_a_comment_that_somebody_writes_into_config_toml_is_no_drift(tmp_path):
+    it = advertising(tmp_path)
+    it.option(isolation="reserved").converge()
+    it.put("runtime_config", it.content("runtime_config") + b"# mine\n")
+    assert it.converge()["changed"] is False
+
+
 def test_it_comes_by_a_reload_and_goes_by_one_without_a_trace(tmp_path):
     it = advertising(tmp_path)
     before, content = it.everything(), it.content()
@@ -126,6 +133,7 @@ def test_it_comes_by_a_reload_and_goes_by_one_without_a_trace(tmp_path):
     assert settings(it)["level"] == "reserved"
     assert (settings(it)["devices"], settings(it)["kinds"]) == (UUIDS[:2], ["NVIDIA-GPU"])
     assert settings(it)["listed"] == ["DOCKER_RESOURCE_NVIDIA-GPU"]
+    assert settings(it)["config"].encode() == it.content("runtime_config")
     assert os.access(guard(it), os.X_OK)
     assert f"runtime={PLAIN}\n" in (home(it) / "nvidia-guard").read_text()
     assert [path.name for path in home(it).glob("code-*/**/__pycache__/main.*.pyc")] != []
