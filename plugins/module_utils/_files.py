@@ -73,6 +73,15 @@ class Snapshot:
         return cls(item["path"], data, item["mode"], item["uid"], item["gid"])
 
 
+def text(path: str) -> str:
+    """The text of a file; "" if it cannot be read."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as stream:
+            return stream.read()
+    except OSError:
+        return ""
+
+
 def digest(data: bytes | None) -> str | None:
     """sha256 of ``data`` in hex; None for a file that is not there."""
     return None if data is None else hashlib.sha256(data).hexdigest()

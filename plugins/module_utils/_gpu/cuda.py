@@ -13,7 +13,7 @@ import ctypes
 import os
 from typing import Any, Mapping
 
-from .. import _bounded
+from .. import _bounded, _files
 
 LIBRARY = "libcuda.so.1"
 # Which package of the driver has it, by what /etc/os-release calls the distribution.
@@ -47,7 +47,7 @@ def problem(limit_s: float, release: str = "/etc/os-release") -> str | None:
             "CUDA gave no answer within %d s (cuInit); the process that called it was abandoned, and %s. Check 'dmesg | grep -i -e nvrm -e xid', and "
             "reboot the node if a GPU hangs" % (limit_s, fate)
         )
-    return in_words(found, _read(release))
+    return in_words(found, _files.text(release))
 
 
 def in_words(found: Mapping[str, Any], release: str) -> str | None:
@@ -76,11 +76,3 @@ def _init() -> dict[str, Any]:
         return {"missing": None, "code": library.cuInit(0)}
     except (OSError, AttributeError) as problem:
         return {"missing": str(problem), "code": None}
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as stream:
-            return stream.read()
-    except OSError:
-        return ""

@@ -13,6 +13,8 @@ import platform
 import re
 from typing import Any
 
+from .. import _files
+
 # What names an x86 CPU (vendor_id, flags), an ARM one (implementer, part, Features) and a POWER one (cpu).
 _FIELDS = {
     "vendor_id": "vendor",
@@ -26,16 +28,16 @@ _FIELDS = {
 
 def cpu() -> dict[str, Any]:
     """The first processor: a node's processors are alike."""
-    return parse_cpuinfo(_read("/proc/cpuinfo"), platform.machine())
+    return parse_cpuinfo(_files.text("/proc/cpuinfo"), platform.machine())
 
 
 def system_memory_mib() -> int | None:
-    return parse_meminfo(_read("/proc/meminfo"))
+    return parse_meminfo(_files.text("/proc/meminfo"))
 
 
 def uptime_s() -> float:
     """Since the boot."""
-    return float(_read("/proc/uptime").split()[0])
+    return float(_files.text("/proc/uptime").split()[0])
 
 
 def parse_cpuinfo(text: str, machine: str) -> dict[str, Any]:
@@ -54,11 +56,3 @@ def parse_meminfo(text: str) -> int | None:
     """The total in MiB; None if the text has none."""
     found = re.search(r"^MemTotal:\s+(\d+) kB$", text, re.MULTILINE)
     return int(found.group(1)) // 1024 if found else None
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as stream:
-            return stream.read()
-    except OSError:
-        return ""

@@ -15,6 +15,8 @@ import re
 import stat
 from typing import NamedTuple
 
+from .. import _files
+
 NODE = "dev/nvidia-uvm"
 # If one of these exists, CUDA does not need this device: in WSL, and with the driver of Jetson.
 ELSEWHERE = ("dev/dxg", "sys/module/nvgpu")
@@ -31,7 +33,7 @@ class UvmSeen(NamedTuple):
 def read(root: str = "/") -> UvmSeen:
     """``root`` is where the machine's files lie."""
     needed = not any(os.path.exists(os.path.join(root, path)) for path in ELSEWHERE)
-    return UvmSeen(_node(os.path.join(root, NODE)), loaded(_text(os.path.join(root, "proc/devices"))), needed)
+    return UvmSeen(_node(os.path.join(root, NODE)), loaded(_files.text(os.path.join(root, "proc/devices"))), needed)
 
 
 def problem(seen: UvmSeen) -> str | None:
@@ -57,11 +59,3 @@ def _node(path: str) -> int | None:
     except OSError:
         return None
     return os.major(status.st_rdev) if stat.S_ISCHR(status.st_mode) else None
-
-
-def _text(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as stream:
-            return stream.read()
-    except OSError:
-        return ""
