@@ -6,11 +6,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 
 from .fleet import Fleet, Node
 
 DOCKERD = "/usr/sbin/dockerd"
+LABEL = re.compile(rb'"fleet\.gpu-swarm\.health=[^"]*"')
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,12 @@ class State:
     files: dict[str, bytes | None]
     started: str
     swarm: str
+
+    @property
+    def unwatched(self) -> State:
+        """The same without what the node's watcher reports in its label, which it writes whenever it likes."""
+        files = {path: data and LABEL.sub(b"", data) for path, data in self.files.items()}
+        return replace(self, files=files)
 
     @classmethod
     def of(cls, node: Node) -> State:

@@ -55,9 +55,9 @@ def misread(files: Sequence[UnitFile], engine: Mapping[str, Any], run: Run) -> s
         return None
     loaded = _loaded(engine["unit"], run)
     found = difference(files, loaded) if loaded else None
-    if found is None or not _are_older(files, run):
+    if not found or not _are_older(files, run):
         return None
-    path, setting = found
+    path, setting = found  # pylint: disable=unpacking-non-sequence  # a pair by now
     return (
         "%s: systemd read %s differently from this collection, so it is not known how dockerd is started. Write it in one line, if possible without "
         "quotes and backslashes, and run 'systemctl daemon-reload' in a maintenance window. Then run this again." % (path, setting)

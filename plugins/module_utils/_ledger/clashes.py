@@ -67,12 +67,18 @@ def jobs(wanted: Wanted, there: There) -> Iterator[str]:
     engine = node.get("Description", {}).get("Engine", {}).get("EngineVersion")
     version = parse_version(engine)
     for service in wanted.services:
-        mode = next(iter(service["Mode"]))
+        mode = _mode(service)
         if mode.endswith("Job") and version and version < JOBS_SINCE:
             yield (
                 "%s is a job, and Docker %s of the manager %s cannot deploy jobs with a stack. Put a manager with Docker 23.0 or newer first in the "
                 "inventory, or run it with fleet.gpu_swarm.job." % (service["Name"], engine, node["Description"].get("Hostname"))
             )
+
+
+def _mode(spec: Mapping[str, Any]) -> str:
+    """The only key of a service's mode, such as ``Replicated``."""
+    (name,) = spec["Mode"]
+    return name
 
 
 def modes(wanted: Wanted, there: There) -> Iterator[str]:
@@ -81,7 +87,7 @@ def modes(wanted: Wanted, there: There) -> Iterator[str]:
         former = by_name.get(service["Name"])
         if former is None:
             continue
-        was, will = next(iter(former["Spec"]["Mode"])), next(iter(service["Mode"]))
+        was, will = _mode(former["Spec"]), _mode(service)
         if was != will:
             yield (
                 "%s is %s, and the file says %s: swarm cannot change a service's mode. Remove it first, which ends its tasks ("

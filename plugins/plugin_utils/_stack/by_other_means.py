@@ -41,13 +41,14 @@ def _requests(service: dict[str, Any]) -> Iterator[tuple[str, str]]:
             yield f"devices[{number}]", _first(source)
     for number, entry in enumerate(_list(service.get("volumes"))):
         parts = [str(entry.get("source")), str(entry.get("target"))] if isinstance(entry, dict) else str(entry).split(":")
+        found = [part for part in parts if _DEVICE.match(part) or _REQUEST.match(part)]
         if _DEVICE.match(parts[0]) or any(_REQUEST.match(part) for part in parts):
-            yield f"volumes[{number}]", next(part for part in parts if _DEVICE.match(part) or _REQUEST.match(part))
+            yield f"volumes[{number}]", found[0]
     for number, rule in enumerate(_list(service.get("device_cgroup_rules"))):
         if _RULE.match(str(rule).strip()):
             yield f"device_cgroup_rules[{number}]", "the rule for major number 195"
-    found = service.get("annotations")
-    for text in [str(one) for one in (found.values() if isinstance(found, dict) else _list(found))]:
+    annotations = service.get("annotations")
+    for text in [str(one) for one in (annotations.values() if isinstance(annotations, dict) else _list(annotations))]:
         if "nvidia.com/" in text:
             yield "annotations", "a CDI name"
 
