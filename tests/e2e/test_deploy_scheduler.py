@@ -241,7 +241,10 @@ def _has_ended(manager: Node, version: str) -> bool:
     seen: list[Any] = [None, 0.0]
 
     def ended() -> bool | None:
-        tasks = [task for task in _read(manager)["tasks"] if task["DesiredState"] in ("running", "ready") or task["Status"]["State"] in ALLOCATED]
+        read = _read(manager)
+        own = {service["ID"] for service in read["services"] if service["Spec"]["Name"].startswith("genu_")}
+        tasks = [task for task in read["tasks"] if task["ServiceID"] in own]
+        tasks = [task for task in tasks if task["DesiredState"] in ("running", "ready") or task["Status"]["State"] in ALLOCATED]
         states = sorted((task["ID"], task["Status"]["State"], task["DesiredState"]) for task in tasks)
         if states != seen[0]:
             seen[:] = [states, time.monotonic()]
