@@ -4,7 +4,7 @@
 
 """Settings in config.toml of the NVIDIA Container Toolkit that keep a task from its GPUs, or show it GPUs of others (pure).
 
-What each key can do, and what is decided about it: tests/pages/toolkit_keys.py, of which a table in docs/TRAPS.md is made. ``values`` are those of
+tests/pages/toolkit_keys.py lists each key and the decision about it; docs/TRAPS.md shows that list as a table. ``values`` are those of
 the file by their dotted names: a text, a bool, a tuple of texts, or None for any other form. A check returns the setting in words, "" if all is well.
 Private to this collection: no stability is promised to others.
 """

@@ -4,7 +4,7 @@
 
 """Edits of TOML text that touch one line and leave comments, order and every other byte alone.
 
-Whoever edits has a real parser confirm the result.
+After an edit the caller has a real parser confirm the result.
 
 Private to this collection: no stability is promised to others.
 """

@@ -58,7 +58,7 @@ def _variable(text: str, name: str, at: int) -> tuple[Variable, int]:
 
 
 def _value(text: str, here: int) -> tuple[Value, int]:
-    """Quotes count only before the first other character; blanks at the end are none of it."""
+    """Quotes count only before the first other character. Blanks at the end do not belong to the value."""
     found: list[tuple[int, int, str]] = []
     kept, may_open = 0, True
     while here < len(text) and text[here] not in _ENDS:
