@@ -11,6 +11,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils import color
 
+from ..plugin_utils._fleet.model import Host
 from ..plugin_utils._report import status
 from ..plugin_utils._report.status_text import Screen, plain
 
@@ -29,6 +30,7 @@ class ActionModule(ActionBase):
                 "service": {"type": "str", "default": ""},
                 "what": {"type": "str", "choices": ["all", "free", "holders", "pending", "faulty"], "default": "all"},
                 "output": {"type": "str", "choices": ["table", "json"], "default": "table"},
+                "fault_limit": {"type": "int", "default": Host.fault_limit},
             }
         )
         ledger = args["answer"]
@@ -38,7 +40,7 @@ class ActionModule(ActionBase):
         if args["service"]:
             found, text = self._of_service(screen, ledger, args["service"])
         else:
-            found = status.status(ledger)
+            found = status.status(ledger, args["fault_limit"])
             text = screen.show(found, args["what"])
             found = found if args["what"] == "all" else {key: found[key] for key in (args["what"], "waiting", "wrong")}
         self._display.display(json.dumps(found, ensure_ascii=False) if args["output"] == "json" else f"\n{text}\n")

@@ -31,6 +31,10 @@ options:
     type: str
     choices: [table, json]
     default: table
+  fault_limit:
+    description: How many of a hundred GPU nodes may be paused for a fault (C(swarm_member_react_limit)).
+    type: int
+    default: 20
 extends_documentation_fragment:
   - fleet.gpu_swarm.attributes.controller
   - fleet.gpu_swarm.attributes

@@ -98,6 +98,7 @@ explained:
     live: {type: int, description: 'How many tasks have a node, and are not to end.'}
     waiting: {type: int, description: How many tasks no node was found for.}
     needed: {type: int, description: For how many tasks a place is needed now.}
+    over: {type: bool, description: 'Whether swarm starts no task of it any more, since all have ended for good, or since it is scaled to 0.'}
     since: {type: str, description: "When the first of those that wait began to, as RFC 3339; null where none waits."}
     age: {type: int, description: Whole seconds since then by the manager's clock; null where that is not known.}
     said: {type: str, description: The scheduler's own words for one of them.}
@@ -136,6 +137,7 @@ explained:
       live: 0
       waiting: 1
       needed: 1
+      over: false
       since: "2026-03-01T11:00:00.123456789Z"
       age: 20
       said: no suitable node (insufficient resources on 1 node)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from .fleet import Node, wait_until
 
-JOB, PRUNE = "fleet.gpu_swarm.job", "fleet.gpu_swarm.prune_jobs"
+JOB, PRUNE, STATUS = "fleet.gpu_swarm.job", "fleet.gpu_swarm.prune_jobs", "fleet.gpu_swarm.status"
 LABEL = "label=gpu-swarm.job"
 
 

@@ -19,7 +19,7 @@ from tests.lab.lab import CHECKOUT
 
 from .conftest import Loud
 from .fleet import UUID, Fleet
-from .jobs import JOB, LABEL, PRUNE, label_leaves_alone
+from .jobs import JOB, LABEL, PRUNE, STATUS, label_leaves_alone
 from .swarm import classes_of
 
 LOGS = "/var/lib/gpu-swarm/jobs"
@@ -80,6 +80,14 @@ def test_an_array_runs_once(fleet: Fleet, inventory: Path, folder: Path) -> None
     again = fleet.playbook(inventory, *arguments, playbook=JOB)
     assert (again.rc, again.changed()["m1"]) == (2, 0), again.output
     assert len(services(fleet)) == 3
+
+
+def test_what_has_ended_is_not_pending(fleet: Fleet, inventory: Path) -> None:
+    (line,) = [line for line in fleet.playbook(inventory, "-e", "output=json", playbook=STATUS).output.splitlines() if line.startswith("{")]
+    found = json.loads(line)
+    assert not {row["service"] for row in found["pending"]} & set(services(fleet)), line
+    one = fleet.playbook(inventory, "-e", f"service={services(fleet)[0]}", playbook=STATUS)
+    assert (one.rc, "0 of 1 tasks have a node, 0 wait" in one.output) == (0, True), one.output
 
 
 def test_what_no_node_could_run_is_not_submitted(fleet: Fleet, inventory: Path, folder: Path) -> None:

@@ -37,13 +37,19 @@ class Tally:
         self.failure = ("", "")  # when the last task failed, and why
         self.networks: set[str] = set()  # the drivers of its networks
         self.nodes: set[str] = set()  # that a task belongs to
+        self.slots: set[int] = set()  # with a task that is live or waits
+        self.last: dict[int, tuple[str, str]] = {}  # by slot when the newest of the other tasks was made, and its state
 
     def see(self, task: Mapping[str, Any], is_current: bool) -> None:
         status, desired = task["Status"], task.get("DesiredState")
         state = status["State"]
         self.networks.update(_drivers(task))
+        slot = task.get("Slot") or 0
         if desired in WANTED and state in ALLOCATED | WAITING:
             self.nodes.add(task.get("NodeID") or "")
+            self.slots.add(slot)
+        elif desired != "remove":
+            self.last[slot] = max(self.last.get(slot, ("", "")), (task.get("CreatedAt") or "", state))
         if state in ALLOCATED and desired in WANTED:
             self.live += 1
             self.delayed += desired == "ready"

@@ -37,7 +37,7 @@ from .placement import (
     spots,
     unmet,
 )
-from .shortage import is_short, size_of, still_needed, without_tasks
+from .shortage import is_over, is_short, size_of, still_needed, without_tasks
 from .tasks import age, epoch, is_global
 
 ALL = "*"
@@ -104,6 +104,7 @@ def explain(service: Mapping[str, Any], moment: Moment) -> dict[str, Any]:
         "live": tally.live,
         "waiting": tally.waiting,
         "needed": needed,
+        "over": is_over(service, tally),
         "since": tally.since,
         "age": age(tally.since, now),
         "said": tally.said,

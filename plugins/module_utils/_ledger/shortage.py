@@ -9,16 +9,19 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Iterable, Mapping, NamedTuple
 
 from .availability import PAUSED
 from .census import Tally
 from .findings import shortened
 from .pending import Place, fits
-from .tasks import is_global
+from .tasks import epoch, is_global
 
-PAUSED_UPDATES = ("paused", "rollback_paused")
-REPLICATED, JOB = "Replicated", "ReplicatedJob"
+PAUSED_UPDATES = {"paused": "its update is paused", "rollback_paused": "its rollback is paused"}
+REPLICATED, JOB, GLOBAL_JOB = "Replicated", "ReplicatedJob", "GlobalJob"
+# Docker's message begins with what the state of the update says already.
+_SAID = re.compile(r"\A(update|rollback) paused( due to)? ?")
 
 
 class Size(NamedTuple):
@@ -46,40 +49,77 @@ def still_needed(service: Mapping[str, Any], tally: Tally) -> int:
     size = size_of(service)
     if size.wanted is None or size.at_once is None:
         return tally.waiting
-    left = size.wanted - (tally.complete if size.mode == JOB else 0)
+    left = size.wanted - (tally.complete if size.mode == JOB else len(_ended_slots(service, tally)))
     return max(tally.waiting, min(left, size.at_once) - tally.live, 0)
 
 
 def is_short(service: Mapping[str, Any], tally: Tally) -> bool:
-    return bool(still_needed(service, tally) or tally.delayed or _paused_update(service))
+    """Whether the service has fewer tasks than it is to have. One that is over lacks none."""
+    return bool(still_needed(service, tally) or tally.delayed or _paused_update(service)) and not is_over(service, tally)
+
+
+def is_over(service: Mapping[str, Any], tally: Tally) -> bool:
+    """Whether swarm starts no task of it any more: it is scaled to 0, or its tasks have ended for good, however they did."""
+    size = size_of(service)
+    if tally.live or tally.waiting:
+        return False
+    if size.mode == GLOBAL_JOB:
+        return tally.complete > 0
+    if size.wanted is None:
+        return False
+    if size.mode == JOB:
+        return tally.complete >= size.wanted
+    made = list(_ended_slots(service, tally).values())
+    return size.wanted == 0 or (len(made) >= size.wanted and not _is_left_by_update(service, made))
+
+
+def _ended_slots(service: Mapping[str, Any], tally: Tally) -> dict[int, str]:
+    """By slot when its last task was made, of those that swarm leaves as they are: with the restart condition none it starts no task again, with
+    on-failure none that is complete (shouldRestart in swarmkit's manager/orchestrator/restart/restart.go)."""
+    condition = (service["Spec"]["TaskTemplate"].get("RestartPolicy") or {}).get("Condition")
+    if condition not in ("none", "on-failure") or is_global(service):
+        return {}
+    left = {slot: one for slot, one in tally.last.items() if slot not in tally.slots}
+    return {slot: made for slot, (made, state) in left.items() if condition == "none" or state == "complete"}
+
+
+def _is_left_by_update(service: Mapping[str, Any], made: Iterable[str]) -> bool:
+    """Whether its update was paused before it came to all slots."""
+    began = epoch((service.get("UpdateStatus") or {}).get("StartedAt"))
+    return _paused_update(service) is not None and (began is None or any((epoch(one) or 0) < began for one in made))
 
 
 def without_tasks(service: Mapping[str, Any], tally: Tally, places: Iterable[Place]) -> list[str]:
     """What of a service has no task yet that a node could be found for, and why, in words."""
     found = []
     paused = _paused_update(service)
-    if paused is not None:
-        found.append("its update is paused: %s" % (paused or "no reason given"))
+    if paused:
+        found.append(paused)
     if tally.unallocated:
         found.append("%s yet (state new)" % _tasks(tally.unallocated, "has no address in its networks", "have no address in their networks"))
     if tally.delayed:
         found.append(_tasks(tally.delayed, "starts after its restart delay", "start after their restart delay"))
     size = size_of(service)
-    if is_global(service):
+    if size.mode == GLOBAL_JOB and is_over(service, tally):
+        found.append(_finished(tally.complete, tally.complete))
+    elif is_global(service):
         found += _of_global(service, tally, places)
     elif size.mode == JOB:
         found += _of_job(size, tally)
     elif size.wanted == 0:
         found.append("it is scaled to 0 replicas")
-    elif paused is None:
+    elif not paused:
         found += _of_replicated(service, size, tally)
     return found
 
 
 def _paused_update(service: Mapping[str, Any]) -> str | None:
-    """Why its update is paused; None where it is not."""
+    """That its update is paused, and why; None where it is not."""
     status = service.get("UpdateStatus") or {}
-    return str(status.get("Message") or "") if status.get("State") in PAUSED_UPDATES else None
+    if status.get("State") not in PAUSED_UPDATES:
+        return None
+    said = str(status.get("Message") or "")
+    return "%s: %s" % (PAUSED_UPDATES[status["State"]], _SAID.sub("", said) or said or "no reason given")
 
 
 def _of_global(service: Mapping[str, Any], tally: Tally, places: Iterable[Place]) -> list[str]:
@@ -95,17 +135,23 @@ def _of_global(service: Mapping[str, Any], tally: Tally, places: Iterable[Place]
 def _of_job(size: Size, tally: Tally) -> list[str]:
     wanted, at_once = size.wanted or 0, size.at_once or 0
     if tally.complete >= wanted:
-        return ["the job has finished: %d of %d tasks are complete" % (tally.complete, wanted)]
+        return [_finished(tally.complete, wanted)]
     more = wanted - tally.complete - tally.live - tally.waiting
     if more > 0 and tally.live + tally.waiting >= at_once:
         return ["%s when others have ended: it has at most %d at a time" % (_tasks(more, "follows", "follow"), at_once)]
+    if tally.failure[1] and not tally.live + tally.waiting:
+        return ["%d of %d tasks are complete, and none runs; the last failed with: %s" % (tally.complete, wanted, tally.failure[1])]
     return []
 
 
 def _of_replicated(service: Mapping[str, Any], size: Size, tally: Tally) -> list[str]:
-    missing = (size.wanted or 0) - tally.live - tally.waiting
+    wanted = size.wanted or 0
+    missing = wanted - tally.live - tally.waiting
     if missing <= 0:
         return []
+    complete = sum(state == "complete" for slot, (dummy_made, state) in tally.last.items() if slot not in tally.slots)
+    if is_over(service, tally) and complete >= wanted:
+        return [_finished(complete, wanted)]
     policy = service["Spec"]["TaskTemplate"].get("RestartPolicy") or {}
     condition, attempts = policy.get("Condition") or "any", policy.get("MaxAttempts")
     last = "; the last failed with: %s" % tally.failure[1] if tally.failure[1] else ""
@@ -115,6 +161,10 @@ def _of_replicated(service: Mapping[str, Any], size: Size, tally: Tally) -> list
     if tally.ended and attempts:
         return ["%s (%d)%s" % (_tasks(missing, "has used up its restart attempts", "have used up their restart attempts"), attempts, last)]
     return []  # they are about to be made
+
+
+def _finished(complete: int, wanted: int) -> str:
+    return "it has finished: %d of %d tasks are complete" % (complete, wanted)
 
 
 def _tasks(count: int, one: str, many: str) -> str:

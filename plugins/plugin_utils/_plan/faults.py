@@ -9,14 +9,14 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ...module_utils._health import label
 from ...module_utils._ledger.availability import ACTIVE
 from ...module_utils._ledger.tasks import stamp
 from ...module_utils._ledger.unreserved import has_gpus
-from ...module_utils._react.decide import most_of
+from ...module_utils._react.decide import ON_LOSS, most_of
 from ...module_utils._swarm import owned_labels
 from .._fleet.identity import LABEL_PREFIX
 from .._fleet.model import Host, Step, Swarm
@@ -81,7 +81,38 @@ def warnings(hosts: Iterable[Host], steps: Mapping[str, Step], swarm: Swarm) -> 
 
 def _room(hosts: Iterable[Host], swarm: Swarm) -> tuple[int, int, int]:
     """(how many may be paused for a fault, how many are, of how many)"""
-    hosts, nodes = list(hosts), [node for node in swarm.nodes.values() if node["state"] != "down"]
-    watched = sum(bool(node.get("health") or (node["resources"] and has_gpus(node))) for node in nodes)
+    hosts = list(hosts)
     percent = min((host.fault_limit for host in [host for host in hosts if host.manager] or hosts), default=0)
+    return _room_of(swarm.nodes.values(), percent)
+
+
+def _room_of(nodes: Iterable[Mapping[str, Any]], percent: int) -> tuple[int, int, int]:
+    nodes = [node for node in nodes if node["state"] != "down"]
+    watched = sum(bool(node.get("health") or (node["resources"] and has_gpus(node))) for node in nodes)
     return most_of(watched, percent), sum(bool(node.get("paused_for")) for node in nodes), watched
+
+
+def kept_in_service(nodes: Sequence[Mapping[str, Any]], percent: int) -> dict[str, str]:
+    """By node id why a node that reports a fault stays in service; without those that are about to be paused. ``nodes`` are the ledger's."""
+    most, paused, watched = _room_of(nodes, percent)
+    found = {}
+    for node in nodes:
+        reported = node.get("health") or {}
+        if (node["state"], node["availability"], reported.get("state"), reported.get("returned")) != ("ready", ACTIVE, label.FAULT, False):
+            continue
+        if node["labels"].get(ON_LOSS) == label.REPORT:
+            found[node["id"]] = f"stays in service, since gpu_node_on_loss is {label.REPORT} for it"
+        elif _is_known(reported, node["labels"]):
+            found[node["id"]] = "stays in service, since somebody returned it after it was paused for that"
+        elif paused >= most:
+            full = f"{paused} of the {watched} GPU nodes are paused for a fault, as many as may be (swarm_member_react_limit {percent} %)"
+            found[node["id"]] = f"stays in service, since {full}: 'docker node update --availability pause {node['id']}' takes it out"
+    return found
+
+
+def _is_known(reported: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """Whether the fault that a node in service reports is the one for which it was paused."""
+    known = label.parse(labels.get(LABEL_PREFIX + owned_labels.PAUSED_FOR) or "")
+    since = {reported["since"], stamp(known.since) if known.since else None}
+    alike = [reported[key] for key in ("card", "reason", "xid", "cards")] == [known.card, known.reason, known.xid, known.cards]
+    return known.state == label.FAULT and alike and (len(since) == 1 or None in since)

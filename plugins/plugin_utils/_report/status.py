@@ -19,8 +19,9 @@ from ...module_utils._ledger.findings import shortened
 from ...module_utils._ledger.isolation import differs, level_of
 from ...module_utils._ledger.unreserved import is_of_gpus
 from ...module_utils._policy.labels import Options
-from .._fleet.model import in_words
+from .._fleet.model import Host, in_words
 from .._fleet.outcome import Verdict
+from .._plan.faults import kept_in_service
 from .isolation import allocated_again, isolation, shown_by
 
 ALLOCATED, FREE, FAULTY, NOT_ADVERTISED = "allocated", "free", "faulty", "not advertised"
@@ -28,10 +29,12 @@ RETURNED = " until a run found the node well; its watcher reports that when no t
 Row = dict[str, Any]
 
 
-def status(ledger: Mapping[str, Any]) -> dict[str, Any]:
-    """All of it, as ``output=json`` has it: by section a list of rows, and in words what waits and what is wrong."""
+def status(ledger: Mapping[str, Any], fault_limit: int = Host.fault_limit) -> dict[str, Any]:
+    """All of it, as ``output=json`` has it: by section a list of rows, and in words what waits and what is wrong. ``fault_limit``: so many of a
+    hundred GPU nodes are paused for a fault at most."""
+    kept = kept_in_service(ledger["nodes"], fault_limit)
     found: dict[str, Any] = {
-        "nodes": [_node(node, shown_by(ledger)) for node in ledger["nodes"]],
+        "nodes": [_node(node, shown_by(ledger), kept.get(node["id"])) for node in ledger["nodes"]],
         "totals": _totals(ledger),
         "holders": list(_holders(ledger["nodes"], ledger.get("owners") or {})),
         "free": list(_free(ledger["nodes"])),
@@ -58,7 +61,7 @@ def of_service(ledger: Mapping[str, Any], service: str) -> Row | None:
 # -- nodes -----------------------------------------------------------------------------------------------------------
 
 
-def _node(node: Mapping[str, Any], of_swarm: Mapping[str, Any]) -> Row:
+def _node(node: Mapping[str, Any], of_swarm: Mapping[str, Any], kept: str | None) -> Row:
     state, verdict, why = _state(node, of_swarm)
     reported = node.get("health") or {}
     return {
@@ -66,7 +69,7 @@ def _node(node: Mapping[str, Any], of_swarm: Mapping[str, Any]) -> Row:
         "id": node["id"],
         "role": node["role"],
         "state": state,
-        "why": why,
+        "why": "; ".join(filter(None, [why, kept])),
         # So long at least: the manager has recorded no change of the node since.
         "for": node.get("unchanged_for") if verdict is not Verdict.DONE else None,
         "since": reported.get("since") or node.get("set_at"),
@@ -213,9 +216,11 @@ def _amount(free: int | list[str]) -> int:
 
 def _service(one: Mapping[str, Any], nodes: Iterable[Mapping[str, Any]] = ()) -> Row:
     names = {node["id"]: node["hostname"] for node in nodes}
-    waits = one["needed"] > 0 or bool(one["without_tasks"]) or not one["fits"]
-    verdict = Verdict.FAILED if not one["possible"] else Verdict.WAITING if waits else Verdict.DONE
-    return {**one, "feasible": [names.get(node_id, node_id) for node_id in one["feasible"]], "verdict": verdict.value}
+    waits = one["needed"] > 0 or bool(one["without_tasks"])
+    verdict = Verdict.DONE if one["over"] else Verdict.FAILED if not one["possible"] else Verdict.WAITING if waits else Verdict.DONE
+    # With a service that somebody wants to know of, this is what one more task would need.
+    text = one["text"] if waits or one["fits"] else f"it has all of its tasks; one more {one['text']}"
+    return {**one, "text": text, "feasible": [names.get(node_id, node_id) for node_id in one["feasible"]], "verdict": verdict.value}
 
 
 def _named(rows: Iterable[Row], key: str, verdict: Verdict) -> list[str]:

@@ -58,7 +58,7 @@ class Screen:
         facts = [
             tasks + (f" (for {duration(one['age'])})" if one["age"] is not None else ""),
             f"feasible nodes: {shortened(one['feasible']) or 'none'}" + ("" if one["room"] is None else f"; room for {one['room']} tasks"),
-            *one["without_tasks"],
+            *(fact for fact in one["without_tasks"] if fact not in one["text"]),
             *([f"swarm's own words: {one['said']}"] if one["said"] and one["waiting"] else []),
             *(f"not checked: {name}" for name in one["unchecked"]),
         ]

@@ -13,9 +13,11 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
+from ...module_utils._ledger.shortage import PAUSED_UPDATES
+
 NOTHING = "Nothing was deployed."
 # What has become of an update that went wrong.
-ENDED = ("paused", "rollback_paused")
+ENDED = tuple(PAUSED_UPDATES)
 BACK = "rollback_completed"
 STOPPED = (*ENDED, "rollback_started", BACK)
 ROLLED_BACK = "swarm rolled its update back{}: 'docker service ps --no-trunc {}' says why"
@@ -151,7 +153,8 @@ def _line(one: Mapping[str, Any], pending: str | None, unsteady: bool) -> str:
     elif one["update"] in STOPPED:
         words.append(f"its update is {one['update'].replace('_', ' ')}")
     if pending and one["running"] < one["wanted"]:
-        words.append(pending)
+        says_so = one["update"] in ENDED and PAUSED_UPDATES[one["update"]] in pending  # and why
+        words = [*(words[:-1] if says_so else words), pending]
     if one["failed"]:
         words.append(f"{one['failures']} failed, the last with: {one['failed']}")
     return "; ".join(words)

@@ -248,7 +248,8 @@ def test_cluster_volumes_are_not_looked_at():
 # -- before any filter -----------------------------------------------------------------------------------------------
 
 ONCE = {"RestartPolicy": {"Condition": "none"}}
-PAUSED = {"UpdateStatus": {"State": "paused", "Message": "update paused due to failure"}}
+SAID = "update paused due to failure or early termination of task t0"
+PAUSED = {"UpdateStatus": {"State": "paused", "StartedAt": "2026-11-20T12:00:00.5Z", "Message": SAID}}
 THRICE = {"RestartPolicy": {"Condition": "any", "MaxAttempts": 3}}
 FIRST = {"JobStatus": {"JobIteration": {}}}
 JOB = {"ReplicatedJob": {"MaxConcurrent": 2, "TotalCompletions": 5}}
@@ -270,13 +271,19 @@ def ended(task_id, state="failed", slot=1, **more):
         (train(**THRICE), [ended("t1")], ["1 task has used up its restart attempts (3); the last failed with: task: non-zero exit (1)"]),
         (train(), [task("t1", state="ready", desired="ready")], ["1 task starts after its restart delay"]),
         (train(), [pending("t1", state="new", error=None)], ["1 task has no address in its networks yet (state new)"]),
-        (train(**PAUSED), [], ["its update is paused: update paused due to failure"]),
+        (train(**PAUSED), [], ["its update is paused: failure or early termination of task t0"]),
+        (train(UpdateStatus={"State": "rollback_paused", "Message": ""}), [], ["its rollback is paused: no reason given"]),
         (train(UpdateStatus={"State": "completed"}), [task("t1")], []),
+        (train(replicas=2, **ONCE), [ended("t1", "complete"), ended("t2", "complete", 2)], ["it has finished: 2 of 2 tasks are complete"]),
+        (train(mode={"GlobalJob": {}}, **FIRST), [ended("t1", "complete", None, job=True)], ["it has finished: 1 of 1 tasks are complete"]),
+        (train(mode=JOB, **FIRST), [ended("t1", job=True)], [
+            "0 of 5 tasks are complete, and none runs; the last failed with: task: non-zero exit (1)"
+        ]),
         (train(mode=JOB, **FIRST), [task("t1", job=True), task("t2", job=True, slot=2)], [
             "3 tasks follow when others have ended: it has at most 2 at a time"
         ]),
         (train(mode=JOB, **FIRST), [task("t%d" % slot, state="complete", desired="complete", job=True) for slot in range(5)], [
-            "the job has finished: 5 of 5 tasks are complete"
+            "it has finished: 5 of 5 tasks are complete"
         ]),
     ],
 )  # fmt: skip
@@ -308,6 +315,61 @@ def test_all_that_have_fewer_tasks_than_they_are_to_have():
     tasks = [task("t2", service="s2"), pending("t4", service="s4"), ended("t3", service="s3")]
     found = ledger(Listed([node()], tasks, services, NOW), "gpu-swarm.", ["*"])["explained"]
     assert [one["service"] for one in found] == ["train", "waits"]
+
+
+UNLESS_FAILED = {"RestartPolicy": {"Condition": "on-failure"}}
+NEVER_STARTED = {"RestartPolicy": {"Condition": "none"}, **PAUSED}
+GLOBAL_JOB = {"GlobalJob": {}}
+
+
+def made_at(one, stamp):
+    return {**one, "CreatedAt": stamp}
+
+
+@pytest.mark.parametrize(
+    ("made", "tasks", "needed"),
+    [
+        (train(**ONCE), [ended("t1", "complete")], 0),
+        (train(**ONCE), [ended("t1")], 0),  # it failed, and that is over too
+        (train(**ONCE), [ended("t1", "shutdown")], 0),
+        (train(**ONCE), [task("t1", desired="shutdown")], 0),  # its node is down: swarm starts no other one
+        (train(**ONCE), [ended("t1", "rejected"), ended("t2", "complete")], 0),
+        (train(replicas=3, **ONCE), [ended("t1", "complete"), task("t2", slot=2), ended("t3", slot=3)], 0),
+        (train(replicas=3, **ONCE), [ended("t1", "complete"), task("t2", slot=2)], 1),
+        (train(replicas=2, **ONCE), [ended("t1", "complete"), pending("t2", slot=2)], 1),
+        (train(**ONCE), [ended("t1", "complete"), pending("t2")], 1),  # it runs once more
+        (train(**ONCE), [], 1),
+        (train(**ONCE), [task("t1", state="shutdown", desired="remove")], 1),
+        (train(**UNLESS_FAILED), [ended("t1", "complete")], 0),
+        (train(**UNLESS_FAILED), [ended("t1")], 1),
+        (train(**UNLESS_FAILED), [made_at(ended("t1", "complete"), "2026-11-20T11:00:00Z"), made_at(ended("t2"), "2026-11-20T11:30:00Z")], 1),
+        (train(**UNLESS_FAILED), [made_at(ended("t2"), "2026-11-20T11:00:00Z"), made_at(ended("t1", "complete"), "2026-11-20T11:30:00Z")], 0),
+        (train(), [ended("t1", "complete")], 1),  # swarm starts it again
+        (train(mode={"Global": {}}, **ONCE), [ended("t1", "complete", None)], 0),
+        (train(mode=JOB, **FIRST), [ended("t%d" % slot, "complete", slot, job=True) for slot in range(5)], 0),
+        (train(mode=JOB, **FIRST), [task("t1", job=True, slot=0), task("t2", job=True)], 0),  # no more at a time
+        (train(mode=JOB, **FIRST), [ended("t0", "complete", 0, job=True)], 2),
+        (train(mode=JOB, **FIRST), [ended("t%d" % slot, "complete", slot, job=True) for slot in range(4)], 1),
+        (train(mode=JOB, JobStatus={"JobIteration": {"Index": 9}}), [ended("t%d" % slot, "complete", slot, job=True) for slot in range(5)], 2),
+        (train(mode=GLOBAL_JOB, **FIRST), [ended("t1", "complete", None, job=True)], 0),
+        (train(mode=GLOBAL_JOB, **FIRST), [ended("t1", "complete", None, job=True), pending("t2", slot=None, job=True)], 1),
+        (train(replicas=0), [], 0),
+        (train(replicas=0, **PAUSED), [], 0),
+    ],
+)
+def test_what_is_over_waits_for_nothing(made, tasks, needed):
+    one = explained([node()], made, tasks)
+    listed = ledger(Listed([node()], tasks, [made], NOW), "gpu-swarm.", ["*"])["explained"]
+    assert (one["needed"], bool(listed)) == (needed, bool(needed))
+    assert one["over"] == (not needed and not one["live"] and not one["waiting"] and "Global" not in made["Spec"]["Mode"])
+
+
+@pytest.mark.parametrize(("stamp", "shown"), [("2026-11-20T12:00:01Z", False), ("2026-11-20T11:59:59Z", True)])
+def test_a_paused_update_of_what_ran_once_counts_for_tasks_that_it_did_not_come_to(stamp, shown):
+    """Swarm takes a task that ends within some seconds for one whose update failed, also where it is complete."""
+    tasks = [made_at(ended("t1", "complete"), "2026-11-20T12:00:02Z"), made_at(ended("t2", "complete", 2), stamp)]
+    found = ledger(Listed([node()], tasks, [train(replicas=2, **NEVER_STARTED)], NOW), "gpu-swarm.", ["*"])["explained"]
+    assert bool(found) is shown
 
 
 def test_by_name_or_id_and_nothing_for_a_name_that_is_not_there():

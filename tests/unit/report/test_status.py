@@ -100,6 +100,36 @@ def test_a_node_is_ready_or_something_keeps_it_from_that(one, state, verdict, wh
     assert (row["state"], row["verdict"], row["why"]) == (state, verdict, why)
 
 
+LOST = f"fault {A} reason=lost since=1764000000"
+FULL = "stays in service, since 1 of the 2 GPU nodes are paused for a fault, as many as may be (swarm_member_react_limit 20 %)"
+
+
+@pytest.mark.parametrize(
+    ("labels", "others", "why"),
+    [
+        ({}, [claims(node("g2", availability="pause", labels={MARK: "active", PAUSED_FOR: LOST}), LOST)], FULL),
+        ({}, [claims(node("g2"), "ok")], ""),  # the service on the managers is about to pause it
+        ({}, [claims(node("g%d" % number), "ok") for number in range(2, 12)], ""),
+        ({"fleet.gpu-swarm.on-loss": "report"}, [], "stays in service, since gpu_node_on_loss is report for it"),
+        ({MARK: "active", PAUSED_FOR: LOST}, [], "stays in service, since somebody returned it after it was paused for that"),
+        ({MARK: "active", PAUSED_FOR: LOST.replace("lost", "hang")}, [], ""),
+        ({MARK: "active", PAUSED_FOR: LOST + "1"}, [], ""),  # it is there anew
+    ],
+)
+def test_why_a_node_with_a_fault_stays_in_service(labels, others, why):
+    row = status.status(read([claims(node("g1", labels=labels), LOST), *others]))["nodes"][0]
+    assert (row["state"], row["verdict"]) == ("fault", "failed")
+    said = row["why"].partition("; ")[2]
+    assert said == (f"{FULL}: 'docker node update --availability pause g1' takes it out" if why == FULL else why)
+
+
+def test_the_limit_is_that_of_the_managers():
+    paused = [claims(node("p%d" % number, availability="pause", labels={MARK: "active", PAUSED_FOR: LOST}), LOST) for number in range(2)]
+    nodes = [claims(node("g1"), LOST), *paused, *(claims(node("h%d" % number), "ok") for number in range(7))]
+    shown = [status.status(read(nodes), limit)["nodes"][0]["why"] for limit in (20, 30)]
+    assert ["2 of the 10 GPU nodes are paused" in why for why in shown] == [True, False]
+
+
 def test_for_how_long_at_least():
     assert of(since(node(availability="pause"), "2026-11-20T09:00:00Z"))["for"] == 3 * 3600
     assert of(since(node(), "2026-11-20T09:00:00Z"))["for"] is None
@@ -186,6 +216,34 @@ def one_service(reserves=None, tasks=()):
 )
 def test_a_service_is_placed_or_waits_or_never_is(reserves, tasks, verdict):
     assert one_service(reserves, tasks)["verdict"] == verdict
+
+
+def test_a_service_that_has_all_of_its_tasks_waits_for_nothing():
+    """However full the fleet is."""
+    found = one_service({GPU: 1}, [task("t1", "g1", gpus(1), service="s2")])
+    assert (found["verdict"], status.alone(found)["waiting"]) == ("done", [])
+    text = "it has all of its tasks; one more needs 1 NVIDIA-GPU on one node: host-g1 has 0 NVIDIA-GPU free; host-g2: room"
+    assert found["text"].startswith(text)
+
+
+@pytest.mark.parametrize("reserves", [{GPU: 1}, {GPU: 3}])
+@pytest.mark.parametrize(("replicas", "state", "said"), [
+    (1, "complete", "it has finished: 1 of 1 tasks are complete"),
+    (1, "failed", "1 task has ended and is not started again (restart condition none); the last failed with: exit 1"),
+    (0, None, "it is scaled to 0 replicas"),
+])  # fmt: skip
+def test_a_service_that_is_over_waits_for_nothing(reserves, replicas, state, said):
+    """Nor is anything wrong where no node could run it any more."""
+    one = service("s2", "big", reserves=reserves)
+    one["Spec"]["Mode"]["Replicated"]["Replicas"] = replicas
+    one["Spec"]["TaskTemplate"]["RestartPolicy"] = {"Condition": "none"}
+    tasks = [task("t1", "g1", service="s2", state=state, desired="shutdown", error="exit 1" if state == "failed" else None)] if state else []
+    nodes = [node("g1", resources=gpus(1))]
+    found = status.of_service(read(nodes, tasks, [one], names=["big"]), "big")
+    assert (found["verdict"], found["text"]) == ("done", said)
+    assert Screen().service(found).count(said) == 1
+    whole = status.status(read(nodes, [*tasks, task("t2")], [one]))
+    assert (whole["pending"], whole["waiting"], whole["wrong"]) == ([], [], [])
 
 
 def test_a_service_that_is_not_there():

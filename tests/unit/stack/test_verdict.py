@@ -277,6 +277,20 @@ def test_it_is_pending() -> None:
     assert verdict.left({"progress": [found], "pending_now": pending}) == ["s_a"]
 
 
+@pytest.mark.parametrize(
+    ("state", "said", "shown"),
+    [
+        ("paused", "its update is paused: failure of task t9", "its update is paused: failure of task t9"),
+        ("rollback_paused", "its rollback is paused: failure of task t9", "its rollback is paused: failure of task t9"),
+        ("paused", "needs 2", "its update is paused; needs 2"),
+        ("rollback_started", "needs 2", "its update is rollback started; needs 2"),
+    ],
+)
+def test_a_paused_update_is_said_once(state: str, said: str, shown: str) -> None:
+    found = far([task("t2", None, service="own", state="pending", reserves={"NVIDIA-GPU": 2})], UpdateStatus={"State": state})
+    assert line(found, [{"service": "s_a", "text": said, "possible": True, "waiting": 1}]) == f"0 of 1 running; {shown}"
+
+
 def test_it_fails() -> None:
     found = far([of_own("t1", "failed", "shutdown", "task: non-zero exit (1)"), of_own("t2", "starting")])
     assert line(found) == "0 of 1 running; 1 failed, the last with: task: non-zero exit (1)"
