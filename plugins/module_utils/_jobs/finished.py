@@ -89,10 +89,8 @@ def judge(service: Mapping[str, Any], tasks: Sequence[TaskSummary]) -> Verdict:
     spec = service["Spec"]
     wanted = spec["Mode"]["Replicated"].get("Replicas", 1)
     # Swarm has not made the task yet of a service that was made or forced to run again just now.
-    newest: dict[int, TaskSummary] = {}
-    for task in tasks:
-        if task.forced == forced(spec["TaskTemplate"]) and (task.slot not in newest or newest[task.slot].made < task.made):
-            newest[task.slot] = task
+    in_order = sorted(tasks, key=lambda task: task.made)
+    newest = {task.slot: task for task in in_order if task.forced == forced(spec["TaskTemplate"])}
     if not wanted or len(newest) < wanted:
         return Verdict(None, "%d of %d of its tasks have begun" % (len(newest), wanted))
     complete = sum(task.state == "complete" for task in newest.values())

@@ -69,7 +69,7 @@ def latest(template: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]]) -> M
 
 def _before(template: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]]) -> str:
     """Why the try before this one did not do."""
-    ended = [task for task in tasks if task["Status"]["State"] in ENDED and forced(task.get("Spec") or {}) < forced(template)]
+    ended = [task for task in tasks if task["Status"]["State"] in ENDED and forced(task.get("Spec") or {}) != forced(template)]
     last = max(ended, key=lambda task: task.get("CreatedAt") or "", default=None)
     error = _state(template, last)[1] if last else ""
     return LAST_TRY % error if error else ""
@@ -135,7 +135,7 @@ def due(one: Mapping[str, Any], now: float | None) -> bool:
 
 def is_kept_off_for_long(one: Mapping[str, Any], now: float | None) -> bool:
     age = age_of(one["queued"], now)
-    return bool(one["avoids"]) and one["state"] == QUEUED and age is not None and age > AVOIDED_S
+    return bool(one["avoids"]) and one["state"] == QUEUED and age is not None and age >= AVOIDED_S
 
 
 def keeping_off(spec: Mapping[str, Any], node: str | None, prefix: str) -> dict[str, Any]:

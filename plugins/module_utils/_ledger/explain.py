@@ -74,9 +74,8 @@ def explained(names: Collection[str], services: Iterable[Mapping[str, Any]], mom
         for service in services
         if service["ID"] in names or service["Spec"]["Name"] in names or (ALL in names and is_short(service, moment.census.of(service["ID"])))
     ]
-    if most is not None:
-        chosen = sorted(chosen, key=lambda one: (_since(one, moment.census), one["Spec"]["Name"]))[:most]
-    return [explain(service, moment) for service in sorted(chosen, key=lambda one: one["Spec"]["Name"])]
+    longest = sorted(chosen, key=lambda one: (_since(one, moment.census), one["Spec"]["Name"]))[:most]
+    return [explain(service, moment) for service in sorted(longest, key=lambda one: one["Spec"]["Name"])]
 
 
 def _since(service: Mapping[str, Any], census: Census) -> float:
@@ -174,8 +173,6 @@ def _room_text(demand: Demand, one: Judged, service: str) -> str:
 
 def tasks_to_end(missing: Mapping[str, float], tasks: Iterable[Mapping[str, Any]], service: str) -> list[Mapping[str, Any]]:
     """The fewest tasks of others that have what is missing; [] where CPUs or memory are missing, of which tasks have no pieces."""
-    if any(kind in UNITS for kind in missing):
-        return []
     left, chosen = dict(missing), []
     holders = [task for task in tasks if task["service"] != service and any(_allocated(task, kind) for kind in missing)]
     while left and holders:
@@ -233,7 +230,7 @@ def _text(found: Mapping[str, Any], demand: Demand, judged: Sequence[Judged]) ->
     if not found["waiting"] and found["without_tasks"]:
         return "; ".join(found["without_tasks"])
     if found["fits"]:
-        return "fits on %d of %d nodes" % (len(found["feasible"]), found["nodes"])
+        return "; ".join([*found["without_tasks"], "fits on %d of %d nodes" % (len(found["feasible"]), found["nodes"])])
     needs = "needs %s on one node" % _needs(demand) if demand.wants else "finds no node"
     reasons = list(found["without_tasks"])
     if not found["possible"]:

@@ -104,13 +104,13 @@ def takes_all(kind: str, amount: float, record: Mapping[str, Any]) -> bool:
 
 
 def lacking(demand: Demand, node: Mapping[str, Any]) -> list[Plugin]:
-    """The plugins that the node does not have. A daemon that lists none of log drivers is older than their listing, and passes."""
-    engine = node.get("Description", {}).get("Engine")
-    if not engine:
-        return []
+    """The plugins that the node does not have. A daemon that lists none of log drivers is older than their listing, and passes. So does a node
+    whose daemon the manager has no description of."""
+    engine = node.get("Description", {}).get("Engine") or {}
     listed = {(one.get("Type"), (one.get("Name") or "").partition(":latest")[0]) for one in engine.get("Plugins") or []}
     logs = any(kind == "Log" for kind, dummy_name in listed)
-    return [one for one in demand.plugins if (one[0], one[1].partition(":latest")[0]) not in listed and (one[0] != "Log" or logs)]
+    missing = [one for one in demand.plugins if (one[0], one[1].partition(":latest")[0]) not in listed and (one[0] != "Log" or logs)]
+    return missing if engine else []
 
 
 def unmet(demand: Demand, node: Mapping[str, Any]) -> list[str]:

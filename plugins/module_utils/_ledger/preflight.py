@@ -158,7 +158,7 @@ def _together(parts: Sequence[Part], free: Listed, prefix: str) -> list[dict[str
 
 
 def _largest(parts: Sequence[Part]) -> Sequence[Part]:
-    return sorted(parts, key=lambda part: (-max([amount for amount in part.demand.wants.values() if amount < inf] or [0]), part.name))
+    return sorted(parts, key=lambda part: (-max(part.demand.wants.values(), default=0), part.name))
 
 
 def _scarcest(parts: Sequence[Part]) -> Sequence[Part]:

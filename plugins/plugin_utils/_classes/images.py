@@ -73,10 +73,9 @@ def _entry(found: Any, where: str) -> dict[str, Any]:
 
 def _cuda(value: Any, where: str) -> str:
     """Without what comes after the minor version, by which no driver goes."""
-    text = str(value)
-    found = version(text) if len(text) <= 20 and not isinstance(value, bool) else None
+    found = version(str(value))
     if found is None:
-        raise GpuSwarmError(f"{where} is {text[:40]!r}. Write the CUDA version that the image was built with, such as '12.4'.")
+        raise GpuSwarmError(f"{where} is {str(value)[:40]!r}. Write the CUDA version that the image was built with, such as '12.4'.")
     return shown(found[:2])
 
 
@@ -96,14 +95,15 @@ def choose(matrix: Sequence[Mapping[str, Any]], node: Facts) -> Choice:
 
 def _runs(entry: Mapping[str, Any], node: Facts) -> tuple[int | None, str]:
     how, reason = cuda.how(version(entry[CUDA]) if CUDA in entry else None, node, bool(entry.get(PTX)), entry.get(FORWARD) or ())
-    lacks = requirement.missed({key: value for key, value in entry.items() if key != CUDA}, node)
+    # The CUDA of an image is a version, and no bound.
+    lacks = requirement.missed({key: entry[key] for key in (MEMORY, CAPABILITY, MODEL, CPU) if key in entry}, node)
     return (None, "; ".join([f"it {one}" for one in lacks] or [reason])) if lacks or how is None else (how, "")
 
 
 def _is_better(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Whether it requires more in something, and for no less in anything."""
     signs = [_version(one, other, CUDA), _capability(one, other), _cpu(one, other), _number(one, other), _model(one, other)]
-    return None not in signs and min(map(int, signs)) >= 0 and max(map(int, signs)) > 0  # type: ignore[arg-type]
+    return min(signs) >= 0 and any(signs)
 
 
 def _sign(one: Any, other: Any) -> int:
@@ -119,20 +119,17 @@ def _capability(one: Mapping[str, Any], other: Mapping[str, Any]) -> int:
     return _sign(*(least(entry.get(CAPABILITY, "")) if entry.get(CAPABILITY) else (0, 0) for entry in (one, other)))
 
 
-def _cpu(one: Mapping[str, Any], other: Mapping[str, Any]) -> int | None:
-    """None for two of which neither runs what is built for the other."""
+def _cpu(one: Mapping[str, Any], other: Mapping[str, Any]) -> int:
+    """-1 also for two of which neither runs what is built for the other."""
     this, that = one.get(CPU), other.get(CPU)
-    if this == that:
-        return 0
-    if that is None or (this and cpus.runs(this, that)):
-        return 1
-    return -1 if this is None or cpus.runs(that, this) else None
+    return 0 if this == that else 1 if that is None or (this and cpus.runs(this, that)) else -1
 
 
 def _number(one: Mapping[str, Any], other: Mapping[str, Any]) -> int:
     return _sign(one.get(MEMORY, 0), other.get(MEMORY, 0))
 
 
-def _model(one: Mapping[str, Any], other: Mapping[str, Any]) -> int | None:
+def _model(one: Mapping[str, Any], other: Mapping[str, Any]) -> int:
+    """-1 also for two patterns: which of them means fewer models is not known."""
     this, that = one.get(MODEL), other.get(MODEL)
-    return 0 if this == that else 1 if that is None else -1 if this is None else None
+    return 0 if this == that else 1 if that is None else -1

@@ -17,7 +17,7 @@ Version = tuple[int, ...]
 
 _OPERATORS = {">=": operator.ge, "<=": operator.le, "==": operator.eq, ">": operator.gt, "<": operator.lt, "=": operator.eq}
 _ONE = re.compile(r"(>=|<=|==|=|>|<)\s*([0-9]{1,5}(?:\.[0-9]{1,5})?)")
-_VERSION = re.compile(r"[0-9]+(?:\.[0-9]+)*")
+_VERSION = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9}){0,4}")
 
 
 class Bound(NamedTuple):

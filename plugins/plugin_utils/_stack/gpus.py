@@ -138,8 +138,6 @@ def _capabilities(found: Any, where: str) -> list[str]:
 
 
 def _positive(value: Any, what: str) -> int:
-    if isinstance(value, str) and value.strip().isdigit():
-        value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise GpuSwarmError(f"{what} is {_shown(value)}, and has to be a whole number of 1 or more. Write one.")
     return value

@@ -211,6 +211,25 @@ def test_more_is_better_and_more_of_one_thing_is_not(entries: list[dict[str, Any
     found = images.choose(matrix(*entries), node(H100, R580, NEW))
     assert found.best == best
     assert len(found.why) + len(best) >= 1
+    assert not set(best) & set(found.why)
+    assert all(found.why.values())
+
+
+@pytest.mark.parametrize(
+    ("entry", "runs"),
+    [
+        ({"cuda": "12.4"}, True),
+        ({"cuda": "12.4", "ptx": False}, True),
+        ({"cuda": "12.4", "ptx": True}, False),  # minor-version compatibility does not cover PTX
+        ({"cuda": "13.0"}, False),
+        ({"cuda": "13.0", "forward_compat": 535}, True),
+        ({"cuda": "13.0", "forward_compat": [550, 535]}, True),
+        ({"cuda": "13.0", "forward_compat": [550]}, False),
+    ],
+)
+def test_whether_an_image_runs_by_what_the_matrix_says_of_it(entry: dict[str, Any], runs: bool) -> None:
+    found = images.choose(matrix(entry), node(H100, R535, OLD))
+    assert (found.best, bool(found.why)) == (([0], False) if runs else ([], True))
 
 
 def test_a_node_that_no_image_fits_has_a_reason_for_each() -> None:
@@ -220,8 +239,8 @@ def test_a_node_that_no_image_fits_has_a_reason_for_each() -> None:
 
 
 def test_the_third_number_of_a_cuda_version_means_nothing_to_a_driver() -> None:
-    (entry,) = matrix({"cuda": "12.2.2"})
-    assert entry["cuda"] == "12.2"
+    (entry,) = matrix({"cuda": "12.2.2", "name": "small"})
+    assert entry == {"image": "i0", "name": "small", "cuda": "12.2"}
     assert images.choose([entry], node(T4, R535, OLD)).best == [0]
 
 
@@ -234,6 +253,9 @@ def test_the_third_number_of_a_cuda_version_means_nothing_to_a_driver() -> None:
         ([{"cuda": "12.4"}], "x[0] has no image"),
         ([{"image": "a", "gpu": 1}], "x[0].gpu is not known. It takes image, name, cuda"),
         ([{"image": "a", "cuda": ">=12.4"}], "x[0].cuda is '>=12.4'. Write the CUDA version that the image was built with"),
+        ([{"image": "a", "cuda": True}], "x[0].cuda is 'True'"),
+        ([{"image": "a", "cuda": "1" * 5000}], f"x[0].cuda is '{'1' * 40}'"),
+        ([{"image": f"i{number}", "memory_min": 1000 + number} for number in range(33)], "x has to be a list of 1 to 32 images"),
         ([{"image": "a", "ptx": "yes"}], "x[0].ptx has to be true or false"),
         ([{"image": "a", "forward_compat": "all"}], "x[0].forward_compat has to be a list of driver branches"),
         ([{"image": "a", "cuda": "12.4"}, {"image": "b", "cuda": 12.4}], "x is ambiguous: a and b require the same"),
@@ -243,6 +265,10 @@ def test_a_matrix_that_is_none(found: Any, message: str) -> None:
     with pytest.raises(GpuSwarmError) as raised:
         images.parse(found, "x")
     assert message in raised.value.message
+
+
+def test_a_matrix_of_as_many_images_as_are_allowed() -> None:
+    assert len(matrix(*({"memory_min": 1000 + number} for number in range(32)))) == 32
 
 
 # -- labels ------------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from swarm_api import service, task
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs import finished
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs.finished import Candidate, Verdict
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.tasks import epoch
 
 
 def once(replicas=1, forced=0, condition="none", **more):
@@ -19,10 +20,22 @@ def once(replicas=1, forced=0, condition="none", **more):
     return {**made, **more}
 
 
-def ran(state="complete", slot=1, forced=0, task_id="t1", made="2026-11-20T12:00:00Z"):
-    one = task(task_id, state=state, slot=slot, restart="none")
+def ran(state="complete", slot=1, forced=0, task_id="t1", made="2026-11-20T12:00:00Z", **more):
+    one = task(task_id, state=state, slot=slot, restart="none", **more)
     one["Spec"]["ForceUpdate"] = forced
     return {**one, "CreatedAt": made}
+
+
+def of_swarms_mode(iteration=0):
+    made = service("s1", "train", mode="ReplicatedJob")
+    made["Spec"]["Mode"] = {"ReplicatedJob": {"MaxConcurrent": 1, "TotalCompletions": 1}}
+    return {**made, "JobStatus": {"JobIteration": {"Index": iteration}}}
+
+
+def once_on_each_node():
+    made = once()
+    made["Spec"]["Mode"] = {"Global": {}}
+    return made
 
 
 CASES = {
@@ -42,7 +55,12 @@ CASES = {
     "starts again": (once(condition="on-failure"), [ran()], None, "it is no job: swarm starts its tasks again (restart condition on-failure)"),
     "anything": (service(), [ran()], None, "it is no job: swarm starts its tasks again (restart condition any)"),
     "on each node": (service(mode="Global"), [ran()], None, "it is no job"),
+    "once on each node": (once_on_each_node(), [ran()], None, "it is no job"),
     "newer by its time": (once(), [ran(task_id="t2"), ran("failed", made="2026-11-20T13:00:00Z")], "failed", "0 of 1"),
+    "newer by its time, listed first": (once(), [ran("failed", made="2026-11-20T13:00:00Z"), ran(task_id="t2")], "failed", "0 of 1"),
+    "a job of swarm's mode, complete": (of_swarms_mode(), [ran(job=True)], "complete", ""),
+    "a job of swarm's mode that runs": (of_swarms_mode(), [ran("running", job=True)], None, "1 of its tasks runs or waits"),
+    "a job of swarm's mode, submitted again": (of_swarms_mode(1), [ran(job=True)], None, "0 of 1"),
 }
 
 
@@ -51,6 +69,14 @@ def test_whether_it_is_over(one, tasks, state, text):
     verdict = finished.judge(one, [finished.seen(each) for each in tasks])
     assert verdict.state == state
     assert verdict.text.startswith(text)
+
+
+def test_it_ended_when_its_last_task_did():
+    """Of one task swarm has no time."""
+    for of, job in ((once(replicas=3), False), (of_swarms_mode(), True)):
+        tasks = [ran(slot=slot, since=f"2026-11-20T{hour}:00:00Z", job=job) for slot, hour in enumerate((12, 14, 13), 1)]
+        tasks[2]["Status"]["Timestamp"] = None
+        assert finished.judge(of, [finished.seen(each) for each in tasks]).ended == epoch("2026-11-20T14:00:00Z")
 
 
 def candidate(service_name, ended, name="a", state="complete", text=""):
@@ -62,6 +88,7 @@ ALL = [*OF_A, candidate("b1", 100.0, "b"), candidate("f", 1.0, "f", "failed", "0
 CHOSEN = {
     "all": (dict(older_than=0, keep_last=0, failed=False), ["a1", "a2", "a3", "b1"]),
     "by age": (dict(older_than=100, keep_last=0, failed=False), ["a1", "a2", "b1"]),
+    "as old as it has to be": (dict(older_than=50, keep_last=0, failed=False), ["a1", "a2", "a3", "b1"]),
     "but for the last": (dict(older_than=0, keep_last=1, failed=False), ["a1", "a2"]),
     "both": (dict(older_than=850, keep_last=1, failed=False), ["a1"]),
     "failed ones too": (dict(older_than=100, keep_last=0, failed=True), ["a1", "a2", "b1", "f"]),

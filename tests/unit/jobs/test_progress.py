@@ -33,6 +33,7 @@ def task(state, tried=0, error="", code=None, desired="shutdown", task_id="t1", 
 STATES = {
     "not made yet": (service(), [], "queued", None, ""),
     "no room": (service(), [task("pending", error="no suitable node", desired="running")], "queued", None, "no suitable node"),
+    "starts": (service(timeout=5), [task("starting", desired="running")], "starting", None, ""),
     "image": (service(), [task("preparing", desired="running")], "starting", None, ""),
     "runs": (service(), [task("running", desired="running", code=0)], "running", None, ""),
     "runs with a time-out": (service(timeout=5), [task("starting", desired="running", code=0)], "running", None, ""),
@@ -53,6 +54,21 @@ STATES = {
     "queued for another try": (
         service(tried=1), [task("failed", code=1, error="exit 1"), task("new", tried=1, task_id="t2")], "queued", None, "the last try: exit 1"
     ),
+    "queued after two tries": (
+        service(tried=2),
+        [
+            task("failed", error="exit 1", task_id="z"),
+            task("failed", tried=1, error="exit 2", task_id="y", made="2026-11-23T11:00:00Z"),
+            task("pending", tried=2, desired="running", task_id="x", made="2026-11-23T12:00:00Z"),
+        ],
+        "queued", None, "the last try: exit 2",
+    ),
+    "forced to run again while it runs": (
+        service(tried=1), [task("running", code=0), task("new", tried=1, task_id="t2", desired="ready")], "queued", None, ""
+    ),
+    "of two tasks of a try the newer": (
+        service(), [task("failed", code=1, task_id="z"), task("complete", code=0, task_id="a", made="2026-11-23T11:00:00Z")], "complete", 0, ""
+    ),
     "of two tries the newer": (service(tried=1), [task("failed", code=1), task("complete", tried=1, code=0, task_id="t2")], "complete", 0, ""),
 }  # fmt: skip
 
@@ -61,6 +77,45 @@ STATES = {
 def test_a_job_in_plain_words(one, tasks, state, code, error):
     found = progress.record(one, tasks, PREFIX)
     assert (found["state"], found["exit_code"], found["error"]) == (state, code, error)
+    assert found["tries"] == one["Spec"]["TaskTemplate"]["ForceUpdate"] + 1
+
+
+def test_when_it_ended_and_since_when_it_waits():
+    ended = progress.record(service(), [task("failed")], PREFIX)
+    assert (ended["ended"], ended["queued"]) == ("2026-11-23T10:00:10Z", None)
+    waits = progress.record(service(), [task("pending", desired="running")], PREFIX)
+    assert (waits["ended"], waits["queued"]) == (None, "2026-11-23T10:00:00Z")
+
+
+def test_a_job_in_the_queue_keeps_off_the_node_that_refused_it_for_half_a_minute():
+    one = {"avoids": "n1", "state": "queued", "queued": "2026-11-23T10:00:00Z"}
+    began = 1795428000.0
+    assert [progress.is_kept_off_for_long(one, began + seconds) for seconds in (0, 29, 30, 99)] == [False, False, True, True]
+    assert not progress.is_kept_off_for_long({**one, "avoids": ""}, began + 99)
+    assert not progress.is_kept_off_for_long({**one, "state": "running"}, began + 99)
+    assert not progress.is_kept_off_for_long({**one, "queued": None}, began + 99)
+
+
+def test_one_node_at_a_time_is_kept_off_and_constraints_of_the_user_stay():
+    spec = service()["Spec"]
+    spec["TaskTemplate"]["Placement"] = {"Constraints": ["node.labels.rack==7"], "MaxReplicas": 1}
+    first = progress.keeping_off(spec, "n1", PREFIX)
+    second = progress.keeping_off(first, "n2", PREFIX)
+    none = progress.keeping_off(second, None, PREFIX)
+    assert [one["TaskTemplate"]["Placement"] for one in (first, second, none)] == [
+        {"Constraints": ["node.labels.rack==7", *more], "MaxReplicas": 1} for more in (["node.id!=n1"], ["node.id!=n2"], [])
+    ]
+    assert [one["Labels"].get(PREFIX + definition.AVOIDS) for one in (first, second, none)] == ["n1", "n2", None]
+    bare = {"TaskTemplate": {}}
+    assert progress.keeping_off(bare, "n1", PREFIX)["TaskTemplate"]["Placement"] == {"Constraints": ["node.id!=n1"]}
+
+
+@pytest.mark.parametrize("label", [None, "", "often", "-1", "1" * 10])
+def test_a_label_that_somebody_wrote_by_hand_counts_as_no_try(label):
+    one = service()
+    one["Spec"]["Labels"].pop("gpu-swarm.job-retried")
+    one["Spec"]["Labels"].update({} if label is None else {"gpu-swarm.job-retried": label})
+    assert progress.record(one, [], PREFIX)["retried"] == 0
 
 
 def of(state, error="", retried=0, refused=0):

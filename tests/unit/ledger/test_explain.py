@@ -51,6 +51,12 @@ def plugins(one, *names):
     return one
 
 
+def undescribed(one):
+    """The manager has no description of its dockerd."""
+    one["Description"]["Engine"] = {}
+    return one
+
+
 def arm(one):
     one["Description"]["Platform"]["Architecture"] = "aarch64"
     return one
@@ -98,6 +104,7 @@ def test_a_node_is_excluded_by_one_filter(one, made, filter_name, text):
         (plugins(node(), ("Volume", "rexray:latest")), train(**mount("rexray"))),
         (node(), train(**mount("local"))),
         (node(), train(LogDriver={"Name": "splunk"})),  # a daemon that lists no log drivers at all
+        (undescribed(node()), train(**mount("rexray"))),
         (plugins(node(), ("Log", "json-file")), train(LogDriver={"Name": "none"})),
         (plugins(node(), ("Log", "json-file")), train(LogDriver={"Options": {"max-size": "1m"}})),
         (arm(node()), train(Placement={"Platforms": [{"OS": "linux", "Architecture": "arm64"}]})),
@@ -107,7 +114,7 @@ def test_a_node_is_excluded_by_one_filter(one, made, filter_name, text):
 )
 def test_a_node_passes(one, made):
     found = explained([one], made)
-    assert (found["excluded"], found["feasible"], found["fits"]) == ([], ["n1"], True)
+    assert (found["excluded"], found["feasible"], found["fits"], found["text"]) == ([], ["n1"], True, "fits on 1 of 1 nodes")
 
 
 def test_a_filter_counts_only_the_nodes_that_come_to_it():
@@ -152,6 +159,11 @@ def test_replicas_on_a_node():
     found = explained([node("n1"), node("n2")], made, [task("t1", "n1"), task("t2", "n1", desired="shutdown", slot=2)])
     assert (excluded(found), found["feasible"], found["room"]) == ({"replicas": 1}, ["n2"], 1)
     assert found["nearest"][0]["text"] == "host-n1: as many replicas as are allowed on a node (1)"
+
+
+def test_a_replica_that_is_there_takes_one_of_those_allowed_on_its_node():
+    found = explained([node("n1"), node("n2")], train(replicas=4, Placement={"MaxReplicas": 2}), [task("t1", "n1")])
+    assert (found["rooms"], found["needed"]) == ({"n1": 1, "n2": 2}, 3)
 
 
 def test_a_kind_of_which_nothing_is_left():
@@ -199,6 +211,25 @@ def test_the_nodes_that_lack_the_least_and_who_would_have_to_end():
     assert (found["possible"], found["fits"], found["room"], found["age"]) == (True, False, 0, 60)
 
 
+def test_the_node_that_lacks_less_comes_first():
+    tasks = [task("b1", "g1", gpus(4), service="s2", slot=1), task("b2", "g2", gpus(1, 4), service="s2", slot=2)]
+    found = explained([node("g1", resources=gpus(4)), node("g2", resources=gpus(4, 4))], train({GPU: 4}), tasks, [service("s2", "batch")])
+    assert [near["hostnames"] for near in found["nearest"]] == [["host-g2"], ["host-g1"]]
+
+
+def test_a_task_that_holds_exactly_what_is_missing_is_named_before_a_larger_one():
+    tasks = [task("b1", "g1", gpus(3), service="s2", slot=1), task("b2", "g1", gpus(2, 3), service="s2", slot=2)]
+    found = explained([node("g1", resources=gpus(5))], train({GPU: 2}), tasks, [service("s2", "batch")])
+    assert found["text"] == "needs 2 NVIDIA-GPU on one node: host-g1 has 0 NVIDIA-GPU free and would have 2 if batch.2 ended"
+
+
+def test_gpus_that_are_free_on_one_node_are_not_fragmented():
+    """There the CPUs are missing."""
+    tasks = [task("b1", "g1", reserves={"NanoCPUs": 2 * 10**9}, service="s2")]
+    found = explained([node("g1", resources=gpus(2))], train({GPU: 2, "NanoCPUs": 10**9}), tasks, [service("s2", "batch")])
+    assert found["text"] == "needs 2 NVIDIA-GPU, 1 CPUs on one node: host-g1 has 0 CPUs free"
+
+
 def test_a_task_that_is_being_replaced_is_named_once():
     tasks = [task("old", "g1", gpus(1, 1), service="s2", desired="shutdown"), task("new", "g1", gpus(1, 2), service="s2", state="preparing")]
     found = explained([node("g1", resources=gpus(4, 1))], train({GPU: 4}), tasks, [service("s2", "batch")])
@@ -220,6 +251,13 @@ def test_of_cpus_and_memory_no_task_holds_a_piece():
     tasks = [task("b1", reserves={"NanoCPUs": 10**9}, service="s2")]
     found = explained([node()], train({"NanoCPUs": 2 * 10**9}), tasks, [service("s2", "batch")])
     assert found["text"] == "needs 2 CPUs on one node: host-n1 has 1 CPUs free"
+    assert found["wants"] == {"CPUs": 2}
+
+
+def test_no_task_is_named_that_would_make_room_for_gpus_where_cpus_are_missing_too():
+    tasks = [task("b1", given=gpus(1), reserves={"NanoCPUs": 10**9, GPU: 1}, service="s2")]
+    found = explained([node(resources=gpus(1))], train({GPU: 1, "NanoCPUs": 2 * 10**9}), tasks, [service("s2", "batch")])
+    assert [near["text"] for near in found["nearest"]] == ["host-n1 has 1 CPUs, 0 NVIDIA-GPU free"]
 
 
 @pytest.mark.parametrize(
@@ -288,7 +326,15 @@ def ended(task_id, state="failed", slot=1, **more):
     ],
 )  # fmt: skip
 def test_why_there_is_no_task_yet(made, tasks, texts):
-    assert explained([node()], made, tasks)["without_tasks"] == texts
+    found = explained([node()], made, tasks)
+    assert found["without_tasks"] == texts
+    assert found["text"] == "; ".join([*texts, *(["fits on 1 of 1 nodes"] if found["waiting"] or not texts else [])])
+
+
+def test_why_some_have_no_task_yet_comes_before_why_another_waits():
+    """Of two wanted, one waits, and the task of the other is held back by the paused update."""
+    found = explained([node(resources=gpus(1))], train({GPU: 2}, replicas=2, **PAUSED), [pending("t1", {GPU: 2})])
+    assert found["text"].startswith("needs 2 NVIDIA-GPU on one node: its update is paused: failure or early termination of task t0; wants 2")
 
 
 def test_a_global_service_on_a_paused_node():
@@ -370,6 +416,16 @@ def test_a_paused_update_of_what_ran_once_counts_for_tasks_that_it_did_not_come_
     tasks = [made_at(ended("t1", "complete"), "2026-11-20T12:00:02Z"), made_at(ended("t2", "complete", 2), stamp)]
     found = ledger(Listed([node()], tasks, [train(replicas=2, **NEVER_STARTED)], NOW), "gpu-swarm.", ["*"])["explained"]
     assert bool(found) is shown
+
+
+def test_at_most_so_many_are_explained_and_these_wait_longest():
+    services = [service(f"s{number}", name) for number, name in enumerate(["aside", "first", "second", "third"])]
+    waiting = [("s1", "10:00"), ("s3", "12:00"), ("s2", "11:00")]
+    tasks = [pending(f"t-{owner}", service=owner, since=f"2026-11-20T{hour}:00Z") for owner, hour in waiting]
+    found = [
+        [one["service"] for one in ledger(Listed([node()], tasks, services, NOW), "gpu-swarm.", ["*"], most)["explained"]] for most in (1, 2, 3, 4)
+    ]
+    assert found == [["first"], ["first", "second"], ["first", "second", "third"], ["aside", "first", "second", "third"]]
 
 
 def test_by_name_or_id_and_nothing_for_a_name_that_is_not_there():

@@ -9,12 +9,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from swarm_api import A, B, named, node
+from swarm_api import discrete, named, node, task
 
+from plugins.module_utils._ledger import stack as on_swarm
 from plugins.module_utils._ledger.listed import Listed
 from plugins.module_utils._ledger.preflight import preflight
 
-TWO_AND_ONE = [node("n1", resources=named(A, B)), node("n2", resources=named("GPU-c"))]
+
+def nodes(*sizes: int) -> list[dict[str, Any]]:
+    """n1, n2, … with so many GPUs."""
+    return [node(f"n{place}", resources=named(*(f"GPU-{place}-{card}" for card in range(size)))) for place, size in enumerate(sizes, 1)]
+
+
+TWO_AND_ONE = nodes(2, 1)
 
 
 def spec(name: str, gpus: int = 1, replicas: int = 1, on: str | None = None, ports: int | None = None, everywhere: bool = False) -> dict[str, Any]:
@@ -50,6 +57,10 @@ def spec(name: str, gpus: int = 1, replicas: int = 1, on: str | None = None, por
         ([spec("a", 1, everywhere=True), spec("b", 1)], "ab", {"a": ["b"]}),
         ([spec("a", 1, 0), spec("b", 1, 3)], "ab", {}),
         ([spec("a", 0, 50), spec("b", 1, 3)], "ab", {}),
+        # Spread, a would be on n2 as well, which b needs.
+        ([spec("a", 1, 2), spec("b", 1, on="n2")], "ab", {"b": ["a"]}),
+        ([spec("a", 1, 2), spec("b", 1, on="n2"), spec("c", 0, 50)], "abc", {"b": ["a"]}),
+        ([spec("a", 0, on="n2", ports=80), spec("b", 0, ports=80)], "ab", {"a": ["b"]}),
     ],
 )
 def test_together(specs: list[dict[str, Any]], fit: str, rivals: dict[str, list[str]]) -> None:
@@ -58,7 +69,95 @@ def test_together(specs: list[dict[str, Any]], fit: str, rivals: dict[str, list[
     fitting = {name for name, one in found.items() if one["fits"]}
     assert fitting == set(fit) if fit != "x" else len(fitting) < len(specs)
     if fit != "x":
-        assert {name: one["rivals"] for name, one in found.items() if one["rivals"]} == rivals
+        assert {name: one["rivals"] for name, one in found.items()} == {**{name: [] for name in found}, **rivals}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "specs", "fit"),
+    [
+        # With all of a, no card is left for b.
+        ((1, 2), [spec("a", 1, 3), spec("b", 1, on="n2")], "a"),
+        # b is spread over both nodes, unless the two of c come first.
+        ((3, 4), [spec("a", 0), spec("b", 2, 2), spec("c", 1, 2, on="n1")], "abc"),
+        ((3, 4), [spec("a"), spec("b", 0, on="n2"), spec("c", 1, 2, on="n1"), spec("d", 3)], "abcd"),
+    ],
+)
+def test_together_on_other_nodes(sizes: tuple[int, ...], specs: list[dict[str, Any]], fit: str) -> None:
+    found = preflight("s", specs, Listed(nodes(*sizes), [], [], None), "gpu-swarm.")["explained"]
+    assert "".join(one["service"] for one in found if one["fits"]) == fit
+
+
+@pytest.mark.parametrize(("wanted", "fit"), [(1, "ab"), (2, "a")])
+def test_gpus_that_are_counted_are_taken_from_each_other(wanted: int, fit: str) -> None:
+    listed = Listed([node("n1", resources=discrete(2, "NVIDIA-GPU"))], [], [], None)
+    found = preflight("s", [spec("a", wanted), spec("b", 1)], listed, "gpu-swarm.")["explained"]
+    assert "".join(one["service"] for one in found if one["fits"]) == fit
+
+
+def test_what_has_no_room_beside_the_others_says_how_much_there_is_and_where() -> None:
+    listed = Listed(TWO_AND_ONE, [], [], None)
+    (_a, b) = preflight("s", [spec("a", 2), spec("b", 1, 3)], listed, "gpu-swarm.")["explained"]
+    assert (b["fits"], b["feasible"], b["room"]) == (False, ["n2"], 1)
+    assert "there is room for 1 of 3 tasks" in b["text"]
+
+
+# -- a stack that is deployed -----------------------------------------------------------------------------------------
+
+
+def deployed(*specs: dict[str, Any]) -> list[dict[str, Any]]:
+    """Services of the stack, each with its name as its id."""
+    return [{"ID": one["Name"], "Spec": {**one, "Labels": {on_swarm.NAMESPACE: "s"}}} for one in specs]
+
+
+def running(name: str, *cards: str, slot: int = 1) -> dict[str, Any]:
+    """A task with these cards, such as GPU-1-0 of the node n1."""
+    return task(f"{name}.{slot}", f"n{cards[0][4]}", given=named(*cards), service=name, slot=slot, reserves={"NVIDIA-GPU": len(cards)})
+
+
+ALL_BY_A = [running("a", "GPU-1-0"), running("a", "GPU-1-1", slot=2), running("a", "GPU-2-0", slot=3)]
+START_FIRST = {"UpdateConfig": {"Order": "start-first"}}
+
+
+@pytest.mark.parametrize(
+    ("before", "tasks", "after", "prune", "fit"),
+    [
+        # Fewer tasks than before: which of them end is not known, so that b may have any card.
+        ([spec("a", 1, 3)], ALL_BY_A, [spec("a"), spec("b", 2, on="n1")], False, "ab"),
+        ([spec("a", 1, 3)], ALL_BY_A, [spec("a", 1, 3), spec("b", 2, on="n1")], False, "a"),
+        # Its own tasks end before the new ones start.
+        ([spec("a", 1, 3)], ALL_BY_A, [spec("a", 2)], False, "a"),
+        # A service that the file has no more keeps its cards, unless it is pruned.
+        ([spec("a", 1, 3)], ALL_BY_A, [spec("b")], False, ""),
+        ([spec("a", 1, 3)], ALL_BY_A, [spec("b")], True, "b"),
+        # What is pruned leaves the other services of the stack where they are.
+        ([spec("a"), spec("c", 2)], [running("a", "GPU-2-0"), running("c", "GPU-1-0", "GPU-1-1")], [spec("a"), spec("b", 2)], True, "ab"),
+        ([spec("a"), spec("c", 2)], [running("a", "GPU-2-0"), running("c", "GPU-1-0", "GPU-1-1")], [spec("a"), spec("b", 2)], False, "a"),
+        ([spec("a"), spec("c", 2)], [running("a", "GPU-2-0"), running("c", "GPU-1-0", "GPU-1-1")], [spec("a"), spec("b", 3)], True, "a"),
+    ],
+)  # fmt: skip
+def test_beside_what_runs(before: Any, tasks: Any, after: Any, prune: bool, fit: str) -> None:
+    found = preflight("s", after, Listed(TWO_AND_ONE, tasks, deployed(*before), None), "gpu-swarm.", prune)["explained"]
+    assert "".join(one["service"] for one in found if one["fits"]) == fit
+
+
+@pytest.mark.parametrize(
+    ("before", "tasks", "after", "stays", "beside"),
+    [
+        ([], [], spec("a"), False, False),
+        ([], [], spec("a", 1, 0), False, False),
+        ([spec("a")], [running("a", "GPU-1-0")], spec("a"), True, False),
+        # One more than before needs a place.
+        ([spec("a")], [running("a", "GPU-1-0")], spec("a", 1, 2), False, False),
+        ([spec("a")], [running("a", "GPU-1-0")], spec("a", 2), False, False),
+        ([spec("a")], [running("a", "GPU-1-0")], {**spec("a", 2), **START_FIRST}, False, True),
+        ([spec("a")], [running("a", "GPU-1-0")], {**spec("a"), **START_FIRST}, True, False),
+        # None of its tasks runs yet.
+        ([spec("a")], [], {**spec("a", 2), **START_FIRST}, False, False),
+    ],
+)  # fmt: skip
+def test_whether_its_tasks_stay_or_run_beside_the_new_ones(before: Any, tasks: Any, after: Any, stays: bool, beside: bool) -> None:
+    (found,) = preflight("s", [after], Listed(TWO_AND_ONE, tasks, deployed(*before), None), "gpu-swarm.")["explained"]
+    assert (found["stays"], found["beside"]) == (stays, beside)
 
 
 def test_a_service_is_said_to_fit_wherever_it_could_be() -> None:

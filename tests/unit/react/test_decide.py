@@ -82,9 +82,10 @@ def test_what_takes_no_tasks_is_left_as_it_is(node):
 
 
 def test_report_only():
-    decision, _memory = decided(fleet(reporting(labels={"fleet.gpu-swarm.on-loss": "report"})))
+    decision, memory = decided(fleet(reporting(labels={"fleet.gpu-swarm.on-loss": "report"})))
     assert decision.pause == []
     assert "gpu_node_on_loss is report" in decision.alarms["g1"]
+    assert memory.handled == {}  # it was paused for nothing
 
 
 def test_shrink_is_paused_until_the_next_run():

@@ -105,6 +105,9 @@ deploy:
           kind: NVIDIA-GPU
           value: 1
 """
+TWICE = DEVICES.format(
+    "generic_resources", "\n        - ".join("{discrete_resource_spec: {kind: %s, value: 1}}" % kind for kind in ("VRAM", "NVIDIA-GPU", "NVIDIA-GPU"))
+)
 NOT_DEPLOYED = [
     ("gpus: all", "services.train.gpus is all. Swarm allocates GPUs by number"),
     ("gpus: [{count: all}]", "its count is all"),
@@ -117,6 +120,10 @@ NOT_DEPLOYED = [
     (DEVICES.format("devices", "{count: 1, capabilities: [nvidia-compute]}"), "its capabilities have 'nvidia-compute', which NVIDIA's driver"),
     (DEVICES.format("devices", "{count: 1, capabilities: [gpu, tpu]}"), "its capabilities have 'tpu'"),
     (DEVICES.format("devices", "{count: 1, capabilities: [[gpu]]}"), "its capabilities have ['gpu']"),
+    (DEVICES.format("devices", "{count: 1, capabilities: gpu}"), "its capabilities are 'gpu'. Write capabilities: [gpu]"),
+    (DEVICES.format("devices", "{count: 1, capabilities: []}"), "its capabilities are empty. Write capabilities: [gpu]"),
+    (DEVICES.format("devices", "{count: ' 2 ', capabilities: [gpu]}"), "its count is ' 2 ', and has to be a whole number"),
+    (DEVICES.format("devices", "{count: ²,  capabilities: [gpu]}"), "its count is '²', and has to be a whole number"),
     (DEVICES.format("devices", "{count: 0, capabilities: [gpu]}"), "its count is 0"),
     (DEVICES.format("devices", "{count: true, capabilities: [gpu]}"), "its count is True"),
     (DEVICES.format("devices", "{cuont: 1, capabilities: [gpu]}"), "has cuont"),
@@ -125,7 +132,11 @@ NOT_DEPLOYED = [
     (DEVICES.format("generic_resources", "{discrete_resource_spec: {kind: NVIDIA-GPU, value: 0}}"), "a task takes every NVIDIA-GPU that is free on"),
     (DEVICES.format("generic_resources", "{discrete_resource_spec: {kind: NVIDIA-GPU, value: '0'}}"), "Write how many one task needs"),
     (DEVICES.format("generic_resources", "{discrete_resource_spec: {kind: VRAM, value: 0.5}}"), "the value of VRAM is 0.5"),
+    (DEVICES.format("generic_resources", "{discrete_resource_spec: {kind: '', value: 1}}"), "its kind is empty. Write the name of a kind"),
+    (DEVICES.format("generic_resources", "{discrete_resource_spec: {kind: 5, value: 1}}"), "its kind is 5. Write the name of a kind"),
+    (DEVICES.format("generic_resources", "{discrete_resource_spec: {value: 1}}"), "its kind is empty. Write the name of a kind"),
     (DEVICES.format("generic_resources", "{named_resource_spec: {kind: GPU, value: a}}"), "has to be discrete_resource_spec"),
+    (TWICE, "generic_resources has NVIDIA-GPU twice. Write it once, with the sum"),
     (MISPRINT, "kind and value stand beside discrete_resource_spec, and have to stand under it. Indent both"),
     ("gpus: [{count: 1}]\n" + DEVICES.format("devices", "{count: 1, capabilities: [gpu]}"), "in both gpus and"),
     ("gpus: [{count: 1}]\n" + DEVICES.format("generic_resources", "{discrete_resource_spec: {kind: NVIDIA-GPU, value: 1}}"), "GPUs besides"),
@@ -147,6 +158,9 @@ NOT_DEPLOYED = [
     ("command: ${WHO:?say who}", "the variable WHO is required: say who"),
     ("command: echo ${", "a '${' begins a variable there"),
     ("command: echo ${ A}", "Write ${NAME}, or $${"),
+    ("command: echo ${A!x}", "a '${' begins a variable there"),
+    ("command: echo ${A", "a '${' begins a variable there"),
+    ("command: echo ${A:-${B}", "a '${' begins a variable there"),
     ("ports: [{target: 80, published: '8000-8010'}]", "ports[0].published is '8000-8010'"),
     ("volumes: [{type: tmpfs, target: /t, tmpfs: {size: big}}]", "tmpfs.size is 'big'"),
     ("tmpfs: run", "services.train.tmpfs[0]: run is no full path"),
@@ -414,13 +428,17 @@ def test_top_level() -> None:
     assert len(stack.notes) == 4
 
 
+# As an editor of Windows writes them, and with blanks.
+COMMENTED = b"\xef\xbb\xbf# A=0\r\n\r\n  # B: none\n  \n"
+
+
 def test_environment() -> None:
     service, notes = of_service(
         """
         env_file: [a.env, {path: none.env, required: false}]
         environment: {B: own, C: , D: , E: 1, F: true, G: '${X}y', H: $$HOME}
         """,
-        {"a.env": b"A=1 # comment\nB=file\nexport Q=\"two\\nlines $X\"\nR='$X'\nS=\nT: u\nJ\n", ".env": b"X=x\nC=of .env\nJ=j\n"},
+        {"a.env": COMMENTED + b"A=1 # comment\nB=file\nexport Q=\"two\\nlines $X\"\nR='$X'\nS=\nT: u\nJ\n", ".env": b"X=x\nC=of .env\nJ=j\n"},
         C="of the shell",
     )  # fmt: skip
     assert service["environment"] == {
@@ -435,7 +453,7 @@ def test_environment() -> None:
     [
         ("$A", "a"), ("${A}b", "ab"), ("${N:-d}", "d"), ("${N-d}", "d"), ("${E:-d}", "d"), ("${E-d}", ""), ("${A:-d}", "a"), ("${A:+s}", "s"),
         ("${N:+s}", ""), ("${E+s}", "s"), ("${E:+s}", ""), ("${N:-${A}/${M:-x}}z", "a/xz"), ("$$A", "$$A"), ("${A:?w}", "a"), ("${E?w}", ""),
-        ("$N.", "."),
+        ("$N.", "."), ("${N-${M-x}}", "x"), ("${A:-${M-${N-x}}}}", "a}"), ("${N:-a$$b}", "a$$b"),
         # What begins no variable stays, as for Compose (TestUnescaped in its template_test.go); 'docker stack deploy' reads $$ as $.
         ("a $ b", "a $$ b"), ("^R$", "^R$$"), ("$", "$$"), ("$}", "$$}"), ("$(date) $1 $@ $A", "$$(date) $$1 $$@ a"), ("${N:-$(id)}", "$$(id)"),
     ],
