@@ -22,7 +22,8 @@ from ..plugin_utils._plan.first_manager import where_it_begins
 from ..plugin_utils._plan.impact import leader_warnings, toolkit_warnings
 from ..plugin_utils._plan.provision import cleared, hosts_in, in_batches, only_paused, plan, to_change, to_pause
 from ..plugin_utils._plan.reservations import without
-from ..plugin_utils._report import dedicated, provision
+from ..plugin_utils._report import dedicated, provision, terminal
+from ..plugin_utils._report.fold import paragraphs
 from ..plugin_utils._rollout import ends
 from ..plugin_utils._rollout.eviction import describe
 from ..plugin_utils._rollout.run_identity import left_lease
@@ -107,7 +108,8 @@ class ActionModule(ActionBase):
         return [replace(host, wrong=" ".join(problems.hosts.get(host.name, ())) or None) for host in hosts]
 
     def _show(self, hosts, steps, nodes, absent, of_swarm):
-        impact = "\n\n".join(filter(None, [provision.impact(steps), of_swarm]))
+        width = terminal.width(self._display.columns)
+        impact = "\n\n".join(filter(None, [provision.impact(steps, width), paragraphs([of_swarm], width)]))
         if impact:
             self._display.display("\n" + impact + "\n")
         if any(step.groups for step in steps.values()):
@@ -115,13 +117,13 @@ class ActionModule(ActionBase):
         if absent:
             states = {name: provision.deprovision_state(step, ends.End(None)) for name, step in steps.items()}
             rows = [provision.deprovision_row(host, steps[host.name], states[host.name]) for host in hosts]
-            self._display.display("\n" + provision.table(rows, provision.DEPROVISION_HEADINGS) + "\n")
+            self._display.display("\n" + provision.table(rows, width, provision.DEPROVISION_HEADINGS) + "\n")
             return
         rows = []
         for host in hosts:
             node = nodes.get(steps[host.name].node_id)
             rows.append(provision.row(host, node, ends.state_of(host, steps[host.name], ends.End(node))))
-        self._display.display("\n" + provision.table(rows) + "\n")
+        self._display.display("\n" + provision.table(rows, width) + "\n")
 
 
 def _warnings(planned, managers, settings, absent):

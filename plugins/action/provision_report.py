@@ -11,7 +11,7 @@ from ..plugin_utils._fleet.model import Step
 from ..plugin_utils._fleet.outcome import Verdict, outcome_of
 from ..plugin_utils._fleet.room import without_room
 from ..plugin_utils._plan.deprovision import DeprovisionStep
-from ..plugin_utils._report import provision
+from ..plugin_utils._report import provision, terminal
 from ..plugin_utils._report.rerun import this_command
 from ..plugin_utils._rollout import ends
 from ..plugin_utils._rollout.eviction import refused_by_node
@@ -46,7 +46,7 @@ class ActionModule(ActionBase):
         ids = node_ids(variables, variables)
         states, table = report(hosts_of(task_vars, list(args["steps"]), ASSESSED, self._templar.template), args, variables, ids)
         verdicts = provision.by_verdict(states)
-        parts = [table, provision.summary(verdicts, this_command)]
+        parts = [table, provision.summary(verdicts, this_command, self._width())]
         self._display.display("\n" + "\n\n".join(part for part in parts if part) + "\n")
         if args["state"] == "present":
             result["warnings"] = provision.left_behind(ids, ends.by_id(args["ledger"]))
@@ -63,7 +63,7 @@ class ActionModule(ActionBase):
     def _provisioned(self, hosts, args, variables, _ids):
         at_the_end = ends.ends(args["steps"], variables, args["ledger"], args["refused"], args["unlabelled"])
         states = {host.name: ends.state_of(host, Step(**args["steps"][host.name]), at_the_end[host.name]) for host in hosts}
-        return states, provision.table([provision.row(host, at_the_end[host.name].node, states[host.name]) for host in hosts])
+        return states, provision.table([provision.row(host, at_the_end[host.name].node, states[host.name]) for host in hosts], self._width())
 
     def _deprovisioned(self, hosts, args, variables, _ids):
         nodes, kept, states, rows = ends.by_id(args["ledger"]), refused_by_node(args["refused"]), {}, []
@@ -79,7 +79,10 @@ class ActionModule(ActionBase):
             applied = variables[host.name].get("gpu_node_applied") or {}
             files = "restart_required" in applied and not applied.get("failed")
             rows.append(provision.deprovision_row(host, step, states[host.name], files))
-        return states, provision.table(rows, provision.DEPROVISION_HEADINGS)
+        return states, provision.table(rows, self._width(), provision.DEPROVISION_HEADINGS)
+
+    def _width(self):
+        return terminal.width(self._display.columns)
 
 
 def _of_this_plan(task_vars, names):

@@ -5,14 +5,13 @@
 from __future__ import annotations
 
 import json
-import os
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils import color
 
 from ..plugin_utils._fleet.model import Host
-from ..plugin_utils._report import status
+from ..plugin_utils._report import status, terminal
 from ..plugin_utils._report.status_text import Screen, plain
 
 
@@ -36,7 +35,7 @@ class ActionModule(ActionBase):
         ledger = args["answer"]
         if "nodes" not in ledger:
             raise AnsibleActionFail(ledger["msg"])
-        screen = Screen(self._width(), color.stringc if color.ANSIBLE_COLOR else plain)
+        screen = Screen(terminal.width(self._display.columns), color.stringc if color.ANSIBLE_COLOR else plain)
         if args["service"]:
             found, text = self._of_service(screen, ledger, args["service"])
         else:
@@ -54,8 +53,3 @@ class ActionModule(ActionBase):
         if one is None:
             raise AnsibleActionFail(f"The swarm has no service {service}. 'docker service ls' on a manager lists those that it has.")
         return status.alone(one), screen.service(one)
-
-    def _width(self):
-        """That of the terminal. Ansible itself knows it from 80 columns on, and takes 79 where there is none."""
-        columns = os.environ.get("COLUMNS", "")
-        return int(columns) if columns.isdigit() and int(columns) else self._display.columns

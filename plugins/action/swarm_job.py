@@ -15,6 +15,7 @@ from ..plugin_utils._controller.delegation import Call, called
 from ..plugin_utils._controller.job_file import read
 from ..plugin_utils._controller.managers import reason_of
 from ..plugin_utils._report import jobs as report
+from ..plugin_utils._report import terminal
 from ..plugin_utils._rollout.poll import apart, poll
 from ..plugin_utils._stack.patience import patient
 
@@ -91,7 +92,7 @@ class ActionModule(ActionBase):
             raise
         for text in problems:
             self._display.warning(printable(f"{self._who}: {text}"))
-        self._display.display(f"\n{report.table(last)}\n")
+        self._display.display(f"\n{report.table(last, terminal.width(self._display.columns))}\n")
         return {**last, "changed": first["changed"] or last["changed"], "diff": first["diff"], "problems": problems}
 
     def _reconcile(self, arguments):

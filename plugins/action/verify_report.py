@@ -8,7 +8,9 @@ from ansible.plugins.action import ActionBase
 
 from ..plugin_utils._fleet import identity
 from ..plugin_utils._fleet.inventory import current_answer
-from ..plugin_utils._report import verify
+from ..plugin_utils._report import terminal, verify
+from ..plugin_utils._report.fold import paragraphs
+from ..plugin_utils._report.table import render
 from ..plugin_utils._rollout.updates import ASSESSED, node_id_of
 
 
@@ -39,7 +41,9 @@ class ActionModule(ActionBase):
             if found.wrong:
                 problems[name] = found.wrong
         used = verify.images({node_id: name for name, node_id in ids.items() if node_id}, args["tested"])
-        self._display.display("\n" + verify.summary(rows, args["hosts"], problems, args["tested"], used + verify.enforcement(assessed)) + "\n")
+        below = [verify.summary(args["hosts"], problems, args["tested"]), *used, *verify.enforcement(assessed)]
+        width = terminal.width(self._display.columns)
+        self._display.display(f"\n{render(verify.HEADINGS, rows, width)}\n\n{paragraphs(below, width)}\n")
         result.update(changed=False, problems=problems, rows=rows)
         return result
 

@@ -77,6 +77,11 @@ class Run:
         """The host's line of the table at the end, but for its name. A line of the recap has a colon there."""
         return re.findall(rf"^{host} +(?![ :])(.*)$", self.output, re.MULTILINE)[-1]
 
+    def too_wide(self, columns: int) -> list[str]:
+        """The longer lines of this collection, but for the command that is for copying."""
+        others = r"(?:TASK|PLAY|ok:|changed:|skipping:|included:|fatal:|\[WARNING\]:|To continue:|\S+ +: ok=)"
+        return [line for line in self.output.splitlines() if len(line) > columns and not re.match(others, line)]
+
     def failed(self) -> list[str]:
         """The hosts that the recap counts a failure of."""
         return [host for host, counts in self.recap.items() if counts["failed"] or counts["unreachable"]]
@@ -188,7 +193,8 @@ class Fleet:
     def of(cls, name: str, work: Path) -> Fleet:
         lab = Lab.from_environment()
         found = yaml.safe_load((output(name) / "inventory.yml").read_text())["all"]
-        env = {**os.environ, **variables(lab, output(name)), "NO_COLOR": "1", "ANSIBLE_NOCOLOR": "1"}
+        # So wide that no text that a test looks for is folded.
+        env = {**os.environ, **variables(lab, output(name)), "NO_COLOR": "1", "ANSIBLE_NOCOLOR": "1", "COLUMNS": "1000"}
         return cls(name, env, found["hosts"], found["vars"], work)
 
     def __getitem__(self, name: str) -> Node:

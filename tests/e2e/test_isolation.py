@@ -645,7 +645,7 @@ def level_on(node: Node) -> str:
 @pytest.mark.rare
 def test_the_swarm_has_one_level_and_a_node_that_was_not_reached_is_drift(fleet: Fleet, inventory: Path) -> None:
     def status() -> Run:
-        return fleet.playbook(inventory, playbook="fleet.gpu_swarm.status", env={"COLUMNS": "300"})
+        return fleet.playbook(inventory, playbook="fleet.gpu_swarm.status")
 
     at(fleet, inventory, "audit")
     started = {name: fleet[name].started() for name in NODES}
@@ -691,7 +691,7 @@ def dedicated(fleet: Fleet) -> list[str]:
 @pytest.mark.rare
 def test_services_without_a_reservation_are_kept_off_dedicated_nodes_by_their_own_constraint(fleet: Fleet, inventory: Path) -> None:
     def status() -> Run:
-        return fleet.playbook(inventory, playbook="fleet.gpu_swarm.status", env={"COLUMNS": "300"})
+        return fleet.playbook(inventory, playbook="fleet.gpu_swarm.status")
 
     level = level_of_the_swarm(fleet)["level"]
     create(fleet, "web", "--mode", "replicated", "--replicas", "3", "--restart-condition", "any")

@@ -183,7 +183,7 @@ class Swarm:
 @pytest.mark.parametrize("held", [{"g1": [1]}, {"g1": [2, 3], "g2": [1]}], ids=["one card is counted wrong", "three are, on both nodes"])
 def test_after_changes_of_leader_every_replica_runs_where_a_card_is_free(fleet: Fleet, inventory: Path, held: Held) -> None:
     swarm = Swarm(fleet, held)
-    run = fleet.playbook(inventory, "--extra-vars", "what=faulty", playbook="fleet.gpu_swarm.status", env={"COLUMNS": "600"})
+    run = fleet.playbook(inventory, "--extra-vars", "what=faulty", playbook="fleet.gpu_swarm.status")
     for _node, value in swarm.wrong:
         assert f"may be allocated again  {value}: hold-" in run.output, run.output
     create(fleet, "late", "--replicas", str(len(swarm.free)))

@@ -223,7 +223,7 @@ def test_the_scheduler_does_what_was_predicted_of_more(swarm: Swarm) -> None:
 # -- the playbook ----------------------------------------------------------------------------------------------------
 
 
-def shown(fleet: Fleet, inventory: Path, *arguments: str, columns: int = 200) -> Run:
+def shown(fleet: Fleet, inventory: Path, *arguments: str, columns: int = 1000) -> Run:
     words = [word for argument in arguments for word in ("--extra-vars", argument)]
     return fleet.playbook(inventory, *words, playbook=PLAYBOOK, env={"COLUMNS": str(columns)})
 

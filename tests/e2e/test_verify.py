@@ -19,9 +19,9 @@ PLAYBOOK = "fleet.gpu_swarm.verify"
 IMAGE = ("--extra-vars", "verify_image=lab/cuda")
 
 
-def verify(fleet: Fleet, inventory: Path, *arguments: str, image: tuple[str, ...] = IMAGE) -> Run:
+def verify(fleet: Fleet, inventory: Path, *arguments: str, image: tuple[str, ...] = IMAGE, columns: int = 1000) -> Run:
     before = fleet["m1"].docker("service", "ls", "--quiet")
-    run = fleet.playbook(inventory, *image, *arguments, playbook=PLAYBOOK)
+    run = fleet.playbook(inventory, *image, *arguments, playbook=PLAYBOOK, env={"COLUMNS": str(columns)})
     assert fleet["m1"].docker("service", "ls", "--quiet") == before
     return run
 
@@ -58,8 +58,9 @@ def test_a_fleet_that_works(fleet: Fleet, inventory: Path, first: Loud) -> None:
 
 
 def test_check_says_what_would_be_tested(fleet: Fleet, inventory: Path, first: Loud) -> None:
-    run = verify(fleet, inventory, "--check", "--extra-vars", "verify_gpus=all")
+    run = verify(fleet, inventory, "--check", "--extra-vars", "verify_gpus=all", columns=60)
     assert run.rc == 0, run.output
+    assert run.too_wide(60) == []
     assert lines(run, "g1") == ["2 NVIDIA-GPU  –     would be tested"]
     assert lines(run, "g2") == ["4 NVIDIA-GPU  –     would be tested"]
 

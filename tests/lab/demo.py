@@ -129,7 +129,7 @@ def cards(fleet: str, lab: Lab) -> dict[tuple[str, str], Card]:
             # It ends with an error where a card is lost.
             node, said = container.labels[nodes.NODE_LABEL], container.exec_run(["nvidia-smi", "-L"]).output.decode()
             for index, model, uuid in re.findall(r"GPU (\d+): (.+) \(UUID: (\S+)\)", said):
-                found[node, uuid] = Card(model, f"/dev/nvidia{index}")
+                found[node, uuid] = Card(model.replace(" ", "-"), f"/dev/nvidia{index}")
             # With a card, its UUID is lost.
             for index, fault in re.findall(r"device handle for GPU(\d+): (.+)", said):
                 found[node, f"GPU {index}"] = Card("?", f"/dev/nvidia{index}", fault)

@@ -41,7 +41,7 @@ def test_what_is_no_character_is_reported_as_an_escape(text, expected):
 
 
 def test_a_table_has_a_line_for_each_row():
-    assert render(["node", "model"], [["g1", ERASE], ["g2\nx", "T4"]]).splitlines()[2:] == ["g1     T4\\x1b[2K\\rready", "g2\\nx  T4"]
+    assert render(["node", "model"], [["g1", ERASE], ["g2\nx", "T4"]], None).splitlines()[2:] == ["g1     T4\\x1b[2K\\rready", "g2\\nx  T4"]
 
 
 def test_all_text_of_an_answer_and_its_keys():

@@ -179,7 +179,7 @@ def _size(rule: Rule, gpu: Gpu, shares: Shares) -> int:
     if size is None:
         if not rule.get("system_memory"):
             raise PolicyError(
-                f"advertise: GPU {gpu['index']} ({gpu.get('name')}) has no memory of its own, as is usual"
+                f"advertise: GPU {gpu['index']} ({gpu.get('model')}) has no memory of its own, as is usual"
                 " with unified memory. Advertise it whole with 'as: gpu', or add 'system_memory: true' to the rule with as=vram"
                 " to advertise the system's memory."
             )
@@ -189,7 +189,7 @@ def _size(rule: Rule, gpu: Gpu, shares: Shares) -> int:
     reserve = int(rule.get("reserve_mib", 0))
     if size <= reserve:
         raise PolicyError(
-            f"advertise: reserve_mib={reserve} leaves nothing of the {size} MiB of GPU {gpu['index']} ({gpu.get('name')})."
+            f"advertise: reserve_mib={reserve} leaves nothing of the {size} MiB of GPU {gpu['index']} ({gpu.get('model')})."
             " Lower it, or give that GPU to another rule with 'select'."
         )
     return size
@@ -234,12 +234,12 @@ def slots(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
         if reason:
             shares.leave(gpu, reason)
             continue
-        _give_slots(rule, gpu, gpu, _slots_of(rule, gpu.get("memory_mib"), f"GPU {gpu['index']} ({gpu.get('name')})"), shares)
+        _give_slots(rule, gpu, gpu, _slots_of(rule, gpu.get("memory_mib"), f"GPU {gpu['index']} ({gpu.get('model')})"), shares)
 
 
 def _slots_of_parts(rule: Rule, gpu: Gpu, shares: Shares) -> None:
     for device in _mig_devices(gpu, shares):
-        size, who = device.get("memory_mib"), f"the MIG device {device.get('profile') or device['uuid']} of GPU {gpu['index']} ({gpu.get('name')})"
+        size, who = device.get("memory_mib"), f"the MIG device {device.get('profile') or device['uuid']} of GPU {gpu['index']} ({gpu.get('model')})"
         if size is not None and "slot_mib" in rule and size - int(rule.get("reserve_mib", 0)) < int(rule["slot_mib"]):
             # The card cannot be given to another rule for one of its devices.
             shares.leave(gpu, f"{who} has {size} MiB, which is no room for a slot of {rule['slot_mib']} MiB", device["uuid"])

@@ -42,13 +42,13 @@ def key_of(meaning: Meaning, name: str) -> str:
 
 
 def of_requirement(wants: Requirement) -> tuple[str, Meaning]:
-    meaning = {WANTS: wants}
-    return key_of(meaning, "-".join(f"{field}-{value}" for field, value in wants.items())), meaning
+    found = requirement.in_one_form(wants)
+    return key_of({WANTS: found}, "-".join(f"{field}-{value}" for field, value in found.items())), {WANTS: found}
 
 
 def of_image(wants: Requirement, matrix: Sequence[Mapping[str, Any]], place: int) -> tuple[str, Meaning]:
     """The nodes for which one image of a matrix is the best."""
-    meaning = {WANTS: wants, IMAGES: [images.criterion(entry) for entry in matrix], PLACE: place}
+    meaning = {WANTS: requirement.in_one_form(wants), IMAGES: [images.criterion(entry) for entry in matrix], PLACE: place}
     return key_of(meaning, "image-" + slug(matrix[place])), meaning
 
 

@@ -93,9 +93,9 @@ def _known_label(field: str, value: Any, nodes: list[Node]) -> tuple[str, str] |
     key, text = _LABELS.get(field, lambda _value: (None, ""))(value)
     if key is None:
         return None
-    have = {node.id for node in nodes if node.labels.get(key, "").lower() == text}
+    have = {node.id: node.labels[key] for node in nodes if node.labels.get(key, "").lower() == text.lower()}
     meant = {node.id for node in nodes if not requirement.missed({field: value}, node.facts)}
-    return (key, text) if have and have == meant else None
+    return (key, min(have.values())) if have and set(have) == meant else None
 
 
 def _threshold(prefix: str, value: str) -> tuple[str | None, str]:

@@ -81,7 +81,7 @@ def _cuda(value: Any, where: str) -> str:
 
 def criterion(entry: Mapping[str, Any]) -> dict[str, Any]:
     """What decides where it runs: a new tag of an image changes nothing of that."""
-    return {key: value for key, value in sorted(entry.items()) if key not in (IMAGE, NAME)}
+    return requirement.in_one_form({key: value for key, value in sorted(entry.items()) if key not in (IMAGE, NAME)})
 
 
 def choose(matrix: Sequence[Mapping[str, Any]], node: Facts) -> Choice:
@@ -131,5 +131,5 @@ def _number(one: Mapping[str, Any], other: Mapping[str, Any]) -> int:
 
 def _model(one: Mapping[str, Any], other: Mapping[str, Any]) -> int:
     """-1 also for two patterns: which of them means fewer models is not known."""
-    this, that = one.get(MODEL), other.get(MODEL)
+    this, that = (requirement.in_one_form(entry).get(MODEL) for entry in (one, other))
     return 0 if this == that else 1 if that is None else -1

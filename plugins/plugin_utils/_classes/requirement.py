@@ -57,8 +57,8 @@ def _bounds(value: Any, where: str) -> str:
 def _model(value: Any, where: str) -> str:
     if not isinstance(value, str) or not _MODEL.fullmatch(value):
         raise GpuSwarmError(f"{where} is {_shown(value)}. Write a model as the label gpu.model has it, or a pattern such as '*H100*'.")
-    # Constraints are case-blind, and so are patterns; a name as nvidia-smi prints it is one too.
-    return re.sub(r"\s+", "-", value.strip()).lower()
+    # A name as nvidia-smi prints it is one too.
+    return re.sub(r"\s+", "-", value.strip())
 
 
 def _cpu(value: Any, where: str) -> str:
@@ -74,6 +74,11 @@ _PARSERS: dict[str, Callable[[Any, str], Any]] = {MEMORY: _memory, CAPABILITY: _
 
 def _shown(value: Any) -> str:
     return repr(value) if isinstance(value, (str, int, float)) and len(repr(value)) < 60 else "something else"
+
+
+def in_one_form(requirement: Mapping[str, Any]) -> Requirement:
+    """The same for every way to write it, for names that are made of it. People are shown a model as they wrote it."""
+    return {field: value.lower() if field == MODEL else value for field, value in requirement.items()}
 
 
 def missed(requirement: Requirement, node: Facts) -> list[str]:
@@ -105,7 +110,8 @@ def _misses_model(wanted: str, node: Facts) -> str | None:
 
 
 def matches(pattern: str, model: str) -> bool:
-    return fnmatchcase(label_safe(model).lower(), pattern)
+    """Whatever the case: swarm's constraints do not mind it either."""
+    return fnmatchcase(label_safe(model).lower(), pattern.lower())
 
 
 def _misses_cpu(wanted: str, node: Facts) -> str | None:

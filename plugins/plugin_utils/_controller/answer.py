@@ -123,7 +123,7 @@ CPU = {
 }  # fmt: skip
 # What of a GPU a run reads of all hosts at once.
 GPU: dict[str, Judge] = {
-    "index": is_count, "uuid": nullable(is_text), "name": nullable(is_text), "memory_mib": nullable(is_number),
+    "index": is_count, "uuid": nullable(is_text), "model": nullable(is_text), "memory_mib": nullable(is_number),
     "mig_devices": optional(records({"uuid": nullable(is_text)})),
 }  # fmt: skip
 # The parts of gpu_node's answer that a run reads of all hosts at once, so that a single one could end it for all.

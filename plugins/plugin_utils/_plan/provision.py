@@ -72,7 +72,7 @@ def in_batches(hosts: list[Host], steps: Mapping[str, Step], setting: Any = None
 
 
 def _model(host: Host) -> str:
-    return ", ".join(sorted({gpu["name"] or "?" for gpu in (host.assessed or {}).get("gpus") or []}))
+    return ", ".join(sorted({gpu["model"] or "?" for gpu in (host.assessed or {}).get("gpus") or []}))
 
 
 def hosts_in(steps: Mapping[str, Step], cut: Sequence[Sequence[str]] = ()) -> dict[str, list[str]]:

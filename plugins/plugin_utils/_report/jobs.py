@@ -34,7 +34,7 @@ def _state(one: Mapping[str, Any]) -> str:
     return f"{one['state']}{tries}" + (f": {one['error']}" if one["error"] else "")
 
 
-def table(answer: Mapping[str, Any]) -> str:
+def table(answer: Mapping[str, Any], width: int | None) -> str:
     jobs = answer["jobs"]
     if not jobs:
         return "there are no such jobs"
@@ -43,8 +43,8 @@ def table(answer: Mapping[str, Any]) -> str:
     for one in jobs:
         counts[one["state"]] = counts.get(one["state"], 0) + 1
     headings = ["job", "parameters", "state", "exit code", "tries", "reason"]
-    return "\n".join([text.render(headings, rows), "", ", ".join(f"{number} {state}" for state, number in counts.items())])
+    return "\n".join([text.render(headings, rows, width), "", ", ".join(f"{number} {state}" for state, number in counts.items())])
 
 
 def _code(one: Mapping[str, Any]) -> str:
-    return "–" if one["exit_code"] is None else str(one["exit_code"])
+    return text.NOTHING if one["exit_code"] is None else str(one["exit_code"])

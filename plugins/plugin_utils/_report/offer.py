@@ -14,8 +14,7 @@ from typing import Any
 
 from ...module_utils._ledger.unreserved import GPU_VALUES
 from ...module_utils._policy import generic_resources
-
-NOTHING = "–"
+from .table import NOTHING
 
 
 def advertised(answer: Mapping[str, Any], node: Mapping[str, Any] | None) -> str:

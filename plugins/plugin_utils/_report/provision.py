@@ -20,18 +20,19 @@ from .._plan.deprovision import UP_TO_FILES, DeprovisionStep, removed
 from .._plan.provision import label_change
 from .._rollout.ends import End, finished_before, not_done, not_returned, refused
 from . import offer
+from .fold import paragraphs
 from .rerun import Again
-from .table import render
+from .table import NOTHING, render
 
-HEADINGS = ("node", "model", "GPUs", "VRAM", "advertised", "free", "state")
+HEADINGS = ("node", "GPUs", "advertised", "free", "state")
 DEPROVISION_HEADINGS = ("node", "removed", "state")
 MIB_PER_GIB = 1024
 
 
-def impact(steps: Mapping[str, Step]) -> str:
+def impact(steps: Mapping[str, Step], width: int | None) -> str:
     """What a run is about to do and what waits, before anything is touched; '' when there is nothing to do."""
     rows = [(name, _step_words(step)) for name, step in steps.items() if step.error or step.needs or step.groups or step.maintained or step.pauses]
-    return render(["node", "impact"], rows) if rows else ""
+    return render(["node", "impact"], rows, width) if rows else ""
 
 
 def _step_words(step: Step) -> str:
@@ -56,7 +57,7 @@ def by_verdict(states: Mapping[str, HostState]) -> dict[Verdict, list[str]]:
     return {verdict: [name for name, state in states.items() if state.verdict is verdict] for verdict in Verdict}
 
 
-def summary(verdicts: Mapping[Verdict, list[str]], command: Callable[[list[str]], Again]) -> str:
+def summary(verdicts: Mapping[Verdict, list[str]], command: Callable[[list[str]], Again], width: int | None) -> str:
     """Who is done and who is not, and the command that goes on; '' where all are done. ``command(hosts)`` is that of this run."""
     left = [name for verdict, names in verdicts.items() if verdict is not Verdict.DONE for name in names]
     if not left:
@@ -64,7 +65,8 @@ def summary(verdicts: Mapping[Verdict, list[str]], command: Callable[[list[str]]
     again = command(left)
     more = [f"and the values that this run had for {', '.join(again.others)} (-e), which may be secrets"] if again.others else []
     others = [f"{verdict.value}: {', '.join(names)}" for verdict, names in verdicts.items() if names and verdict is not Verdict.DONE]
-    return "\n".join([f"{Verdict.DONE.value}: {len(verdicts[Verdict.DONE])} hosts", *others, "", f"To continue: {again.command}", *more])
+    counted = paragraphs([f"{Verdict.DONE.value}: {len(verdicts[Verdict.DONE])} hosts", *others], width)
+    return "\n".join([counted, "", f"To continue: {again.command}", *more])  # the command is for copying, and so is not folded
 
 
 def deprovision_state(step: DeprovisionStep, end: End) -> HostState:
@@ -90,7 +92,7 @@ def deprovision_row(host: Host, step: DeprovisionStep, state: HostState, files: 
     """``files``: they were restored, and so was what comes before them, even where the run failed later."""
     through = state.state in (State.ABSENT, State.STILL_A_MEMBER)
     done = removed(step if through else replace(step, needs=[need for need in step.needs if files and need in UP_TO_FILES]))
-    return [host.name, done or "–", state.text]
+    return [host.name, done or NOTHING, state.text]
 
 
 def left_behind(ids: Mapping[str, str | None], nodes: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -114,20 +116,19 @@ def row(host: Host, node: dict[str, Any] | None, state: HostState) -> list[str]:
     gpus = answer.get("gpus") or []
     return [
         host.name,
-        ", ".join(Counter(gpu["name"] or "?" for gpu in gpus)) or "–",
-        str(len(gpus)) if gpus else "–",
-        vram(gpus),
+        cards(gpus),
         offer.advertised(answer, node),
         offer.free(node),
         state.text,
     ]
 
 
-def vram(gpus: list[dict[str, Any]]) -> str:
-    """The node's GPU memory for people: ``8 × 79.6 GiB``."""
-    sizes = Counter(gpu["memory_mib"] for gpu in gpus if gpu["memory_mib"])
-    return " + ".join(f"{count} × {size / MIB_PER_GIB:.1f} GiB" for size, count in sizes.items()) or "–"
+def cards(gpus: list[dict[str, Any]]) -> str:
+    """The node's GPUs for people: ``8 × NVIDIA-H100-80GB-HBM3 (79.6 GiB)``. Models are spelled as in the label gpu.model."""
+    found = Counter((gpu["model"] or "?", gpu["memory_mib"]) for gpu in gpus)
+    words = [f"{count} × {model}" + (f" ({mib / MIB_PER_GIB:.1f} GiB)" if mib else "") for (model, mib), count in found.items()]
+    return ", ".join(words) or NOTHING
 
 
-def table(rows: list[list[str]], headings: Sequence[str] = HEADINGS) -> str:
-    return render(headings, rows)
+def table(rows: list[list[str]], width: int | None, headings: Sequence[str] = HEADINGS) -> str:
+    return render(headings, rows, width)

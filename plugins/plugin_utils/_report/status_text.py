@@ -9,7 +9,6 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -17,7 +16,8 @@ from ...module_utils._ledger.findings import shortened
 from ...module_utils._printable import printable
 from .._fleet.outcome import Verdict
 from . import dedicated, isolation, status
-from .table import Table, lines
+from .fold import fold
+from .table import NOTHING, Table, lines
 
 MARKS = {status.ALLOCATED: "■", status.FREE: "□", status.FAULTY: "×", status.NOT_ADVERTISED: "·"}
 LEGEND = "  ".join(f"{mark} {state}" for state, mark in MARKS.items())
@@ -25,7 +25,6 @@ LEGEND = "  ".join(f"{mark} {state}" for state, mark in MARKS.items())
 MOST = 16
 COLOURS = {Verdict.FAILED.value: "red", Verdict.WAITING.value: "yellow"}
 STEPS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
-NOTHING = "–"
 
 Paint = Callable[[str, str], str]
 
@@ -89,7 +88,7 @@ class Screen:
         return self._table(("node", "kind", "free", "takes no tasks", "resources"), rows) if rows else "Nothing is free."
 
     def _holders(self, found: Mapping[str, Any]) -> str:
-        columns = ("node", "service", "task", "owner", "for", "kind", "resource")
+        columns = ("node", "task", "owner", "for", "kind", "resource")  # a task's name begins with that of its service
         rows = [dict(row, **{"for": duration(row["age"]), "owner": row["owner"] or NOTHING}) for row in found["holders"]]
         return self._table(columns, [([row[name] for name in columns], "") for row in rows]) if rows else "Nothing is allocated."
 
@@ -126,8 +125,7 @@ class Screen:
         return "\n".join([*made.head, *painted])
 
     def _fold(self, text: str, indent: str = "") -> str:
-        text = printable(text)
-        return textwrap.fill(text, self._width, initial_indent=indent, subsequent_indent=indent + "  ") if self._width else indent + text
+        return "\n".join(fold(printable(text), self._width, indent, indent + "  "))
 
 
 def duration(seconds: float | None) -> str:

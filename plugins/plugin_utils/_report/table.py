@@ -9,14 +9,15 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import NamedTuple
 
 from ...module_utils._printable import printable
+from .fold import fold, longest
 
-GAP = "  "
-# A column that is wrapped is at least so wide; else each cell has a line of its own.
+GAP, NOTHING = "  ", "–"
+# A column that is folded is at least so wide. If there is no room for that, each row becomes a block of lines.
 LEAST = 20
 
 
@@ -26,38 +27,64 @@ class Table(NamedTuple):
     head: list[str]
     rows: list[list[str]]
 
+    @property
+    def height(self) -> int:
+        return sum(map(len, self.rows))
 
-def render(headings: Sequence[str], rows: Sequence[Sequence[object]], width: int | None = None) -> str:
-    """Columns padded to their widest cell; columns of numbers stand to the right."""
+
+def render(headings: Sequence[str], rows: Sequence[Sequence[object]], width: int | None) -> str:
+    """Columns padded to their widest cell; columns of numbers stand to the right. ``width`` is that of the terminal."""
     table = lines(headings, rows, width)
     return "\n".join([*table.head, *(line for row in table.rows for line in row)])
 
 
-def lines(headings: Sequence[str], rows: Sequence[Sequence[object]], width: int | None = None) -> Table:
-    """The same by rows. What is wider than ``width`` has its last column wrapped, or where that is too narrow all cells one below the other."""
+def lines(headings: Sequence[str], rows: Sequence[Sequence[object]], width: int | None) -> Table:
+    """The same by rows. If the table is wider than ``width``, its widest columns are folded; where blocks of lines are shorter, it is these."""
     cells = [["" if cell is None else printable(str(cell)) for cell in row] for row in rows]
-    widths = [max(len(row[i]) for row in [list(headings), *cells]) for i in range(len(headings))]
+    blocks = Table([], [_block(headings, row, width) for row in cells]) if width else None
+    limits = _limits(list(zip(headings, *cells, strict=True)), width)
+    if blocks and not limits:
+        return blocks
+    head, *folded = [[fold(cell, limit) for cell, limit in zip(row, limits, strict=True)] for row in [headings, *cells]]
+    widths = [max(len(line) for row in [head, *folded] for line in row[i]) for i in range(len(headings))]
     right = [bool(rows) and all(isinstance(row[i], (int, float)) for row in rows) for i in range(len(headings))]
-    before = sum(widths[:-1]) + len(GAP) * (len(widths) - 1)
-    if width and before + widths[-1] > width:
-        if width - before < LEAST:
-            return Table([], [_stacked(headings, row, width) for row in cells])
-        widths[-1] = width - before
 
     def line(row: Sequence[str]) -> str:
         parts = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right, strict=True)]
         return GAP.join(parts).rstrip()
 
-    def wrapped(row: Sequence[str]) -> list[str]:
-        first, *others = textwrap.wrap(row[-1], widths[-1]) or [""]
-        return [line([*row[:-1], first]), *(" " * before + other for other in others)]
+    def whole(row: Sequence[list[str]]) -> list[str]:
+        return [line(parts) for parts in zip_longest(*row, fillvalue="")]
 
-    return Table([line(headings), GAP.join("─" * one for one in widths)], [wrapped(row) for row in cells])
+    table = Table([*whole(head), GAP.join("─" * one for one in widths)], [whole(row) for row in folded])
+    return table if not blocks or table.height <= blocks.height else blocks
 
 
-def _stacked(headings: Sequence[str], row: Sequence[str], width: int) -> list[str]:
-    found: list[str] = []
-    for heading, cell in zip(headings, row, strict=True):
-        if cell:
-            found += textwrap.wrap(f"{heading}: {cell}", width, initial_indent=GAP if found else "", subsequent_indent=GAP * 2)
+def _limits(columns: Sequence[Sequence[str]], width: int | None) -> list[int]:
+    """How wide each column may be; [] if the table cannot be so narrow. The widest ones give way first, as far as all names in them stay whole."""
+    most = [max(map(len, column)) for column in columns]
+    room = (width or sum(most) + len(GAP) * len(most)) - len(GAP) * (len(most) - 1)
+    least = [_least(column, room) for column in columns]
+    capped = ([max(low, min(wide, cap)) for low, wide in zip(least, most, strict=True)] for cap in range(max(most), -1, -1))
+    return next((limits for limits in capped if sum(limits) <= room), [])
+
+
+def _least(column: Sequence[str], room: int) -> int:
+    """How narrow a column can be with its names whole. A name for which no table has room stands out of its column."""
+    heading, *cells = column
+    most = max(map(len, cells), default=0)
+    return max(longest(heading), min(most, max([LEAST, *(long for cell in cells if (long := longest(cell)) <= room)])))
+
+
+def _block(headings: Sequence[str], row: Sequence[str], width: int) -> list[str]:
+    """A row as lines: the first cell, and below it the others, several on a line."""
+    (_heading, first), *others = zip(headings, row, strict=True)
+    found, beside = fold(f"{headings[0]}: {first}", width, "", GAP * 2), False
+    for text in (f"{heading}: {cell}" for heading, cell in others if cell not in ("", NOTHING)):
+        if beside and len(found[-1] + GAP + text) <= width:
+            found[-1] += GAP + text
+            continue
+        added = fold(text, width, GAP, GAP * 2)
+        found += added
+        beside = len(added) == 1
     return found

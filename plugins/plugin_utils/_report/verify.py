@@ -24,10 +24,9 @@ from ...module_utils._verify.images import NAMED, PULL, THERE
 from ...module_utils._verify.isolation import MEMORY, WORDS
 from ...module_utils._verify.plan import FAILED, PASSED, PLANNED, UNTESTED
 from .._fleet.identity import LABEL_PREFIX
-from .table import render
+from .table import NOTHING
 
 HEADINGS = ["node", "reserved", "seen", "verdict"]
-NOTHING = "–"
 WHY = {NAMED: "which was named", THERE: "which the node has", PULL: "which is pulled, since the node has none that would do"}
 PROVISION = "Run fleet.gpu_swarm.provision for it"
 # What a node's level of isolation means where nothing is enforced.
@@ -169,10 +168,8 @@ def enforcement(answers: Mapping[str, Mapping[str, Any] | None]) -> list[str]:
     return [f"{words}: {', '.join(names)}" for words, names in found.items()]
 
 
-def summary(
-    lines: Sequence[Sequence[str]], hosts: Sequence[str], problems: Mapping[str, Any], tested: Mapping[str, Any], used: Sequence[str] = ()
-) -> str:
-    """The table, and under it the sum, and the images that were used."""
+def summary(hosts: Sequence[str], problems: Mapping[str, Any], tested: Mapping[str, Any]) -> str:
+    """The sum, for the line under the table."""
     checks = tested.get("checks") or []
     allocated = [check for check in checks if check["probe"] not in WORDS and check["state"] == PASSED]
     seen = len({device for check in allocated for device in check["seen"]})  # slots of one card see that card
@@ -184,4 +181,4 @@ def summary(
         parts.append(f"isolation proved: {len({check['node'] for check in probes} - leaking)}")
     if any(check["state"] == PLANNED for check in checks):
         parts = parts[:2] + ["nothing was started (check mode)"]
-    return "\n".join([render(HEADINGS, lines), "", "; ".join(parts), *used])
+    return "; ".join(parts)

@@ -66,7 +66,7 @@ MIXED = {
         ({"cuda": ">=9"}, (H100, R535, OLD), None),
         ({"model": "*H100*"}, (H100, R535, OLD), None),
         ({"model": "nvidia h100 80gb hbm3"}, (H100, R535, OLD), None),
-        ({"model": "H100"}, (H100, R535, OLD), "has NVIDIA-H100-80GB-HBM3, not h100"),
+        ({"model": "H100"}, (H100, R535, OLD), "has NVIDIA-H100-80GB-HBM3, not H100"),
         ({"cpu": "x86-64-v3"}, (T4, R535, OLD), None),
         ({"cpu": "x86_64_v3"}, (T4, R535, NEW), None),
         ({"cpu": "x86-64-v4"}, (T4, R535, OLD), "has the CPU broadwell, which does not run x86_64_v4"),

@@ -40,7 +40,7 @@ def run(action_class: Any, args: dict[str, Any], checks: bool, **answers: Any) -
 
     action._task = SimpleNamespace(args=args, check_mode=checks, diff=False, delegate_to=None, environment=None, no_log=False, async_val=0)
     action._connection = SimpleNamespace(_play_context=SimpleNamespace(no_log=False), _shell=SimpleNamespace(tmpdir=None))
-    action._display = SimpleNamespace(display=lambda _text: None, warning=lambda _text: None)
+    action._display = SimpleNamespace(display=lambda _text: None, warning=lambda _text: None, columns=79)
     action._execute_module = execute
     action._templar = None
     return action.run(task_vars={"inventory_hostname": "m1"}), calls

@@ -150,7 +150,7 @@ def provision(hosts, known, maintain):
     plan_provision.hosts_in(steps, plan_provision.in_batches(hosts, steps))
     consent.check_reservations(hosts, steps, known, [])
     consent.plan_finished_jobs(hosts, steps, known, False)
-    report_provision.impact(steps)
+    report_provision.impact(steps, 79)
     for one in hosts:
         node = known.nodes.get(one.node_id or "")
         report_provision.row(one, node, ends.state_of(one, steps[one.name], ends.End(node, None)))

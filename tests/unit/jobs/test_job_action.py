@@ -24,7 +24,7 @@ def answer(changed: bool, waiting: list[str]) -> dict[str, Any]:
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What the manager answers, in turn; the last one for ever."""
     monkeypatch.setattr(swarm_job.report, "news", lambda _answer, _said: [])
-    monkeypatch.setattr(swarm_job.report, "table", lambda _answer: "")
+    monkeypatch.setattr(swarm_job.report, "table", lambda _answer, _width: "")
     monkeypatch.setattr(swarm_job, "DELAY_S", 0.0)
     return []
 
@@ -34,7 +34,7 @@ def waits(calls: list[Any], again: str, limit_s: float, monkeypatch: pytest.Monk
     said: list[str] = []
     module._given, module._who, module._placement = {"name": "sweep", "again": again}, "m1", {}
     module._task = SimpleNamespace(check_mode=False)
-    module._display = SimpleNamespace(display=said.append, warning=said.append)
+    module._display = SimpleNamespace(display=said.append, warning=said.append, columns=79)
     monkeypatch.setattr(swarm_job, "patient", lambda *given: patience.patient(*given, limit_s=limit_s))
 
     def queried(_arguments: Any, checks: bool = False) -> Any:

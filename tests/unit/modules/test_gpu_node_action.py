@@ -212,7 +212,7 @@ def test_zero_gpus_and_a_bare_off_are_values(monkeypatch):
     assert calls == [("gpu_node", {"expect": 0, "isolation": False, "label_prefix": "gpu."})]
 
 
-GPU = {"index": 0, "uuid": "GPU-1", "name": "T4", "memory_mib": 15360, "mig_devices": [{"uuid": "MIG-1"}], "health": {"reasons": []}, "pci": "0000"}
+GPU = {"index": 0, "uuid": "GPU-1", "model": "T4", "memory_mib": 15360, "mig_devices": [{"uuid": "MIG-1"}], "health": {"reasons": []}, "pci": "0000"}
 READ_BY_A_PLAN = {key: value for key, value in GPU.items() if key not in ("health", "pci")}
 
 

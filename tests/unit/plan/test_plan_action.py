@@ -18,7 +18,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.action.provision_plan import Ac
 SERVICES = [task("web.1", "web"), task("gone.1", "a337e469")]
 
 
-def run(monkeypatch, state):
+def run(monkeypatch, state, columns=200):
     args = {
         "hosts": ["gpu-1"],
         "reads": False,
@@ -33,7 +33,7 @@ def run(monkeypatch, state):
     action, shown = ActionModule.__new__(ActionModule), []
     action._task = SimpleNamespace(check_mode=False)
     action._templar = SimpleNamespace(template=lambda value: value)
-    action._display = SimpleNamespace(display=shown.append)
+    action._display = SimpleNamespace(display=shown.append, columns=columns)
     groups = {"gpu_nodes": ["gpu-1"], "swarm_managers": ["m1"], "all": ["gpu-1", "m1"]}
     containers = [("web.1", "web"), ("gone.1", "gone")]
     found = assessed("n1", containers=containers, restart_required=True, drift=["x"], labels={})
@@ -62,3 +62,14 @@ def test_the_impact_shows_no_id_of_a_service(monkeypatch, state):
     _found, text = run(monkeypatch, state)
     assert "moves service web, service gone (removed)" in text
     assert "a337e469" not in text
+
+
+@pytest.mark.parametrize("state", ["absent", "present"])
+@pytest.mark.parametrize("columns", [45, 79])
+def test_the_impact_fits_the_terminal_or_columns(monkeypatch, state, columns):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    _found, text = run(monkeypatch, state, columns)
+    assert max(map(len, text.splitlines())) <= columns
+    monkeypatch.setenv("COLUMNS", "300")
+    _found, text = run(monkeypatch, state, columns)
+    assert max(map(len, text.splitlines())) > columns

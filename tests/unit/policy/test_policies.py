@@ -139,7 +139,7 @@ def test_a_sum_is_reported_with_how_it_misplaces():
 
 
 def test_memory_that_is_not_known():
-    with pytest.raises(PolicyError, match="NVIDIA GB10.*no memory of its own.*'as: gpu'.*'system_memory: true'"):
+    with pytest.raises(PolicyError, match="NVIDIA-GB10.*no memory of its own.*'as: gpu'.*'system_memory: true'"):
         decide([unified(0)], [VRAM], system_memory_mib=120000)
     with pytest.raises(PolicyError, match="/proc/meminfo"):
         decide([unified(0)], [dict(VRAM, system_memory=True)])
@@ -242,7 +242,7 @@ def test_slots_that_are_to_be_on_one_card():
 @pytest.mark.parametrize(
     ("card", "rule", "words"),
     [
-        (t4(0), {"slot_mib": 20000}, "slot_mib=20000 with reserve_mib=0 makes no slot of the 15360 MiB of GPU 0 .Tesla T4.. Change it, or"),
+        (t4(0), {"slot_mib": 20000}, "slot_mib=20000 with reserve_mib=0 makes no slot of the 15360 MiB of GPU 0 .Tesla-T4.. Change it, or"),
         (t4(0), {"slot_mib": 100}, "makes 153 slots, more than 100, of the 15360 MiB"),
         (t4(0), {"slots": 4, "reserve_mib": 15360}, "slots=4 with reserve_mib=15360 makes no slot"),
         (unified(0), {"slot_mib": 8000}, "has no memory of its own.*Say it with 'slots'"),

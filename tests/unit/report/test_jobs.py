@@ -24,7 +24,7 @@ def test_many_at_a_time_are_counted():
 
 
 def test_the_table_has_each_job_and_their_number():
-    text = jobs.table({"jobs": [job("a", "complete", 1, 0), job("b", "failed", 2, 3, "non-zero\nexit", "LR=1"), job("c", "complete", 1, 0)]})
+    text = jobs.table({"jobs": [job("a", "complete", 1, 0), job("b", "failed", 2, 3, "non-zero\nexit", "LR=1"), job("c", "complete", 1, 0)]}, None)
     lines = text.splitlines()
     assert lines[0].split() == ["job", "parameters", "state", "exit", "code", "tries", "reason"]
     assert lines[3].split()[:5] == ["b", "LR=1", "failed", "3", "2"]
@@ -33,4 +33,4 @@ def test_the_table_has_each_job_and_their_number():
 
 
 def test_no_jobs():
-    assert jobs.table({"jobs": []}) == "there are no such jobs"
+    assert jobs.table({"jobs": []}, None) == "there are no such jobs"

@@ -26,15 +26,15 @@ def test_the_impact_of_a_run():
         "gpu-2": Step(needs=["restart"], impact=["restarts dockerd"], waits_for=["service train (t.1)", "container x"], left_alone=True),
         "gpu-3": Step(error="unreachable: no route"),
     }
-    assert provision.impact(steps).splitlines() == [
+    assert provision.impact(steps, None).splitlines() == [
         "node   impact",
         "─────  " + "─" * len("waits for service train (t.1), container x, then: restarts dockerd"),
         "gpu-1  2 GPUs not advertised; restarts dockerd",
         "gpu-2  waits for service train (t.1), container x, then: restarts dockerd",
         "gpu-3  cannot be changed: unreachable: no route",
     ]
-    assert provision.impact({"done": Step()}) == ""
-    assert provision.impact({}) == ""
+    assert provision.impact({"done": Step()}, None) == ""
+    assert provision.impact({}, None) == ""
 
 
 BACK = "returns to service"
@@ -57,7 +57,7 @@ BACK = "returns to service"
     ],
 )
 def test_what_becomes_of_a_node_that_an_earlier_run_left_paused_is_reported(step, words):
-    assert provision.impact({"gpu-1": step}).splitlines()[2:] == ["gpu-1  " + words]
+    assert provision.impact({"gpu-1": step}, None).splitlines()[2:] == ["gpu-1  " + words]
 
 
 @pytest.mark.parametrize(
@@ -182,34 +182,34 @@ def test_a_node_that_offers_less_than_it_has_says_so(node, outcome, state):
 
 def test_rows():
     held = member(resources={"NVIDIA-GPU": named(0, 1, held=[1])})
-    assert provision.row(host(), held, READY) == ["gpu-1", "NVIDIA H100 80GB HBM3", "2", "2 × 79.6 GiB", "2 NVIDIA-GPU", "1", "ready"]
-    assert provision.row(host(), member(shown=(0,)), State.UNTOUCHED.of("x"))[4:] == ["1 NVIDIA-GPU (decided: 2)", "1", "untouched: x"]
-    assert provision.row(host(), None, State.NOT_A_MEMBER.of())[4:] == ["– (decided: 2 NVIDIA-GPU)", "–", "not in the swarm"]
-    assert provision.row(host("m", gpu=False), member(shown=()), READY) == ["m", "–", "–", "–", "–", "–", "ready"]
-    assert provision.row(Host("dead", True, False, None), None, State.FAILED.of("x")) == ["dead", "–", "–", "–", "–", "–", "failed: x"]
+    assert provision.row(host(), held, READY) == ["gpu-1", "2 × NVIDIA-H100-80GB-HBM3 (79.6 GiB)", "2 NVIDIA-GPU", "1", "ready"]
+    assert provision.row(host(), member(shown=(0,)), State.UNTOUCHED.of("x"))[2:] == ["1 NVIDIA-GPU (decided: 2)", "1", "untouched: x"]
+    assert provision.row(host(), None, State.NOT_A_MEMBER.of())[2:] == ["– (decided: 2 NVIDIA-GPU)", "–", "not in the swarm"]
+    assert provision.row(host("m", gpu=False), member(shown=()), READY) == ["m", "–", "–", "–", "ready"]
+    assert provision.row(Host("dead", True, False, None), None, State.FAILED.of("x")) == ["dead", "–", "–", "–", "failed: x"]
     unread = host()
-    unread.assessed["gpus"] = [gpu(0), dict(gpu(1), name=None, memory_mib=None)]
-    assert provision.row(unread, None, READY)[1:4] == ["NVIDIA H100 80GB HBM3, ?", "2", "1 × 79.6 GiB"]
+    unread.assessed["gpus"] = [gpu(0), dict(gpu(1), name=None, model=None, memory_mib=None)]
+    assert provision.row(unread, None, READY)[1] == "1 × NVIDIA-H100-80GB-HBM3 (79.6 GiB), 1 × ?"
 
 
 @pytest.mark.parametrize(
-    ("sizes", "words"),
+    ("gpus", "words"),
     [
         ([], "–"),
-        ([None], "–"),
-        ([81559] * 8, "8 × 79.6 GiB"),
-        ([46068, 15360, 15360], "1 × 45.0 GiB + 2 × 15.0 GiB"),
-        ([15360, None], "1 × 15.0 GiB"),
+        ([("Tesla-T4", None)], "1 × Tesla-T4"),
+        ([("Tesla-T4", 15360)] * 8, "8 × Tesla-T4 (15.0 GiB)"),
+        ([("NVIDIA-L40", 46068), ("Tesla-T4", 15360), ("Tesla-T4", 15360)], "1 × NVIDIA-L40 (45.0 GiB), 2 × Tesla-T4 (15.0 GiB)"),
+        ([("Tesla-T4", 15360), (None, None)], "1 × Tesla-T4 (15.0 GiB), 1 × ?"),
     ],
 )
-def test_vram(sizes, words):
-    assert provision.vram([{"memory_mib": size} for size in sizes]) == words
+def test_the_gpus_of_a_node_by_model_and_memory(gpus, words):
+    assert provision.cards([{"model": model, "memory_mib": size} for model, size in gpus]) == words
 
 
 def test_the_table_at_the_end():
-    lines = provision.table([provision.row(host(), member(), READY)]).splitlines()
-    assert lines[0].split() == ["node", "model", "GPUs", "VRAM", "advertised", "free", "state"]
-    assert lines[2].startswith("gpu-1  NVIDIA H100")
+    lines = provision.table([provision.row(host(), member(), READY)], None).splitlines()
+    assert lines[0].split() == ["node", "GPUs", "advertised", "free", "state"]
+    assert lines[2].startswith("gpu-1  2 × NVIDIA-H100-80GB-HBM3")
 
 
 READY = State.READY.of()
@@ -223,7 +223,7 @@ def test_what_became_of_a_host_goes_by_its_state_and_not_by_its_text():
 def test_the_end_names_who_is_not_done_and_the_command_that_goes_on():
     states = {"a": READY, "b": State.WAITING.of("x"), "c": State.LOST.of("y"), "d": State.UNTOUCHED.of("z"), "e": READY}
     verdicts = provision.by_verdict(states)
-    assert provision.summary(verdicts, lambda left: Again(f"ansible-playbook p.yml --limit {','.join(left)}", [])).splitlines() == [
+    assert provision.summary(verdicts, lambda left: Again(f"ansible-playbook p.yml --limit {','.join(left)}", []), None).splitlines() == [
         "done: 2 hosts",
         "waiting: b",
         "untouched: d",
@@ -231,9 +231,9 @@ def test_the_end_names_who_is_not_done_and_the_command_that_goes_on():
         "",
         "To continue: ansible-playbook p.yml --limit b,d,c",
     ]
-    more = provision.summary(verdicts, lambda left: Again("x", ["token"])).splitlines()[-1]
+    more = provision.summary(verdicts, lambda left: Again("x", ["token"]), None).splitlines()[-1]
     assert more == "and the values that this run had for token (-e), which may be secrets"
-    assert provision.summary(provision.by_verdict({"a": READY}), lambda left: Again("x", [])) == ""
+    assert provision.summary(provision.by_verdict({"a": READY}), lambda left: Again("x", []), None) == ""
 
 
 # --- after deprovision ------------------------------------------------------------------------------------------------
@@ -292,4 +292,4 @@ def test_only_what_went_well_is_reported_as_removed():
 
 def test_a_manager_that_remains_is_reported_beforehand():
     steps = {"m1": DeprovisionStep(needs=["labels"], groups=[END], impact=["removes node labels"], stays="it is the last")}
-    assert provision.impact(steps).splitlines()[2:] == ["m1    removes node labels; remains in the swarm: it is the last"]
+    assert provision.impact(steps, None).splitlines()[2:] == ["m1    removes node labels; remains in the swarm: it is the last"]

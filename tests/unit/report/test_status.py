@@ -298,7 +298,7 @@ def test_all_on_one_screen():
     ("what", "words"),
     [
         ("free", ["host-g1  NVIDIA-GPU     1  –                                    GPU-2", "placeable"]),
-        ("holders", ["host-g1  train    train.1  alice  2 h  NVIDIA-GPU  GPU-1"]),
+        ("holders", ["host-g1  train.1  alice  2 h  NVIDIA-GPU  GPU-1"]),
         ("pending", ["big"]),
         ("faulty", ["host-g3  paused, by hand; fault  fault driver"]),
     ],

@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report.table import render
 
@@ -19,7 +21,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report.table impo
     ],
 )
 def test_columns(headings, rows, lines):
-    assert render(headings, rows).splitlines() == lines
+    assert render(headings, rows, None).splitlines() == lines
 
 
 LONG = [["gpu-1", "paused since the driver was upgraded"]]
@@ -29,9 +31,91 @@ LONG = [["gpu-1", "paused since the driver was upgraded"]]
     ("width", "lines"),
     [
         (None, ["node   state", "─────  ────────────────────────────────────", "gpu-1  paused since the driver was upgraded"]),
+        (43, ["node   state", "─────  ────────────────────────────────────", "gpu-1  paused since the driver was upgraded"]),
         (30, ["node   state", "─────  ───────────────────────", "gpu-1  paused since the driver", "       was upgraded"]),
         (24, ["node: gpu-1", "  state: paused since", "    the driver was", "    upgraded"]),
     ],
 )
 def test_a_table_fits_a_terminal(width, lines):
     assert render(["node", "state"], LONG, width).splitlines() == lines
+
+
+UUID = "GPU-eafc7885-1034-5571-91b2-9dbfbdddf10a"
+
+
+@pytest.mark.parametrize(
+    ("headings", "rows", "width", "lines"),
+    [
+        # Each column that is too wide is folded, between the items of a list if it has any.
+        (
+            ["node", "GPUs", "state"],
+            [["g1", "8 × NVIDIA-H100-80GB-HBM3 (79.6 GiB), 4 × Tesla-T4 (15.0 GiB)", "waiting for service train"]],
+            70,
+            [
+                "node  GPUs                                   state",
+                "────  ─────────────────────────────────────  ─────────────────────────",
+                "g1    8 × NVIDIA-H100-80GB-HBM3 (79.6 GiB),  waiting for service train",
+                "      4 × Tesla-T4 (15.0 GiB)",
+            ],
+        ),
+        (
+            ["kind", "most on one node"],
+            [["NVIDIA-GPU", 8]],
+            19,
+            ["kind        most on", "                one", "               node", "──────────  ───────", "NVIDIA-GPU        8"],
+        ),
+        # A name that is longer than what its column leaves makes it no table, and is whole.
+        (
+            ["node", "task", "owner", "resource"],
+            [["g1", "train.1", "alice", UUID], ["g2", "train.2", "–", UUID]],
+            52,
+            ["node: g1", "  task: train.1  owner: alice", f"  resource: {UUID}", "node: g2", "  task: train.2", f"  resource: {UUID}"],
+        ),
+        # Nothing else is beside what takes several lines.
+        (
+            ["node", "state", "free"],
+            [["a-node-with-a-long-name", "paused, by hand, for more than a day", "8"]],
+            34,
+            ["node: a-node-with-a-long-name", "  state: paused, by hand,", "    for more than a day", "  free: 8"],
+        ),
+        # Rows that are lower as blocks of lines are printed so.
+        (
+            ["node", "impact"],
+            [["a-node-with-a-long-name", "restarts dockerd; changes node labels; joins the swarm"]],
+            50,
+            [
+                "node                     impact",
+                "───────────────────────  ────────────────────",
+                "a-node-with-a-long-name  restarts dockerd;",
+                "                         changes node labels;",
+                "                         joins the swarm",
+            ],
+        ),
+        (
+            ["node", "impact"],
+            [["a-node-with-a-long-name", "restarts dockerd; changes node labels; joins the swarm; holds the toolkit's version"]],
+            50,
+            [
+                "node: a-node-with-a-long-name",
+                "  impact: restarts dockerd; changes node labels;",
+                "    joins the swarm; holds the toolkit's version",
+            ],
+        ),
+    ],
+)
+def test_what_is_too_wide_is_folded_and_its_names_stay_whole(headings, rows, width, lines):
+    assert render(headings, rows, width).splitlines() == lines
+
+
+NAMES = st.from_regex(r"[a-zA-Z0-9](?:[a-zA-Z0-9.:/-]{0,40}[a-zA-Z0-9])?", fullmatch=True)
+
+
+@given(st.lists(st.lists(st.lists(NAMES, min_size=1, max_size=12), min_size=3, max_size=3), min_size=1, max_size=4), st.integers(1, 200))
+def test_whatever_is_printed_fits_and_has_each_name_whole(names, width):
+    rows = [[(", " if len(cell) % 2 else " ").join(cell) for cell in row] for row in names]
+    text = render(["node", "advertised", "state"], rows, width)
+    words = text.replace(",", " ").split()
+    assert [name for row in names for cell in row for name in cell if name not in words] == []
+    # Only a name that is longer by itself goes beyond the width: behind a heading, an indent and a comma at most.
+    longest = max(len(name) for row in names for cell in row for name in cell)
+    assert max(map(len, text.splitlines())) <= max(width, longest + len("    advertised: ,"))

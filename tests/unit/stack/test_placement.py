@@ -62,7 +62,8 @@ def constraints(made: Placed, service: str = "train") -> list[str]:
         ("memory_min: 24576", "node.labels.gpu.mem_ge_24==true"),
         ("compute_capability: '>=8.0'", "node.labels.gpu.cc_ge_8_0==true"),
         ("cuda: '>=12.4'", "node.labels.gpu.cuda_ge_12_4==true"),
-        ("model: Tesla-T4", "node.labels.gpu.model==tesla-t4"),
+        ("model: Tesla-T4", "node.labels.gpu.model==Tesla-T4"),
+        ("model: tesla t4", "node.labels.gpu.model==Tesla-T4"),
     ],
 )
 def test_what_a_label_says_already_needs_no_other(wants: str, constraint: str) -> None:
