@@ -83,8 +83,8 @@ CASES = [
     Case("section-name", "services: {'a b': {image: lab/task}}", "the name 'a b'", "Additional property a b is not allowed", whole=True),
     Case(
         "external-volume",
-        "services: {a: {image: lab/task, volumes: ['v:/v']}}\nvolumes: {v: {external: true, driver: local}}",
-        "volumes.v",
+        "services: {a: {image: lab/task, volumes: ['vol:/v']}}\nvolumes: {vol: {external: true, driver: local}}",
+        "volumes.vol",
         "conflicting parameters",
         whole=True,
     ),

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 
-from ..module_utils._errors import GpuSwarmError
+from ..module_utils._errors import ErrorList, Errors, GpuSwarmError
 from ..module_utils._mask import mask
 from ..module_utils._printable import printable
 from ..module_utils._swarm.options import CONNECTION_OPTIONS
@@ -27,6 +27,7 @@ from ..plugin_utils._stack.document import load
 from ..plugin_utils._stack.folder import Folder
 from ..plugin_utils._stack.patience import Steadiness, patient, since
 from ..plugin_utils._stack.placement import placed
+from ..plugin_utils._stack.references import check_names
 from ..plugin_utils._stack.specification import specifications
 from ..plugin_utils._stack.translate import DEFAULT_KIND, Stack, translate
 from ..plugin_utils._stack.versions import versioned
@@ -71,6 +72,8 @@ class ActionModule(ActionBase):
             result.update(change())
         except NoManager as problem:
             result.update(failed=True, answered=self._deployed, msg=problem.message)
+        except ErrorList as problem:
+            result.update(failed=True, msg=problem.message, **problem.details)
         except GpuSwarmError as problem:
             result.update(failed=True, msg=printable(problem.message), **problem.details)
         except AnsibleError as problem:
@@ -92,7 +95,7 @@ class ActionModule(ActionBase):
 
     def _present(self):
         name, folder = self._args["name"], Folder(self._args["compose"])
-        stack = versioned(translate(folder.text(), folder.name, folder.read, dict(os.environ), self._args["kind"]), name)
+        stack = versioned(self._translated(folder), name)
         self._masked = secret_values.masking(stack.document, stack.files, name)
         for note in stack.notes:
             self._say(f"note: {note}")
@@ -114,7 +117,7 @@ class ActionModule(ActionBase):
             self._say(f"note: the stack has {', '.join(orphans)}, of which {folder.name} says nothing; -e gpu_stack_prune=true removes them")
         refused = self._refusal(stack, specs, before)
         if refused:
-            raise GpuSwarmError(refused, **{**result, "changed": False})
+            raise ErrorList(refused, f"The stack {name}", verdict.NOTHING, **{**result, "changed": False})
         labelled = labelling.add(labels, labelling.Manager(self._api, self._call, self._who), verdict.NOTHING, self._task.check_mode)
         if self._task.check_mode:
             self._display.display(f"\n# {FILE}\n{result['stack_file']}")
@@ -127,21 +130,32 @@ class ActionModule(ActionBase):
         self._read(keep=text.written(stack.document))
         return {**result, "changed": bool(answer.get("changed")) or labelled, **self._awaited(before)}
 
+    def _translated(self, folder):
+        """The stack that the Compose file describes. All errors of the file are reported at once."""
+        errors = Errors()
+        stack = errors.of(translate, folder.text(), folder.name, folder.read, dict(os.environ), self._args["kind"])
+        if stack:
+            errors.of(check_names, stack.document, self._args["name"])
+        if errors.messages:
+            raise ErrorList(errors.messages, folder.name, verdict.NOTHING)
+        return stack
+
     def _queries(self, stack):
         """The queries to the manager before anything is deployed, besides where services fit."""
         wanted = beforehand.queries(stack.document, self._args["name"], self._access(), self._args["query_registries"])
         return {**wanted, "compared": beforehand.compared(stack, self._args["name"]), "stack_file": text.written(stack.document)}
 
     def _refusal(self, stack, specs, before):
-        """Why nothing is deployed, if that is so."""
+        """Why nothing is deployed; empty if it is."""
         name, file = self._args["name"], Folder(self._args["compose"]).name
         seen, silent = on_nodes.seen(self._vars.get("hostvars") or {}) if beforehand.with_gpus(stack.document) else ({}, [])
         wrong, notes = beforehand.judged(before, stack.document, name, self._access(), seen)
         for note in silent + notes:
             self._say(f"note: {note}")
         strange = None if self._args["prune"] else beforehand.another_stack(before, [spec["Name"] for spec in specs], name, file)
-        unreadable = verdict.unreadable(before, self._masked)
-        return strange or unreadable or verdict.refusal(name, before, specs, self._args["allow_pending"]) or wrong
+        if strange:
+            return [strange]
+        return [*verdict.unreadable(before, self._masked), *verdict.refusals(name, before, specs, self._args["allow_pending"]), *wrong]
 
     def _on_this_fleet(self, stack):
         """The stack with what x-gpu of its services means here; and the labels that nodes get for it."""

@@ -73,10 +73,14 @@ def taken(fleet: Fleet, first: Loud) -> Iterator[None]:
 
 @pytest.mark.parametrize("more", [["--check"], []], ids=["check", "deploy"])
 def test_what_another_service_has_is_refused_beforehand(fleet: Fleet, inventory: Path, taken: None, tmp_path: Path, more: list[str]) -> None:
-    (tmp_path / "compose.yml").write_text("services: {a: {image: lab/task, ports: ['18181:81'], configs: [c]}}\nconfigs: {c: {content: x}}\n")
+    """All of it in one message, also what the swarm lacks."""
+    text = "services: {a: {image: lab/task, ports: ['18181:81'], configs: [c], networks: [n]}}\nconfigs: {c: {content: x}}\n"
+    (tmp_path / "compose.yml").write_text(f"{text}networks: {{n: {{external: true, name: e2elost}}}}\n")
     run = fleet.playbook(inventory, *more, "-e", f"compose={tmp_path / 'compose.yml'}", "-e", f"stack={STACK}", playbook=PLAYBOOK)
     assert run.rc == 2, run.output
-    assert f"{STACK}_a publishes port 18181/tcp, which the service e2etaken_web has." in run.output, run.output
+    assert f"The stack {STACK} has 2 errors. Nothing was deployed.\n- " in run.output, run.output
+    assert f"\n- {STACK}_a publishes port 18181/tcp, which the service e2etaken_web has." in run.output, run.output
+    assert "\n- The swarm has no network e2elost" in run.output, run.output
     assert left(fleet) == []
 
 

@@ -53,21 +53,21 @@ def image_of(service: Mapping[str, Any]) -> str:
 
 def judged(
     answer: Mapping[str, Any], document: Mapping[str, Any], stack: str, access: Access, seen: Mapping[str, Seen]
-) -> tuple[str | None, list[str]]:
+) -> tuple[list[str], list[str]]:
     """(why nothing is deployed, what is to be said). ``seen`` is what is known of the hosts of the inventory."""
-    taken = answer["networks_taken"]
+    taken, errors = answer["networks_taken"], []
     if taken:
-        return (
+        errors.append(
             f"The networks {', '.join(taken)} are there already, and the stack {stack} does not own them: of another stack, or of a project of "
             f"'docker compose' on the manager. Give the stack another name, or remove them there ('docker network rm'). {NOTHING}"
-        ), []
+        )
     if answer["not_there"]:
         made_with = " and ".join(f"'{command}'" for kind, command in MADE_WITH.items() if any(one.startswith(kind) for one in answer["not_there"]))
-        return (
+        errors.append(
             f"The swarm has no {', no '.join(answer['not_there'])}, which the Compose file uses as external. Make what is missing with {made_with}, "
             f"or fix its name. {NOTHING}"
-        ), []
-    error = registries.refusal(answer["refused"], access.logins, access.passed_on)
+        )
+    errors += registries.refusals(answer["refused"], access.logins, access.passed_on)
     notes: list[str] = []
     by_id = {node["id"]: node for node in answer["nodes"]}
     feasible = {one["service"]: [by_id[node] for node in one["feasible"] if node in by_id] for one in answer["preflight"]}
@@ -76,9 +76,9 @@ def judged(
         own = {key: str(value).replace("$$", "$") for key, value in (service.get("environment") or {}).items()}
         machines = on_nodes.machines(feasible.get(name, []), seen, image, answer["images"].get(image) or {}, own)
         wrong, said = requirement.judged(name, image, machines)
-        error = error or (wrong and f"{wrong} {NOTHING}")
+        errors += [f"{wrong} {NOTHING}"] if wrong else []
         notes += said
-    return error, notes
+    return errors, notes
 
 
 def with_gpus(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ...module_utils._errors import GpuSwarmError
+from ...module_utils._errors import SeveralErrors
 
 # NVIDIA's device nodes, also those of Jetson and of WSL; its CDI names; and the folder by which its toolkit takes mounts for requests.
 _DEVICE = re.compile(r"/+dev/+(?:nvidia|nvhost-|nvmap|nvgpu|dxg)")
@@ -26,12 +26,20 @@ INSTEAD = (
 )
 
 
-def refuse(service: dict[str, Any], where: str) -> None:
+def refuse(service: dict[str, Any], where: str) -> dict[str, Any]:
     """Refuse a service that would run without the GPUs that it requests, or with other GPUs than it is allocated."""
-    found = next(_requests(service), None)
-    if found is not None:
-        place, what = found
-        raise GpuSwarmError(f"{where}.{place} requests GPUs by {what}, which swarm does not pass on. {INSTEAD}")
+    found = list(_requests(service))
+    if found:
+        place, what = found[0]
+        others = ", ".join(f"{one} by {by}" for one, by in found[1:])
+        also = f" The same holds for {others}." if others else ""
+        message = f"{where}.{place} requests GPUs by {what}, which swarm does not pass on.{also} {INSTEAD}"
+        # Each of the volumes is there, so that those that follow have the same numbers.
+        places = {one for one, _by in found}
+        volumes = enumerate(_list(service.get("volumes")))
+        mounts = [f"/volumes[{number}]" if f"volumes[{number}]" in places else mount for number, mount in volumes]
+        raise SeveralErrors([message], {**service, "volumes": mounts} if mounts else service)
+    return service
 
 
 def _requests(service: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from ...module_utils._errors import GpuSwarmError
+from ...module_utils._errors import Errors
 from ...module_utils._ledger import clashes
 from ...module_utils._ledger import stack as on_swarm
 from . import mounts, ports, references, services, shapes
@@ -58,11 +58,15 @@ class Check(NamedTuple):
 
 
 def refuse(stack: Stack) -> None:
-    """Refuses a stack file for the first row that it meets."""
-    for check in CHECKS:
-        if check.by in _OF_A_FILE:
-            for words in check.by(stack):
-                raise GpuSwarmError(words)
+    """Refuses a stack file for each row that it meets. Its services may lack what was refused before."""
+    errors = Errors()
+    for check in dict.fromkeys(check.by for check in CHECKS if check.by in _OF_A_FILE):
+        errors.add(*errors.of(_met, check, stack, instead=[]))
+    errors.refuse()
+
+
+def _met(check: Callable[[Stack], Iterator[str]], stack: Stack) -> list[str]:
+    return list(check(stack))
 
 
 # -- services ------------------------------------------------------------------------------------------------------------------
@@ -87,7 +91,7 @@ def _image(stack: Stack) -> Iterator[str]:
     for name, service in stack.document["services"].items():
         written = stack.written.get(name) or {}
         choices = [(f"x-gpu.images[{number}].image", image) for number, image in enumerate(stack.choices.get(name, []))]
-        for key, image in choices or [("image", service["image"])]:
+        for key, image in choices or [("image", service["image"])] if "image" in service else []:
             if not _REFERENCE.fullmatch(image) or _ID.fullmatch(image):
                 yield (
                     f"{stack.file}: services.{name}.{key} is {image!r}, which is not a valid image name."
@@ -152,7 +156,7 @@ def _mount_targets(stack: Stack) -> Iterator[str]:
 def _mount_sources(stack: Stack) -> Iterator[str]:
     for where, service in _services(stack):
         for number, mount in enumerate(service.get("volumes") or []):
-            if isinstance(mount, dict) and mount["type"] in ("bind", "npipe", "cluster") and not mount.get("source"):
+            if isinstance(mount, dict) and mount.get("type") in ("bind", "npipe", "cluster") and not mount.get("source"):
                 yield f"{where}.volumes[{number}] is of type {mount['type']} and has no source. Write one."
 
 
@@ -162,6 +166,8 @@ def _carried_targets(section: str, root: str) -> Callable[[Stack], Iterator[str]
             at: dict[str, str] = {}
             for one in service.get(section) or []:
                 entry = one if isinstance(one, dict) else {"source": one}
+                if not entry.get("source"):
+                    continue  # which is an error of its own
                 target = entry.get("target") or entry["source"]
                 path = target if target.startswith("/") else root + target
                 if path in at:
@@ -205,7 +211,7 @@ def _port_in_stack(stack: Stack) -> Iterator[str]:
 def _section_names(stack: Stack) -> Iterator[str]:
     for section in ("services", "networks", "volumes", "configs", "secrets"):
         for name in stack.document.get(section) or {}:
-            if not re.fullmatch(r"[A-Za-z0-9._-]+", name):
+            if not references.is_key(name):
                 yield f"{stack.file}: {section} has the name {name!r}. Use only letters, digits and . _ -."
 
 

@@ -11,11 +11,12 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import yaml
 
-from ...module_utils._errors import TOO_DEEP, GpuSwarmError
+from ...module_utils._errors import TOO_DEEP, Errors, GpuSwarmError, SeveralErrors
 
 # With its anchors written out. The stack files that people write have some hundred.
 MOST_VALUES = 100_000
@@ -70,14 +71,18 @@ def _identity(key: Any) -> Any:
 class _Loader(_Merging):
     """Without the types of YAML 1.1, and with each key once."""
 
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self.twice: list[str] = []
+
     def compose_mapping_node(self, anchor: Any) -> Any:
-        """Refuse keys that are written twice. Merge keys add theirs later."""
+        """Note keys that are written twice. Merge keys add theirs later."""
         node = super().compose_mapping_node(anchor)
         seen: set[str] = set()
         for key, _value in node.value:
             name = key.value if isinstance(key.value, str) else repr(key.value)
             if name in seen and key.tag != _MERGE:
-                raise yaml.constructor.ConstructorError(None, None, f"the key {name} stands there twice", key.start_mark)
+                self.twice.append(f"line {key.start_mark.line + 1}, column {key.start_mark.column + 1}: the key {name} stands there twice")
             seen.add(name)
         return node
 
@@ -109,19 +114,26 @@ _Loader.add_constructor("tag:yaml.org,2002:float", _number)
 
 def load(text: str, name: str) -> dict[str, Any]:
     """The file ``name`` with this text."""
-    found = bounded(text, name, _Loader)
+    errors = Errors()
+    found = errors.of(bounded, text, name, _Loader)
     if not isinstance(found, dict):
+        errors.refuse()
         raise GpuSwarmError(f"{name} is no Compose file: it has to be a mapping with the key services.")
+    errors.refuse(found)
     return found
 
 
 def bounded(text: str, name: str, loader: type[yaml.SafeLoader] = _Merging) -> Any:
     """What the text is, by YAML 1.1's rules without another loader. Aliases are written out, so that nothing in it is shared."""
     try:
-        found = yaml.load(text, Loader=loader)
+        reader = loader(text)
+        found = reader.get_single_data()
     except (yaml.YAMLError, ValueError, RecursionError, TypeError) as problem:
         raise GpuSwarmError(f"{name} is no YAML that can be read: {_reason(problem)}. Fix it there.") from problem
-    return _Copy(name).of(found, ())
+    made, twice = _Copy(name).of(found, ()), getattr(reader, "twice", [])
+    if twice:
+        raise SeveralErrors([f"{name} is no YAML that can be read: {one}. Fix it there." for one in twice], made)
+    return made
 
 
 def _reason(problem: Exception) -> str:
@@ -158,3 +170,33 @@ class _Copy:
 
 def _key(key: Any) -> str:
     return str(key).lower() if isinstance(key, bool) else str(key)
+
+
+def in_order(messages: Iterable[str], document: Mapping[str, Any], name: str) -> list[str]:
+    """Errors of the file ``name``, each of which begins with its place, in the order of these places. One without a place stays behind its
+    predecessor."""
+    placed: list[tuple[tuple[int, ...], str]] = []
+    for message in messages:
+        place = _place(message.removeprefix(f"{name}: "), document) if message.startswith(f"{name}: ") else None
+        placed.append((place if place is not None else placed[-1][0] if placed else (), message))
+    return [message for _place, message in sorted(placed, key=lambda one: one[0])]
+
+
+def _place(text: str, found: Any) -> tuple[int, ...]:
+    """Where the path stands with which the text begins: for each level its number among the others."""
+    places: list[int] = []
+    while True:
+        if isinstance(found, Mapping):
+            keys = [key for key in found if text.startswith(key) and not re.match(r"[\w-]", text[len(key) :])]
+            if not keys:
+                return tuple(places)
+            key: Any = max(keys, key=len)
+            places.append(list(found).index(key))
+            text = text[len(key) :]
+        elif isinstance(found, list) and (number := re.match(r"\[([0-9]+)\]", text)) and int(number.group(1)) < len(found):
+            key = int(number.group(1))
+            places.append(key)
+            text = text[number.end() :]
+        else:
+            return tuple(places)
+        found, text = found[key], text.removeprefix(".")

@@ -13,7 +13,7 @@ import re
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from ...module_utils._errors import GpuSwarmError
+from ...module_utils._errors import Errors, GpuSwarmError
 from .fields import Notes, mapping, text_of
 from .shapes import size
 
@@ -34,22 +34,26 @@ SHM = "/dev/shm"
 
 def under_deploy(service: dict[str, Any], where: str) -> dict[str, Any]:
     """The service, with keys moved to those of deploy that mean the same. As in Compose, both keys must not have different values."""
-    deploy = mapping(service.get("deploy"), f"{where}.deploy")
-    for key, value in _values(service, where).items():
-        deploy = _with(deploy, _PLACES[key], value, f"{where}.{key}", "deploy")
-    policy = _restart_policy(service.get("restart"), where)
+    deploy, errors = mapping(service.get("deploy"), f"{where}.deploy"), Errors()
+    for key, value in errors.of(_values, service, where).items():
+        deploy = errors.of(_with, deploy, _PLACES[key], value, f"{where}.{key}", "deploy", instead=deploy)
+    policy = errors.of(_restart_policy, service.get("restart"), where)
     if policy and deploy.get("restart_policy") is None:
         deploy = {**deploy, "restart_policy": policy}
-    return {**service, "deploy": deploy} if deploy else service
+    made = {**service, "deploy": deploy} if deploy else service
+    errors.refuse(made)
+    return made
 
 
 def _values(service: dict[str, Any], where: str) -> dict[str, Any]:
     """Zero, where Docker takes it for no limit, is left out."""
-    found = {key: service[key] for key in _PLACES if service.get(key) is not None}
+    found, errors = {key: service[key] for key in _PLACES if service.get(key) is not None}, Errors()
     if "cpus" not in found and service.get("cpu_quota") is not None:
-        found["cpus"] = _share(service, where)
-    found.update({key: size(found[key], f"{where}.{key}") for key in _SIZES if key in found})
-    return {key: value for key, value in found.items() if key == "scale" or str(value) not in ("0", "0.0", "-1")}
+        found["cpus"] = errors.of(_share, service, where, instead=0)
+    found.update({key: errors.of(size, found[key], f"{where}.{key}", instead=0) for key in _SIZES if key in found})
+    made = {key: value for key, value in found.items() if key == "scale" or str(value) not in ("0", "0.0", "-1")}
+    errors.refuse(made)
+    return made
 
 
 def _share(service: dict[str, Any], where: str) -> str | int:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
-from ...module_utils._errors import GpuSwarmError
+from ...module_utils._errors import GpuSwarmError, SeveralErrors
 
 # What helps against a key that nothing is known of.
 FIX = "Fix it, or take it out."
@@ -58,14 +58,14 @@ def kind_of(value: Any) -> str:
 
 
 def only(value: Collection[str], known: Collection[str], where: str, remedy: str = FIX) -> None:
-    """Refuses a key that has no business there."""
+    """Refuses each key that has no business there."""
     unknown = [key for key in value if key not in known]
     if unknown:
-        raise not_known(f"{where}.{unknown[0]}", remedy)
+        raise SeveralErrors([not_known(f"{where}.{key}", remedy) for key in unknown])
 
 
-def not_known(place: str, remedy: str = FIX) -> GpuSwarmError:
-    return GpuSwarmError(f"{place} is not known. {remedy}")
+def not_known(place: str, remedy: str = FIX) -> str:
+    return f"{place} is not known. {remedy}"
 
 
 def pairs(value: Any, where: str) -> dict[str, str | None]:

@@ -10,15 +10,18 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-import itertools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ...module_utils._errors import GpuSwarmError
+from ...module_utils._errors import Errors, GpuSwarmError
 from .fields import Notes
 
 # By which Docker finds its driver for NVIDIA, and of these what becomes NVIDIA_DRIVER_CAPABILITIES (daemon/nvidia_linux.go of moby/moby).
 GENERAL = ("gpu", "nvidia")
 DRIVER = ("compute", "compat32", "graphics", "utility", "video", "display")
+# The names of NVIDIA's driver: Docker's three (daemon/devices_nvidia_linux.go of moby/moby), and the CDI kind that Podman and others take.
+NVIDIAS = ("nvidia", "nvidia.cdi", "nvidia.runtime-hook", "nvidia.com/gpu")
+CDI = "cdi"  # Docker's driver for devices of any maker, which it finds by their CDI names alone (daemon/cdi.go)
 DRIVER_VARIABLE = "NVIDIA_DRIVER_CAPABILITIES"
 _COUNTED = "Swarm allocates GPUs by number: write how many one task is to have, such as count: 1."
 
@@ -38,11 +41,11 @@ class Reserved(NamedTuple):
 def reserved(service: dict[str, Any], kind: str, where: str, notes: Notes) -> Reserved:
     """The GPUs of a service, whichever way they are written. ``where`` names the service in messages."""
     reservations = ((service.get("deploy") or {}).get("resources") or {}).get("reservations") or {}
-    below = f"{where}.deploy.resources.reservations"
-    own = [_generic(item, f"{below}.generic_resources[{number}]") for number, item in enumerate(_list(reservations, "generic_resources", below))]
-    _refuse_cut(_list(reservations, "devices", below), f"{below}.devices")
-    devices = [_device(item, f"{below}.devices[{number}]", None, notes) for number, item in enumerate(_list(reservations, "devices", below))]
-    gpus = _gpus(service.get("gpus"), f"{where}.gpus", notes)
+    below, errors = f"{where}.deploy.resources.reservations", Errors()
+    own = errors.of(_each, _generic, errors.of(_list, reservations, "generic_resources", below), f"{below}.generic_resources")
+    devices = errors.of(_devices, errors.of(_list, reservations, "devices", below), f"{below}.devices", notes)
+    gpus = errors.of(_gpus, service.get("gpus"), f"{where}.gpus", notes)
+    errors.refuse()
     if devices and gpus:
         raise GpuSwarmError(f"{where} requests GPUs in both gpus and deploy.resources.reservations.devices. Leave one of the two out.")
     kinds = [name for name, _value in own]
@@ -63,12 +66,27 @@ def _list(reservations: dict[str, Any], key: str, where: str) -> list[Any]:
     return found or []
 
 
-def _refuse_cut(found: list[Any], where: str) -> None:
-    """Refuses one device that hyphens cut into two entries, each with a part of its keys."""
-    for number, (one, following) in enumerate(itertools.pairwise(found), 1):
-        if isinstance(one, dict) and isinstance(following, dict) and following and one and not one.keys() & following.keys():
-            key = next(iter(following))
-            raise GpuSwarmError(f"{where}[{number}]: {key} belongs to the device before it. Remove the hyphen before {key}.")
+def _each(read: Callable[[Any, str], Any], found: list[Any] | None, where: str) -> list[Any]:
+    errors = Errors()
+    made = [errors.of(read, item, f"{where}[{number}]") for number, item in enumerate(found or [])]
+    errors.refuse()
+    return made
+
+
+def _devices(found: list[Any] | None, where: str, notes: Notes) -> list[_Device]:
+    errors, entries, places = Errors(), list[Any](), list[str]()
+    for number, item in enumerate(found or []):
+        before = entries[-1] if entries else None
+        if isinstance(item, dict) and isinstance(before, dict) and item and before and not before.keys() & item.keys():
+            key = next(iter(item))
+            errors.add(f"{where}[{number}]: {key} belongs to the device before it. Remove the hyphen before {key}.")
+            entries[-1] = {**before, **item}  # what else is wrong with the device, such as its count, is an error too
+        else:
+            entries.append(item)
+            places.append(f"{where}[{number}]")
+    made = [errors.of(_device, item, place, None, notes) for item, place in zip(entries, places, strict=True)]
+    errors.refuse()
+    return made
 
 
 def _generic(item: Any, where: str) -> tuple[str, int]:
@@ -98,31 +116,55 @@ def _gpus(found: Any, where: str, notes: Notes) -> list[_Device]:
         raise GpuSwarmError(f"{where} is all. {_COUNTED}")
     if not isinstance(found, list):
         raise GpuSwarmError(f"{where} is {_shown(found)}, and has to be a list. Write gpus: [{{count: 1}}].")
-    return [_device(item, f"{where}[{number}]", ["gpu"], notes) for number, item in enumerate(found)]
+    return _each(lambda item, place: _device(item, place, ["gpu"], notes), found, where)
 
 
 def _device(item: Any, where: str, capabilities: list[str] | None, notes: Notes) -> _Device:
     """An entry that requests GPUs. ``capabilities`` are those that it has by default."""
     if not isinstance(item, dict):
         raise GpuSwarmError(f"{where} is {_shown(item)}, and has to be a mapping. Write {{driver: nvidia, count: 1, capabilities: [gpu]}}.")
+    errors = Errors()
     unknown = sorted(item.keys() - {"driver", "count", "device_ids", "capabilities", "options"})
     if unknown:
-        raise GpuSwarmError(f"{where} has {', '.join(unknown)}, which no device has. It takes driver, count and capabilities.")
-    if item.get("driver") not in (None, "", "nvidia"):
-        raise GpuSwarmError(f"{where}: its driver is {_shown(item['driver'])}. Only NVIDIA's GPUs are allocated: write driver: nvidia, or none.")
-    found = _capabilities(item.get("capabilities") or capabilities, where)
+        errors.add(f"{where} has {', '.join(unknown)}, which no device has. It takes driver, count and capabilities.")
+    errors.of(_refuse_driver, item, where)
+    if item.get("driver") == CDI:
+        errors.refuse()  # another entry has to be written
+    found = errors.of(_capabilities, item.get("capabilities") or capabilities, where)
     if item.get("device_ids"):
-        raise GpuSwarmError(
+        errors.add(
             f"{where} names device_ids: swarm chooses the cards itself. {_COUNTED} A constraint such as node.labels.gpu.model chooses nodes."
         )
-    count = item.get("count")
+    else:
+        count = errors.of(_count, item.get("count"), where)
+    if item.get("options"):
+        notes.left_out(where, "options", "nothing: Docker's driver for NVIDIA reads none")
+    errors.refuse()
+    return _Device(count, found)
+
+
+def _refuse_driver(item: dict[str, Any], where: str) -> None:
+    driver, found = item.get("driver"), item.get("device_ids")
+    names: list[Any] = found if isinstance(found, list) else []
+    others = [one for one in names if not str(one).startswith("nvidia.com/")]
+    if driver == CDI and not others:
+        number = len(names) if names and not any(str(one).endswith("=all") for one in names) else 1
+        by = f"by their names, such as {names[0]}" if names else "by their names alone"
+        raise GpuSwarmError(
+            f"{where}: its driver is cdi, which finds devices {by}. Swarm allocates GPUs by number, and chooses the cards itself: write "
+            f"{{driver: nvidia, count: {number}, capabilities: [gpu]}} instead, with the number that one task is to have."
+        )
+    if driver not in (None, "", *NVIDIAS):
+        named = f" for {others[0]}" if driver == CDI else ""
+        raise GpuSwarmError(f"{where}: its driver is {_shown(driver)}{named}. Only NVIDIA's GPUs are allocated: write driver: nvidia, or none.")
+
+
+def _count(count: Any, where: str) -> int:
     if count == "all":
         raise GpuSwarmError(f"{where}: its count is all. {_COUNTED}")
     if count is None:
         raise GpuSwarmError(f"{where} has no count, which means all GPUs of the machine. {_COUNTED}")
-    if item.get("options"):
-        notes.left_out(where, "options", "nothing: Docker's driver for NVIDIA reads none")
-    return _Device(_positive(count, f"{where}: its count"), found)
+    return _positive(count, f"{where}: its count")
 
 
 def _capabilities(found: Any, where: str) -> list[str]:

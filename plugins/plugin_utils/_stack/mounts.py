@@ -13,7 +13,7 @@ import re
 from collections.abc import Collection
 from typing import Any
 
-from ...module_utils._errors import GpuSwarmError
+from ...module_utils._errors import Errors, GpuSwarmError
 from . import keys
 from .fields import Notes, kind_of, only, texts
 from .shapes import size
@@ -30,31 +30,43 @@ _WINDOWS = re.compile(r"[A-Za-z]:[\\/]")
 def volumes(found: Any, where: str, notes: Notes) -> list[Any]:
     if not isinstance(found, list):
         raise GpuSwarmError(f"{where} is {kind_of(found)}, and has to be a list. Begin each volume with '- '.")
-    return [_volume(item, f"{where}[{number}]", notes) for number, item in enumerate(found)]
+    errors = Errors()
+    made = [errors.of(_volume, item, place, notes, instead={"type": "tmpfs", "target": f"/{place}"}) for item, place in _each(found, where)]
+    errors.refuse(made)  # each of them is there, so that those that follow have the same numbers
+    return made
+
+
+def _each(found: list[Any], where: str) -> list[tuple[Any, str]]:
+    """Each of them, and where it stands."""
+    return [(item, f"{where}[{number}]") for number, item in enumerate(found)]
 
 
 def tmpfs(found: Any, where: str, notes: Notes) -> list[dict[str, Any]]:
     """As mounts, of which a stack has the size alone: of ``tmpfs`` itself 'docker stack deploy' makes nothing."""
-    made: list[dict[str, Any]] = []
-    for number, text in enumerate(texts(found, where)):
-        target, _colon, options = text.partition(":")
-        if not target.startswith("/"):
-            raise GpuSwarmError(f"{where}[{number}]: {target or 'nothing'} is no full path. Write one, such as /run:size=64m.")
-        mount: dict[str, Any] = {"type": "tmpfs", "target": target}
-        for option in filter(None, options.split(",")):
-            name, _sign, value = option.partition("=")
-            if name == "size" and value.endswith("%"):
-                notes.left_out(f"{where}[{number}]", option, IN_BYTES)
-            elif name == "size":
-                mount["tmpfs"] = {"size": size(value, f"{where}[{number}].size")}
-            elif option == "ro":
-                mount["read_only"] = True
-            elif option in _ALLOWS:
-                notes.left_out(f"{where}[{number}]", option, f"a task cannot {_ALLOWS[option]} from its tmpfs: mount a volume there")
-            elif option not in _BY_DEFAULT:
-                notes.left_out(f"{where}[{number}]", option, "have the command prepare the directory")
-        made.append(mount)
+    errors = Errors()
+    made = [errors.of(_tmpfs, text, place, notes) for text, place in _each(texts(found, where), where)]
+    errors.refuse([one for one in made if one])
     return made
+
+
+def _tmpfs(text: str, where: str, notes: Notes) -> dict[str, Any]:
+    target, _colon, options = text.partition(":")
+    if not target.startswith("/"):
+        raise GpuSwarmError(f"{where}: {target or 'nothing'} is no full path. Write one, such as /run:size=64m.")
+    mount: dict[str, Any] = {"type": "tmpfs", "target": target}
+    for option in filter(None, options.split(",")):
+        name, _sign, value = option.partition("=")
+        if name == "size" and value.endswith("%"):
+            notes.left_out(where, option, IN_BYTES)
+        elif name == "size":
+            mount["tmpfs"] = {"size": size(value, f"{where}.size")}
+        elif option == "ro":
+            mount["read_only"] = True
+        elif option in _ALLOWS:
+            notes.left_out(where, option, f"a task cannot {_ALLOWS[option]} from its tmpfs: mount a volume there")
+        elif option not in _BY_DEFAULT:
+            notes.left_out(where, option, "have the command prepare the directory")
+    return mount
 
 
 def _volume(item: Any, where: str, notes: Notes) -> Any:
@@ -65,16 +77,18 @@ def _volume(item: Any, where: str, notes: Notes) -> Any:
         return item
     if not isinstance(item, dict):
         raise GpuSwarmError(f"{where} is {kind_of(item)}. Write it as source:target, or as a mapping.")
-    only(item, keys.MOUNT, where, "A mount has type, source, target, read_only, and bind, volume or tmpfs.")
+    errors = Errors()
+    errors.of(only, item, keys.MOUNT, where, "A mount has type, source, target, read_only, and bind, volume or tmpfs.")
     if item.get("type") == "bind":
-        _refuse_relative(str(item.get("source") or "."), where)
+        errors.of(_refuse_relative, str(item.get("source") or "."), where)
     made = dict(item)
     for kind, known in keys.MOUNT_OPTIONS.items():
         if isinstance(item.get(kind), dict):
-            made[kind] = _options(item[kind], known, f"{where}.{kind}", notes)
-    _refuse_mixed(made, where)
+            made[kind] = errors.of(_options, item[kind], known, f"{where}.{kind}", notes, instead={})
+    errors.of(_refuse_mixed, made, where)
     if isinstance(made.get("tmpfs"), dict) and "size" in made["tmpfs"]:
-        made["tmpfs"]["size"] = size(made["tmpfs"]["size"], f"{where}.tmpfs.size")
+        made["tmpfs"]["size"] = errors.of(size, made["tmpfs"]["size"], f"{where}.tmpfs.size")
+    errors.refuse()
     return {key: value for key, value in made.items() if value != {}}
 
 
@@ -101,10 +115,11 @@ def targets(found: list[Any]) -> list[str]:
 
 def refuse_same_target(found: list[Any], where: str) -> None:
     """Refuses what swarm would refuse once other parts of the stack are made (validateMounts in swarmkit's manager/controlapi)."""
-    there = targets(found)
-    twice = [target for number, target in enumerate(there) if target in there[:number]]
-    if twice:
-        raise GpuSwarmError(f"{where} mounts two things at {twice[0] or '/'}, under volumes or tmpfs. Take one of them out.")
+    there, errors = targets(found), Errors()
+    for number, target in enumerate(there):
+        if target in there[:number]:
+            errors.add(f"{where} mounts two things at {target or '/'}, under volumes or tmpfs. Take one of them out.")
+    errors.refuse()
 
 
 def target_of(mount: Any) -> str:
@@ -141,13 +156,17 @@ def _refuse_relative(source: str, where: str, form: re.Pattern[str] = _RELATIVE)
 def refuse_own_folders(found: dict[str, Any], deployed: Collection[str], name: str) -> None:
     """Refuses paths that begin with a folder of yours, in a file whose variables are not replaced yet: afterwards they look like any other.
     ``deployed`` are the services that no profile leaves out."""
+    errors = Errors()
     for key in deployed:
-        volumes = found["services"][key].get("volumes")
-        for number, item in enumerate(volumes if isinstance(volumes, list) else ()):
-            _refuse_relative(str(item.get("source") if isinstance(item, dict) else item), f"{name}: services.{key}.volumes[{number}]", _OWN_FOLDER)
+        service = found["services"][key]
+        volumes = service.get("volumes") if isinstance(service, dict) else None
+        for item, place in _each(volumes if isinstance(volumes, list) else [], f"{name}: services.{key}.volumes"):
+            errors.of(_refuse_relative, str(item.get("source") if isinstance(item, dict) else item), place, _OWN_FOLDER)
     for key, volume in (found["volumes"].items() if isinstance(found.get("volumes"), dict) else ()):
         options = volume.get("driver_opts") if isinstance(volume, dict) else None
-        _refuse_relative(str(options.get("device") if isinstance(options, dict) else ""), f"{name}: volumes.{key}.driver_opts.device", _OWN_FOLDER)
+        device = str(options.get("device") if isinstance(options, dict) else "")
+        errors.of(_refuse_relative, device, f"{name}: volumes.{key}.driver_opts.device", _OWN_FOLDER)
+    errors.refuse()
 
 
 def refuse_relative_device(volume: dict[str, Any], where: str) -> None:

@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ...module_utils._errors import GpuSwarmError
+from ...module_utils._errors import Errors, GpuSwarmError
 from . import keys
 from .fields import Notes, kind_of, only
 
@@ -41,7 +41,11 @@ class Port(NamedTuple):
 def translated(found: Any, where: str, notes: Notes) -> list[Any]:
     if not isinstance(found, list):
         raise GpuSwarmError(f"{where} is {kind_of(found)}, and has to be a list. Begin each port with '- '.")
-    return [_port(item, f"{where}[{number}]", notes) for number, item in enumerate(found)]
+    errors = Errors()
+    # Each of them is there, so that those that follow have the same numbers.
+    made = [errors.of(_port, item, f"{where}[{number}]", notes, instead={"target": 1, "mode": HOST}) for number, item in enumerate(found)]
+    errors.refuse(made)
+    return made
 
 
 def _port(item: Any, where: str, notes: Notes) -> Any:
@@ -55,28 +59,28 @@ def _port(item: Any, where: str, notes: Notes) -> Any:
         return text
     if not isinstance(item, dict):
         raise GpuSwarmError(f"{where} is {kind_of(item)}. Write it as published:target, or as a mapping.")
+    errors = Errors()
     if item.get("host_ip"):
-        _refuse_address(where, str(item["host_ip"]))
+        errors.of(_refuse_address, where, str(item["host_ip"]))
     for key in ("name", "app_protocol"):
         if key in item:
             notes.left_out(where, key, "nothing: it says what the port is for")
-    only(item, keys.PORT | {"host_ip", "name", "app_protocol"}, where, "A port has target, published, protocol and mode.")
-    return _long({key: value for key, value in item.items() if key in keys.PORT and value not in (None, "")}, where, notes)
+    errors.of(only, item, keys.PORT | {"host_ip", "name", "app_protocol"}, where, "A port has target, published, protocol and mode.")
+    made = errors.of(_long, {key: value for key, value in item.items() if key in keys.PORT and value not in (None, "")}, where, notes)
+    errors.refuse()
+    return made
 
 
 def _long(made: dict[str, Any], where: str, notes: Notes) -> dict[str, Any]:
+    errors = Errors()
     for key in ("target", "published"):
         if key == "target" or key in made:
-            number = str(made.get(key))
-            if not number.isdecimal() or not (key == "target") <= int(number) <= HIGHEST:
-                raise GpuSwarmError(
-                    f"{where}.{key} is {made.get(key)!r}. Write one number up to {HIGHEST}, and each further port as an entry of its own."
-                )
-            made[key] = int(number)
+            made[key] = errors.of(_number, made.get(key), int(key == "target"), f"{where}.{key}")
     if "protocol" in made:
         made["protocol"] = str(made["protocol"]).lower()
         if made["protocol"] not in PROTOCOLS:
-            raise GpuSwarmError(f"{where}.protocol is {made['protocol']!r}, and has to be {', '.join(PROTOCOLS)}. Write one of them.")
+            errors.add(f"{where}.protocol is {made['protocol']!r}, and has to be {', '.join(PROTOCOLS)}. Write one of them.")
+    errors.refuse()
     if "mode" in made:
         mode = str(made["mode"]).lower()
         if mode not in (HOST, INGRESS):
@@ -85,6 +89,13 @@ def _long(made: dict[str, Any], where: str, notes: Notes) -> dict[str, Any]:
             )
         made["mode"] = mode if mode == HOST else INGRESS
     return made
+
+
+def _number(found: Any, least: int, where: str) -> int:
+    text = str(found)
+    if not text.isdecimal() or not least <= int(text) <= HIGHEST:
+        raise GpuSwarmError(f"{where} is {found!r}. Write one number up to {HIGHEST}, and each further port as an entry of its own.")
+    return int(text)
 
 
 def _refuse_address(where: str, address: str) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ...module_utils._errors import GpuSwarmError
+from ...module_utils._errors import Errors, GpuSwarmError
 from .fields import text_of, texts
 
 # Options of security that give a task more than it has without them.
@@ -33,25 +33,30 @@ _ISOLATES = {
 
 def refuse(service: dict[str, Any], where: str) -> None:
     """Refuse keys without which a task would be less protected."""
-    _refuse_options(service.get("security_opt"), f"{where}.security_opt")
-    _refuse_mode(text_of(service.get("network_mode"), f"{where}.network_mode"), f"{where}.network_mode")
+    errors = Errors()
+    errors.of(_refuse_options, service.get("security_opt"), f"{where}.security_opt")
+    errors.of(_refuse_mode, service.get("network_mode"), f"{where}.network_mode")
     for key, (values, instead) in _ISOLATES.items():
         value = str(service.get(key) or "").partition(":")[0]
         if value in values:
-            raise GpuSwarmError(f"{where}.{key}: {value} cannot be passed on to swarm, and the task would run without it. Take it out; {instead}.")
+            errors.add(f"{where}.{key}: {value} cannot be passed on to swarm, and the task would run without it. Take it out; {instead}.")
+    errors.refuse()
 
 
 def _refuse_options(found: Any, where: str) -> None:
+    errors = Errors()
     for option in texts(found, where):
         if not _LOOSENS.fullmatch(option.replace(" ", "")):
             name = re.split(r"[:=]", option, maxsplit=1)[0]
-            raise GpuSwarmError(
+            errors.add(
                 f"{where}: {name} cannot be passed on to swarm, and the task would run without that protection. Set it for dockerd on the nodes "
                 "(no-new-privileges and seccomp-profile in daemon.json), and take it out."
             )
+    errors.refuse()
 
 
-def _refuse_mode(mode: str | None, where: str) -> None:
+def _refuse_mode(found: Any, where: str) -> None:
+    mode = text_of(found, where)
     if mode == "none":
         raise GpuSwarmError(
             f"{where} is none, and swarm gives each task a network, so the task would have one after all. Remove it. If a network "

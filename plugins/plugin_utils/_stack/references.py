@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from ...module_utils._errors import GpuSwarmError
+from ...module_utils._errors import Errors, GpuSwarmError
 from ...module_utils._swarm.owned_labels import CONTENT, VERSION_OF
 from .fields import kind_of
 from .mounts import is_path
@@ -27,29 +27,36 @@ OF_A_MACHINE = frozenset(("bridge", "default", "host", "none"))
 # swarmkit's manager/controlapi/common.go, for services and networks, and for configs and secrets.
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]*[A-Za-z0-9])?")
 _CARRIED_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?")
+_KEY = re.compile(r"[A-Za-z0-9._-]+")
 _LONGEST, _LONGEST_CARRIED = 63, 64
 
 
 def check_declared(document: Mapping[str, Any], file: str) -> None:
-    """Refuses a service that names what the file does not declare. Docker makes the network ``default`` by itself."""
+    """Refuses a service that names what the file does not declare. Docker makes the network ``default`` by itself. Nothing is known of a section
+    that is None."""
+    errors = Errors()
     for name, service in document["services"].items():
-        for key, section, used in _used(service, f"{file}: services.{name}"):
-            if used not in (document.get(section) or {}) and (section, used) != ("networks", DEFAULT):
-                raise GpuSwarmError(
+        for key, section, used in errors.of(_used, service, f"{file}: services.{name}", instead=[]):
+            if document.get(section, {}) is not None and used not in document.get(section, {}) and (section, used) != ("networks", DEFAULT):
+                errors.add(
                     f"{file}: services.{name}.{key} has {used}, and the file declares no such {section[:-1]}. Declare it under {section}, or fix "
                     "its name."
                 )
+    errors.refuse()
 
 
-def _used(service: Mapping[str, Any], where: str) -> Iterator[tuple[str, str, str]]:
+def _used(service: Mapping[str, Any], where: str) -> list[tuple[str, str, str]]:
     """(the service's key, the section where it is declared, its name there)"""
-    yield from (("networks", "networks", name) for name in service.get("networks") or [])
-    yield from (("volumes", "volumes", name) for one in service.get("volumes") or [] if (name := _volume(one)))
+    errors = Errors()
+    found = [("networks", "networks", str(name)) for name in service.get("networks") or []]
+    found += [("volumes", "volumes", name) for one in service.get("volumes") or [] if (name := _volume(one))]
     for section in ("configs", "secrets"):
-        yield from ((section, section, name) for name in _carried(service.get(section), f"{where}.{section}"))
+        found += [(section, section, name) for name in errors.of(_carried, service.get(section), f"{where}.{section}", instead=[])]
     credentials = service.get("credential_spec")
     if isinstance(credentials, dict) and credentials.get("config"):
-        yield "credential_spec", "configs", str(credentials["config"])
+        found.append(("credential_spec", "configs", str(credentials["config"])))
+    errors.refuse(found)
+    return found
 
 
 def _volume(mount: Any) -> str | None:
@@ -65,13 +72,14 @@ def _volume(mount: Any) -> str | None:
 def _carried(found: Any, where: str) -> list[str]:
     if found is not None and not isinstance(found, list):
         raise GpuSwarmError(f"{where} is {kind_of(found)}, and has to be a list. Begin each entry with '- '.")
-    names: list[str] = []
-    for number, one in enumerate(found or []):
-        name = one.get("source") if isinstance(one, dict) else one
+    errors = Errors()
+    names = [one.get("source") if isinstance(one, dict) else one for one in found or []]
+    for number, name in enumerate(names):
         if not isinstance(name, str):
-            raise GpuSwarmError(f"{where}[{number}] has to be the name of one, or a mapping with source. Write it so.")
-        names.append(name)
-    return names
+            errors.add(f"{where}[{number}] has to be the name of one, or a mapping with source. Write it so.")
+    made = [name for name in names if isinstance(name, str)]
+    errors.refuse(made)
+    return made
 
 
 def networks(document: Mapping[str, Any], stack: str) -> list[str]:
@@ -115,17 +123,24 @@ def external(document: Mapping[str, Any]) -> dict[str, list[str]]:
     return {section: left for section, names in found.items() if (left := sorted(names - OF_A_MACHINE if section == "networks" else names))}
 
 
+def is_key(name: str) -> bool:
+    """Whether a service, or what a section declares, may have this key."""
+    return bool(_KEY.fullmatch(name))
+
+
 def check_names(document: Mapping[str, Any], stack: str) -> None:
-    """Refuses names that swarm does not take."""
-    for name in document["services"]:
-        _check("service", f"{stack}_{name}", _NAME, _LONGEST, "letters, digits, - and _")
+    """Refuses names that swarm does not take. Keys that are no names at all are refused before."""
+    errors = Errors()
+    for name in filter(is_key, document["services"]):
+        errors.of(_check, "service", f"{stack}_{name}", _NAME, _LONGEST, "letters, digits, - and _")
     for name in networks(document, stack):
-        _check("network", name, _NAME, _LONGEST, "letters, digits, - and _")
+        errors.of(_check, "network", name, _NAME, _LONGEST, "letters, digits, - and _")
     for section in ("configs", "secrets"):
         for key, entry in (document.get(section) or {}).items():
-            if not entry.get("external"):
+            if is_key(key) and not entry.get("external"):
                 name = str(entry.get("name") or f"{stack}_{key}")
-                _check(section[:-1], name, _CARRIED_NAME, _LONGEST_CARRIED, "letters, digits, -, _ and .")
+                errors.of(_check, section[:-1], name, _CARRIED_NAME, _LONGEST_CARRIED, "letters, digits, -, _ and .")
+    errors.refuse()
 
 
 def _check(what: str, name: str, form: re.Pattern[str], longest: int, characters: str) -> None:

@@ -67,8 +67,9 @@ def packed(logins: Logins) -> str:
     return base64.b64encode(json.dumps(logins).encode("utf-8")).decode("ascii")
 
 
-def refusal(refused: Iterable[Mapping[str, str]], logins: Logins, passed_on: bool) -> str | None:
-    """Why nothing is deployed, if a registry refuses an image."""
+def refusals(refused: Iterable[Mapping[str, str]], logins: Logins, passed_on: bool) -> list[str]:
+    """Why nothing is deployed, for each image that a registry refuses."""
+    found = []
     for one in refused:
         registry = registry_of(one["image"])
         if registry in logins:
@@ -77,8 +78,8 @@ def refusal(refused: Iterable[Mapping[str, str]], logins: Logins, passed_on: boo
             remedy = "Log in on the manager again ('docker login'), or write a login into gpu_stack_registries."
         else:
             remedy = f"Write its login into gpu_stack_registries: {{{registry}: {FORM}}}."
-        return (
+        found.append(
             f"The registry {registry} refuses the image {one['image']}: {one['said'].rstrip('.')}. {remedy} "
             "Where all nodes have the image already, set gpu_stack_query_registries: false. Nothing was deployed."
         )
-    return None
+    return found

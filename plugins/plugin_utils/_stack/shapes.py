@@ -17,7 +17,7 @@ from decimal import Decimal
 from ipaddress import ip_network
 from typing import Any
 
-from ...module_utils._errors import GpuSwarmError
+from ...module_utils._errors import Errors, GpuSwarmError
 from .fields import kind_of, mapping, pairs, text_of
 
 # Returns the value as Docker's reader takes it; the text says where it stands.
@@ -28,6 +28,7 @@ _HOURS = {"d": 24, "w": 7 * 24}
 _AMOUNT = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h|d|w)")
 _LONGEST = 2**63 - 1
 MILLISECOND = 10**6
+_WRONG = object()  # in place of a value that is refused
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(?:([kmgtp])(?:i?b)?|b)?", re.IGNORECASE)
 _BYTES = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
 _CPUS = re.compile(r"\+?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,2})?")
@@ -210,14 +211,21 @@ def hosts(value: Any, where: str) -> list[str]:
 
 
 def ulimits(value: Any, where: str) -> dict[str, Any]:
-    made: dict[str, Any] = {}
-    for name, one in mapping(value, where).items():
-        if isinstance(one, dict):
-            if one.keys() != {"soft", "hard"}:
-                raise GpuSwarmError(f"{where}.{name} has to have both soft and hard, and nothing else. Write both, or one number.")
-            made[name] = {key: whole(-1)(item, f"{where}.{name}.{key}") for key, item in one.items()}
-            continue
-        made[name] = whole(-1)(one, f"{where}.{name}")
+    return _of_each(_ulimit, mapping(value, where), where)
+
+
+def _ulimit(value: Any, where: str) -> Any:
+    if not isinstance(value, dict):
+        return whole(-1)(value, where)
+    if value.keys() != {"soft", "hard"}:
+        raise GpuSwarmError(f"{where} has to have both soft and hard, and nothing else. Write both, or one number.")
+    return _of_each(whole(-1), value, where)
+
+
+def _of_each(shape: Shape, found: Mapping[str, Any], where: str) -> dict[str, Any]:
+    errors = Errors()
+    made = {key: errors.of(shape, item, f"{where}.{key}") for key, item in found.items()}
+    errors.refuse()
     return made
 
 
@@ -230,7 +238,10 @@ def each(shape: Shape) -> Shape:
     def check(value: Any, where: str) -> list[Any]:
         if not isinstance(value, list):
             raise GpuSwarmError(f"{where} is {kind_of(value)}, and has to be a list. Begin each entry with '- '.")
-        return [shape(one, f"{where}[{number}]") for number, one in enumerate(value)]
+        errors = Errors()
+        made = [errors.of(shape, one, f"{where}[{number}]", instead=_WRONG) for number, one in enumerate(value)]
+        errors.refuse(None if _WRONG in made else made)  # without an entry, the others would have other numbers
+        return made
 
     return check
 
@@ -240,7 +251,11 @@ def keys(shapes: Mapping[str, Shape]) -> Shape:
 
     def check(value: Any, where: str) -> dict[str, Any]:
         found = {key: item for key, item in mapping(value, where).items() if item is not None}
-        return {key: shapes[key](item, f"{where}.{key}") if key in shapes else item for key, item in found.items()}
+        errors = Errors()
+        made = {key: errors.of(shapes[key], item, f"{where}.{key}", instead=_WRONG) if key in shapes else item for key, item in found.items()}
+        right = {key: item for key, item in made.items() if item is not _WRONG}
+        errors.refuse(right)
+        return right
 
     return check
 

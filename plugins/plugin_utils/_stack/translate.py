@@ -10,10 +10,10 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from ...module_utils._errors import GpuSwarmError
+from ...module_utils._errors import Errors, GpuSwarmError, SeveralErrors
 from . import checks, document, keys, mounts, references, shapes, templates
 from .fields import Notes, Reader, mapping, not_known, only, text_of
 from .folder import decoded
@@ -39,76 +39,122 @@ class Stack(NamedTuple):
 
 
 def translate(text: str, name: str, read: Reader, environment: Mapping[str, str], kind: str = DEFAULT_KIND) -> Stack:
-    """The Compose file ``name`` with this text. ``environment`` are variables, which count before those of .env."""
-    notes = Notes()
+    """The Compose file ``name`` with this text. ``environment`` are variables, which count before those of .env. All errors of the file are raised at
+    once, in its order."""
+    notes, errors = Notes(), Errors()
     own = read(ENV)
     of_file = {} if own is None else read_variables(decoded(own, ENV), ENV, environment)
     values = {**{key: value for key, value in of_file.items() if value is not None}, **environment}
     variables = Variables(values)
-    read_in = document.load(text, name)
-    found = resolved(read_in, variables, name)
-    _refuse(found, name)
+    read_in = errors.of(document.load, text, name)
+    if read_in is None:
+        errors.refuse()
+    found = errors.of(resolved, read_in, variables, name)
     notes.texts += [f"{name}: the variable {one} is not set, and counts as empty" for one in variables.unset]
     context = Context(kind, variables, read, notes)
-    context.networks = dict(_section(found, "networks", name))
-    services = {key: translated(key, value, name, context) for key, value in mapping(found.get("services"), f"{name}: services").items()}
-    made: dict[str, Any] = {"version": VERSION, "services": {key: value for key, value in services.items() if value is not None}}
+    stack = errors.of(_translated, _Read(found, read_in, name), context)
+    if errors.messages:
+        raise SeveralErrors(document.in_order(errors.messages, read_in, name), stack)
+    return stack
+
+
+class _Read(NamedTuple):
+    """A Compose file, with its variables replaced and as it is ``written``."""
+
+    found: dict[str, Any]
+    written: dict[str, Any]
+    name: str
+
+
+def _translated(file: _Read, context: Context) -> Stack:
+    found, written, name = file
+    notes, errors = context.notes, Errors()
+    errors.of(_refuse, found, name)
+    sections = {key: errors.of(_section, found, key, name) for key in ("networks", "volumes", "configs", "secrets")}
+    context.networks = dict(sections["networks"] or {})
+    context.written = errors.of(mapping, written.get("services"), f"{name}: services", instead={})
+    made: dict[str, Any] = {"version": VERSION, "services": errors.of(_services, found, name, context, instead={})}
     if any("pids" in ((one.get("deploy") or {}).get("resources") or {}).get("limits", {}) for one in made["services"].values()):
         made["version"] = VERSION_OF_PIDS
-    _refuse_none(made["services"], context, name)
-    mounts.refuse_own_folders(read_in, made["services"], name)
-    made["networks"] = {key: _network(value, f"{name}: networks.{key}", notes) for key, value in context.networks.items()}
-    made["volumes"] = {key: _volume(value, f"{name}: volumes.{key}") for key, value in _section(found, "volumes", name)}
+    if context.profiles or not errors.messages:
+        errors.of(_refuse_none, made["services"], context, name)
+    errors.of(mounts.refuse_own_folders, written, made["services"], name)
+    read: dict[str, Callable[..., Any]] = {"networks": _network, "volumes": _volume}
+    for section, one in read.items():
+        entries = context.networks if section == "networks" else sections[section]
+        made[section] = {key: errors.of(one, value, f"{name}: {section}.{key}", notes, instead={}) for key, value in (entries or {}).items()}
     files: dict[str, bytes] = {}
     for section in ("configs", "secrets"):
-        entries = [_Entry(section, key, value, f"{name}: {section}.{key}") for key, value in _section(found, section, name)]
-        made[section] = {entry.key: _carried(entry, context, files) for entry in entries}
-    references.check_declared(made, name)
+        listed = [_Entry(section, key, value, f"{name}: {section}.{key}") for key, value in (sections[section] or {}).items()]
+        made[section] = {entry.key: errors.of(_carried, entry, context, files, instead={}) for entry in listed}
+    errors.of(references.check_declared, {**made, **{key: None for key, value in sections.items() if value is None}}, name)
     choices = {key: [str(entry["image"]) for entry in want.matrix] for key, want in context.wanted.items()}
-    checks.refuse(checks.Stack(made, files, name, mapping(read_in.get("services"), name), variables.unset, choices))
-    return Stack(_escaped({key: value for key, value in made.items() if value}), files, notes.texts, context.wanted)
+    errors.of(checks.refuse, checks.Stack(made, files, name, context.written, context.variables.unset, choices))
+    stack = Stack(_escaped({key: value for key, value in made.items() if value}), files, notes.texts, context.wanted)
+    errors.refuse(stack)
+    return stack
+
+
+def _services(found: dict[str, Any], name: str, context: Context) -> dict[str, Any]:
+    errors = Errors()
+    entries = mapping(found.get("services"), f"{name}: services")
+    services = {key: errors.of(translated, key, value, name, context, instead={}) for key, value in entries.items()}
+    made = {key: value for key, value in services.items() if value is not None}
+    errors.refuse(made)
+    return made
 
 
 def _refuse(found: dict[str, Any], name: str) -> None:
+    errors = Errors()
     for key in found:
         if key in keys.TOP_REFUSED:
-            raise GpuSwarmError(f"{name}: {key} has no meaning on Swarm: {keys.TOP_REFUSED[key]}.")
-        if key not in keys.TOP | {"version", "name"} and not key.startswith("x-"):
-            raise not_known(f"{name}: {key}")
+            errors.add(f"{name}: {key} has no meaning on Swarm: {keys.TOP_REFUSED[key]}.")
+        elif key not in keys.TOP | {"version", "name"} and not key.startswith("x-"):
+            errors.add(not_known(f"{name}: {key}"))
+    errors.refuse()
 
 
 def _refuse_none(services: dict[str, Any], context: Context, name: str) -> None:
     if context.profiles and not services:
+        chosen = ", ".join(sorted(filter(None, context.chosen)))
+        none = f"none has one of COMPOSE_PROFILES={chosen}" if chosen else "Compose starts none of them by default"
         raise GpuSwarmError(
-            f"{name}: each service has a profile, and Compose starts none of them by default. Choose one in .env or your environment, such as "
+            f"{name}: each service has a profile, and {none}. Choose one in .env or your environment, such as "
             f"COMPOSE_PROFILES={context.profiles[0]}. The file has the profiles {', '.join(dict.fromkeys(context.profiles))}."
         )
     if not services:
         raise GpuSwarmError(f"{name} has no services to deploy. Write at least one under services.")
 
 
-def _section(found: dict[str, Any], key: str, name: str) -> list[tuple[str, Any]]:
-    return list(mapping(found.get(key), f"{name}: {key}").items())
+def _section(found: dict[str, Any], key: str, name: str) -> dict[str, Any]:
+    return mapping(found.get(key), f"{name}: {key}")
 
 
 def _network(found: Any, where: str, notes: Notes) -> dict[str, Any]:
-    made = shapes.NETWORK(_own(mapping(found, where), keys.NETWORK, where, notes), where)
+    errors = Errors()
+    made = dict(errors.of(shapes.NETWORK, _own(mapping(found, where), keys.NETWORK, where, notes), where))
     if made.get("ipam") is not None:
-        made["ipam"] = _addresses(made["ipam"], f"{where}.ipam", notes)
+        made["ipam"] = errors.of(_addresses, made["ipam"], f"{where}.ipam", notes)
     if made.get("driver") == "bridge":  # of one machine
         del made["driver"]
         notes.left_out(where, "driver", "nothing: overlay, which reaches all nodes, is what a stack takes")
+    errors.refuse(made)
     return made
 
 
 def _addresses(found: Any, where: str, notes: Notes) -> dict[str, Any]:
-    made, entries = _own(mapping(found, where), keys.IPAM, where, notes), []
+    made, entries, errors = _own(mapping(found, where), keys.IPAM, where, notes), [], Errors()
     if not isinstance(made.get("config", []), list):
         raise GpuSwarmError(f"{where}.config has to be a list. Begin each subnet with '- '.")
     for number, entry in enumerate(made.get("config", [])):
-        place = f"{where}.config[{number}]"
-        entries.append(shapes.SUBNET(_own(mapping(entry, place), keys.IPAM_CONFIG, place, notes), place))
-    return {**made, **({"config": [one for one in entries if one]} if entries else {})}
+        entries.append(errors.of(_subnet, entry, f"{where}.config[{number}]", notes))
+    made = {**made, **({"config": [one for one in entries if one]} if entries else {})}
+    errors.refuse(made)
+    return made
+
+
+def _subnet(found: Any, where: str, notes: Notes) -> dict[str, Any]:
+    return dict(shapes.SUBNET(_own(mapping(found, where), keys.IPAM_CONFIG, where, notes), where))
 
 
 def _own(found: dict[str, Any], known: frozenset[str], where: str, notes: Notes) -> dict[str, Any]:
@@ -119,11 +165,13 @@ def _own(found: dict[str, Any], known: frozenset[str], where: str, notes: Notes)
     return {key: value for key, value in found.items() if key in known}
 
 
-def _volume(found: Any, where: str) -> dict[str, Any]:
-    volume = dict(shapes.VOLUME(mapping(found, where), where))
-    only(volume, keys.VOLUME, where)
-    mounts.refuse_relative_device(volume, where)
-    templates.refuse_in_volume(volume, where)
+def _volume(found: Any, where: str, _notes: Notes) -> dict[str, Any]:
+    entry, errors = mapping(found, where), Errors()
+    volume = dict(errors.of(shapes.VOLUME, entry, where))
+    errors.of(only, volume, keys.VOLUME, where)
+    errors.of(mounts.refuse_relative_device, volume, where)
+    errors.of(templates.refuse_in_volume, volume, where)
+    errors.refuse(volume)
     return volume
 
 
@@ -139,11 +187,15 @@ class _Entry(NamedTuple):
 def _carried(one: _Entry, context: Context, files: dict[str, bytes]) -> dict[str, Any]:
     """A config or a secret for the stack, with its content among ``files``."""
     section, key, found, where = one
-    entry = dict(shapes.CARRIED(mapping(found, where), where))
-    only(entry, ("file", "content", "environment", "external", "name", "labels", "driver", "driver_opts", "template_driver"), where, "Take it out.")
-    sources = [one for one in ("file", "content", "environment", "external", "driver") if entry.get(one) not in (None, False)]
+    errors = Errors()
+    written = mapping(found, where)
+    entry = dict(errors.of(shapes.CARRIED, written, where))
+    known = ("file", "content", "environment", "external", "name", "labels", "driver", "driver_opts", "template_driver")
+    errors.of(only, entry, known, where, "Take it out.")
+    sources = [one for one in ("file", "content", "environment", "external", "driver") if written.get(one) not in (None, False)]
     if len(sources) != 1:
-        raise GpuSwarmError(f"{where} has {' and '.join(sources) or 'no content'}. Write one of file, content, environment, or external: true.")
+        errors.add(f"{where} has {' and '.join(sources) or 'no content'}. Write one of file, content, environment, or external: true.")
+    errors.refuse()
     made = {one: value for one, value in entry.items() if one not in ("file", "content", "environment")}
     if sources[0] in ("external", "driver"):
         return made

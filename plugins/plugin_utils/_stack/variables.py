@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ...module_utils._errors import GpuSwarmError
+from ...module_utils._errors import Errors, GpuSwarmError
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OPERATOR = re.compile(r":?[-?+]")
@@ -46,6 +46,7 @@ NUMBERS = frozenset(
 SWITCHES = frozenset(["disable", "init", "privileged", "read_only", "stdin_open", "tty", "external", "internal", "attachable", "nocopy", "required"])
 # Under these keys stands text of the user's.
 TEXTS = frozenset(["environment", "labels", "args", "driver_opts", "options", "sysctls"])
+_LACKING = object()
 
 
 class Variables:
@@ -127,11 +128,16 @@ def _invalid(text: str, where: str) -> GpuSwarmError:
 
 
 def resolved(value: Any, variables: Variables, name: str, path: tuple[str, ...] = ()) -> Any:
-    """A document with the variables in its values replaced; keys stay as they are."""
+    """A document with the variables in its values replaced; keys stay as they are. Without a variable that is required, its key is left out."""
+    errors = Errors()
     if isinstance(value, dict):
-        return {key: resolved(item, variables, name, (*path, key)) for key, item in value.items()}
+        made = {key: errors.of(resolved, item, variables, name, (*path, key), instead=_LACKING) for key, item in value.items()}
+        errors.refuse(right := {key: item for key, item in made.items() if item is not _LACKING})
+        return right
     if isinstance(value, list):
-        return [resolved(item, variables, name, path) for item in value]
+        items = [errors.of(resolved, item, variables, name, path, instead=_LACKING) for item in value]
+        errors.refuse(None if _LACKING in items else items)  # without one of them, the others would have other numbers
+        return items
     if not isinstance(value, str):
         return value
     where = f"{name}: {'.'.join(path)}"
@@ -152,7 +158,7 @@ def converted(text: str, path: tuple[str, ...], where: str) -> Any:
 def read_variables(text: str, name: str, known: Mapping[str, str], raw: bool = False) -> dict[str, str | None]:
     """A file of variables, as ``.env`` and ``env_file`` are; None for those that are only named. ``known`` are those before it."""
     found: dict[str, str | None] = {}
-    at, text = 0, text.replace("\r\n", "\n").lstrip("\ufeff")
+    at, text, errors = 0, text.replace("\r\n", "\n").lstrip("\ufeff"), Errors()
     while at < len(text):
         end = text.find("\n", at)
         end = len(text) if end < 0 else end
@@ -163,12 +169,16 @@ def read_variables(text: str, name: str, known: Mapping[str, str], raw: bool = F
         where = f"{name}, line {text.count(chr(10), 0, at) + 1}"
         begin = _BEGIN.match(text, at, end)
         if begin is None:
-            raise GpuSwarmError(f"{where} is not of the form NAME=value. Fix it, or make it a comment with '#'.")
-        if not begin.group("sign"):
-            found[begin.group("name")], at = None, end + 1
+            errors.add(f"{where} is not of the form NAME=value. Fix it, or make it a comment with '#'.")
+        if begin is None or not begin.group("sign"):
+            found.update({begin.group("name"): None} if begin else {})
+            at = end + 1
             continue
         before = {**{key: value for key, value in found.items() if value is not None}, **known}
-        found[begin.group("name")], at = _value(text, begin.end(), end, where, None if raw else Variables(before))
+        found[begin.group("name")], at = errors.of(
+            _value, text, begin.end(), end, where, None if raw else Variables(before), instead=(None, end + 1)
+        )
+    errors.refuse(found)
     return found
 
 

@@ -25,34 +25,36 @@ ROLLED_BACK = "swarm rolled its update back{}: 'docker service ps --no-trunc {}'
 _UNCHANGED = re.compile(r"failed to update (config|secret) ([^\s:]+): .*only updates to Labels are allowed")
 
 
-def refusal(stack: str, answer: Mapping[str, Any], specs: Iterable[Mapping[str, Any]], allow_pending: bool) -> str | None:
-    """Why this stack is not deployed; None where it is."""
+def refusals(stack: str, answer: Mapping[str, Any], specs: Iterable[Mapping[str, Any]], allow_pending: bool) -> list[str]:
+    """Why this stack is not deployed; empty where it is."""
+    found, by_service = [], {spec["Name"]: _kinds(spec) for spec in specs}
     if answer["taken"]:
-        return f"The swarm has {', '.join(answer['taken'])} already, which the stack {stack} does not own. Give the stack another name. {NOTHING}"
-    unknown = sorted({kind for spec in specs for kind in _kinds(spec)} - set(answer["kinds"]))
+        names = ", ".join(answer["taken"])
+        found.append(f"The swarm has {names} already, which the stack {stack} does not own. Give the stack another name. {NOTHING}")
+    unknown = sorted({kind for kinds in by_service.values() for kind in kinds} - set(answer["kinds"]))
     if unknown:
         there = f"; there are {', '.join(sorted(answer['kinds']))}" if answer["kinds"] else ""
-        return (
+        found.append(
             f"No node of the swarm advertises {', '.join(unknown)}{there}. Write the kind under generic_resources, or set gpu_stack_kind to the one "
             f"that devices and gpus stand for. {NOTHING}"
         )
-    never = [one for one in answer["preflight"] if not one["fits"] and not one["possible"]]
+    # Of a service with such a kind it is known by then that it fits nowhere.
+    unfit = [one for one in answer["preflight"] if not one["fits"] and not set(unknown).intersection(by_service.get(one["service"], ()))]
+    never, later = ([one for one in unfit if one["possible"] is possible] for possible in (False, True))
     if never:
-        return f"{_reasons(never)}. No node could ever run it: reserve less, or change its constraints. {NOTHING}"
-    later = [one for one in answer["preflight"] if not one["fits"]]
+        found.append(f"{_reasons(never)}. No node could ever run it: reserve less, or change its constraints. {NOTHING}")
     if later and not allow_pending:
-        return f"{_reasons(later)}. Make room, or let it wait for some: gpu_stack_allow_pending: true. {NOTHING}"
-    return None
+        found.append(f"{_reasons(later)}. Make room, or let it wait for some: gpu_stack_allow_pending: true. {NOTHING}")
+    return found
 
 
-def unreadable(answer: Mapping[str, Any], masked: Callable[[str], str] = str) -> str | None:
+def unreadable(answer: Mapping[str, Any], masked: Callable[[str], str] = str) -> list[str]:
     """Why nothing is deployed where the managers would refuse the stack by what they have, or Docker's own reader its file."""
-    if answer["clashes"]:
-        return f"{' '.join(answer['clashes'])} {NOTHING}"
+    found = [f"{one} {NOTHING}" for one in answer["clashes"]]
     if answer["unread"]:
         said = masked(answer["unread"]).rstrip(".")
-        return f"Docker's own reader on the manager ('docker stack config') refuses the stack file: {said}. Fix that. {NOTHING}"
-    return None
+        found.append(f"Docker's own reader on the manager ('docker stack config') refuses the stack file: {said}. Fix that. {NOTHING}")
+    return found
 
 
 def made(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, dict[str, str]]:

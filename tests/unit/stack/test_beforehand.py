@@ -48,7 +48,8 @@ def answer(**more: Any) -> dict[str, Any]:
 
 
 def judged(hostvars: dict[str, Any] | None = None, **more: Any) -> tuple[str | None, list[str]]:
-    return beforehand.judged(answer(**more), document(), "s", beforehand.Access({}, False), on_nodes.seen(hostvars or {})[0])
+    errors, notes = beforehand.judged(answer(**more), document(), "s", beforehand.Access({}, False), on_nodes.seen(hostvars or {})[0])
+    return " ".join(errors) or None, notes
 
 
 @pytest.mark.parametrize(
@@ -104,9 +105,9 @@ def test_a_registry_that_refuses() -> None:
     error, _notes = judged(refused=refused)
     assert error is not None
     assert error.startswith(f"The registry registry.example:5000 refuses the image {PRIVATE}: unauthorized: authentication required. Write its login")
-    assert "Fix its login" in str(registries.refusal(refused, LOGINS, False))
-    assert "Log in on the manager again" in str(registries.refusal(refused, {}, True))
-    assert registries.refusal([], LOGINS, False) is None
+    assert "Fix its login" in str(registries.refusals(refused, LOGINS, False))
+    assert "Log in on the manager again" in str(registries.refusals(refused, {}, True))
+    assert registries.refusals([], LOGINS, False) == []
 
 
 def test_networks_that_are_there_already() -> None:
@@ -213,3 +214,12 @@ def test_of_which_images_nodes_are_queried(tmp_path: Path) -> None:
     assert images(str(path)) == [PRIVATE, "y"]
     path.write_text("services: {a: {gpus: all}}")  # of which the deployment says what is wrong
     assert images(str(path)) == images(str(tmp_path / "missing.yml")) == []
+
+
+def test_all_that_is_wrong_is_said_at_once() -> None:
+    refused = [{"image": PRIVATE, "said": "denied"}, {"image": f"{PRIVATE}2", "said": "denied"}]
+    errors, _notes = beforehand.judged(
+        answer(refused=refused, networks_taken=["s_n"], not_there=["config c"]), document(), "s", beforehand.Access({}, False), {}
+    )
+    begins = ["The networks s_n are there", "The swarm has no config c", f"The registry registry.example:5000 refuses the image {PRIVATE}:"]
+    assert [one.startswith(begin) for begin, one in zip([*begins, begins[-1][:-1] + "2:"], errors, strict=True)] == [True] * 4

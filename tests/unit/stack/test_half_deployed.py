@@ -142,3 +142,29 @@ def test_networks_are_removed_once_nothing_uses_them() -> None:
     times = iter(range(0, 1000, 10))
     with pytest.raises(SwarmError):
         stack_objects.remove(Swarm(99), {"networks": ["n"]}, clock=lambda: next(times), sleep=slept.append)
+
+
+def test_all_errors_of_a_file_are_on_a_line_each_and_no_manager_is_read(run: Any, tmp_path: Any) -> None:
+    long = "n" * 70
+    (tmp_path / "compose.yml").write_text(f"services: {{{long}: {{image: i, runtime: x}}, b: {{image: i, gpus: all}}}}\nconfigs: {{'c d': {{}}}}")
+    result, read = run({})
+    lines = result["msg"].splitlines()
+    assert lines[0] == "compose.yml has 5 errors. Nothing was deployed."
+    begins = [f"compose.yml: services.{long}.runtime", "compose.yml: services.b.gpus is all", "compose.yml: configs has", "compose.yml: configs.c d"]
+    assert [line.startswith(f"- {begin}") for begin, line in zip(begins, lines[1:5], strict=True)] == [True] * 4
+    assert lines[5].startswith(f"- The name of the service s_{long} has 72 characters")
+    assert (result["failed"], result["answered"], read) == (True, True, [])
+
+
+def test_what_the_swarm_refuses_is_on_a_line_each(run: Any) -> None:
+    result, _read = run({"clashes": ["Port 80 is taken."], "not_there": ["config c"], "networks_taken": ["s_n"], "unread": "no, not that."})
+    lines = result["msg"].splitlines()
+    assert lines[0] == "The stack s has 4 errors. Nothing was deployed."
+    assert [line[:12] for line in lines[1:]] == ["- Port 80 is", "- Docker's o", "- The networ", "- The swarm "]
+    assert not any("Nothing" in line for line in lines[1:])
+    assert not result["changed"]
+
+
+def test_one_error_is_one_line(run: Any) -> None:
+    result, _read = run({"clashes": ["Port 80 is taken."]})
+    assert result["msg"] == "Port 80 is taken. Nothing was deployed."

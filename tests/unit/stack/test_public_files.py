@@ -65,6 +65,18 @@ def test_where_each_service_has_a_profile_one_is_to_be_chosen() -> None:
     assert list(of(text, COMPOSE_PROFILES="auto-cpu").document["services"]) == ["b"]
 
 
+def test_a_profile_that_no_service_has_is_named() -> None:
+    with pytest.raises(GpuSwarmError, match=r"each service has a profile, and none has one of COMPOSE_PROFILES=gpu\. Choose one"):
+        of("services: {a: {image: lab/cuda, profiles: [gpu-nvidia]}}", COMPOSE_PROFILES="gpu")
+
+
+def test_a_runtime_beside_a_reservation_has_only_to_go() -> None:
+    with pytest.raises(GpuSwarmError, match=r"services\.a\.runtime has .*Take it out\.$"):
+        of(f"services:\n  a:\n    image: lab/cuda\n    runtime: nvidia\n    {GPU}")
+    with pytest.raises(GpuSwarmError, match=r"services\.a\.runtime has .*Take it out, and reserve GPUs with .* and a count\.$"):
+        of("services: {a: {image: lab/cuda, runtime: nvidia}}")
+
+
 def test_a_value_of_a_variable_that_is_not_set_is_empty() -> None:
     with pytest.raises(GpuSwarmError) as raised:
         of("services: {a: {image: lab/cuda, healthcheck: {test: x, interval: '$NOT_SET'}}}")
@@ -84,6 +96,7 @@ def devices(*entries: str) -> str:
         (["driver: nvidia", "count: 1", "capabilities: [gpu]"], 1, "count"),
         (["capabilities: [gpu]", "count: 1"], 1, "count"),
         (["{count: 1, capabilities: [gpu]}", "{count: 1}", "capabilities: [gpu]"], 2, "capabilities"),
+        (["{driver: nvidia, device_ids: ['0', '1']}", "capabilities: [gpu]"], 1, "capabilities"),
     ],
 )
 def test_a_hyphen_that_cuts_a_device_in_two(entries: list[str], place: int, key: str) -> None:

@@ -39,10 +39,21 @@ DEPLOYED = {
     "deploy: capabilities alone, with a count": (devices({"capabilities": ["gpu"], "count": 2}), 2, None, 0),
     "services: gpus": ({"gpus": [{"count": 2}]}, 2, None, 0),
     "services: gpus of a driver": ({"gpus": [{"driver": "nvidia", "count": 1}]}, 1, None, 0),
+    "the driver by its CDI kind": (devices({**NVIDIA, "driver": "nvidia.com/gpu", "count": 1}), 1, None, 0),
+    "services: gpus by CDI": ({"gpus": [{"driver": "nvidia.cdi", "count": 2}]}, 2, None, 0),
+    "gpu-support: by the hook": (devices({**NVIDIA, "driver": "nvidia.runtime-hook", "count": 1}), 1, None, 0),
     "several devices": (devices({**NVIDIA, "count": 1}, {**NVIDIA, "capabilities": ["gpu", "video"], "count": 1}), 2, "video", 0),
 }
-BY_NUMBER, BY_SWARM, NO_OTHER = "swarm allocates GPUs by number", "swarm chooses the cards", "another `driver` than `nvidia`"
+BY_NUMBER, BY_SWARM = "swarm allocates GPUs by number", "swarm chooses the cards"
+NO_OTHER = "another `driver` than `nvidia`, and CDI names of other makers"
 OTHERS = "other capabilities, such as `tpu` or `nvidia-compute`"
+BY_CDI = "`driver: cdi` with names such as `nvidia.com/gpu=all`"
+
+
+def cdi(*names: str) -> dict[str, Any]:
+    return devices({"driver": "cdi", "device_ids": list(names), "capabilities": ["gpu"]})
+
+
 # (what stands in the service, what the error says, the row of the table)
 REFUSED = {
     "gpu-support: all": (devices({**NVIDIA, "count": "all"}), "its count is all. Swarm allocates GPUs by number", BY_NUMBER),
@@ -56,6 +67,13 @@ REFUSED = {
     "deploy: nvidia-compute of nvidia": (devices({"capabilities": ["nvidia-compute"], "driver": "nvidia"}), "no others than compute", OTHERS),
     "deploy: tpu": (devices({"capabilities": ["tpu"], "count": 2}), "capabilities have 'tpu'", OTHERS),
     "deploy: another driver": (devices({"capabilities": ["gpu"], "driver": "gpuvendor"}), "its driver is 'gpuvendor'", NO_OTHER),
+    "cdi: all": (cdi("nvidia.com/gpu=all"), "such as nvidia.com/gpu=all. Swarm allocates GPUs by number", BY_CDI),
+    "cdi: one": (cdi("nvidia.com/gpu=0"), "write {driver: nvidia, count: 1, capabilities: [gpu]} instead", BY_CDI),
+    "cdi: two": (cdi("nvidia.com/gpu=0", "nvidia.com/gpu=1"), "write {driver: nvidia, count: 2, capabilities: [gpu]} instead", BY_CDI),
+    "cdi: no names": (devices({"driver": "cdi", "capabilities": ["gpu"]}), "its driver is cdi, which finds devices by their names alone", BY_CDI),
+    "cdi: no names, but a count": (devices({"driver": "cdi", "count": 1}), "write {driver: nvidia, count: 1, capabilities: [gpu]} instead", BY_CDI),
+    "cdi: of another maker": (cdi("amd.com/gpu=0"), "its driver is 'cdi' for amd.com/gpu=0. Only NVIDIA's GPUs are allocated", NO_OTHER),
+    "cdi: all of NVIDIA's driver": (devices({**NVIDIA, "driver": "nvidia.com/gpu", "count": "all"}), "its count is all", BY_NUMBER),
     "services: all": ({"gpus": "all"}, "gpus is all. Swarm allocates GPUs by number", BY_NUMBER),
     "services: gpus of another driver": ({"gpus": [{"driver": "3dfx", "count": 2}]}, "its driver is '3dfx'", NO_OTHER),
     "both": (devices({**NVIDIA, "count": 1}, gpus=[{"count": 1}]), "in both gpus and", "`gpus` and `devices` in one service"),

@@ -116,7 +116,7 @@ NOT_DEPLOYED = [
     (DEVICES.format("devices", "{driver: nvidia, capabilities: [gpu]}"), "has no count, which means all GPUs of the machine"),
     (DEVICES.format("devices", "{device_ids: ['0'], capabilities: [gpu]}"), "names device_ids: swarm chooses the cards itself"),
     (DEVICES.format("devices", "{count: 1}"), "capabilities: [gpu]"),
-    (DEVICES.format("devices", "{driver: cdi, count: 1, capabilities: [gpu]}"), "its driver is 'cdi'"),
+    (DEVICES.format("devices", "{driver: cdi, count: 1, capabilities: [gpu]}"), "its driver is cdi, which finds devices by their names alone"),
     (DEVICES.format("devices", "{count: 1, capabilities: [nvidia-compute]}"), "its capabilities have 'nvidia-compute', which NVIDIA's driver"),
     (DEVICES.format("devices", "{count: 1, capabilities: [gpu, tpu]}"), "its capabilities have 'tpu'"),
     (DEVICES.format("devices", "{count: 1, capabilities: [[gpu]]}"), "its capabilities have ['gpu']"),

@@ -46,7 +46,7 @@ def fitting(text: str, marked: bool = False, **options: Any) -> list[str]:
 
 
 def refused(text: str, allow_pending: bool = False, **options: Any) -> str | None:
-    return verdict.refusal("s", answer(text, **options), specs("services: {" + text + "}"), allow_pending)
+    return " ".join(verdict.refusals("s", answer(text, **options), specs("services: {" + text + "}"), allow_pending)) or None
 
 
 BUSY = [task("t1", "n1", given=named(A, B), service="other", reserves={"NVIDIA-GPU": 2})]
@@ -448,3 +448,18 @@ def test_what_docker_refuses_to_change_is_said_with_what_to_do() -> None:
     said = "failed to update config settings: Error response from daemon: rpc error: code = InvalidArgument desc = only updates to Labels are allowed"
     assert verdict.failure(said).startswith("the swarm has a config settings with another content already, and Docker changes none. Take its")
     assert verdict.failure("no such\nthing.") == "no such thing. Fix that, and run this again."
+
+
+KIND = "a: {image: i, deploy: {resources: {reservations: {generic_resources: [{discrete_resource_spec: {kind: VRAM, value: 1}}]}}}}"
+
+
+REASONS = ["The swarm has s_b already", "No node of the swarm advertises VRAM", "s_b needs 9", "s_c needs 1"]
+
+
+def test_each_reason_of_a_swarm_is_named_and_none_twice() -> None:
+    """A service whose kind no node has fits nowhere because of that alone."""
+    text = f"{KIND}, {gpus('b', 9)}, {gpus('c', 1, 'replicas: 4')}"
+    found = verdict.refusals("s", answer(text, services=[service("other", "s_b")]), specs("services: {" + text + "}"), False)
+    assert [one.startswith(begin) for begin, one in zip(REASONS, found, strict=True)] == [True] * 4
+    assert "s_a" not in " ".join(found)
+    assert all(one.endswith("Nothing was deployed.") for one in found)

@@ -1,0 +1,183 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""All errors of a Compose file are reported at once: each once, in the order of the file, and none that exists only because of another one."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import pytest
+
+from plugins.module_utils._errors import GpuSwarmError, messages_of
+from plugins.plugin_utils._stack.translate import translate
+from tests.refused_stacks import CASES, SECTIONS
+from tests.refused_stacks import FILES as CARRIED
+
+FILES = {**CARRIED, "own.env": b"A=1\nis this\nB=${\n"}
+
+
+def errors(text: str, **environment: str) -> list[str]:
+    """Each error without the name of the file."""
+    with pytest.raises(GpuSwarmError) as raised:
+        translate(text, "compose.yml", FILES.get, environment)
+    return [one.removeprefix("compose.yml: ") for one in messages_of(raised.value)]
+
+
+PUBLIC = """
+version: "3.8"
+services:
+  llm:
+    image: vllm/vllm-openai:latest
+    runtime: nvidia
+    ipc: host
+    ports:
+      - "127.0.0.1:8000:8000"
+      - "8000:99999"
+    environment:
+      TOKEN: ${HF_TOKEN:?}
+      TEMPLATE: "{{upper .Node.Hostname}}"
+    volumes:
+      - ~/.cache/huggingface:/root/.cache/huggingface
+      - ${PWD}/templates:/templates
+      - cache:/cache
+      - lost:/lost
+    deploy:
+      restart_policy: {condition: unless-stopped}
+      resources:
+        limits: {memory: "16"}
+        reservations:
+          devices:
+            - driver: nvidia
+              count: all
+            - capabilities: [gpu]
+    healthcheck: {interval: 30, retries: many}
+    security_opt: ["no-new-privileges:true"]
+  ui:
+    build: .
+    env_file: [own.env]
+    devices: [/dev/nvidia0, /dev/nvidiactl]
+    network_mode: none
+    mem_limit: much
+  off: {image: x, profiles: [dev], volumes: ["./src:/src"], runtime: nvidia}
+networks: {default: {ipam: {config: [{subnet: 10.0.0.0}]}}}
+volumes:
+  cache: {driver_opts: {type: none, o: bind, device: ./cache}}
+secrets: {s: {file: lost.txt}}
+servces: {}
+"""
+PLACES = [
+    "services.llm.runtime has no meaning",
+    "services.llm.ports[0] is published on 127.0.0.1 alone",
+    "services.llm.ports[1] is '8000:99999'",
+    "services.llm.environment.TOKEN: the variable HF_TOKEN is required",
+    "services.llm.environment.TEMPLATE has one of swarm's fields",
+    "services.llm.volumes has lost, and the file declares no such volume",
+    "services.llm.volumes[0]: the path ~/.cache/huggingface is on your machine",
+    "services.llm.volumes[1]: the path ${PWD}/templates is on your machine",
+    "services.llm.deploy.restart_policy.condition is 'unless-stopped'",
+    "services.llm.deploy.resources.limits.memory is '16'",
+    "services.llm.deploy.resources.reservations.devices[0]: its count is all",
+    "services.llm.deploy.resources.reservations.devices[1]: capabilities belongs to the device before it",
+    "services.llm.healthcheck.interval is 30",
+    "services.llm.healthcheck.retries is 'many'",
+    "services.llm.security_opt: no-new-privileges cannot be passed on",
+    "services.ui has no image",
+    "services.ui.env_file[0]: own.env, line 2 is not of the form",
+    "services.ui.env_file[0]: own.env, line 3: a '${' begins a variable",
+    "services.ui.devices[0] requests GPUs by /dev/nvidia0, which swarm does not pass on. The same holds for devices[1] by /dev/nvidiactl.",
+    "services.ui.network_mode is none",
+    "services.ui.mem_limit is 'much'",
+    "networks.default.ipam.config[0].subnet is '10.0.0.0'",
+    "volumes.cache.driver_opts.device: the path ./cache is on your machine",
+    "secrets.s: there is no file lost.txt",
+    "servces is not known",
+]
+
+
+def test_all_errors_of_a_public_file_are_reported_at_once_in_its_order() -> None:
+    found = errors(PUBLIC, PWD="/work")
+    assert [place for place, one in zip(PLACES, found, strict=True) if not one.startswith(place)] == []
+    assert all(re.search(r"\.\s[A-Z].*\.$|: [a-z'].*\.$|[.;] .*\.$", one) for one in found), "each with its remedy"
+    assert not any("\n" in one for one in found)
+
+
+ALONE = [case for case in CASES if not case.whole]
+
+
+@pytest.mark.parametrize("number", range(len(ALONE)))
+def test_of_two_services_with_an_error_both_are_reported(number: int) -> None:
+    """In the order of the file, in the same words as alone."""
+    texts = [case.text if "image:" in case.text else f"image: lab/task, {case.text}" for case in (ALONE[number], ALONE[(number + 7) % len(ALONE)])]
+    alone = [errors(f"services: {{{name}: {{{text}}}}}{SECTIONS}") for name, text in zip("ab", texts, strict=True)]
+    both = errors(f"services: {{a: {{{texts[0]}}}, b: {{{texts[1]}}}}}{SECTIONS}")
+    assert both == [*alone[0], *alone[1]]
+    assert len(both) == 2
+
+
+ONE_ERROR = {
+    "a section that is no mapping declares what nobody knows": ("services: {a: {image: i, networks: [n]}}\nnetworks: [n]", "networks is a list"),
+    "a wrong network is declared": ("services: {a: {image: i, networks: [n]}}\nnetworks: {n: {internal: x}}", "networks.n.internal is 'x'"),
+    "a wrong volume is declared": ("services: {a: {image: i, volumes: ['vo:/v']}}\nvolumes: {vo: {drive: x}}", "volumes.vo.drive is not known"),
+    "a wrong secret is declared": ("services: {a: {image: i, secrets: [s]}}\nsecrets: {s: {}}", "secrets.s has no content"),
+    "a wrong service has its name": ("services: {a: {image: i, runtime: x}}", "services.a.runtime has no meaning"),
+    "a wrong image is written": ("services: {a: {image: [i]}}", "services.a.image is a list"),
+    "an image that requires a variable is written": ("services: {a: {image: '${I:?}'}}", "services.a.image: the variable I is required"),
+    "images of x-gpu that are wrong are written": ("services: {a: {x-gpu: {images: x}}}", "services.a.x-gpu.images has to be a list"),
+    "no services but a misspelt key": ("service: {a: {image: i}}", "service is not known"),
+    "a service that is text": ("services: {a: image}", "services.a is text"),
+    "a device of CDI is written anew": (
+        "services: {a: {image: i, gpus: [{driver: cdi, device_ids: ['nvidia.com/gpu=0'], count: x}]}}",
+        "services.a.gpus[0]: its driver is cdi",
+    ),
+    "a volume by which GPUs are requested goes": (
+        "services: {a: {image: i, volumes: ['lost:/var/run/nvidia-container-devices/all']}}",
+        "services.a.volumes[0] requests GPUs by",
+    ),
+    "a required variable has no value that could be wrong": (
+        "services: {a: {image: i, volumes: ['${D:?}:/d']}}",
+        "services.a.volumes: the variable D is required",
+    ),
+    "a limit that is wrong is no second value": (
+        "services: {a: {image: i, mem_limit: x, deploy: {resources: {limits: {memory: 1g}}}}}",
+        "services.a.mem_limit is 'x'",
+    ),
+    "the entries behind a wrong one keep their numbers": (
+        "services: {a: {image: i, volumes: ['./x:/x', '/y:/y'], ports: ['127.0.0.1:1:1', '2:2'], secrets: [s]}}\nsecrets: {s: {content: x}}",
+        "services.a.volumes[0]",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), ONE_ERROR.values(), ids=ONE_ERROR)
+def test_an_error_has_no_others_in_its_wake(text: str, message: str) -> None:
+    found = errors(text)
+    assert found[0].startswith(message)
+    assert len(found) == (2 if "127.0.0.1" in text else 1), found
+
+
+def test_keys_that_are_written_twice_are_all_named_beside_other_errors() -> None:
+    found = errors("services:\n  a: {image: i, tty: true, tty: false}\n  b: {image: i, init: true, init: maybe}\n")
+    assert [re.sub(r"^.*line", "line", one).partition(".")[0] for one in found] == [
+        "line 2, column 28: the key tty stands there twice",
+        "line 3, column 29: the key init stands there twice",
+        "services",
+    ]
+    assert "services.b.init is 'maybe'" in found[2]
+
+
+def test_all_errors_of_env_are_reported() -> None:
+    with pytest.raises(GpuSwarmError) as raised:
+        translate("services: {a: {image: '${X:?}'}}", "compose.yml", {".env": b"A=1\nis this\nB='open\n"}.get, {})
+    assert [one.partition(" is not")[0].partition(": ")[0] for one in messages_of(raised.value)] == [".env, line 2", ".env, line 3"]
+
+
+ORDER = ["runtime: nvidia", "ports: ['127.0.0.1:1:1']", "volumes: ['./x:/x']", "gpus: all", "init: maybe"]
+
+
+@pytest.mark.parametrize("keys", list(itertools.permutations(ORDER, 3))[::5])
+def test_errors_stand_in_the_order_of_the_file(keys: tuple[str, ...]) -> None:
+    found = errors(f"services: {{a.b: {{image: i}}, a: {{image: i, {', '.join(keys)}}}}}")
+    assert [re.split(r"[ \[:]", one.removeprefix("services.a."))[0] for one in found] == [key.partition(":")[0] for key in keys]
