@@ -4,14 +4,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
 
-from ..plugin_utils._settings.check import NOTHING_CHANGED, ReadOnce, as_message, check
-from ..plugin_utils._settings.judge import converted, problem
+from ..plugin_utils._settings.check import ReadOnce, as_message, check
+from ..plugin_utils._settings.command_line import CommandLine
+from ..plugin_utils._settings.judge import converted
 from ..plugin_utils._settings.roles import ROLES, declared
 from ..plugin_utils._settings.values import values
 
@@ -32,22 +31,16 @@ class ActionModule(ActionBase):
             }
         )
         variables = {**task_vars, "hostvars": ReadOnce(task_vars["hostvars"])}
-        problems = check(variables, args["hosts"], self._templar.template, args["roles"])
+        line = CommandLine(load_extra_vars(self._loader), args["short"])
+        problems = check(variables, args["hosts"], self._templar.template, args["roles"], line)
         if problems.run or problems.hosts:
             raise AnsibleActionFail(as_message(problems))
-        result.update(changed=False, settings=self._settings(variables, args["hosts"][:1], args["short"], args["roles"]))
+        result.update(changed=False, settings=self._settings(variables, args["hosts"][:1], line, args["roles"]))
         return result
 
-    def _settings(self, task_vars, host, short, roles):
+    def _settings(self, task_vars, host, line, roles):
         """The values of the settings that have a short name, which counts on the command line alone: an inventory may have it for its own ends."""
         known = declared(roles)
-        found = values(task_vars, host, short.values(), self._templar.template, roles).get("".join(host), {})
-        given = load_extra_vars(self._loader) if short else {}
-        for name, of in short.items():
-            if name not in given:
-                continue
-            wrong = problem(replace(known[of], name=name), given[name])
-            if wrong:
-                raise AnsibleActionFail(f"{wrong} {NOTHING_CHANGED}")
-            found[of] = converted(known[of], given[name])
-        return found
+        found = values(task_vars, host, line.short.values(), self._templar.template, roles).get("".join(host), {})
+        given = {of: converted(known[of], self._templar.template(line.variables[name])) for name, of in line.given().items()}
+        return {**found, **given}

@@ -29,7 +29,7 @@ from ..plugin_utils._rollout.eviction import describe
 from ..plugin_utils._rollout.run_identity import left_lease
 from ..plugin_utils._rollout.swarm_answers import read
 from ..plugin_utils._rollout.window import restart_waits
-from ..plugin_utils._settings.check import ReadOnce, as_message, check
+from ..plugin_utils._settings.check import ReadOnce
 from ..plugin_utils._settings.values import of_run
 
 ASSESSED = ("gpu_node_assessed",)
@@ -100,12 +100,7 @@ class ActionModule(ActionBase):
         return result
 
     def _hosts(self, task_vars, names):
-        """The hosts with what is wrong with the settings of each; raises for what is wrong with those of all."""
-        problems = check(task_vars, names, self._templar.template)
-        if problems.run:
-            raise AnsibleActionFail(as_message(problems))
-        hosts = left_out(hosts_of(task_vars, names, ASSESSED, self._templar.template), task_vars["ansible_play_hosts"])
-        return [replace(host, wrong=" ".join(problems.hosts.get(host.name, ())) or None) for host in hosts]
+        return left_out(hosts_of(task_vars, names, ASSESSED, self._templar.template), task_vars["ansible_play_hosts"])
 
     def _show(self, hosts, steps, nodes, absent, of_swarm):
         width = terminal.width(self._display.columns)

@@ -10,9 +10,9 @@ module: check_settings
 short_description: Fails where a variable of this collection has a wrong value or a misspelt name (internal)
 version_added: 0.2.0
 description:
-  - Reads the variables of hosts, wherever they come from, and fails for a value that is none, such as V(soon) for C(provision_wait),
+  - Reads the variables of hosts, wherever they come from, and fails for a wrong value, such as V(soon) for C(provision_wait),
     and for a name that is nearly that of a setting, such as C(gpu_node_advertize). Ansible itself ignores the second.
-  - M(fleet.gpu_swarm.provision_plan) does the same for the hosts of its run before anything is done.
+  - Reports all errors in one message, each once, with the hosts that have it. Each playbook begins with it, before a host is contacted.
   - Runs on the controller. Changes nothing.
 options:
   hosts:
@@ -26,7 +26,9 @@ options:
     elements: str
     default: [gpu_node, nvidia_container_toolkit, swarm_member]
   short:
-    description: Settings of the playbooks by a short name for each, which counts on the command line (C(-e)) and nowhere else.
+    description:
+      - Settings of the playbooks by a short name for each, which counts on the command line (C(-e)) and nowhere else.
+      - A variable that was given there and nearly has such a name, such as C(servise), is an error too.
     type: dict
     default: {}
     version_added: 0.3.0

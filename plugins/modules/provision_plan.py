@@ -17,8 +17,7 @@ description:
   - Reads the settings of the playbooks, which C(docs/SETTINGS.md) lists, and returns those that tasks need as what they are declared to be.
     Also the variables C(nvidia_container_toolkit_version), C(nvidia_container_toolkit_hold), C(swarm_member_move) and
     C(swarm_member_advertise_addr) of each host.
-  - Fails where a setting of all hosts has a wrong value or a misspelt name, as M(fleet.gpu_swarm.check_settings) does. Where only some
-    hosts have it, those cannot go on, and their error has the reason.
+  - M(fleet.gpu_swarm.check_settings) has to check the settings before, since a wrong value counts as the default here.
   - Runs on the controller. Use it once in a play, with C(run_once).
 options:
   hosts:

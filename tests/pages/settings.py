@@ -22,8 +22,10 @@ Every variable that the playbooks and roles read. Set them where Ansible finds v
 
 - Settings of **the whole run** have to be the same for all hosts, managers too: put them into `group_vars/all.yml`, or give them with `-e`.
   A value that only some hosts have is an error.
-- A wrong value, or a name that is nearly that of a setting, such as `provison_batch`, is an error before anything is changed, with
-  `--check` too. It names the hosts, the variable, its value and what to write instead.
+- A wrong value, or a name that is nearly that of a setting, such as `provison_batch`, is an error before any host is contacted. One message has
+  all errors of all hosts, each with the hosts, the variable, its value and what to write instead.
+- The same holds for the short names after `-e`: `-e servise=train` is answered with *Did you mean service?* Variables of your own are allowed. One
+  whose name is a letter away from a short name, and that no template of your inventory uses, needs another name.
 - The playbooks read all settings once, when they plan. Facts that a host returns take the place of none.
 """
 COLUMNS = ("setting", "value", "default", "of", "what it means")

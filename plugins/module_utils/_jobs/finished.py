@@ -19,13 +19,13 @@ from .progress import forced
 
 COMPLETE, FAILED = "complete", "failed"
 
-_AGE = re.compile(r"([0-9]{1,9})\s*([smhd])")
+AGE = re.compile(r"([0-9]{1,9})\s*([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def seconds(text: str) -> int:
     """Of an age such as 24h."""
-    found = _AGE.fullmatch(text.strip().lower())
+    found = AGE.fullmatch(text.strip().lower())
     if not found:
         raise GpuSwarmError("older_than is %r. Write an age such as 90s, 30m, 24h or 7d. No job was removed." % text)
     return int(found.group(1)) * _SECONDS[found.group(2)]

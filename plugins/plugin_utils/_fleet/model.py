@@ -57,7 +57,6 @@ class Host:
     kept: bool = False
     hold: bool | None = None
     mistaken: str | None = None  # why the node id that it shows is not believed
-    wrong: str | None = None  # what is wrong with its settings
     advertise_addr: str = ""  # the address that it advertises to others
     report: str | None = None  # what the watcher of its GPUs is to report while tasks run there
     isolation: str = ""  # the level that it is to have
@@ -81,7 +80,7 @@ class Host:
             return printable_lines(f"unreachable: {unreachable.reason(str(self.assessed.get('msg', '')))}")
         if self.assessed.get("failed"):
             return printable_lines(str(self.assessed.get("msg", "the assessment failed")))
-        return self.mistaken or self.wrong
+        return self.mistaken
 
     @property
     def has_engine(self) -> bool:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Judges the settings of all hosts of a run, before it touches anything.
+"""Judges the settings of all hosts of a run, before it contacts any.
 
 Private to this collection: no stability is promised to others.
 """
@@ -10,19 +10,25 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 from ansible.errors import AnsibleError
 
 from ...module_utils._mask import mask
+from . import command_line
+from .command_line import CommandLine
 from .declaration import Setting
-from .judge import as_text, is_template, problem, shown
-from .names import Names, misspelt, misspelt_groups
+from .judge import CHECKED, as_text, contains_template, is_template, problem, shown
+from .names import NAMED, Names, misspelt, misspelt_groups
 from .roles import ROLES, declared
 
 # The groups of an inventory whose hosts are a fleet.
 GROUPS = ("swarm_managers", "swarm_workers", "gpu_nodes")
+NOTHING_SHORT = CommandLine()
+# The variable of managers of which only the API is used.
+EXTERNAL = "swarm_manager_docker_host"
 
 NOTHING_CHANGED = "Nothing was changed."
 # Hosts have this once `status` has read a policy, and the plays that plan under it the second, as a variable of the play.
@@ -30,7 +36,7 @@ POLICY, PREVIEW = "gpu_swarm_policy_read", "_gpu_swarm_only_plans"
 
 
 class Problems(NamedTuple):
-    """In words: what is wrong for every host of the run, and what only for some."""
+    """In words: what is wrong for every host of the run, and what only for some, with these hosts."""
 
     run: list[str]
     hosts: dict[str, list[str]]
@@ -56,12 +62,16 @@ class ReadOnce:
         return name in self._hostvars
 
 
-def check(task_vars: Mapping[str, Any], names: list[str], template: Callable[[Any], Any], roles: Iterable[str] = ROLES) -> Problems:
+def check(
+    task_vars: Mapping[str, Any], names: list[str], template: Callable[[Any], Any], roles: Iterable[str] = ROLES, line: CommandLine = NOTHING_SHORT
+) -> Problems:
     """What is wrong with the settings of the hosts ``names``. ``template(value)`` is the value for the host that the task runs for."""
     settings = declared(roles)
     known, hostvars = Names(settings), task_vars["hostvars"]
     of_play = _of_play(task_vars, settings)
     run = [*_previewed(task_vars), *misspelt_groups(task_vars.get("groups", {}), GROUPS)]
+    run += command_line.misspelt(line, settings, (hostvars.raw_get(name) for name in names))
+    run += _short(line, settings, template)
     run += _wrong(of_play, settings, known, lambda key: template(of_play[key]))
     found: dict[str, list[str]] = {}
     for name in names:
@@ -69,16 +79,26 @@ def check(task_vars: Mapping[str, Any], names: list[str], template: Callable[[An
         mine = {key: value for key, value in raw.items() if key not in of_play} if of_play.keys() & raw.keys() else raw
         for text in _wrong(mine, settings, known, partial(_templated, hostvars, name)):
             found.setdefault(text, []).append(name)
-    once = [setting for setting in settings.values() if setting.once and setting.name not in of_play]
-    run += _divided(hostvars, names, [setting for setting in once if not setting.swarm])
-    run += _divided(hostvars, _of_fleet(task_vars, names), [setting for setting in once if setting.swarm])
+    run += _all_divided(task_vars, names, [setting for setting in settings.values() if setting.once and setting.name not in of_play])
     run += [text for text, where in found.items() if len(where) == len(names)]
-    return Problems(run, {name: texts for name in names if (texts := [text for text in found if name in found[text] and text not in run])})
+    return Problems(run, {text: where for text, where in found.items() if text not in run})
 
 
 def as_message(problems: Problems) -> str:
-    """All of them as one message."""
-    return " ".join([*problems.run, *(f"{name}: {' '.join(texts)}" for name, texts in problems.hosts.items()), NOTHING_CHANGED])
+    """All of them as one message, each once."""
+    return " ".join([*problems.run, *(f"{_in_words(where)}: {text}" for text, where in problems.hosts.items()), NOTHING_CHANGED])
+
+
+def _in_words(hosts: list[str]) -> str:
+    more = len(hosts) - NAMED
+    return ", ".join(hosts[:NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _short(line: CommandLine, settings: Mapping[str, Setting], template: Callable[[Any], Any]) -> Iterator[str]:
+    for name, of in line.given().items():
+        value = line.variables[name]
+        text = problem(replace(settings[of], name=name), template(value) if is_template(value) else value)
+        yield from [text] if text else []
 
 
 def _previewed(task_vars: Mapping[str, Any]) -> Iterator[str]:
@@ -98,6 +118,14 @@ def _of_play(task_vars: Mapping[str, Any], settings: Mapping[str, Setting]) -> d
 
 def _templated(hostvars: Any, name: str, key: str) -> Any:
     return hostvars[name][key]
+
+
+def _all_divided(task_vars: Mapping[str, Any], names: list[str], once: list[Setting]) -> Iterator[str]:
+    """A run goes by no external manager's settings, but for those of the swarm."""
+    hostvars = task_vars["hostvars"]
+    managed = [name for name in names if not hostvars.raw_get(name).get(EXTERNAL)]
+    yield from _divided(hostvars, managed, [setting for setting in once if not setting.swarm])
+    yield from _divided(hostvars, _of_fleet(task_vars, managed), [setting for setting in once if setting.swarm])
 
 
 def _of_fleet(task_vars: Mapping[str, Any], names: list[str]) -> list[str]:
@@ -144,7 +172,8 @@ def _wrong(
         value = values[key]
         try:
             # Templating a host's variables costs far more than reading them, so only what needs it is templated.
-            text = problem(settings[key], templated(key) if is_template(value) else value)
+            evaluated = contains_template(value) if key in CHECKED else is_template(value)
+            text = problem(settings[key], templated(key) if evaluated else value)
         except AnsibleError as error:
             text = f"{key} is {shown(settings[key], value)}, which cannot be evaluated: {mask(str(error))}. Set it right, or leave it out."
         if text:

@@ -11,6 +11,7 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -52,6 +53,20 @@ def _are_sizes(value: Any) -> bool:
 
 def _are_names_or_all(value: Any) -> bool:
     return isinstance(value, (bool, str)) or (isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value))
+
+
+def _is_full_path(value: Any) -> bool:
+    return str(value).startswith("/") or not value
+
+
+def _is_age(value: Any) -> bool:
+    from ...module_utils._jobs.finished import AGE  # which takes longer to load than all settings, and only prune_jobs has one
+
+    return bool(AGE.fullmatch(str(value).strip().lower()))
+
+
+def _is_python(value: Any) -> bool:
+    return bool(re.fullmatch(r"([0-9]+\.[0-9]+)?", str(value)))
 
 
 def _is_key(value: Any) -> bool:
@@ -178,8 +193,9 @@ PLAYBOOKS = (
     ),
     Setting(
         "status_textfile", "str", "", "the directory on the manager to which metrics for Prometheus are written", once=True,
-        wants="a full path", details="The one that node_exporter's textfile collector reads, such as `/var/lib/prometheus/node-exporter`, which "
-        "Debian's has. It has to exist. `-e textfile=/var/lib/prometheus/node-exporter` is short for it; empty: nothing is written.",
+        wants="a full path", fits=_is_full_path,
+        details="The one that node_exporter's textfile collector reads, such as `/var/lib/prometheus/node-exporter`, which Debian's has. It has "
+        "to exist. `-e textfile=/var/lib/prometheus/node-exporter` is short for it; empty: nothing is written.",
     ),
     Setting(
         "gpu_job_file", "path", None, "the file with the job, on the machine that runs Ansible", once=True,
@@ -201,10 +217,11 @@ PLAYBOOKS = (
     Setting("gpu_job_wait_timeout", "int", 3600, "how long", unit=SECONDS, once=True),
     Setting(
         "gpu_job_log_directory", "str", "/var/lib/gpu-swarm/jobs", "the directory on the manager where logs are saved", once=True,
-        wants="a full path", details="One file for each task, for root to read. Nothing removes them.",
+        wants="a full path", fits=_is_full_path, details="One file for each task, for root to read. Nothing removes them.",
     ),
     Setting(
         "prune_jobs_older_than", "str", "24h", "how long ago a job has ended that is removed", once=True, wants="an age such as 90s, 30m, 24h or 7d",
+        fits=_is_age,
     ),
     Setting("prune_jobs_keep_last", "int", 0, "how many of each name stay whatever their age", unit="jobs", once=True),
     Setting("prune_jobs_failed", "bool", False, "whether jobs that did not complete are removed too", once=True),
@@ -230,6 +247,7 @@ PLAYBOOKS = (
     ),
     Setting(
         "bundle_python", "str", "", "the Python that will run Ansible where there is no internet", once=True, wants="a version such as 3.12",
+        fits=_is_python,
         details="`-e python=3.12` is short for it. Empty: the same as here.",
     ),
     Setting(

@@ -19,6 +19,8 @@ from ...module_utils._mask import mask
 from .declaration import Setting
 
 NOT_SHOWN = "a value that is not shown"
+# Settings whose contents nodes would refuse, though their type is right.
+CHECKED = frozenset(("gpu_node_advertise", "gpu_node_extra_resources", "gpu_node_accept_risks"))
 
 
 def is_template(value: Any) -> bool:
@@ -66,9 +68,18 @@ def problem(setting: Setting, value: Any) -> str | None:
     """What is wrong with this value, in words; None where nothing is. Templates in a list are not evaluated."""
     wanted = _wanted(setting, value)
     if wanted is None:
-        return None
+        return _refusal(setting, value)
     default = "" if setting.default in (None, "") else f" ({_shown(setting.default)})"
     return f"{setting.name} is {shown(setting, value)}, and has to be {wanted}. Set it so, or leave it out for the default{default}."
+
+
+def _refusal(setting: Setting, value: Any) -> str | None:
+    """Why nodes would refuse a value of the right type."""
+    if setting.name not in CHECKED or value in (None, "", []):
+        return None
+    from .on_node import refusal  # which takes longer to load than all other settings to judge
+
+    return refusal(setting.name, converted(setting, value))
 
 
 def _wanted(setting: Setting, value: Any) -> str | None:

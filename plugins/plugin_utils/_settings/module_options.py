@@ -4,12 +4,14 @@
 
 """A module that refused its options, explained with the names of the role's variables (pure).
 
-Ansible reports that it could not convert a str to an int, and neither which variable that is nor what its value has to be.
+Ansible reports that it could not convert a str to an int, and neither which variable that is nor what its value has to be. Of a value that is none
+of the choices it names the option alone.
 Private to this collection: no stability is promised to others.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -23,10 +25,11 @@ NUMBERS = {"gpu_node_expect": "GPUs"}
 
 
 def explained(answer: dict[str, Any], role: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer; where it failed over an option of a wrong type, with what is wrong with that."""
+    """The answer; where it failed over an option of a wrong type or outside of its choices, with what is wrong with that."""
     if not answer.get("failed"):
         return answer
-    settings = {setting.name: setting for setting in of_roles([role]) if not setting.choices}  # for choices Ansible's own message lists them
+    refused = re.findall(r"value of (\w+) must be one of", str(answer.get("msg")))  # a module may have more choices than its role
+    settings = {setting.name: setting for setting in of_roles([role]) if not setting.choices or setting.name.removeprefix(f"{role}_") in refused}
     known = [(settings[f"{role}_{name}"], name, value) for name, value in options.items() if f"{role}_{name}" in settings]
     problems = [text for setting, name, value in known if (text := problem(_as_option(setting, name), value))]
     if not problems:

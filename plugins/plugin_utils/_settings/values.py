@@ -6,8 +6,7 @@
 
 A plan reads them once for the whole run. The tasks read them from the plan, and not the variables: a task knows no defaults, and a
 variable of that name may have changed since, such as by facts that a host returned.
-What is wrong with a value is reported by _settings/check; here it counts as the default, so that one host's mistake keeps no other from
-being changed.
+A wrong value is an error of _settings/check, with which each playbook begins. Here it counts as the default: it can only come from later facts.
 Private to this collection: no stability is promised to others.
 """
 

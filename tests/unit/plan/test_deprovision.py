@@ -24,11 +24,11 @@ BUSY_WORKER = [WINDOW, MARKED, END]
 MANAGER = [WINDOW_MANAGERS, MARKED, END]
 
 
-def host(name="g1", node_id="n1", gpu=True, disrupt="never", leave=True, packages=False, kept=False, hold=None, wrong=None, **answer):
+def host(name="g1", node_id="n1", gpu=True, disrupt="never", leave=True, packages=False, kept=False, hold=None, **answer):
     """A host as it answers with state absent: with nothing of this collection, unless given otherwise."""
     return Host(
         name, gpu, False, assessed(node_id, gpus=0, **dict({"toolkit_version": "1.20.0"}, **answer)),
-        disrupt=disrupt, leave=leave, packages=packages, kept=kept, hold=hold, wrong=wrong,
+        disrupt=disrupt, leave=leave, packages=packages, kept=kept, hold=hold,
     )  # fmt: skip
 
 
@@ -262,7 +262,7 @@ def test_with_consent_the_swarm_ends_with_its_contents():
 
 def test_a_node_that_does_not_leave_keeps_the_last_manager():
     known = swarm(M1, entry(), bare("n2"))
-    waits, error = host(containers=BUSY, **TAKEN), host("w2", node_id="n2", wrong="x")
+    waits, error = host(containers=BUSY, **TAKEN), host("w2", swarm={"state": "error", "node_id": "n2", "error": "expired"})
     for other, kept in ((waits, "host-n1, host-n2"), (error, "host-n1, host-n2"), (host("w2", node_id="n2"), "host-n1 would")):
         assert kept in step_of(host("m", node_id="m1"), known, other).stays
     assert step_of(host("m", node_id="m1"), known, host(), host("w2", node_id="n2")).problem is None
@@ -288,7 +288,6 @@ ERRORS = {
         "two swarms",
     ),
     "another swarm": ({"node_id": "x9"}, swarm(M1), "is in a swarm that is not that of m"),
-    "a wrong setting": ({"wrong": "deprovision_leave is 'x'"}, swarm(M1, entry()), "deprovision_leave is 'x'"),
 }
 
 

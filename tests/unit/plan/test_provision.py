@@ -380,11 +380,6 @@ def test_what_may_be_stopped_is_said_by_each_host_for_itself():
     assert [(step.left_alone, bool(step.waits_for)) for step in steps.values()] == [(True, True), (False, True), (False, False)]
 
 
-def test_a_host_with_a_wrong_setting_is_left_alone_with_the_reason():
-    step = step_of(host(wrong="provision_wait is 'soon'.", **RESTART), swarm(member()))
-    assert (step.error, step.groups, step.needs) == ("provision_wait is 'soon'.", [END], [])
-
-
 # --- the toolkit ------------------------------------------------------------------------------------------------------
 
 
@@ -709,7 +704,7 @@ MARKS = {
     "changed once more, and returned to service once": (host(**RESTART), {}, WINDOWED),
     "goes on waiting": (host(containers=BUSY, **RESTART), {}, EMPTIED),
     "left alone": (host(containers=BUSY, disrupt="never", **RESTART), {}, [MARKED, END]),
-    "cannot go on": (replace(host(), wrong="x"), {}, [END]),
+    "cannot go on": (host(missing=["engine"]), {}, [END]),
     "a clash": (host(), {"labels": {"gpu.count": "7"}}, [END]),
     "a card that is gone": (host(refused=[{"id": "x", "text": "GPU-1 is gone."}]), {}, [END]),
     "its assessment failed": (Host("gpu-1", True, False, dict(assessed(), failed=True, msg="NVML failed.")), {}, []),

@@ -32,7 +32,12 @@ RIGHT = [
     ("deprovision_leave", [False, "no"]),
     ("maintain_tasks", ["driver.yml"]),
     ("swarm_manager_docker_tls", [{"tls": True}, None]),
-    ("gpu_node_advertise", [[], [{"as": "gpu", "kind": "GPU"}], ["{{ rule }}"]]),
+    ("gpu_node_advertise", [[], [{"as": "gpu", "kind": "GPU"}], [{"as": "slots", "slots": "4", "select": {"min_memory_mib": "1"}}]]),
+    ("gpu_node_extra_resources", [[], ["SSD=1"], "SSD=1,FPGA=card-a", ""]),
+    ("gpu_node_accept_risks", [[], ""]),
+    ("status_textfile", ["", "/var/lib/x"]),
+    ("prune_jobs_older_than", ["24h", "90 s", "7D"]),
+    ("bundle_python", ["", 3.12, "3.12"]),
     ("gpu_node_label_memory", [[16, "24"], "16,24"]),
     ("gpu_node_restart", ["never"]),
     ("gpu_swarm_isolation", ["audit", "off", False, "", None]),  # False is YAML's reading of "off"
@@ -85,6 +90,17 @@ WRONG = [
     ("swarm_member_react_limit", 0, "swarm_member_react_limit is 0, and has to be a whole number, 1 to 100. Set it so, or leave it out for"),
     ("swarm_member_react_limit", "101", "has to be a whole number, 1 to 100. "),
     ("gpu_node_label_memory", [-1, "a"], "a list of whole numbers"),
+    ("gpu_node_advertise", [{"as": "gpus"}], "gpu_node_advertise[0].as: 'gpus' is not known; use one of: "),
+    ("gpu_node_advertise", [{"as": "gpu", "slots": 2}], "gpu_node_advertise[0]: a rule with as=gpu does not know slots; it takes: as, select, kind."),
+    ("gpu_node_advertise", [{"as": "gpu"}, {"as": "slots", "slots": "many"}], "gpu_node_advertise[1].slots: 'many' is not "),
+    ("gpu_node_advertise", [{"as": "gpu", "select": {"modell": "x"}}], "gpu_node_advertise[0].select: 'modell' is not known; it takes: "),
+    ("gpu_node_advertise", ["{{ rule }}"], "gpu_node_advertise[0]: '{{ rule }}' is not a rule."),  # marked as unsafe
+    ("gpu_node_extra_resources", ["SSD"], "gpu_node_extra_resources: "),
+    ("gpu_node_accept_risks", ["all"], "gpu_node_accept_risks: 'all' cannot be accepted; it takes: "),
+    ("status_textfile", "metrics", "status_textfile is 'metrics', and has to be a full path."),
+    ("gpu_job_log_directory", "logs", "has to be a full path."),
+    ("prune_jobs_older_than", "a week", "has to be an age such as 90s, 30m, 24h or 7d."),
+    ("bundle_python", "three", "has to be a version such as 3.12."),
 ]  # fmt: skip
 
 
@@ -279,11 +295,16 @@ def test_what_is_wrong_for_some_is_reported_of_those():
     wrong = {"maintain_timeout": "x"}
     found, _hostvars = checked({"g1": {"provision_wait": 5}, "g2": {"gpu_node_advertize": [], **wrong}, "g3": wrong})
     assert found.run == []
-    assert {name: [text.split(" ")[0] for text in texts] for name, texts in found.hosts.items()} == {
-        "g2": ["gpu_node_advertize", "maintain_timeout"],
-        "g3": ["maintain_timeout"],
-    }
-    assert "write gpu_node_advertise" in found.hosts["g2"][0]
+    assert {text.split(" ")[0]: where for text, where in found.hosts.items()} == {"gpu_node_advertize": ["g2"], "maintain_timeout": ["g2", "g3"]}
+    text = as_message(found)
+    assert "g2: gpu_node_advertize is no setting: write gpu_node_advertise," in text
+    assert "g2, g3: maintain_timeout is 'x'," in text
+
+
+def test_of_many_hosts_with_the_same_error_the_first_are_named():
+    wrong = {f"g{number}": {"provision_wait": "soon"} for number in range(8)}
+    found, _hostvars = checked({**wrong, "m1": {}})
+    assert as_message(found).startswith("g0, g1, g2, g3, g4 and 3 more: provision_wait is 'soon', and")
 
 
 def test_a_policy_that_was_to_be_shown_only_is_not_carried_out_by_the_next_playbook():
@@ -339,7 +360,7 @@ def test_what_stands_at_the_play_counts_for_all():
 def test_only_templates_are_templated():
     written = {"g1": {"provision_wait": "{{ wait }}", "maintain_timeout": "{{ back }}"}, "g2": {"provision_wait": 7, "motd": "{{ nothing }}"}}
     found, hostvars = checked(written, {"g1": {"provision_wait": "soon", "maintain_timeout": "600"}})
-    assert [text.split(",")[0] for text in found.hosts["g1"]] == ["provision_wait is 'soon'"]
+    assert [(text.split(",")[0], where) for text, where in found.hosts.items()] == [("provision_wait is 'soon'", ["g1"])]
     assert hostvars.queried == ["g1", "g1"]
 
 

@@ -23,11 +23,17 @@ def test_an_option_of_a_wrong_type_is_named_with_its_variable(options, words):
     assert words in explained(FAILED, "gpu_node", options)["msg"]
 
 
+def test_a_value_outside_of_the_choices_is_named_with_its_variable():
+    failed = {"failed": True, "msg": "value of isolation must be one of: off, audit, reserved, exclusive, got: strict"}
+    text = explained(failed, "gpu_node", {"isolation": "strict", "state": "gathered"})["msg"]
+    assert text.startswith("isolation (role: gpu_node_isolation) is 'strict', and has to be off, audit, reserved or exclusive.")
+
+
 @pytest.mark.parametrize(
     ("answer", "options"),
     [
         (FAILED, {"state": "gathered", "advertise": [{"as": "gpu"}], "expect": "0", "docker_socket": "/x", "library_path": "/y"}),
-        (FAILED, {"state": "gone"}),  # Ansible names the choices
+        (FAILED, {"state": "gone"}),  # it failed over something else
         ({"changed": False}, {"expect": "many"}),
     ],
 )

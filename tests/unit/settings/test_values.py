@@ -129,7 +129,7 @@ def code(path):
 @pytest.mark.parametrize("path", YAML, ids=lambda path: str(path.relative_to(CHECKOUT)))
 def test_tasks_read_settings_from_the_plan_alone(path):
     names = {setting.name for setting in PLAYBOOKS} - BEFORE_THE_PLAN
-    expressions = re.findall(r"\{\{.*?\}\}|(?:when|until|that):.*", code(path), re.DOTALL | re.MULTILINE)
+    expressions = re.findall(r"(?s:\{\{.*?\}\})|^ *(?:when|until|that):.*(?:\n *- .*)*", code(path), re.MULTILINE)
     texts = [re.sub(r"'[^']*'", "", one) for one in expressions]
     assert [one for one in texts for name in names if re.search(rf"(?<!settings\.)\b{name}\b", one)] == []
 

@@ -32,8 +32,8 @@ def assessed(node_id="n1", gpus=2, containers=(), shown=(), **other):
     return dict(answer, **other)
 
 
-def host(name="gpu-1", gpu=True, manager=False, toolkit=None, disrupt="services", move=False, wrong=None, **answer):
-    return Host(name, gpu, manager, assessed(gpus=2 if gpu else 0, **answer), toolkit, disrupt, move, wrong=wrong)
+def host(name="gpu-1", gpu=True, manager=False, toolkit=None, disrupt="services", move=False, **answer):
+    return Host(name, gpu, manager, assessed(gpus=2 if gpu else 0, **answer), toolkit, disrupt, move)
 
 
 def named(*indices, held=()):

@@ -1,0 +1,65 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What the module gpu_node would refuse in the contents of a setting, by the code that refuses it there (pure).
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+
+from ...module_utils._compat.checks import check_accepted
+from ...module_utils._errors import GpuSwarmError
+from ...module_utils._node.options import argument_spec
+from ...module_utils._policy.rules import check_extra, check_rules
+
+ROLE = "gpu_node_"
+
+
+def refusal(name: str, value: Any) -> str | None:
+    """Why nodes would refuse this value, which has the right type; None if they would not."""
+    return _refusal(name, json.dumps(value, default=str)) if name in _CHECKS else None
+
+
+@lru_cache(maxsize=256)  # most hosts of a fleet have the same
+def _refusal(name: str, value: str) -> str | None:
+    try:
+        _CHECKS[name](json.loads(value))
+    except GpuSwarmError as problem:
+        text = problem.message
+        return f"{ROLE if text.startswith(name.removeprefix(ROLE)) else f'{name}: '}{text}"
+    return None
+
+
+def _check_rules(value: Any) -> None:
+    """Numbers may be written as text, as the module takes them."""
+    found = ArgumentSpecValidator({"advertise": argument_spec()["advertise"]}).validate({"advertise": value})
+    check_rules(value if found.error_messages else _without_nulls(found.validated_parameters["advertise"]))
+    if found.error_messages:
+        raise GpuSwarmError(f"{'. '.join(found.error_messages)}.")
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+
+
+def _check_extra(value: Any) -> None:
+    check_extra(value, ())
+
+
+# By the names of settings, as in judge.CHECKED.
+_CHECKS: dict[str, Callable[[Any], None]] = {
+    "gpu_node_advertise": _check_rules,
+    "gpu_node_extra_resources": _check_extra,
+    "gpu_node_accept_risks": check_accepted,
+}

@@ -1,0 +1,65 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which variables of a command line are taken for misspelt short names, and which are the user's own."""
+
+from __future__ import annotations
+
+import pytest
+from host_vars import GROUPS, HostVars
+
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.check import as_message, check
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.command_line import CommandLine, misspelt
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.roles import declared
+
+SETTINGS = declared(["gpu_stack"])
+SHORT = {
+    "job": "gpu_job_file", "job_name": "gpu_job_name", "state": "gpu_job_state", "wait": "gpu_job_wait", "wait_timeout": "gpu_job_wait_timeout",
+    "log_directory": "gpu_job_log_directory", "again": "gpu_job_again", "stack": "gpu_stack_name", "compose": "gpu_stack_compose",
+    "service": "status_service", "plan": "status_plan", "what": "status_what", "output": "status_output", "owner_label": "status_owner_label",
+    "older_than": "prune_jobs_older_than", "keep_last": "prune_jobs_keep_last", "labels": "prune_jobs_labels", "timer": "prune_jobs_timer",
+    "failed": "prune_jobs_failed", "bundle": "bundle_directory", "machines": "bundle_machines", "python": "bundle_python",
+}  # fmt: skip
+MISSPELT = {
+    "a letter more": {"jobb": "job", "jobs": "job", "services": "service"},
+    "a letter less": {"stat": "state", "servce": "service", "label": "labels", "ser_vice": "service"},
+    "another letter": {"servise": "service", "stste": "state", "wain": "wait", "pyton3": None, "kompose": "compose"},
+    "two letters changed places": {"wiat": "wait", "owner_lable": "owner_label", "sevrice": "service"},
+    "written otherwise": {"older-than": "older_than", "Job": "job", "keepLast": "keep_last", "logdirectory": "log_directory"},
+    "the end of a setting": {"stack_name": "stack", "stack_compose": "compose", "job_file": "job", "job_again": "again", "plan_file": "plan"},
+}
+OWN = [
+    *SHORT, *SETTINGS, "stage", "time", "region", "env", "user", "site", "host", "hosts", "target", "team", "name", "file", "version", "image",
+    "tags", "timeout", "status", "started", "planet", "awx_job", "tower_job", "awx_state", "_job", "ansible_job", "job_owner", "servers",
+    "workers", "states_of",
+]  # fmt: skip
+
+
+def found(variables, hosts=()):
+    return list(misspelt(CommandLine(variables, SHORT), SETTINGS, hosts))
+
+
+@pytest.mark.parametrize("case", MISSPELT)
+def test_a_misspelt_name_is_found_with_the_one_that_was_meant(case):
+    for name, meant in MISSPELT[case].items():
+        wanted = [f"{name} is no variable of this playbook. Did you mean {meant}? A variable of your own needs another name."] if meant else []
+        assert found({name: "x"}) == wanted
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_variable_of_the_user_s_own_is_allowed(name):
+    assert found({name: "x"}) == []
+
+
+def test_what_a_template_of_the_inventory_names_is_the_user_s_own():
+    assert found({"jobs": 4}, [{}, {"gpu_owner": {"x": ["{{ jobs }}"]}}]) == []
+    assert found({"jobs": 4}, [{"jobs": 4, "motd": "no jobs here", "other": "{{ jobs_of }}"}]) != []
+
+
+def test_each_value_of_a_short_name_is_checked_with_the_rest():
+    task_vars = {"inventory_hostname": "g1", "groups": GROUPS, "hostvars": HostVars({"g1": {"provision_wait": "soon"}})}
+    line = CommandLine({"what": "fre", "output": "{{ form }}", "wait": "perhaps"}, {"what": "status_what", "output": "status_output"})
+    text = as_message(check(task_vars, ["g1"], lambda _value: "xml", [], line))
+    assert [part for part in ("what is 'fre',", "output is 'xml',", "provision_wait is 'soon',") if part not in text] == []
+    assert "perhaps" not in text  # here nobody takes wait
