@@ -4,15 +4,18 @@
 
 from __future__ import annotations
 
+import os
+
 from ansible.plugins.action import ActionBase
 
-from ..module_utils._errors import GpuSwarmError
+from ..module_utils._errors import ErrorList, Errors, GpuSwarmError
 from ..module_utils._jobs.definition import NOTHING
+from ..module_utils._jobs.options import JOB_OPTIONS
 from ..module_utils._printable import printable
 from ..module_utils._swarm.options import CONNECTION_OPTIONS
 from ..plugin_utils._classes import for_job, labelling
 from ..plugin_utils._controller.delegation import Call, called
-from ..plugin_utils._controller.job_file import read
+from ..plugin_utils._controller.job_file import checked, read
 from ..plugin_utils._controller.managers import reason_of
 from ..plugin_utils._report import jobs as report
 from ..plugin_utils._report import terminal
@@ -44,6 +47,8 @@ class ActionModule(ActionBase):
             result.update(self._all(validated))
         except NoManager as problem:
             result.update(failed=True, answered=False, msg=problem.message)
+        except ErrorList as problem:
+            result.update(failed=True, msg=problem.message)
         except GpuSwarmError as problem:
             result.update(failed=True, msg=printable(problem.message))
         return result
@@ -57,12 +62,18 @@ class ActionModule(ActionBase):
             self._task.args = former
 
     def _arguments(self):
-        path = self._task.args.get("file")
-        if path:
-            self._given = {**read(str(path)), **self._given}
-        if not self._given.get("name"):
-            raise GpuSwarmError("The job has no name. Write one: name: sweep. Nothing was submitted.")
-        self._wants = for_job.wanted(self._given.pop("x_gpu", None), self._given["name"])
+        path, errors = self._task.args.get("file"), Errors()
+        found = errors.of(read, str(path)) if path else {}
+        if found is None:
+            errors.refuse()
+        self._given = {**found, **self._given}
+        if self._given.get("state") == "absent":  # for which the name is enough
+            self._given = {key: value for key, value in self._given.items() if key == "name" or key not in JOB_OPTIONS}
+            errors = Errors()
+        self._wants = errors.of(checked, self._given)
+        if errors.messages:
+            raise ErrorList(errors.messages, os.path.basename(path) if path else f"The job {self._given.get('name') or ''}".rstrip(), NOTHING)
+        self._given.pop("x_gpu", None)
         self._given.update({"x_gpu": self._wants} if self._wants else {})
 
     def _all(self, own):

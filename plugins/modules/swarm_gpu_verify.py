@@ -235,6 +235,7 @@ def run(params, check_mode):
     """The module's result."""
     prefix, timeout_s = params["prefix"], params["wait_timeout"]
     tests = verify_run.Tests(prefix, plan.argv(params["command"]), timeout_s)
+    images.refuse_name(params["image"])
     manager = connect(params)
     left_behind = 0 if check_mode else verify_run.sweep(manager, prefix)
     before = _read_ledger(manager, prefix)

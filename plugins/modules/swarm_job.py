@@ -234,10 +234,10 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._jobs import definition, progress
-from ..module_utils._jobs.logs import DIRECTORY, LIMIT_MIB, Kept
-from ..module_utils._jobs.options import JOB_OPTIONS
+from ..module_utils._jobs.logs import Kept
+from ..module_utils._jobs.options import JOB_OPTIONS, RUN_OPTIONS
 from ..module_utils._jobs.run import Jobs
-from ..module_utils._swarm.manager import SwarmError, connect
+from ..module_utils._swarm.manager import Refused, SwarmError, connect
 from ..module_utils._swarm.options import CONNECTION_OPTIONS, unprotected
 from ..module_utils._swarm.owned_labels import PREFIX
 
@@ -272,25 +272,14 @@ def run(params, check_mode):
 
 def main():
     module = AnsibleModule(
-        argument_spec=dict(
-            CONNECTION_OPTIONS,
-            **JOB_OPTIONS,
-            file=dict(type="path"),
-            placement=dict(type="dict"),
-            again=dict(type="str", choices=["never", "failed", "always"], default="never"),
-            state=dict(type="str", choices=["present", "absent"], default="present"),
-            wait=dict(type="bool", default=True),
-            wait_timeout=dict(type="int", default=3600),
-            log_directory=dict(type="path", default=DIRECTORY),
-            log_limit_mib=dict(type="int", default=LIMIT_MIB),
-        ),
+        argument_spec=dict(CONNECTION_OPTIONS, **JOB_OPTIONS, **RUN_OPTIONS),
         supports_check_mode=True,
     )
     try:
         result = run(module.params, module.check_mode)
     except GpuSwarmError as exc:
         # What is wrong with a job is so on each manager.
-        module.fail_json(msg=exc.message, wrong=not isinstance(exc, SwarmError), **exc.details)
+        module.fail_json(msg=exc.message, wrong=not isinstance(exc, SwarmError) or isinstance(exc, Refused), **exc.details)
     for text in unprotected(module.params):
         module.warn(text)
     module.exit_json(**result)

@@ -15,15 +15,16 @@ import hashlib
 import json
 import re
 import shlex
-from typing import Any, Iterable, Mapping, NamedTuple, Sequence
+from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
 
-from .._errors import GpuSwarmError
+from .._errors import Errors, GpuSwarmError
 from .._ledger.node_match import is_constraint
 from .._mask import MASK, mask
 from .._policy.generic_resources import ENV_PREFIX
 from .._printable import printable
 from .._secret_names import has_secret, is_name_of_secret, is_secret_word
 from .._swarm.go_templates import WRITE, is_meant_for_swarm, literal
+from .._swarm.image_name import is_image_name
 from .mounts import mount
 
 # Labels of the services, with the collection's prefix in front.
@@ -55,14 +56,27 @@ class Job(NamedTuple):
 
 
 def jobs(params: Mapping[str, Any], prefix: str) -> list[Job]:
-    """All jobs of what a user wrote, each once."""
-    name = params["name"]
-    _refuse_numbers(name, params)
-    made = [_job(params, _environment(name, "array[%d]" % number, one), prefix) for number, one in enumerate(_array(name, params), 1)]
+    """All jobs of what a user wrote, each once. Raises all errors at once, in the order of ``params``."""
+    name, errors = params["name"], Errors()
+    read = {option: errors.of(read_option, name, option, value) for option, value in params.items()}
+    if not (params.get("image") or "").strip():
+        errors.add("The job %s has no image. Write what it runs in: image: nvidia/cuda:13.0.0-base-ubuntu24.04. %s" % (name, NOTHING))
+    env = read.get("env") or {}
+    both = sorted({key for one in read.get("array") or [] for key in one if key in env})
+    if both:
+        errors.add("The job %s has %s in env and in array. Remove one of them. %s" % (name, ", ".join(both), NOTHING))
+    errors.refuse()
+    made = [_job(params, read, parameters, prefix) for parameters in read.get("array") or [{}]]
     twice = [one for one in made if sum(other.digest == one.digest for other in made) > 1]
     if twice:
         raise GpuSwarmError("The array of the job %s has %s twice. Remove one of them. %s" % (name, twice[0].parameters or "{}", NOTHING))
     return made
+
+
+def read_option(name: str, option: str, value: Any) -> Any:
+    """The value of one option as a job takes it. Raises all that is wrong with it."""
+    reader = _READERS.get(option)
+    return reader(name, option, value) if reader and value is not None else value
 
 
 def refuse_name(name: str) -> None:
@@ -72,39 +86,73 @@ def refuse_name(name: str) -> None:
         )
 
 
-def _array(name: str, params: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    given = params.get("array")
-    if given is None:
-        return [{}]
+def _array(name: str, option: str, given: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
     if not 1 <= len(given) <= MOST:
         raise GpuSwarmError("The array of the job %s has %d entries, and may have 1 to %d. %s" % (name, len(given), MOST, NOTHING))
-    return given
-
-
-def _refuse_numbers(name: str, params: Mapping[str, Any]) -> None:
-    for option in ("gpus", "time_limit", "retries"):
-        if (params.get(option) or 0) < 0:
-            raise GpuSwarmError("%s of the job %s is %d, and is 0 or more. %s" % (option, name, params[option], NOTHING))
-    if (params.get("time_limit") or 0) > LONGEST_S:
-        raise GpuSwarmError("time_limit of the job %s is %d seconds, and %d at most. %s" % (name, params["time_limit"], LONGEST_S, NOTHING))
-    if not (params.get("image") or "").strip():
-        raise GpuSwarmError("The job %s has no image. Write what it runs in: image: nvidia/cuda:13.0.0-base-ubuntu24.04. %s" % (name, NOTHING))
-    for text in params.get("constraints") or []:
-        if not is_constraint(text):
-            raise GpuSwarmError(
-                "%r of the constraints of the job %s is none: write it as node.labels.gpu.model==Tesla-T4, with == or !=. %s" % (text, name, NOTHING)
-            )
-
-
-def _environment(name: str, where: str, given: Mapping[str, Any] | None) -> dict[str, str]:
-    made: dict[str, str] = {}
-    for key, value in (given or {}).items():
-        if not _VARIABLE.fullmatch(str(key)):
-            raise GpuSwarmError("%s of the job %s: %r cannot be a variable's name: use letters, digits and _. %s" % (where, name, key, NOTHING))
-        if str(key).startswith(ENV_PREFIX):
-            raise GpuSwarmError("%s of the job %s: %s is set by swarm from gpus and kind. Remove it. %s" % (where, name, key, NOTHING))
-        made[str(key)] = _text(name, where, key, value)
+    errors = Errors()
+    made = [errors.of(_environment, name, "%s[%d]" % (option, number), one) for number, one in enumerate(given, 1)]
+    errors.refuse()
     return made
+
+
+def _number(name: str, option: str, value: int) -> int:
+    if value < 0:
+        raise GpuSwarmError("%s of the job %s is %d, and is 0 or more. %s" % (option, name, value, NOTHING))
+    if option == "time_limit" and value > LONGEST_S:
+        raise GpuSwarmError("time_limit of the job %s is %d seconds, and %d at most. %s" % (name, value, LONGEST_S, NOTHING))
+    return value
+
+
+def _image(name: str, option: str, value: str) -> str:
+    image = value.strip()
+    if image and not is_image_name(image):
+        raise GpuSwarmError(
+            "%s of the job %s is %r, which is not a valid image name. Write it as name:tag, in small letters, such as "
+            "nvidia/cuda:13.0.0-base-ubuntu24.04. %s" % (option, name, value, NOTHING)
+        )
+    return _tagged(image) if image else ""
+
+
+def _constraints(name: str, option: str, value: Sequence[str]) -> list[str]:
+    errors = Errors()
+    for text in value:
+        if not is_constraint(text):
+            errors.add(
+                "%r of the %s of the job %s is none: write it as node.labels.gpu.model==Tesla-T4, with == or !=. %s" % (text, option, name, NOTHING)
+            )
+    errors.refuse()
+    return [one.strip() for one in value]
+
+
+def _mounts(name: str, _option: str, value: Sequence[str]) -> list[dict[str, Any]]:
+    errors = Errors()
+    made = [errors.of(mount, name, one) for one in value]
+    errors.refuse()
+    targets = [one["Target"].rstrip("/") for one in made]
+    twice = next((target for number, target in enumerate(targets) if target in targets[:number]), None)
+    if twice is not None:
+        raise GpuSwarmError("The job %s mounts two things at %s. Remove one of them. %s" % (name, twice or "/", NOTHING))
+    return made
+
+
+def _environment(name: str, where: str, given: Mapping[str, Any]) -> dict[str, str]:
+    made, errors = {}, Errors()
+    for key, value in given.items():
+        if not _VARIABLE.fullmatch(str(key)):
+            errors.add("%s of the job %s: %r cannot be a variable's name: use letters, digits and _. %s" % (where, name, key, NOTHING))
+        elif str(key).startswith(ENV_PREFIX):
+            errors.add("%s of the job %s: %s is set by swarm from gpus and kind. Remove it. %s" % (where, name, key, NOTHING))
+        else:
+            made[str(key)] = errors.of(_variable, name, where, key, value)
+    errors.refuse()
+    return made
+
+
+def _variable(name: str, where: str, key: Any, value: Any) -> str:
+    text = _text(name, where, key, value)
+    if is_meant_for_swarm(text):
+        raise GpuSwarmError("%s of the job %s has one of swarm's fields within another template. %s. %s" % (key, name, WRITE, NOTHING))
+    return text
 
 
 def _text(name: str, where: str, key: Any, value: Any) -> str:
@@ -122,10 +170,11 @@ def _tagged(image: str) -> str:
 
 def _argv(name: str, option: str, value: Any) -> list[str]:
     """A list as it is; a text is cut into words as a shell would, as in a Compose file."""
-    if value is None:
-        return []
     if isinstance(value, list):
-        return [_text(name, option, "an entry", one) for one in value]
+        errors = Errors()
+        words = [errors.of(_text, name, option, "entry %d" % number, one) for number, one in enumerate(value, 1)]
+        errors.refuse()
+        return words
     try:
         return shlex.split(_text(name, option, "it", value))
     except ValueError as problem:
@@ -133,20 +182,30 @@ def _argv(name: str, option: str, value: Any) -> list[str]:
         raise GpuSwarmError(wrong) from None
 
 
-def _job(params: Mapping[str, Any], parameters: dict[str, str], prefix: str) -> Job:
+_READERS: dict[str, Callable[[str, str, Any], Any]] = {
+    "array": _array,
+    "command": _argv,
+    "constraints": _constraints,
+    "entrypoint": _argv,
+    "env": _environment,
+    "gpus": _number,
+    "image": _image,
+    "mounts": _mounts,
+    "retries": _number,
+    "time_limit": _number,
+}
+
+
+def _job(params: Mapping[str, Any], read: Mapping[str, Any], parameters: dict[str, str], prefix: str) -> Job:
     name = params["name"]
-    env = _environment(name, "env", params.get("env"))
-    both = sorted(set(env) & set(parameters))
-    if both:
-        raise GpuSwarmError("The job %s has %s in env and in array. Remove one of them. %s" % (name, ", ".join(both), NOTHING))
     content = {
-        "image": _tagged(params["image"].strip()),
-        "entrypoint": _argv(name, "entrypoint", params.get("entrypoint")),
-        "command": _argv(name, "command", params.get("command")),
-        "env": {**env, **parameters},
-        "mounts": [mount(name, one) for one in params.get("mounts") or []],
+        "image": read["image"],
+        "entrypoint": read.get("entrypoint") or [],
+        "command": read.get("command") or [],
+        "env": {**(read.get("env") or {}), **parameters},
+        "mounts": read.get("mounts") or [],
         "networks": list(params.get("networks") or []),
-        "constraints": [one.strip() for one in params.get("constraints") or []],
+        "constraints": read.get("constraints") or [],
         # As it is written: what it means on a fleet changes with its nodes, and makes no other job.
         "x_gpu": params.get("x_gpu") or {},
         "gpus": params.get("gpus") or 0,
@@ -204,7 +263,8 @@ def _reservation(content: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _container(name: str, content: Mapping[str, Any]) -> dict[str, Any]:
-    env = {NAME_VARIABLE: name, **_as_swarm_leaves_it(name, content["env"])}
+    # Swarm expands templates in variables, and prints the whole value of one that it cannot expand.
+    env = {NAME_VARIABLE: name, **{key: literal(value) for key, value in content["env"].items()}}
     if not content["gpus"]:
         env.setdefault("NVIDIA_VISIBLE_DEVICES", "void")  # every CUDA image requests all
     made: dict[str, Any] = {"Image": content["image"], "Env": ["%s=%s" % item for item in env.items()]}
@@ -213,14 +273,6 @@ def _container(name: str, content: Mapping[str, Any]) -> dict[str, Any]:
     if content["time_limit"]:
         made["Healthcheck"] = _ends_after(content["time_limit"])
     return made
-
-
-def _as_swarm_leaves_it(name: str, env: Mapping[str, str]) -> dict[str, str]:
-    """Swarm expands templates in variables, and prints the whole value of one that it cannot expand."""
-    wrong = [key for key, value in env.items() if is_meant_for_swarm(value)]
-    if wrong:
-        raise GpuSwarmError("%s of the job %s has one of swarm's fields within another template. %s. %s" % (wrong[0], name, WRITE, NOTHING))
-    return {key: literal(value) for key, value in env.items()}
 
 
 def values(job: Job) -> list[str]:

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from .logs import DIRECTORY, LIMIT_MIB
+
 JOB_OPTIONS: dict[str, dict[str, Any]] = {
     "name": {"type": "str"},
     "image": {"type": "str"},
@@ -29,4 +31,15 @@ JOB_OPTIONS: dict[str, dict[str, Any]] = {
     "owner": {"type": "str"},
     "time_limit": {"type": "int", "default": 0},
     "retries": {"type": "int", "default": 0},
+}
+# What else the module takes, which is not of a job but of a run.
+RUN_OPTIONS: dict[str, dict[str, Any]] = {
+    "file": {"type": "path"},
+    "placement": {"type": "dict"},
+    "again": {"type": "str", "choices": ["never", "failed", "always"], "default": "never"},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "wait": {"type": "bool", "default": True},
+    "wait_timeout": {"type": "int", "default": 3600},
+    "log_directory": {"type": "path", "default": DIRECTORY},
+    "log_limit_mib": {"type": "int", "default": LIMIT_MIB},
 }

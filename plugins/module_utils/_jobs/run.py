@@ -15,16 +15,18 @@ from typing import Any, Callable, Mapping, Sequence
 from .._errors import GpuSwarmError
 from .._ledger.listed import Listed
 from .._ledger.preflight import preflight
-from .._ledger.stack import with_labels
+from .._ledger.stack import of_swarm, with_labels
 from .._ledger.tasks import epoch
 from .._mask import without
-from .._swarm.manager import Manager, NotFound, SwarmError, until_written
+from .._swarm.manager import Manager, NotFound, Refused, SwarmError, until_written
 from . import logs, progress
 from .definition import DIGEST, JOB, NOTHING, REMOVING, Job, names, values
 
 # Whether a job that is over is run once more.
 NEVER, FAILED, ALWAYS = "never", "failed", "always"
 REMOVED_WITHIN_S = 30
+# The networks of a machine that a service may use.
+OF_EACH_NODE = frozenset(("bridge", "host"))
 FORGETS = (
     "The swarm forgets a task as soon as it has ended, and what became of the job %s could not be seen. Have it keep some: "
     "docker swarm update --task-history-limit 5. %s"
@@ -89,6 +91,7 @@ class Jobs:
             raise GpuSwarmError(
                 "The swarm has a service %s that is no such job. Give the job another name than %s. %s" % (taken[0], self._name, NOTHING)
             )
+        self._refuse_networks(missing)
         for spec in alike.values():
             found = preflight("", [spec], listed, self._prefix)
             kinds = [item["DiscreteResourceSpec"]["Kind"] for item in spec["TaskTemplate"]["Resources"]["Reservations"]["GenericResources"]]
@@ -103,6 +106,15 @@ class Jobs:
                     "The job %s %s. No node could ever run it: reserve less, or change its constraints. %s" % (self._name, one["text"], NOTHING)
                 )
 
+    def _refuse_networks(self, missing: Sequence[Job]) -> None:
+        wanted = {one["Target"] for job in missing for one in job.spec["TaskTemplate"].get("Networks") or []} - OF_EACH_NODE
+        lacking = sorted(wanted.difference(of_swarm(self._manager.networks()))) if wanted else []
+        if lacking:
+            raise GpuSwarmError(
+                "networks of the job %s has %s, which the swarm does not have. Make it with 'docker network create --driver overlay', or fix its "
+                "name. %s" % (self._name, ", ".join(lacking), NOTHING)
+            )
+
     def _submit(self, job: Job) -> None:
         self.changed = True
         self.submitted.append(job)
@@ -114,8 +126,13 @@ class Jobs:
             self._manager.create_service({**arguments, "update_config": spec["UpdateConfig"]})
         except SwarmError as problem:
             # Another run submits the same; what is not the same is found in the list afterwards.
-            if "name conflicts" not in problem.message:
-                raise type(problem)(without(problem.message, values(job), names(job)), **problem.details) from None
+            if "name conflicts" in problem.message:
+                return
+            said = without(problem.message, values(job), names(job))
+            if isinstance(problem, Refused):
+                done = "%d of its jobs are submitted." % (len(self.submitted) - 1) if len(self.submitted) > 1 else NOTHING
+                said = "The job %s is refused. %s Fix what it names in the definition of the job. %s" % (self._name, said, done)
+            raise type(problem)(said, **problem.details) from None
 
     def _advanced(self, service: Mapping[str, Any], retries: int, again: str) -> dict[str, Any]:
         one = self._record(service)

@@ -68,6 +68,7 @@ FILES = (
     "_react/leader_claims.py",
     "_react/main.py",
     "_react/service.py",
+    "_swarm/failures.py",
     "_swarm/isolation.py",
     "_swarm/json_stream.py",
     "_swarm/lease.py",

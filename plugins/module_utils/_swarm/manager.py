@@ -19,8 +19,8 @@ from functools import partial
 from typing import Any, Callable, Collection, Iterator, Mapping, TypeVar
 from urllib.parse import quote
 
-from .._errors import GpuSwarmError
 from . import json_stream
+from .failures import NOT_A_MANAGER, NotFound, OutOfSequence, Refused, SwarmError, leaderless, refuse_unless_manager, unreachable
 
 # What the SDK raises; it lets errors of requests through while a daemon stops answering.
 FAILURES: tuple[type[Exception], ...] = ()
@@ -55,22 +55,12 @@ else:
 # What a call answers.
 Answer = TypeVar("Answer")
 
+# By status: an invalid parameter, such as the name of an image, one that is not allowed, and one that names what is not there.
+INPUT_REFUSED = (400, 403, 404)
 # Every attempt reads anew, so losing this often in a row means that something updates the swarm without end.
 ATTEMPTS = 10
 # For so long what was read to connect counts.
 RECENT_S = 1.0
-
-
-class SwarmError(GpuSwarmError):
-    """The swarm cannot be read or changed through this daemon."""
-
-
-class NotFound(SwarmError):
-    """The swarm has no such object."""
-
-
-class OutOfSequence(SwarmError):
-    """Someone else updated the object since it was read: read it again and decide again."""
 
 
 def connect(params: Mapping[str, Any]) -> Manager:
@@ -86,6 +76,9 @@ def connect(params: Mapping[str, Any]) -> Manager:
         client = Client(base_url=where, version=params["api_version"], timeout=params["timeout"], tls=_tls(params, os.environ))
         info = client.info()
     except FAILURES as exc:
+        if _is_refusal(exc, _words(exc)):
+            words = "The Docker daemon at %s refuses the connection with api_version %s: %s. Set another api_version, or leave it out."
+            raise SwarmError(words % (where, params["api_version"], _words(exc))) from exc
         raise unreachable(where, _words(exc)) from exc
     refuse_unless_manager(info, where)
     return Manager(client, where, info["Swarm"], info.get("SystemTime"))
@@ -120,57 +113,15 @@ def _tls(params: Mapping[str, Any], environ: Mapping[str, str]) -> Any:
         raise SwarmError("%s. Fix ca_path, client_cert and client_key." % _words(exc)) from exc
 
 
-def unreachable(where: str, words: str) -> SwarmError:
-    if "Permission" in words:
-        remedy = "This user may not use it: run the task with become."
-    else:
-        remedy = "Start it (systemctl start docker), or fix docker_host and the TLS options."
-    return SwarmError("The Docker daemon at %s does not answer: %s. %s" % (where, words, remedy), swarm_state="unreachable")
-
-
-def refuse_unless_manager(info: Mapping[str, Any], where: str) -> None:
-    """Judged by what the daemon reports about itself, so that a cause is reported before a call fails for it.
-
-    /info, unlike /swarm, carries no join tokens.
-    """
-    swarm = info.get("Swarm") or {}
-    state = swarm.get("LocalNodeState") or "inactive"
-    error = " (%s)" % swarm["Error"] if swarm.get("Error") else ""
-    if state == "active" and not swarm.get("ControlAvailable"):
-        state = "worker"
-    elif state == "active" and not (swarm.get("Cluster") or {}).get("ID"):
-        state = "no_quorum"
-    if state == "active":
-        return
-    known = ", ".join(sorted(peer["Addr"] for peer in swarm.get("RemoteManagers") or []))
-    text = NOT_A_MANAGER.get(state, NOT_A_MANAGER["error"])
-    raise SwarmError(text.format(where=where, state=state, error=error, known=known or "none known here"), swarm_state=state)
-
-
-NOT_A_MANAGER = {
-    "inactive": "The Docker daemon at {where} is in no swarm. Initialise or join one first, or run this on a manager.",
-    "pending": "The Docker daemon at {where} is still joining its swarm{error}. Run this again when it is through, or on another manager: {known}.",
-    "locked": "The swarm on {where} is locked{error}. Unlock it there with 'docker swarm unlock' and its unlock key.",
-    "worker": "The Docker daemon at {where} is a worker, and only a manager can answer. Run this on a manager: {known}.",
-    "no_quorum": "The swarm on {where} has no quorum{error}. Bring back so many managers that more than half of them answer; managers: {known}.",
-    "lost_leader": "The swarm on {where} lost its leader just now{error}. It has no quorum unless another manager takes over: bring back so many"
-    " managers that more than half of them answer, and run this again; managers: {known}.",
-    "error": "The Docker daemon at {where} is in swarm state '{state}'{error}. Read its log (journalctl -u docker);"
-    " run this on another manager meanwhile: {known}.",
-}
-
-
 def _words(exc: Exception) -> str:
     """What the daemon, or the way to it, said; without the request's address, which the SDK puts in front."""
     text = str(getattr(exc, "explanation", None) or exc)
     return text.strip().rstrip(".")
 
 
-def _leaderless(words: str) -> str | None:
-    """Which of NOT_A_MANAGER says what these words mean, or None."""
-    if "lost leader status" in words:
-        return "lost_leader"
-    return "no_quorum" if "does not have a leader" in words or "deadlineexceeded" in words.lower().replace(" ", "") else None
+def _is_refusal(exc: Exception, words: str) -> bool:
+    """Whether the daemon has judged its input. That a plugin of this machine allows no call is no such answer."""
+    return isinstance(exc, APIError) and exc.status_code in INPUT_REFUSED and "authorization denied" not in words
 
 
 def until_written(attempt: Callable[[], Answer]) -> Answer:
@@ -385,12 +336,14 @@ class Manager:
         words = _words(exc)
         if "out of sequence" in words:
             return OutOfSequence("Could not %s: it was changed by someone else meanwhile. Run this again." % what)
-        state = _leaderless(words)
+        state = leaderless(words)
         if state:
             message = NOT_A_MANAGER[state].format(where=self._where, error=" (%s)" % words, known="see 'docker node ls'")
             return SwarmError(message, swarm_state="no_quorum")
         if isinstance(exc, APIError) and exc.status_code == 404:
             return NotFound("The manager at %s would not %s: %s." % (self._where, what, words))
+        if _is_refusal(exc, words):
+            return Refused("The manager at %s would not %s: %s." % (self._where, what, words))
         if isinstance(exc, APIError):
             return SwarmError("The manager at %s would not %s: %s." % (self._where, what, words))
         return unreachable(self._where, words)

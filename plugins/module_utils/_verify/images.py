@@ -14,6 +14,7 @@ from typing import Any, Iterable, Mapping, Sequence
 from .._dockerd.images import ID
 from .._errors import GpuSwarmError
 from .._policy.quantity import count_of
+from .._swarm.image_name import is_image_name
 from .plan import ALL, NO_GPUS, PLANNED, UNTESTED, Check, Choose
 
 # Where nothing else is named and nothing is there.
@@ -21,6 +22,14 @@ PULLED = "nvidia/cuda:13.0.0-base-ubuntu24.04"
 # Where an image comes from.
 NAMED, THERE, PULL = "named", "there", "pull"
 NO_IMAGE = "it has no image to test with, and no more nodes than verify_pulls (%s) pull one. Name an image (verify_image), or raise verify_pulls"
+
+
+def refuse_name(image: str | None) -> None:
+    """Refuses what no manager would take."""
+    if image and not is_image_name(image) and not ID.fullmatch(image):
+        raise GpuSwarmError(
+            "verify_image is %r, which is not a valid image name. Write it as name:tag, in small letters, such as %s." % (image, PULLED)
+        )
 
 
 def assigned(

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from ...module_utils._errors import GpuSwarmError
+from ...module_utils._errors import Errors, GpuSwarmError, SeveralErrors
 from ...module_utils._jobs.definition import NOTHING
 from ...module_utils._ledger.classes import LABEL
 from . import classes, requirement
@@ -35,13 +35,13 @@ def wanted(found: Any, name: str) -> Requirement:
         return {}
     if not isinstance(found, Mapping):
         raise GpuSwarmError(f"{where} has to be a mapping. Write {{memory_min: 40000}}. {NOTHING}")
-    unknown = sorted(str(key) for key in found if key not in FIELDS)
-    if unknown:
-        raise GpuSwarmError(f"{where}.{unknown[0]} is not known. It takes {', '.join(FIELDS)}. {NOTHING}")
-    try:
-        return requirement.parse(found, where)
-    except GpuSwarmError as problem:
-        raise GpuSwarmError(f"{problem.message} {NOTHING}") from None
+    errors = Errors()
+    for key in sorted(str(key) for key in found if key not in FIELDS):
+        errors.add(f"{where}.{key} is not known. It takes {', '.join(FIELDS)}.")
+    wants: Requirement = errors.of(requirement.parse, found, where)
+    if errors.messages:
+        raise SeveralErrors([f"{one} {NOTHING}" for one in errors.messages])
+    return wants
 
 
 def placed(wants: Requirement, name: str, records: Iterable[Mapping[str, Any]]) -> Placed:

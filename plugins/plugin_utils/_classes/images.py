@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ...module_utils._errors import GpuSwarmError
+from ...module_utils._errors import Errors, GpuSwarmError
 from . import cpus, cuda, requirement
 from .nodes import Facts
 from .requirement import CAPABILITY, CPU, CUDA, MEMORY, MODEL
@@ -37,7 +37,9 @@ def parse(found: Any, where: str) -> list[dict[str, Any]]:
     """The matrix, checked, and each entry in one form."""
     if not isinstance(found, list) or not found or len(found) > MOST:
         raise GpuSwarmError(f"{where} has to be a list of 1 to {MOST} images. Begin each with '- image: …'.")
-    made = [_entry(entry, f"{where}[{number}]") for number, entry in enumerate(found)]
+    errors = Errors()
+    made = [errors.of(_entry, entry, f"{where}[{number}]") for number, entry in enumerate(found)]
+    errors.refuse()
     criteria = [criterion(entry) for entry in made]
     for number, one in enumerate(criteria):
         if one in criteria[:number]:
@@ -49,25 +51,27 @@ def parse(found: Any, where: str) -> list[dict[str, Any]]:
 def _entry(found: Any, where: str) -> dict[str, Any]:
     if not isinstance(found, Mapping):
         raise GpuSwarmError(f"{where} has to be a mapping. Write {{image: …, cuda: '12.4', compute_capability: '>=8.0'}}.")
-    unknown = [key for key in found if key not in KEYS]
-    if unknown:
-        raise GpuSwarmError(f"{where}.{unknown[0]} is not known. It takes {', '.join(KEYS)}.")
+    errors = Errors()
+    for key in found:
+        if key not in KEYS:
+            errors.add(f"{where}.{key} is not known. It takes {', '.join(KEYS)}.")
     if not isinstance(found.get(IMAGE), str) or not found[IMAGE]:
-        raise GpuSwarmError(f"{where} has no image. Write its name there.")
-    made = {IMAGE: found[IMAGE], **requirement.parse({key: value for key, value in found.items() if key != CUDA}, where)}
+        errors.add(f"{where} has no image. Write its name there.")
+    wants = errors.of(requirement.parse, {key: value for key, value in found.items() if key != CUDA}, where, instead={})
+    made = {IMAGE: found.get(IMAGE), **wants}
     if found.get(NAME) is not None:
         made[NAME] = found[NAME]
     if found.get(CUDA) is not None:
-        made[CUDA] = _cuda(found[CUDA], f"{where}.{CUDA}")
+        made[CUDA] = errors.of(_cuda, found[CUDA], f"{where}.{CUDA}")
     if not isinstance(found.get(PTX, False), bool):
-        raise GpuSwarmError(f"{where}.{PTX} has to be true or false. Write true where the image has PTX only.")
+        errors.add(f"{where}.{PTX} has to be true or false. Write true where the image has PTX only.")
     if found.get(PTX):
         made[PTX] = True
     if found.get(FORWARD) is not None:
-        branches = cuda.branches(found[FORWARD])
-        if branches is None:
-            raise GpuSwarmError(f"{where}.{FORWARD} has to be a list of driver branches. Write those of NVIDIA's table, such as [535, 550].")
-        made[FORWARD] = branches
+        made[FORWARD] = cuda.branches(found[FORWARD])
+        if made[FORWARD] is None:
+            errors.add(f"{where}.{FORWARD} has to be a list of driver branches. Write those of NVIDIA's table, such as [535, 550].")
+    errors.refuse()
     return made
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
-from ...module_utils._errors import GpuSwarmError
+from ...module_utils._errors import Errors, GpuSwarmError
 from ...module_utils._gpu.record import label_safe
 from . import cpus
 from .nodes import Facts, Value
@@ -33,10 +33,12 @@ _BOUNDS = "Write it with a sign, in quotes: '>=8.0', or '>=8.0,<9.0'."
 def parse(found: Mapping[str, Any], where: str) -> Requirement:
     """Checked, and in one form whichever way it is written."""
     made: Requirement = {}
+    errors = Errors()
     for field in FIELDS:
         value = found.get(field)
         if value is not None and value != "":
-            made[field] = _PARSERS[field](value, f"{where}.{field}")
+            made[field] = errors.of(_PARSERS[field], value, f"{where}.{field}")
+    errors.refuse()
     return made
 
 

@@ -2,22 +2,38 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The file in which a user keeps a job.
+"""The file in which a user keeps a job, and whether its options are right.
 
 Private to this collection: no stability is promised to others.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from ...module_utils._errors import GpuSwarmError
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+
+from ...module_utils._errors import Errors, GpuSwarmError, SeveralErrors
+from ...module_utils._jobs import definition
 from ...module_utils._jobs.definition import NOTHING
-from ...module_utils._jobs.options import JOB_OPTIONS
+from ...module_utils._jobs.options import JOB_OPTIONS, RUN_OPTIONS
+from .._classes import for_job
+from .._classes.requirement import Requirement
 from .._stack.document import bounded
 
 # As a Compose file has it.
 X_GPU = "x-gpu"
+# By type what a value has to be, and what to write.
+_TYPES = {
+    "bool": ("true or false", "Write one of them"),
+    "dict": ("a mapping", "Write 'key: value' under it"),
+    "int": ("a whole number", "Write one"),
+    "list": ("a list", "Begin each entry with '- '"),
+}
+_MAY_BE_SECRET = ("dict", "list", "raw")  # such as variables and the words of a command
+_TEXT = ("text", "Put it in quotes")
+_KINDS = {dict: "a mapping", list: "a list", str: "text", bool: "true or false", int: "a number", float: "a number", type(None): "empty"}
 
 
 def read(path: str) -> dict[str, Any]:
@@ -37,5 +53,51 @@ def read(path: str) -> dict[str, Any]:
         found["x_gpu"] = found.pop(X_GPU)
     unknown = sorted(str(key) for key in found if key not in JOB_OPTIONS)
     if unknown:
-        raise GpuSwarmError(f"{path}: {', '.join(unknown)} is not known; there are {', '.join(JOB_OPTIONS)}. {NOTHING}")
+        message = f"{path}: {', '.join(unknown)} is not known; there are {', '.join(JOB_OPTIONS)}. {NOTHING}"
+        raise SeveralErrors([message], {key: value for key, value in found.items() if key in JOB_OPTIONS})
     return found
+
+
+def checked(given: Mapping[str, Any]) -> Requirement:
+    """What the job wants under x-gpu. Raises all that is wrong with its options, in their order: it is so on each manager, so that none has to be
+    called for it."""
+    errors, right = Errors(), {option: spec["default"] for option, spec in JOB_OPTIONS.items() if "default" in spec}
+    name, wants = str(given.get("name") or "without a name"), Requirement()
+    for option, value in given.items():
+        if option in JOB_OPTIONS or option in RUN_OPTIONS:
+            before = len(errors.messages)
+            typed = errors.of(_typed, name, option, value)
+            errors.of(definition.read_option, name, option, typed)
+            if option == "x_gpu":
+                wants = errors.of(for_job.wanted, typed, name)
+            if len(errors.messages) == before:
+                right[option] = typed
+    if not given.get("name"):
+        errors.add(f"The job has no name. Write one: name: sweep. {NOTHING}")
+    elif "name" in right:
+        errors.of(definition.refuse_name, name)
+    if given.get("state") != "absent":
+        known_wrong = {"image": "x"} if "image" in given and "image" not in right else {}
+        errors.of(definition.jobs, {**right, "name": name, **known_wrong}, "")
+    errors.refuse()
+    return wants
+
+
+def _typed(name: str, option: str, value: Any) -> Any:
+    """The value as Ansible's modules take it."""
+    spec = {**JOB_OPTIONS, **RUN_OPTIONS}[option]
+    rule, remedy = _TYPES.get(spec["type"], _TEXT)
+    if "choices" in spec:
+        *others, last = spec["choices"]
+        rule, remedy = f"{', '.join(others)} or {last}", "Write one of them"
+    found = ArgumentSpecValidator({option: spec}).validate({option: value})
+    # Ansible makes text of everything, and several entries of a text with commas, such as a mount.
+    strange = isinstance(value, (dict, list)) if rule == "text" else rule == "a list" and isinstance(value, str) and "," in value
+    entries = value if isinstance(value, list) and spec.get("elements") == "str" else []
+    if not strange and any(isinstance(one, (dict, list)) for one in entries):
+        strange, rule, remedy = True, "a list of texts", "Put each entry in quotes"
+    if found.error_messages or strange:
+        is_shown = isinstance(value, (str, int, float)) and spec["type"] not in _MAY_BE_SECRET and len(repr(value)) <= 60
+        shown = repr(value) if is_shown else _KINDS.get(type(value), "something else")
+        raise GpuSwarmError(f"{option} of the job {name} is {shown}, and has to be {rule}. {remedy}. {NOTHING}")
+    return found.validated_parameters[option]

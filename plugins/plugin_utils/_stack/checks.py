@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from ...module_utils._errors import Errors
 from ...module_utils._ledger import clashes
 from ...module_utils._ledger import stack as on_swarm
+from ...module_utils._swarm.image_name import is_image_name
 from . import mounts, ports, references, services, shapes
 from .fields import only
 
@@ -77,13 +78,6 @@ def _services(stack: Stack) -> Iterator[tuple[str, Mapping[str, Any]]]:
     yield from ((f"{stack.file}: services.{name}", service) for name, service in stack.document["services"].items())
 
 
-# A name with a registry, a tag and a digest; letters are small but in the tag (distribution/reference).
-_PART = r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*"
-_HOST = r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*|\[[0-9a-fA-F:]+\])(?::[0-9]+)?"
-_REFERENCE = re.compile(
-    rf"(?:{_HOST}/)?{_PART}(?:/{_PART})*(?::\w[\w.-]{{0,127}})?(?:@[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{{32,}})?"
-)
-_ID = re.compile(r"[0-9a-f]{64}")
 _VARIABLE = re.compile(r"(?<!\$)\$\{?([A-Za-z_][A-Za-z0-9_]*)")
 
 
@@ -92,7 +86,7 @@ def _image(stack: Stack) -> Iterator[str]:
         written = stack.written.get(name) or {}
         choices = [(f"x-gpu.images[{number}].image", image) for number, image in enumerate(stack.choices.get(name, []))]
         for key, image in choices or [("image", service["image"])] if "image" in service else []:
-            if not _REFERENCE.fullmatch(image) or _ID.fullmatch(image):
+            if not is_image_name(image):
                 yield (
                     f"{stack.file}: services.{name}.{key} is {image!r}, which is not a valid image name."
                     f"{_unset(stack, written.get('x-gpu') if choices else written.get('image'))} Write it as name:tag, in small letters, such as "

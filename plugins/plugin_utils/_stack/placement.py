@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from ...module_utils._errors import GpuSwarmError
+from ...module_utils._errors import Errors, GpuSwarmError
 from ...module_utils._ledger.classes import LABEL
 from .._classes import classes, images, requirement
 from .._classes.constraints import Node, added, constrained, lacking, names_of, with_gpus
@@ -52,13 +52,14 @@ class Swarm(NamedTuple):
 
 def wanted(found: Any, where: str) -> Wanted | None:
     """None where it wants nothing."""
-    entry = mapping(found, where)
-    unknown = [key for key in entry if key not in (*FIELDS, IMAGES)]
-    if unknown:
-        raise GpuSwarmError(f"{where}.{unknown[0]} is not known. It takes {', '.join((*FIELDS, IMAGES))}.")
-    wants = requirement.parse(entry, where)
-    matrix = images.parse(entry[IMAGES], f"{where}.{IMAGES}") if entry.get(IMAGES) is not None else []
-    divided.check_names(matrix, f"{where}.{IMAGES}")
+    entry, errors = mapping(found, where), Errors()
+    for key in entry:
+        if key not in (*FIELDS, IMAGES):
+            errors.add(f"{where}.{key} is not known. It takes {', '.join((*FIELDS, IMAGES))}.")
+    wants = errors.of(requirement.parse, entry, where)
+    matrix = errors.of(images.parse, entry[IMAGES], f"{where}.{IMAGES}", instead=[]) if entry.get(IMAGES) is not None else []
+    errors.of(divided.check_names, matrix, f"{where}.{IMAGES}")
+    errors.refuse()
     return Wanted(where, wants, matrix) if wants or matrix else None
 
 

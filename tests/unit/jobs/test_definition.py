@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError, messages_of
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs import definition
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._mask import without
 
@@ -81,7 +81,7 @@ def test_a_job_without_gpus_sees_none_in_an_image_that_requests_all():
     assert job.spec["TaskTemplate"]["Resources"]["Reservations"]["GenericResources"] == []
 
 
-IMAGES = {"a": "a:latest", "h:5000/a/b": "h:5000/a/b:latest", "h:5000/a:1": "h:5000/a:1", "a:1@sha256:0": "a:1@sha256:0"}
+IMAGES = {"a": "a:latest", "h:5000/a/b": "h:5000/a/b:latest", "h:5000/a:1": "h:5000/a:1", f"a:1@sha256:{64 * '0'}": f"a:1@sha256:{64 * '0'}"}
 
 
 @pytest.mark.parametrize("image", IMAGES)
@@ -108,6 +108,8 @@ def test_mounts_are_those_of_docker(text):
 
 WRONG = {
     "image": ({"image": " "}, "has no image"),
+    "image's tag": ({"image": "lab/task:"}, "image of the job train is 'lab/task:', which is not a valid image name. Write it as name:tag"),
+    "image's letters": ({"image": "lab/Task"}, "which is not a valid image name"),
     "negative": ({"gpus": -1}, "gpus of the job train is -1"),
     "time limit": ({"time_limit": -5}, "time_limit of the job train"),
     "for ever": ({"time_limit": 10**10}, "is 10000000000 seconds"),
@@ -121,8 +123,10 @@ WRONG = {
     "both": ({"env": {"A": 1}, "array": [{"A": 2}]}, "has A in env and in array"),
     "constraint": ({"constraints": ["node.labels.a=b"]}, "with == or !="),
     "constraint's key": ({"constraints": ["node.labels.a/b==c"]}, "'node.labels.a/b==c' of the constraints"),
+    "an entry": ({"command": ["a", [1]]}, "command of the job train: entry 2 is no text and no number"),
     "mount": ({"mounts": ["type=bind,source=./a,target=/b"]}, "its source is no full path"),
     "mount's key": ({"mounts": ["target=/b,mode=7"]}, "'mode=7' is not understood"),
+    "mounts": ({"mounts": ["type=tmpfs,target=/b/", "source=v,target=/b"]}, "The job train mounts two things at /b. Remove one of them."),
     "mount's type": ({"mounts": ["type=npipe,target=/b"]}, "its type is none of"),
 }
 
@@ -133,6 +137,20 @@ def test_what_is_wrong_is_said_before_anything_is_submitted(options, words):
         made(**options)
     assert words in problem.value.message
     assert problem.value.message.endswith("Nothing was submitted.")
+
+
+def test_all_errors_are_named_at_once_in_their_order():
+    wrong = {"constraints": ["a", "b"], "env": {"a b": 1, "A": [1]}, "gpus": -1, "mounts": ["x", "y"]}
+    wrong["array"] = [{"A": []}, {"B": "{{upper .Node.ID}}"}]
+    with pytest.raises(GpuSwarmError) as problem:
+        definition.jobs({"name": "train", "kind": "K", **wrong}, "gpu-swarm.")
+    found = messages_of(problem.value)
+    begins = ["'a' of the constraints", "'b' of the constraints"]
+    begins += ["env of the job train: 'a b'", "env of the job train: A", "gpus of the job train"]
+    begins += ["The mount 'x'", "The mount 'y'", "array[1] of the job train: A"]
+    begins += ["B of the job train has one of swarm's", "The job train has no image"]
+    assert [one.startswith(begin) for begin, one in zip(begins, found, strict=True)] == [True] * 10
+    assert all(one.endswith("Nothing was submitted.") for one in found)
 
 
 @pytest.mark.parametrize("name", ["", "-a", "a b", "x" * 51, "a/b", "ä"])

@@ -4,12 +4,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from swarm_api import named, node, pending, service, task
 from versioned_services import VersionedServices
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs.options import JOB_OPTIONS
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager import Refused
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.options import CONNECTION_OPTIONS
 from ansible_collections.fleet.gpu_swarm.plugins.modules import swarm_job as module
 
@@ -284,3 +287,52 @@ def test_what_was_submitted_needs_no_placement(run):
     run(manager, x_gpu=X_GPU, placement=PLACEMENT)
     later = run(manager, x_gpu=X_GPU)
     assert (later["unplaced"], later["changed"], states(later)) == (False, False, ["queued"])
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_a_network_that_the_swarm_does_not_have_is_named_before_anything_is_submitted(run, check_mode):
+    manager = VersionedServices(nodes=FLEET)
+    manager.networks = lambda: [{"Name": "n", "Id": "n1", "Scope": "swarm"}, {"Name": "lan", "Id": "n2", "Scope": "local"}]
+    with pytest.raises(GpuSwarmError) as problem:
+        run(manager, check_mode=check_mode, networks=["n", "lost", "lan", "host"])
+    assert problem.value.message == (
+        "networks of the job train has lan, lost, which the swarm does not have. Make it with 'docker network create --driver overlay', or fix its "
+        "name. Nothing was submitted."
+    )
+    assert manager.created == []
+    assert run(manager, check_mode=check_mode, networks=["n1", "n", "host"])["changed"]
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_job_that_the_manager_refuses_is_named_and_no_other_manager_is_tried(monkeypatch, tmp_path, number):
+    """With the reason, and without the values of its variables."""
+    manager = VersionedServices(nodes=FLEET)
+    create = manager.create_service
+
+    def refuses(spec):
+        if len(manager.created) < number:
+            return create(spec)
+        raise Refused("The manager at unix:///x would not create service train-1: KEY=s3cr3t-v4lue is not allowed.")
+
+    manager.create_service = refuses
+    monkeypatch.setattr(module, "connect", lambda params: manager)
+    options = {**PLAIN, "array": [{"KEY": "a"}, {"KEY": "s3cr3t-v4lue"}][1 - number :], "log_directory": str(tmp_path), "log_limit_mib": 1}
+    answer = {}
+    made = SimpleNamespace(params=options, check_mode=False, fail_json=failing(answer))
+    monkeypatch.setattr(module, "AnsibleModule", lambda **_spec: made)
+    with pytest.raises(SystemExit):
+        module.main()
+    assert answer["wrong"] is True
+    done = "Nothing was submitted." if number == 0 else "1 of its jobs are submitted."
+    assert answer["msg"] == (
+        "The job train is refused. The manager at unix:///x would not create service train-1: KEY=*** is not allowed. Fix what it names in the "
+        f"definition of the job. {done}"
+    )
+
+
+def failing(answer):
+    def fail_json(**result):
+        answer.update(result)
+        raise SystemExit(1)
+
+    return fail_json

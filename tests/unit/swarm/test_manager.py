@@ -131,6 +131,44 @@ def test_failures_of_calls_are_reported_with_their_remedy(failure, kind, expecte
     assert expected in caught.value.message
 
 
+def by_status(status, words):
+    response = Response()
+    response.status_code = status
+    return APIError(str(status), response=response, explanation=words)
+
+
+@pytest.mark.parametrize(
+    ("failure", "kind"),
+    [
+        (by_status(400, "invalid reference format"), "Refused"),
+        (by_status(403, "network lan cannot be used with services"), "Refused"),
+        (by_status(404, "network lost not found"), "NotFound"),
+        (by_status(403, "authorization denied by plugin opa"), "SwarmError"),  # a plugin of this machine
+        (by_status(409, "name conflicts with an existing object"), "SwarmError"),
+        (by_status(500, "rpc error: code = Unavailable desc = x"), "SwarmError"),
+        (by_status(503, "This node is not a swarm manager"), "SwarmError"),
+        (by_status(400, "rpc error: code = Unknown desc = update out of sequence"), "OutOfSequence"),
+    ],
+)
+def test_a_manager_that_refuses_its_input_has_answered(failure, kind):
+    manager = swarm_manager.Manager(Refusing(failure), "unix:///run/x.sock", MANAGER)
+    with pytest.raises(swarm_manager.SwarmError) as caught:
+        manager.update_node("n1", 9, {})
+    assert type(caught.value).__name__ == kind
+    assert isinstance(caught.value, swarm_manager.Refused) == (kind in ("Refused", "NotFound"))
+
+
+def test_a_daemon_that_refuses_the_api_version_does_answer(monkeypatch):
+    failure = by_status(400, "client version 1.99 is too new. Maximum supported API version is 1.41")
+    monkeypatch.setattr(swarm_manager, "Client", lambda **_options: Refusing(failure))
+    with pytest.raises(swarm_manager.SwarmError) as caught:
+        swarm_manager.connect({**PARAMS, "api_version": "1.99"})
+    assert caught.value.message == (
+        "The Docker daemon at unix:///run/x.sock refuses the connection with api_version 1.99: client version 1.99 is too new. Maximum supported API "
+        "version is 1.41. Set another api_version, or leave it out."
+    )
+
+
 class Answering:
     """A client that answers /info and keeps what it is to write."""
 

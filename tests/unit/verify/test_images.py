@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._verify.images import PULLED, assigned
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._verify.images import PULLED, assigned, refuse_name
 
 ID = "sha256:" + 64 * "a"
 CUDA = {"id": ID, "name": "nvidia/cuda:12", "cuda": True}
@@ -63,3 +63,14 @@ def test_what_is_no_id_of_an_image_is_not_used(there):
 def test_what_is_no_number_is_refused(pulls):
     with pytest.raises(GpuSwarmError, match="^pulls: '%s' is no number of nodes. Give a number" % pulls):
         images([check("n1")], pulls=pulls)
+
+
+@pytest.mark.parametrize("image", [None, "", PULLED, f"registry.example:5000/a@{ID}", ID])
+def test_an_image_that_docker_takes(image):
+    refuse_name(image)
+
+
+@pytest.mark.parametrize("image", ["lab/task:", "lab/Task", "a b", "https://registry.example/a"])
+def test_an_image_that_no_manager_takes_is_named_with_its_setting(image):
+    with pytest.raises(GpuSwarmError, match=f"verify_image is {image!r}, which is not a valid image name. Write it as name:tag"):
+        refuse_name(image)

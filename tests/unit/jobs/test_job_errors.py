@@ -1,0 +1,125 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""All errors of a job file are reported at once, before a manager is called. What a manager itself refuses is no silence of it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ansible_collections.fleet.gpu_swarm.plugins.action.swarm_job import ActionModule
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.managers import called
+
+
+@pytest.fixture
+def run(tmp_path: Any) -> Any:
+    """Runs a job file; returns the result, and with which arguments a manager was called. It answers with ``answer``."""
+
+    def call(text: str, answer: Any = None, **options: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        (tmp_path / "job.yml").write_text(text)
+        called_with: list[dict[str, Any]] = []
+
+        def execute(module_name: str, module_args: dict[str, Any], task_vars: Any) -> dict[str, Any]:
+            called_with.append(module_args)
+            return dict(answer or {"failed": True, "msg": "too old"})
+
+        action = ActionModule.__new__(ActionModule)
+        args = {"file": str(tmp_path / "job.yml"), **options}
+        action._task = SimpleNamespace(args=args, check_mode=False, diff=False, delegate_to=None, no_log=False, async_val=0)
+        action._connection = SimpleNamespace(_play_context=SimpleNamespace(no_log=False), _shell=SimpleNamespace(tmpdir=None))
+        action._display = SimpleNamespace(display=lambda _line: None, warning=lambda _line: None, columns=79)
+        action._execute_module, action._templar = execute, None
+        return action.run(task_vars={"inventory_hostname": "m1"}), called_with
+
+    return call
+
+
+WRONG = """
+imagee: x
+name: sweep
+image: "lab/task:"
+gpus: two
+time_limit: -1
+env: [A, B]
+command: "sh -c 'x"
+mounts: "type=bind,source=/a,target=/b"
+networks: [[n]]
+constraints: ["node.role=manager"]
+x-gpu: {memory_min: lots, cuda: 12, cud: 1}
+wait: maybe
+"""
+BEGINS = [
+    "{}: imagee, wait is not known; there are name, image,",
+    "image of the job sweep is 'lab/task:', which is not a valid image name. Write it as name:tag",
+    "gpus of the job sweep is 'two', and has to be a whole number. Write one.",
+    "time_limit of the job sweep is -1, and is 0 or more.",
+    "env of the job sweep is a list, and has to be a mapping. Write 'key: value' under it.",
+    "command of the job sweep cannot be cut into words",
+    "mounts of the job sweep is text, and has to be a list. Begin each entry with '- '.",
+    "networks of the job sweep is a list, and has to be a list of texts. Put each entry in quotes.",
+    "'node.role=manager' of the constraints of the job sweep is none",
+    "The job sweep: x-gpu.cud is not known.",
+    "The job sweep: x-gpu.memory_min is 'lots'",
+    "The job sweep: x-gpu.cuda is 12.",
+]
+
+
+def test_all_errors_of_a_job_file_are_on_a_line_each_and_no_manager_is_called(run: Any, tmp_path: Any) -> None:
+    result, called_with = run(WRONG)
+    lines = result["msg"].splitlines()
+    assert lines[0] == "job.yml has 12 errors. Nothing was submitted."
+    assert [place for place, line in zip(BEGINS, lines[1:], strict=True) if not line.startswith(f"- {place.format(tmp_path / 'job.yml')}")] == []
+    assert not any("Nothing was submitted" in line for line in lines[1:])
+    assert (result["failed"], result["answered"], called_with) == (True, True, [])
+
+
+ONE = {
+    "no name": ("image: lab/task", "The job has no name. Write one: name: sweep."),
+    "no image": ("name: a", "The job a has no image."),
+    "a wrong image is no lacking one": ("name: a\nimage: [x]", "image of the job a is a list, and has to be text. Put it in quotes."),
+    "a wrong name": ("name: a b\nimage: x", "The name of the job is 'a b'."),
+    "a name that is a list": ("name: [a]\nimage: x", "name of the job ['a'] is a list, and has to be text."),
+    "no secret": ("name: a\nimage: x\nenv: [KEY=s3cret]", "env of the job a is a list, and has to be a mapping."),
+    "a file that cannot be read": ("name: [", "{} is no YAML that can be read"),
+}
+
+
+@pytest.mark.parametrize(("text", "message"), ONE.values(), ids=ONE)
+def test_one_error_is_one_line(run: Any, tmp_path: Any, text: str, message: str) -> None:
+    result, called_with = run(text)
+    assert result["msg"].startswith(message.format(tmp_path / "job.yml"))
+    assert result["msg"].endswith(" Nothing was submitted.")
+    assert "\n" not in result["msg"]
+    assert "s3cret" not in result["msg"]
+    assert (result["answered"], called_with) == (True, [])
+
+
+def test_an_option_of_the_run_that_is_wrong_is_no_silence_of_the_managers(run: Any) -> None:
+    result, called_with = run("name: a\nimage: x", again="maybe", log_limit_mib="much")
+    assert result["msg"].splitlines()[1:] == [
+        "- again of the job a is 'maybe', and has to be never, failed or always. Write one of them.",
+        "- log_limit_mib of the job a is 'much', and has to be a whole number. Write one.",
+    ]
+    assert (result["answered"], called_with) == (True, [])
+
+
+def test_to_remove_a_job_only_its_name_has_to_be_right(run: Any) -> None:
+    _result, (called_with,) = run("name: a\nimage: 'x:'\ngpus: two\nold: 1", state="absent")
+    assert called_with == {"name": "a", "state": "absent"}
+
+
+def test_a_right_file_is_what_a_manager_is_called_with(run: Any) -> None:
+    result, (called_with,) = run("name: a\nimage: x\ngpus: '2'\nx-gpu: {memory_min: 40000}\nnetworks: n")
+    assert called_with == {"name": "a", "image": "x", "gpus": "2", "x_gpu": {"memory_min": 40000}, "networks": "n"}
+    assert (result["answered"], result["msg"]) == (False, "m1: too old")
+
+
+def test_what_a_manager_refuses_is_an_answer(run: Any) -> None:
+    said = "The manager at unix:///x refuses the job a: network n not found. Nothing was submitted."
+    result, _called_with = run("name: a\nimage: x", {"failed": True, "wrong": True, "msg": said})
+    assert called("swarm_job", result, "m1")["answered"]
+    assert "No manager" not in called("swarm_job", result, "m1")["msg"]
