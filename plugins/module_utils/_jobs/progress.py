@@ -69,7 +69,7 @@ def latest(template: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]]) -> M
 
 def _before(template: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]]) -> str:
     """Why the try before this one did not do."""
-    ended = [task for task in tasks if task["Status"]["State"] in ENDED and forced(task.get("Spec") or {}) != forced(template)]
+    ended = [task for task in tasks if task["Status"]["State"] in ENDED]
     last = max(ended, key=lambda task: task.get("CreatedAt") or "", default=None)
     error = _state(template, last)[1] if last else ""
     return LAST_TRY % error if error else ""

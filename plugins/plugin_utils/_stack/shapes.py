@@ -93,7 +93,7 @@ def whole(least: int = 0) -> Shape:
     """A whole number of ``least`` or more."""
 
     def check(value: Any, where: str) -> int:
-        found: Any = int(value) if isinstance(value, str) and re.fullmatch(r"[-+]?[0-9]+", value) else value
+        found: Any = int(value) if isinstance(value, str) and re.fullmatch(r"[-+]?[0-9]{1,19}", value) else value
         if isinstance(found, bool) or not isinstance(found, int) or not least <= found <= _LONGEST:
             raise wrong(value, where, f"a whole number of {least} or more")
         return found

@@ -35,7 +35,6 @@ NUMBERS = frozenset(
         "target",
         "published",
         "size",
-        "mode",
         "soft",
         "hard",
         "nofile",
@@ -146,12 +145,14 @@ def resolved(value: Any, variables: Variables, name: str, path: tuple[str, ...] 
 
 def converted(text: str, path: tuple[str, ...], where: str) -> Any:
     """The text that a variable stood for, as what has to stand at this place."""
-    if TEXTS.intersection(path) or not path or (path[-1] not in NUMBERS | SWITCHES):
+    if TEXTS.intersection(path):
         return text
-    if path[-1] in SWITCHES and text.lower() in ("true", "false"):
+    if SWITCHES.intersection(path[-1:]) and text.lower() in ("true", "false"):
         return text.lower() == "true"
-    if path[-1] in NUMBERS and re.fullmatch(r"[-+]?[0-9]+", text):
-        return int(text, 8) if path[-1] == "mode" else int(text)
+    if path[-1:] == ("mode",) and re.fullmatch(r"[0-7]{1,19}", text):
+        return int(text, 8)
+    if NUMBERS.intersection(path[-1:]) and re.fullmatch(r"[-+]?[0-9]{1,19}", text):
+        return int(text)
     return text
 
 

@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+import types
 
 import pytest
 
@@ -99,11 +100,51 @@ def test_who_is_about_to_stop_is_waited_for(folder, tmp_path):
         assert holds.claim(folder, another(tmp_path), 60.0, wait=lambda seconds: process.communicate()) is None
 
 
-def test_who_is_to_stay_is_not_waited_for_as_long(folder, tmp_path, first):
+@pytest.mark.parametrize(
+    ("stays", "patience_s", "waited_s"),
+    [(True, 3600.0, 1.0), (False, 30.0, 30.0), (True, 0.5, 0.5), (False, 0.0, 0.0)],
+    ids=["who is to stay is not waited for as long", "who may stop is waited for", "never longer than the patience", "without patience"],
+)
+def test_how_long_a_holder_is_waited_for(folder, tmp_path, first, monkeypatch, stays, patience_s, waited_s):
     claimed(folder, hold(tmp_path, pid=first, started=holds.started(first)))
-    queried = []
-    assert holds.claim(folder, another(tmp_path), 3600.0, lambda holder: queried.append(holder.task) is None).task == "t1"
-    assert queried == ["t1"]  # after its second
+    passed, queried = [0.0], []
+
+    def wait(seconds):
+        passed[0] = round(passed[0] + seconds, 3)
+
+    def is_to_stay(_holder):
+        queried.append(passed[0])
+        return stays
+
+    monkeypatch.setattr(holds, "time", types.SimpleNamespace(monotonic=lambda: passed[0]))
+    assert holds.claim(folder, another(tmp_path), patience_s, is_to_stay, wait).task == "t1"
+    assert passed == [waited_s]
+    assert all(when >= 1.0 for when in queried)
+
+
+def test_what_is_adopted_holds_what_it_has_and_what_held_before_keeps_it(folder, tmp_path, first):
+    mine, foreign = hold(tmp_path, pid=first, started=holds.started(first)), another(tmp_path, [CARD_2])
+    assert claimed(folder, mine) is None
+    holds.adopt(folder, [mine._replace(devices=[CARD, CARD_2]), foreign])
+    third = foreign._replace(container=64 * "c")
+    assert claimed(folder, third) == foreign
+    assert claimed(folder, third._replace(devices=[CARD])) == mine
+
+
+def test_what_has_ended_and_was_not_reaped_is_gone(tmp_path):
+    """Its parent may leave it like that for as long as it likes."""
+    with subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE) as process:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert holds.started(process.pid) is None
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"null", b"{}", b'{"container": "x"}', b"\xff"])
+def test_a_file_that_was_cut_off_holds_nothing_and_goes(folder, tmp_path, content):
+    assert claimed(folder, another(tmp_path)) is None
+    with open(os.path.join(folder, ID), "wb") as stream:
+        stream.write(content)
+    assert claimed(folder, another(tmp_path)) is None
+    assert sorted(os.listdir(folder)) == [".lock", OTHER]
 
 
 def test_a_share_is_reported_and_not_refused(folder, tmp_path, first):

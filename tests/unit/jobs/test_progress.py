@@ -80,6 +80,11 @@ def test_a_job_in_plain_words(one, tasks, state, code, error):
     assert found["tries"] == one["Spec"]["TaskTemplate"]["ForceUpdate"] + 1
 
 
+def test_how_often_it_was_tried_again_stands_in_its_labels():
+    found = progress.record(service(tried=5, retried=2, refused=3), [], PREFIX)
+    assert (found["tries"], found["retried"], found["refused"]) == (6, 2, 3)
+
+
 def test_when_it_ended_and_since_when_it_waits():
     ended = progress.record(service(), [task("failed")], PREFIX)
     assert (ended["ended"], ended["queued"]) == ("2026-11-23T10:00:10Z", None)

@@ -154,6 +154,7 @@ NOT_DEPLOYED = [
     ("volumes: [{type: volume, source: a, target: /b, volume: {subpath: c}}]", "swarm mounts whole volumes"),
     ("env_file: missing.env", "services.train.env_file[0]: there is no file missing.env"),
     ("env_file: own.env", "own.env, line 2 is not of the form NAME=value"),
+    ("env_file: quote.env", "quote.env, line 2: the quote that begins the value is not closed. Close it"),
     ("environment: {A: [1]}", "environment.A is a list, and has to be text"),
     ("command: ${WHO:?say who}", "the variable WHO is required: say who"),
     ("command: echo ${", "a '${' begins a variable there"),
@@ -220,7 +221,7 @@ def test_what_a_service_uses_and_the_file_declares(text: str) -> None:
 @pytest.mark.parametrize(("text", "message"), NOT_DEPLOYED)
 def test_one_clear_error(text: str, message: str) -> None:
     with pytest.raises(GpuSwarmError) as raised:
-        of_service(text, {"own.env": b"A=1\nis this\n"})
+        of_service(text, {"own.env": b"A=1\nis this\n", "quote.env": b"A=1\nB=\"b\nC=c\n"})
     assert message in raised.value.message
     assert raised.value.message.endswith(".")
 
@@ -485,6 +486,58 @@ def test_values_have_the_types_of_compose() -> None:
     assert service["deploy"] == {"replicas": 3, "resources": {"limits": {"cpus": "1.5", "memory": "2g"}}}
     assert service["configs"][0]["mode"] == 0o440
     assert service["volumes"][2]["tmpfs"] == {"size": 8 * 2**30}
+
+
+def test_a_variable_may_be_a_switch() -> None:
+    stack = of_file("""
+        services: {a: {image: i, env_file: [{path: none.env, required: "${OFF}"}], tty: "${ON}", networks: [own, there], volumes: ["there:/data"]}}
+        networks: {own: {internal: "${ON}"}, there: {external: "${ON}"}}
+        volumes: {there: {external: "${ON}"}}
+    """, ON="True", OFF="false")  # fmt: skip
+    assert stack.document["services"]["a"]["tty"] is True
+    assert stack.document["networks"] == {"own": {"internal": True}, "there": {"external": True}}
+    assert stack.document["volumes"] == {"there": {"external": True}}
+
+
+def test_text_of_the_user_stays_as_it_is_whatever_its_key() -> None:
+    service, _notes = of_service("environment: {tty: '${ON}', size: '${N}'}\nlabels: {replicas: '${N}', init: '${ON}'}", ON="True", N="007")
+    assert service["environment"] == {"tty": "True", "size": "007"}
+    assert service["labels"] == {"replicas": "007", "init": "True"}
+
+
+def test_a_variable_may_be_a_number_and_of_a_mode_an_octal_one() -> None:
+    text = "services: {a: {image: i, deploy: {replicas: '${R}'}, configs: [{source: c, mode: '${M}'}]}}\nconfigs: {c: {content: x}}"
+    service = of_file(text, R="010", M="0440").document["services"]["a"]
+    assert (service["deploy"]["replicas"], service["configs"][0]["mode"]) == (10, 0o440)
+    for values, message in (
+        ({"R": "1", "M": "288"}, "configs[0].mode is '288', and has to be the mode of a file"),
+        ({"R": "1" * 5000, "M": "440"}, "replicas is "),
+        ({"R": "-1", "M": "440"}, "replicas is -1, and has to be a whole number"),
+    ):
+        with pytest.raises(GpuSwarmError) as raised:
+            of_file(text, **values)
+        assert message in raised.value.message
+
+
+def test_a_file_of_variables_that_is_taken_as_it_stands() -> None:
+    service, _notes = of_service("env_file: [{path: a.env, format: raw}]", {"a.env": b"A='$X' # none\nB=\"b\\n\nexport C= c \n"})
+    assert service["environment"] == {"A": "'$$X' # none", "B": '"b\\n', "C": "c "}
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        (b"A='a $X \\' \\n' # c\nB=1", {"A": "a $$X ' \\n", "B": "1"}),
+        (b'A="a\nb" # c\nB=1', {"A": "a\nb", "B": "1"}),
+        (b'A="\\$X \\"$X\\" \\t\\z"\nB=1', {"A": '$$X "x" \t\\z', "B": "1"}),
+        (b"A=''", {"A": ""}),
+        (b"A=a#b #c\nB=#c\nC=$A-$X\nX=y\nD=$X", {"A": "a#b", "B": "", "C": "a#b-x", "X": "y", "D": "x"}),
+    ],
+)
+def test_a_file_of_variables(text: bytes, values: dict[str, str]) -> None:
+    """What is set outside of the file goes before what stands above in it."""
+    service, _notes = of_service("env_file: a.env", {"a.env": text}, X="x")
+    assert service["environment"] == values
 
 
 def test_an_empty_part_of_a_port_is_none() -> None:
