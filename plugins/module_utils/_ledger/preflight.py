@@ -101,9 +101,8 @@ def _wanted(service: Mapping[str, Any] | None, spec: Mapping[str, Any], is_updat
 
 def _starts_first(service: Mapping[str, Any] | None, spec: Mapping[str, Any]) -> bool:
     """Whether new tasks replace its tasks, and start before these end."""
-    if service is None or not start_first.applies(service, spec) or list(service["Spec"]["Mode"]) != list(spec["Mode"]):
-        return False
-    return start_first.is_replaced(spec) or not _needs_the_same(service, spec)
+    is_updated = service is not None and start_first.applies(service, spec) and list(service["Spec"]["Mode"]) == list(spec["Mode"])
+    return is_updated and (start_first.is_replaced(spec) or not _needs_the_same(service, spec))
 
 
 def _kept(service: Mapping[str, Any] | None, spec: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -159,10 +159,9 @@ def converted(text: str, path: tuple[str, ...], where: str) -> Any:
 def read_variables(text: str, name: str, known: Mapping[str, str], raw: bool = False) -> dict[str, str | None]:
     """A file of variables, as ``.env`` and ``env_file`` are; None for those that are only named. ``known`` are those before it."""
     found: dict[str, str | None] = {}
-    at, text, errors = 0, text.replace("\r\n", "\n").lstrip("\ufeff"), Errors()
+    at, text, errors = 0, text.replace("\r\n", "\n").lstrip("\ufeff") + "\n", Errors()
     while at < len(text):
-        end = text.find("\n", at)
-        end = len(text) if end < 0 else end
+        end = text.index("\n", at)
         line = text[at:end].strip()
         if not line or line.startswith("#"):
             at = end + 1
@@ -193,9 +192,9 @@ def _value(text: str, begin: int, end: int, where: str, variables: Variables | N
     close = re.compile(r"(?:\\.|[^\\%s])*" % quote, re.DOTALL).match(text, begin + 1)
     if close is None or text[close.end() : close.end() + 1] != quote:
         raise GpuSwarmError(f"{where}: the quote that begins the value is not closed. Close it.")
-    inner, after = close.group(), text.find("\n", close.end())
+    inner = close.group()
     value = inner.replace("\\'", "'") if quote == "'" else variables.substituted(_unescaped(inner), where)
-    return value, (len(text) if after < 0 else after) + 1
+    return value, text.index("\n", close.end()) + 1
 
 
 def _unescaped(text: str) -> str:
