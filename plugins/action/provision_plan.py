@@ -108,17 +108,18 @@ class ActionModule(ActionBase):
         if impact:
             self._display.display("\n" + impact + "\n")
         if any(step.groups for step in steps.values()):
-            return  # the table comes at the end of the run
+            if self._task.check_mode:
+                self._display.display(f"{paragraphs([provision.checked(steps)], width)}\n")
+            return  # else the table comes at the end of the run
         if absent:
             states = {name: provision.deprovision_state(step, ends.End(None)) for name, step in steps.items()}
             rows = [provision.deprovision_row(host, steps[host.name], states[host.name]) for host in hosts]
-            self._display.display("\n" + provision.table(rows, width, provision.DEPROVISION_HEADINGS) + "\n")
-            return
-        rows = []
-        for host in hosts:
-            node = nodes.get(steps[host.name].node_id)
-            rows.append(provision.row(host, node, ends.state_of(host, steps[host.name], ends.End(node))))
-        self._display.display("\n" + provision.table(rows, width) + "\n")
+            table = provision.table(rows, width, provision.DEPROVISION_HEADINGS)
+        else:
+            own = {name: nodes.get(step.node_id) for name, step in steps.items()}
+            states = {host.name: ends.state_of(host, steps[host.name], ends.End(own[host.name])) for host in hosts}
+            table = provision.table([provision.row(host, own[host.name], states[host.name]) for host in hosts], width)
+        self._display.display("\n" + "\n\n".join(filter(None, [table, paragraphs([provision.unchanged(states)], width)])) + "\n")
 
 
 def _warnings(planned, managers, settings, absent):

@@ -17,8 +17,8 @@ from ..plugin_utils._classes import for_job, labelling
 from ..plugin_utils._controller.delegation import Call, called
 from ..plugin_utils._controller.job_file import checked, read
 from ..plugin_utils._controller.managers import reason_of
+from ..plugin_utils._report import conclusion, terminal
 from ..plugin_utils._report import jobs as report
-from ..plugin_utils._report import terminal
 from ..plugin_utils._rollout.poll import apart, poll
 from ..plugin_utils._stack.patience import patient
 
@@ -94,7 +94,7 @@ class ActionModule(ActionBase):
 
         again = patient(query, first, NoManager, lambda text: self._display.display(f"  note: {printable(text)}"))
         try:
-            last = poll(again, lambda answer: answer["waiting"], own["wait_timeout"] if waits else 0, lambda _text: None, DELAY_S)
+            last = poll(again, _left, own["wait_timeout"] if waits else 0, lambda _text: None, DELAY_S)
         except NoManager as problem:
             if first["changed"] and self._given.get("again", "never") != "never":
                 # Another manager would submit it once more.
@@ -103,8 +103,20 @@ class ActionModule(ActionBase):
             raise
         for text in problems:
             self._display.warning(printable(f"{self._who}: {text}"))
-        self._display.display(f"\n{report.table(last, terminal.width(self._display.columns))}\n")
-        return {**last, "changed": first["changed"] or last["changed"], "diff": first["diff"], "problems": problems}
+        changed = first["changed"] or last["changed"]
+        found = {**last, "changed": changed, "diff": first["diff"], "problems": problems}
+        absent = self._given.get("state") == "absent"
+        found.update({"jobs": first["jobs"], "waiting": conclusion.still_held(found["ending"])} if absent else {})
+        self._display.display(f"\n{report.table(found, terminal.width(self._display.columns))}\n")
+        summary = self._removed(found, first, waits) if absent else conclusion.ran(self._given["name"], found, waits)
+        return {**found, "summary": printable(summary)}
+
+    def _removed(self, found, first, waits):
+        what, services = f"job {self._given['name']}", len(first["jobs"]) or (None if first["ending"] else 0)
+        if self._task.check_mode:
+            return conclusion.would_be_removed(what, len(first["jobs"]))
+        kept = f" Not done: {'; '.join(found['problems'])}" if found["problems"] else ""
+        return conclusion.removed(what, services, found["ending"], waits) + kept
 
     def _reconcile(self, arguments):
         """One pass over the jobs. Where any are to be submitted, what x_gpu means is worked out before: once, by the nodes of that time."""
@@ -139,6 +151,11 @@ class ActionModule(ActionBase):
     def _call(self, module, arguments, checks=False):
         """Answers have no variables in them, but the arguments do."""
         return called(self, Call(module, arguments, checks), self._vars, self._who)
+
+
+def _left(answer):
+    """What is waited for: jobs that are not over, or what tasks of removed ones still have."""
+    return answer["waiting"] or conclusion.awaited(answer["ending"])
 
 
 class NoManager(GpuSwarmError):

@@ -20,6 +20,7 @@ from ..plugin_utils._classes import labelling
 from ..plugin_utils._controller.delegation import Call, called
 from ..plugin_utils._controller.libraries import zip_file, zipped
 from ..plugin_utils._controller.managers import reason_of
+from ..plugin_utils._report import conclusion
 from ..plugin_utils._rollout.poll import apart, poll
 from ..plugin_utils._stack import attachments, beforehand, on_nodes, registries, replaced, secret_values, text, verdict
 from ..plugin_utils._stack.attachments import Swarm
@@ -121,7 +122,8 @@ class ActionModule(ActionBase):
         labelled = labelling.add(labels, labelling.Manager(self._api, self._call, self._who), verdict.NOTHING, self._task.check_mode)
         if self._task.check_mode:
             self._display.display(f"\n# {FILE}\n{result['stack_file']}")
-            return {**result, "changed": result["changed"] or labelled}
+            changed = result["changed"] or labelled
+            return {**result, "changed": changed, "summary": conclusion.checked(self._args["name"], changed)}
         if not result["changed"] and verdict.jobs(specs):
             self._say("nothing has changed, and it is not deployed again: its jobs would run once more")
             return {**result, "changed": labelled, **self._awaited(before)}
@@ -292,8 +294,9 @@ class ActionModule(ActionBase):
             what = f"{problem.message.rstrip('.')}. The stack {self._args['name']} is deployed, and it is not known whether it runs."
             problem.message = f"{what} Run this again when a manager answers."
             raise
-        waiting, wrong = verdict.outcome(answer, unsteady(answer))
-        return {"progress": verdict.lines(answer, unsteady(answer)), "waiting": waiting, "not_ready": wrong}
+        progress, (waiting, wrong) = verdict.lines(answer, unsteady(answer)), verdict.outcome(answer, unsteady(answer))
+        summary = printable(conclusion.deployed(self._args["name"], progress, waiting, wrong))
+        return {"progress": progress, "waiting": waiting, "not_ready": wrong, "summary": summary}
 
     # -- gone ------------------------------------------------------------------------------------------------------
 
@@ -302,13 +305,27 @@ class ActionModule(ActionBase):
         names = [one["service"] for one in before["progress"]]
         result = {"changed": bool(names), "services": [{"service": name} for name in names], "waiting": [], "not_ready": []}
         result["diff"] = {"before": "".join(f"{name}\n" for name in names), "after": ""}
+        what = f"stack {self._args['name']}"
         if self._task.check_mode:
-            return result
-        if not names:
+            return {**result, "summary": conclusion.would_be_removed(what, len(names))}
+        if names:
+            self._docker_stack({}, lambda _directory: {"state": "absent", "absent_retries": REMOVAL_S, "absent_retries_interval": 1})
+        else:
             self._files(state="absent")  # of a run that was killed
-            return result
-        self._docker_stack({}, lambda _directory: {"state": "absent", "absent_retries": REMOVAL_S, "absent_retries_interval": 1})
-        return result
+        ending = self._ended()["ending"] if names or before["ending"] else []
+        services = len(names) or (None if before["ending"] else 0)
+        return {**result, "waiting": conclusion.still_held(ending), "summary": conclusion.removed(what, services, ending)}
+
+    def _ended(self):
+        """Waits until no task of the stack has anything allocated: their services are gone, and their containers still stop."""
+        again = patient(self._read, self._last, NoManager, lambda text: self._say(f"note: {text}"))
+        try:
+            return poll(again, lambda answer: conclusion.awaited(answer["ending"]), self._args["wait_timeout"], self._say)
+        except NoManager as problem:
+            self._deployed = False  # another one finds it removed, and waits
+            what = f"{problem.message.rstrip('.')}. The stack {self._args['name']} is removed, and it is not known whether its tasks have ended."
+            problem.message = f"{what} Run this again when a manager answers."
+            raise
 
     # -- the manager -----------------------------------------------------------------------------------------------
 

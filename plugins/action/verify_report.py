@@ -41,10 +41,11 @@ class ActionModule(ActionBase):
             if found.wrong:
                 problems[name] = found.wrong
         used = verify.images({node_id: name for name, node_id in ids.items() if node_id}, args["tested"])
-        below = [verify.summary(args["hosts"], problems, args["tested"]), *used, *verify.enforcement(assessed)]
+        untested = {} if self._task.check_mode else verify.untested(ids, args["tested"])
+        below = [verify.summary(args["hosts"], problems, args["tested"], untested), *used, *verify.enforcement(assessed)]
         width = terminal.width(self._display.columns)
         self._display.display(f"\n{render(verify.HEADINGS, rows, width)}\n\n{paragraphs(below, width)}\n")
-        result.update(changed=False, problems=problems, rows=rows)
+        result.update(changed=False, problems=problems, rows=rows, waiting=list(untested))
         return result
 
 

@@ -45,6 +45,7 @@ options:
   state:
     description:
       - Whether the jobs of that name are there. With V(absent) all of them are removed, also those that run; what they have printed is saved.
+      - Then O(wait) is until none of their tasks has a GPU any more.
     type: str
     choices: [present, absent]
     default: present
@@ -222,6 +223,18 @@ unplaced:
   description: Whether nothing was done, since O(x_gpu) is yet to be worked out.
   returned: success
   type: bool
+ending:
+  description:
+    - With O(state=absent), what tasks of removed jobs of the name still have allocated. It is waited for as well. Each has C(hostname), C(kind),
+      C(amount), and under C(state) the state of the node.
+  returned: success
+  type: list
+  elements: dict
+summary:
+  description: What became of the jobs, in a sentence or two.
+  returned: success
+  type: str
+  sample: "Job sweep: All are complete: 3."
 problems:
   description: What could not be done, such as a log that could not be saved.
   returned: success
@@ -241,7 +254,10 @@ from ..module_utils._swarm.manager import Refused, SwarmError, connect
 from ..module_utils._swarm.options import CONNECTION_OPTIONS, unprotected
 from ..module_utils._swarm.owned_labels import PREFIX
 
-NOTHING = {"changed": False, "unplaced": False, "jobs": [], "waiting": [], "not_ready": [], "problems": [], "diff": {"before": "", "after": ""}}
+NOTHING = {
+    "changed": False, "unplaced": False, "jobs": [], "waiting": [], "not_ready": [], "problems": [], "ending": [],
+    "diff": {"before": "", "after": ""},
+}
 
 
 def run(params, check_mode):
@@ -254,7 +270,8 @@ def run(params, check_mode):
     if params["state"] == "absent":
         found = all_of_it.absent()
         diff = {"before": "".join("%s: %s\n" % (one["service"], one["state"]) for one in found), "after": ""}
-        return {**NOTHING, "changed": all_of_it.changed, "jobs": found, "problems": all_of_it.problems, "diff": diff}
+        left = {"problems": all_of_it.problems, "ending": [] if check_mode else all_of_it.ending()}
+        return {**NOTHING, **left, "changed": all_of_it.changed, "jobs": found, "diff": diff}
     if params.get("x_gpu") and placement is None and all_of_it.missing(wanted):
         return {**NOTHING, "unplaced": True}
     found = all_of_it.present(wanted, params["retries"], params["again"], (placement or {}).get("nodes"))

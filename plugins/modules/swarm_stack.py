@@ -45,7 +45,9 @@ options:
     description: The Compose file, on the controller. Required with O(state=present).
     type: path
   state:
-    description: Whether the stack is deployed or removed. Its volumes stay.
+    description:
+      - Whether the stack is deployed or removed. Its volumes stay. With V(absent), O(wait_timeout) is how long to wait until none of its tasks has a
+        GPU any more.
     type: str
     choices: [present, absent]
     default: present
@@ -132,8 +134,15 @@ progress:
   returned: with O(state=present), not in check mode
   type: dict
   sample: {train_web: 2 of 2 running}
+summary:
+  description: What became of the stack, in a sentence or two.
+  returned: success
+  type: str
+  version_added: 0.3.0
+  sample: "All services of the stack train run: 2."
 waiting:
-  description: The services that are pending, or start, and with which nothing is wrong.
+  description:
+    - The services that are pending, or start, and with which nothing is wrong. With O(state=absent) what tasks of the stack still have allocated.
   returned: success, not in check mode
   type: list
   elements: str

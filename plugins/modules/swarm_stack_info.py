@@ -122,6 +122,13 @@ progress:
   returned: success
   type: list
   elements: dict
+ending:
+  description:
+    - What tasks of removed services of the stack still have allocated, each with C(hostname), C(kind), C(amount), and under C(state) the state of
+      the node.
+  returned: success
+  type: list
+  elements: dict
 taken:
   description: Names of O(services) that services outside of the stack have.
   returned: success
@@ -185,7 +192,7 @@ from ..module_utils._ledger.clashes import There, Wanted, clashes
 from ..module_utils._ledger.ledger import ledger
 from ..module_utils._ledger.listed import Listed
 from ..module_utils._ledger.preflight import preflight
-from ..module_utils._ledger.tasks import epoch
+from ..module_utils._ledger.tasks import epoch, still_allocated
 from ..module_utils._swarm import stack_file, stack_objects, stack_reader, stack_versions
 from ..module_utils._swarm.manager import connect
 from ..module_utils._swarm.options import CONNECTION_OPTIONS, unprotected
@@ -218,6 +225,7 @@ def run(params, check_mode):
         "preflight": found["explained"],
         "pending_now": [one for one in explained if one["needed"] or one["without_tasks"]],
         "progress": stack.progress(own, tasks),
+        "ending": still_allocated(stack.tasks_of(name, tasks), services, listed.nodes),
         "taken": stack.taken(name, [spec["Name"] for spec in params["services"]], services),
         "networks_taken": stack.networks_taken(name, params["networks"], networks),
         "not_there": stack.not_there(params["external"], {**manager.names(), "networks": stack.of_swarm(networks)}) if params["external"] else [],

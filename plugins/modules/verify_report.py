@@ -47,7 +47,7 @@ EXAMPLES = r"""
   run_once: true
   register: report
 
-- name: The node works
+- name: Nothing is wrong with the node
   ansible.builtin.assert:
     that: inventory_hostname not in report.problems
     fail_msg: "{{ report.problems[inventory_hostname] | default([]) | join('; ') }}"
@@ -59,6 +59,12 @@ problems:
   returned: always
   type: dict
   sample: {"g2": ["drift: swarm-resource is not set"]}
+waiting:
+  description: The hosts on which no task was tried, for example because nothing is free there. Empty if a task has proved the GPUs of any host.
+  returned: always
+  type: list
+  elements: str
+  version_added: 0.3.0
 rows:
   description: The lines of the table, each with the node, what was allocated to its task, what that saw, and the verdict.
   returned: always

@@ -71,6 +71,7 @@ def test_an_array_runs_once(fleet: Fleet, inventory: Path, folder: Path) -> None
     run = fleet.playbook(inventory, *arguments, playbook=JOB)
     assert run.rc == 2, run.output
     assert "1 complete, 1 failed, 1 timed out" in run.output
+    assert run.failures("m1")[-1].startswith("Job sweep: 2 of 3 did not complete: ")
     assert "k3y" not in checked.output + run.output
     # Of the second and the third two tries each.
     written = logs(fleet)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from .conftest import Loud
-from .fleet import CONFIG_TOML, Fleet, Run
+from .fleet import CONFIG_TOML, Fleet, Run, wait_until
 
 PLAYBOOK = "fleet.gpu_swarm.verify"
 IMAGE = ("--extra-vars", "verify_image=lab/cuda")
@@ -55,6 +55,20 @@ def test_a_fleet_that_works(fleet: Fleet, inventory: Path, first: Loud) -> None:
         name: ["1", "NVIDIA-GPU", "1"] for name in ("g1", "g2")
     }
     assert set(run.changed().values()) == {0}
+
+
+def test_a_fleet_without_a_free_gpu_is_not_tested(fleet: Fleet, inventory: Path, first: Loud) -> None:
+    manager, running = fleet["m1"], ("docker", "ps", "--quiet", "--filter", "label=com.docker.swarm.service.name=takes-all")
+    own = ("--constraint", "node.hostname==g1", "--generic-resource", "NVIDIA-GPU=2", "lab/task")
+    manager.docker("service", "create", "--quiet", "--detach", "--no-resolve-image", "--name", "takes-all", *own)
+    try:
+        wait_until("its task", lambda: "Running" in manager.docker("service", "ps", "takes-all"))
+        run = verify(fleet, inventory, "--limit", "g1")
+    finally:
+        manager.docker("service", "rm", "takes-all")
+        wait_until("its GPUs to be free", lambda: not fleet["g1"].run(*running))
+    assert run.rc == 75, run.output
+    assert re.search(r"^NOT TESTED, so the exit status is 75: nothing free to test with on g1; nodes: 1; ", run.output, re.MULTILINE), run.output
 
 
 def test_check_says_what_would_be_tested(fleet: Fleet, inventory: Path, first: Loud) -> None:

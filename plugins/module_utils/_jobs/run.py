@@ -16,7 +16,7 @@ from .._errors import GpuSwarmError
 from .._ledger.listed import Listed
 from .._ledger.preflight import preflight
 from .._ledger.stack import of_swarm, with_labels
-from .._ledger.tasks import epoch
+from .._ledger.tasks import epoch, still_allocated
 from .._mask import without
 from .._swarm.manager import Manager, NotFound, Refused, SwarmError, until_written
 from . import logs, progress
@@ -201,6 +201,12 @@ class Jobs:
         return True
 
     # -- gone ------------------------------------------------------------------------------------------------------
+
+    def ending(self) -> list[dict[str, Any]]:
+        """What tasks of removed jobs of the name still have."""
+        self._read()
+        tasks = [task for tasks in self._tasks.values() for task in tasks]
+        return still_allocated(tasks, self._services.values(), self._manager.nodes()) if tasks else []
 
     def absent(self) -> list[dict[str, Any]]:
         """All of the name are removed, whatever they do; what they have printed is saved before."""

@@ -27,6 +27,11 @@ def of_stack(stack: str, services: Iterable[Mapping[str, Any]]) -> list[Mapping[
     return [service for service in services if (service["Spec"].get("Labels") or {}).get(NAMESPACE) == stack]
 
 
+def tasks_of(stack: str, tasks: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Also those of its services that were removed: 'docker stack deploy' labels their containers as well."""
+    return [task for task in tasks if (((task.get("Spec") or {}).get("ContainerSpec") or {}).get("Labels") or {}).get(NAMESPACE) == stack]
+
+
 def taken(stack: str, names: Iterable[str], services: Iterable[Mapping[str, Any]]) -> list[str]:
     """The names that services have which are not of this stack."""
     own = {service["ID"] for service in of_stack(stack, services)}

@@ -10,7 +10,7 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any, Mapping
+from typing import Any, Iterable, Mapping
 
 from .._policy import generic_resources
 
@@ -35,6 +35,22 @@ def assigned(task: Mapping[str, Any]) -> dict[str, Any]:
 def reservations(spec: Mapping[str, Any]) -> dict[str, Any]:
     """What a task's specification reserves, as the API has it."""
     return (spec.get("Resources") or {}).get("Reservations") or {}
+
+
+def still_allocated(
+    tasks: Iterable[Mapping[str, Any]], services: Iterable[Mapping[str, Any]], nodes: Iterable[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """What tasks of removed services still have, until their containers have stopped: [{hostname, kind, amount, state}], ``state`` of the node."""
+    there = {service["ID"] for service in services}
+    sums: dict[tuple[str, str], int] = {}
+    for task in tasks:
+        if task["Status"]["State"] in ALLOCATED and task.get("ServiceID") not in there:
+            for kind, given in assigned(task).items():
+                key = (task.get("NodeID") or "", kind)
+                sums[key] = sums.get(key, 0) + (len(given) if isinstance(given, list) else given)
+    known = {node["ID"]: (node.get("Description", {}).get("Hostname", ""), node.get("Status", {}).get("State")) for node in nodes}
+    found = [(*known[node_id], kind, amount) for (node_id, kind), amount in sums.items() if node_id in known]
+    return [{"hostname": hostname, "kind": kind, "amount": amount, "state": state} for hostname, state, kind, amount in sorted(found)]
 
 
 def is_job(task: Mapping[str, Any], service: Mapping[str, Any] | None) -> bool:

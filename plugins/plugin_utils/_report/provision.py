@@ -58,15 +58,32 @@ def by_verdict(states: Mapping[str, HostState]) -> dict[Verdict, list[str]]:
 
 
 def summary(verdicts: Mapping[Verdict, list[str]], command: Callable[[list[str]], Again], width: int | None) -> str:
-    """Who is done and who is not, and the command that goes on; '' where all are done. ``command(hosts)`` is that of this run."""
+    """Who is done and who is not, and the command that goes on. ``command(hosts)`` is that of this run."""
     left = [name for verdict, names in verdicts.items() if verdict is not Verdict.DONE for name in names]
     if not left:
-        return ""
+        return f"{Verdict.DONE.value}: {len(verdicts[Verdict.DONE])} hosts"
     again = command(left)
     more = [f"and the values that this run had for {', '.join(again.others)} (-e), which may be secrets"] if again.others else []
     others = [f"{verdict.value}: {', '.join(names)}" for verdict, names in verdicts.items() if names and verdict is not Verdict.DONE]
     counted = paragraphs([f"{Verdict.DONE.value}: {len(verdicts[Verdict.DONE])} hosts", *others], width)
     return "\n".join([counted, "", f"To continue: {again.command}", *more])  # the command is for copying, and so is not folded
+
+
+def unchanged(states: Mapping[str, HostState]) -> str:
+    """What a run says in which nothing is to be done; '' if a host is not as it should be."""
+    done = all(state.verdict is Verdict.DONE for state in states.values())
+    return f"All hosts are as they should be, and nothing is to be done on them: {len(states)}." if done else ""
+
+
+def checked(steps: Mapping[str, Step]) -> str:
+    """What a run in check mode says last, which changes nothing."""
+    failing = [name for name, step in steps.items() if step.error]
+    waiting = [name for name, step in steps.items() if step.waits_for and not step.error]
+    changing = [name for name, step in steps.items() if step.groups and not step.error]
+    said = [f"Nothing was changed. A run would change {len(changing)} of {len(steps)} hosts."]
+    said += [f"Waiting for work to end: {', '.join(waiting)}."] if waiting else []
+    said += [f"Cannot be changed: {', '.join(failing)}."] if failing else []
+    return " ".join(said)
 
 
 def deprovision_state(step: DeprovisionStep, end: End) -> HostState:

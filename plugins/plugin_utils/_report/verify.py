@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from ...module_utils._ledger.findings import shortened
 from ...module_utils._ledger.shown import difference
 from ...module_utils._ledger.unreserved import has_gpus
 from ...module_utils._node import guard_seen
@@ -22,7 +23,7 @@ from ...module_utils._swarm import owned_labels
 from ...module_utils._swarm.isolation import LEVELS, OFF
 from ...module_utils._verify.images import NAMED, PULL, THERE
 from ...module_utils._verify.isolation import MEMORY, WORDS
-from ...module_utils._verify.plan import FAILED, PASSED, PLANNED, UNTESTED
+from ...module_utils._verify.plan import FAILED, NONE_NAMED, PASSED, PLANNED, UNTESTED
 from .._fleet.identity import LABEL_PREFIX
 from .table import NOTHING
 
@@ -168,17 +169,37 @@ def enforcement(answers: Mapping[str, Mapping[str, Any] | None]) -> list[str]:
     return [f"{words}: {', '.join(names)}" for words, names in found.items()]
 
 
-def summary(hosts: Sequence[str], problems: Mapping[str, Any], tested: Mapping[str, Any]) -> str:
-    """The sum, for the line under the table."""
+def untested(ids: Mapping[str, str | None], tested: Mapping[str, Any]) -> dict[str, str]:
+    """By host why no task was tried on it, if no task proved anything on any host; ``ids`` are the hosts' node ids. Without nodes that have
+    nothing that a task could be tried with."""
+    checks = [check for check in tested.get("checks") or [] if check["probe"] not in WORDS]
+    if any(check["state"] in (PASSED, PLANNED) for check in checks):
+        return {}
+    why = {check["node"]: _begin(check["verdict"]) for check in checks if check["state"] == UNTESTED and check["verdict"] != NONE_NAMED}
+    return {name: why[node_id] for name, node_id in ids.items() if node_id in why}
+
+
+def _not_tested(found: Mapping[str, str]) -> list[str]:
+    by_reason: dict[str, list[str]] = {}
+    for name, why in found.items():
+        by_reason.setdefault(why, []).append(name)
+    reasons = ", ".join(f"{why} on {shortened(names)}" for why, names in by_reason.items())
+    return [f"NOT TESTED, so the exit status is 75: {reasons}"] if found else []
+
+
+def summary(hosts: Sequence[str], problems: Mapping[str, Any], tested: Mapping[str, Any], not_tried: Mapping[str, str] | None = None) -> str:
+    """The sum, for the line under the table; ``not_tried`` is what untested() returns."""
     checks = tested.get("checks") or []
     allocated = [check for check in checks if check["probe"] not in WORDS and check["state"] == PASSED]
     seen = len({device for check in allocated for device in check["seen"]})  # slots of one card see that card
     passed = {check["node"] for check in allocated}
-    parts = [f"nodes: {len(hosts)}", f"with something wrong: {len(problems)}", f"proved by a task: {len(passed)}", f"GPUs allocated and seen: {seen}"]
+    parts = [f"nodes: {len(hosts)}", f"with something wrong: {len(problems)}"]
+    parts += [f"proved by a task: {len(passed)}", f"GPUs allocated and seen: {seen}"]
     probes = [check for check in checks if check["probe"] in WORDS]
     if probes:
         leaking = {check["node"] for check in probes if check["state"] != PASSED}
         parts.append(f"isolation proved: {len({check['node'] for check in probes} - leaking)}")
     if any(check["state"] == PLANNED for check in checks):
         parts = parts[:2] + ["nothing was started (check mode)"]
-    return "; ".join(parts)
+    first = [] if problems else _not_tested(not_tried or {})
+    return "; ".join([*first, *parts])

@@ -17,7 +17,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._stack import pati
 
 
 def answer(changed: bool, waiting: list[str]) -> dict[str, Any]:
-    return {"jobs": [], "changed": changed, "waiting": waiting, "not_ready": [], "problems": [], "unplaced": False, "diff": {}}
+    return {"jobs": [], "changed": changed, "waiting": waiting, "not_ready": [], "problems": [], "ending": [], "unplaced": False, "diff": {}}
 
 
 @pytest.fixture
@@ -29,10 +29,10 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return []
 
 
-def waits(calls: list[Any], again: str, limit_s: float, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[str]]:
+def waits(calls: list[Any], again: str, limit_s: float, monkeypatch: pytest.MonkeyPatch, **given: Any) -> tuple[Any, list[str]]:
     module: Any = swarm_job.ActionModule.__new__(swarm_job.ActionModule)
     said: list[str] = []
-    module._given, module._who, module._placement = {"name": "sweep", "again": again}, "m1", {}
+    module._given, module._who, module._placement = {"name": "sweep", "again": again, **given}, "m1", {}
     module._task = SimpleNamespace(check_mode=False)
     module._display = SimpleNamespace(display=said.append, warning=said.append, columns=79)
     monkeypatch.setattr(swarm_job, "patient", lambda *given: patience.patient(*given, limit_s=limit_s))
@@ -68,3 +68,21 @@ def test_otherwise_another_manager_goes_on(calls: list[Any], again: str, changed
     calls += [answer(changed, ["sweep"]), swarm_job.NoManager("m1: timed out")]
     with pytest.raises(swarm_job.NoManager):
         waits(calls, again, 0, monkeypatch)
+
+
+HAS = [{"hostname": "g1", "kind": "NVIDIA-GPU", "amount": 1, "state": "ready"}]
+
+
+def test_a_removed_job_is_waited_for_until_its_gpus_are_free(calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    removed = {"service": "sweep-1", "state": "running", "error": ""}
+    calls += [{**answer(True, []), "jobs": [removed], "ending": HAS}, {**answer(False, []), "ending": HAS}, answer(False, [])]
+    found, _said = waits(calls, "never", 60, monkeypatch, state="absent")
+    assert (found["changed"], found["jobs"], found["waiting"], calls) == (True, [removed], [], [answer(False, [])])
+    assert found["summary"] == "The job sweep is removed, services: 1. None of its tasks has a GPU any more."
+
+
+def test_what_does_not_end_in_time_is_named(calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    calls += [{**answer(False, []), "ending": [{**HAS[0], "state": "down"}]}]
+    found, _said = waits(calls, "never", 60, monkeypatch, state="absent")
+    assert found["waiting"] == ["1 NVIDIA-GPU on g1 (down)"]
+    assert found["summary"].endswith("They still have 1 NVIDIA-GPU on g1 (down). Run this again later (exit status 75).")

@@ -266,6 +266,16 @@ def test_all_of_a_name_are_removed_with_their_logs_saved(run, tmp_path):
     assert not run(manager, state="absent")["changed"]
 
 
+def test_what_tasks_of_removed_jobs_still_have(run):
+    """Also the next run says so, as long as they have not ended."""
+    manager = VersionedServices(nodes=FLEET)
+    run(manager)
+    manager.add_task(task("t1", given=named("GPU-1"), service="new0"))
+    ending = [{"hostname": "host-n1", "kind": "NVIDIA-GPU", "amount": 1, "state": "ready"}]
+    assert run(manager, check_mode=True, state="absent")["ending"] == run(manager)["ending"] == []
+    assert run(manager, state="absent")["ending"] == run(manager, state="absent")["ending"] == ending
+
+
 X_GPU = {"model": "*a100*"}
 PLACEMENT = {"constraints": ["node.labels.gpu.class.a==true"], "labels": {"gpu-swarm.classes": "{}"}, "nodes": {"n1": {"gpu.class.a": "true"}}}
 

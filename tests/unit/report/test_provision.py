@@ -233,7 +233,24 @@ def test_the_end_names_who_is_not_done_and_the_command_that_goes_on():
     ]
     more = provision.summary(verdicts, lambda left: Again("x", ["token"]), None).splitlines()[-1]
     assert more == "and the values that this run had for token (-e), which may be secrets"
-    assert provision.summary(provision.by_verdict({"a": READY}), lambda left: Again("x", []), None) == ""
+    assert provision.summary(provision.by_verdict({"a": READY}), lambda left: Again("x", []), None) == "done: 1 hosts"
+
+
+def test_a_run_in_which_nothing_is_to_be_done_says_so():
+    assert provision.unchanged({"a": READY, "b": READY}) == "All hosts are as they should be, and nothing is to be done on them: 2."
+    assert provision.unchanged({"a": READY, "b": State.WAITING.of("x")}) == ""
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({}, "A run would change 1 of 2 hosts."),
+        ({"w": Step(groups=[WINDOW, END], waits_for=["container x"])}, "A run would change 2 of 3 hosts. Waiting for work to end: w."),
+        ({"e": Step(groups=[END], error="unreachable")}, "A run would change 1 of 3 hosts. Cannot be changed: e."),
+    ],
+)
+def test_a_run_in_check_mode_says_what_a_run_would_do(more, said):
+    assert provision.checked({"a": Step(), "b": Step(groups=[PREPARE, END]), **more}) == f"Nothing was changed. {said}"
 
 
 # --- after deprovision ------------------------------------------------------------------------------------------------

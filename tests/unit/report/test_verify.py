@@ -153,6 +153,36 @@ def test_which_image_was_used_where_and_why_is_reported_under_the_table():
     ]
 
 
+FULL = "nothing free to test with"
+
+
+@pytest.mark.parametrize(
+    ("checks", "why"),
+    [
+        ([check("untested", FULL)], {"a": FULL}),
+        ([check("untested", FULL), check("untested", "it takes no tasks (availability pause)", node="n2")], {
+            "a": FULL, "b": "it takes no tasks (availability pause)",
+        }),
+        ([check("untested", FULL), unreserved()], {"a": FULL}),  # which shows nothing of the GPUs that tasks get
+        ([check("untested", FULL), check(node="n2")], {}),
+        ([check("untested", FULL), check("untested", "no named GPUs", kind=None, node="n2")], {"a": FULL}),
+        ([check("untested", "no named GPUs", kind=None)], {}),  # nor will a task be tried there later
+        ([check("planned"), check("untested", FULL, node="n2")], {}),
+        ([], {}),
+    ],
+)  # fmt: skip
+def test_a_fleet_of_which_nothing_was_tested(checks, why):
+    assert report.untested({"a": "n1", "b": "n2", "c": None}, {"checks": checks}) == why
+
+
+def test_that_nothing_was_tested_comes_first():
+    not_tried = {"a": FULL, "b": FULL, "c": "it takes no tasks (availability pause)"}
+    reasons = "nothing free to test with on a, b, it takes no tasks (availability pause) on c"
+    said = report.summary(["a", "b", "c"], {}, {}, not_tried)
+    assert said.startswith(f"NOT TESTED, so the exit status is 75: {reasons}; nodes: 3; with something wrong: 0; proved by a task: 0")
+    assert "NOT TESTED" not in report.summary(["a", "b", "c"], {"b": ["x"]}, {}, not_tried)
+
+
 def test_the_sum_under_the_table():
     tested = {"checks": [check(), check(kind="MIG", seen=("MIG-b",)), check(seen=("MIG-b",)), check("failed", node="n2")]}
     assert report.summary(["a", "b"], {"b": ["x"]}, tested) == "nodes: 2; with something wrong: 1; proved by a task: 1; GPUs allocated and seen: 2"

@@ -2,26 +2,31 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What Docker's own reader refuses is not deployed. Where Docker refuses a stack halfway, what was made is named, and of a new stack removed."""
+"""What Docker's own reader refuses is not deployed. Where Docker refuses a stack halfway, what was made is named, and of a new stack removed. A stack
+that is removed is waited for until its GPUs are free."""
 
 from __future__ import annotations
 
 import sys
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from ansible_collections.fleet.gpu_swarm.plugins.action import swarm_stack
 from ansible_collections.fleet.gpu_swarm.plugins.action.swarm_stack import ActionModule
 from plugins.module_utils._swarm import stack_objects, stack_reader
 from plugins.module_utils._swarm.manager import SwarmError
-from plugins.plugin_utils._stack import verdict
+from plugins.plugin_utils._rollout.poll import poll
+from plugins.plugin_utils._stack import patience, verdict
 
 NOTHING_THERE: dict[str, dict[str, str]] = {kind: {} for kind in stack_objects.KINDS}
 FITS = {"service": "s_a", "fits": True, "possible": True, "text": "", "feasible": [], "stays": False, "rivals": [], "beside": False}
 ANSWER = {
     "nodes": [], "kinds": [], "preflight": [FITS], "pending_now": [], "progress": [], "taken": [], "networks_taken": [], "images": {},
     "not_there": [], "refused": [], "kept": None, "absent": [], "clashes": [], "unread": "", "there": NOTHING_THERE,
+    "ending": [],
 }  # fmt: skip
 SERVICE = {"service": "s_old", "id": "o1", "specified": "1", "failed": ""}
 
@@ -31,18 +36,19 @@ def run(tmp_path: Any) -> Any:
     """Deploys with these answers of the module that reads the swarm, one after the other; returns the result and what that module was called with."""
     (tmp_path / "compose.yml").write_text("services: {a: {image: i, environment: {TOKEN: s3cr3t-word}}}")
 
-    def call(*answers: dict[str, Any], check: bool = False) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    def call(*answers: dict[str, Any], check: bool = False, **options: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         read, left = [], list(answers)
 
         def execute(module_name: str, module_args: dict[str, Any], task_vars: Any) -> dict[str, Any]:
             name = module_name.rpartition(".")[2]
             if name != "swarm_stack_info":
-                return {"directory": "/run/x"} if name == "swarm_stack_files" else {"failed": True, "stderr": "port '80' is already in use"}
+                refused = {} if options else {"failed": True, "stderr": "port '80' is already in use"}
+                return {"directory": "/run/x"} if name == "swarm_stack_files" else refused
             read.append(module_args)
             return {**ANSWER, **left.pop(0)} if left else {"failed": True, "msg": "No manager."}
 
         action = ActionModule.__new__(ActionModule)
-        args = {"name": "s", "compose": str(tmp_path / "compose.yml"), "wait_timeout": 0, "prune": True}
+        args = {"name": "s", "compose": str(tmp_path / "compose.yml"), "wait_timeout": 0, "prune": True, **options}
         action._task = SimpleNamespace(args=args, check_mode=check, diff=False, delegate_to=None, environment=None, no_log=False, async_val=0)
         action._connection = SimpleNamespace(_play_context=SimpleNamespace(no_log=False), _shell=SimpleNamespace(tmpdir=None))
         action._display = SimpleNamespace(display=lambda _line: None, warning=lambda _line: None)
@@ -168,3 +174,41 @@ def test_what_the_swarm_refuses_is_on_a_line_each(run: Any) -> None:
 def test_one_error_is_one_line(run: Any) -> None:
     result, _read = run({"clashes": ["Port 80 is taken."]})
     assert result["msg"] == "Port 80 is taken. Nothing was deployed."
+
+
+HAS = {"ending": [{"hostname": "g1", "kind": "NVIDIA-GPU", "amount": 1, "state": "ready"}]}
+LATER = "its tasks have not ended yet. They still have 1 NVIDIA-GPU on g1. Run this again later (exit status 75)."
+
+
+@pytest.fixture
+def remove(run: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(swarm_stack, "poll", partial(poll, delay=0))
+    return partial(run, state="absent", wait_timeout=60)
+
+
+def test_a_removed_stack_is_waited_for_until_its_gpus_are_free(remove: Any) -> None:
+    result, read = remove({"progress": [SERVICE]}, HAS, HAS, {})
+    assert (result["changed"], result["waiting"], len(read)) == (True, [], 4)
+    assert result["summary"] == "The stack s is removed, services: 1. None of its tasks has a GPU any more."
+
+
+def test_a_run_after_one_that_did_not_wait_waits_for_it(remove: Any) -> None:
+    result, _read = remove({"progress": [SERVICE]}, HAS, wait_timeout=0)
+    assert (result["waiting"], result["summary"].endswith(LATER)) == (["1 NVIDIA-GPU on g1"], True)
+    result, _read = remove(HAS, HAS, {})
+    assert (result["changed"], result["waiting"]) == (False, [])
+    assert result["summary"] == "The stack s is removed. None of its tasks has a GPU any more."
+
+
+def test_a_stack_that_is_not_there_is_read_once(remove: Any) -> None:
+    result, read = remove({})
+    assert (result["changed"], len(read), result["summary"]) == (False, 1, "The swarm has no stack s. There is nothing to remove.")
+    result, read = remove({"progress": [SERVICE]}, check=True)
+    assert (result["changed"], len(read), result["summary"]) == (True, 1, "The stack s would be removed, services: 1. Nothing was changed.")
+
+
+def test_another_manager_goes_on_waiting(remove: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(swarm_stack, "patient", partial(patience.patient, limit_s=0))
+    result, _read = remove({"progress": [SERVICE]}, HAS)
+    assert (result["answered"], result["failed"]) == (False, True)
+    assert "The stack s is removed, and it is not known whether its tasks have ended. Run this again when a manager answers." in result["msg"]

@@ -26,6 +26,7 @@ class VersionedServices:
         self._labels = {"gpu-swarm.lease": lease} if lease else {}
         self._nodes, self._log = list(nodes), log
         self.removed, self.updated, self.created = [], [], []
+        self._gone = {}  # removed services, whose tasks have not ended yet
         self.before = lambda call, service_id: None
 
     def cluster(self):
@@ -44,8 +45,11 @@ class VersionedServices:
         yield from self.services_labelled(label)
 
     def services_labelled(self, label):
+        return self._labelled(self._services, label)
+
+    def _labelled(self, services, label):
         key, _equals, value = label.partition("=")
-        found = [one for one in self._services.values() if not key or (one["Spec"].get("Labels") or {}).get(key, None) is not None]
+        found = [one for one in services.values() if not key or (one["Spec"].get("Labels") or {}).get(key, None) is not None]
         return copy.deepcopy([one for one in found if not value or one["Spec"]["Labels"][key] == value])
 
     def services(self):
@@ -61,7 +65,7 @@ class VersionedServices:
         yield from copy.deepcopy(self._tasks)
 
     def tasks_labelled(self, label):
-        mine = {one["ID"] for one in self.services_labelled(label)}
+        mine = {one["ID"] for one in self._labelled({**self._gone, **self._services}, label)}
         return [copy.deepcopy(one) for one in self._tasks if one["ServiceID"] in mine]
 
     def tasks_of(self, service_id):
@@ -108,5 +112,6 @@ class VersionedServices:
 
     def remove_service(self, service_id):
         self.before("remove_service", service_id)
-        if self._services.pop(service_id, None):
+        if service_id in self._services:
+            self._gone[service_id] = self._services.pop(service_id)
             self.removed.append(service_id)
