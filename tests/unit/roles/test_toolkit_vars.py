@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 import time
 from pathlib import Path
 
@@ -274,3 +276,51 @@ def test_whether_dnf_5_may_have_found_another_transaction_at_work(result, busy):
 )
 def test_whether_the_package_manager_may_still_be_at_it(register, result, late):
     assert toolkit("_nvidia_container_toolkit_late", **{f"__nvidia_container_toolkit_{register}": result}) is late
+
+
+# --- what nvidia-ctk reports is not what was installed --------------------------------------------------------------------
+
+OWN, OTHER, SAID = "/usr/bin/nvidia-ctk", "/usr/local/sbin/nvidia-ctk", "The package manager has nvidia-container-toolkit-base in version "
+DIFFERS = {
+    "the package's own file": (
+        [OWN, "1.20.1-1"],
+        {"toolkit_version": "1.20.0"},
+        f"{SAID}1.20.1-1, and '{OWN} --version' reports 1.20.0. It is the file of the package. If 'dpkg --verify",
+    ),
+    "with an epoch": ([OWN, "1:1.20.1-1"], {"toolkit_version": "1.20.0"}, f"{SAID}1.20.1-1, and '{OWN} --version' reports 1.20.0. It is the file"),
+    "another file": ([OTHER, "1.20.1-1"], {"toolkit_version": "1.18.0"}, f"'{OTHER} --version' reports 1.18.0. That file is not the one of"),
+    "another package": ([OWN, "1.19.0-1"], {"toolkit_version": "1.19.0"}, f"'{OWN} --version' reports 1.19.0. The package has another version"),
+    "no package": ([OTHER, ""], {"toolkit_version": "1.20.0"}, f"{SAID}none, and '{OTHER} --version' reports 1.20.0. The package has another"),
+    "no answer": ([OWN, "1.20.1-1"], {"toolkit_version": None}, f"'{OWN} --version' reports nothing. It is the file of the package."),
+    "no file": (["", "1.20.1-1"], {"toolkit_version": None}, "and 'nvidia-ctk --version' reports nothing. No nvidia-ctk is there"),
+    "half-installed": (
+        [OWN, "1.20.1-1"],
+        {"toolkit_version": "1.20.1", "missing": ["toolkit_packages"]},
+        f"'{OWN} --version' reports 1.20.1. The package manager has not finished with the packages: run this again.",
+    ),
+    "nothing was compared": ([], {"toolkit_version": "1.20.0"}, f"{SAID}none, and 'nvidia-ctk --version' reports 1.20.0."),
+}
+
+
+@pytest.mark.parametrize(("lines", "answer", "expected"), DIFFERS.values(), ids=DIFFERS)
+def test_a_version_that_is_not_the_installed_one_names_what_was_compared(lines, answer, expected):
+    registered = {"__nvidia_container_toolkit_inspected": answer, "__nvidia_container_toolkit_compared": {"stdout_lines": lines}}
+    text = toolkit("_nvidia_container_toolkit_differs", nvidia_container_toolkit_version="1.20.1", **registered)
+    assert text.startswith("nvidia_container_toolkit_version is 1.20.1. ")
+    assert expected in text
+    assert "  " not in text
+
+
+@pytest.mark.parametrize("programs", [["dpkg-query"], ["rpm"], []], ids=["dpkg", "rpm", "neither"])
+@pytest.mark.parametrize("there", [True, False])
+def test_what_is_compared_is_the_file_that_is_run_and_its_package(tmp_path, programs, there):
+    """A link is followed, such as the one that Fedora has for /usr/sbin."""
+    for name in [*programs, *(["real"] if there else [])]:
+        (tmp_path / name).write_text("#!/bin/sh\necho 1.20.1-1\n")
+        (tmp_path / name).chmod(0o755)
+    if there:
+        (tmp_path / "nvidia-ctk").symlink_to("real")
+    (tmp_path / "readlink").symlink_to(shutil.which("readlink"))
+    script = toolkit("_nvidia_container_toolkit_compare")
+    done = subprocess.run([shutil.which("sh"), "-c", script], env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == [str(tmp_path / "real") if there else "", *["1.20.1-1" for _one in programs]]
