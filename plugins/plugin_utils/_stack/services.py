@@ -58,7 +58,8 @@ def translated(name: str, found: Any, file: str, context: Context) -> dict[str, 
     made = {key: value for key, value in service.items() if key in keys.SERVICE}
     for key, value in service.items():
         if key in keys.INSTEAD and value not in (False, "", [], {}):  # which request nothing
-            context.notes.left_out(where, key, keys.INSTEAD[key])
+            enough = key == "ipc" and service.get("shm_size")
+            context.notes.left_out(where, key, "nothing: shm_size is there" if enough else keys.INSTEAD[key])
     made.update(errors.of(_changed, service, where, context))
     _find_unreserved(made, where, context.notes)
     errors.of(templates.refuse_in_service, made, where)

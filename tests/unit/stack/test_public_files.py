@@ -65,6 +65,12 @@ def test_where_each_service_has_a_profile_one_is_to_be_chosen() -> None:
     assert list(of(text, COMPOSE_PROFILES="auto-cpu").document["services"]) == ["b"]
 
 
+@pytest.mark.parametrize(("more", "instead"), [("", "for more shared memory write shm_size"), (", shm_size: 16g", "nothing: shm_size is there")])
+def test_ipc_of_the_host_names_shm_size_unless_it_is_there(more: str, instead: str) -> None:
+    (note,) = of(f"services: {{a: {{image: lab/cuda, ipc: host{more}}}}}").notes
+    assert note == f"compose.yml: services.a.ipc has no meaning on Swarm and is left out; instead: {instead}"
+
+
 def test_a_profile_that_no_service_has_is_named() -> None:
     with pytest.raises(GpuSwarmError, match=r"each service has a profile, and none has one of COMPOSE_PROFILES=gpu\. Choose one"):
         of("services: {a: {image: lab/cuda, profiles: [gpu-nvidia]}}", COMPOSE_PROFILES="gpu")
