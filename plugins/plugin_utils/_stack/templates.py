@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ...module_utils._errors import Errors, SeveralErrors
+from ...module_utils._errors import Errors
 from ...module_utils._swarm.go_templates import WRITE, is_meant_for_swarm, literal, only_fields
 from .fields import Notes
 
@@ -42,8 +42,9 @@ def refuse_in_volume(volume: dict[str, Any], where: str) -> None:
 def _refuse(values: list[tuple[Any, str]]) -> None:
     """``values`` each with where it stands."""
     wrong = [place for found, where in values for place, text in _texts(found, where) if not only_fields(text)]
-    if wrong:
-        raise SeveralErrors([f"{place} has '{{{{', which swarm would expand as a template of its own. {WRITE}, or take it out." for place in wrong])
+    errors = Errors()
+    errors.add(*(f"{place} has '{{{{', which swarm would expand as a template of its own. {WRITE}, or take it out." for place in wrong))
+    errors.refuse()
 
 
 def _texts(found: Any, where: str) -> Iterator[tuple[str, str]]:

@@ -312,6 +312,7 @@ def ended(task_id, state="failed", slot=1, **more):
         (train(**PAUSED), [], ["its update is paused: failure or early termination of task t0"]),
         (train(UpdateStatus={"State": "rollback_paused", "Message": ""}), [], ["its rollback is paused: no reason given"]),
         (train(UpdateStatus={"State": "completed"}), [task("t1")], []),
+        (train(**ONCE), [ended("t1"), task("t2")], []),  # it was forced to run again, and does
         (train(replicas=2, **ONCE), [ended("t1", "complete"), ended("t2", "complete", 2)], ["it has finished: 2 of 2 tasks are complete"]),
         (train(mode={"GlobalJob": {}}, **FIRST), [ended("t1", "complete", None, job=True)], ["it has finished: 1 of 1 tasks are complete"]),
         (train(mode=JOB, **FIRST), [ended("t1", job=True)], [
@@ -408,6 +409,10 @@ def test_what_is_over_waits_for_nothing(made, tasks, needed):
     listed = ledger(Listed([node()], tasks, [made], NOW), "gpu-swarm.", ["*"])["explained"]
     assert (one["needed"], bool(listed)) == (needed, bool(needed))
     assert one["over"] == (not needed and not one["live"] and not one["waiting"] and "Global" not in made["Spec"]["Mode"])
+
+
+def test_a_global_job_without_a_task_yet_is_not_over():
+    assert not explained([node()], train(mode=GLOBAL_JOB, **FIRST))["over"]
 
 
 @pytest.mark.parametrize(("stamp", "shown"), [("2026-11-20T12:00:01Z", False), ("2026-11-20T11:59:59Z", True)])

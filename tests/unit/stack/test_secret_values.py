@@ -112,7 +112,7 @@ def test_no_text_takes_long(text: str) -> None:
 STACK = {
     "environment": {
         "API_TOKEN": "s3cr3t-{{Zq+Ul66", "QUOTED": 'a"b\\c<d', "PRICE": "costs $$5.00", "LINES": "first line\nsecond", "SHORT": "abcde",
-        "DB": "a:5432", "IMAGE": "lab/task",
+        "DB": "a:5432", "IMAGE": "lab/task", "LOGIN": "a:hunter2", "PIN": "operator:12345",
     },
     "deploy": {"labels": {"app.rule": "label-value"}},
     "command": ["serve", "train.py", "--api-key", "option-value"],
@@ -124,11 +124,11 @@ def test_docker_repeats_no_value() -> None:
     stack = of(STACK, secrets={"k": {"file": "k"}})
     masked = masking(stack.document, stack.files, "s")
     values = ["s3cr3t-{{Zq+Ul66", 'a"b\\c<d', "costs $5.00", "costs $$5.00", "first line\nsecond", "label-value", "option-value", f"{S}-k"]
-    for value in [*values, 's3cr3t-{{"{{"}}Zq+Ul66']:
+    for value in [*values, "a:hunter2", "operator:12345", 's3cr3t-{{"{{"}}Zq+Ul66']:
         for said in (value, json.dumps(value), json.dumps(value).replace("<", "\\u003c"), json.dumps(json.dumps(value))[1:-1]):
             answer = masked(f"failed to create service s_a: expanding env {said!s}: rpc error")
             assert "failed to create service s_a: expanding env" in answer
-            for part in (value, "s3cr3t", "b\\\\c", "5.00", "second", "label", "option"):
+            for part in (value, "s3cr3t", "b\\\\c", "5.00", "second", "label", "option", "hunter2", "12345"):
                 assert part not in answer.replace("failed", "")
 
 

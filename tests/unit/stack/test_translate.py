@@ -135,6 +135,8 @@ NOT_DEPLOYED = [
     (DEVICES.format("generic_resources", "{discrete_resource_spec: {kind: '', value: 1}}"), "its kind is empty. Write the name of a kind"),
     (DEVICES.format("generic_resources", "{discrete_resource_spec: {kind: 5, value: 1}}"), "its kind is 5. Write the name of a kind"),
     (DEVICES.format("generic_resources", "{discrete_resource_spec: {value: 1}}"), "its kind is empty. Write the name of a kind"),
+    (DEVICES.format("generic_resources", "{discrete_resource_spec: {kind: A, value: 1}, a: 1}"), "under it, and nothing else. Write it so"),
+    (DEVICES.format("generic_resources", "a"), "has to be discrete_resource_spec with kind and value under it"),
     (DEVICES.format("generic_resources", "{named_resource_spec: {kind: GPU, value: a}}"), "has to be discrete_resource_spec"),
     (TWICE, "generic_resources has NVIDIA-GPU twice. Write it once, with the sum"),
     (MISPRINT, "kind and value stand beside discrete_resource_spec, and have to stand under it. Indent both"),
