@@ -99,6 +99,20 @@ def test_what_no_node_could_run_is_not_submitted(fleet: Fleet, inventory: Path, 
     assert classes_of(fleet, "g1") == classes_of(fleet, "g2") == []
 
 
+def test_what_a_manager_would_refuse_is_no_silence_of_the_managers(fleet: Fleet, inventory: Path, folder: Path) -> None:
+    (folder / "refused.yml").write_text("name: refused\nimage: lab/task\nnetworks: [lost]\n")
+    run = fleet.playbook(inventory, "-e", f"job={folder / 'refused.yml'}", playbook=JOB)
+    assert run.rc == 2, run.output
+    assert "networks of the job refused has lost, which the swarm does not have." in run.output, run.output
+    # Swarm's own network for published ports is in the list, and no service may use it.
+    (folder / "refused.yml").write_text("name: refused\nimage: lab/task\nnetworks: [ingress]\n")
+    run = fleet.playbook(inventory, "-e", f"job={folder / 'refused.yml'}", playbook=JOB)
+    assert run.rc == 2, run.output
+    assert "The job refused is refused. The manager at " in run.output, run.output
+    assert "No manager of the swarm answers" not in run.output
+    assert not [name for name in services(fleet) if name.startswith("refused-")]
+
+
 def test_a_label_runs_nothing_again_and_what_is_over_is_removed(fleet: Fleet, inventory: Path) -> None:
     """Docker 26.1 leads. With 20.10, and with the newest: test_releases.py."""
     label_leaves_alone(fleet["m1"], services(fleet))

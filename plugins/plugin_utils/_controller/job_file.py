@@ -92,7 +92,7 @@ def _typed(name: str, option: str, value: Any) -> Any:
         rule, remedy = f"{', '.join(others)} or {last}", "Write one of them"
     found = ArgumentSpecValidator({option: spec}).validate({option: value})
     # Ansible makes text of everything, and several entries of a text with commas, such as a mount.
-    strange = isinstance(value, (dict, list)) if rule == "text" else rule == "a list" and isinstance(value, str) and "," in value
+    strange = isinstance(value, (dict, list)) if spec["type"] in ("path", "str") else rule == "a list" and isinstance(value, str) and "," in value
     entries = value if isinstance(value, list) and spec.get("elements") == "str" else []
     if not strange and any(isinstance(one, (dict, list)) for one in entries):
         strange, rule, remedy = True, "a list of texts", "Put each entry in quotes"

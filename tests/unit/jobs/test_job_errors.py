@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -105,6 +106,37 @@ def test_an_option_of_the_run_that_is_wrong_is_no_silence_of_the_managers(run: A
         "- log_limit_mib of the job a is 'much', and has to be a whole number. Write one.",
     ]
     assert (result["answered"], called_with) == (True, [])
+
+
+@pytest.mark.parametrize("name", ["array.yml", "job.yml"])
+def test_an_example_has_no_error(run: Any, name: str) -> None:
+    text = (Path(__file__).parents[3] / "docs/examples/jobs" / name).read_text(encoding="utf-8")
+    assert len(run(text)[1]) == 1
+
+
+EVERYTHING = """
+name: a
+image: lab/task
+command: [train, --epochs, 3, 0.5]
+entrypoint: sh -c
+env: {A: 1, B: on, C: 0.5}
+array: [{LR: 0.1}, {LR: 1e-3}]
+gpus: 0
+constraints: node.role==worker
+mounts: ["type=bind,source=/a,target=/a", "type=tmpfs,target=/t"]
+networks: [n]
+user: 1000
+workdir: /w
+owner: me
+time_limit: "60"
+retries: 2
+kind: VRAM
+"""
+
+
+def test_all_that_may_stand_there_is_taken(run: Any) -> None:
+    result, calls = run(EVERYTHING)
+    assert (result["msg"], len(calls)) == ("m1: too old", 1)
 
 
 def test_to_remove_a_job_only_its_name_has_to_be_right(run: Any) -> None:
