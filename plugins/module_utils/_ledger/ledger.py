@@ -114,6 +114,7 @@ def _read(listed: Listed, census: Census | None) -> Reading:
         if allocated and task.get("NodeID"):
             record = _read_live(reading, task, service_name, is_movable(task, service), listed.now)
             record["kept"] = kept_by(service, record["age"], listed.keep_label)
+            record["removed"] = service is None
             # One that runs and ends by itself needs no place afterwards.
             if wanted and record["movable"]:
                 service_reservations.add(reading.reserving, task, service, service_name)
@@ -146,6 +147,7 @@ def _read_live(reading: Reading, task: Mapping[str, Any], service_name: str, mov
         "age": age(since, now),
         "movable": movable,
         "kept": None,
+        "removed": False,
         "restarts_left": None,
         "elsewhere": None,
         "holding": allocated,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .._settings.declaration import ALL, NEVER
@@ -22,6 +22,7 @@ from .._settings.declaration import ALL, NEVER
 CONTAINERS, TASKS, NOTHING = "containers", "tasks", "nothing"
 
 SPENT = "it has used up its restart attempts"
+STOPPING = "swarm is stopping it"
 # Who has run for longer may have much to lose, also where swarm starts it again.
 LONG_S = 86400
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
@@ -42,6 +43,7 @@ class Work:
     networks: tuple[str, ...] = ()
     spent: bool = False
     kept: str | None = None  # the label of its service by which it is not to be moved
+    removed: bool = False  # whether its service was, so that swarm is stopping it already
     elsewhere: bool | None = True  # whether another node could run it; None where that is no question, as for global services
 
     @property
@@ -68,7 +70,8 @@ def work_on(containers: Sequence[Mapping[str, Any]], node: Mapping[str, Any] | N
 def _task(task: Mapping[str, Any], by_container: str | None) -> Work:
     name, service = _name(task, by_container)
     spent = task.get("restarts_left") == 0
-    return Work(name, service, task["movable"], task.get("age"), spent=spent, kept=task.get("kept"), elsewhere=task.get("elsewhere", True))
+    work = Work(name, service, task["movable"], task.get("age"), spent=spent, kept=task.get("kept"), elsewhere=task.get("elsewhere", True))
+    return replace(work, removed=bool(task.get("removed")))
 
 
 def _container(item: Mapping[str, Any]) -> Work:
@@ -79,7 +82,7 @@ def _name(task: Mapping[str, Any], by_container: str | None) -> tuple[str, str]:
     """A task's name and its service's. Of a service that was removed the manager knows its id alone, its containers their name."""
     service = task["service"]
     if not by_container or by_container == service:
-        return task["name"], service
+        return task["name"], f"{service} (removed)" if task.get("removed") else service
     return by_container + task["name"][len(service) :], f"{by_container} (removed)"
 
 
@@ -137,6 +140,8 @@ def _one(item: Work) -> str:
     notes = [] if item.age_s is None else [f"for {age(item.age_s)}"]
     if item.spent:
         notes.append(SPENT)
+    if item.removed:
+        notes.append(STOPPING)
     if item.kept:
         notes.append(f"kept by its label {item.kept}")
     return f"{what} ({', '.join(notes)})" if notes else what

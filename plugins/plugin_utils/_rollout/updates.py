@@ -160,6 +160,12 @@ def _last_containers(variables: Mapping[str, Any]) -> list[dict[str, Any]] | Non
     return next((one["containers"] for one in inspected if "containers" in one), None)
 
 
+def containers_of(node: Mapping[str, Any] | None, variables: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Of the containers that were read last on a host those of the tasks that the ledger's node has."""
+    tasks = {task["id"] for task in (node or {}).get("tasks") or []}
+    return [item for item in _last_containers(variables) or [] if item.get("task") in tasks]
+
+
 def stays(name: str, variables: Variables, work: list[Work]) -> list[Work]:
     """The part of it that must not be stopped."""
     return must_stay(work, step_of(name, variables).get("disrupt", default_of("provision_disrupt")))

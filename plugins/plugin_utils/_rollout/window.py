@@ -29,6 +29,7 @@ from .updates import (
     PAUSE,
     Variables,
     availability_updates,
+    containers_of,
     decided,
     finished_jobs,
     label_updates,
@@ -291,14 +292,16 @@ def manager_blocker(name: str, others: Iterable[str], variables: Variables, ledg
 def blocking_workloads(names: Iterable[str], variables: Variables, ledger: Any = None, containers: list[dict[str, Any]] | None = None) -> list[str]:
     """What runs on these hosts and must not be stopped, in words.
 
-    Tasks are those of the manager's ledger; ``containers``, by default those that were read last, may be more.
+    Tasks are those of the manager's ledger; ``containers``, by default those that were read last, may be more. With none of them only tasks count,
+    and those of a service that was removed have the names of their containers all the same.
     """
     nodes = {node["id"]: node for node in (ledger or {}).get("nodes") or []}
     blocking = []
     for name, node_id in node_ids(names, variables).items():
         if outcome_of(variables[name]):
             continue
-        work = stopped_work(name, variables, nodes.get(node_id or ""), containers)
+        node = nodes.get(node_id or "")
+        work = stopped_work(name, variables, node, containers_of(node, variables[name]) if containers == [] else containers)
         blocking += in_words(stays(name, variables, work))
     return blocking
 

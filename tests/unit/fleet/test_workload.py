@@ -41,11 +41,12 @@ def test_tasks_are_listed_by_the_manager_and_other_containers_by_the_node():
 
 def test_the_tasks_of_a_service_that_was_removed_are_named_by_their_containers():
     """The manager has its id alone."""
-    tasks = [{"id": "t9", "name": "a337e469.1", "service": "a337e469", "movable": False, "age": 7}, SERVICE]
+    tasks = [{"id": "t9", "name": "a337e469.1", "service": "a337e469", "movable": False, "age": 7, "removed": True}, SERVICE]
     assert in_words(work_on(CONTAINERS[:3], {"tasks": tasks}))[:2] == [
         "service web",
-        "task gone.1 of service gone (removed) (for 7 s)",
+        "task gone.1 of service gone (removed) (for 7 s, swarm is stopping it)",
     ]
+    assert in_words(work_on([], {"tasks": tasks[:1]})) == ["task a337e469.1 of service a337e469 (removed) (for 7 s, swarm is stopping it)"]
 
 
 def test_a_node_outside_of_the_swarm_has_containers_only():

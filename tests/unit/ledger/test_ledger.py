@@ -191,6 +191,7 @@ def test_all_live_tasks_of_a_node_are_listed(state):
         "age": 123,
         "movable": True,
         "kept": None,
+        "removed": False,
         "restarts_left": None,
         "elsewhere": False,
         "holding": {},

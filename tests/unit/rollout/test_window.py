@@ -58,6 +58,16 @@ def test_tasks_and_containers_can_be_waited_for_one_after_the_other():
     assert blocking_workloads(["a"], host, ledger(member("n1")), containers=[]) == []
 
 
+def test_a_task_that_is_being_stopped_is_waited_for_by_the_name_of_its_service():
+    """Of a service that was removed the manager has the id alone. The wait ends with the task: what is left of a removed service holds nothing."""
+    gone = {**task("a337e469.1", "a337e469", movable=False), "removed": True}
+    container = {"name": "gone.1.x", "service": "gone", "task": gone["id"]}
+    host = {"a": {**variables(), "gpu_swarm_inspected": {"containers": [container, CONTAINER]}}}
+    said = ["task gone.1 of service gone (removed) (swarm is stopping it)"]
+    assert blocking_workloads(["a"], host, ledger(member("n1", tasks=[gone])), containers=[]) == said
+    assert blocking_workloads(["a"], host, ledger(member("n1")), containers=[]) == []
+
+
 def test_where_only_the_membership_ends_what_is_on_the_swarms_networks_is_waited_for():
     host = {"a": {"gpu_node_assessed": assessed("n1"), "gpu_swarm_plan": {"steps": {"a": {"stops": "tasks"}}}}}
     attached = dict(CONTAINER, name="ranks", swarm_networks=["train"])
