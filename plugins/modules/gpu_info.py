@@ -119,6 +119,10 @@ gpus:
       description: The PCI address.
       type: str
       sample: "00000000:C1:00.0"
+    serial:
+      description: The serial number, as it is printed on the card; null for cards that have none, which are mostly those for desktops.
+      type: str
+      version_added: 0.3.0
     minor_number:
       description: The N of C(/dev/nvidiaN).
       type: int

@@ -193,7 +193,7 @@ cpu:
   returned: where no action plugin is in between
   type: dict
 left_out:
-  description: GPUs and MIG devices that are not advertised, each with C(index), C(uuid), C(name) and the C(reason).
+  description: GPUs and MIG devices that are not advertised, with C(index), C(uuid), C(name), C(reason) and, if they failed, C(pci_bus_id) and more.
   returned: success
   type: list
   elements: dict

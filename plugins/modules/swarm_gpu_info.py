@@ -120,7 +120,7 @@ nodes:
       description:
         - What the node reports of its own GPUs by the label C(fleet.gpu-swarm.health) of its engine; null where it reports nothing.
         - A dictionary of C(state) (V(ok), V(warning), V(fault), V(unwatched) or V(unknown)), C(card) (the UUID of the first card, or null),
-          C(cards), C(reason), C(xid), C(since), C(drift) (its files were changed), C(returned) (by a run, since it was paused for it), C(text).
+          C(cards), C(reason), C(xid), C(since), C(drift) (its files were changed), C(returned) (since it was paused for it), C(pci_bus_id), C(text).
       type: dict
       version_added: 0.3.0
       sample: {state: fault, card: null, cards: 1, reason: hang, xid: null, since: null, drift: false, returned: false, text: fault hang}
@@ -157,7 +157,7 @@ nodes:
       elements: dict
       contains:
         id: {type: str, description: The task's id.}
-        service: {type: str, description: The service's name; its id where the service is gone.}
+        service: {type: str, description: 'The name of its service; the id if that was removed (C(removed)).'}
         name: {type: str, description: "Its name as C(docker service ps) has it, the service's name with the slot or the node's id."}
         state: {type: str, description: 'V(assigned), V(accepted), V(preparing), V(ready), V(starting) or V(running).'}
         since:

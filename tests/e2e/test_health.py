@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -116,9 +117,19 @@ def test_a_card_that_is_lost_is_shown_by_the_manager(fleet: Fleet, inventory: Pa
     assert {name: fleet[name].started() for name in NODES} == started
     run = fleet.playbook(inventory, *ON, "--limit", "h2")
     assert run.rc != 0
-    assert f"{gone} is gone" in run.failures("h2")[-1]
+    of_card = on_record(fleet["h2"], gone)  # as it was read before: NVML counts it no more
+    place = f"PCI address {of_card['pci_bus_id']}, serial number {of_card['serial']}"
+    assert f"{gone} is gone ({of_card['name']}, {place})" in run.failures("h2")[-1]
     replace(fleet["h2"], "[gpu 0-2]", "[gpu 0-3]")
     replace(fleet["h1"], "init = version-mismatch\n", "")
+
+
+def on_record(node: Node, uuid: str) -> dict[str, Any]:
+    """What a node has on record of a card, which every card for servers has: its serial number too."""
+    found = json.loads(node.read(f"{STATE_DIR}/cards.json") or b"")["cards"]
+    card: dict[str, Any] = next(card for card in found if card["uuid"] == uuid)
+    assert card["serial"]
+    return card
 
 
 def samples(fleet: Fleet, inventory: Path) -> dict[str, float]:
@@ -152,7 +163,9 @@ def test_status_writes_it_all_for_prometheus(fleet: Fleet, inventory: Path, befo
     try:
         wait_until("the lost card", lambda: shown(fleet, "h2").startswith(f"fault {gone}"), WITHIN_S, lambda: shown(fleet, "h2"))
         found = samples(fleet, inventory)
-        assert found[f'gpu_fault{{UUID="{gone}",node="h2",reason="lost",xid=""}}'] == 1
+        card = on_record(fleet["h2"], gone)
+        place = f'pci_bus_id="{card["pci_bus_id"]}",slot="{card["slot"] or ""}",serial="{card["serial"]}"'
+        assert found[f'gpu_fault{{UUID="{gone}",node="h2",reason="lost",xid="",{place},advertised="yes"}}'] == 1
         assert found['node_resources_placeable{node="h2",kind="NVIDIA-GPU"}'] == 3
         assert found['node_resources_faulty{node="h2",kind="NVIDIA-GPU"}'] == 1
         assert found['node_state{node="h1",state="paused",by="hand"}'] == found['nodes{state="paused",by="hand"}'] == 1

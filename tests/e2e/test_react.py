@@ -206,7 +206,7 @@ def test_the_leader_has_the_metrics(fleet: Fleet, inventory: Path, before: dict[
     wait_until("its file", lambda: list(metrics(fleet)) == [first] and paused in metrics(fleet)[first], 90, lambda: metrics(fleet))
     text = metrics(fleet)[first]
     accepts(text)
-    assert re.search(r'gpu_swarm_gpu_fault\{UUID="GPU-[0-9a-f-]{36}",node="h1",node_id="\w+",reason="lost",xid=""\} 1', text)
+    assert re.search(r'gpu_swarm_gpu_fault\{UUID="GPU-[0-9a-f-]{36}",node="h1",.*,reason="lost",xid="",pci_bus_id="[0-9A-F:.]+".*\} 1', text)
     assert re.search(r'gpu_swarm_node_resources_allocated\{node="h1",node_id="\w+",kind="NVIDIA-GPU"\} 4', text)
     assert 'gpu_swarm_run_end_timestamp_seconds{runs="changing"}' in text
     began = replace(fleet["h2"], "[gpu 0-1]", "[gpu 0]")

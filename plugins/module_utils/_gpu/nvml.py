@@ -226,6 +226,7 @@ class _Gpu(_Unit):
         pci = query("PciInfo")
         record["pci_bus_id"] = pci and _text(pci.busId)
         self.address = pci and _address(pci)
+        record["serial"] = self._serial()
         record["minor_number"] = query("MinorNumber")
         memory = query("MemoryInfo")
         record["memory_mib"] = memory and memory.total >> 20
@@ -235,6 +236,15 @@ class _Gpu(_Unit):
         named = gpu_record.ARCHITECTURES.get(query("Architecture"))
         record["architecture"] = named or (capability and gpu_record.architecture_of(capability))
         record["numa_node"] = gpu_record.lowest_node(query("MemoryAffinity", _NUMA_WORDS, 0) or ())
+
+    def _serial(self) -> str | None:
+        """It only describes the card, so a driver without an answer is no warning."""
+        try:
+            return _text(self.calls["Serial"](self.handle))
+        except self.error as exc:
+            if exc.value in gpu_record.GONE:
+                self.refused("Serial", exc)
+            return None
 
     def _read_mig(self) -> None:
         mode = self.query("MigMode")

@@ -77,6 +77,7 @@ def blank(index: int) -> Gpu:
         "compute_capability": None,
         "architecture": None,
         "pci_bus_id": None,
+        "serial": None,
         "minor_number": None,
         "numa_node": None,
         "mig": {"mode": None, "pending": None},

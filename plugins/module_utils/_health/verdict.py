@@ -5,7 +5,8 @@
 """What a reading of a node's GPUs means for the swarm (pure).
 
 A reading is ``{"error": a word or None, "gpus": [{"uuid", "pci", "state", "reasons", "action", "mig": [uuid, …]}]}``, with ``slow`` where it took
-long. While it is not there yet, its error is ``slow`` and the cards are those of the last one.
+long. While it is not there yet, its error is ``slow`` and the cards are those of the last one. ``last_uuid`` is that of a card that does not answer,
+if it is known.
 Private to this collection: no stability is promised to others.
 """
 
@@ -13,8 +14,9 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
+from .._gpu.cards import Card, holding
 from .._gpu.record import devices_of
-from .label import FAULT, OK, WARNING, Label
+from .label import FAULT, OK, WARNING, Label, as_card, at_place
 
 # The words for a driver that cannot be read, as `error` of a reading, and as the label's `reason`.
 HANG, MISMATCH, LIBRARY, DRIVER, BINDING = "hang", "mismatch", "library", "driver", "binding"
@@ -112,7 +114,7 @@ def _of_card(gpu: Mapping[str, Any], given: bool) -> Iterator[Finding]:
     if gpu["action"] in ACTIONS:
         yield Finding(FAULT if given else WARNING, gpu["uuid"], ACTIONS[gpu["action"]])
     if gpu["state"] == "failed":
-        yield Finding(FAULT if given else WARNING, gpu["uuid"], FAILED)
+        yield Finding(FAULT if given else WARNING, gpu["uuid"] or gpu.get("last_uuid"), FAILED)
     elif gpu["state"] == "warning":
         yield Finding(WARNING, gpu["uuid"], DEGRADED)
 
@@ -122,3 +124,15 @@ def advertised(record: Mapping[str, Any]) -> list[str]:
     values = [entry.partition("=")[2] for entry in record.get("resources") or []]
     devices = [device for value in values if value.startswith(("GPU-", "MIG-")) for device in devices_of(value)]
     return list(dict.fromkeys(devices + list(record.get("gpus") or [])))
+
+
+def located(label: Label, known: Iterable[Card]) -> Label:
+    """The label with where its card is, by the record of the node's cards."""
+    card = holding(known, label.card) if label.card else None
+    return at_place(label, card) if card else label
+
+
+def left_out(card: Mapping[str, Any], consented: bool) -> Label:
+    """The label for a GPU that should be advertised and failed, of a decision's ``left_out``."""
+    found = at_place(Label(OK if consented else FAULT, as_card(card["uuid"]), LOST if card.get("last_known") else FAILED), card)
+    return found if found.card else found._replace(gpu=card["index"])

@@ -15,8 +15,10 @@ from .. import _sources
 FILES = (
     "_errors.py",
     "_files.py",
+    "_gpu/cards.py",
     "_guard/refusal.py",
     "_health/books.py",
+    "_health/label.py",
     "_jobs/definition.py",
     "_jobs/finished.py",
     "_jobs/logs.py",

@@ -22,14 +22,13 @@ LATEST = 253402300799
 
 
 def reported(node: Mapping[str, Any], prefix: str) -> dict[str, Any] | None:
-    """{state, card, cards, reason, xid, since, drift, returned, text} of the API's node; None where it reports nothing. ``text`` has the known
-    words, ``prefix`` is that of the labels by which nodes are marked."""
+    """{state, card, cards, reason, xid, since, drift, pci_bus_id, slot, serial, returned, text} of the API's node; None where it reports nothing.
+    ``text`` has the known words, ``prefix`` is that of the labels by which nodes are marked."""
     labels = (node.get("Description", {}).get("Engine") or {}).get("Labels") or {}
     value = str(labels.get(label.KEY) or "").strip()
     if not value:
         return None
     found = label.parse(value)
-    words = [found.card, found.reason, found.xid is not None and "xid=%d" % found.xid, found.cards > 1 and "%d cards" % found.cards]
     return {
         "state": found.state,
         "card": found.card,
@@ -38,8 +37,11 @@ def reported(node: Mapping[str, Any], prefix: str) -> dict[str, Any] | None:
         "xid": found.xid,
         "since": stamp(found.since) if found.since and found.since <= LATEST else None,
         "drift": found.drift is not None,
+        "pci_bus_id": found.pci,
+        "slot": found.slot,
+        "serial": found.serial,
         "returned": _is_returned(node, prefix),
-        "text": " ".join([found.state, *(word for word in words if word)]),
+        "text": " ".join(filter(None, [found.state, label.in_words(found)])),
     }
 
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+YES, NO = "yes", "no"
+
 
 class Metric(NamedTuple):
     """A gauge. ``labels`` in the order in which they are written; ``help`` is a sentence."""
@@ -44,7 +46,11 @@ PLACEABLE = Metric("gpu_swarm_node_resources_placeable", (*NODE, "kind"), "How m
 FAULTY = Metric("gpu_swarm_node_resources_faulty", (*NODE, "kind"), "How many of a kind a node's watcher reports as faulty.")
 
 GPU_ALLOCATED = Metric("gpu_swarm_gpu_allocated", ("UUID", *NODE, "kind", "service"), "A GPU or MIG device that is allocated, and the service.")
-GPU_FAULT = Metric("gpu_swarm_gpu_fault", ("UUID", *NODE, "reason", "xid"), "A GPU that its node's watcher reports as unfit for work.")
+GPU_FAULT = Metric(
+    "gpu_swarm_gpu_fault",
+    ("UUID", *NODE, "reason", "xid", "pci_bus_id", "slot", "serial", "advertised"),
+    "A GPU that is unfit for work: its node's watcher reports it, or a run left it out without consent.",
+)
 GPU_FAULT_SINCE = Metric("gpu_swarm_gpu_fault_since_timestamp_seconds", ("UUID", *NODE), "Since when, by the node's clock.")
 TWICE = Metric("gpu_swarm_resources_allocated_twice", (), "How many named resources are allocated to more tasks than there are of them.")
 GPU_TWICE = Metric("gpu_swarm_gpu_allocated_twice", ("UUID", *NODE, "kind"), "To how many tasks such a resource is allocated.")

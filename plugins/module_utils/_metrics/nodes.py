@@ -13,7 +13,7 @@ from collections import Counter
 from typing import Any, Collection, Iterable, Iterator, Mapping
 
 from .._gpu.record import devices_of
-from .._health.label import FAULT
+from .._health.label import FAULT, left_out
 from .._ledger.availability import ACTIVE, DRAINED, PAUSED, closed_as
 from .._ledger.tasks import epoch
 from .._ledger.unreserved import is_of_gpus
@@ -120,13 +120,24 @@ def _gpus(record: Mapping[str, Any]) -> Iterator[Sample]:
             cards = ((card, item["service"] or "") for item in entry["held"] for card in devices_of(item["value"]))
             for card, service in dict.fromkeys(cards):
                 yield Sample(names.GPU_ALLOCATED, (card, *who, kind, service), 1)
+    yield from dict.fromkeys(Sample(names.GPU_FAULT, fault, 1) for fault in _faults(record))
     if _is_unfit(reported):
-        card = reported["card"] or ""
-        xid = "" if reported["xid"] is None else "%d" % reported["xid"]
-        yield Sample(names.GPU_FAULT, (card, *who, reported["reason"] or "", xid), 1)
         since = epoch(reported["since"])
         if since is not None:
-            yield Sample(names.GPU_FAULT_SINCE, (card, *who), since)
+            yield Sample(names.GPU_FAULT_SINCE, (reported["card"] or "", *who), since)
+
+
+def _faults(record: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    """The labels of each card that is unfit for work: by the node's watcher, or left out by a run while nobody has consented to that."""
+    who, reported = _who(record), record["health"]
+    unfit = _is_unfit(reported)
+    if unfit:
+        xid = "" if reported["xid"] is None else "%d" % reported["xid"]
+        where = (reported["pci_bus_id"] or "", reported["slot"] or "", reported["serial"] or "")
+        yield (reported["card"] or "", *who, reported["reason"] or "", xid, *where, names.YES)
+    for one in left_out(record["labels"]):
+        if not (unfit and one.card and one.card == reported["card"]):
+            yield (one.card or "", *who, one.reason or "", "", one.pci or "", one.slot or "", one.serial or "", names.NO)
 
 
 def _twice(found: Iterable[Mapping[str, Any]]) -> Iterator[Sample]:

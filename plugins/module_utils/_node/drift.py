@@ -13,6 +13,7 @@ from typing import Any, Mapping, Sequence
 
 from .._config import daemon_json, runtime_toml
 from .._files import Snapshot
+from .._gpu.cards import in_words
 from .._policy import advertise, generic_resources
 from .journal import KILLED
 from .observation import Case
@@ -58,7 +59,7 @@ def _shown(case: Case) -> list[dict[str, Any]]:
 
 def left_out(advertisement: Mapping[str, Any]) -> list[str]:
     return [
-        "GPU %s (%s, %s) is not advertised: %s" % (item["index"], item["name"], item["uuid"], item["reason"])
+        "GPU %s is not advertised: %s" % (in_words(item), item["reason"])
         for item in advertisement["left_out"]
     ]
 

@@ -9,10 +9,11 @@ A node that is to be paused for it need not have a watcher. Private to this coll
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Sequence
+from typing import Any, Iterable, Mapping, Sequence
 
+from .._gpu.cards import Card
 from .._health.label import FAULT, Label, is_like, parse, text
-from .._health.verdict import DRIVER, GRACE_S, HANG, NOT_LOADED, SLOW_S, advertised, judge
+from .._health.verdict import DRIVER, GRACE_S, HANG, NOT_LOADED, SLOW_S, advertised, judge, located
 from .journal import INSERTED
 
 
@@ -41,11 +42,13 @@ def is_reported(fault: str, reported: str | None) -> bool:
     return is_like(fault, text(parse(reported or "")._replace(drift=None)))
 
 
-def of_node(gpus: Sequence[Mapping[str, Any]], uuids: Sequence[str], errors: Sequence[Mapping[str, Any]]) -> str | None:
+def of_node(
+    gpus: Sequence[Mapping[str, Any]], uuids: Sequence[str], errors: Sequence[Mapping[str, Any]], known: Iterable[Card] = ()
+) -> str | None:
     """What is wrong with the cards that the node is to advertise, ``uuids``. ``errors`` are those that the driver logged and the watcher kept:
-    NVML may show nothing of them, and all else was read just now."""
+    NVML may show nothing of them, and all else was read just now. ``known`` is the record of the node's cards."""
     verdict = judge({"error": None, "gpus": [_read(gpu) for gpu in gpus]}, uuids, errors)
-    return text(verdict) if verdict.state == FAULT else None
+    return text(located(verdict, known)) if verdict.state == FAULT else None
 
 
 def _read(gpu: Mapping[str, Any]) -> dict[str, Any]:

@@ -74,7 +74,7 @@ def _value(case: Case, edit: Edit, act: str | None) -> str:
         return there
     # The files are as they were written by then, and the cards those that are there now: what the watcher has of others is over.
     newest = text(parse(str((case.seen.watcher.status or {}).get("label") or there))._replace(drift=None))
-    found = of_node(case.seen.gpus, advertised(edit.inserted), case.seen.watcher.errors)
+    found = of_node(case.seen.gpus, advertised(edit.inserted), case.seen.watcher.errors, case.seen.cards)
     if found:
         return newest if is_like(newest, found) else found
     return OK if parse(newest).state == FAULT else newest

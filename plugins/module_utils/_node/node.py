@@ -26,8 +26,10 @@ from .._dockerd.unit import EngineError, Run
 from .._errors import GpuSwarmError
 from .._files import Move, Snapshot
 from .._gpu import binding, nvml
+from .._gpu.cards import card_of
 from .._machine import addresses, hardware, packages, toolkit
 from . import devices, fault, guard_seen, restore
+from .card_record import CardRecord
 from .decision import Decision, decide
 from .devices import Devices, DevicesSeen
 from .guard_seen import GuardSeen
@@ -101,6 +103,10 @@ class Node:
 
         return Guard(self.move, str(self.root))
 
+    @property
+    def _cards(self) -> CardRecord:
+        return CardRecord(self.params["state_dir"], str(self.root))
+
     def assess(self) -> dict[str, Any]:
         """What is and what should be; changes nothing. Returns the module's result."""
         require_root(self.params)
@@ -133,12 +139,20 @@ class Node:
             if is_wanted(self.params) and seen.watcher.drift:
                 self.watcher.install()
             devices.check(seen.devices)
+            self._keep_cards(seen)
             result = result_of(self, seen, decision, decision.changed or installed or removed)
             result["warnings"] = [*result["warnings"], *unread]
         if left and not done["restarted"]:
             result["warnings"].append("the swarm's managers show this node's health label until dockerd starts anew: %s." % left)
         result.update(done)
         return result
+
+    def _keep_cards(self, seen: Observation) -> None:
+        """Which card is where, for the day on which one does not answer."""
+        if self.params["state"] == "absent":
+            self._cards.remove()
+        elif seen.gpus:
+            self._cards.write(seen.cards)
 
     def _cuda(self, seen: Observation) -> dict[str, str | None]:
         """Why CUDA does not start here. Not tried if a device is missing: drift reports that, and libcuda could make the device."""
@@ -243,6 +257,7 @@ class Node:
             watcher=self._watcher_seen(daemon, engine),
             guard=self._guard_seen(),
             devices=self.devices.inspect(),
+            cards=self._cards.after(list(map(card_of, read["gpus"])), fault.expected(record, self.params["daemon_config"])) if read["gpus"] else (),
         )
 
     def _tried(self, seen: Observation) -> str | None:

@@ -14,6 +14,7 @@ from typing import Any, Mapping, NamedTuple, Sequence
 from .._compat.checks import Finding
 from .._dockerd.flags import Taken, UnitFile
 from .._files import Snapshot
+from .._gpu.cards import Card
 from .devices import DevicesSeen
 from .guard_seen import HOME, GuardSeen
 from .watcher_seen import WatcherSeen
@@ -43,6 +44,7 @@ class Observation(NamedTuple):
     watcher: WatcherSeen = WatcherSeen((), None, None)  # what watches the GPUs between two runs
     guard: GuardSeen = GuardSeen("/" + HOME)  # what stands before NVIDIA's runtime
     devices: DevicesSeen = DevicesSeen()  # what CUDA needs besides the driver
+    cards: Sequence[Card] = ()  # which card is where, by the node's record of them
     tried: str | None = None  # why NVIDIA's toolkit gives no container its GPU, in words
 
     @property

@@ -89,7 +89,7 @@ def _fault(params: Mapping[str, Any], seen: Observation, decision: Decision) -> 
     path = params["daemon_config"]
     # What is refused stays as it is; with consent, or another card in its place, what is gone is not missed.
     record = seen.record if refused else {path: {INSERTED: decision.inserted.get(path)}}
-    found = fault.of_node(seen.gpus, fault.expected(record, path), seen.watcher.errors)
+    found = fault.of_node(seen.gpus, fault.expected(record, path), seen.watcher.errors, seen.cards)
     return found or (_of_toolkit(params, seen) if hardware.uptime_s() > GRACE_S else None)
 
 

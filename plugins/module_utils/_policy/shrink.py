@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
+from .._gpu.cards import holding, in_words, place
 from .._gpu.record import devices_of
 from . import generic_resources
 
@@ -115,8 +116,12 @@ def _why(value: str, advertisement: Mapping[str, Any]) -> str:
     if not advertisement["rules"]:
         return f"no rule is left for {value}"
     forgotten = [one for one in advertisement["forgotten"] if _is_any(value, one["uuids"])]
-    return f"no rule selects GPU {forgotten[0]['index']} ({forgotten[0]['name']}, {value})" if forgotten else f"{value} is gone"
+    if forgotten:
+        return f"no rule selects GPU {forgotten[0]['index']} ({forgotten[0]['name']}, {value})"
+    card = holding(advertisement.get("cards") or (), value)
+    known = ", ".join(filter(None, [card["name"], card["uuid"] if value != card["uuid"] else None, place(card)])) if card else ""
+    return f"{value} is gone" + (f" ({known})" if known else "")
 
 
 def _unfit(left: Mapping[str, Any]) -> str:
-    return f"GPU {left['index']} ({left['name']}, {left['uuid']}) cannot be advertised: {left['reason']}"
+    return f"GPU {in_words(left)} cannot be advertised: {left['reason']}"

@@ -19,6 +19,7 @@ FILES = (
     "_compat/issues.py",
     "_compat/runtime_config.py",
     "_errors.py",
+    "_gpu/cards.py",
     "_gpu/record.py",
     "_health/books.py",
     "_health/label.py",

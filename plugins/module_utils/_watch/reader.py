@@ -20,6 +20,7 @@ import time
 from typing import Any, Callable, Iterator, Mapping, NoReturn
 
 from .._errors import GpuSwarmError
+from .._gpu.cards import card_of
 from .._health import xids
 from .._health.verdict import BINDING, DRIVER, HANG, HANG_S, LIBRARY, MISMATCH, SLOW, SLOW_S, TIMEOUT_S
 
@@ -291,4 +292,5 @@ def _brief(gpu: Mapping[str, Any]) -> dict[str, Any]:
         "reasons": gpu["health"]["reasons"],
         "action": gpu["health"]["recovery_action"],
         "mig": [device["uuid"] for device in gpu["mig_devices"]],
+        "card": card_of(gpu),
     }

@@ -15,11 +15,13 @@ import os
 import subprocess
 import sys
 import time
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
+from .._gpu.cards import identified
 from .._health import pace, verdict, xids
 from .._health.label import FAULT, KEY, OK, Label, parse, text
 from .._machine import driver, uvm
+from .._node.card_record import CardRecord
 from .._systemd import Lifetime, notify, publish, say
 from .bookkeeper import Bookkeeper
 from .events import Events, Log
@@ -62,6 +64,8 @@ class Service:
         self._blocked: str | None = None
         self._waits: str | None = None
         self._gpus: list[dict[str, Any]] = []
+        self._cards = CardRecord(os.path.dirname(home))
+        self._known = self._cards.read()
         self._there: set[str] = set()  # the cards and devices that were read so far
         self._driver: object = None
         self._renewed = time.monotonic()
@@ -120,15 +124,27 @@ class Service:
         else:
             self._compare(reading)
         written = self._written.read()
+        reading = self._named(reading, written.expected)
         found = verdict.judge(reading, written.expected, self._events.read())
         self._there |= verdict.here(reading)
         if found.reason == verdict.LOST and found.card not in self._there and _uptime() < GRACE_S:
             return
         self._settled = pace.settle(self._settled, found, certain=reading["error"] == verdict.HANG and reading.get("slow", False))
         if self._settled.verdict:
-            self._wanted = label = pace.wanted(self._settled.verdict, self._wanted or self._shown, written.drift, time.time())
+            label = pace.wanted(self._settled.verdict, self._wanted or self._shown, written.drift, time.time())
+            self._wanted = label = verdict.located(label, self._known)
             self._report(label)
             self._publish({"label": text(label), "blocked": self._blocked, "waits": self._waits, "reasons": _reasons(reading)})
+
+    def _named(self, reading: dict[str, Any], expected: Sequence[str]) -> dict[str, Any]:
+        """The reading with the last known UUIDs of cards that do not answer. Where the others are is kept for the day on which they do not."""
+        if not reading["gpus"]:
+            return reading
+        now = [gpu["card"] for gpu in reading["gpus"]]
+        self._known = self._cards.after(now, expected)
+        self._cards.write(self._known)
+        found = zip(reading["gpus"], identified(now, self._known))
+        return {**reading, "gpus": [{**gpu, "last_uuid": card and card["uuid"]} for gpu, card in found]}
 
     def _compare(self, reading: Mapping[str, Any]) -> None:
         failure = self._books.compare(reading["error"] is None, self._written.read())
@@ -242,7 +258,8 @@ def alone(home: str) -> int:
 def _reasons(reading: Mapping[str, Any]) -> list[str]:
     found = [reading["text"]] if reading["text"] else []
     bad = [gpu for gpu in reading["gpus"] if gpu["state"] in ("failed", "warning")]
-    return found + ["%s: %s" % (gpu["uuid"] or gpu["pci"] or "a GPU", reason) for gpu in bad for reason in gpu["reasons"]]
+    names = [gpu["uuid"] or gpu.get("last_uuid") or gpu["pci"] or "GPU %s" % gpu["card"]["index"] for gpu in bad]
+    return found + ["%s: %s" % (name, reason) for name, gpu in zip(names, bad) for reason in gpu["reasons"]]
 
 
 def _in_file(path: str) -> Label | None:

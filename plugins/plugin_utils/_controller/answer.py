@@ -130,7 +130,10 @@ GPU: dict[str, Judge] = {
 PARTS: dict[str, Judge] = {
     "msg": is_text,
     "gpus": records(GPU),
-    "left_out": records({"index": is_count, "uuid": nullable(is_text), "name": nullable(is_text), "reason": is_text}),
+    "left_out": records({
+        "index": is_count, "uuid": nullable(is_text), "name": nullable(is_text), "reason": is_text, "last_known": optional(is_bool),
+        **dict.fromkeys(("pci_bus_id", "slot", "serial"), optional(nullable(is_text))),
+    }),
     "resources": is_resources,
     "advertised": is_resources,
     "labels": lambda value: isinstance(value, dict),  # each is judged by itself, see _node_labels

@@ -17,7 +17,8 @@ from typing import Any
 
 from ansible.module_utils.parsing.convert_bool import boolean
 
-from ...module_utils._health.label import PAUSE
+from ...module_utils._health.label import LEFT_OUT, PAUSE, SHRINK, listed
+from ...module_utils._health.verdict import left_out
 from ...module_utils._policy.labels import DEDICATED, Options
 from ...module_utils._react.decide import ON_LOSS
 from .answer import is_cpu
@@ -58,7 +59,8 @@ def judged(answer: dict[str, Any], host: str, gpu_prefix: str, cpu_prefix: str) 
 
 def of_inventory(answer: dict[str, Any], args: Mapping[str, Any]) -> dict[str, Any]:
     """The answer with the labels that do not hang on the node's GPUs: by which managers know what becomes of it when a card is lost, none for the
-    default, and whether services without a reservation keep off. From the task's own arguments: a node does not choose."""
+    default, whether services without a reservation keep off, and which cards it does without, with or without consent. From the task's own
+    arguments: a node does not choose."""
     if "labels" not in answer:
         return answer
     key, on_loss = prefixes(args)[0] + DEDICATED, args.get("on_loss") or PAUSE
@@ -66,7 +68,14 @@ def of_inventory(answer: dict[str, Any], args: Mapping[str, Any]) -> dict[str, A
     if args.get("state", "present") == "present" and args.get("advertise", True):
         labels.update({ON_LOSS: on_loss} if on_loss != PAUSE else {})
         labels.update({key: "true"} if is_dedicated(args) else {})
+        missed = [left_out(one, _consents(args)) for one in answer.get("left_out") or [] if "last_known" in one]
+        labels.update({LEFT_OUT: listed(missed)} if missed else {})
     return {**answer, "labels": labels}
+
+
+def _consents(args: Mapping[str, Any]) -> bool:
+    """Whether somebody has said that the node may do without GPUs: with a number that is not met, nothing is changed there."""
+    return args.get("expect") is not None or boolean(args.get("allow_shrink") or False, strict=False) or args.get("on_loss") == SHRINK
 
 
 def is_dedicated(args: Mapping[str, Any]) -> bool:

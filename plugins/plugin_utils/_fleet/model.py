@@ -174,10 +174,7 @@ class Step:
 
 def in_words(fault: str) -> str:
     """A fault as its node reports it, for people."""
-    found = label.parse(fault)
-    more = [f"xid={found.xid}"] if found.xid is not None else []
-    more += [f"{found.cards} cards"] if found.cards > 1 else []
-    return " ".join([*filter(None, [found.card, found.reason]), *more])
+    return label.in_words(label.parse(fault))
 
 
 # Also a step of another plan.

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...module_utils._gpu.record import devices_of
-from ...module_utils._health.label import FAULT, OK, WARNING
+from ...module_utils._health.label import FAULT, OK, WARNING, left_out
+from ...module_utils._health.label import in_words as label_in_words
 from ...module_utils._ledger import availability, books
 from ...module_utils._ledger.findings import shortened
 from ...module_utils._ledger.isolation import differs, level_of
@@ -26,6 +27,7 @@ from .isolation import allocated_again, isolation, shown_by
 
 ALLOCATED, FREE, FAULTY, NOT_ADVERTISED = "allocated", "free", "faulty", "not advertised"
 RETURNED = " until a run found the node well; its watcher reports that when no task runs there"
+LEFT_OUT = "GPU left out"
 Row = dict[str, Any]
 
 
@@ -62,7 +64,7 @@ def of_service(ledger: Mapping[str, Any], service: str) -> Row | None:
 
 
 def _node(node: Mapping[str, Any], of_swarm: Mapping[str, Any], kept: str | None) -> Row:
-    state, verdict, why = _state(node, of_swarm)
+    state, verdict, why = _with_left_out(_state(node, of_swarm), node)
     reported = node.get("health") or {}
     return {
         "node": node["hostname"],
@@ -93,12 +95,22 @@ def _state(node: Mapping[str, Any], of_swarm: Mapping[str, Any]) -> tuple[str, V
     if node["availability"] != availability.ACTIVE:
         former = f"it returns to {node['former_availability']} with the next run of provision" if node["set_by_run"] else ""
         return closed, Verdict.WAITING, "; ".join(filter(None, [claim, former]))
-    notes = ["a GPU is left out"] if node["labels"].get(Options().prefix + "healthy") == "false" else []
+    missed = node["labels"].get(Options().prefix + "healthy") == "false" and not left_out(node["labels"])
+    notes = ["a GPU is left out"] if missed else []
     other = _other_isolation(node, of_swarm)
     again = [value for task in node["tasks"] for value in allocated_again(task, of_swarm)]
     notes += [f"may be allocated again: {shortened(again)} (what=faulty)"] if again else []
     attention = bool(reported) and (not (reported["state"] in (OK, WARNING) or reported["returned"]) or reported["drift"])
     return "ready", Verdict.WAITING if attention or other else Verdict.DONE, "; ".join([*filter(None, [claim, other]), *notes])
+
+
+def _with_left_out(state: tuple[str, Verdict, str], node: Mapping[str, Any]) -> tuple[str, Verdict, str]:
+    """The state of a node that does without a card that failed. That is as it should be once somebody has consented."""
+    missed = ", ".join(map(label_in_words, left_out(node["labels"])))
+    if not missed:
+        return state
+    text = f"left out without consent: {missed}. Bring it back, or consent with gpu_node_expect, and run provision"
+    return f"{state[0]}; {LEFT_OUT}", Verdict.FAILED, "; ".join(filter(None, [state[2], text]))
 
 
 def _other_isolation(node: Mapping[str, Any], of_swarm: Mapping[str, Any]) -> str:

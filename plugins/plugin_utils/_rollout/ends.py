@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from ...module_utils._gpu.cards import in_words as in_words_of_card
 from ...module_utils._ledger.availability import ACTIVE, why_closed
 from ...module_utils._ledger.shown import difference
 from .._fleet.identity import problems
@@ -52,11 +53,16 @@ def state_of(host: Host, step: Step, end: End) -> HostState:
     unfit = step.problem if step.fault and (host.assessed or {}).get("fault") else None
     notes = [unfit] if unfit else []
     notes += [f"left alone, {finished_before(step)}"] if step.maintained else []
-    notes += [f"GPU {gpu['index']} left out: {gpu['reason']}" for gpu in (host.assessed or {}).get("left_out") or []]
+    notes += [f"GPU {_gpu(gpu)} left out: {gpu['reason']}" for gpu in (host.assessed or {}).get("left_out") or []]
     more = "".join(f", {text}" for text in notes)
     if node["availability"] != ACTIVE:
         return State.BY_HAND.of(why_closed(node), more=more)
     return State.FAILED.of(unfit) if unfit else State.READY.of(more=more)
+
+
+def _gpu(gpu: Mapping[str, Any]) -> str:
+    """One that failed with what is known of it, for the person who replaces it."""
+    return in_words_of_card(gpu) if "last_known" in gpu else str(gpu["index"])
 
 
 def finished_before(step: Step) -> str:

@@ -59,6 +59,8 @@ static void derive_gpu(struct machine *machine, struct unit *gpu)
     if (!*gpu->name)
         strcpy(gpu->name, "NVIDIA Graphics Device");
     derive_uuid(gpu, "GPU", machine->seed, index, gpu->board);
+    if (!*gpu->serial && gpu->ecc != UNSUPPORTED) /* as cards for servers have, and no others */
+        snprintf(gpu->serial, sizeof gpu->serial, "13%011llu", (unsigned long long)(digest(machine->seed, "serial", index) % 100000000000ULL));
     if (!*gpu->pci)
         snprintf(gpu->pci, sizeof gpu->pci, "00000000:%02lX:00.0", 0x17 + 0x11 * (index % 13) + index / 13);
     if (gpu->minor == DERIVED)

@@ -50,8 +50,8 @@ static const struct key MACHINE_KEYS[] = {
     NUMBER(struct machine, "cuda-init", cuda_init, CUDA),
     NUMBER(struct machine, "devices", only_present, DEVICES), {NULL, 0, 0, NULL}};
 static const struct key GPU_KEYS[] = {
-    TEXT(struct unit, "name", name), TEXT(struct unit, "uuid", uuid), TEXT(struct unit, "pci", pci),
-    TEXT(struct unit, "compute", compute), NUMBER(struct unit, "memory", memory, NOT),
+    TEXT(struct unit, "name", name), TEXT(struct unit, "uuid", uuid), TEXT(struct unit, "serial", serial),
+    TEXT(struct unit, "pci", pci), TEXT(struct unit, "compute", compute), NUMBER(struct unit, "memory", memory, NOT),
     NUMBER(struct unit, "board", board, NULL), NUMBER(struct unit, "minor", minor, NOT),
     NUMBER(struct unit, "numa", numa, NOT), NUMBER(struct unit, "architecture", architecture, ARCHITECTURES),
     NUMBER(struct unit, "power-limit", power_limit, NOT), NUMBER(struct unit, "persistence", persistence, SWITCH),

@@ -29,7 +29,7 @@ struct unit {
     enum kind kind;
     struct unit *parent;
     unsigned int index; /* as NVML counts it */
-    char name[NVML_NAME_SIZE], uuid[NVML_UUID_SIZE], pci[32], compute[16], profile[32];
+    char name[NVML_NAME_SIZE], uuid[NVML_UUID_SIZE], serial[NVML_SERIAL_SIZE], pci[32], compute[16], profile[32];
     long memory, board, minor, numa, architecture, power_limit, persistence, nvlinks, nvlinks_active;
     long ecc, ecc_corrected, ecc_uncorrected;
     long remapped, remapped_correctable, remapped_uncorrectable, remapped_pending, remapped_failure;

@@ -80,6 +80,7 @@ def test_every_field_of_an_h100(monkeypatch):
         "compute_capability": "9.0",
         "architecture": "hopper",
         "pci_bus_id": "00000000:17:00.0",
+        "serial": gpus[0]["serial"],
         "minor_number": 0,
         "numa_node": 0,
         "mig": {"mode": "disabled", "pending": "disabled"},
@@ -96,6 +97,7 @@ def test_every_field_of_an_h100(monkeypatch):
         },
         "power": {"limit_w": 700.0, "persistence_mode": True},
     }
+    assert re.fullmatch("13[0-9]{11}", gpus[0]["serial"])
     assert (links["nvlink_active"], links["nvlink_total"]) == (18, 18)
     assert links["topology"] == {gpu["uuid"]: "node" if gpu["index"] < 4 else "system" for gpu in gpus[1:]}
     assert links["nvlink_peers"] == {gpu["uuid"]: 0 for gpu in gpus[1:]}  # by NVSwitches

@@ -18,6 +18,11 @@ TEXTS = [
     (Label("ok", drift="1f2e3d4c"), "ok drift=1f2e3d4c"),
     (Label("fault", CARD, xid=79), f"fault {CARD} xid=79"),
     (Label("fault", MIG, "lost", since=1764000000), f"fault {MIG} reason=lost since=1764000000"),
+    (
+        Label("fault", CARD, "lost", pci="00000000:C1:00.0", slot="12", serial="1320221054323"),
+        f"fault {CARD} reason=lost pci=00000000:C1:00.0 slot=12 serial=1320221054323",
+    ),
+    (Label("fault", reason="lost", gpu=5), "fault reason=lost gpu=5"),
     (Label("warning", CARD, "degraded", None, 3, 1764000000, "1f2e3d4c"), f"warning {CARD} reason=degraded since=1764000000 drift=1f2e3d4c cards=3"),
 ]
 
@@ -29,7 +34,7 @@ def test_a_label_is_written_and_read(one, value):
 
 
 def test_the_longest_label_is_short():
-    longest = Label("unwatched", CARD, "x" * 20, 10**12 - 1, 10**12 - 1, 10**12 - 1, "ffffffff")
+    longest = Label("unwatched", CARD, "x" * 20, 10**12 - 1, 10**12 - 1, 10**12 - 1, "ffffffff", "0" * 8 + ":C1:00.0", "x" * 24, "x" * 24, 10**12 - 1)
     assert len(label.text(longest).encode()) <= label.LIMIT
 
 
@@ -43,7 +48,54 @@ def test_the_longest_label_is_short():
         ("fault reason=\x1b[31mred xid=-1 since=soon cards=0 drift=zz", Label("fault")),
         ("fault xid=" + "9" * 400, Label("fault")),
         ("fault = == a= =b", Label("fault")),
+        ("fault pci=/etc slot=<b> serial=" + "9" * 25 + " gpu=x", Label("fault")),
     ],
 )
 def test_whatever_a_node_has_there_is_read_as_these_words_or_not_at_all(value, found):
     assert label.parse(value) == found
+
+
+PLACE = "pci=00000000:C1:00.0 slot=12 serial=1322"
+
+
+def test_a_fault_is_the_same_whether_or_not_it_says_where_the_card_is():
+    """As that of a watcher of an earlier release: else a node that somebody returned to service would be paused anew by an upgrade."""
+    assert label.is_same(f"fault {CARD} reason=lost since=5", f"fault {CARD} reason=lost since=5 {PLACE}")
+    assert not label.is_same(f"fault {CARD} reason=lost since=5", f"fault {CARD} reason=lost since=6 {PLACE}")
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (f"fault {CARD} reason=lost since=5 {PLACE}", f"{CARD} lost (PCI address 00000000:C1:00.0, slot 12, serial number 1322)"),
+        (f"fault {CARD} reason=lost xid=79 cards=2 serial=1322", f"{CARD} lost xid=79 2 cards (serial number 1322)"),
+        ("fault reason=lost gpu=5", "GPU 5 lost"),
+        ("fault reason=hang", "hang"),
+    ],
+)
+def test_a_card_in_words(value, words):
+    assert label.in_words(label.parse(value)) == words
+
+
+def test_the_gpus_that_a_node_does_without():
+    labels = {label.LEFT_OUT: f"fault {CARD} reason=lost {PLACE}; fault reason=lost gpu=5"}
+    first = Label("fault", CARD, "lost", pci="00000000:C1:00.0", slot="12", serial="1322")
+    assert label.left_out(labels) == [first, Label("fault", None, "lost", gpu=5)]
+    assert label.left_out({label.LEFT_OUT: f"ok {CARD} reason=lost; fault reason=lost gpu=5"}) == [Label("fault", None, "lost", gpu=5)]
+    assert label.left_out({}) == label.left_out({label.LEFT_OUT: " ; "}) == []
+
+
+@pytest.mark.parametrize(
+    ("now", "wanted", "then"),
+    [
+        (None, "fault {a} reason=lost", "fault {a} reason=lost"),
+        ("ok {a} reason=lost", "fault {a} reason=lost pci=00000000:C1:00.0", "ok {a} reason=lost pci=00000000:C1:00.0"),
+        ("ok {a} reason=lost", "fault {a} reason=lost; fault {b} reason=failed", "ok {a} reason=lost; fault {b} reason=failed"),
+        ("fault {a} reason=lost", "ok {a} reason=lost", "ok {a} reason=lost"),
+        ("ok reason=lost gpu=5", "fault reason=lost gpu=5; fault reason=lost gpu=6", "ok reason=lost gpu=5; fault reason=lost gpu=6"),
+    ],
+)
+def test_consent_to_do_without_a_card_stands(now, wanted, then):
+    """Also if it was given on the command line of one run."""
+    cards = {"a": CARD, "b": CARD.replace("4444", "5555")}
+    assert label.with_consent(now and now.format(**cards), wanted.format(**cards)) == then.format(**cards)

@@ -10,7 +10,8 @@ from swarm_api import A, node
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health.label import KEY
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.health import reported
 
-NOTHING_ELSE = {"card": None, "cards": 1, "reason": None, "xid": None, "since": None, "drift": False, "returned": False}
+NOWHERE = {"pci_bus_id": None, "slot": None, "serial": None}
+NOTHING_ELSE = {"card": None, "cards": 1, "reason": None, "xid": None, "since": None, "drift": False, **NOWHERE, "returned": False}
 
 
 @pytest.mark.parametrize(
@@ -22,6 +23,13 @@ NOTHING_ELSE = {"card": None, "cards": 1, "reason": None, "xid": None, "since": 
         (
             f"fault {A} xid=79 since=1795341600 cards=2",
             {"state": "fault", "card": A, "cards": 2, "xid": 79, "since": "2026-11-22T10:00:00Z", "text": f"fault {A} xid=79 2 cards"},
+        ),
+        (
+            f"fault {A} reason=lost pci=00000000:C1:00.0 slot=12 serial=1322",
+            {
+                "state": "fault", "card": A, "reason": "lost", "pci_bus_id": "00000000:C1:00.0", "slot": "12", "serial": "1322",
+                "text": f"fault {A} lost (PCI address 00000000:C1:00.0, slot 12, serial number 1322)",
+            },
         ),
         ("fault reason=driver", {"state": "fault", "reason": "driver", "text": "fault driver"}),
         ("ok drift=1f2e3d4c", {"state": "ok", "drift": True, "text": "ok"}),

@@ -10,7 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from swarm_api import RECORDED_AT, A, B, discrete, named, node, pending, recorded, service, task
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health.label import KEY
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health.label import KEY, LEFT_OUT
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.tasks import epoch
@@ -161,9 +161,22 @@ def test_a_node_may_not_advertise_kinds_without_end():
 
 def test_a_card_that_is_unfit_for_work():
     found = read([reports(node(resources=named(A)), f"fault {A} reason=lost xid=79 since=1795341600")])
-    assert found["gpu_fault", A, "lost", "79"] == 1
+    assert found["gpu_fault", A, "yes", "", "lost", "", "", "79"] == 1
     assert found["gpu_fault_since_timestamp_seconds", A] == 1795341600
-    assert read([reports(node(), "fault reason=mismatch")])["gpu_fault", "", "mismatch", ""] == 1
+    assert read([reports(node(), "fault reason=mismatch")])["gpu_fault", "", "yes", "", "mismatch", "", "", ""] == 1
+
+
+def test_a_card_that_is_left_out_without_consent_and_where_it_is():
+    """Once, though the watcher reports it too, and a node may have several of which nothing is known but their number."""
+    place = "pci=00000000:C1:00.0 slot=12 serial=1322"
+    left = {LEFT_OUT: f"fault {A} reason=lost {place}; fault {B} reason=failed; fault reason=lost gpu=5; fault reason=lost gpu=6"}
+    found = read([reports(node(labels=left), f"fault {B} reason=reset serial=1323")])
+    assert {key: value for key, value in found.items() if key[0] == "gpu_fault"} == {
+        ("gpu_fault", A, "no", "00000000:C1:00.0", "lost", "1322", "12", ""): 1,
+        ("gpu_fault", "", "no", "", "lost", "", "", ""): 1,
+        ("gpu_fault", B, "yes", "", "reset", "1323", "", ""): 1,
+    }
+    assert ("gpu_fault", B, "no", "", "failed", "", "", "") in read([reports(node(labels=left), "warning reason=failed")])
 
 
 @pytest.mark.parametrize(
@@ -180,7 +193,7 @@ def test_a_card_that_is_unfit_for_work():
 def test_what_a_run_found_well_again_is_no_fault_while_its_report_waits(options, is_unfit):
     found = read([reports(node(resources=named(A, B), **options), f"fault {A} reason=lost since=100")])
     assert [key for key in found if key[0].startswith("gpu_fault")] == (
-        [("gpu_fault", A, "lost", ""), ("gpu_fault_since_timestamp_seconds", A)] if is_unfit else []
+        [("gpu_fault", A, "yes", "", "lost", "", "", ""), ("gpu_fault_since_timestamp_seconds", A)] if is_unfit else []
     )
     assert found["node_resources_faulty", GPU] == int(is_unfit)
 

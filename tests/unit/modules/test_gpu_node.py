@@ -111,6 +111,7 @@ def test_first_run_second_run_and_back(node):
     assert doc["log-driver"] == "local"
     assert stat.S_IMODE(node.state.stat().st_mode) == 0o700
     assert {name: oct(stat.S_IMODE((node.state / name).stat().st_mode)) for name in os.listdir(node.state) if name != "lock"} == {
+        "cards.json": "0o600",
         "record.json": "0o600",
         "backup": "0o700",
     }
@@ -173,6 +174,32 @@ def test_a_sick_gpu_is_left_out_and_named(node):
     assert answer["left_out"][0]["reason"]
     assert "is not advertised: " in json.dumps(answer["warnings"])  # texts, or objects with a text from ansible-core 2.19 on
     assert answer["labels"]["gpu.count"] == "7"
+
+
+def test_a_card_that_is_lost_is_named_by_the_record_of_the_node(node):
+    """NVML reports nothing of a card that fell off the bus, not even its UUID. A node of an earlier release has no record of its cards."""
+    gpus = node.run(fleet="h100x8")["gpus"]
+    lost = next(one["index"] for one in node.run(check=True, fleet="h100x8-one-lost")["left_out"])
+    of_card = gpus[lost]
+    place = f"PCI address {of_card['pci_bus_id']}, serial number {of_card['serial']}"
+    text = f"GPU {lost} (last known as {of_card['name']}, {of_card['uuid']}, {place}) cannot be advertised: GPU is lost"
+    answer = node.run(check=True, fleet="h100x8-one-lost")
+    assert text in answer["refused"][0]["text"]
+    assert answer["fault"] == f"fault {of_card['uuid']} reason=lost pci={of_card['pci_bus_id']} serial={of_card['serial']}"
+    (node.state / "cards.json").unlink()
+    answer = node.run(check=True, fleet="h100x8-one-lost")
+    assert f"{of_card['uuid']} is gone" in answer["refused"][0]["text"]
+    assert f"GPU {lost} (it does not answer, and this node has no record of it) is not advertised: GPU is lost" in json.dumps(answer["warnings"])
+    assert "None" not in json.dumps([answer["warnings"], answer["refused"]])
+
+
+@pytest.mark.parametrize("record", ["", "[]", '{"cards": [{"uuid": 5}]}', '{"cards": 7}'])
+def test_a_record_of_cards_that_cannot_be_read_is_none(node, record):
+    """It describes cards, and decides nothing."""
+    after = node.run(), node.files()
+    (node.state / "cards.json").write_text(record)
+    assert node.run()["changed"] is False
+    assert node.files() == after[1]
 
 
 @pytest.mark.parametrize("content", [b"", b" \n", b"\xef\xbb\xbf{}", None])

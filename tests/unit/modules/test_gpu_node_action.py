@@ -175,6 +175,36 @@ def test_what_becomes_of_a_node_is_a_label_of_the_inventory(monkeypatch, args, l
     assert result["labels"] == {"gpu.count": "2", **({"fleet.gpu-swarm.on-loss": label} if label else {})}
 
 
+CARD = "GPU-00000000-1111-2222-3333-444444444444"
+PLACE = {"pci_bus_id": "00000000:C1:00.0", "slot": None, "serial": "1322"}
+LOST = {"index": 5, "uuid": CARD, "name": "Tesla T4", "reason": "GPU is lost", "last_known": True, **PLACE}
+UNKNOWN = {**LOST, "index": 6, "uuid": None, "name": None, "pci_bus_id": None, "serial": None}
+DIVIDED = {"index": 7, "uuid": CARD, "name": "NVIDIA H100", "reason": "it is in MIG mode"}
+MISSED = f"fault {CARD} reason=lost pci=00000000:C1:00.0 serial=1322"
+CONSENTED = MISSED.replace("fault", "ok")
+
+
+@pytest.mark.parametrize(
+    ("args", "left_out", "label"),
+    [
+        ({}, [LOST], MISSED),
+        ({}, [LOST, UNKNOWN, DIVIDED], f"{MISSED}; fault reason=lost gpu=6"),
+        ({}, [{**LOST, "last_known": False}], MISSED.replace("lost", "failed")),
+        ({}, [{**LOST, "serial": "; fault reason=hang"}], MISSED.partition(" serial")[0]),
+        ({}, [DIVIDED], None),
+        ({}, [], None),
+        ({"expect": "7"}, [LOST], CONSENTED),
+        ({"allow_shrink": True}, [LOST], CONSENTED),
+        ({"on_loss": "shrink"}, [LOST], CONSENTED),
+        ({"on_loss": "report"}, [LOST], MISSED),
+        ({"allow_shrink": "no"}, [LOST], MISSED),
+    ],
+)
+def test_a_card_that_a_node_does_without_is_a_label_with_whether_somebody_has_consented(monkeypatch, args, left_out, label):
+    result, _calls = run(monkeypatch, args=args, reads=False, left_out=left_out, labels={"gpu.count": "7", "fleet.gpu-swarm.left-out": "fault"})
+    assert result["labels"].get("fleet.gpu-swarm.left-out") == label
+
+
 OF_ROLE = {ROLE_TASK: "apply", "gpu_node_has_gpus": True}
 RULES = [{"as": "gpu"}]
 

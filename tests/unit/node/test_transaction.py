@@ -40,7 +40,7 @@ def test_first_run_second_run_and_back(tmp_path):
     assert (result["changed"], result["restarted"], result["reloaded"]) == (True, True, False)
     assert it.shown() == CONVERGED
     assert it.engine.inspect()["default_runtime"] == "nvidia"
-    assert it.state_files() == ["record.json"]
+    assert it.state_files() == ["cards.json", "record.json"]
     after = it.everything()
     assert b'swarm-resource = "DOCKER_RESOURCE_NVIDIA-GPU"' in it.content("runtime_config")
 
@@ -704,7 +704,7 @@ def test_rolled_back_from_absent(tmp_path):
         it.option(state="absent").converge()
     assert it.everything() == before
     assert it.shown() == resources(0, 1)
-    assert it.state_files() == ["record.json"]
+    assert it.state_files() == ["cards.json", "record.json"]
 
 
 def test_a_failed_reload_never_becomes_a_restart(tmp_path):
@@ -746,7 +746,7 @@ def test_when_the_way_back_is_barred_both_causes_are_reported_and_the_journal_st
     del it.engine.restart
     it.converge()
     assert it.shown() == CONVERGED
-    assert it.state_files() == ["record.json"]
+    assert it.state_files() == ["cards.json", "record.json"]
 
 
 def full(*_arguments, **_options):

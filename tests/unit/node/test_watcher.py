@@ -244,7 +244,7 @@ def test_what_the_watcher_writes_is_no_drift_and_nobodys_edit(tmp_path):
     it.converge()
     assert it.channel.write(FAULT) is None
     assert shown(it) == ["fleet.gpu-swarm.health=" + FAULT]
-    assert it.state_files() == ["health", "record.json"]
+    assert it.state_files() == ["cards.json", "health", "record.json"]
     result = it.converge()
     assert (result["changed"], result["drift"]) == (False, [])
     assert it.doc()["labels"] == ["fleet.gpu-swarm.health=" + FAULT]
@@ -280,7 +280,7 @@ def test_a_broken_file_is_left(tmp_path, broken):
     it.converge()
     it.put("daemon_config", broken)
     assert it.channel.write(FAULT)
-    assert (it.content(), shown(it), it.state_files()) == (broken, [OK], ["health", "record.json"])
+    assert (it.content(), shown(it), it.state_files()) == (broken, [OK], ["cards.json", "health", "record.json"])
 
 
 @pytest.mark.parametrize("flag", ["--label=rack=r1", "--authorization-plugin=opa", "--max-concurrent-downloads=9"])
@@ -300,7 +300,7 @@ def test_a_reload_that_dockerd_does_not_take_leaves_the_file_as_it_was(tmp_path)
     before = it.content()
     it.engine.shows_nothing = True
     assert "its label" in it.channel.write(FAULT)
-    assert (it.content(), it.state_files()) == (before, ["health", "record.json"])
+    assert (it.content(), it.state_files()) == (before, ["cards.json", "health", "record.json"])
     it.engine.shows_nothing = False
     assert it.channel.write(FAULT) is None
     entry = it.state.record()[it.params["daemon_config"]]
@@ -358,7 +358,7 @@ def test_a_writer_that_is_killed_leaves_nothing_that_keeps_the_next_one_from_its
     config = Path(it.params["daemon_config"])
     (config.parent / ".gpu-swarm.daemon.json.x1").write_text("{")
     assert it.channel.write("warning reason=degraded") is None
-    assert (shown(it), it.state_files()) == (["fleet.gpu-swarm.health=warning reason=degraded"], ["health", "record.json"])
+    assert (shown(it), it.state_files()) == (["fleet.gpu-swarm.health=warning reason=degraded"], ["cards.json", "health", "record.json"])
     assert not list(config.parent.glob(".gpu-swarm.*"))
     assert it.converge()["changed"] is False
     assert it.channel.write("ok") is None
@@ -389,7 +389,7 @@ def test_an_edit_after_a_writer_was_killed_stays_and_is_what_the_next_one_report
     edited = it.content().replace(b'"log-driver"', b'"debug": true, "log-driver"')
     it.put("daemon_config", edited)
     assert "was changed since dockerd loaded it" in it.channel.write(FAULT)
-    assert (it.content(), it.state_files()) == (edited, ["health", "record.json"])
+    assert (it.content(), it.state_files()) == (edited, ["cards.json", "health", "record.json"])
     it.option(state="absent").converge()
     assert it.doc() == {**json.loads(DAEMON_JSON), "debug": True}
 

@@ -142,3 +142,13 @@ def test_a_number_is_expected(gpus, expect, words):
 
 def test_fewer_than_expected_on_a_fresh_node():
     assert "8 GPUs are expected" in refusal([gpu(0)], expect=8)
+
+
+def test_a_card_that_is_gone_is_named_by_the_record_of_the_node():
+    """For the person who replaces it. Nobody consents by that."""
+    known = {"index": 1, "uuid": uuid(1), "name": "Tesla T4", "pci_bus_id": "00000000:C1:00.0", "slot": "12", "serial": "1322", "mig": [mig_uuid(1)]}
+    place = "PCI address 00000000:C1:00.0, slot 12, serial number 1322"
+    decided = {**decide([t4(0)], GPU, present=generic_resources.from_info(BOTH)), "cards": [known]}
+    assert f"{uuid(1)} is gone (Tesla T4, {place}). Bring back" in shrink(decided, before(BOTH, {}, decided["owned_kinds"]))
+    text = shrink(decided, before(named("MIG-1g.10gb", mig_uuid(1)), {"resources": [f"MIG-1g.10gb={mig_uuid(1)}"]}, ["MIG-1g.10gb"]))
+    assert f"{mig_uuid(1)} is gone (Tesla T4, {uuid(1)}, {place})" in text

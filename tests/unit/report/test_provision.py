@@ -180,6 +180,12 @@ def test_a_node_that_offers_less_than_it_has_says_so(node, outcome, state):
     assert ends.state_of(host(left_out=LEFT_OUT), Step(), ends.End(node, outcome)).text == state
 
 
+def test_a_card_that_is_lost_is_named_for_the_person_who_replaces_it():
+    lost = {**LEFT_OUT[0], "last_known": True, "pci_bus_id": "00000000:C1:00.0", "slot": "12", "serial": "1322"}
+    text = "ready, GPU 2 (last known as H100, x, PCI address 00000000:C1:00.0, slot 12, serial number 1322) left out: GPU is lost"
+    assert ends.state_of(host(left_out=[lost]), Step(), ends.End(member(), None)).text == text
+
+
 def test_rows():
     held = member(resources={"NVIDIA-GPU": named(0, 1, held=[1])})
     assert provision.row(host(), held, READY) == ["gpu-1", "2 × NVIDIA-H100-80GB-HBM3 (79.6 GiB)", "2 NVIDIA-GPU", "1", "ready"]

@@ -11,7 +11,7 @@ import json
 import pytest
 from swarm_api import A, B, discrete, named, node, pending, service, task
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health.label import KEY
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health.label import KEY, LEFT_OUT
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.tasks import epoch
@@ -22,6 +22,11 @@ NOW = epoch("2026-11-20T12:00:00Z")
 GPU = "NVIDIA-GPU"
 MARK = "gpu-swarm.former-availability"
 PAUSED_FOR = "gpu-swarm.paused-for"
+PLACE, IN_WORDS = "pci=00000000:C1:00.0 slot=12 serial=1322", "(PCI address 00000000:C1:00.0, slot 12, serial number 1322)"
+MISSED = f"fault {A} reason=lost {PLACE}; fault reason=lost gpu=5"
+WITHOUT = (
+    f"left out without consent: {A} lost {IN_WORDS}, GPU 5 lost. Bring it back, or consent with gpu_node_expect, and run provision"
+)
 
 
 def gpus(*numbers):
@@ -54,6 +59,14 @@ def of(one, **more):
     [
         (node(), "ready", "done", ""),
         (node(labels={"gpu.healthy": "false"}), "ready", "done", "a GPU is left out"),
+        (claims(node(labels={"gpu.healthy": "false", LEFT_OUT: MISSED}), "warning reason=failed"), "ready; GPU left out", "failed",
+         f"warning failed; {WITHOUT}"),
+        (node(availability="pause", labels={LEFT_OUT: MISSED}), "paused, by hand; GPU left out", "failed", WITHOUT),
+        (claims(node(), f"fault {A} reason=lost {PLACE}"), "fault", "failed", f"fault {A} lost {IN_WORDS}"),
+        (
+            claims(node(availability="pause", labels={MARK: "active", PAUSED_FOR: f"fault {A} reason=lost {PLACE}"}), f"fault {A} reason=lost"),
+            "paused for a fault", "failed", f"{A} lost {IN_WORDS}; it returns to active with the first run of provision that finds nothing wrong",
+        ),
         (claims(node(), "ok"), "ready", "done", ""),
         (claims(node(), f"warning {A} reason=remap"), "ready", "done", f"warning {A} remap"),
         (

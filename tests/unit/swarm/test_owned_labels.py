@@ -130,3 +130,9 @@ def test_what_was_noted_of_a_host_goes_with_its_mark():
     labels = {"a": "1", "gpu-swarm.host": "g1", "gpu-swarm.maintained": "x"}
     assert mark(labels, "g1", REMOVE, PREFIX) == {"a": "1"}
     assert mark(labels, "g1", SET, PREFIX) == mark(labels, "g1", KEEP, PREFIX) == labels
+
+
+def test_consent_to_do_without_a_card_is_no_difference_in_the_next_run():
+    now = {"fleet.gpu-swarm.left-out": "ok reason=lost gpu=5", "gpu-swarm.labels": "fleet.gpu-swarm.left-out"}
+    assert compute(now, {"fleet.gpu-swarm.left-out": "fault reason=lost gpu=5"}, "gpu-swarm.") == (now, [])
+    assert compute(now, {}, "gpu-swarm.") == ({}, [])

@@ -18,7 +18,9 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine.uvm impor
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch import events, reader, service
 
 UUID = "GPU-00000000-1111-2222-3333-444444444444"
-WELL = {"error": None, "text": None, "gpus": [{"uuid": UUID, "pci": "00000000:C1:00.0", "state": "ok", "reasons": [], "action": None, "mig": []}]}
+CARD = {"index": 0, "uuid": UUID, "name": "Tesla T4", "pci_bus_id": "00000000:C1:00.0", "serial": "1322", "slot": None, "mig": []}
+GPU = {"uuid": UUID, "pci": "00000000:C1:00.0", "state": "ok", "reasons": [], "action": None, "mig": [], "card": CARD}
+WELL = {"error": None, "text": None, "gpus": [GPU]}
 LOST = {"error": None, "text": None, "gpus": []}
 SETTINGS = {"nvml_path": "/none", "nvml_timeout": 60, "health_faults": [79], "health_ignored": [13], "health_report": "faults"}
 
@@ -106,6 +108,22 @@ def test_a_fault_is_written_after_two_reads_and_once(node):
     assert node.it._settled.wait_s == pace.CONFIRM_S
     assert len(node.inspect(100)) == 1
     assert node.written[0].startswith(f"fault {UUID} reason=lost since=")
+
+
+def test_a_card_that_is_lost_is_reported_with_where_it_is(node, tmp_path):
+    """As it was read before, by this service or by the one before it. Nothing is written for that while all is well."""
+    blank = {**GPU, "uuid": None, "pci": None, "state": "failed", "card": {**dict.fromkeys(CARD), "index": 0, "mig": []}}
+    node.inspect(3)
+    assert json.loads((tmp_path / "cards.json").read_text())["cards"] == [CARD]
+    node.reading = {**WELL, "gpus": [blank]}
+    node.inspect(3)
+    (label,) = node.written
+    assert label.startswith(f"fault {UUID} reason=lost since=")
+    assert label.endswith(" pci=00000000:C1:00.0 serial=1322")
+    assert json.loads((tmp_path / "cards.json").read_text())["cards"] == [CARD]
+    node.it._written.expected = []  # somebody has consented to do without it
+    node.inspect(100)
+    assert node.written[1:] == [f"warning {UUID} reason=failed since={node.it._wanted.since} pci=00000000:C1:00.0 serial=1322"]
 
 
 def test_what_takes_it_away_waits(node):

@@ -1,0 +1,61 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The record of a node's cards, beside that of its files: which card is where. A run writes it, and so does the watcher when a card moves.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from typing import Collection, Sequence
+
+from .. import _files
+from .._gpu import cards
+from .._gpu.cards import Card
+from .._machine import slots
+from .journal import FILE_MODE
+
+NAME = "cards.json"
+_TYPES = {"index": int, "uuid": str, "mig": list}
+
+
+class CardRecord:
+    """That of the state directory ``directory``."""
+
+    def __init__(self, directory: str, root: str = "/") -> None:
+        self._path, self._root = os.path.join(directory, NAME), root
+        self._new = self._path + ".new"
+
+    def read(self) -> list[Card]:
+        """[] where there is none, as on a node that an earlier release provisioned, or where it cannot be read: it describes, and decides nothing."""
+        try:
+            with open(self._path, encoding="utf-8") as stream:
+                found = json.load(stream)["cards"]
+            return [{**dict.fromkeys(cards.FIELDS), **card} for card in found if all(isinstance(card[key], kind) for key, kind in _TYPES.items())]
+        except (OSError, ValueError, KeyError, TypeError):
+            return []
+
+    def after(self, now: Sequence[Card], expected: Collection[str]) -> list[Card]:
+        """The record with what was read just now."""
+        return cards.remembered(self.read(), now, slots.by_address(self._root), expected)
+
+    def write(self, known: Sequence[Card]) -> None:
+        """On a disk that is full the record stays as it was, and the next call tries again."""
+        if known == self.read():
+            return
+        try:
+            with os.fdopen(os.open(self._new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE), "w", encoding="utf-8") as stream:
+                json.dump({"version": 1, "cards": known}, stream, indent=1, sort_keys=True)
+            os.replace(self._new, self._path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(self._new)
+
+    def remove(self) -> None:
+        for path in (self._path, self._new):
+            _files.remove(path)

@@ -1,0 +1,108 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Which card is which, for the person who replaces it."""
+
+from __future__ import annotations
+
+import pytest
+from gpu_records import FAILED, cut, gpu, mig_uuid, uuid
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._gpu import cards
+
+SLOTS = {"0000:c1:00": "12"}
+UNREAD = {**FAILED, "uuid": None, "name": None, "model": None, "memory_mib": None, "pci_bus_id": None}
+
+
+def read(*gpus):
+    return [cards.card_of({"serial": f"13{one['index']}" if one["uuid"] else None, **one}) for one in gpus]
+
+
+def record(*gpus):
+    return cards.remembered([], read(*gpus), SLOTS)
+
+
+def uuids(found):
+    return [card and card["uuid"] for card in found]
+
+
+THREE = record(gpu(0), gpu(1), gpu(2))
+
+
+def test_a_card_is_on_record_with_its_slot_and_serial_number():
+    assert THREE[1] == {
+        "index": 1,
+        "uuid": uuid(1),
+        "name": "NVIDIA H100 80GB HBM3",
+        "pci_bus_id": "00000000:C1:00.0",
+        "serial": "131",
+        "slot": "12",
+        "mig": [],
+    }
+    assert [card["slot"] for card in THREE] == [None, "12", None]
+
+
+@pytest.mark.parametrize(
+    ("now", "expected", "kept"),
+    [
+        ([gpu(0), gpu(1), gpu(2)], [], [0, 1, 2]),
+        ([gpu(0), gpu(1, **UNREAD), gpu(2)], [], [0, 1, 2]),
+        ([gpu(0), gpu(2)], [uuid(1)], [0, 1, 2]),  # gone, and still advertised
+        ([gpu(0), gpu(2)], [], [0, 2]),  # somebody has consented, or it was moved to another machine
+        ([gpu(0), gpu(1, uuid=uuid(7)), gpu(2)], [uuid(1)], [0, 7, 2]),  # another card is in its place
+        ([], [uuid(0)], [0]),
+    ],
+)
+def test_what_stays_on_record(now, expected, kept):
+    found = cards.remembered(THREE, read(*now), SLOTS, expected)
+    assert sorted(uuids(found)) == sorted(uuid(number) for number in kept)
+
+
+def test_a_card_stays_on_record_while_a_mig_device_of_it_is_advertised():
+    before = record(cut(0, "1g.10gb"))
+    assert uuids(cards.remembered(before, read(gpu(1)), {}, [mig_uuid(0)])) == [uuid(0), uuid(1)]
+    assert cards.holding(before, mig_uuid(0)) == before[0]
+
+
+def test_a_card_that_moved_is_where_it_is_now():
+    (card,) = cards.remembered(record(gpu(1)), read(gpu(1, pci_bus_id="00000000:E2:00.0")), SLOTS)
+    assert (card["pci_bus_id"], card["slot"]) == ("00000000:E2:00.0", None)
+
+
+def test_what_a_card_that_dies_while_it_is_read_does_not_say_is_as_it_was():
+    dying = {**cards.card_of(gpu(1, pci_bus_id=None, **FAILED)), "serial": None}
+    assert cards.remembered(THREE[1:2], [dying], SLOTS) == THREE[1:2]
+
+
+@pytest.mark.parametrize(
+    ("now", "known", "found"),
+    [
+        ([gpu(0), gpu(1), gpu(2)], THREE, [0, 1, 2]),
+        ([gpu(0), gpu(1, **UNREAD), gpu(2)], THREE, [0, 1, 2]),
+        ([gpu(0, **UNREAD), gpu(1, **UNREAD), gpu(2)], THREE, [0, 1, 2]),
+        ([gpu(0), gpu(1, **UNREAD)], THREE, [0, None]),  # two are missed, and which of them this is nobody knows
+        ([gpu(0), gpu(1, **UNREAD), gpu(2)], [], [None, None, None]),  # an earlier release kept no record
+    ],
+)
+def test_a_card_that_does_not_answer_is_the_one_that_is_missed(now, known, found):
+    assert uuids(cards.identified(read(*now), known)) == [None if number is None else uuid(number) for number in found]
+
+
+PLACE = "PCI address 00000000:C1:00.0, slot 12, serial number 131"
+
+
+@pytest.mark.parametrize(
+    ("one", "known", "text"),
+    [
+        (gpu(1, **UNREAD), THREE, f"GPU 1 (last known as NVIDIA H100 80GB HBM3, {uuid(1)}, {PLACE})"),
+        (gpu(1, **UNREAD), [], "GPU 1 (it does not answer, and this node has no record of it)"),
+        (gpu(1, **FAILED), THREE, f"GPU 1 (NVIDIA H100 80GB HBM3, {uuid(1)}, {PLACE})"),
+        (gpu(1), THREE, f"GPU 1 (NVIDIA H100 80GB HBM3, {uuid(1)})"),  # nothing is wrong with it: it is left out for another reason
+    ],
+)
+def test_a_gpu_that_is_left_out_in_words(one, known, text):
+    left = {"index": 1, "uuid": one["uuid"], "name": one["name"], "reason": "GPU is lost"}
+    (found,) = cards.named([left], [gpu(0), one, gpu(2)], known)
+    assert f"GPU {cards.in_words(found)}" == text
+    assert found["reason"] == "GPU is lost"

@@ -1,0 +1,16 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine import slots
+
+
+def test_slots_by_address(tmp_path):
+    assert slots.by_address(str(tmp_path)) == {}
+    for name, address in {"12": "0000:c1:00\n", "3-1": "0000:17:00\n", "9": ""}.items():
+        folder = tmp_path / slots.SLOTS / name
+        folder.mkdir(parents=True)
+        (folder / "address").write_text(address)
+    assert slots.by_address(str(tmp_path)) == {"0000:c1:00": "12", "0000:17:00": "3-1"}
