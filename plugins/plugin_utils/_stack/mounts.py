@@ -16,7 +16,7 @@ from typing import Any
 from ...module_utils._errors import Errors, GpuSwarmError
 from . import keys
 from .fields import Notes, kind_of, only, texts
-from .shapes import size
+from .shapes import no_mount, size
 
 _RELATIVE = re.compile(r"\.{1,2}(?:/|\Z)|~|[^/]+/")
 _OWN_FOLDER = re.compile(r"\$\{?(?:PWD|HOME)\b[^:]*")
@@ -31,7 +31,7 @@ def volumes(found: Any, where: str, notes: Notes) -> list[Any]:
     if not isinstance(found, list):
         raise GpuSwarmError(f"{where} is {kind_of(found)}, and has to be a list. Begin each volume with '- '.")
     errors = Errors()
-    made = [errors.of(_volume, item, place, notes, instead={"type": "tmpfs", "target": f"/{place}"}) for item, place in _each(found, where)]
+    made = [errors.of(_volume, item, place, notes, instead=no_mount(place)) for item, place in _each(found, where)]
     errors.refuse(made)  # each of them is there, so that those that follow have the same numbers
     return made
 

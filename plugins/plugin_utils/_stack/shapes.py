@@ -232,15 +232,15 @@ def _of_each(shape: Shape, found: Mapping[str, Any], where: str) -> dict[str, An
 # -- those with values below -----------------------------------------------------------------------------------------------------
 
 
-def each(shape: Shape) -> Shape:
-    """A list of such values."""
+def each(shape: Shape, stand_in: Callable[[str], Any] = lambda _where: _WRONG) -> Shape:
+    """A list of such values. What ``stand_in`` returns for the place of a wrong one keeps the numbers of the others for further checks."""
 
     def check(value: Any, where: str) -> list[Any]:
         if not isinstance(value, list):
             raise GpuSwarmError(f"{where} is {kind_of(value)}, and has to be a list. Begin each entry with '- '.")
         errors = Errors()
-        made = [errors.of(shape, one, f"{where}[{number}]", instead=_WRONG) for number, one in enumerate(value)]
-        errors.refuse(None if _WRONG in made else made)  # without an entry, the others would have other numbers
+        made = [errors.of(shape, one, f"{where}[{number}]", instead=stand_in(f"{where}[{number}]")) for number, one in enumerate(value)]
+        errors.refuse(None if _WRONG in made else made)
         return made
 
     return check
@@ -299,6 +299,11 @@ def _either(value: Any, where: str, of_mapping: Shape) -> Any:
     return of_mapping(value, where) if isinstance(value, dict) else _item(value, where)
 
 
+def no_mount(where: str) -> dict[str, Any]:
+    """In place of a mount that is refused: one with which nothing is wrong."""
+    return {"type": "tmpfs", "target": f"/{where}"}
+
+
 SERVICE: dict[str, Shape] = {
     "cap_add": texts,
     "cap_drop": texts,
@@ -325,7 +330,7 @@ SERVICE: dict[str, Shape] = {
     "tty": flag,
     "ulimits": ulimits,
     "user": text,
-    "volumes": each(lambda value, where: _either(value, where, _MOUNT)),
+    "volumes": each(lambda value, where: _either(value, where, _MOUNT), no_mount),
     "working_dir": text,
 }
 NETWORK = keys({"attachable": flag, "driver": text, "driver_opts": shared, "internal": flag, "labels": shared, "name": text})

@@ -6,15 +6,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import itertools
+import random
 import re
+from typing import Any
 
 import pytest
+import yaml
 
 from plugins.module_utils._errors import GpuSwarmError, messages_of
 from plugins.plugin_utils._stack.translate import translate
 from tests.refused_stacks import CASES, SECTIONS
 from tests.refused_stacks import FILES as CARRIED
+
+from .test_translate import JUNK, PLACES, WHOLE
 
 FILES = {**CARRIED, "own.env": b"A=1\nis this\nB=${\n"}
 
@@ -68,7 +75,7 @@ volumes:
 secrets: {s: {file: lost.txt}}
 servces: {}
 """
-PLACES = [
+BEGINS = [
     "services.llm.runtime has no meaning",
     "services.llm.ports[0] is published on 127.0.0.1 alone",
     "services.llm.ports[1] is '8000:99999'",
@@ -99,7 +106,7 @@ PLACES = [
 
 def test_all_errors_of_a_public_file_are_reported_at_once_in_its_order() -> None:
     found = errors(PUBLIC, PWD="/work")
-    assert [place for place, one in zip(PLACES, found, strict=True) if not one.startswith(place)] == []
+    assert [place for place, one in zip(BEGINS, found, strict=True) if not one.startswith(place)] == []
     assert all(re.search(r"\.\s[A-Z].*\.$|: [a-z'].*\.$|[.;] .*\.$", one) for one in found), "each with its remedy"
     assert not any("\n" in one for one in found)
 
@@ -181,3 +188,31 @@ ORDER = ["runtime: nvidia", "ports: ['127.0.0.1:1:1']", "volumes: ['./x:/x']", "
 def test_errors_stand_in_the_order_of_the_file(keys: tuple[str, ...]) -> None:
     found = errors(f"services: {{a.b: {{image: i}}, a: {{image: i, {', '.join(keys)}}}}}")
     assert [re.split(r"[ \[:]", one.removeprefix("services.a."))[0] for one in found] == [key.partition(":")[0] for key in keys]
+
+
+def test_two_faults_anywhere_are_reported_in_the_words_that_each_has_alone() -> None:
+    """Of a file with all keys: whatever is wrong at one place causes no other error elsewhere, and nothing is read that is not there."""
+    chance, number = random.Random(7), 0
+    for _attempt in range(60):
+        picks = [(chance.choice(PLACES), chance.choice(JUNK)) for _fault in range(2)]
+        alone = [one for pick in picks for one in refused([pick])]
+        both = refused(picks)
+        assert set(both) <= set(alone), picks
+        assert bool(both) == bool(alone), picks
+        number += len(both) > 1
+    assert number > 10
+
+
+def refused(picks: list[tuple[tuple[Any, ...], Any]]) -> list[str]:
+    document = yaml.safe_load(WHOLE)
+    for path, junk in picks:
+        with contextlib.suppress(KeyError, IndexError, TypeError):  # one that is within the other
+            above = document
+            for key in path[:-1]:
+                above = above[key]
+            above[path[-1]] = copy.deepcopy(junk)
+    try:
+        translate(yaml.safe_dump(document), "compose.yml", {"a.env": b"X=1"}.get, {})
+    except GpuSwarmError as problem:
+        return messages_of(problem)
+    return []
