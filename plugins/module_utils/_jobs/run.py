@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Mapping, Sequence
 
-from .._errors import GpuSwarmError
+from .._errors import Errors, GpuSwarmError
 from .._ledger.listed import Listed
 from .._ledger.preflight import preflight
 from .._ledger.stack import of_swarm, with_labels
@@ -91,20 +91,23 @@ class Jobs:
             raise GpuSwarmError(
                 "The swarm has a service %s that is no such job. Give the job another name than %s. %s" % (taken[0], self._name, NOTHING)
             )
-        self._refuse_networks(missing)
+        errors = Errors()
+        errors.of(self._refuse_networks, missing)
         for spec in alike.values():
-            found = preflight("", [spec], listed, self._prefix)
-            kinds = [item["DiscreteResourceSpec"]["Kind"] for item in spec["TaskTemplate"]["Resources"]["Reservations"]["GenericResources"]]
-            for kind in kinds:
-                if kind not in found["kinds"]:
-                    there = ", ".join(sorted(found["kinds"])) or "none"
-                    words = "No node of the swarm advertises %s; there are: %s. Fix kind of the job %s. %s"
-                    raise GpuSwarmError(words % (kind, there, self._name, NOTHING))
-            (one,) = found["explained"]
-            if not one["possible"]:
-                raise GpuSwarmError(
-                    "The job %s %s. No node could ever run it: reserve less, or change its constraints. %s" % (self._name, one["text"], NOTHING)
-                )
+            errors.of(self._refuse_spec, spec, listed)
+        if errors.messages:
+            raise GpuSwarmError(" ".join([*errors.messages, NOTHING]))
+
+    def _refuse_spec(self, spec: Mapping[str, Any], listed: Listed) -> None:
+        found = preflight("", [spec], listed, self._prefix)
+        kinds = [item["DiscreteResourceSpec"]["Kind"] for item in spec["TaskTemplate"]["Resources"]["Reservations"]["GenericResources"]]
+        for kind in kinds:
+            if kind not in found["kinds"]:
+                there = ", ".join(sorted(found["kinds"])) or "none"
+                raise GpuSwarmError("No node of the swarm advertises %s; there are: %s. Fix kind of the job %s." % (kind, there, self._name))
+        (one,) = found["explained"]
+        if not one["possible"]:
+            raise GpuSwarmError("The job %s %s. No node could ever run it: reserve less, or change its constraints." % (self._name, one["text"]))
 
     def _refuse_networks(self, missing: Sequence[Job]) -> None:
         wanted = {one["Target"] for job in missing for one in job.spec["TaskTemplate"].get("Networks") or []} - OF_EACH_NODE
@@ -112,7 +115,7 @@ class Jobs:
         if lacking:
             raise GpuSwarmError(
                 "networks of the job %s has %s, which the swarm does not have. Make it with 'docker network create --driver overlay', or fix its "
-                "name. %s" % (self._name, ", ".join(lacking), NOTHING)
+                "name." % (self._name, ", ".join(lacking))
             )
 
     def _submit(self, job: Job) -> None:

@@ -310,6 +310,10 @@ def test_a_network_that_the_swarm_does_not_have_is_named_before_anything_is_subm
         "name. Nothing was submitted."
     )
     assert manager.created == []
+    with pytest.raises(GpuSwarmError) as problem:
+        run(manager, check_mode=check_mode, networks=["lost"], kind="VRAM")
+    both = ["networks of the job train has lost", "No node of the swarm advertises VRAM", "Nothing was submitted."]
+    assert [problem.value.message.count(words) for words in both] == [1, 1, 1]
     assert run(manager, check_mode=check_mode, networks=["n1", "n", "host"])["changed"]
 
 
