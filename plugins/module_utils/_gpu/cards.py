@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import Any, Collection, Dict, Iterable, Mapping, Sequence
 
+from .record import Gpu
+
 # As it is on record: FIELDS, and ``mig``, the UUIDs of its MIG devices. What is not known is None.
 Card = Dict[str, Any]
 FIELDS = ("index", "uuid", "name", "pci_bus_id", "serial", "slot")
@@ -22,6 +24,15 @@ def card_of(gpu: Mapping[str, Any]) -> Card:
     """A card as NVML names it now, but for its slot."""
     known = {name: gpu.get(name) for name in FIELDS}
     return {**known, "mig": [one["uuid"] for one in gpu.get("mig_devices") or [] if one.get("uuid")]}
+
+
+def locate(gpus: Sequence[Gpu], addresses: Iterable[str]) -> None:
+    """GPUs that do not say where they are have those addresses of the driver's that no other GPU has, if these are as many."""
+    taken = {gpu["pci_bus_id"] for gpu in gpus}
+    lost = [gpu for gpu in gpus if not gpu["pci_bus_id"]]
+    free = sorted(set(addresses) - taken)
+    for gpu, address in zip(lost, free) if len(lost) == len(free) else ():
+        gpu["pci_bus_id"] = address
 
 
 def remembered(before: Iterable[Card], now: Sequence[Card], slots: Mapping[str, str], expected: Collection[str] = ()) -> list[Card]:
@@ -48,24 +59,29 @@ def _slot_address(bus_id: str | None) -> str:
 
 
 def identified(now: Sequence[Card], known: Iterable[Card]) -> list[Card | None]:
-    """The record of each card of a reading, None where there is none. Those without a UUID are those that are missed, if these are as many."""
+    """The record of each card of a reading, None where there is none. One without a UUID is the one that is missed at its address; where addresses
+    are not known, those without a UUID are those that are missed, if these are as many."""
     by_uuid = {card["uuid"]: card for card in known}
-    unnamed = [card["index"] for card in now if not card["uuid"]]
+    unnamed = [card for card in now if not card["uuid"]]
     missed = [by_uuid[uuid] for uuid in by_uuid if uuid not in {card["uuid"] for card in now}]
-    by_index = dict(zip(unnamed, missed)) if len(unnamed) == len(missed) else {}
-    return [by_uuid.get(card["uuid"]) or by_index.get(card["index"]) for card in now]
+    if all(card["pci_bus_id"] for card in unnamed):
+        there = {card["pci_bus_id"]: card for card in missed}
+        found = {card["index"]: there.get(card["pci_bus_id"]) for card in unnamed}
+    else:
+        found = {card["index"]: one for card, one in zip(unnamed, missed)} if len(unnamed) == len(missed) else {}
+    return [by_uuid.get(card["uuid"]) or found.get(card["index"]) for card in now]
 
 
 def named(left_out: Iterable[Mapping[str, Any]], gpus: Sequence[Mapping[str, Any]], known: Iterable[Card]) -> list[dict[str, Any]]:
     """GPUs that cannot be advertised, those that failed with all FIELDS, as far as they are known. ``last_known`` marks one that does not even say
     which it is."""
-    records = dict(zip([gpu["index"] for gpu in gpus], identified([card_of(gpu) for gpu in gpus], known)))
+    now = [card_of(gpu) for gpu in gpus]
+    records = {card["index"]: record or card for card, record in zip(now, identified(now, known))}
     unnamed = {gpu["index"]: not gpu["uuid"] for gpu in gpus if gpu["health"]["state"] == "failed" or not gpu["uuid"]}
     found = []
     for one in left_out:
         if one["index"] in unnamed:
-            record = records[one["index"]] or {}
-            known_of_it = {**{name: record.get(name) for name in FIELDS}, "last_known": unnamed[one["index"]]}
+            known_of_it = {**{name: records[one["index"]][name] for name in FIELDS}, "last_known": unnamed[one["index"]]}
             one = {**known_of_it, **{key: value for key, value in one.items() if value is not None}}
         found.append(dict(one))
     return found
@@ -79,7 +95,11 @@ def holding(known: Iterable[Card], uuid: str | None) -> Card | None:
 def in_words(one: Mapping[str, Any]) -> str:
     """A GPU with what is known of it, behind the word GPU. Of one that does not answer (``last_known``) that is what was read last."""
     known = ", ".join(filter(None, [one.get("name"), one.get("uuid"), place(one)]))
-    return "%s (%s)" % (one["index"], ("last known as %s" if one.get("last_known") else "%s") % known if known else NO_RECORD)
+    if not one.get("uuid"):
+        known = "; ".join(filter(None, [known, NO_RECORD]))
+    elif one.get("last_known"):
+        known = "last known as %s" % known
+    return "%s (%s)" % (one["index"], known)
 
 
 def place(one: Mapping[str, Any]) -> str:

@@ -16,6 +16,8 @@ import contextlib
 from typing import Any, Callable, Collection, Sequence
 
 from .. import _bounded
+from .._machine import slots
+from . import cards
 from . import record as gpu_record
 from .binding import NvmlFailed, NvmlHangs, choose_library, find_binding, init_error
 from .record import Gpu
@@ -79,6 +81,7 @@ def _read_machine(nvml: Any) -> dict[str, Any]:
     gpus = [_Gpu(calls, index) for index in range(nvml.nvmlDeviceGetCount())]
     for gpu in gpus:
         gpu.read()
+    cards.locate([gpu.record for gpu in gpus], slots.of_driver())
     _read_topology(nvml, [gpu for gpu in gpus if not gpu.is_failed()])
     _read_nvlink_peers([gpu for gpu in gpus if not gpu.is_failed() and gpu.record["links"]["nvlink_active"]])
     return {

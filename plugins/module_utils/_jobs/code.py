@@ -16,6 +16,7 @@ FILES = (
     "_errors.py",
     "_files.py",
     "_gpu/cards.py",
+    "_gpu/record.py",
     "_guard/refusal.py",
     "_health/books.py",
     "_health/label.py",

@@ -81,6 +81,8 @@ def test_what_a_card_that_dies_while_it_is_read_does_not_say_is_as_it_was():
         ([gpu(0), gpu(1), gpu(2)], THREE, [0, 1, 2]),
         ([gpu(0), gpu(1, **UNREAD), gpu(2)], THREE, [0, 1, 2]),
         ([gpu(0, **UNREAD), gpu(1, **UNREAD), gpu(2)], THREE, [0, 1, 2]),
+        ([gpu(0), gpu(1, **{**UNREAD, "pci_bus_id": "00000000:C2:00.0"})], THREE, [0, 2]),  # by its address
+        ([gpu(0), gpu(1, **{**UNREAD, "pci_bus_id": "00000000:EE:00.0"}), gpu(2)], THREE, [0, None, 2]),  # another card, which never answered
         ([gpu(0), gpu(1, **UNREAD)], THREE, [0, None]),  # two are missed, and which of them this is nobody knows
         ([gpu(0), gpu(1, **UNREAD), gpu(2)], [], [None, None, None]),  # an earlier release kept no record
     ],
@@ -97,6 +99,7 @@ PLACE = "PCI address 00000000:C1:00.0, slot 12, serial number 131"
     [
         (gpu(1, **UNREAD), THREE, f"GPU 1 (last known as NVIDIA H100 80GB HBM3, {uuid(1)}, {PLACE})"),
         (gpu(1, **UNREAD), [], "GPU 1 (it does not answer, and this node has no record of it)"),
+        (gpu(1, **{**UNREAD, "pci_bus_id": "00000000:C1:00.0"}), [], f"GPU 1 (PCI address 00000000:C1:00.0; {cards.NO_RECORD})"),
         (gpu(1, **FAILED), THREE, f"GPU 1 (NVIDIA H100 80GB HBM3, {uuid(1)}, {PLACE})"),
         (gpu(1), THREE, f"GPU 1 (NVIDIA H100 80GB HBM3, {uuid(1)})"),  # nothing is wrong with it: it is left out for another reason
     ],
@@ -106,3 +109,19 @@ def test_a_gpu_that_is_left_out_in_words(one, known, text):
     (found,) = cards.named([left], [gpu(0), one, gpu(2)], known)
     assert f"GPU {cards.in_words(found)}" == text
     assert found["reason"] == "GPU is lost"
+
+
+@pytest.mark.parametrize(
+    ("addresses", "places"),
+    [
+        (["00000000:C0:00.0", "00000000:C1:00.0", "00000000:C2:00.0"], [0xC0, 0xC1, 0xC2]),
+        (["00000000:C1:00.0"], [0xC0, 0xC1, 0xC2]),
+        ([], [0xC0, None, 0xC2]),
+        (["00000000:C1:00.0", "00000000:EE:00.0"], [0xC0, None, 0xC2]),  # which of them it is nobody knows
+    ],
+)
+def test_where_a_card_is_that_does_not_answer(addresses, places):
+    """The driver has its address, also if it has not answered since the node was provisioned."""
+    gpus = [gpu(0), gpu(1, **UNREAD), gpu(2)]
+    cards.locate(gpus, addresses)
+    assert [one["pci_bus_id"] for one in gpus] == [place and f"00000000:{place:02X}:00.0" for place in places]

@@ -14,3 +14,10 @@ def test_slots_by_address(tmp_path):
         folder.mkdir(parents=True)
         (folder / "address").write_text(address)
     assert slots.by_address(str(tmp_path)) == {"0000:c1:00": "12", "0000:17:00": "3-1"}
+
+
+def test_the_gpus_that_the_driver_has(tmp_path):
+    assert slots.of_driver(str(tmp_path)) == []
+    for name in ("0000:c1:00.0", "0000:17:00.0", "bind", "module", "new_id"):
+        (tmp_path / slots.DRIVER / name).mkdir(parents=True)
+    assert slots.of_driver(str(tmp_path)) == ["00000000:17:00.0", "00000000:C1:00.0"]
