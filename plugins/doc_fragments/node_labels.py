@@ -11,7 +11,10 @@ class ModuleDocFragment:
     DOCUMENTATION = r"""
 options:
   label_prefix:
-    description: What the keys of labels about GPUs in RV(labels) begin with. Empty, for no such labels.
+    description:
+      - What the keys of labels about GPUs in RV(labels) begin with, of at most 60 letters, digits, C(.), C(-) and C(_). Constraints of Docker Swarm
+        can name no other keys.
+      - Empty, for no such labels. The node's watcher then reports the model of the GPUs to the swarm's managers, see O(health).
     type: str
     default: gpu.
   label_cpu_prefix:

@@ -119,11 +119,11 @@ nodes:
     health:
       description:
         - What the node reports of its own GPUs by the label C(fleet.gpu-swarm.health) of its engine; null where it reports nothing.
-        - A dictionary of C(state) (V(ok), V(warning), V(fault), V(unwatched) or V(unknown)), C(card) (the UUID of the first card, or null),
-          C(cards), C(reason), C(xid), C(since), C(drift) (its files were changed), C(returned) (since it was paused for it), C(pci_bus_id), C(text).
+        - A dictionary of C(state) (V(ok), V(warning), V(fault), V(unwatched) or V(unknown)), C(card) (the first one's UUID, or null), C(cards),
+          C(reason), C(xid), C(since), C(drift) (of its files), C(model) (without labels), C(returned) (since its pause), C(pci_bus_id), C(text).
       type: dict
       version_added: 0.3.0
-      sample: {state: fault, card: null, cards: 1, reason: hang, xid: null, since: null, drift: false, returned: false, text: fault hang}
+      sample: {state: fault, card: null, cards: 1, reason: hang, xid: null, since: null, drift: false, model: null, returned: false, text: fault hang}
     engine_version: {type: str, description: Version of the node's Docker Engine.}
     labels: {type: dict, description: The node's labels.}
     resources:
@@ -260,7 +260,7 @@ unreserved:
       gives the driver's libraries and control devices.
     - B(What an image sets is not seen), since a service's specification does not have it. CUDA's images set
       E(NVIDIA_VISIBLE_DEVICES) to V(all), so a service that is not listed may still see all GPUs of its node.
-    - A node has GPUs if it advertises some by name, or has the label C(gpu.count) of M(fleet.gpu_swarm.gpu_node).
+    - A node has GPUs if it advertises some by name, has the label C(gpu.count) of M(fleet.gpu_swarm.gpu_node), or reports their model.
   returned: success
   type: list
   elements: dict

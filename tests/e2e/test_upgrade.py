@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import yaml
 
-from .fleet import CHECKOUT, DAEMON_JSON, STATE_DIR, Fleet, Node, advertised_as, of_its_own
+from .fleet import CHECKOUT, DAEMON_JSON, STATE_DIR, Fleet, Node, advertised_as, of_its_own, wait_until
 
 pytestmark = pytest.mark.rare
 
@@ -35,6 +35,17 @@ NODES = ["u1", "u2"]
 KILLED = "u3"
 EVERY = [*NODES, KILLED]
 PLAY = "fleet.gpu_swarm.provision"
+# Of the labels about GPUs on u2, with both releases.
+PREFIX = "acme."
+# On u2 and u3 alone.
+MODEL = "NVIDIA-GeForce-RTX-4090"
+COMPOSE = """
+services:
+  large:
+    image: lab/task
+    x-gpu: {model: "*4090*", memory_min: 20000}
+    deploy: {resources: {reservations: {devices: [{driver: nvidia, count: 1, capabilities: [gpu]}]}}}
+"""
 JOURNAL = f"{STATE_DIR}/journal.json"
 # What stands in a swarm's label while somebody's run has it.
 OTHER = {"holder": "bob@elsewhere pid 7", "ttl": 600}
@@ -68,7 +79,7 @@ def old(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Fleet:
 
 @pytest.fixture(scope="module")
 def inventory(fleet: Fleet) -> Path:
-    return fleet.inventory(swarm_managers=["u1"], gpu_nodes=EVERY)
+    return fleet.inventory({"u2": {"gpu_node_label_prefix": PREFIX}}, swarm_managers=["u1"], gpu_nodes=EVERY)
 
 
 @pytest.fixture(scope="module")
@@ -173,6 +184,47 @@ def test_the_new_run_finishes_the_old_one_and_restarts_nothing(fleet: Fleet, inv
     again = fleet.playbook(inventory)
     assert (again.rc, again.changed()) == (0, dict.fromkeys(EVERY, 0)), again.output
     assert state(fleet) == was
+
+
+def models(fleet: Fleet, inventory: Path) -> dict[str, int]:
+    """How many GPUs of which model ``status`` shows."""
+    run = fleet.playbook(inventory, "-e", "output=json", playbook="fleet.gpu_swarm.status")
+    found = next(json.loads(line) for line in run.output.splitlines() if line.startswith("{"))
+    return {row["model"]: row["total"] for row in found["totals"]}
+
+
+def about_gpus(fleet: Fleet, name: str) -> set[str]:
+    """What the keys of labels about GPUs begin with there."""
+    return {key[: -len("model")] for key in labels(fleet, name) if key.endswith("model")}
+
+
+def test_the_prefix_of_labels_is_known_from_the_swarm(fleet: Fleet, before: dict[str, Any], tmp_path: Path) -> None:
+    """By another controller, whose inventory says nothing of it."""
+    path, inventory = tmp_path / "compose.yml", fleet.inventory(swarm_managers=["u1"])
+    path.write_text(COMPOSE)
+    assert {name: about_gpus(fleet, name) for name in EVERY} == {"u1": {"gpu."}, "u2": {PREFIX}, "u3": {"gpu."}}
+    assert models(fleet, inventory) == {"Tesla-T4": 4, MODEL: 4}
+    run = fleet.playbook(inventory, "-e", f"compose={path}", "-e", "stack=e2e", "--check", playbook="fleet.gpu_swarm.deploy")
+    assert run.rc == 0, run.output
+    assert "=true is added to u2, u3" in run.output, run.output
+
+
+def test_without_a_prefix_there_are_no_labels_and_the_nodes_report_the_model(
+    fleet: Fleet, inventory: Path, before: dict[str, Any], tmp_path: Path
+) -> None:
+    """Those of both prefixes go. The leader stops a task at an update of its node, so u1 reports no model before its task has ended."""
+    was = [fleet[name].started() for name in NODES]
+    run = fleet.playbook(inventory, "--extra-vars", json.dumps({"gpu_node_label_prefix": ""}))
+    assert run.rc == 0, run.output
+    assert "evicts task train.1" in run.output, run.output
+    assert {name: about_gpus(fleet, name) for name in EVERY} == {name: set() for name in EVERY}
+    assert labels(fleet, KILLED)["gpu.rack"] == "r3"
+    wait_until("the model of u2 and u3", lambda: models(fleet, inventory) == {"": 4, MODEL: 4}, shown=lambda: models(fleet, inventory))
+    (path := tmp_path / "compose.yml").write_text(COMPOSE)
+    run = fleet.playbook(inventory, "-e", f"compose={path}", "-e", "stack=e2e", "--check", playbook="fleet.gpu_swarm.deploy")
+    assert run.rc == 2, run.output
+    assert "u1, u2, u3 have none: gpu_node_label_prefix is empty there" in run.output, run.output
+    assert [fleet[name].started() for name in NODES] == was
 
 
 def test_all_of_both_is_removed(fleet: Fleet, inventory: Path, before: dict[str, dict[str, bytes | None]]) -> None:

@@ -16,6 +16,8 @@ from typing import Any, Dict, Iterable
 # As module gpu_info returns it.
 Gpu = Dict[str, Any]
 
+MIXED = "mixed"
+
 # From NVML_ERROR_*: the GPU answers nothing more until somebody resets or replaces it.
 GONE = (15, 16)  # GPU_IS_LOST, RESET_REQUIRED
 # NVIDIA's RMA guidance; the board has room for 64 entries.
@@ -191,3 +193,9 @@ def judge(gpu: Gpu) -> None:
         warn(gpu, "the driver requires a recovery action: %s" % health["recovery_action"])
     if health["ecc_errors_uncorrected"]:
         warn(gpu, "%d uncorrected memory errors since the driver was loaded" % health["ecc_errors_uncorrected"])
+
+
+def common(values: Iterable[Any]) -> Any:
+    """The one value that all have, else ``mixed``; None where nobody knows."""
+    known = set(values) or {None}
+    return known.pop() if len(known) == 1 else MIXED

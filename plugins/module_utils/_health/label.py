@@ -6,7 +6,7 @@
 
 ``ok`` · ``warning GPU-… reason=remap since=1764000000`` · ``fault GPU-… xid=79 since=…`` · ``unwatched``, and behind any of them
 ``drift=1f2e3d4c`` where the node's files have lost what provision wrote. Of a card, ``pci=00000000:C1:00.0 slot=12 serial=1320221054323`` say
-where it is, as far as that is known.
+where it is, as far as that is known. ``model=Tesla-T4`` comes last, where the node has no labels about its GPUs.
 
 Whoever controls a node can put anything there: what is no word of this vocabulary is left out.
 Private to this collection: no stability is promised to others.
@@ -26,13 +26,14 @@ LEFT_OUT = "fleet.gpu-swarm.left-out"
 MOST_LEFT_OUT = 16
 OK, WARNING, FAULT, UNWATCHED, UNKNOWN = "ok", "warning", "fault", "unwatched", "unknown"
 STATES = (OK, WARNING, FAULT, UNWATCHED)
-LIMIT = 256  # bytes
+LIMIT = 320  # bytes
 # What the option on_loss (role: gpu_node_on_loss) has become of a node with a fault.
 AFTER_LOSS = PAUSE, REPORT, SHRINK = ("pause", "report", "shrink")
 
 _CARD = re.compile(r"(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _REASON = re.compile(r"[a-z]{1,20}")
 _DIGEST = re.compile(r"[0-9a-f]{8}")
+_MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}")
 _NUMBER = re.compile(r"[0-9]{1,12}")
 _PCI = re.compile(r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]")
 _PRINTED = re.compile(r"[0-9A-Za-z_.-]{1,24}")
@@ -53,6 +54,12 @@ class Label(NamedTuple):
     slot: str | None = None
     serial: str | None = None
     gpu: int | None = None  # its place in NVML's count, where nothing else is known of it
+    model: str | None = None  # of the node's GPUs, only where managers have no label that says so
+
+    @property
+    def of_cards(self) -> Label:
+        """What it says of the state of the cards, and no more."""
+        return self._replace(drift=None, model=None)
 
     def without_place(self) -> Label:
         """What it reports, whatever is known of where the card is."""
@@ -70,6 +77,8 @@ def text(label: Label) -> str:
     if label.cards > 1:
         words.append("cards=%d" % label.cards)
     words += ["%s=%s" % (name, getattr(label, name)) for name in ("pci", "slot", "serial", "gpu") if getattr(label, name) is not None]
+    if label.model is not None:
+        words.append("model=%s" % label.model)  # last, since managers of an older release read 200 bytes
     return " ".join(word for word in words if word)
 
 
@@ -91,6 +100,7 @@ def parse(value: str) -> Label:
         _matching(_PRINTED, given.get("slot")),
         _matching(_PRINTED, given.get("serial")),
         _number(given.get("gpu")),
+        _matching(_MODEL, given.get("model")),
     )
 
 
@@ -143,7 +153,7 @@ def in_words(found: Label) -> str:
 def fault_of(node: Mapping[str, Any]) -> str | None:
     """The fault that it reports, in the words that are known; None where it reports none."""
     found = parse(reported(node))
-    return text(found._replace(drift=None)) if found.state == FAULT else None
+    return text(found.of_cards) if found.state == FAULT else None
 
 
 def is_same(fault: str, known: str) -> bool:
@@ -153,8 +163,8 @@ def is_same(fault: str, known: str) -> bool:
 
 
 def is_like(fault: str, other: str) -> bool:
-    """Whether they differ in no more than since when they are, and in what is known of where the card is."""
-    return parse(fault).without_place()._replace(since=None) == parse(other).without_place()._replace(since=None)
+    """Whether they differ in no more than since when they are, and in what is known of the card: where it is, and its model."""
+    return parse(fault).without_place()._replace(since=None, model=None) == parse(other).without_place()._replace(since=None, model=None)
 
 
 def _matching(pattern: re.Pattern[str], word: str | None) -> str | None:

@@ -47,7 +47,7 @@ def wanted(verdict: Label, before: Label | None, drift: str | None, now: float) 
     plain = verdict._replace(drift=drift)
     if verdict.card is None and verdict.reason is None:
         return plain
-    same = before is not None and before.without_place()._replace(since=None, drift=None) == verdict
+    same = before is not None and before.without_place().of_cards._replace(since=None) == verdict
     return plain._replace(since=before.since if same and before.since else int(now))
 
 
@@ -69,7 +69,7 @@ def _is_of_another(shown: Label, label: Label) -> bool:
 
 def urgent(shown: Label | None, label: Label) -> bool:
     """Whether it reports a fault that is not shown yet, or one anew: worth an update of the node at which an old leader may stop a task."""
-    return label.state == FAULT and (shown is None or label.without_place()._replace(drift=None) != shown.without_place()._replace(drift=None))
+    return label.state == FAULT and (shown is None or label.without_place().of_cards != shown.without_place().of_cards)
 
 
 # -- errors that the driver logged -----------------------------------------------------------------------------------------

@@ -4,9 +4,9 @@
 
 """What a reading of a node's GPUs means for the swarm (pure).
 
-A reading is ``{"error": a word or None, "gpus": [{"uuid", "pci", "state", "reasons", "action", "mig": [uuid, …]}]}``, with ``slow`` where it took
-long. While it is not there yet, its error is ``slow`` and the cards are those of the last one. ``last_uuid`` is that of a card that does not answer,
-if it is known.
+A reading is ``{"error": a word or None, "gpus": [{"uuid", "pci", "model", "state", "reasons", "action", "mig": [uuid, …]}]}``, with ``slow``
+where it took long. While it is not there yet, its error is ``slow`` and the cards are those of the last one. ``last_uuid`` is that of a card that
+does not answer, if it is known.
 Private to this collection: no stability is promised to others.
 """
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from .._gpu.cards import Card, holding
-from .._gpu.record import devices_of
+from .._gpu.record import common, devices_of
 from .label import FAULT, OK, WARNING, Label, as_card, at_place
 
 # The words for a driver that cannot be read, as `error` of a reading, and as the label's `reason`.
@@ -67,6 +67,11 @@ def judge(reading: Mapping[str, Any], expected: Sequence[str], events: Iterable[
             first = min(these, key=lambda one: (one.card is not None, one.card or ""))
             return Label(state, first.card, first.reason, first.xid, len({one.card for one in these}) if first.card else 1)
     return Label(OK)
+
+
+def common_model(gpus: Iterable[Mapping[str, Any]], expected: Sequence[str]) -> str | None:
+    """The model of the cards that tasks are given, ``mixed`` where there are several; None where nobody knows."""
+    return common(gpu.get("model") for gpu in gpus if _is_given(gpu, expected))
 
 
 def here(reading: Mapping[str, Any]) -> set[str]:

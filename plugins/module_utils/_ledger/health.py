@@ -22,8 +22,8 @@ LATEST = 253402300799
 
 
 def reported(node: Mapping[str, Any], prefix: str) -> dict[str, Any] | None:
-    """{state, card, cards, reason, xid, since, drift, pci_bus_id, slot, serial, returned, text} of the API's node; None where it reports nothing.
-    ``text`` has the known words, ``prefix`` is that of the labels by which nodes are marked."""
+    """{state, card, cards, reason, xid, since, drift, model, pci_bus_id, slot, serial, returned, text} of the API's node; None where it reports
+    nothing. ``text`` has the known words, ``prefix`` is that of the labels by which nodes are marked."""
     labels = (node.get("Description", {}).get("Engine") or {}).get("Labels") or {}
     value = str(labels.get(label.KEY) or "").strip()
     if not value:
@@ -40,6 +40,7 @@ def reported(node: Mapping[str, Any], prefix: str) -> dict[str, Any] | None:
         "pci_bus_id": found.pci,
         "slot": found.slot,
         "serial": found.serial,
+        "model": found.model,
         "returned": _is_returned(node, prefix),
         "text": " ".join(filter(None, [found.state, label.in_words(found)])),
     }

@@ -13,8 +13,9 @@ import shlex
 from typing import Any, Iterable, Mapping, Sequence
 
 from .._policy.labels import DEDICATED, Options
+from .node_labels import prefixes
 from .tasks import is_global, is_job_service, reservations
-from .unreserved import has_gpus, prefixes
+from .unreserved import has_gpus
 
 # What a service's mode is called on the command line, by its name in the API.
 _MODES = {"Global": "global", "GlobalJob": "global-job", "ReplicatedJob": "replicated-job"}

@@ -13,9 +13,8 @@ from __future__ import annotations
 from typing import Any, Container, Iterable, Mapping, Sequence
 
 from .._policy import generic_resources
-from .._policy.labels import Options
-from .._swarm.owned_labels import PREFIX, recorded
 from . import node_match
+from .node_labels import is_labelled, reported_model
 from .pending import Waiting
 from .tasks import is_job_service, reservations
 
@@ -24,10 +23,6 @@ VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 # https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/docker-specialized.html
 CLOSING = frozenset(["", "void"])
 GPU_VALUES = ("GPU-", "MIG-")
-# The labels by which a node is known whose GPUs are advertised by memory alone: each node has both, with the prefix that its settings name. A
-# label of the operator's that ends alike has no such other one beside it.
-COUNT, BESIDE = "count", "healthy"
-DEFAULT = Options().prefix + COUNT
 
 
 def unreserved(
@@ -66,19 +61,9 @@ def names_gpus(values: Any) -> bool:
 
 
 def has_gpus(record: Mapping[str, Any]) -> bool:
-    """By what the node advertises, or by the label that gpu_node sets: its GPUs may be advertised by memory alone."""
-    return is_labelled(record["labels"]) or any(is_of_gpus(entry) for entry in record["resources"].values())
-
-
-def is_labelled(labels: Mapping[str, str]) -> bool:
-    """Whether a node's labels say how many GPUs it has, with whichever prefix."""
-    return DEFAULT in labels or bool(prefixes(labels))
-
-
-def prefixes(labels: Mapping[str, str]) -> set[str]:
-    """What the keys of a node's labels about its GPUs begin with: one prefix, or none where it has no such labels of this collection."""
-    owned = recorded(labels, PREFIX).intersection(labels)
-    return {key[: -len(COUNT)] for key in owned if key.endswith(COUNT) and key[: -len(COUNT)] + BESIDE in owned}
+    """By what the node advertises; or, since its GPUs may be advertised by memory alone, by its labels or the report of its watcher."""
+    known = is_labelled(record["labels"]) or bool(reported_model(record))
+    return known or any(is_of_gpus(entry) for entry in record["resources"].values())
 
 
 def _variables(service: Mapping[str, Any]) -> dict[str, str]:

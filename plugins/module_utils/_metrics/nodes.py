@@ -15,9 +15,9 @@ from typing import Any, Collection, Iterable, Iterator, Mapping
 from .._gpu.record import devices_of
 from .._health.label import FAULT, left_out
 from .._ledger.availability import ACTIVE, DRAINED, PAUSED, closed_as
+from .._ledger.node_labels import model_of
 from .._ledger.tasks import epoch
 from .._ledger.unreserved import is_of_gpus
-from .._policy.labels import Options
 from . import names
 from .bounds import OTHERS, kept
 from .text import Sample
@@ -61,8 +61,7 @@ def _who(record: Mapping[str, Any]) -> tuple[str, str]:
 
 def _of_node(record: Mapping[str, Any], now: float) -> Iterator[Sample]:
     who, state = _who(record), state_of(record)
-    model = record["labels"].get(Options().prefix + "model", "")
-    yield Sample(names.NODE_INFO, (*who, record["role"] or "", model, record["engine_version"] or ""), 1)
+    yield Sample(names.NODE_INFO, (*who, record["role"] or "", model_of(record), record["engine_version"] or ""), 1)
     yield Sample(names.NODE_STATE, (*who, *state), 1)
     if state[0] != READY:
         unchanged = record["unchanged_for"]

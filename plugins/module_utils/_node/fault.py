@@ -13,7 +13,7 @@ from typing import Any, Iterable, Mapping, Sequence
 
 from .._gpu.cards import Card
 from .._health.label import FAULT, Label, is_like, parse, text
-from .._health.verdict import DRIVER, GRACE_S, HANG, NOT_LOADED, SLOW_S, advertised, judge, located
+from .._health.verdict import DRIVER, GRACE_S, HANG, NOT_LOADED, SLOW_S, advertised, common_model, judge, located
 from .journal import INSERTED
 
 
@@ -39,7 +39,7 @@ def limit_s(timeout_s: float, hung: bool, reported: str | None) -> float:
 
 def is_reported(fault: str, reported: str | None) -> bool:
     """Whether the watcher, which reads twice, has reported it too: it needs no second reading."""
-    return is_like(fault, text(parse(reported or "")._replace(drift=None)))
+    return is_like(fault, text(parse(reported or "").of_cards))
 
 
 def of_node(
@@ -51,6 +51,22 @@ def of_node(
     return text(located(verdict, known)) if verdict.state == FAULT else None
 
 
+def model_of(params: Mapping[str, Any], gpus: Sequence[Mapping[str, Any]], uuids: Sequence[str]) -> str | None:
+    """The model that the node reports in the label, as its watcher would; None where labels of the node have it."""
+    return common_model([_read(gpu) for gpu in gpus], uuids) if is_model_reported(params) else None
+
+
+def is_model_reported(params: Mapping[str, Any]) -> bool:
+    """Whether the node is to have no labels about its GPUs, so that managers know the model from its own report only."""
+    return params.get("label_prefix") == ""
+
+
 def _read(gpu: Mapping[str, Any]) -> dict[str, Any]:
     health, devices = gpu["health"], gpu["mig_devices"]
-    return {"uuid": gpu["uuid"], "state": health["state"], "action": health["recovery_action"], "mig": [one["uuid"] for one in devices]}
+    return {
+        "uuid": gpu["uuid"],
+        "model": gpu.get("model"),
+        "state": health["state"],
+        "action": health["recovery_action"],
+        "mig": [one["uuid"] for one in devices],
+    }

@@ -11,14 +11,14 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from typing import Mapping
+from typing import Mapping, Sequence
 
 from .._config import engine_labels
 from .._files import Snapshot
 from .._health.label import FAULT, KEY, OK, is_like, parse, text
 from .._health.verdict import advertised
 from .channel import shown
-from .fault import of_node
+from .fault import model_of, of_node
 from .journal import INSERTED
 from .observation import Case
 from .restore import Edit
@@ -72,9 +72,14 @@ def _value(case: Case, edit: Edit, act: str | None) -> str:
         return text(parse(there)._replace(drift=None))  # the files are as they were written by then
     if act != "restart":
         return there
-    # The files are as they were written by then, and the cards those that are there now: what the watcher has of others is over.
-    newest = text(parse(str((case.seen.watcher.status or {}).get("label") or there))._replace(drift=None))
-    found = of_node(case.seen.gpus, advertised(edit.inserted), case.seen.watcher.errors, case.seen.cards)
+    uuids = advertised(edit.inserted)
+    return text(parse(_after_restart(case, uuids, there))._replace(model=model_of(case.params, case.seen.gpus, uuids)))
+
+
+def _after_restart(case: Case, uuids: Sequence[str], there: str) -> str:
+    """The files are as they were written by then, and the cards those that are there now: what the watcher has of others is over."""
+    newest = text(parse(str((case.seen.watcher.status or {}).get("label") or there)).of_cards)
+    found = of_node(case.seen.gpus, uuids, case.seen.watcher.errors, case.seen.cards)
     if found:
         return newest if is_like(newest, found) else found
     return OK if parse(newest).state == FAULT else newest

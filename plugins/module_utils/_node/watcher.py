@@ -23,6 +23,7 @@ from .._health import pace
 from .._services import CURRENT, Unit, read
 from . import watcher_code
 from .channel import Channel
+from .fault import is_model_reported
 from .journal import FILE_MODE, State
 from .watcher_seen import FAULTS, HOME, NOT_INSTALLED, STATUS, WatcherSeen, is_wanted
 
@@ -157,6 +158,7 @@ class Watcher:
         """Some are as they were, where nobody says: a single node cannot know who leads the swarm, nor a daemon that is down where its data is."""
         kept = read(self._settings_path()) or {}
         known = {"health_report": self._report(), "data_root": self._data_root or kept.get("data_root")}
+        known["model"] = is_model_reported(self._params)
         return {**{name: self._params.get(name) for name in SETTINGS}, **known}
 
     def _report(self) -> str:

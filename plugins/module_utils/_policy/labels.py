@@ -13,15 +13,18 @@ import re
 from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
 
 from .._errors import GpuSwarmError
-from .._gpu.record import Gpu, label_safe
+from .._gpu.record import Gpu, common, label_safe
 from . import generic_resources
 from .selection import in_mig_mode
 
-MIXED = "mixed"
 # Of a node that services without a reservation are to keep off, behind the prefix.
 DEDICATED = "dedicated"
 _VERSION = re.compile(r"[0-9]+(\.[0-9]+)?")
-_PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./-]*")
+# What a placement constraint can name (alphaNumeric in swarmkit's manager/constraint/constraint.go), short enough for the longest key of a class.
+_PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}")
+# Keys that begin so are the collection's own records of a node.
+RESERVED = ("gpu-swarm", "fleet.gpu-swarm")
+WANTED = "letters, digits, '.', '-' and '_', at most 60, that begin with a letter or digit and not with gpu-swarm or fleet.gpu-swarm; or empty"
 
 
 class Options(NamedTuple):
@@ -34,17 +37,21 @@ class Options(NamedTuple):
     cuda: Sequence = ("12.0", "12.4", "13.0")
 
 
+def is_prefix(value: Any) -> bool:
+    """Whether keys of labels may begin so. An empty one means no labels."""
+    return value == "" or bool(isinstance(value, str) and _PREFIX.fullmatch(value) and not value.startswith(RESERVED))
+
+
 def options_of(params: Mapping[str, Any]) -> Options:
     """The options of the module gpu_node that are about labels, checked."""
     given = {name: params.get("label_" + name) for name in Options._fields}
     options = Options(**{name: value for name, value in given.items() if value is not None})
     for name in ("prefix", "cpu_prefix"):
         value = getattr(options, name)
-        if value and (not _PREFIX.fullmatch(value) or value.startswith("gpu-swarm.")):
+        if not is_prefix(value):
             raise GpuSwarmError(
-                "label_%s: %s cannot begin the key of a label; use letters, digits, '.', '-', '_' and '/', such as gpu. —"
-                " 'gpu-swarm.' is kept for this collection's own records, and an empty text leaves these labels out."
-                % (name, generic_resources.shorten(value))
+                "label_%s (gpu_node_label_%s): %s cannot begin the key of a label that a constraint names. Write %s. Nothing was changed."
+                % (name, name, generic_resources.shorten(value), WANTED)
             )
     for name, form, example in (
         ("memory", re.compile("[1-9][0-9]*"), "whole GB, such as 40"),
@@ -70,16 +77,16 @@ def node_labels(
     sizes = [size_gb(gpu.get("memory_mib")) for gpu in gpus]
     labels = {
         "count": len(gpus),
-        "model": _common(gpu.get("model") for gpu in gpus),
-        "architecture": _common(gpu.get("architecture") for gpu in gpus),
-        "memory": _common(sizes),
-        "compute_capability": _common(gpu.get("compute_capability") for gpu in gpus),
+        "model": common(gpu.get("model") for gpu in gpus),
+        "architecture": common(gpu.get("architecture") for gpu in gpus),
+        "memory": common(sizes),
+        "compute_capability": common(gpu.get("compute_capability") for gpu in gpus),
         "driver": driver,
         "driver_major": driver and driver.split(".")[0],
         "cuda": cuda,
         "cuda_major": cuda and cuda.split(".")[0],
-        "mig": _common(_truth(in_mig_mode(gpu)) for gpu in gpus),
-        "nvlink": _common(_truth((gpu.get("links") or {}).get("nvlink_active")) for gpu in gpus),  # 0 for links that are down
+        "mig": common(_truth(in_mig_mode(gpu)) for gpu in gpus),
+        "nvlink": common(_truth((gpu.get("links") or {}).get("nvlink_active")) for gpu in gpus),  # 0 for links that are down
         "healthy": _truth(not failed),
     }
     labels.update(_thresholds("mem_ge_", options.memory, sizes, int))
@@ -117,9 +124,3 @@ def _version(text: Any) -> tuple[int, ...]:
 def _truth(value: Any) -> str | None:
     """None stays None: NVML reports what a card does not support as that, and a card without is no card that has it off."""
     return None if value is None else "true" if value else "false"
-
-
-def _common(values: Iterable[Any]) -> Any:
-    """The one value that all agree on, else ``mixed``; None where nobody knows."""
-    known = set(values)
-    return known.pop() if len(known) == 1 else MIXED

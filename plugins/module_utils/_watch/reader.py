@@ -288,6 +288,7 @@ def _brief(gpu: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "uuid": gpu["uuid"],
         "pci": gpu["pci_bus_id"],
+        "model": gpu["model"],
         "state": gpu["health"]["state"],
         "reasons": gpu["health"]["reasons"],
         "action": gpu["health"]["recovery_action"],

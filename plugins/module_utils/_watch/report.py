@@ -37,10 +37,18 @@ def write(home: str, settings: Mapping[str, Any], label: str, lock_s: float = LO
         with state.lock(lock_s):
             if _is_over(state, settings, parse(label)):
                 return {"waits": None, "blocked": "the node advertises another card by now"}
+            label = _with_model(engine, label)
             waits = _waits(engine, settings, label)
             return {"waits": waits, "blocked": None if waits else Channel(settings, engine, state, _move).write(label)}
     except (GpuSwarmError, OSError) as problem:
         return {"waits": None, "blocked": str(problem)}
+
+
+def _with_model(engine: Engine, label: str) -> str:
+    """The cards are of the same model when the service has ended."""
+    found = parse(label)
+    there = shown(engine.inspect() or {}) if found.state == UNWATCHED else None
+    return text(found._replace(model=parse(there).model)) if there else label
 
 
 def _is_over(state: State, settings: Mapping[str, Any], label: Label) -> bool:

@@ -132,7 +132,7 @@ class Service:
         self._settled = pace.settle(self._settled, found, certain=reading["error"] == verdict.HANG and reading.get("slow", False))
         if self._settled.verdict:
             label = pace.wanted(self._settled.verdict, self._wanted or self._shown, written.drift, time.time())
-            self._wanted = label = verdict.located(label, self._known)
+            self._wanted = label = verdict.located(label, self._known)._replace(model=self._model(written.expected))
             self._report(label)
             self._publish({"label": text(label), "blocked": self._blocked, "waits": self._waits, "reasons": _reasons(reading)})
 
@@ -145,6 +145,14 @@ class Service:
         self._cards.write(self._known)
         found = zip(reading["gpus"], identified(now, self._known))
         return {**reading, "gpus": [{**gpu, "last_uuid": card and card["uuid"]} for gpu, card in found]}
+
+    def _model(self, expected: Sequence[str]) -> str | None:
+        """The model to report. A card that is not read now still is what it was."""
+        if not self._settings.get("model"):
+            return None
+        known = self._shown.model if self._shown else None
+        is_whole = set(expected) <= verdict.here({"gpus": self._gpus})
+        return known if known and not is_whole else verdict.common_model(self._gpus, expected)
 
     def _compare(self, reading: Mapping[str, Any]) -> None:
         failure = self._books.compare(reading["error"] is None, self._written.read())

@@ -19,37 +19,38 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ...module_utils._errors import GpuSwarmError
+from ...module_utils._policy.labels import RESERVED
 from . import images, requirement
-from .nodes import GPU, Facts, facts
+from .nodes import Facts
 from .requirement import Requirement
 
-# What the keys of such labels begin with.
-PREFIX = GPU + "class."
+# What the keys of such labels begin with, behind the prefix of the labels about GPUs.
+CLASS = "class."
 TRUE = "true"
 # {"x-gpu": …}, and with images these and the place of the one that it is the class of.
 Meaning = dict[str, Any]
 WANTS, IMAGES, PLACE = "wants", "images", "image"
-_KEY = re.compile(re.escape(PREFIX) + r"[A-Za-z0-9_.-]{1,80}")
+_KEY = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]*?class\.)[A-Za-z0-9_.-]{1,80}")
 _MOST_CHARACTERS = 60_000
 MOST = 2000
 
 
-def key_of(meaning: Meaning, name: str) -> str:
-    """The same for the same meaning. ``name`` is for those who read it."""
+def key_of(meaning: Meaning, name: str, prefix: str) -> str:
+    """The same for the same meaning. ``name`` is for those who read it, ``prefix`` that of the labels about GPUs."""
     digest = hashlib.sha256(_text(meaning).encode("utf-8")).hexdigest()[:8]
     readable = re.sub(r"[^A-Za-z0-9_.]+", "-", name).strip("-.")[:48]
-    return f"{PREFIX}{readable}-{digest}"
+    return f"{prefix}{CLASS}{readable}-{digest}"
 
 
-def of_requirement(wants: Requirement) -> tuple[str, Meaning]:
+def of_requirement(wants: Requirement, prefix: str) -> tuple[str, Meaning]:
     found = requirement.in_one_form(wants)
-    return key_of({WANTS: found}, "-".join(f"{field}-{value}" for field, value in found.items())), {WANTS: found}
+    return key_of({WANTS: found}, "-".join(f"{field}-{value}" for field, value in found.items()), prefix), {WANTS: found}
 
 
-def of_image(wants: Requirement, matrix: Sequence[Mapping[str, Any]], place: int) -> tuple[str, Meaning]:
+def of_image(wants: Requirement, matrix: Sequence[Mapping[str, Any]], place: int, prefix: str) -> tuple[str, Meaning]:
     """The nodes for which one image of a matrix is the best."""
     meaning = {WANTS: requirement.in_one_form(wants), IMAGES: [images.criterion(entry) for entry in matrix], PLACE: place}
-    return key_of(meaning, "image-" + slug(matrix[place])), meaning
+    return key_of(meaning, "image-" + slug(matrix[place]), prefix), meaning
 
 
 def slug(entry: Mapping[str, Any]) -> str:
@@ -71,11 +72,20 @@ def is_in(meaning: Meaning, node: Facts) -> bool:
     return IMAGES not in meaning or images.choose(meaning[IMAGES], node).best == [meaning[PLACE]]
 
 
-def labels(of_node: Mapping[str, str], classes: Mapping[str, Meaning | None], now: Mapping[str, str]) -> dict[str, str]:
-    """Those labels of classes that a node with these labels is to have. ``now`` are those that it has: a class that nobody here understands stays
-    as it is."""
-    found = facts(of_node)
+def labels(found: Facts, classes: Mapping[str, Meaning | None], now: Mapping[str, str]) -> dict[str, str]:
+    """Those labels of classes that such a node is to have. ``now`` are the labels that it has: a class that nobody here understands stays as it is.
+    A class has the key that its service names, also where the node's labels have another prefix by now."""
     return {key: TRUE for key, meaning in classes.items() if (key in now if meaning is None else is_in(meaning, found))}
+
+
+def is_key(key: str) -> bool:
+    return bool(_KEY.fullmatch(key)) and not key.startswith(RESERVED)
+
+
+def begin_of(key: str) -> str:
+    """What the keys of classes with this one's prefix begin with, '' for one that is no key of a class."""
+    found = _KEY.fullmatch(key)
+    return found.group(1) if found else ""
 
 
 # -- the label of a service --------------------------------------------------------------------------------------------
@@ -91,7 +101,7 @@ def read(texts: Iterable[str]) -> dict[str, Meaning | None]:
     for text in texts:
         try:
             said = json.loads(text) if len(text) <= _MOST_CHARACTERS else {}
-            found.update({key: _checked(meaning) for key, meaning in said.items() if _KEY.fullmatch(key)})
+            found.update({key: _checked(meaning) for key, meaning in said.items() if is_key(key)})
         except (AttributeError, RecursionError, TypeError, ValueError):
             continue
     return {key: meaning if number < MOST else None for number, (key, meaning) in enumerate(found.items())}

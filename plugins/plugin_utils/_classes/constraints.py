@@ -9,12 +9,16 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...module_utils._errors import GpuSwarmError
+from ...module_utils._ledger.node_labels import DEFAULT, prefix_of
+from ...module_utils._ledger.unreserved import has_gpus
+from ...module_utils._swarm.owned_labels import PREFIX, bound_to
 from . import classes, requirement
-from .nodes import GPU, Facts, facts
+from .nodes import Facts, facts
 from .requirement import Requirement
 from .versions import bounds
 
@@ -29,6 +33,7 @@ class Node:
     def __init__(self, record: Mapping[str, Any], found: Facts) -> None:
         self.record, self.facts = record, found
         self.id, self.name, self.labels = str(record["id"]), str(record["hostname"]), record["labels"]
+        self.prefix = prefix_of(self.labels)
 
 
 class Constrained(NamedTuple):
@@ -43,18 +48,23 @@ class Constrained(NamedTuple):
         return f"{' and '.join(self.constraints)}: {names_of(self.nodes)}"
 
 
-def with_gpus(records: Iterable[Mapping[str, Any]], where: str) -> list[Node]:
+def with_gpus(records: Sequence[Mapping[str, Any]], where: str) -> list[Node]:
     nodes = [Node(record, found) for record in records if (found := facts(record["labels"])).gpus]
     if not nodes:
-        raise GpuSwarmError(f"{where}: no node of the swarm has the label {GPU}count, so that none is known to have GPUs. Run provision.")
+        raise GpuSwarmError(_without_labels(records, where))
     return nodes
+
+
+def class_prefix(nodes: Iterable[Node]) -> str:
+    """That of the labels of most nodes."""
+    return min(Counter(node.prefix for node in nodes).items(), key=lambda one: (-one[1], one[0]))[0]
 
 
 def constrained(wants: Requirement, where: str, nodes: list[Node]) -> Constrained:
     fitting = able(wants, where, nodes)
     known = {field: label for field in wants if (label := _known_label(field, wants[field], nodes))}
     others = {field: value for field, value in wants.items() if field not in known}
-    needed = dict([classes.of_requirement(others)]) if others else {}
+    needed = dict([classes.of_requirement(others, class_prefix(nodes))]) if others else {}
     constraints = [f"node.labels.{key}=={value}" for key, value in known.values()] + [f"node.labels.{key}=={classes.TRUE}" for key in needed]
     return Constrained(constraints, needed, fitting)
 
@@ -70,7 +80,7 @@ def able(wants: Requirement, where: str, nodes: list[Node]) -> list[Node]:
 def lacking(needed: Mapping[str, classes.Meaning], nodes: Iterable[Node]) -> Labels:
     found = {}
     for node in nodes:
-        labels = {key: value for key, value in classes.labels(node.labels, needed, node.labels).items() if node.labels.get(key) != value}
+        labels = {key: value for key, value in classes.labels(node.facts, needed, node.labels).items() if node.labels.get(key) != value}
         if labels:
             found[node.id] = labels
     return found
@@ -93,23 +103,39 @@ def _known_label(field: str, value: Any, nodes: list[Node]) -> tuple[str, str] |
     key, text = _LABELS.get(field, lambda _value: (None, ""))(value)
     if key is None:
         return None
-    have = {node.id: node.labels[key] for node in nodes if node.labels.get(key, "").lower() == text.lower()}
     meant = {node.id for node in nodes if not requirement.missed({field: value}, node.facts)}
-    return (key, min(have.values())) if have and set(have) == meant else None
+    for label in sorted({node.prefix + key for node in nodes}):
+        have = {node.id: node.labels[label] for node in nodes if node.labels.get(label, "").lower() == text.lower()}
+        if have and set(have) == meant:
+            return label, min(have.values())
+    return None
 
 
 def _threshold(prefix: str, value: str) -> tuple[str | None, str]:
     found = bounds(value) or []
     single = len(found) == 1 and found[0].sign == ">="
-    return (GPU + prefix + "_".join(map(str, found[0].version)), classes.TRUE) if single else (None, "")
+    return (prefix + "_".join(map(str, found[0].version)), classes.TRUE) if single else (None, "")
 
 
+# By field the label without its prefix, and its value.
 _LABELS: dict[str, Any] = {
-    requirement.MEMORY: lambda value: (f"{GPU}mem_ge_{-(-value // 1024)}", classes.TRUE),
+    requirement.MEMORY: lambda value: (f"mem_ge_{-(-value // 1024)}", classes.TRUE),
     requirement.CAPABILITY: lambda value: _threshold("cc_ge_", value),
     requirement.CUDA: lambda value: _threshold("cuda_ge_", value),
-    requirement.MODEL: lambda value: (None, "") if set("*?") & set(value) else (f"{GPU}model", value),
+    requirement.MODEL: lambda value: (None, "") if set("*?") & set(value) else ("model", value),
 }
+
+
+def _without_labels(records: Iterable[Mapping[str, Any]], where: str) -> str:
+    """Why no node can be chosen: none was provisioned, or they are to have no labels."""
+    bare = [record for record in records if bound_to(record["labels"], PREFIX) and has_gpus(record)]
+    if not bare:
+        return f"{where} chooses nodes by labels about their GPUs, and no node of the swarm has any. Run provision."
+    return (
+        f"{where} chooses nodes by labels about their GPUs, and {names_of(Node(record, Facts()) for record in bare)} have none: "
+        f"gpu_node_label_prefix is empty there. Set it, such as to {DEFAULT.prefix}, and run provision; or leave x-gpu out, and name a node with the "
+        "constraint node.hostname==NAME."
+    )
 
 
 def _nothing_has(wants: Requirement, where: str, nodes: list[Node]) -> str:

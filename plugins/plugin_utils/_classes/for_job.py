@@ -9,7 +9,7 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...module_utils._errors import Errors, GpuSwarmError, SeveralErrors
@@ -44,7 +44,7 @@ def wanted(found: Any, name: str) -> Requirement:
     return wants
 
 
-def placed(wants: Requirement, name: str, records: Iterable[Mapping[str, Any]]) -> Placed:
+def placed(wants: Requirement, name: str, records: Sequence[Mapping[str, Any]]) -> Placed:
     """``records`` are the ledger's of all nodes."""
     where = f"The job {name}: x-gpu"
     try:

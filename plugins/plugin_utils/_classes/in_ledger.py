@@ -13,6 +13,7 @@ import functools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ...module_utils._ledger.node_labels import prefix_of
 from . import classes
 from .nodes import facts
 
@@ -26,7 +27,8 @@ def with_classes(wanted: Mapping[str, str], unknown: Iterable[str], node_id: str
     node = next((node for node in (ledger or {}).get("nodes") or [] if node["id"] == node_id), None)
     now = (node or {}).get("labels") or {}
     known = {key: value for key, value in now.items() if key.startswith(tuple(unknown))}
-    return {**wanted, **classes.labels({**known, **wanted}, needed, now)}
+    labels = {**known, **wanted}
+    return {**wanted, **classes.labels(facts(labels, labels), needed, now)}
 
 
 @functools.lru_cache(maxsize=8)
@@ -37,4 +39,6 @@ def _read(texts: tuple[str, ...]) -> dict[str, Any]:
 
 def kept(wanted: Mapping[str, str], ledger: Mapping[str, Any] | None) -> list[str]:
     """What the keys of labels begin with that stay as they are on a node with GPUs, where nobody has read which classes services need."""
-    return [] if ledger is None or "classes" in ledger or not facts(wanted).gpus else [classes.PREFIX]
+    if ledger is None or "classes" in ledger or not facts(wanted, wanted).gpus:
+        return []
+    return sorted({prefix_of(wanted, wanted) + classes.CLASS, *map(classes.begin_of, wanted)} - {""})

@@ -10,14 +10,13 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from ...module_utils._policy.labels import MIXED, Options
+from ...module_utils._gpu.record import MIXED
+from ...module_utils._ledger.node_labels import CPU_NAME, about_cpu, about_gpus
 from .cpus import LEVELS
 from .versions import Version, version
-
-GPU, CPU = Options().prefix, Options().cpu_prefix
 
 
 class Value(NamedTuple):
@@ -39,10 +38,11 @@ class Facts(NamedTuple):
     cpus: tuple[str, ...] = ()  # its micro-architecture, and its level
 
 
-def facts(labels: Mapping[str, str]) -> Facts:
-    own = {key[len(GPU) :]: value for key, value in labels.items() if key.startswith(GPU)}
+def facts(labels: Mapping[str, str], keys: Collection[str] | None = None) -> Facts:
+    """``keys`` are those that this collection sets, by default what it has recorded in the labels."""
+    own, cpu = about_gpus(labels, keys), about_cpu(labels, keys)
     model = own.get("model")
-    level = {"v1": LEVELS[0]}.get(labels.get(CPU + "x86_64_level", ""), f"{LEVELS[0]}_{labels.get(CPU + 'x86_64_level', '')}")
+    level = {"v1": LEVELS[0]}.get(cpu.get("x86_64_level", ""), f"{LEVELS[0]}_{cpu.get('x86_64_level', '')}")
     return Facts(
         gpus=own.get("count"),
         model=None if model == MIXED else model,
@@ -50,7 +50,7 @@ def facts(labels: Mapping[str, str]) -> Facts:
         compute_capability=_value(own, "compute_capability", "cc_ge_"),
         cuda=_value(own, "cuda", "cuda_ge_"),
         driver=version(own.get("driver", "")),
-        cpus=tuple(name for name in (labels.get(CPU + "microarchitecture"), level if level in LEVELS else None) if name),
+        cpus=tuple(name for name in (cpu.get(CPU_NAME), level if level in LEVELS else None) if name),
     )
 
 

@@ -58,7 +58,7 @@ def _bounds(value: Any, where: str) -> str:
 
 def _model(value: Any, where: str) -> str:
     if not isinstance(value, str) or not _MODEL.fullmatch(value):
-        raise GpuSwarmError(f"{where} is {_shown(value)}. Write a model as the label gpu.model has it, or a pattern such as '*H100*'.")
+        raise GpuSwarmError(f"{where} is {_shown(value)}. Write a model as 'nvidia-smi -L' shows it, or a pattern such as '*H100*'.")
     # A name as nvidia-smi prints it is one too.
     return re.sub(r"\s+", "-", value.strip())
 

@@ -19,13 +19,11 @@ from ansible.module_utils.parsing.convert_bool import boolean
 
 from ...module_utils._health.label import LEFT_OUT, PAUSE, SHRINK, listed
 from ...module_utils._health.verdict import left_out
-from ...module_utils._policy.labels import DEDICATED, Options
+from ...module_utils._policy.labels import DEDICATED, RESERVED, Options
 from ...module_utils._react.decide import ON_LOSS
 from .answer import is_cpu
 from .cpu import ArchspecMissing, cpu_labels
 
-# The collection's own records: which keys it set, which host a node is, what it was before.
-RESERVED = "gpu-swarm"
 KEY, VALUE = re.compile(r"[A-Za-z0-9_./-]{1,128}"), re.compile(r"[A-Za-z0-9_.-]{0,128}")
 MOST = 256
 

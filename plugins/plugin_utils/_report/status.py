@@ -18,8 +18,8 @@ from ...module_utils._health.label import in_words as label_in_words
 from ...module_utils._ledger import availability, books
 from ...module_utils._ledger.findings import shortened
 from ...module_utils._ledger.isolation import differs, level_of
+from ...module_utils._ledger.node_labels import is_left_out, model_of
 from ...module_utils._ledger.unreserved import is_of_gpus
-from ...module_utils._policy.labels import Options
 from .._fleet.model import Host, in_words
 from .._fleet.outcome import Verdict
 from .._plan.faults import kept_in_service
@@ -95,8 +95,7 @@ def _state(node: Mapping[str, Any], of_swarm: Mapping[str, Any]) -> tuple[str, V
     if node["availability"] != availability.ACTIVE:
         former = f"it returns to {node['former_availability']} with the next run of provision" if node["set_by_run"] else ""
         return closed, Verdict.WAITING, "; ".join(filter(None, [claim, former]))
-    missed = node["labels"].get(Options().prefix + "healthy") == "false" and not left_out(node["labels"])
-    notes = ["a GPU is left out"] if missed else []
+    notes = ["a GPU is left out"] if is_left_out(node) and not left_out(node["labels"]) else []
     other = _other_isolation(node, of_swarm)
     again = [value for task in node["tasks"] for value in allocated_again(task, of_swarm)]
     notes += [f"may be allocated again: {shortened(again)} (what=faulty)"] if again else []
@@ -138,7 +137,7 @@ def _marks(kind: str, entry: Mapping[str, Any], node: Mapping[str, Any]) -> Row:
     taken = [item.get("value") for item in entry["held"]]
     states = [FAULTY if card in devices_of(value) else ALLOCATED if value in taken else FREE for value in entry["values"]]
     states += [NOT_ADVERTISED for value in taken if value not in entry["values"]]
-    if is_of_gpus(entry) and node["labels"].get(Options().prefix + "healthy") == "false" and FAULTY not in states:
+    if is_of_gpus(entry) and is_left_out(node) and FAULTY not in states:
         states.append(NOT_ADVERTISED)
     return {"total": entry["total"], FREE: states.count(FREE), ALLOCATED: allocated, "states": states}
 
@@ -208,7 +207,7 @@ def _totals(ledger: Mapping[str, Any]) -> list[Row]:
     """By kind and model; ``placeable`` is what is free on nodes that take new tasks, and a task gets all of it on one node."""
     found: dict[tuple[str, str], Row] = {}
     for node in ledger["nodes"]:
-        model = node["labels"].get(Options().prefix + "model", "")
+        model = model_of(node)
         for kind, entry in node["resources"].items():
             free = _amount(entry["free"])
             placeable = free if _takes_tasks(node) else 0

@@ -110,7 +110,7 @@ def _as_decided(name: str, variables: Variables, ledger: Any, labels: bool) -> d
 def _over(found: Mapping[str, Any]) -> dict[str, str]:
     """The fault that a node reports in which none was found: under some managers it does so until its tasks have ended."""
     shown = label.parse(str((found.get("health") or {}).get("shown") or ""))
-    return {"over": label.text(shown._replace(drift=None))} if shown.state == label.FAULT and not found.get("fault") else {}
+    return {"over": label.text(shown.of_cards)} if shown.state == label.FAULT and not found.get("fault") else {}
 
 
 def _by(name: str, variables: Variables) -> dict[str, str]:

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ...module_utils._policy import labels
 from ...module_utils._policy.quantity import count_of
 from ...module_utils._swarm import owned_labels
 
@@ -263,6 +264,12 @@ PLAYBOOKS = (
 
 # Of the roles' settings, those of which not every number makes sense: argument specs know no limits.
 LIMITS: dict[str, tuple[int, int | None]] = {"swarm_member_react_limit": (1, 100), "gpu_stack_wait_timeout": (0, None)}
+
+# And those whose text has a form: what it has to be, and whether it is.
+FORMS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "gpu_node_label_prefix": (labels.WANTED, labels.is_prefix),
+    "gpu_node_label_cpu_prefix": (labels.WANTED, labels.is_prefix),
+}
 
 # The names of settings begin with these. Users may have variables of their own with them, unless one is nearly a setting.
 PREFIXES = (

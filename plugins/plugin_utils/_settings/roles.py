@@ -15,12 +15,13 @@ from pathlib import Path
 
 from ansible.module_utils.common.yaml import yaml_load
 
-from .declaration import LIMITS, PLAYBOOKS, Setting
+from .declaration import FORMS, LIMITS, PLAYBOOKS, Setting
 
 FOLDER = Path(__file__).resolve().parents[3] / "roles"
 # Those of provision, maintain and deprovision.
 ROLES = ("gpu_node", "nvidia_container_toolkit", "swarm_member")
 _ANY = (0, None)
+_ANY_FORM = ("", None)
 
 
 def declared(roles: Iterable[str] = ROLES) -> dict[str, Setting]:
@@ -50,6 +51,8 @@ def _of_role(spec: Path) -> list[Setting]:
             empty="default" not in option or "" in (option.get("choices") or ()),
             low=LIMITS.get(name, _ANY)[0],
             high=LIMITS.get(name, _ANY)[1],
+            wants=FORMS.get(name, _ANY_FORM)[0],
+            fits=FORMS.get(name, _ANY_FORM)[1],
         )
         for name, option in options.items()
     ]

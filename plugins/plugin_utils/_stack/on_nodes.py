@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from ...module_utils._ledger.node_labels import prefix_of
 from ...module_utils._swarm.owned_labels import HOST
 from ...module_utils._swarm.owned_labels import PREFIX as PREFIX_OF_LABELS
 from .requirement import Machine, facts_of, in_legacy_mode
@@ -61,5 +62,6 @@ def machines(nodes: Iterable[Mapping[str, Any]], seen: Mapping[str, Seen], image
     found = []
     for node in nodes:
         here = seen.get(node["labels"].get(HOST_LABEL) or node["hostname"], Seen())
-        found.append(Machine(node["hostname"], facts_of(node["labels"]), here.enforces, {**here.images.get(image, common), **own}))
+        labels, variables = node["labels"], {**here.images.get(image, common), **own}
+        found.append(Machine(node["hostname"], facts_of(labels), here.enforces, variables, prefix_of(labels)))
     return found

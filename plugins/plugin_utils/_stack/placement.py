@@ -9,13 +9,13 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...module_utils._errors import Errors, GpuSwarmError
 from ...module_utils._ledger.classes import LABEL
 from .._classes import classes, images, requirement
-from .._classes.constraints import Node, added, constrained, lacking, names_of, with_gpus
+from .._classes.constraints import Node, added, class_prefix, constrained, lacking, names_of, with_gpus
 from .._classes.constraints import able as able_nodes
 from .._classes.requirement import FIELDS, Requirement
 from . import divided
@@ -63,7 +63,7 @@ def wanted(found: Any, where: str) -> Wanted | None:
     return Wanted(where, wants, matrix) if wants or matrix else None
 
 
-def placed(document: dict[str, Any], of_services: Mapping[str, Wanted], stack: str, records: Iterable[Mapping[str, Any]], former: Any) -> Placed:
+def placed(document: dict[str, Any], of_services: Mapping[str, Wanted], stack: str, records: Sequence[Mapping[str, Any]], former: Any) -> Placed:
     """``records`` are the ledger's of all nodes, without this stack; ``former`` is the stack file that was deployed last, None without one."""
     result = Placed({**document, "services": {}}, {}, [], [])
     swarm = Swarm([], stack, former)
@@ -124,7 +124,7 @@ def _divided(name: str, service: dict[str, Any], want: Wanted, swarm: Swarm, res
         if part not in parts:
             result.lines.append(f"note: {part} is left out: {image} is the best for no node now")
             continue
-        key, meaning = classes.of_image(want.wants, want.matrix, place)
+        key, meaning = classes.of_image(want.wants, want.matrix, place, class_prefix(swarm.nodes))
         constraint = f"node.labels.{key}=={classes.TRUE}"
         _add_labels(result, {key: meaning}, able)
         number = "one on each" if parts[part] is None else f"{parts[part]} of the replicas"

@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import zip_longest
 from typing import NamedTuple
 
+from ...module_utils._ledger.node_labels import DEFAULT, about_gpus
+
 PREFIX, CUDA, DISABLED, LEGACY = "NVIDIA_REQUIRE_", "NVIDIA_REQUIRE_CUDA", "NVIDIA_DISABLE_REQUIRE", "CUDA_VERSION"
 # Before, the toolkit is in legacy mode: of itself up to 1.17, and by gpu_node with 1.18, which needs it for the GPUs that swarm allocates.
 CHECKS_NO_MORE = "1.19"
@@ -50,11 +52,13 @@ class Machine(NamedTuple):
     facts: Mapping[str, str | None]  # cuda, driver, arch, brand
     enforces: bool | None
     variables: Mapping[str, str]
+    prefix: str = DEFAULT.prefix  # of the labels about its GPUs
 
 
 def facts_of(labels: Mapping[str, str]) -> dict[str, str | None]:
     """Of a node with these labels."""
-    found = {name: labels.get(f"gpu.{key}") for name, key in (("cuda", "cuda"), ("driver", "driver"), ("arch", "compute_capability"))}
+    own = about_gpus(labels)
+    found = {name: own.get(key) for name, key in (("cuda", "cuda"), ("driver", "driver"), ("arch", "compute_capability"))}
     return {name: value if value and _VERSION.fullmatch(value) else None for name, value in found.items()}
 
 
@@ -119,8 +123,8 @@ def judged(service: str, image: str, machines: Iterable[Machine]) -> tuple[str |
     if by_kind[True]:
         return (
             f"{_what(service, image, by_kind[True])}; the toolkit there, in legacy mode, starts no such task, even where CUDA's minor-version "
-            "compatibility would do. Keep it off those nodes with a constraint such as node.labels.gpu.cuda_ge_12_4==true, or set "
-            f"{DISABLED}: '1' in its environment."
+            f"compatibility would do. Keep it off those nodes with a constraint such as node.labels.{by_kind[True][0][0].prefix}cuda_ge_12_4==true, "
+            f"or set {DISABLED}: '1' in its environment."
         ), []
     return None, [f"{_what(service, image, by_kind[kind])}; {said}. A constraint keeps them off" for kind, said in NOTES.items() if by_kind[kind]]
 

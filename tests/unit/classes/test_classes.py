@@ -107,7 +107,7 @@ def test_of_several_models_a_node_has_what_all_of_its_cards_have(wants: dict[str
         ({"cuda": ">=12.4,"}, "x.cuda is '>=12.4,'"),
         ({"cuda": ">=12.4.1"}, "x.cuda is '>=12.4.1'"),  # a driver's CUDA has two numbers
         ({"cuda": "12.*"}, "x.cuda is '12.*'"),
-        ({"model": "[A-Z]*"}, "x.model is '[A-Z]*'. Write a model as the label gpu.model has it"),
+        ({"model": "[A-Z]*"}, "x.model is '[A-Z]*'. Write a model as 'nvidia-smi -L' shows it"),
         ({"model": 100}, "x.model is 100"),
         ({"cpu": "skylake-avx512"}, "x.cpu is 'skylake-avx512', which archspec does not know. Near to it: skylake_avx512"),
         ({"cpu": "x86-64-v5"}, "x.cpu is 'x86-64-v5'"),
@@ -276,17 +276,21 @@ def test_a_matrix_of_as_many_images_as_are_allowed() -> None:
 H100_NODE, T4_NODE = of_node(*H100, *R580, *NEW), of_node(*T4, *R535, *OLD)
 
 
-def of(wants: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    return classes.of_requirement(requirement.parse(wants, "x"))
+def of(wants: dict[str, Any], prefix: str = "gpu.") -> tuple[str, dict[str, Any]]:
+    return classes.of_requirement(requirement.parse(wants, "x"), prefix)
+
+
+def image(found: Any, place: int) -> tuple[str, dict[str, Any]]:
+    return classes.of_image({}, found, place, "gpu.")
 
 
 def test_a_class_is_a_label_of_the_nodes_that_it_is_true_of() -> None:
     key, meaning = of({"model": "*H100*"})
     assert key.startswith("gpu.class.model-h100-")
     text = classes.written({key: meaning})
-    assert classes.labels(H100_NODE, classes.read([text]), {}) == {key: "true"}
-    assert classes.labels(T4_NODE, classes.read([text]), {}) == {}
-    assert classes.labels({"rack": "7"}, classes.read([text]), {}) == {}
+    assert classes.labels(facts(H100_NODE), classes.read([text]), {}) == {key: "true"}
+    assert classes.labels(facts(T4_NODE), classes.read([text]), {}) == {}
+    assert classes.labels(facts({"rack": "7"}), classes.read([text]), {}) == {}
 
 
 def test_the_same_wish_has_the_same_label_and_another_has_another() -> None:
@@ -296,16 +300,16 @@ def test_the_same_wish_has_the_same_label_and_another_has_another() -> None:
 
 def test_a_new_tag_of_an_image_changes_no_label() -> None:
     first, second = ([{**entry, "image": f"{entry['image']}:{tag}"} for entry in MATRIX] for tag in (1, 2))
-    assert classes.of_image({}, first, 1)[0] == classes.of_image({}, second, 1)[0]
-    assert len({classes.of_image({}, MATRIX, place)[0] for place in range(len(MATRIX))}) == len(MATRIX)
+    assert image(first, 1)[0] == image(second, 1)[0]
+    assert len({image(MATRIX, place)[0] for place in range(len(MATRIX))}) == len(MATRIX)
 
 
 def test_a_node_is_of_one_class_of_a_matrix_and_of_none_where_nobody_has_said_which() -> None:
-    found = dict(classes.of_image({}, MATRIX, place) for place in range(len(MATRIX)))
+    found = dict(image(MATRIX, place) for place in range(len(MATRIX)))
     read = classes.read([classes.written(found)])
-    assert list(classes.labels(T4_NODE, read, {})) == [classes.of_image({}, MATRIX, 1)[0]]
+    assert list(classes.labels(facts(T4_NODE), read, {})) == [image(MATRIX, 1)[0]]
     vague = matrix({"cuda": "12.0"}, {"cpu": "x86-64-v3"})
-    assert classes.labels(T4_NODE, dict(classes.of_image({}, vague, place) for place in (0, 1)), {}) == {}
+    assert classes.labels(facts(T4_NODE), dict(image(vague, place) for place in (0, 1)), {}) == {}
 
 
 KEY = "gpu.class.x-12345678"
@@ -321,6 +325,8 @@ KEY = "gpu.class.x-12345678"
         json.dumps({"gpu.model": {"wants": {"model": "*"}}}),  # no label of a class
         json.dumps({"rack": {"wants": {"model": "*"}}}),
         json.dumps({"gpu.class.": {"wants": {"model": "*"}}}),
+        json.dumps({"gpu-swarm.class.x-12345678": {"wants": {"model": "*"}}}),  # a record of the collection's own
+        json.dumps({"fleet.gpu-swarm.class.x-12345678": {"wants": {"model": "*"}}}),
     ],
 )
 def test_what_is_no_class_makes_no_label(text: str) -> None:
@@ -345,8 +351,8 @@ def test_what_is_no_class_makes_no_label(text: str) -> None:
 def test_a_class_that_is_not_understood_leaves_its_label_as_it_is(meaning: Any) -> None:
     read = classes.read([json.dumps({KEY: meaning})])
     assert read == {KEY: None}
-    assert classes.labels(T4_NODE, read, {KEY: "true"}) == {KEY: "true"}
-    assert classes.labels(T4_NODE, read, {}) == {}
+    assert classes.labels(facts(T4_NODE), read, {KEY: "true"}) == {KEY: "true"}
+    assert classes.labels(facts(T4_NODE), read, {}) == {}
 
 
 def test_without_archspec_levels_are_known_and_names_are_left_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -376,8 +382,27 @@ def test_a_run_keeps_the_labels_of_the_classes_that_services_need() -> None:
     assert with_classes(without, ("cpu.",), "n1", in_ledger(text, **{"cpu.x86_64_level": "v4"}))[key] == "true"
 
 
+def under(prefix: str, labels: dict[str, str]) -> dict[str, str]:
+    """The labels about GPUs with another prefix, as ``provision`` decides them."""
+    others = {prefix + key[len("gpu.") :]: value for key, value in {**labels, "gpu.healthy": "true"}.items() if key.startswith("gpu.")}
+    return {**others, **{key: value for key, value in labels.items() if not key.startswith("gpu.")}}
+
+
+def test_a_class_keeps_the_key_that_its_services_name_when_the_prefix_of_labels_changes() -> None:
+    """Or the tasks of these services would be evicted, though nothing has changed that they need."""
+    for prefix in ("acme.", "gpu."):
+        (key, meaning) = of({"model": "*t4*"}, prefix)
+        text = classes.written({key: meaning})
+        assert key.startswith(prefix + "class.model-t4-")
+        assert with_classes(under("acme.", T4_NODE), (), "n1", in_ledger(text))[key] == "true"
+        assert key not in with_classes(under("acme.", H100_NODE), (), "n1", in_ledger(text))
+        assert key not in with_classes({"cpu.microarchitecture": "zen3"}, (), "n1", in_ledger(text))  # a node that is to have no labels about GPUs
+
+
 def test_where_nobody_has_read_what_services_need_those_labels_stay() -> None:
     assert kept(T4_NODE, {"msg": "no answer"}) == ["gpu.class."]
+    assert kept(under("acme.", T4_NODE), {"msg": "no answer"}) == ["acme.class."]
+    assert kept({**under("acme.", T4_NODE), KEY: "true"}, {"msg": "no answer"}) == ["acme.class.", "gpu.class."]
     assert kept(T4_NODE, in_ledger()) == kept({}, {}) == kept(T4_NODE, None) == []
 
 

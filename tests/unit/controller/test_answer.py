@@ -141,6 +141,12 @@ def test_a_node_sets_no_labels_without_number():
     assert f"'gpu.{MOST}'" in answer["warnings"][0]
 
 
+def test_a_node_never_sets_what_managers_record_of_it_whatever_the_prefix():
+    wanted = {"fleet.count": "1", "fleet.gpu-swarm.on-loss": "report", "fleet.gpu-swarm.other": "1"}
+    assert judged({"labels": dict(wanted)}, "g7", "fleet.", "")["labels"] == {"fleet.count": "1"}
+    assert judged({"labels": {"gpu-swarm.host": "g1", "gcount": "1"}}, "g7", "g", "")["labels"] == {"gcount": "1"}
+
+
 def test_the_prefixes_are_those_of_the_task_and_not_of_the_answer(monkeypatch):
     assert prefixes({}) == prefixes({"label_prefix": None}) == ("gpu.", "cpu.")
     assert prefixes({"label_prefix": "", "label_cpu_prefix": "my.cpu."}) == ("", "my.cpu.")

@@ -24,6 +24,8 @@ TEXTS = [
     ),
     (Label("fault", reason="lost", gpu=5), "fault reason=lost gpu=5"),
     (Label("warning", CARD, "degraded", None, 3, 1764000000, "1f2e3d4c"), f"warning {CARD} reason=degraded since=1764000000 drift=1f2e3d4c cards=3"),
+    (Label("ok", model="NVIDIA-H100-80GB-HBM3"), "ok model=NVIDIA-H100-80GB-HBM3"),
+    (Label("fault", CARD, "lost", None, 2, model="mixed"), f"fault {CARD} reason=lost cards=2 model=mixed"),
 ]
 
 
@@ -35,6 +37,7 @@ def test_a_label_is_written_and_read(one, value):
 
 def test_the_longest_label_is_short():
     longest = Label("unwatched", CARD, "x" * 20, 10**12 - 1, 10**12 - 1, 10**12 - 1, "ffffffff", "0" * 8 + ":C1:00.0", "x" * 24, "x" * 24, 10**12 - 1)
+    longest = longest._replace(model="M" * 60)
     assert len(label.text(longest).encode()) <= label.LIMIT
 
 
@@ -49,6 +52,9 @@ def test_the_longest_label_is_short():
         ("fault xid=" + "9" * 400, Label("fault")),
         ("fault = == a= =b", Label("fault")),
         ("fault pci=/etc slot=<b> serial=" + "9" * 25 + " gpu=x", Label("fault")),
+        ("ok model=<b>T4</b>", Label("ok")),
+        ("ok model=" + "T" * 61, Label("ok")),
+        ("ok model=", Label("ok")),
     ],
 )
 def test_whatever_a_node_has_there_is_read_as_these_words_or_not_at_all(value, found):

@@ -11,7 +11,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health.label impo
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.health import reported
 
 NOWHERE = {"pci_bus_id": None, "slot": None, "serial": None}
-NOTHING_ELSE = {"card": None, "cards": 1, "reason": None, "xid": None, "since": None, "drift": False, **NOWHERE, "returned": False}
+NOTHING_ELSE = {"card": None, "cards": 1, "reason": None, "xid": None, "since": None, "drift": False, "model": None, **NOWHERE, "returned": False}
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,7 @@ NOTHING_ELSE = {"card": None, "cards": 1, "reason": None, "xid": None, "since": 
         ),
         ("fault reason=driver", {"state": "fault", "reason": "driver", "text": "fault driver"}),
         ("ok drift=1f2e3d4c", {"state": "ok", "drift": True, "text": "ok"}),
+        ("ok model=Tesla-T4", {"state": "ok", "model": "Tesla-T4", "text": "ok"}),
         ("fault since=999999999999", {"state": "fault", "text": "fault"}),
         ("<b>anything", {"state": "unknown", "text": "unknown"}),
     ],

@@ -83,6 +83,32 @@ def test_on_a_node_that_is_as_it_should_be_it_takes_no_restart_and_the_watcher_r
     assert (it.content(), shown(it)) == (before, [])
 
 
+def test_without_labels_of_the_node_the_label_has_the_model_from_the_first_restart_on(tmp_path):
+    it = watched(tmp_path, label_prefix="")
+    model = it.gpus[0]["model"]
+    it.converge()
+    assert shown(it) == [f"{OK} model={model}"]
+    assert it.converge()["changed"] is False
+
+
+@pytest.mark.parametrize(("prefix", "other", "reports"), [("gpu.", "", True), ("", "acme.", False)])
+def test_another_prefix_restarts_the_watcher_where_it_is_to_report_the_model(tmp_path, prefix, other, reports):
+    """That is an update of the node, for the watcher to make when no old leader may stop a task for it."""
+    it = watched(tmp_path, label_prefix=prefix)
+    it.converge()
+    before = shown(it)
+    result = it.option(label_prefix=other).converge()
+    assert (result["changed"], result["restarted"], result["reloaded"], shown(it)) == (True, False, False, before)
+    assert json.loads((tmp_path / "state/health/settings.json").read_text())["model"] is reports
+    assert it.converge()["changed"] is False
+
+
+def test_one_prefix_instead_of_another_leaves_the_watcher_alone(tmp_path):
+    it = watched(tmp_path, label_prefix="gpu.")
+    it.converge()
+    assert it.option(label_prefix="acme.").converge()["changed"] is False
+
+
 def test_a_restart_takes_along_what_the_watcher_has_to_say(tmp_path):
     it = watched(tmp_path)
     it.converge()

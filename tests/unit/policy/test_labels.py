@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy.labels import Options, node_labels, options_of, size_gb
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy.labels import Options, is_prefix, node_labels, options_of, size_gb
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm import owned_labels
 
 H100 = {
@@ -95,7 +95,7 @@ def test_a_gpu_that_cannot_be_advertised():
 
 
 def test_the_prefix():
-    assert set(node_labels([T4], options=Options(prefix="acme.gpu/"))) >= {"acme.gpu/count", "acme.gpu/cc_ge_7_0"}
+    assert set(node_labels([T4], options=Options(prefix="acme.gpu."))) >= {"acme.gpu.count", "acme.gpu.cc_ge_7_0"}
     assert node_labels([T4], options=Options(prefix="")) == {}
 
 
@@ -127,8 +127,9 @@ def test_swarm_takes_every_label(gpus, failed):
 @pytest.mark.parametrize(
     ("params", "words"),
     [
-        ({"label_prefix": "gpu-swarm."}, "label_prefix: 'gpu-swarm.' cannot begin"),
-        ({"label_prefix": "a b"}, "label_prefix: 'a b'"),
+        ({"label_prefix": "gpu-swarm."}, r"label_prefix \(gpu_node_label_prefix\): 'gpu-swarm.' cannot begin .* Nothing was changed"),
+        ({"label_prefix": "a b"}, r"label_prefix .*: 'a b'"),
+        ({"label_prefix": "example.com/gpu."}, r"label_prefix .*: 'example.com/gpu.' .*that a constraint names"),
         ({"label_cpu_prefix": "a,b"}, "label_cpu_prefix"),
         ({"label_memory": [0]}, "label_memory: 0 is not one of whole GB"),
         ({"label_cuda": ["x"]}, "label_cuda: 'x' is not one of versions"),
@@ -138,6 +139,21 @@ def test_swarm_takes_every_label(gpus, failed):
 def test_options_that_cannot_be_meant(params, words):
     with pytest.raises(GpuSwarmError, match=words):
         options_of(params)
+
+
+@pytest.mark.parametrize("prefix", ["", "gpu.", "x", "acme-gpu_", "7.", "A" * 60])
+def test_such_prefixes_can_be(prefix):
+    assert is_prefix(prefix)
+    assert options_of({"label_prefix": prefix, "label_cpu_prefix": prefix}).prefix == prefix
+    # As swarm parses the key of a constraint (manager/constraint/constraint.go).
+    assert re.fullmatch(r"(?i)[a-z_][a-z0-9\-_.]+", f"node.labels.{prefix}compute_capability")
+
+
+@pytest.mark.parametrize(
+    "prefix", [".gpu", "-", "_x", "gpu/", "a b", "a,b", "a=b", "ä.", "gpu-swarm.", "gpu-swarm-x.", "fleet.gpu-swarm.", "x" * 61, "gpu.\n", None, 7]
+)
+def test_such_prefixes_cannot(prefix):
+    assert not is_prefix(prefix)
 
 
 def test_options_are_defaults_unless_given():

@@ -9,9 +9,9 @@ from __future__ import annotations
 import pytest
 import swarm_api as api
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.unreserved import PREFIX
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node_spec.updates import plan_one
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._react.decide import TURN_S, Memory, decide, limit
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.owned_labels import PREFIX
 
 LOST = f"fault {api.A} reason=lost since=1795380328"
 OTHER = f"fault {api.B} reason=lost since=1795380400"

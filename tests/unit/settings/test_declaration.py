@@ -39,6 +39,7 @@ RIGHT = [
     ("prune_jobs_older_than", ["24h", "90 s", "7D"]),
     ("bundle_python", ["", 3.12, "3.12"]),
     ("gpu_node_label_memory", [[16, "24"], "16,24"]),
+    ("gpu_node_label_prefix", ["gpu.", "", "acme.gpu-", "x"]),
     ("gpu_node_restart", ["never"]),
     ("gpu_swarm_isolation", ["audit", "off", False, "", None]),  # False is YAML's reading of "off"
     ("gpu_node_isolation", ["exclusive", False]),
@@ -81,6 +82,10 @@ WRONG = [
     ("gpu_node_advertise", "gpu", "gpu_node_advertise is 'gpu', and has to be a list of mappings"),
     ("gpu_node_advertise", ["gpu"], "a list of mappings"),
     ("gpu_node_label_memory", ["large"], "a list of whole numbers"),
+    ("gpu_node_label_prefix", "acme.com/gpu.", "gpu_node_label_prefix is 'acme.com/gpu.', and has to be letters, digits, '.', '-' and '_', at"),
+    ("gpu_node_label_prefix", "gpu-swarm.", "leave it out for the default ('gpu.')."),
+    ("gpu_node_label_prefix", ["gpu."], "gpu_node_label_prefix is ['gpu.'], and"),
+    ("gpu_node_label_cpu_prefix", "a b", "gpu_node_label_cpu_prefix is 'a b', and has to be letters, digits"),
     ("gpu_swarm_isolation", "strict", "gpu_swarm_isolation is 'strict', and has to be off, audit, reserved or exclusive"),
     ("gpu_node_isolation", True, "has to be off, audit, reserved or exclusive"),
     ("gpu_node_restart", "always", "has to be never or if_needed"),

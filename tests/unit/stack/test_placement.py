@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from textwrap import dedent, indent
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from plugins.module_utils._errors import GpuSwarmError
 from plugins.module_utils._ledger.classes import LABEL
 from plugins.module_utils._ledger.stack import with_labels
+from plugins.module_utils._swarm.owned_labels import PREFIX, compute
 from plugins.plugin_utils._stack.placement import Placed, placed
 from plugins.plugin_utils._stack.text import written
 from plugins.plugin_utils._stack.translate import translate
@@ -143,8 +145,47 @@ def test_one_clear_error(text: str, message: str) -> None:
 
 
 def test_without_labels_of_gpus_nothing_is_known() -> None:
-    with pytest.raises(GpuSwarmError, match="no node of the swarm has the label gpu.count"):
+    with pytest.raises(GpuSwarmError, match="labels about their GPUs, and no node of the swarm has any. Run provision."):
         on("x-gpu: {model: '*'}", [MANAGER])
+
+
+def under(prefix: str, fleet: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The fleet as a run leaves it that has another prefix for the labels about GPUs."""
+    return [{**one, "labels": _under(prefix, one["labels"])} for one in fleet]
+
+
+def _under(prefix: str, labels: dict[str, str]) -> dict[str, str]:
+    about = {key[len("gpu.") :]: value for key, value in labels.items() if key.startswith("gpu.")}
+    wanted = {prefix + key: value for key, value in {**about, "healthy": "true"}.items()} if about and prefix else {}
+    return compute({}, {**{key: value for key, value in labels.items() if not key.startswith("gpu.")}, **wanted}, PREFIX)[0]
+
+
+WISHES = ["{memory_min: 20000}", "{model: '*RTX*'}", "{cuda: '>=12.4', cpu: x86-64-v4}", "{images: [{image: a}, {image: b, cuda: '12.4'}]}"]
+
+
+@pytest.mark.parametrize("wish", WISHES)
+@pytest.mark.parametrize("prefix", ["acme.", "q-", "gpu."])
+def test_another_prefix_of_the_labels_changes_their_keys_and_nothing_else(wish: str, prefix: str) -> None:
+    by_default, other = on(f"x-gpu: {wish}"), on(f"x-gpu: {wish}", under(prefix, FLEET))
+    assert json.dumps(other.document).replace(prefix, "gpu.") == json.dumps(by_default.document)
+    assert json.dumps(other.labels).replace(prefix, "gpu.") == json.dumps(by_default.labels)
+    assert other.lines == [line.replace("gpu.", prefix) for line in by_default.lines]
+
+
+def test_nodes_with_several_prefixes_are_chosen_by_what_they_have() -> None:
+    """A label that only some of them can have says nothing of the others."""
+    mixed = [MANAGER, *under("acme.", FLEET[1:2]), *FLEET[2:]]
+    assert constraints(on("x-gpu: {memory_min: 24000}", mixed)) == ["node.labels.gpu.mem_ge_24==true"]
+    (constraint,) = constraints(on("x-gpu: {memory_min: 1000}", mixed))
+    assert "class.memory_min-1000-" in constraint
+    assert set(on("x-gpu: {memory_min: 1000}", mixed).labels) == {one["id"] for one in FLEET if "gpu.count" in one["labels"]}
+
+
+def test_nodes_that_are_to_have_no_labels_are_named_with_the_setting() -> None:
+    entry = {"type": "named", "total": 1, "values": ["GPU-1"], "free": ["GPU-1"], "held": []}
+    bound = [{**one, "labels": {**one["labels"], PREFIX + "host": one["hostname"]}, "resources": {"NVIDIA-GPU": entry}} for one in under("", FLEET)]
+    with pytest.raises(GpuSwarmError, match=r"g1, g2 have none: gpu_node_label_prefix is empty there\. Set it, such as to gpu\., and run provision"):
+        on("x-gpu: {model: '*'}", [MANAGER, *(one for one in bound if one["hostname"] != MANAGER["hostname"])])
 
 
 # -- images ------------------------------------------------------------------------------------------------------------

@@ -52,6 +52,18 @@ def test_what_is_no_new_fault_waits_for_tasks_of_the_swarm(it, label):
     assert shown(it) == [KEY + label]
 
 
+def test_a_service_that_ends_leaves_the_model(it):
+    assert write(it, "ok model=Tesla-T4") == DONE
+    assert write(it, "unwatched") == DONE
+    assert shown(it) == [KEY + "unwatched model=Tesla-T4"]
+
+
+def test_a_model_is_no_new_fault(it):
+    assert write(it, FAULT) == DONE
+    it.engine.carries = [TASK]
+    assert write(it, FAULT + " model=Tesla-T4")["waits"]
+
+
 def test_without_tasks_it_is_written(it):
     it.engine.carries = [BY_HAND]
     assert write(it, "unwatched") == DONE

@@ -101,6 +101,35 @@ def test_nothing_is_written_while_all_is_well(node):
     assert json.loads(node.status.read_text())["label"] == "ok"
 
 
+OF_T4 = {**WELL, "gpus": [{**WELL["gpus"][0], "model": "Tesla-T4"}]}
+
+
+def test_without_labels_of_the_node_the_model_is_reported_and_stays_when_a_card_is_lost(node):
+    node.it._settings["model"] = True
+    node.reading = OF_T4
+    assert node.inspect(100) == ["ok model=Tesla-T4"]
+    node.reading = LOST
+    node.inspect(3)
+    assert node.written[1].startswith(f"fault {UUID} reason=lost since=")
+    assert node.written[1].endswith(" model=Tesla-T4")
+    assert len(node.inspect(100)) == 2  # the same fault, since the same time
+
+
+def test_cards_of_two_models_stay_such_when_one_of_them_is_lost(node):
+    node.it._settings["model"], other = True, UUID[:-1] + "5"
+    node.it._written.expected = [UUID, other]
+    node.reading = {**OF_T4, "gpus": [*OF_T4["gpus"], {**OF_T4["gpus"][0], "uuid": other, "model": "NVIDIA-L4"}]}
+    assert node.inspect(3) == ["ok model=mixed"]
+    node.reading = OF_T4
+    node.inspect(3)
+    assert node.written[1].endswith(" model=mixed")
+
+
+def test_a_node_with_labels_reports_no_model(node):
+    node.reading = OF_T4
+    assert node.inspect(100) == []
+
+
 def test_a_fault_is_written_after_two_reads_and_once(node):
     node.inspect(3)
     node.reading = LOST

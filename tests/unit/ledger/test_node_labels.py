@@ -1,0 +1,126 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What managers know of a node whatever the prefix of its labels: the swarm says which one it is, and without labels the node itself reports."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from plugins.module_utils._health.label import LEFT_OUT, Label, text
+from plugins.module_utils._ledger import node_labels
+from plugins.module_utils._ledger.health import reported
+from plugins.module_utils._ledger.unreserved import has_gpus
+from plugins.module_utils._metrics.nodes import of_nodes
+from plugins.module_utils._policy.labels import Options
+from plugins.module_utils._policy.labels import node_labels as made_of
+from plugins.module_utils._swarm import owned_labels
+from plugins.plugin_utils._report.status import status
+from plugins.plugin_utils._stack.requirement import facts_of
+
+UUID = "GPU-00000000-1111-2222-3333-444444444444"
+T4 = {"index": 0, "uuid": UUID, "model": "Tesla-T4", "memory_mib": 15360, "compute_capability": "7.5", "architecture": "turing", "mig": None}
+PREFIXES = ["gpu.", "acme.gpu.", "x-", "counter"]
+
+
+def written(prefix: str, failed: bool = False, **others: str) -> dict[str, str]:
+    """The labels of a node with a T4 as a manager has them after a run, ``others`` are somebody else's."""
+    wanted = {**made_of([T4], "580.95.05", "13.0", failed, Options(prefix=prefix)), "cpu.microarchitecture": "zen3"}
+    return owned_labels.compute(others, wanted, owned_labels.PREFIX)[0]
+
+
+def record(labels: dict[str, str], report: Label | None = None, kind: str = "NVIDIA-GPU") -> dict[str, Any]:
+    """A node of the ledger."""
+    engine = {"Labels": {"fleet.gpu-swarm.health": text(report)}} if report else {}
+    entry = {"type": "named", "total": 1, "values": [UUID], "free": [UUID], "held": []}
+    memory = {"type": "discrete", "total": 16, "values": None, "free": 16, "held": []}
+    return {
+        "id": "n1", "hostname": "g1", "labels": labels, "health": reported({"Description": {"Engine": engine}, "Spec": {}}, owned_labels.PREFIX),
+        "resources": {kind: memory if kind == "VRAM" else entry}, "tasks": [], "state": "ready", "availability": "active", "role": "worker",
+        "set_by_run": False, "engine_version": "29.7.0", "unchanged_for": 60.0, "set_at": None, "message": "", "leader": False,
+    }  # fmt: skip
+
+
+def shown(one: dict[str, Any]) -> tuple[str, str, str]:
+    """What ``status`` and the metrics have: the model in both, and what is reported of the node."""
+    ledger = {"nodes": [one], "kinds": {}, "held_twice": [], "on_gpu_nodes": [], "swarm": {}, "pools": {}, "finished_jobs": []}
+    metrics = next(sample for sample in of_nodes(ledger, 0.0) if sample.metric.name == "gpu_swarm_node_info")
+    found = status(ledger)
+    return found["totals"][0]["model"], metrics.labels[3], found["nodes"][0]["why"]
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+@pytest.mark.parametrize("others", [{}, {"gpu.count": "9", "gpu.healthy": "false", "gpu.model": "of-another-tool"}], ids=["alone", "beside"])
+def test_the_prefix_is_the_one_that_a_run_recorded(prefix, others):
+    if prefix == "gpu.":
+        others = {"rack.count": "7", "rack.model": "R3"}
+    labels = written(prefix, **others)
+    assert (node_labels.prefixes(labels), node_labels.prefix_of(labels), node_labels.is_labelled(labels)) == ({prefix}, prefix, True)
+    assert node_labels.about_gpus(labels)["model"] == "Tesla-T4"
+    assert shown(record(labels)) == ("Tesla-T4", "Tesla-T4", "")
+    assert facts_of(labels) == {"cuda": "13.0", "driver": "580.95.05", "arch": "7.5"}
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_a_gpu_that_a_run_left_out_is_shown(prefix):
+    assert shown(record(written(prefix, failed=True)))[2] == "a GPU is left out"
+    assert not node_labels.is_left_out(record(written(prefix)))
+
+
+def test_labels_that_somebody_has_set_by_hand_count_with_the_default_prefix_only():
+    by_hand = {"gpu.count": "1", "gpu.model": "Tesla-T4"}
+    assert node_labels.model_of(record(by_hand)) == "Tesla-T4"
+    assert not node_labels.is_labelled({"rack.count": "7", "rack.healthy": "true"})
+    assert node_labels.model_of(record({"rack.count": "7", "rack.healthy": "true", "rack.model": "R3"})) == ""
+
+
+@pytest.mark.parametrize(("cpu", "key"), [("cpu.", "cpu.microarchitecture"), ("acme.", "acme.microarchitecture")])
+def test_the_cpu_has_a_prefix_of_its_own(cpu, key):
+    labels = owned_labels.compute({}, {key: "zen3", "x.count": "1", "x.healthy": "true"}, owned_labels.PREFIX)[0]
+    assert node_labels.about_cpu(labels)["microarchitecture"] == "zen3"
+    assert node_labels.about_gpus(labels)["count"] == "1"
+
+
+WITHOUT = written("")
+
+
+@pytest.mark.parametrize(
+    ("report", "model", "why", "left_out"),
+    [
+        (Label("ok", model="Tesla-T4"), "Tesla-T4", "", False),
+        (Label("warning", UUID[:-1] + "5", "failed", model="mixed"), "mixed", f"warning {UUID[:-1]}5 failed; a GPU is left out", True),
+        (Label("warning", UUID, "degraded", model="Tesla-T4"), "Tesla-T4", f"warning {UUID} degraded", False),
+        (Label("fault", UUID, "failed", model="Tesla-T4"), "Tesla-T4", f"fault {UUID} failed", False),
+        (Label("ok"), "", "", False),
+        (None, "", "", False),
+    ],
+    ids=["well", "left out", "degraded", "faulty", "of an older release", "unwatched"],
+)
+def test_without_labels_model_and_health_are_those_that_the_node_reports(report, model, why, left_out):
+    assert not [key for key in WITHOUT if not key.startswith(("cpu.", "gpu-swarm."))]
+    one = record(WITHOUT, report)
+    assert shown(one) == (model, model, why)
+    assert node_labels.is_left_out(one) is left_out
+
+
+def test_without_labels_about_gpus_a_run_still_records_which_it_left_out():
+    one = record({**WITHOUT, LEFT_OUT: f"ok {UUID} reason=failed"}, Label("ok", model="Tesla-T4"))
+    assert node_labels.is_left_out(one)
+
+
+def test_labels_count_and_not_what_a_node_reports_beside_them():
+    """A node's report is its own claim; a label was written by a manager."""
+    one = record(written("acme."), Label("warning", UUID[:-1] + "5", "failed", model="NVIDIA-H100"))
+    assert (node_labels.model_of(one), node_labels.is_left_out(one)) == ("Tesla-T4", False)
+
+
+@pytest.mark.parametrize(
+    ("labels", "report", "found"),
+    [(WITHOUT, Label("ok", model="Tesla-T4"), True), (written("acme."), None, True), (WITHOUT, Label("ok"), False), (WITHOUT, None, False)],
+    ids=["reported", "labelled", "reported without a model", "neither"],
+)
+def test_a_node_whose_gpus_are_advertised_by_memory_has_gpus(labels, report, found):
+    assert has_gpus(record(labels, report, kind="VRAM")) is found
