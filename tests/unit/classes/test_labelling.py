@@ -47,7 +47,7 @@ def run(action_class: Any, args: dict[str, Any], checks: bool, **answers: Any) -
 
 
 def of_job(arguments: dict[str, Any], checks: bool) -> dict[str, Any]:
-    over = {"changed": True, "unplaced": False, "jobs": [], "waiting": [], "not_ready": [], "problems": [], "diff": {}}
+    over = {"changed": True, "unplaced": False, "jobs": [], "waiting": [], "not_ready": [], "problems": [], "ending": [], "diff": {}}
     return over if "placement" in arguments else {**over, "unplaced": True}
 
 
