@@ -392,3 +392,9 @@ def _flat(doc, before=()):
             yield from _flat(value, (*before, key))
         elif not isinstance(value, dict):
             yield (*before, key), value
+
+
+def test_a_header_and_a_comment_are_no_keys():
+    text = '# no-cgroups = true\n[nvidia-container-runtime] # mode = "csv"\n  # mode = "legacy"\nmode = "cdi" # or "auto"\n'
+    found = [(one.name, toml_statements.plain(text[one.value_at : one.value_end])) for one in toml_statements.keys(text)]
+    assert found == [(("nvidia-container-runtime", "mode"), "cdi")]

@@ -110,6 +110,8 @@ TWICE = DEVICES.format(
 )
 NOT_DEPLOYED = [
     ("gpus: all", "services.train.gpus is all. Swarm allocates GPUs by number"),
+    ("gpus: 2", "services.train.gpus is 2, and has to be a list. Write gpus: [{count: 1}]"),
+    ("gpus: {count: 2}", "services.train.gpus is {'count': 2}, and has to be a list"),
     ("gpus: [{count: all}]", "its count is all"),
     ("gpus: [{driver: nvidia}]", "has no count, which means all"),
     (DEVICES.format("devices", "{count: all, capabilities: [gpu]}"), "reservations.devices[0]: its count is all"),
