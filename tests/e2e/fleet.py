@@ -127,6 +127,11 @@ class Node:
     def write(self, path: str, content: bytes) -> None:
         self.start("sh", "-c", 'mkdir -p "${1%/*}" && cat > "$1"', "-", path, text=content)
 
+    def dockerd(self, verb: str, *units: str) -> None:
+        """``systemctl start``, ``restart`` or ``kill`` of it. A unit may start three times a minute; starts by earlier tests do not count here."""
+        self.run("systemctl", "reset-failed", "docker.service")
+        self.run("systemctl", *verb.split(), *(units or ("docker.service",)))
+
     def started(self) -> str:
         """When dockerd was started last: empty while it does not run."""
         shown = self.run("systemctl", "show", "--property", "ActiveState,ActiveEnterTimestampMonotonic", "docker.service")

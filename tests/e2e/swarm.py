@@ -90,5 +90,5 @@ def stopped(fleet: Fleet, name: str) -> Iterator[None]:
         fleet[name].run("systemctl", "stop", "docker.socket", "docker.service")
         yield
     finally:
-        fleet[name].run("systemctl", "start", "docker.service")
+        fleet[name].dockerd("start")
         wait_until("the manager to be back", lambda: works(fleet, name))

@@ -115,7 +115,7 @@ def no_docker(_fleet: Fleet, node: Node) -> None:
 
 def docker_again(_fleet: Fleet, node: Node) -> None:
     node.run("systemctl", "unmask", "docker.service", "docker.socket")
-    node.run("systemctl", "start", "docker.socket", "docker.service")
+    node.dockerd("start", "docker.socket", "docker.service")
 
 
 def flag_for_later(_fleet: Fleet, node: Node) -> None:
@@ -127,8 +127,7 @@ def flag_for_later(_fleet: Fleet, node: Node) -> None:
 
 def no_flag(_fleet: Fleet, node: Node) -> None:
     node.run("mv", f"{DOCKERD}.kept", DOCKERD)
-    node.run("systemctl", "reset-failed", "docker.service")  # several starts in a minute are too many for systemd
-    node.run("systemctl", "restart", "docker.service")
+    node.dockerd("restart")
 
 
 FAULTS = [

@@ -96,7 +96,7 @@ def _restarted(fleet: Fleet, name: str, content: bytes, kind: str) -> None:
     """With these resources, which the manager shows, and no others."""
     node, manager = fleet[name], fleet["m1"]
     node.write(DAEMON_JSON, content)
-    node.run("systemctl", "restart", "docker")
+    node.dockerd("restart")
 
     def shown() -> bool:
         found = manager.docker_json("node", "inspect", "--format", "{{json .}}", node.swarm()["NodeID"])

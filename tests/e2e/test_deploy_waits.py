@@ -67,7 +67,7 @@ def test_what_waits(fleet: Fleet, inventory: Path, compose: Path, tmp_path: Path
         try:
             wait_until("the run to notice", lambda: "note: no answer; queried again" in log.read_text())
         finally:
-            manager.run("systemctl", "start", "docker.service")
+            manager.dockerd("start")
         done = run.result()
     assert (done.rc, f"The stack {STACK} is deployed, and not all of it runs yet: " in done.output) == (75, True), done.output
     assert f"{STACK}_large: 6 of 7 running; " in done.output

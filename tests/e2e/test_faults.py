@@ -24,7 +24,7 @@ from tests.lab.lab import REPOSITORY_HOST, Lab
 from tests.lab.packages import NVIDIA, URL, sign
 
 from .fleet import BIN, DAEMON_JSON, STATE_DIR, Fleet, Node, Run, advertised_as, toolkit, wait_until
-from .swarm import KIND, availabilities, availability_of, lease_of, shown
+from .swarm import KIND, availabilities, availability_of, lease_of, member, shown
 from .untouched import DOCKERD, State, leave_swarm
 
 MEMBERS = ("g1", "g2")
@@ -87,7 +87,7 @@ def test_a_manager_that_stops_during_a_join(fleet: Fleet) -> None:
             manager.run("systemctl", "stop", "docker.socket", "docker.service")
             run = running.result()
         finally:
-            manager.run("systemctl", "start", "docker.socket", "docker.service")
+            manager.dockerd("start", "docker.socket", "docker.service")
     fails(run, "x4", "x4 could not join the swarm of m1 as worker", "The node is in no swarm, as before")
     assert guest.swarm()["LocalNodeState"] == "inactive"
     try:
@@ -135,12 +135,25 @@ def test_dockerd_that_does_not_stop(fleet: Fleet, inventory: Path) -> None:
     finishes(fleet, inventory, *advertised_as("HANG"), wanted="HANG")
 
 
+def allowed_starts(node: Node) -> int:
+    return int(node.run("systemctl", "show", "--property", "StartLimitBurst", "--value", "docker.service"))
+
+
 def use_up_starts(node: Node) -> None:
     """systemd starts dockerd so often in a minute, and not once more."""
-    allowed = int(node.run("systemctl", "show", "--property", "StartLimitBurst", "--value", "docker.service"))
     node.run("systemctl", "reset-failed", "docker.service")
-    for _start in range(allowed):
+    for _start in range(allowed_starts(node)):
         node.run("systemctl", "restart", "docker.service")
+
+
+def crash(nodes: list[Node]) -> None:
+    """dockerd crashes as often as systemd may start it in a minute. It does, unless a start by the run before counts too."""
+    for _crash in range(allowed_starts(nodes[0])):
+        before = {node: node.started() for node in nodes}
+        for node in nodes:
+            node.run("systemctl", "kill", "--signal", "KILL", "docker.service")
+        for node, start in before.items():
+            wait_until("systemd to start dockerd anew", lambda node=node, start=start: node.started() not in ("", start))
 
 
 @contextmanager
@@ -164,7 +177,8 @@ exec {DOCKERD}.kept "$@"
 
 
 def test_a_start_limit_that_is_used_up(fleet: Fleet, inventory: Path) -> None:
-    """On one node dockerd takes the new configuration, on the other one it does not: there is a way on, and a way back."""
+    """On one node dockerd takes the new configuration, on the other one it does not: there is a way on, and a way back. After both, systemd
+    still repairs as many crashes as before the run."""
     before, since = fleet["g2"].files(), fleet["m1"].run("date", "+%s.%N")
     with refuses(fleet["g2"], "LIMIT"):
         for name in MEMBERS:
@@ -177,6 +191,9 @@ def test_a_start_limit_that_is_used_up(fleet: Fleet, inventory: Path) -> None:
         for name in MEMBERS:
             assert availabilities(fleet, name, since) == ["pause", "active"]
         settled(fleet)
+        crash([fleet[name] for name in MEMBERS])
+        for name in MEMBERS:
+            wait_until(f"{name} to be back", lambda name=name: member(fleet, name)["Status"]["State"] == "ready")
     finishes(fleet, inventory, *advertised_as("LIMIT"), wanted="LIMIT")
 
 

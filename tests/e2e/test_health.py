@@ -375,7 +375,7 @@ def test_a_fleet_that_had_none_gets_them_while_tasks_run_on(fleet: Fleet, invent
         for entry in record["files"].values():
             entry.pop("loaded", None)
         fleet[name].write(f"{STATE_DIR}/record.json", json.dumps(record).encode())
-        fleet[name].run("systemctl", "restart", "docker.service")  # the file is older than dockerd: that release wrote it right before a restart
+        fleet[name].dockerd("restart")  # the file is older than dockerd: that release wrote it right before a restart
     ready = ("docker", "node", "ls", "--format", "{{.Status}}")
     wait_until("the swarm", lambda: manager.run(*ready, check=False).split() == ["Ready"] * 2, WITHIN_S, lambda: manager.run(*ready, check=False))
     manager.docker("service", "create", "--detach", "--quiet", "--no-resolve-image", "--name", "hold", "--mode", "global", "lab/task")

@@ -217,7 +217,7 @@ def test_the_leader_has_the_metrics(fleet: Fleet, inventory: Path, before: dict[
         assert labels[PAUSED_FOR].startswith("fault GPU-")
         wait_until("its file", lambda: other in metrics(fleet), 90, lambda: metrics(fleet))
     finally:
-        fleet[first].run("systemctl", "start", "docker.socket", "docker")
+        fleet[first].dockerd("start", "docker.socket", "docker.service")
     wait_until("the old file to go", lambda: list(metrics(fleet)) == [leader(fleet)], 90, lambda: metrics(fleet))
 
 

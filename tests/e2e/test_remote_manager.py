@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from .fleet import Fleet, Node, Run, advertised_as, wait_until
+from .fleet import Fleet, Run, advertised_as, wait_until
 from .swarm import KIND, availabilities, member, shown
 
 MANAGER, WORKER, HOST = "x4", "x1", "appliance"
@@ -98,11 +98,6 @@ class Appliance:
         return self.fleet.playbook(inventory, *arguments, playbook=playbook)
 
 
-def restart(node: Node) -> None:
-    node.run("systemctl", "reset-failed", "docker.service")  # several starts in a minute are too many for systemd
-    node.run("systemctl", "restart", "docker.service")
-
-
 @pytest.fixture(scope="module")
 def appliance(booted: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Appliance]:
     kept, node = tmp_path_factory.mktemp("certificates"), booted[MANAGER]
@@ -118,7 +113,7 @@ def appliance(booted: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     node.write(f"{CERTIFICATES}/ca.pem", authority.files[0])
     files = " ".join(f"--tls{what} {CERTIFICATES}/{file}.pem" for what, file in (("cacert", "ca"), ("cert", "cert"), ("key", "key")))
     node.write(SETTINGS, f'DOCKER_OPTS="--host tcp://0.0.0.0:2376 --tlsverify {files}"\n'.encode())
-    restart(node)
+    node.dockerd("restart")
     node.docker("swarm", "init")
     common = {"validate_certs": True, "ca_path": str(kept / "ca.pem")}
     yield Appliance(
@@ -130,7 +125,7 @@ def appliance(booted: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     for name in (MANAGER, WORKER):
         booted[name].leave()
     node.write(SETTINGS, before or b"")
-    restart(node)
+    node.dockerd("restart")
 
 
 def test_the_fault_of_the_inventory_is_reported(appliance: Appliance) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -123,7 +123,7 @@ def called(fleet: Fleet, name: str, host_name: str) -> Iterator[None]:
 
 def rename(fleet: Fleet, node: Node, host_name: str) -> None:
     node.run("hostname", host_name)
-    node.run("systemctl", "restart", "docker.service")
+    node.dockerd("restart")
     there = node.swarm()["NodeID"]
     wait_until("the manager to see the new name", lambda: entries(fleet)[there] == host_name and state(fleet, there) == "ready")
 
@@ -151,7 +151,7 @@ def test_a_node_installed_anew_joins_and_what_it_was_before_is_reported(fleet: F
     node.leave()
     node.run("systemctl", "stop", "docker.socket", "docker.service")
     node.run("rm", "-r", "/var/lib/docker/swarm")
-    node.run("systemctl", "start", "docker.service")
+    node.dockerd("start")
     wait_until("the manager to miss it", lambda: state(fleet, before["ID"]) == "down")
 
     run = fleet.playbook(inventory, *advertised_as("ANEW"), "--limit", "g2")
@@ -188,7 +188,7 @@ def test_managers_are_maintained_after_all_others_one_at_a_time_the_leader_very_
     """Each restarts its dockerd, so that the manager that is queried does not answer then, either."""
     leader, tasks = the_leader(fleet), tmp_path / "restart.yml"
     seen = "docker node ls --format '{% raw %}{{.Hostname}} {{.Availability}}{% endraw %}' > /run/seen"  # which a worker cannot list
-    restart = f"date +%s%N > /run/restarted; {seen}; systemctl restart docker.service"
+    restart = f"date +%s%N > /run/restarted; {seen}; systemctl reset-failed docker.service; systemctl restart docker.service"
     tasks.write_text(json.dumps([{"name": "Restart dockerd", "ansible.builtin.shell": restart}]))
     run = fleet.playbook(inventory, "--extra-vars", f"maintain_tasks={tasks}", playbook="fleet.gpu_swarm.maintain")
     assert run.rc == 0, run.output
@@ -232,9 +232,12 @@ def test_a_roll_goes_on_when_the_leader_that_it_queried_dies(fleet: Fleet, inven
     leader_first = fleet.inventory(swarm_managers=[leader, *others], gpu_nodes=GPU_NODES)  # that one is queried
     ids = [member(fleet, name)["ID"] for name in GPU_NODES]
 
-    going = meanwhile(lambda: fleet.playbook(leader_first, *advertised_as("LEADERLESS")))
-    wait_until("the canary to be paused", lambda: "pause" in {node["Spec"]["Availability"] for node in inspected(fleet[others[0]], ids)})
-    fleet[leader].run("systemctl", "kill", "--signal", "KILL", "docker.service")
+    with ExitStack() as locks:
+        for name in GPU_NODES:  # else the canary's window may be over before this sees it
+            locks.enter_context(fleet[name].locked())
+        going = meanwhile(lambda: fleet.playbook(leader_first, *advertised_as("LEADERLESS")))
+        wait_until("the canary to be paused", lambda: "pause" in {node["Spec"]["Availability"] for node in inspected(fleet[others[0]], ids)})
+        fleet[leader].dockerd("kill --signal KILL")
     with stopped(fleet, leader):
         run = going.result()
         assert run.rc == 2, run.output  # it is reported, also where nothing was to be done
@@ -292,7 +295,7 @@ def test_a_manager_of_an_autolocked_swarm_that_is_locked_gets_the_command_that_u
     queried.docker("swarm", "update", "--autolock=true")
     try:
         key = queried.docker("swarm", "unlock-key", "--quiet")
-        locked.run("systemctl", "restart", "docker.service")
+        locked.dockerd("restart")
         before = as_it_is(fleet)
         run = fleet.playbook(inventory, *advertised_as("LOCKED"), "--limit", "m3")
         locked.start("docker", "swarm", "unlock", text=key.encode() + b"\n")

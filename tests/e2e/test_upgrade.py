@@ -105,12 +105,17 @@ def before(fleet: Fleet, old: Fleet, inventory: Path) -> dict[str, dict[str, byt
     return found
 
 
+# On the node itself: a change may be over by the time that two commands from here take.
+ENDS_WITHIN = r"""
+until test -e "$1"; do sleep 0.01; done
+pkill --signal KILL --full '^/usr/bin/python3[.0-9]*( |$)'
+test -e "$1"
+"""
+
+
 def ended_within(node: Node) -> bool:
-    """Whether a change of this node was under way, and whoever changed it has been killed."""
-    if node.read(JOURNAL) is None:
-        return False
-    node.run("pkill", "--signal", "KILL", "--full", r"^/usr/bin/python3[.0-9]*( |$)", check=False)
-    return node.read(JOURNAL) is not None
+    """Whether a change of this node was under way, and whoever changed it has been killed. Waits for one."""
+    return node.start("timeout", "60", "sh", "-c", ENDS_WITHIN, "-", JOURNAL, check=False).returncode == 0
 
 
 def labels(fleet: Fleet, name: str) -> dict[str, str]:

@@ -294,6 +294,7 @@ class Engine:
         while True:
             complaint, view = self._complaint(healthy)
             if complaint is None:
+                self._service.settled()
                 return view
             if time.monotonic() > deadline:
                 reasons = ". ".join(part.rstrip(".") for part in (complaint, self.reason()) if part)

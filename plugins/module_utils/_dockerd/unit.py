@@ -48,6 +48,7 @@ class Unit:
         self._acted_at: int | None = None
         # How often systemd had started it by itself when it was last acted on; None where that is to be read after a start that succeeded.
         self._restarts: int | None = 0
+        self._was_restarted = False
 
     def inspect(self) -> dict[str, Any]:
         """What systemd reports about it now; {} where there is no such unit, or no systemd."""
@@ -79,12 +80,24 @@ class Unit:
         if reread and before.get("needs_reload"):
             self._run(["systemctl", "daemon-reload"])
         # A refused configuration can use up the unit's start limit, which would bar the way back too. This sets NRestarts to 0 as well.
-        rc, dummy, dummy = self._run(["systemctl", "reset-failed", self.name])
-        self._restarts = before.get("restarts", 0) if rc else 0
+        self._restarts = 0 if self._clear_starts() else before.get("restarts", 0)
+        self._was_restarted = True
         with contextlib.suppress(TimedOut):  # what systemd still does is in pending()
             # One of systemd's own attempts may have begun in between, 0.1 s after a start that failed: it became this one, and is counted.
             if self._act(["systemctl", "restart", self.name], "did not start", limit_s, before.get("started_at")):
                 self._restarts = None
+
+    def settled(self) -> None:
+        """The daemon is as wanted: a restart by this counts no more for the unit's start limit, so systemd still repairs a crash soon after."""
+        if self._was_restarted:
+            with contextlib.suppress(TimedOut):  # the daemon runs: a failure here is no reason to undo the change
+                self._clear_starts()
+        self._was_restarted = False
+
+    def _clear_starts(self) -> bool:
+        """Whether systemd has set to 0 how often the unit was started, by which it judges the start limit (unit_reset_failed of its unit.c)."""
+        rc, dummy, dummy = self._run(["systemctl", "reset-failed", self.name])
+        return bool(rc == 0)
 
     def reload(self) -> None:
         """SIGHUP: enough for default-runtime and runtimes, never for node-generic-resources (moby daemon/reload.go)."""

@@ -274,7 +274,7 @@ class Commands:
     def __init__(self, **answers):
         self.answers, self.run = answers, []
 
-    def __call__(self, argv):
+    def __call__(self, argv, limit_s=0):
         self.run.append(argv)
         for word, answer in self.answers.items():
             if any(word in one for one in argv):
@@ -636,6 +636,25 @@ def test_wait_until_it_is_as_wanted(tmp_path, daemon, quick):
     daemon(info=lambda: next(shown))
     view = engine(tmp_path)[0].wait(lambda view: None if view["generic_resources"] else "it shows nothing", 60)
     assert view["default_runtime"] == "nvidia"
+
+
+@pytest.mark.parametrize(("act", "cleared"), [(lambda it: it.restart(True, 60), 2), (lambda it: it.reload(), 0), (lambda it: None, 0)])
+def test_a_restart_that_succeeded_leaves_systemd_all_its_starts_for_crashes(tmp_path, daemon, quick, act, cleared):
+    daemon(DOCKER_26, info=INFO_26)
+    it, ran = engine(tmp_path, show=RUNNING)
+    act(it)
+    for _time in range(2):
+        it.wait(lambda view: None, 60)
+    assert [argv for argv in ran.run if "reset-failed" in argv] == [["systemctl", "reset-failed", "docker.service"]] * cleared
+
+
+def test_a_restart_that_did_not_succeed_clears_nothing_after_it(tmp_path, daemon, quick):
+    daemon(DOCKER_26, info=INFO_26)
+    it, ran = engine(tmp_path, show=RUNNING)
+    it.restart(True, 60)
+    with pytest.raises(EngineError, match="it shows nothing"):
+        it.wait(lambda view: "it shows nothing", 0)
+    assert len([argv for argv in ran.run if "reset-failed" in argv]) == 1
 
 
 def test_wait_no_longer_than_set(tmp_path, daemon, quick):

@@ -75,7 +75,7 @@ class Systemd:
     """Answers ``systemctl show`` with one text after another, the last one for good; keeps what else was run, and the limits of restarts."""
 
     def __init__(self, *texts, fails=None, journal="", hangs=False):
-        self.texts, self.fails, self.journal, self.hangs, self.ran, self.limits = list(texts), fails, journal, hangs, [], []
+        self.texts, self.fails, self.journal, self.hangs_at, self.ran, self.limits = list(texts), fails, journal, "restart" if hangs else "", [], []
 
     def __call__(self, argv, limit_s=120):
         if argv[1] == "restart":
@@ -88,8 +88,8 @@ class Systemd:
             most = int(argv[argv.index("--lines") + 1]) if "--lines" in argv else len(lines)
             # As of systemd 252: with --since, --lines are the first ones.
             return 0, "".join(lines[:most] if "--since" in argv else lines[len(lines) - most :]), ""
-        if self.hangs and argv[1] == "restart":
-            raise TimedOut("'systemctl restart docker.service' timed out", hangs="systemctl")
+        if argv[1] == self.hangs_at:
+            raise TimedOut("'systemctl %s docker.service' timed out" % self.hangs_at, hangs="systemctl")
         return (1, "", self.fails) if self.fails and argv[1] != "reset-failed" else (0, "", "")
 
 
@@ -175,6 +175,14 @@ def test_a_restart_clears_the_start_limit_first_and_has_a_limit():
     it.restart(True, 60)
     assert systemd.ran == [["systemctl", "reset-failed", "docker.service"], ["systemctl", "restart", "docker.service"]]
     assert systemd.limits == [60]
+
+
+def test_a_systemctl_that_hangs_after_the_restart_undoes_nothing():
+    it, systemd = unit(shown())
+    it.restart(True, 60)
+    systemd.hangs_at = "reset-failed"
+    it.settled()
+    assert systemd.ran[-1] == ["systemctl", "reset-failed", "docker.service"]
 
 
 @pytest.mark.parametrize("how", [{"hangs": True}, {"fails": "Warning! D-Bus connection terminated.\n"}])

@@ -63,6 +63,7 @@ def test_one_that_hangs_is_given_up(made, tmp_path):
     it = made(lambda: WELL if flag.exists() else time.sleep(600), limit=0.3)
     assert (it.read()["error"], it._child) == ("hang", None)
     flag.touch()
+    it._settings["nvml_timeout"] = 60  # a busy machine starts the next process late
     assert it.read()["error"] is None
 
 
@@ -78,10 +79,31 @@ class Driver:
         return WELL
 
 
+class Clock:
+    """The reader's time, of which a test can let some pass at once: no verdict hangs on how fast the machine is."""
+
+    def __init__(self):
+        self.passed = 0.0
+
+    def monotonic(self):
+        return time.monotonic() + self.passed
+
+    def let_pass(self, seconds):
+        self.passed += seconds
+
+    sleep = staticmethod(time.sleep)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    it = Clock()
+    monkeypatch.setattr(reader, "time", it)
+    return it
+
+
 @pytest.fixture
 def driver(tmp_path, monkeypatch):
-    for name, value in {"SLOW_S": 0.2, "HANG_S": 0.8}.items():
-        monkeypatch.setattr(reader, name, value)
+    monkeypatch.setattr(reader, "SLOW_S", 0.2)
     return Driver(tmp_path)
 
 
@@ -95,21 +117,23 @@ def until(it, error, limit=20, **options):
     return found[-1], [one["error"] for one in found[:-1]]
 
 
-def test_one_that_has_answered_before_hangs_sooner_and_is_slow_until_then(made, driver):
+def test_one_that_has_answered_before_hangs_sooner_and_is_slow_until_then(made, driver, clock):
     it = made(driver, limit=60)
     assert it.read()["error"] is None
     child = it._child
     driver.hangs.touch()
     began = time.monotonic()
     assert (it.read()["error"], it.waits(), it._child) == ("slow", True, child)
-    assert 0.2 <= time.monotonic() - began < 0.8
-    hanging, before = until(it, "hang")
-    assert (set(before), hanging["slow"], it._child) == ({"slow"}, True, None)
-    assert 0.8 <= time.monotonic() - began < 5
-    assert hanging["text"] == "NVML gave no answer within 0 s"
+    assert time.monotonic() - began >= 0.2
+    clock.let_pass(reader.HANG_S / 2)
+    assert (it.read()["error"], it._child) == ("slow", child)
+    clock.let_pass(reader.HANG_S / 2)
+    hanging = it.read()
+    assert (hanging["error"], hanging["slow"], it._child) == ("hang", True, None)
+    assert hanging["text"] == "NVML gave no answer within 20 s"
     # The next one has to start the cards, and gets the whole time for that.
     assert [it.read()["error"] for _time in range(3)] == ["slow"] * 3
-    time.sleep(1)
+    clock.let_pass(1.5 * reader.HANG_S)
     assert it.read()["error"] == "slow"
     driver.hangs.unlink()
     well, _before = until(it, None)
@@ -128,39 +152,38 @@ def test_an_answer_that_comes_late_is_taken_and_counts_as_slow(made, driver):
     assert it.read() == {**WELL, "text": str(child)}
 
 
-def test_a_driver_that_starts_its_cards_after_a_boot_has_the_time_that_it_takes(made, driver):
-    it = made(driver, limit=0.4)
+def test_a_driver_that_starts_its_cards_after_a_boot_has_the_time_that_it_takes(made, driver, clock):
+    it = made(driver, limit=reader.HANG_S)
     driver.hangs.touch()
-    child = None
-    end = time.monotonic() + 1.5
-    while time.monotonic() < end:
-        assert it.read(patient=True)["error"] == "slow"
-        assert child in (None, it._child)
-        child = it._child
-        time.sleep(0.05)
+    assert it.read(patient=True)["error"] == "slow"
+    child = it._child
+    for _time in range(3):
+        clock.let_pass(reader.HANG_S)
+        assert (it.read(patient=True)["error"], it._child) == ("slow", child)
     driver.hangs.unlink()
     assert until(it, None, patient=True)[0].get("slow") is None
     driver.hangs.touch()
-    assert until(it, "hang", patient=True)[0]["slow"]  # it has been started
+    assert it.read(patient=True)["error"] == "slow"
+    clock.let_pass(reader.HANG_S)
+    hanging = it.read(patient=True)
+    assert (hanging["error"], hanging["slow"]) == ("hang", True)  # it has been started
 
 
-def test_processes_that_are_not_answered_are_the_next_reading_s_to_report(made, driver, monkeypatch):
+def test_processes_that_are_not_answered_are_the_next_reading_s_to_report(made, driver, clock, monkeypatch):
     monkeypatch.setattr(reader, "_processes", lambda opened: [driver() and {"uuid": "GPU-1", "pids": []}])
     it = made(driver, limit=60)
     it.read()
     assert it.processes() == [{"uuid": "GPU-1", "pids": []}]
     driver.hangs.touch()
-    began = time.monotonic()
     assert (it.processes(), it.processes()) == (None, None)
     assert it.read()["error"] == "slow"
     driver.hangs.unlink()
     assert until(it, None)[0]["gpus"] == [GPU]
     assert it.processes() == [{"uuid": "GPU-1", "pids": []}]
     driver.hangs.touch()
-    began = time.monotonic()
     assert it.processes() is None
-    until(it, "hang")
-    assert time.monotonic() - began < 5
+    clock.let_pass(reader.HANG_S)
+    assert it.read()["error"] == "hang"
 
 
 @pytest.mark.parametrize(("timeout_s", "limit_s"), [(60, 20), (300, 260), (30, 20), (5, 5)])
@@ -203,12 +226,12 @@ def machine(tmp_path, monkeypatch):
     it.end()
 
 
-def await_event(it):
+def await_events(it, number):
     found = []
-    deadline = time.monotonic() + 10
-    while not found and time.monotonic() < deadline:
+    deadline = time.monotonic() + 60
+    while len(found) < number and time.monotonic() < deadline:
         select.select(it.handles(), [], [], 0.1)
-        found = it.events()
+        found += it.events()
     return found
 
 
@@ -230,7 +253,7 @@ def test_errors_that_nvml_reports_come_by_themselves_and_readings_go_on(machine)
     registered(it, path)
     with path.open("a") as stream:
         stream.write("[gpu 1]\nxid = 79\nxid = 154\nxid = 95\nrecovery-action = gpu-reset\n")
-    found = await_event(it) + await_event(it)
+    found = await_events(it, 2)
     second = xids.bus(read["gpus"][1]["pci"])
     assert found == [xids.Event(second, 79, ""), xids.Event(second, 95, "")]
     again = it.read()
