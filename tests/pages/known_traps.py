@@ -87,6 +87,14 @@ ISOLATION = (
         _U + "config/test_text_properties.py::test_json_edit_changes_only_what_is_owned",
     ),
     BY_ID["no-reservation-sees-all"],
+    Trap(
+        "volume-mounts-beside-cdi", "toolkit", "before 1.20.2, with accept-nvidia-visible-devices-as-volume-mounts = true",
+        "A mount below /var/run/nvidia-container-devices adds GPUs to those that a container was given by CDI. The setting is false unless somebody"
+        " changed it, and services know no CDI. But with it a mount gives a service GPUs that it did not reserve, also with 1.20.2.",
+        "NVIDIA/nvidia-container-toolkit#2184, release notes of 1.20.2",
+        HANDLED, "With gpu_swarm_isolation at reserved, the guard refuses a task with such a mount.",
+        _U + "guard/test_bundle.py::test_a_mount_by_which_nvidias_runtime_gives_gpus_is_found_in_each_mode",
+    ),
     BY_ID["variable-set-by-hand"],
     BY_ID["zero-takes-all"],
     BY_ID["new-leader-claims-again"],
@@ -126,7 +134,15 @@ DAEMON = (
         "A daemon with live-restore cannot join a swarm, and without it a restart stops the node's tasks.",
         "moby daemon/config/config_linux.go",
         REFUSAL, "Remove live-restore; drain the node, or let provision wait until nothing runs there.",
-        _U + "config/test_daemon_json.py::test_problems",
+        _U + "config/test_daemon_problems.py::test_problems",
+    ),
+    Trap(
+        "nftables-in-a-swarm", "engine", "29.0.0 and newer",
+        "A daemon with firewall-backend: nftables cannot be in a swarm: Docker's rules for overlay networks are those of iptables. From 29.6.0 on the"
+        " feature swarm-nftables allows it, as an experiment.",
+        "moby daemon/config/config_linux.go (IsSwarmCompatible); docs.docker.com/engine/network/firewall-nftables",
+        REFUSAL, "Write iptables, or remove firewall-backend.",
+        _U + "config/test_daemon_problems.py::test_problems",
     ),
     Trap(
         "flag-and-file", "engine", "any version",
@@ -183,8 +199,8 @@ DAEMON = (
         "start-limit", "engine", "any version, systemd",
         "Several restarts in a minute use up the unit's start limit, and dockerd stays down.",
         "Debian's docker.service: 3 starts in 60 s",
-        HANDLED, "One restart at most, and 'systemctl reset-failed' before it.",
-        _U + "dockerd/test_unit.py::test_a_restart_clears_the_start_limit_first_and_has_a_limit",
+        HANDLED, "One restart at most, and 'systemctl reset-failed' before it and after it: systemd still repairs as many crashes as before.",
+        _U + "dockerd/test_engine.py::test_a_restart_that_succeeded_leaves_systemd_all_its_starts_for_crashes",
     ),
     Trap(
         "idle-restart", "engine", "any version",
@@ -193,6 +209,17 @@ DAEMON = (
         HANDLED, "The daemon is waited for by what it shows, not by a fixed time.",
         _U + "dockerd/test_engine.py::test_wait_until_it_is_as_wanted",
     ),
+    BY_ID["unauthorized-pull-rejects"],
+    Trap(
+        "loopback-registries", "engine", "29.10.0 and newer, if insecure-registries is set",
+        "If insecure-registries is set, in daemon.json or by a flag, it replaces Docker's own default. Then a registry at localhost or 127.0.0.1"
+        " needs a certificate that Docker trusts, and pulls from one without TLS fail. With the key left out, such a registry works as before.",
+        "moby#53868, release notes of 29.10.0",
+        DOCUMENTED, "Add the local registry, such as localhost:5000, to insecure-registries, or give it a certificate.",
+        "cited",
+    ),
+    BY_ID["names-lost-with-a-connection"],
+    BY_ID["encrypted-network-in-two-parts"],
     Trap(
         "advertise-addr-ignored", "swarm", "any version",
         "docker swarm join ignores an --advertise-addr that it cannot resolve, such as an interface that the node does not have.",

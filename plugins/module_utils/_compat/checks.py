@@ -54,6 +54,7 @@ class Finding(NamedTuple):
 # Each returns True, or the setting of config.toml in words, if the node has the issue.
 _CONDITIONS: dict[str, Callable[[Facts], Any]] = {
     "named": lambda facts: bool(facts.gpu_kinds),
+    "gpus": lambda facts: _has_gpus(facts),
     "tried": lambda facts: _has_gpus(facts) and facts.tried,
     "discrete": lambda facts: bool(facts.discrete_kinds),
     "memory": lambda facts: bool(facts.memory_kinds),

@@ -222,4 +222,32 @@ TRAPS = (
         _U + "ledger/test_findings.py::test_finished_jobs_that_are_in_the_way",
         "finished_jobs", ((0, 0, 0), (29, 6, 0)),
     ),
+    Trap(
+        "unauthorized-pull-rejects", "engine", "29.6.0 to 29.6.2",
+        "Swarm pulls an image before it starts a task. If the registry answers that this is unauthorized, these releases reject the task, though"
+        " the image is on the node. Other releases start it with that image.",
+        "moby#52570, #52698, #53212",
+        WARNING, "Upgrade Docker Engine to 29.7.0 or newer. Until then deploy services of a private registry with its login"
+        " ('--with-registry-auth', or gpu_stack_registry_auth of deploy).",
+        _U + "compat/test_checks.py::test_check",
+        "gpus", ((29, 6, 0), (29, 7, 0)),
+    ),
+    Trap(
+        "names-lost-with-a-connection", "engine", "29.0.0 to 29.7.2",
+        "When a node was not reachable for some seconds, without a stop of its dockerd, the other nodes can lose the names of services that have"
+        " tasks there, and do not find them again: NXDOMAIN. The tasks run on, and answer by their IP addresses.",
+        "moby#53141, corrected by #53142 after 29.7.2",
+        WARNING, "Upgrade Docker Engine to a release after 29.7.2. Until then 'docker service update --force' brings back the names of a"
+        " service, and starts its tasks anew.",
+        _U + "compat/test_checks.py::test_check",
+        "gpus", ((29, 0, 0), (29, 7, 3)),
+    ),
+    Trap(
+        "encrypted-network-in-two-parts", "swarm", "29.0.0 to 29.2.0, 28.2.2, 25.0.13 and 25.0.14, beside any other release",
+        "On an encrypted overlay network, tasks on these releases of Docker Engine and tasks on other releases receive nothing from each other."
+        " Names are found all the same.",
+        "moby#51798, #51951, #51963",
+        WARNING, "Upgrade Docker Engine on those nodes, to 29.2.1, 25.0.15 or newer. Between nodes of one release the network works.",
+        _U + "ledger/test_encrypted.py::test_an_encrypted_network_between_releases_that_do_not_understand_each_other",
+    ),
 )  # fmt: skip

@@ -171,56 +171,6 @@ def _check_types(doc: Mapping[str, Any], path: str) -> None:
             refuse(f"an entry of {RESOURCES}", one, 'a string such as "SSD=1"')
 
 
-# --- problems -------------------------------------------------------------------------------------------------------
-
-
-class Flag(NamedTuple):
-    """An option of dockerd's command line that daemon.json must not repeat."""
-
-    name: str
-    value: str | None
-    key: str
-
-
-_FLAGS = {
-    "--default-runtime": DEFAULT_RUNTIME,
-    "--node-generic-resource": RESOURCES,
-    "--node-generic-resources": RESOURCES,
-}
-
-
-def conflicting_flags(argv: Sequence[str]) -> list[Flag]:
-    """The flags in dockerd's arguments that make it refuse a daemon.json with this collection's keys.
-
-    ``--add-runtime`` is none of them: dockerd merges it with ``runtimes`` (moby daemon/config, skipDuplicates).
-    """
-    found = []
-    for here, word in enumerate(argv):
-        name, equals, value = word.partition("=")
-        if name in _FLAGS:
-            following = argv[here + 1] if here + 1 < len(argv) else None
-            found.append(Flag(name, value if equals else following, _FLAGS[name]))
-    return found
-
-
-def problems(doc: Mapping[str, Any], path: str, argv: Sequence[str] = ()) -> list[str]:
-    """Sentences on what keeps this daemon out of a swarm or from starting, whatever is edited."""
-    found = []
-    if doc.get("live-restore") is True:
-        found.append(
-            f"{path}: live-restore is true, and a daemon with live-restore cannot be in a swarm;"
-            " remove the key (containers then stop when dockerd is restarted)."
-        )
-    if any(word in ("--live-restore", "--live-restore=true") for word in argv):
-        found.append("dockerd is started with --live-restore and cannot be in a swarm; remove the flag from its unit.")
-    for flag in conflicting_flags(argv):
-        found.append(
-            f"dockerd is started with {flag.name}={flag.value}, and refuses to start when {path} says"
-            f" {flag.key} too; remove the flag from its unit."
-        )
-    return found
-
-
 # --- editing --------------------------------------------------------------------------------------------------------
 
 

@@ -18,7 +18,7 @@ from typing import Any, Collection, Iterable, Iterator, Mapping, NamedTuple
 from .._compat import checks
 from .._policy import generic_resources
 from .._swarm.isolation import ENFORCED
-from . import claims, elsewhere, findings, health, networks, on_gpu_nodes, pending, takes_all, unreserved
+from . import claims, elsewhere, encrypted, findings, health, networks, on_gpu_nodes, pending, takes_all, unreserved
 from . import reservations as service_reservations
 from .availability import FORMER, is_set_by_run, paused_for, read_mark, set_at, set_by
 from .census import Census
@@ -42,6 +42,7 @@ class Reading(NamedTuple):
     census: Census | None  # what services are explained by, where any are
     taking: takes_all.Taking  # of tasks that reserve 0 of a kind (of takes_all)
     overlays: networks.Overlays | None  # of tasks, where the leader evicts some for them (of networks)
+    in_two_parts: encrypted.Networks | None  # where nodes may not understand each other (of encrypted)
 
 
 @contextlib.contextmanager
@@ -81,7 +82,11 @@ def ledger(
         "pending": pending.pending(reading.waiting, nodes, records, reading.reserved, now),
     }
     greedy = takes_all.in_words(reading.taking, {record["id"]: record["hostname"] for record in records}) if reading.taking else []
-    more = {"zero-takes-all": greedy, "network-evicts-gpu-tasks": networks.unattached(reading.overlays or {}, services)}
+    more = {
+        "zero-takes-all": greedy,
+        "network-evicts-gpu-tasks": networks.unattached(reading.overlays or {}, services),
+        encrypted.TRAP: encrypted.in_words(reading.in_two_parts or {}, nodes),
+    }
     found["findings"] = findings.findings(found, leader, _are_guarded(records, levels or {}), more)
     if reading.census:
         from . import explain  # only here: to load it takes a hundredth of a second
@@ -102,7 +107,8 @@ def _are_guarded(records: Iterable[Mapping[str, Any]], levels: Mapping[str, str]
 def _read(listed: Listed, census: Census | None) -> Reading:
     services = {service["ID"]: service for service in listed.services}
     evicts = checks.affects("old-leader-evicts-gpu-tasks", leader_engine(listed.nodes))
-    reading = Reading({}, {}, {}, {}, Restarts(), {}, {}, census, {}, {} if evicts else None)
+    encrypted_networks: encrypted.Networks | None = {} if encrypted.may_be_in_two_parts(listed.nodes) else None
+    reading = Reading({}, {}, {}, {}, Restarts(), {}, {}, census, {}, {} if evicts else None, encrypted_networks)
     for task in listed.tasks:
         state, service = task["Status"]["State"], services.get(task.get("ServiceID"))
         service_name = service["Spec"]["Name"] if service else task.get("ServiceID")
@@ -111,6 +117,8 @@ def _read(listed: Listed, census: Census | None) -> Reading:
             census.see(task, service)
         if reading.overlays is not None and wanted:
             networks.add(reading.overlays, task)
+        if reading.in_two_parts is not None and wanted and task.get("NodeID"):
+            encrypted.add(reading.in_two_parts, task)
         if allocated and task.get("NodeID"):
             record = _read_live(reading, task, service_name, is_movable(task, service), listed.now)
             record["kept"] = kept_by(service, record["age"], listed.keep_label)

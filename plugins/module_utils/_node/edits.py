@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, Iterator, Mapping, Sequence
 
 from .._compat import checks
-from .._config import daemon_json, runtime_toml
+from .._config import daemon_json, daemon_problems, runtime_toml
 from .._dockerd import flags as dockerd_flags
 from .._errors import GpuSwarmError
 from .._files import Snapshot
@@ -139,7 +139,7 @@ def _is_replaced(params: Mapping[str, Any], seen: Observation) -> bool:
 def _problems(case: Case, doc: Mapping[str, Any], path: str) -> list[str]:
     """What keeps the daemon from starting with the file, by the flags that it runs with and those of its next start."""
     seen, taken = case.seen, case.taken
-    found = daemon_json.problems(doc, path) + ([seen.misread] if seen.misread else [])
+    found = daemon_problems.problems(doc, path) + ([seen.misread] if seen.misread else [])
     if seen.engine:
         flags = taken.command[1:] if taken.command else seen.engine["unit_flags"]
         found += [text for text in _of_flags(doc, path, flags) if text not in found]
@@ -158,7 +158,7 @@ def _of_next_start(flags: Sequence[str], taken: dockerd_flags.Taken) -> Sequence
 
 
 def _of_flags(doc: Mapping[str, Any], path: str, flags: Sequence[str]) -> list[str]:
-    return daemon_json.problems(doc, path, flags) + _other_config(path, flags)
+    return daemon_problems.problems(doc, path, flags) + _other_config(path, flags)
 
 
 def _other_config(path: str, flags: Sequence[str]) -> list[str]:

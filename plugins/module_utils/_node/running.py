@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
-from .._config import daemon_json
+from .._config import daemon_json, daemon_problems
 from .._policy import generic_resources
 
 # dockerd's own default, where daemon.json names none.
@@ -29,7 +29,7 @@ class Running(NamedTuple):
 
 def running_wanted(doc: Mapping[str, Any], flags: Sequence[str] = ()) -> Running:
     """What a daemon shows that was started with this daemon.json, and with flags that were restored."""
-    given = daemon_json.conflicting_flags(flags)
+    given = daemon_problems.conflicting_flags(flags)
     listed = [flag.value for flag in given if flag.key == daemon_json.RESOURCES]
     runtimes = [flag.value for flag in given if flag.key == daemon_json.DEFAULT_RUNTIME]
     resources = generic_resources.parse([*(doc.get(daemon_json.RESOURCES) or []), *listed])

@@ -30,6 +30,7 @@ FILES = (
     "_ledger/claims.py",
     "_ledger/classes.py",
     "_ledger/elsewhere.py",
+    "_ledger/encrypted.py",
     "_ledger/explain.py",
     "_ledger/findings.py",
     "_ledger/health.py",

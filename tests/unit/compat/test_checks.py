@@ -28,7 +28,18 @@ SSD = {"discrete_kinds": ["SSD"]}
 
 # facts -> the ids that are found
 FOUND = {
-    "the newest of all": (dict(GPU, engine="29.7.2", toolkit="1.20.0", leader="29.7.2"), []),
+    "the newest of all": (dict(GPU, engine="29.10.0", toolkit="1.20.0", leader="29.10.0"), []),
+    "the last before 29": (dict(GPU, engine="28.5.2"), []),
+    "names, first": (dict(GPU, engine="29.0.0"), ["names-lost-with-a-connection"]),
+    "names, last": (dict(GPU, engine="29.7.2"), ["names-lost-with-a-connection"]),
+    "names, corrected": (dict(GPU, engine="29.7.3"), []),
+    "names, where no GPU is advertised": ({"engine": "29.7.2"}, []),
+    "pulls, before": (dict(GPU, engine="29.5.3"), ["names-lost-with-a-connection"]),
+    "pulls, first": (dict(GPU, engine="29.6.0"), ["unauthorized-pull-rejects", "names-lost-with-a-connection"]),
+    "pulls, last, of memory alone": (
+        {"gpus": True, "engine": "29.6.2~debian"}, ["unauthorized-pull-rejects", "names-lost-with-a-connection"],
+    ),
+    "pulls, corrected": (dict(GPU, engine="29.7.0"), ["names-lost-with-a-connection"]),
     "nothing advertised": ({"engine": "20.10.24", "toolkit": "1.18.0", "leader": "20.10.24"}, []),
     "no versions known": (GPU, []),
     "jit-cdi": (dict(GPU, toolkit="1.18.0"), ["jit-cdi-ignores-swarm-resource"]),

@@ -8,8 +8,7 @@ import json
 
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._config import daemon_json
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._config.daemon_json import Flag, Want, edit, parse, take_out
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._config.daemon_json import Want, edit, parse, take_out
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import ConfigError
 
 PATH = "/etc/docker/daemon.json"
@@ -348,33 +347,3 @@ def test_a_file_with_nothing_else_in_it_is_removed(original):
 
 def test_a_file_that_is_gone_stays_gone():
     assert take_out(None, PATH, FORMER, WANT) is None
-
-
-# --- problems -------------------------------------------------------------------------------------------------------
-
-
-def test_conflicting_flags():
-    argv = ["/usr/bin/dockerd", "-H", "fd://", "--default-runtime=nvidia", "--add-runtime", "nvidia=/x"]
-    argv += ["--node-generic-resource", "gpu=GPU-a", "--node-generic-resource=VRAM=8000"]
-    assert daemon_json.conflicting_flags(argv) == [
-        Flag("--default-runtime", "nvidia", "default-runtime"),
-        Flag("--node-generic-resource", "gpu=GPU-a", "node-generic-resources"),
-        Flag("--node-generic-resource", "VRAM=8000", "node-generic-resources"),
-    ]
-    assert daemon_json.conflicting_flags(["dockerd", "-H", "fd://"]) == []
-
-
-@pytest.mark.parametrize(
-    ("doc", "argv", "words"),
-    [
-        ({}, [], []),
-        ({"live-restore": False}, ["dockerd"], []),
-        ({"live-restore": True}, [], ["live-restore is true"]),
-        ({}, ["dockerd", "--live-restore"], ["--live-restore"]),
-        ({}, ["dockerd", "--default-runtime=x"], ["--default-runtime=x"]),
-    ],
-)
-def test_problems(doc, argv, words):
-    found = daemon_json.problems(doc, PATH, argv)
-    assert len(found) == len(words)
-    assert all(word in sentence and "remove" in sentence for word, sentence in zip(words, found, strict=True))

@@ -113,6 +113,7 @@ def test_no_toolkit_yet():
 
 FOR_THE_USER = {
     "live-restore": ({"daemon": b'{"live-restore": true}'}, ["live-restore is true", "remove the key"]),
+    "nftables": ({"daemon": b'{"firewall-backend": "nftables"}'}, ["firewall-backend is nftables", "set it to iptables, or remove it"]),
     "its flag": ({"flags": ["--live-restore"]}, ["--live-restore", "remove the flag"]),
     "a default runtime by flag": (
         {"flags": ["-H", "fd://", "--default-runtime=nvidia"]},

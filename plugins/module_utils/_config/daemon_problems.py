@@ -1,0 +1,75 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What of daemon.json, and of dockerd's flags, keeps it out of a swarm or from starting, whatever is edited (pure).
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, NamedTuple, Sequence
+
+from .daemon_json import DEFAULT_RUNTIME, RESOURCES
+
+BACKEND = "firewall-backend"
+
+
+class Flag(NamedTuple):
+    """An option of dockerd's command line that daemon.json must not repeat."""
+
+    name: str
+    value: str | None
+    key: str
+
+
+_FLAGS = {
+    "--default-runtime": DEFAULT_RUNTIME,
+    "--node-generic-resource": RESOURCES,
+    "--node-generic-resources": RESOURCES,
+}
+
+
+def conflicting_flags(argv: Sequence[str]) -> list[Flag]:
+    """The flags in dockerd's arguments that make it refuse a daemon.json with this collection's keys.
+
+    ``--add-runtime`` is none of them: dockerd merges it with ``runtimes`` (moby daemon/config, skipDuplicates).
+    """
+    found = []
+    for here, word in enumerate(argv):
+        name, equals, value = word.partition("=")
+        if name in _FLAGS:
+            following = argv[here + 1] if here + 1 < len(argv) else None
+            found.append(Flag(name, value if equals else following, _FLAGS[name]))
+    return found
+
+
+def _makes_nftables(doc: Mapping[str, Any], argv: Sequence[str]) -> bool:
+    """Whether dockerd refuses a swarm because of nftables (moby daemon/config, IsSwarmCompatible). With iptables off it makes no rules."""
+    words = {*argv, *("=".join(pair) for pair in zip(argv, argv[1:]))}
+    features = doc.get("features")
+    allowed = {"--iptables=false", "--feature=swarm-nftables", "--feature=swarm-nftables=true"} & words
+    allowed_here = doc.get("iptables") is False or (isinstance(features, dict) and features.get("swarm-nftables") is True)
+    return not allowed and not allowed_here and (doc.get(BACKEND) == "nftables" or f"--{BACKEND}=nftables" in words)
+
+
+def problems(doc: Mapping[str, Any], path: str, argv: Sequence[str] = ()) -> list[str]:
+    """Sentences on what keeps this daemon out of a swarm or from starting, whatever is edited."""
+    found = []
+    if doc.get("live-restore") is True:
+        found.append(
+            f"{path}: live-restore is true, and a daemon with live-restore cannot be in a swarm;"
+            " remove the key (containers then stop when dockerd is restarted)."
+        )
+    if any(word in ("--live-restore", "--live-restore=true") for word in argv):
+        found.append("dockerd is started with --live-restore and cannot be in a swarm; remove the flag from its unit.")
+    if _makes_nftables(doc, argv):
+        where = f"{path}: firewall-backend is nftables" if doc.get(BACKEND) else "dockerd is started with --firewall-backend=nftables"
+        found.append(f"{where}, and cannot be in a swarm, whose overlay networks need iptables; set it to iptables, or remove it.")
+    for flag in conflicting_flags(argv):
+        found.append(
+            f"dockerd is started with {flag.name}={flag.value}, and refuses to start when {path} says"
+            f" {flag.key} too; remove the flag from its unit."
+        )
+    return found
