@@ -270,7 +270,7 @@ def test_a_command_that_ends_is_no_service(fleet: Fleet, inventory: Path, projec
     finally:
         fleet["m1"].start("docker", "stack", "rm", f"{STACK}ends")
     assert run.rc == 2, run.output
-    assert "1 failed, the last with: ended with exit code 0, and swarm starts it again: a command that ends is a job" in run.failures("m1")[-1]
+    assert "failed, the last with: ended with exit code 0, and swarm starts it again: a command that ends is a job" in run.failures("m1")[-1]
 
 
 def test_it_is_removed(fleet: Fleet, inventory: Path) -> None:
