@@ -134,6 +134,7 @@ def _warnings(planned, managers, settings, absent):
         *dedicated.warnings(settings[DEDICATED] and not absent, swarm.ledger),
         *warnings.unread_keeps(swarm.nodes.values()),
         *warnings.long_runners({name: step.long_running for name, step in steps.items()}, settings["provision_keep_label"]),
+        *(deprovision.staying(hosts) if absent else []),
         *provision.left_behind({name: step.node_id for name, step in steps.items()}, swarm.nodes),
     ]
 

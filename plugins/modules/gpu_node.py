@@ -206,10 +206,8 @@ missing:
   type: list
   elements: str
 adopted:
-  description:
-    - What of somebody's settings is taken over or corrected, in sentences. Flags of dockerd that move into C(daemon.json), entries
-      that name the same GPUs otherwise, a C(swarm-resource) line that stood twice or where nobody reads it.
-    - When applying, each is a warning too.
+  description: What of somebody's settings is taken over or corrected, in sentences. Flags of dockerd that move into C(daemon.json), entries
+    that name the same GPUs otherwise, a C(swarm-resource) line that stood twice or where nobody reads it. When applying, each is a warning too.
   returned: success
   type: list
   elements: str
@@ -228,7 +226,6 @@ drift:
   returned: success
   type: list
   elements: str
-  sample: ["8 GPUs not advertised"]
 fault:
   description: Why the node is unfit for what it advertises, as its watcher would report it, such as V(fault reason=mismatch); or null.
   returned: success, and with an error where the driver cannot be read
@@ -286,13 +283,18 @@ toolkit_version:
   description: The version of the NVIDIA Container Toolkit, or null where it is not installed.
   returned: success
   type: str
-  sample: 1.20.0
 toolkit_held:
   description: The toolkit's packages that the package manager keeps at their version (C(apt-mark hold), C(dnf versionlock), C(zypper addlock)).
   returned: success
   type: list
   elements: str
   version_added: 0.2.0
+toolkit_files:
+  description: With O(state=absent), the files that came with the toolkit and its repository, other than the packages' own, and can go.
+  returned: success
+  type: list
+  elements: str
+  version_added: 0.3.0
 engine:
   description:
     - The Docker daemon, with C(running), C(version), C(api_version), C(unit), C(socket), C(flavour), C(root_dir),
@@ -324,9 +326,8 @@ watcher_missing:
   type: bool
   version_added: 0.3.0
 isolation:
-  description:
-    - The guard in front of NVIDIA's runtime, with its C(level); C(turned_off), whether an operator's file turns it off; C(found), by service and
-      name (C(docs/ISOLATION.md)) what it counted since the node booted; and C(memory), by kind of memory its cards and the least that a task can use.
+  description: The guard in front of NVIDIA's runtime, with its C(level); C(turned_off), whether an operator's file turns it off; C(found), by service
+    and name (C(docs/ISOLATION.md)) what it counted since the boot; and C(memory), by kind of memory its cards and the least that a task can use.
   returned: success; null where there is no guard
   type: dict
   version_added: 0.3.0
@@ -334,7 +335,6 @@ isolation_level:
   description: The level that this answer is for, which is O(isolation), or without it the one that the node has.
   returned: success
   type: str
-  sample: reserved
   version_added: 0.3.0
 react:
   description: The service that pauses nodes with faults, with C(version), C(settings), and C(running).
@@ -352,8 +352,7 @@ images:
   version_added: 0.2.0
 containers:
   description:
-    - The running containers, each with C(id), C(name), C(image), C(service), C(task), C(age) in seconds and C(swarm_networks).
-      A restart stops them.
+    - The running containers, which a restart stops, with C(id), C(name), C(image), C(service), C(task), C(age) in seconds and C(swarm_networks).
     - The C(swarm_networks) of a container that is no task are the swarm's networks it is attached to. It loses them when the node leaves the swarm.
   returned: always, also with an error, unless the daemon itself did not answer
   type: list

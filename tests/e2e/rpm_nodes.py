@@ -250,3 +250,6 @@ def is_removed(fleet: Fleet) -> None:
     assert as_it_is(fleet) == dict.fromkeys(nodes(fleet), ({}, None, None))
     for node, manager in nodes(fleet).values():
         assert "nvidia" not in (node.read(manager.locks) or b"").decode()
+        assert node.run("find", "/var/lib", "-maxdepth", "1", "-name", "gpu-swarm*") == ""
+    for name in {"r1", "f1"} & nodes(fleet).keys():  # s1 had the toolkit before
+        assert fleet[name].run("find", "/etc/nvidia-container-runtime", check=False) == ""

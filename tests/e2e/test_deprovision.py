@@ -33,6 +33,14 @@ KEY = "/usr/share/keyrings/nvidia-container-toolkit-keyring.asc"
 # What is there only because packages were installed.
 OF_PACKAGES = {CONFIG_TOML}
 OF_REPOSITORY = {DEFINITION, KEY}
+RECORD = f"{STATE_DIR}/toolkit-files.json"
+LINK = "/etc/systemd/system/multi-user.target.wants/nvidia-cdi-refresh.path"
+# What somebody may have under the name of the definition.
+MINE = b"# deb https://nvidia.github.io/libnvidia-container/stable/deb/amd64 /\n"
+FAILING = """
+- hosts: gpu_nodes
+  roles: [{role: fleet.gpu_swarm.nvidia_container_toolkit, vars: {nvidia_container_toolkit_version: 9.9.9}}]
+"""
 WATCHER, REACTOR, DEVICES = (f"/etc/systemd/system/gpu-swarm-{name}.service" for name in ("health", "react", "devices"))
 
 
@@ -106,13 +114,15 @@ def test_a_member_may_stay(fleet: Fleet, inventory: Path, before: dict[str, dict
     """In the availability that its operator gave it, and with a label of somebody else."""
     manager, node = fleet["d1"], fleet["d3"]
     manager.docker("node", "update", "--availability", "drain", "--label-add", "rack=r1", node.swarm()["NodeID"])
+    node.run("sh", "-c", 'mkdir --parents "${1%/*}" && ln --symbolic /lib/systemd/system/nvidia-cdi-refresh.path "$1"', "-", LINK)  # as packages do
     run = deprovision(fleet, inventory, "--limit", "d3", "--extra-vars", json.dumps({"deprovision_leave": False, "deprovision_packages": True}))
     assert run.rc == 0, run.output
     assert list(run.recap) == ["d3"]
     spec = listed(manager)["d3"]["Spec"]
     assert (spec["Labels"], spec["Availability"]) == ({"rack": "r1"}, "drain")
     assert offered(node) == ("runc", None)
-    assert differing(before["d3"], digests(node)) == OF_PACKAGES
+    assert differing(before["d3"], digests(node)) == set()
+    assert node.start("test", "-L", LINK, check=False).returncode != 0
     assert node.run("sh", "-c", "command -v nvidia-ctk", check=False) == ""
     assert node.read(f"{STATE_DIR}/lock") is None
     assert offered(manager)[0] == "nvidia"
@@ -178,9 +188,12 @@ def test_the_swarm_ends_with_its_last_manager(fleet: Fleet, inventory: Path, bef
     for name in NODES:
         assert fleet[name].swarm()["LocalNodeState"] == "inactive"
         assert offered(fleet[name]) == ("runc", None)
-        assert fleet[name].run("find", "/var/lib", "-maxdepth", "1", "-name", "gpu-swarm*") == ""
+        kept = [RECORD] if name == "d1" else []
+        assert fleet[name].run("find", "/var/lib", "-path", "/var/lib/gpu-swarm*", "-type", "f").split() == kept
     changed = {name: differing(before[name], digests(fleet[name])) for name in NODES}
-    assert changed == {"d1": OF_PACKAGES | OF_REPOSITORY, "d2": set(), "d3": OF_PACKAGES}
+    assert changed == {"d1": OF_PACKAGES | OF_REPOSITORY, "d2": set(), "d3": set()}
+    stays = f"d1: the NVIDIA Container Toolkit stays, and so do {', '.join(sorted(OF_PACKAGES | OF_REPOSITORY))}. deprovision_packages: true removes"
+    assert stays in " ".join(run.output.split())
 
 
 def test_another_run_changes_nothing(fleet: Fleet, inventory: Path, before: dict[str, dict[str, str]]) -> None:
@@ -190,3 +203,28 @@ def test_another_run_changes_nothing(fleet: Fleet, inventory: Path, before: dict
     assert run.rc == 0, run.output
     assert run.changed() == dict.fromkeys(NODES, 0)
     assert {name: fleet[name].touched() for name in NODES} == {name: [] for name in NODES}
+
+
+@pytest.mark.parametrize("mine", [None, MINE], ids=["none there", "one there"])
+def test_what_a_failed_run_left_of_the_repository_goes(mine: bytes | None, fleet: Fleet, before: dict[str, dict[str, str]], tmp_path: Path) -> None:
+    node, inventory, playbook = fleet["d3"], fleet.inventory(gpu_nodes=["d3"]), tmp_path / "failing.yml"
+    if mine:
+        node.write(DEFINITION, mine)
+    was = digests(node)
+    playbook.write_text(FAILING)
+    failed = fleet.playbook(inventory, playbook=str(playbook))
+    assert "cannot get version 9.9.9-1 of the NVIDIA Container Toolkit" in failed.failures("d3")[-1]
+    assert {DEFINITION, KEY} <= differing(was, digests(node))
+    run = deprovision(fleet, inventory)
+    assert run.rc == 0, run.output
+    assert differing(was, digests(node)) == set()
+    assert node.run("find", "/var/lib", "-maxdepth", "1", "-name", "gpu-swarm*") == ""
+    assert deprovision(fleet, inventory).changed() == {"d3": 0}
+    node.run("rm", "--force", DEFINITION)
+
+
+def test_the_toolkit_goes_later_with_what_came_with_it(fleet: Fleet, inventory: Path, before: dict[str, dict[str, str]]) -> None:
+    run = deprovision(fleet, inventory, "--extra-vars", "deprovision_packages=true")
+    assert run.rc == 0, run.output
+    assert differing(before["d1"], digests(fleet["d1"])) == set()
+    assert fleet["d1"].run("find", "/var/lib", "-maxdepth", "1", "-name", "gpu-swarm*") == ""

@@ -15,6 +15,7 @@ from .._compat.checks import NO_CONTAINER
 from .._health.label import FAULT, Label, text
 from .._health.verdict import GRACE_S, TOOLKIT
 from .._machine import hardware
+from .._machine.toolkit_files import ToolkitFiles
 from .._policy import generic_resources, shrink
 from .._policy.labels import options_of
 from . import fault
@@ -60,6 +61,7 @@ def result_of(node: Source, seen: Observation, decision: Decision, changed: bool
         "reloaded": False,
         "toolkit_version": seen.toolkit_version,
         "toolkit_held": list(seen.held),
+        "toolkit_files": ToolkitFiles(node.state.directory, node.root).left() if node.params["state"] == "absent" else [],
         "adopted": decision.adopted,
         "runtime_stays": decision.runtime_stays,
         "backups": {path: entry["backup"] for path, entry in sorted(seen.record.items()) if entry.get("backup")},

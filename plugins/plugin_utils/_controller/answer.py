@@ -164,6 +164,7 @@ PARTS: dict[str, Judge] = {
     "react": nullable(record({"version": is_text, "settings": lambda value: isinstance(value, dict), "running": is_bool})),
     "toolkit_version": nullable(is_version),
     "toolkit_held": is_texts,
+    "toolkit_files": is_texts,
     "engine": nullable(record({"running": optional(is_bool), "generic_resources": optional(is_info), "lost_at_reload": optional(is_texts)})),
     "swarm": record({
         "state": is_text, "id": optional(is_text), "node_id": optional(is_text), "addr": optional(is_text), "error": optional(is_text),

@@ -9,7 +9,7 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,6 +34,7 @@ WORDS = {
     "restart": (RESTARTS, "generic resources"),
     "hold": (RELEASES, ""),
     "packages": ("removes the NVIDIA Container Toolkit", "toolkit"),
+    "repository": ("removes the repository of the NVIDIA Container Toolkit, which is not installed", "repository"),
     "state": ("clears /var/lib/gpu-swarm", ""),
     "leave": ("leaves the swarm", "membership"),
     "dissolve": ("ends the swarm, being its last manager", ""),
@@ -105,14 +106,16 @@ def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, gone: dict[st
 
 def _needs(host: Host, node: dict[str, Any] | None, leaves: bool, entry: str | None, last: bool) -> list[str]:
     assessed = host.assessed or {}
+    installed, files = bool(assessed["toolkit_version"]), host.gpu and bool(assessed.get("toolkit_files"))
     needs = {
         "labels": bool(node and (_own_labels(node) - {LEAVING} if leaves else _own_labels(node))),
         "configure": bool(assessed["drift"]),
         "restart": assessed["restart_required"],
         # The hold is removed only where the inventory has the setting for it.
         "hold": host.gpu and host.hold is not None and bool(assessed.get("toolkit_held")),
-        "packages": host.packages and host.gpu and bool(assessed["toolkit_version"]),
-        "state": host.kept or bool(assessed.get("react")),
+        "packages": host.packages and host.gpu and installed,
+        "repository": files and not installed,
+        "state": host.kept or bool(assessed.get("react")) or (files and (host.packages or not installed)),
         "leave": leaves,
         "dissolve": leaves and last,
         "entry": entry is not None,
@@ -239,6 +242,19 @@ def _stays(host: Host, node: dict[str, Any] | None, swarm: Swarm, gone: Mapping[
 
 def _named(contents: Contents) -> list[str]:
     return [f"{kind[:-1]} {name}" for kind, names in contents.items() for name in names]
+
+
+def staying(hosts: Iterable[Host]) -> list[str]:
+    """What stays of the toolkit since it was not to be removed, in words; hosts with the same files together."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for host in hosts:
+        assessed = host.assessed or {}
+        if host.gpu and not host.packages and not host.unfit and assessed.get("toolkit_version") and assessed.get("toolkit_files"):
+            found.setdefault(tuple(assessed["toolkit_files"]), []).append(host.name)
+    return [
+        f"{', '.join(names)}: the NVIDIA Container Toolkit stays, and so do {', '.join(files)}. deprovision_packages: true removes them."
+        for files, names in found.items()
+    ]
 
 
 # -- words -------------------------------------------------------------------------------------------------------------

@@ -168,7 +168,11 @@ PLAYBOOKS = (
         "deprovision_leave", "bool", True, "whether a host leaves the swarm",
         details="It does so whoever made it a member. With `false` it stays one, in its former availability: for those who had the swarm before.",
     ),
-    Setting("deprovision_packages", "bool", False, "whether the NVIDIA Container Toolkit and its repository are removed"),
+    Setting(
+        "deprovision_packages", "bool", False, "whether the NVIDIA Container Toolkit and its repository are removed",
+        details="What was there before the first run comes back, also files that the run has replaced. If it is `false`, the run lists the files "
+        "that stay. The repository that a failed run left goes in any case, if no toolkit is installed.",
+    ),
     Setting(
         "status_service", "str", "", "the service that is explained, by name or id", once=True,
         details="Why it is pending, where it would fit, and what would make room for it. `-e service=train` is short for it; empty for the whole "

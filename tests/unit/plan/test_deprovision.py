@@ -18,6 +18,7 @@ EMPTY = {"services": [], "secrets": [], "configs": []}
 TAKEN = {"drift": ["/etc/docker/daemon.json still contains changes of this collection"], "restart_required": True}
 BUSY = [("train.1.x", "train"), ("by-hand", None)]
 HELD = ["nvidia-container-toolkit"]
+FILES = ["/etc/apt/sources.list.d/nvidia-container-toolkit.list", "/usr/share/keyrings/nvidia.asc"]
 OUTSIDE = [PREPARE, END]
 WORKER = [IDLE, MARKED, END]
 BUSY_WORKER = [WINDOW, MARKED, END]
@@ -77,6 +78,12 @@ STEPS = {
         ["hold", "packages"],
         OUTSIDE,
     ),
+    "the toolkit with its repository": (host(node_id=None, packages=True, toolkit_files=FILES), swarm(), ["packages", "state"], OUTSIDE),
+    "a toolkit with a repository, which stay": (host(node_id=None, toolkit_files=FILES), swarm(), [], []),
+    "a repository that a failed run left": (host(node_id=None, toolkit_version=None, toolkit_files=FILES), swarm(), ["repository", "state"], OUTSIDE),
+    "the same, and packages are to go": (
+        host(node_id=None, packages=True, toolkit_version=None, toolkit_files=FILES), swarm(), ["repository", "state"], OUTSIDE,
+    ),
     "no toolkit": (host(node_id=None, packages=True, toolkit_version=None), swarm(), [], []),
     "a toolkit of a host without GPUs": (host(node_id=None, packages=True, gpu=False), swarm(), [], []),
     "a manager among others": (host(node_id="m1"), swarm(M1, bare("m2", role="manager")), ["leave"], MANAGER),
@@ -97,6 +104,18 @@ def test_what_is_removed(one, known, needs, groups):
     step = step_of(one, known)
     assert (step.needs, step.groups, step.waits_for, step.problem) == (needs, groups, [], None)
     assert bool(step.impact) == bool(needs)
+
+
+def test_what_stays_of_the_toolkit_is_listed_with_how_to_remove_it():
+    hosts = [
+        host("a", toolkit_files=FILES), host("b", toolkit_files=FILES[:1]), host("c", toolkit_files=FILES), host("d"),
+        host("e", packages=True, toolkit_files=FILES), host("f", toolkit_version=None, toolkit_files=FILES),
+        host("g", gpu=False, toolkit_files=FILES),
+    ]  # fmt: skip
+    assert deprovision.staying(hosts) == [
+        f"a, c: the NVIDIA Container Toolkit stays, and so do {', '.join(FILES)}. deprovision_packages: true removes them.",
+        f"b: the NVIDIA Container Toolkit stays, and so do {FILES[0]}. deprovision_packages: true removes them.",
+    ]
 
 
 def test_packages_that_are_held_are_not_removed_without_consent():

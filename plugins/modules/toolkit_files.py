@@ -1,0 +1,91 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: toolkit_files
+short_description: Keeps and restores what was on a node before NVIDIA's repository and packages came (internal)
+version_added: 0.3.0
+description:
+  - Files that come with the NVIDIA Container Toolkit and belong to no package are the definition of the repository, its key, other definitions
+    that were edited, and C(config.toml).
+  - A role has them on record in C(toolkit-files.json) before it first writes them. So what a failed run left is known too.
+  - A file that somebody has edited since, or that another definition uses, is left alone and reported.
+options:
+  state:
+    description:
+      - With V(kept), the files are put on record as they are. With V(written), it is noted what a run has written there.
+      - With V(restored), each file on record becomes what it was before, or is removed where there was none. So are a definition of this
+        collection that is not on record, its key, and links to services of the packages that lead nowhere.
+    type: str
+    choices: [kept, written, restored]
+    required: true
+  paths:
+    description: The files, for V(kept) and V(written).
+    type: list
+    elements: path
+    default: []
+  state_dir:
+    description: Where this collection keeps what it needs on the machine.
+    type: path
+    default: /var/lib/gpu-swarm
+extends_documentation_fragment:
+  - fleet.gpu_swarm.attributes
+  - fleet.gpu_swarm.attributes.no_diff
+  - fleet.gpu_swarm.internal
+author:
+  - The fleet.gpu_swarm authors (@fleet)
+"""
+
+EXAMPLES = r"""
+- name: All is as it was before
+  fleet.gpu_swarm.toolkit_files:
+    state: restored
+"""
+
+RETURN = r"""
+stays:
+  description: The files that were left alone, each with the reason.
+  returned: success
+  type: list
+  elements: str
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
+from ..module_utils._machine.toolkit_files import ToolkitFiles
+
+
+def converge(module):
+    files = ToolkitFiles(module.params["state_dir"])
+    if module.params["state"] == "restored":
+        return files.restore(module.check_mode, module.atomic_move)
+    put = files.keep if module.params["state"] == "kept" else files.note
+    put(module.params["paths"], module.check_mode, module.atomic_move)
+    return False, []  # the record is no change of what belongs to the user
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "state": {"type": "str", "choices": ["kept", "written", "restored"], "required": True},
+            "paths": {"type": "list", "elements": "path", "default": []},
+            "state_dir": {"type": "path", "default": "/var/lib/gpu-swarm"},
+        },
+        supports_check_mode=True,
+    )
+    try:
+        changed, stays = converge(module)
+    except (OSError, ValueError) as problem:
+        module.fail_json(msg=f"The files of the NVIDIA Container Toolkit cannot be kept or restored: {problem}. Fix that and run this again.")
+    if stays:
+        module.warn(f"These files stay: {'; '.join(stays)}. Remove them where nobody needs them.")
+    module.exit_json(changed=changed, stays=stays)
+
+
+if __name__ == "__main__":
+    main()
