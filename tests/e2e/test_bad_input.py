@@ -370,6 +370,6 @@ def test_a_gpu_that_is_lost_half_way_is_named_and_the_others_are_read(fleet: Fle
     (result,) = run.results("x1")
     assert len(result["resources"]) == 7
     assert [(gpu["index"], gpu["reason"]) for gpu in result["left_out"]] == [(5, "GPU is lost")]
-    assert "[WARNING]: x1: GPU 5 (NVIDIA H100 80GB HBM3, " in run.output
+    assert "[WARNING]: x1: GPU 5 (NVIDIA-H100-80GB-HBM3, " in run.output
     assert State.of(fleet["x1"]) == before
     assert fleet["x1"].read(f"{STATE_DIR}/record.json") is None

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any, Collection, Dict, Iterable, Mapping, Sequence
 
-from .record import Gpu
+from .record import Gpu, label_safe
 
 # As it is on record: FIELDS, and ``mig``, the UUIDs of its MIG devices. What is not known is None.
 Card = Dict[str, Any]
@@ -94,12 +94,17 @@ def holding(known: Iterable[Card], uuid: str | None) -> Card | None:
 
 def in_words(one: Mapping[str, Any]) -> str:
     """A GPU with what is known of it, behind the word GPU. Of one that does not answer (``last_known``) that is what was read last."""
-    known = ", ".join(filter(None, [one.get("name"), one.get("uuid"), place(one)]))
+    known = ", ".join(filter(None, [model(one), one.get("uuid"), place(one)]))
     if not one.get("uuid"):
         known = "; ".join(filter(None, [known, NO_RECORD]))
     elif one.get("last_known"):
         known = "last known as %s" % known
     return "%s (%s)" % (one["index"], known)
+
+
+def model(one: Mapping[str, Any]) -> str | None:
+    """The model as the label gpu.model spells it, so that it is the same word wherever a run names it. None if it is not known."""
+    return label_safe(one["name"]) if one.get("name") else None
 
 
 def place(one: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
-from .._gpu.cards import holding, in_words, place
+from .._gpu.cards import holding, in_words, model, place
 from .._gpu.record import devices_of
 from . import generic_resources
 
@@ -117,9 +117,9 @@ def _why(value: str, advertisement: Mapping[str, Any]) -> str:
         return f"no rule is left for {value}"
     forgotten = [one for one in advertisement["forgotten"] if _is_any(value, one["uuids"])]
     if forgotten:
-        return f"no rule selects GPU {forgotten[0]['index']} ({forgotten[0]['name']}, {value})"
+        return f"no rule selects GPU {forgotten[0]['index']} ({model(forgotten[0])}, {value})"
     card = holding(advertisement.get("cards") or (), value)
-    known = ", ".join(filter(None, [card["name"], card["uuid"] if value != card["uuid"] else None, place(card)])) if card else ""
+    known = ", ".join(filter(None, [model(card), card["uuid"] if value != card["uuid"] else None, place(card)])) if card else ""
     return f"{value} is gone" + (f" ({known})" if known else "")
 
 

@@ -97,11 +97,11 @@ PLACE = "PCI address 00000000:C1:00.0, slot 12, serial number 131"
 @pytest.mark.parametrize(
     ("one", "known", "text"),
     [
-        (gpu(1, **UNREAD), THREE, f"GPU 1 (last known as NVIDIA H100 80GB HBM3, {uuid(1)}, {PLACE})"),
+        (gpu(1, **UNREAD), THREE, f"GPU 1 (last known as NVIDIA-H100-80GB-HBM3, {uuid(1)}, {PLACE})"),
         (gpu(1, **UNREAD), [], "GPU 1 (it does not answer, and this node has no record of it)"),
         (gpu(1, **{**UNREAD, "pci_bus_id": "00000000:C1:00.0"}), [], f"GPU 1 (PCI address 00000000:C1:00.0; {cards.NO_RECORD})"),
-        (gpu(1, **FAILED), THREE, f"GPU 1 (NVIDIA H100 80GB HBM3, {uuid(1)}, {PLACE})"),
-        (gpu(1), THREE, f"GPU 1 (NVIDIA H100 80GB HBM3, {uuid(1)})"),  # nothing is wrong with it: it is left out for another reason
+        (gpu(1, **FAILED), THREE, f"GPU 1 (NVIDIA-H100-80GB-HBM3, {uuid(1)}, {PLACE})"),
+        (gpu(1), THREE, f"GPU 1 (NVIDIA-H100-80GB-HBM3, {uuid(1)})"),  # nothing is wrong with it: it is left out for another reason
     ],
 )
 def test_a_gpu_that_is_left_out_in_words(one, known, text):

@@ -166,7 +166,7 @@ def test_other_gpus_and_back(tmp_path):
         it.converge()
     assert it.everything() == there
     assert it.option(expect=1).converge()["warnings"] == [
-        "GPU 1 (NVIDIA H100 80GB HBM3, GPU-00000001-1111-2222-3333-444444444444) is not advertised: GPU is lost"
+        "GPU 1 (NVIDIA-H100-80GB-HBM3, GPU-00000001-1111-2222-3333-444444444444) is not advertised: GPU is lost"
     ]
     assert it.shown() == [*resources(0), "SSD=1"]
     it.option(state="absent").converge()

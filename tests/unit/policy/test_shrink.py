@@ -54,7 +54,7 @@ LESS = {
         [{"as": "gpu", "select": {"index": 0}}],
         BOTH,
         None,
-        [f"no rule selects GPU 1 (NVIDIA H100 80GB HBM3, {uuid(1)})", "Fix the rules, with 'as: none'", "expect: 1"],
+        [f"no rule selects GPU 1 (NVIDIA-H100-80GB-HBM3, {uuid(1)})", "Fix the rules, with 'as: none'", "expect: 1"],
     ),
     "rules for other cards": (
         [t4(0), t4(1)],
@@ -69,7 +69,7 @@ LESS = {
         [{"as": "gpu", "select": {"index": 1}}],
         None,
         {"resources": [f"MIG-1g.10gb={mig_uuid(0)}"]},
-        [f"no rule selects GPU 0 (NVIDIA H100 80GB HBM3, {mig_uuid(0)})"],
+        [f"no rule selects GPU 0 (NVIDIA-H100-80GB-HBM3, {mig_uuid(0)})"],
     ),
     "no rules": ([], [], None, {"resources": [f"NVIDIA-GPU={uuid(0)}"]}, [f"no rule is left for {uuid(0)}", "gpu_nodes", "gpu_node_allow_shrink"]),
     "rules that forget a card that was advertised by its memory": (
@@ -77,7 +77,7 @@ LESS = {
         [{"as": "vram", "select": {"index": 1}}],
         None,
         {"resources": ["VRAM=15000"], "gpus": [uuid(0)]},
-        [f"no rule selects GPU 0 (Tesla T4, {uuid(0)})"],
+        [f"no rule selects GPU 0 (Tesla-T4, {uuid(0)})"],
     ),
     "memory that a person typed, of a card that the rules forget": (
         [t4(0)],
@@ -129,7 +129,7 @@ def test_what_is_not_less(gpus, rules, running, record):
         ([gpu(0)], "1", None),
         ([gpu(0)], 0, None),
         ([gpu(0)], 2, "2 GPUs are expected on this node and 1 can be advertised. Bring back"),
-        ([gpu(0), gpu(1, **FAILED)], 2, "1 can be advertised: GPU 1 (NVIDIA H100 80GB HBM3"),
+        ([gpu(0), gpu(1, **FAILED)], 2, "1 can be advertised: GPU 1 (NVIDIA-H100-80GB-HBM3"),
         ([cut(0, "1g.10gb", "1g.10gb"), gpu(1)], 3, None),  # GPUs and parts of GPUs
         ([cut(0, "1g.10gb"), gpu(1)], 3, "expect: 2"),
     ],
@@ -149,6 +149,6 @@ def test_a_card_that_is_gone_is_named_by_the_record_of_the_node():
     known = {"index": 1, "uuid": uuid(1), "name": "Tesla T4", "pci_bus_id": "00000000:C1:00.0", "slot": "12", "serial": "1322", "mig": [mig_uuid(1)]}
     place = "PCI address 00000000:C1:00.0, slot 12, serial number 1322"
     decided = {**decide([t4(0)], GPU, present=generic_resources.from_info(BOTH)), "cards": [known]}
-    assert f"{uuid(1)} is gone (Tesla T4, {place}). Bring back" in shrink(decided, before(BOTH, {}, decided["owned_kinds"]))
+    assert f"{uuid(1)} is gone (Tesla-T4, {place}). Bring back" in shrink(decided, before(BOTH, {}, decided["owned_kinds"]))
     text = shrink(decided, before(named("MIG-1g.10gb", mig_uuid(1)), {"resources": [f"MIG-1g.10gb={mig_uuid(1)}"]}, ["MIG-1g.10gb"]))
-    assert f"{mig_uuid(1)} is gone (Tesla T4, {uuid(1)}, {place})" in text
+    assert f"{mig_uuid(1)} is gone (Tesla-T4, {uuid(1)}, {place})" in text
