@@ -30,7 +30,8 @@ services:
     image: lab/task
     command: ["grep", "-qx", "of-a-job", "/run/secrets/key"]
     secrets: [key]
-    deploy: {mode: replicated-job}
+    # Not on the manager: its dockerd stops, maybe before the job has ended, and a task that starts right after that can fail for want of a network.
+    deploy: {mode: replicated-job, placement: {constraints: [node.role==worker]}}
 secrets:
   key: {content: of-a-job}
 """
