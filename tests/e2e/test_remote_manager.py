@@ -164,9 +164,14 @@ def joined(appliance: Appliance) -> Run:
     return run
 
 
+def touched(run: Run) -> list[str]:
+    """The hosts on which anything was changed. The recap also counts the check of the settings, which runs on the controller."""
+    return [host for host, number in run.changed().items() if number]
+
+
 def test_a_worker_joins_and_is_labelled(appliance: Appliance, joined: Run) -> None:
     fleet, gpus = appliance.fleet, appliance.fleet[WORKER].gpus()
-    assert list(joined.recap) == [WORKER]
+    assert touched(joined) == [WORKER]
     assert re.split(r"  +", joined.row(WORKER))[-3:] == [f"1 {KIND}", "1", "ready"]
     assert shown(fleet, WORKER, MANAGER) == {KIND: gpus}
     assert member(fleet, WORKER, MANAGER)["Spec"]["Labels"]["gpu.count"] == "1"
@@ -189,7 +194,7 @@ def test_another_run_changes_nothing(appliance: Appliance, joined: Run) -> None:
     """Also where one of several managers does not answer. A warning shows that the one that does is not verified."""
     assert "is not verified" not in joined.output
     run = appliance.run(gone=True, tls={**appliance.tls, "tls": True, "validate_certs": False})
-    assert (run.rc, run.changed()) == (0, {WORKER: 0}), run.output
+    assert (run.rc, touched(run)) == (0, []), run.output
     assert f"{appliance.address} is used with TLS, but the certificate of the server is not verified" in " ".join(run.output.split())
 
 
@@ -221,6 +226,6 @@ def test_it_is_proved_and_deprovisioned(appliance: Appliance, joined: Run) -> No
     assert run.rc == 0, run.output
     run = appliance.run(playbook="fleet.gpu_swarm.deprovision")
     assert run.rc == 0, run.output
-    assert list(run.recap) == [WORKER]
+    assert touched(run) == [WORKER]
     assert fleet[WORKER].swarm()["LocalNodeState"] == "inactive"
     wait_until("the manager to be alone", lambda: len(manager.docker("node", "ls", "--quiet").split()) == 1)

@@ -15,13 +15,12 @@ from typing import Any
 
 import pytest
 import yaml
+from junk import JUNK, PLACES, WHOLE
 
 from plugins.module_utils._errors import GpuSwarmError, messages_of
 from plugins.plugin_utils._stack.translate import translate
 from tests.refused_stacks import CASES, SECTIONS
 from tests.refused_stacks import FILES as CARRIED
-
-from .test_translate import JUNK, PLACES, WHOLE
 
 FILES = {**CARRIED, "own.env": b"A=1\nis this\nB=${\n"}
 
