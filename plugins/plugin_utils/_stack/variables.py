@@ -149,8 +149,6 @@ def converted(text: str, path: tuple[str, ...], where: str) -> Any:
         return text
     if SWITCHES.intersection(path[-1:]) and text.lower() in ("true", "false"):
         return text.lower() == "true"
-    if path[-1:] == ("mode",) and re.fullmatch(r"[0-7]{1,19}", text):
-        return int(text, 8)
     if NUMBERS.intersection(path[-1:]) and re.fullmatch(r"[-+]?[0-9]{1,19}", text):
         return int(text)
     return text

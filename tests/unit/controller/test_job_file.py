@@ -24,7 +24,7 @@ WRONG = {
     "name is binary data": "name: !!binary aGVsbG8=",
     "is no mapping of options": "",
     "imagee is not known; there are name, image,": "imagee: x",
-    "cannot be read": None,
+    "cannot be read: No such file or directory. Fix it.": None,
     "cannot be read: ": b"\xff\xfe\x00",
 }
 

@@ -150,6 +150,11 @@ def test_a_right_file_is_what_a_manager_is_called_with(run: Any) -> None:
     assert (result["answered"], result["msg"]) == (False, "m1: too old")
 
 
+def test_options_of_the_connection_are_passed_on_as_they_are(run: Any) -> None:
+    _result, (called_with,) = run("name: a\nimage: x", docker_host="tcp://192.0.2.1:2376", ca_path=None)
+    assert called_with == {"name": "a", "image": "x", "docker_host": "tcp://192.0.2.1:2376", "ca_path": None}
+
+
 def test_what_a_manager_refuses_is_an_answer(run: Any) -> None:
     said = "The manager at unix:///x refuses the job a: network n not found. Nothing was submitted."
     result, _called_with = run("name: a\nimage: x", {"failed": True, "wrong": True, "msg": said})

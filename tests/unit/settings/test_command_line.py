@@ -57,6 +57,10 @@ def test_what_a_template_of_the_inventory_names_is_the_user_s_own():
     assert found({"jobs": 4}, [{"jobs": 4, "motd": "no jobs here", "other": "{{ jobs_of }}"}]) != []
 
 
+def test_which_short_names_were_given():
+    assert CommandLine({"wait": 1, "region": "eu"}, SHORT).given() == {"wait": "gpu_job_wait"}
+
+
 def test_each_value_of_a_short_name_is_checked_with_the_rest():
     task_vars = {"inventory_hostname": "g1", "groups": GROUPS, "hostvars": HostVars({"g1": {"provision_wait": "soon"}})}
     line = CommandLine({"what": "fre", "output": "{{ form }}", "wait": "perhaps"}, {"what": "status_what", "output": "status_output"})

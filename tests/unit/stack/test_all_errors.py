@@ -174,6 +174,13 @@ def test_keys_that_are_written_twice_are_all_named_beside_other_errors() -> None
     assert "services.b.init is 'maybe'" in found[2]
 
 
+def test_all_errors_of_a_device_are_reported() -> None:
+    found = errors("services: {a: {image: i, gpus: [{driver: 3dfx, cuont: 2, capabilities: [tpu]}]}}")
+    assert [one.removeprefix("services.a.gpus[0]")[:30] for one in found] == [
+        " has cuont, which no device ha", ": its driver is '3dfx'. Only N", ": its capabilities have 'tpu',", " has no count, which means all"
+    ]  # fmt: skip
+
+
 def test_all_errors_of_env_are_reported() -> None:
     with pytest.raises(GpuSwarmError) as raised:
         translate("services: {a: {image: '${X:?}'}}", "compose.yml", {".env": b"A=1\nis this\nB='open\n"}.get, {})

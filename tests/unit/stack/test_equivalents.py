@@ -61,6 +61,8 @@ def limits(**of_deploy: Any) -> dict[str, Any]:
         ("cpu_quota: 50000", limits(cpus="0.500")),
         ("cpu_quota: 50000\ncpu_period: 25000", limits(cpus="2.000")),
         ("cpu_quota: -1", {}),
+        ("cpu_quota: 0", {}),
+        ("cpu_quota: 50000\ncpu_period: -1", {}),
         ("cpus: 1\ncpu_quota: 50000", limits(cpus="1")),
         ("mem_limit: 512m", limits(memory=str(2**29))),
         ("mem_limit: 1073741824", limits(memory=str(2**30))),

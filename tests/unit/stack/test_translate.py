@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from textwrap import dedent, indent
@@ -543,6 +544,18 @@ def test_a_file_of_variables(text: bytes, values: dict[str, str]) -> None:
     """What is set outside of the file goes before what stands above in it."""
     service, _notes = of_service("env_file: a.env", {"a.env": text}, X="x")
     assert service["environment"] == values
+
+
+@pytest.mark.parametrize("mode", ["0440", "0o440", "'0440'", "'440'", "'0o440'"])
+def test_a_mode_is_octal_however_it_is_written(mode: str) -> None:
+    stack = of_file("services: {a: {image: i, configs: [{source: c, mode: %s}]}}\nconfigs: {c: {content: x}}" % mode)
+    assert stack.document["services"]["a"]["configs"][0]["mode"] == 0o440
+
+
+@pytest.mark.parametrize("port", ["65535", "65535:65535", "65534-65535:1-2", "1-2:65534-65535", {"target": 65535, "published": 65535}, {"target": 1}])
+def test_the_first_and_the_last_port_of_a_host(port: Any) -> None:
+    service, notes = of_service(f"ports: [{json.dumps(port)}]")
+    assert (service["ports"], notes) == ([port], [])
 
 
 def test_an_empty_part_of_a_port_is_none() -> None:
