@@ -138,6 +138,13 @@ def test_what_it_starts_with_is_not(toml, toolkit):
     assert ids(node(toml, toolkit)) == []
 
 
+def test_from_which_version_a_setting_counts():
+    ldconfig = '[nvidia-container-cli]\nldconfig = "/sbin/ldconfig"\n'
+    assert [ids(node(ldconfig, toolkit)) for toolkit in ("1.17.2", "1.17.3")] == [[], ["config-toml-refused"]]
+    modes = [runtime_toml.get(node(mode("auto"), toolkit).writes[RUNTIME])["mode"] for toolkit in ("1.17.8", "1.18.0", "1.19.0")]
+    assert modes == ["auto", "legacy", "auto"]
+
+
 def test_jit_cdi_is_no_mode_before_1_18():
     assert ids(node(mode("jit-cdi"), "1.17.8")) == ["mode-ignores-swarm-resource"]
 

@@ -60,3 +60,10 @@ def test_words_place_by_place():
     text = "[Service]\nExecStart=/x \\\n  # no\n  --a 'b c'\n"
     (setting,) = unit_text.settings(text)
     assert [text[word.start : word.end] for word in unit_text.words(setting)] == ["/x", "--a", "'b c'"]
+
+
+@pytest.mark.parametrize("rest", ['"fd://', "'fd:// --debug", 'x"y z'])
+def test_a_command_ends_where_a_quote_is_not_closed(rest):
+    """Systemd does not start such a unit."""
+    (setting,) = (one for one in unit_text.settings(f"[Service]\nExecStart=/x -H {rest}\n") if one.name == "ExecStart")
+    assert [word.text for word in unit_text.words(setting)] == ["/x", "-H"]

@@ -75,4 +75,6 @@ def test_all_hosts_are_in_one_warning():
     assert warnings({"g1": None, "g2": None}) == []
     (text,) = warnings({"g0": None} | {f"g{number}": "advertises 10.0.0.5" for number in range(1, 9)})
     assert text.startswith("g1 advertises 10.0.0.5; g2 advertises")
+    (five,) = warnings({f"g{number}": "advertises 10.0.0.5" for number in range(5)})
+    assert "g4 advertises 10.0.0.5. A member keeps" in five
     assert "g5 advertises 10.0.0.5; and 3 more. A member keeps the address with which it joined: have it leave and join again" in text

@@ -93,6 +93,17 @@ def test_systemd_is_queried_only_where_dockerd_is_another_one(node):
     assert node.queries == 2
 
 
+def test_its_file_is_written_only_where_something_else_is_known(node):
+    written = []
+    for text in (None, None, '{"debug": true}', None):
+        if text:
+            node.config.write_text(text)
+        node.look()
+        written.append(os.stat(node.home / "dockerd.json").st_ino)
+        os.link(node.home / "dockerd.json", node.home / f"{len(written)}.json")  # so that no other file gets its number
+    assert [written[0] == written[1], written[1] == written[2], written[2] == written[3]] == [True, False, True]
+
+
 def test_an_edit_that_waits_is_not_loaded_until_dockerd_is_started_with_it(node):
     node.look()
     node.process = P2
