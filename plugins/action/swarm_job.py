@@ -81,12 +81,13 @@ class ActionModule(ActionBase):
         problems = [*first["problems"]]
         # What is to run once more does so once.
         later = {**self._given, "again": "never"}
+        absent = self._given.get("state") == "absent"
         waits = own["wait"] and not self._task.check_mode
         said: dict[str, str] = {}
         answers = [first]
 
         def query():
-            answer = answers.pop() if answers else self._reconcile(later)
+            answer = answers.pop() if answers else self._ending(later) if absent else self._reconcile(later)
             for line in report.news(answer, said):
                 self._display.display(f"  {printable(line)}")
             problems.extend(one for one in answer["problems"] if one not in problems)
@@ -105,7 +106,6 @@ class ActionModule(ActionBase):
             self._display.warning(printable(f"{self._who}: {text}"))
         changed = first["changed"] or last["changed"]
         found = {**last, "changed": changed, "diff": first["diff"], "problems": problems}
-        absent = self._given.get("state") == "absent"
         found.update({"jobs": first["jobs"], "waiting": conclusion.still_held(found["ending"])} if absent else {})
         self._display.display(f"\n{report.table(found, terminal.width(self._display.columns))}\n")
         summary = self._removed(found, first, waits) if absent else conclusion.ran(self._given["name"], found, waits)
@@ -115,8 +115,13 @@ class ActionModule(ActionBase):
         what, services = f"job {self._given['name']}", len(first["jobs"]) or (None if first["ending"] else 0)
         if self._task.check_mode:
             return conclusion.would_be_removed(what, len(first["jobs"]))
-        kept = f" Not done: {'; '.join(found['problems'])}" if found["problems"] else ""
-        return conclusion.removed(what, services, found["ending"], waits) + kept
+        if found["problems"]:
+            return conclusion.removed_in_part(what, found["problems"], found["ending"])
+        return conclusion.removed(what, services, found["ending"], waits)
+
+    def _ending(self, arguments):
+        """What tasks of removed jobs still have. Nothing is removed: by now the jobs of this name may be those that somebody has submitted since."""
+        return {**self._queried(arguments, checks=True), "jobs": [], "changed": False}
 
     def _reconcile(self, arguments):
         """One pass over the jobs. Where any are to be submitted, what x_gpu means is worked out before: once, by the nodes of that time."""

@@ -270,7 +270,7 @@ def run(params, check_mode):
     if params["state"] == "absent":
         found = all_of_it.absent()
         diff = {"before": "".join("%s: %s\n" % (one["service"], one["state"]) for one in found), "after": ""}
-        left = {"problems": all_of_it.problems, "ending": [] if check_mode else all_of_it.ending()}
+        left = {"problems": all_of_it.problems, "ending": all_of_it.ending()}
         return {**NOTHING, **left, "changed": all_of_it.changed, "jobs": found, "diff": diff}
     if params.get("x_gpu") and placement is None and all_of_it.missing(wanted):
         return {**NOTHING, "unplaced": True}

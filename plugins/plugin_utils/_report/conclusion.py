@@ -76,6 +76,11 @@ def removed(what: str, services: int | None, ending: Ending, waits: bool = True)
     return f"The {what} is removed{f', services: {services}' if services else ''}. None of its tasks has a GPU any more."
 
 
+def removed_in_part(what: str, problems: Sequence[str], ending: Ending) -> str:
+    still = f" Tasks of the removed ones still have {', '.join(still_held(ending))}." if ending else ""
+    return f"The {what} is not removed as a whole: {shortened(problems, '; ').rstrip('.')}.{still} Fix that, and run this again."
+
+
 def would_be_removed(what: str, services: int) -> str:
     return f"The {what} would be removed, services: {services}. Nothing was changed." if services else removed(what, 0, ())
 

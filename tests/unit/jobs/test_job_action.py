@@ -20,6 +20,10 @@ def answer(changed: bool, waiting: list[str]) -> dict[str, Any]:
     return {"jobs": [], "changed": changed, "waiting": waiting, "not_ready": [], "problems": [], "ending": [], "unplaced": False, "diff": {}}
 
 
+# Whether each call of the last run was in check mode.
+CHECKED: list[bool] = []
+
+
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What the manager answers, in turn; the last one for ever."""
@@ -33,12 +37,15 @@ def waits(calls: list[Any], again: str, limit_s: float, monkeypatch: pytest.Monk
     module: Any = swarm_job.ActionModule.__new__(swarm_job.ActionModule)
     said: list[str] = []
     module._given, module._who, module._placement = {"name": "sweep", "again": again, **given}, "m1", {}
+    module.checked = CHECKED
+    CHECKED.clear()
     module._task = SimpleNamespace(check_mode=False)
     module._display = SimpleNamespace(display=said.append, warning=said.append, columns=79)
     monkeypatch.setattr(swarm_job, "patient", lambda *given: patience.patient(*given, limit_s=limit_s))
 
     def queried(_arguments: Any, checks: bool = False) -> Any:
         found = calls.pop(0) if len(calls) > 1 else calls[0]
+        module.checked.append(checks)
         if isinstance(found, Exception):
             raise found
         return found
@@ -86,3 +93,21 @@ def test_what_does_not_end_in_time_is_named(calls: list[Any], monkeypatch: pytes
     found, _said = waits(calls, "never", 60, monkeypatch, state="absent")
     assert found["waiting"] == ["1 NVIDIA-GPU on g1 (down)"]
     assert found["summary"].endswith("They still have 1 NVIDIA-GPU on g1 (down). Run this again later (exit status 75).")
+
+
+def test_what_is_submitted_while_removed_jobs_end_stays(calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody else submits the same job again before the tasks have ended. Only the first pass removes."""
+    removed, anew = ({"service": "sweep-1", "state": state, "error": ""} for state in ("running", "queued"))
+    calls += [{**answer(True, []), "jobs": [removed], "ending": HAS}, {**answer(True, []), "jobs": [anew], "ending": HAS}]
+    calls += [{**answer(True, []), "jobs": [anew]}]
+    found, _said = waits(calls, "never", 60, monkeypatch, state="absent")
+    assert CHECKED == [False, True, True]
+    assert found["jobs"] == [removed]
+
+
+def test_a_job_that_is_not_removed_is_not_called_removed(calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = [{"service": f"sweep-{number}", "state": "running", "error": ""} for number in (1, 2)]
+    problem = "sweep-1 was not removed: its log could not be saved, the disk is full."
+    calls += [{**answer(True, []), "jobs": jobs, "problems": [problem], "ending": HAS}, answer(True, [])]
+    found, _said = waits(calls, "never", 60, monkeypatch, state="absent")
+    assert found["summary"] == f"The job sweep is not removed as a whole: {problem} Fix that, and run this again."

@@ -274,6 +274,7 @@ def test_what_tasks_of_removed_jobs_still_have(run):
     ending = [{"hostname": "host-n1", "kind": "NVIDIA-GPU", "amount": 1, "state": "ready"}]
     assert run(manager, check_mode=True, state="absent")["ending"] == run(manager)["ending"] == []
     assert run(manager, state="absent")["ending"] == run(manager, state="absent")["ending"] == ending
+    assert run(manager, check_mode=True, state="absent")["ending"] == ending  # how a run waits for them without another removal
 
 
 X_GPU = {"model": "*a100*"}
