@@ -27,9 +27,9 @@ class Table(NamedTuple):
     head: list[str]
     rows: list[list[str]]
 
-    @property
-    def height(self) -> int:
-        return sum(map(len, self.rows))
+    def size(self, width: int) -> tuple[int, int]:
+        """How many lines are wider than the terminal, and how many lines its rows have. The smaller one is read more easily."""
+        return sum(len(line) > width for lines in [self.head, *self.rows] for line in lines), sum(map(len, self.rows))
 
 
 def render(headings: Sequence[str], rows: Sequence[Sequence[object]], width: int | None) -> str:
@@ -57,7 +57,7 @@ def lines(headings: Sequence[str], rows: Sequence[Sequence[object]], width: int 
         return [line(parts) for parts in zip_longest(*row, fillvalue="")]
 
     table = Table([*whole(head), GAP.join("─" * one for one in widths)], [whole(row) for row in folded])
-    return table if not blocks or table.height <= blocks.height else blocks
+    return blocks if blocks and width and blocks.size(width) < table.size(width) else table
 
 
 def _limits(columns: Sequence[Sequence[str]], width: int | None) -> list[int]:

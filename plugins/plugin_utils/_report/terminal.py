@@ -18,4 +18,4 @@ def width(columns: int) -> int:
     An action cannot look itself: Ansible runs it in a process without a terminal.
     """
     wanted = os.environ.get("COLUMNS", "")
-    return int(wanted) if wanted.isdigit() and int(wanted) else columns
+    return int(wanted) if wanted.isdecimal() and int(wanted) else columns

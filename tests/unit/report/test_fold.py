@@ -50,7 +50,7 @@ def test_the_longest_part_has_its_number():
     assert longest("it wants 16 NVIDIA-GPU") == len("16 NVIDIA-GPU")
 
 
-@pytest.mark.parametrize(("environment", "width"), [(None, 79), ("", 79), ("0", 79), ("wide", 79), ("-3", 79), ("200", 200)])
+@pytest.mark.parametrize(("environment", "width"), [(None, 79), ("", 79), ("0", 79), ("wide", 79), ("-3", 79), ("²", 79), ("200", 200)])
 def test_how_wide_the_tables_are(environment, width, monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)
     if environment is not None:

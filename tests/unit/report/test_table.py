@@ -71,6 +71,13 @@ UUID = "GPU-eafc7885-1034-5571-91b2-9dbfbdddf10a"
             52,
             ["node: g1", "  task: train.1  owner: alice", f"  resource: {UUID}", "node: g2", "  task: train.2", f"  resource: {UUID}"],
         ),
+        # One that is longer than any line is so only where it stands: the other columns do not move out of the terminal.
+        (
+            ["image", "on", "state"],
+            [[f"registry/{UUID}", "g1", "there"], ["a", "g1", "there"], ["b", "g2", "pulled"]],
+            40,
+            ["image:", f"    registry/{UUID}", "  on: g1  state: there", "image: a", "  on: g1  state: there", "image: b", "  on: g2  state: pulled"],
+        ),
         # Nothing else is beside what takes several lines.
         (
             ["node", "state", "free"],
