@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from typing import Collection, Sequence
+from typing import Any, Collection, Mapping, Sequence
 
 from .. import _files
 from .._gpu import cards
@@ -21,7 +21,7 @@ from .._machine import slots
 from .journal import FILE_MODE
 
 NAME = "cards.json"
-_TYPES = {"index": int, "uuid": str, "mig": list}
+_NAMES = ("name", "pci_bus_id", "serial", "slot")
 
 
 class CardRecord:
@@ -36,8 +36,8 @@ class CardRecord:
         try:
             with open(self._path, encoding="utf-8") as stream:
                 found = json.load(stream)["cards"]
-            return [{**dict.fromkeys(cards.FIELDS), **card} for card in found if all(isinstance(card[key], kind) for key, kind in _TYPES.items())]
-        except (OSError, ValueError, KeyError, TypeError):
+            return [{**dict.fromkeys(cards.FIELDS), **card} for card in found if _is_card(card)]
+        except (OSError, ValueError, KeyError, RecursionError, TypeError):
             return []
 
     def after(self, now: Sequence[Card], expected: Collection[str]) -> list[Card]:
@@ -59,3 +59,9 @@ class CardRecord:
     def remove(self) -> None:
         for path in (self._path, self._new):
             _files.remove(path)
+
+
+def _is_card(one: Mapping[str, Any]) -> bool:
+    """Whether this is a card as write() has it. Somebody may have edited the file, or a disk may have lost a part of it."""
+    texts = [one["uuid"], *one["mig"], *(one[name] for name in _NAMES if one.get(name) is not None)]
+    return isinstance(one["index"], int) and isinstance(one["mig"], list) and all(isinstance(text, str) for text in texts)

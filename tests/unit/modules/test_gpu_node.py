@@ -193,7 +193,15 @@ def test_a_card_that_is_lost_is_named_by_the_record_of_the_node(node):
     assert "None" not in json.dumps([answer["warnings"], answer["refused"]])
 
 
-@pytest.mark.parametrize("record", ["", "[]", '{"cards": [{"uuid": 5}]}', '{"cards": 7}'])
+CARD_OF_A_RECORD = {"index": 0, "uuid": "GPU-1", "mig": []}
+BAD = [{"mig": [[1]]}, {"mig": 5}, {"mig": "MIG-1"}, {"pci_bus_id": {}}, {"name": 5}, {"slot": ["12"]}, {"index": None}, {"uuid": {}}]
+
+
+@pytest.mark.parametrize(
+    "record",
+    ["", "[]", "[" * 100_000, '{"cards": [{"uuid": 5}]}', '{"cards": 7}', *(json.dumps({"cards": [{**CARD_OF_A_RECORD, **bad}]}) for bad in BAD)],
+    ids=lambda record: record[:60],
+)
 def test_a_record_of_cards_that_cannot_be_read_is_none(node, record):
     """It describes cards, and decides nothing."""
     after = node.run(), node.files()
