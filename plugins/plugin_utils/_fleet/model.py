@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from ...module_utils._gpu.cards import model
 from ...module_utils._health import label
 from ...module_utils._printable import printable_lines
 from .._settings.declaration import default_of
@@ -65,6 +66,13 @@ class Host:
     keeps_reacting: bool = False  # a manager keeps this service, since nodes report and the inventory has no GPU node
     fault_limit: int = 20  # so many of a hundred GPU nodes a run pauses for a fault at most
     metrics: str = ""  # the directory to which that service writes metrics
+
+    @property
+    def models(self) -> list[str]:
+        """The model of each GPU, spelled as in the label gpu.model. Of a card that does not answer, its node has the model on record."""
+        assessed = self.assessed or {}
+        last_known = {one["index"]: model(one) for one in assessed.get("left_out") or [] if one.get("last_known")}
+        return [gpu["model"] or last_known.get(gpu["index"]) or "?" for gpu in assessed.get("gpus") or []]
 
     @property
     def failed(self) -> bool:

@@ -66,13 +66,9 @@ def in_batches(hosts: list[Host], steps: Mapping[str, Step], setting: Any = None
     """The members that get a window, batch by batch. Those that have to wait come last of their kind, and after all others the managers: one at
     a time, the leader very last, so that it changes once."""
     order = sorted(hosts, key=lambda host: bool(steps[host.name].waits_for))
-    idle, busy = ({host.name: _model(host) for host in order if group in steps[host.name].groups} for group in (IDLE, WINDOW))
+    idle, busy = ({host.name: ", ".join(sorted({*host.models})) for host in order if group in steps[host.name].groups} for group in (IDLE, WINDOW))
     managers = [host.name for host in hosts if WINDOW_MANAGERS in steps[host.name].groups]
     return [*batches(idle, busy, setting), *([name] for name in sorted(managers, key=lambda name: steps[name].leader))]
-
-
-def _model(host: Host) -> str:
-    return ", ".join(sorted({gpu["model"] or "?" for gpu in (host.assessed or {}).get("gpus") or []}))
 
 
 def hosts_in(steps: Mapping[str, Step], cut: Sequence[Sequence[str]] = ()) -> dict[str, list[str]]:

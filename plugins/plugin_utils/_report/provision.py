@@ -130,19 +130,18 @@ def left_behind(ids: Mapping[str, str | None], nodes: Mapping[str, Mapping[str, 
 def row(host: Host, node: dict[str, Any] | None, state: HostState) -> list[str]:
     """One line of the table at the end."""
     answer = host.assessed or {}
-    gpus = answer.get("gpus") or []
     return [
         host.name,
-        cards(gpus),
+        cards(host.models, [gpu["memory_mib"] for gpu in answer.get("gpus") or []]),
         offer.advertised(answer, node),
         offer.free(node),
         state.text,
     ]
 
 
-def cards(gpus: list[dict[str, Any]]) -> str:
-    """The node's GPUs for people: ``8 × NVIDIA-H100-80GB-HBM3 (79.6 GiB)``. Models are spelled as in the label gpu.model."""
-    found = Counter((gpu["model"] or "?", gpu["memory_mib"]) for gpu in gpus)
+def cards(models: Sequence[str], sizes_mib: Sequence[float | None]) -> str:
+    """The node's GPUs for people: ``8 × NVIDIA-H100-80GB-HBM3 (79.6 GiB)``."""
+    found = Counter(zip(models, sizes_mib, strict=True))
     words = [f"{count} × {model}" + (f" ({mib / MIB_PER_GIB:.1f} GiB)" if mib else "") for (model, mib), count in found.items()]
     return ", ".join(words) or NOTHING
 

@@ -792,7 +792,7 @@ def fleet_of(**models):
     """Hosts by name with the model of their GPUs, each a member with drift that carries a service."""
     hosts = [host(name, node_id=name, containers=[(f"train.{name}", "train")], **RESTART) for name in models]
     for one, model in zip(hosts, models.values(), strict=True):
-        one.assessed["gpus"] = [dict(gpu, name=model) for gpu in one.assessed["gpus"]]
+        one.assessed["gpus"] = [dict(gpu, name=model, model=model) for gpu in one.assessed["gpus"]]
     return hosts, swarm(*(member(name, tasks=[task(f"train.{name}", "train")]) for name in models))
 
 
@@ -808,6 +808,16 @@ def test_members_go_in_batches_idle_ones_first_and_those_that_wait_last():
     assert cut == [["idle"], ["b", "c", "d"], ["a"]]
     groups = hosts_in(steps, cut)
     assert (groups[WINDOW], groups[IDLE], groups[END]) == (everyone, ["idle"], ["a", "b", "c", "d", "idle"])
+
+
+def test_a_host_with_a_lost_card_is_no_model_of_its_own():
+    """Else it would be a canary of its own, before a host of another model."""
+    hosts, known = fleet_of(a="T4", b="T4", c="H100")
+    hosts[1].assessed["gpus"][0].update(uuid=None, name=None, model=None)
+    steps = plan(hosts, known)
+    assert in_batches(hosts, steps) == [["a"], ["b"], ["c"]]  # nobody knows of which model the card was
+    hosts[1].assessed["left_out"] = [{"index": 0, "uuid": None, "name": "T4", "reason": "GPU is lost", "last_known": True}]
+    assert in_batches(hosts, steps) == [["a"], ["c"], ["b"]]
 
 
 @pytest.mark.parametrize("leader", ["m1", "m2", "m3"])

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 from fleet_lab import host, member, named
-from node_lab import gpu
+from node_lab import UUIDS, gpu
 
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import END, MARKED, PREPARE, WINDOW, Host, Step
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.outcome import HostState, Outcome, State, Verdict
@@ -199,6 +199,20 @@ def test_rows():
 
 
 @pytest.mark.parametrize(
+    ("left_out", "words"),
+    [
+        ([{"index": 1, "uuid": UUIDS[1], "name": "NVIDIA L40", "reason": "GPU is lost", "last_known": True}], "1 × NVIDIA-L40"),
+        ([{"index": 1, "uuid": None, "name": None, "reason": "GPU is lost", "last_known": True}], "1 × ?"),
+        ([{"index": 0, "uuid": UUIDS[0], "name": "NVIDIA L40", "reason": "MIG is on"}], "1 × ?"),
+    ],
+)
+def test_a_card_that_does_not_answer_is_in_the_table_with_the_model_that_its_node_has_on_record(left_out, words):
+    lost = host(left_out=left_out)
+    lost.assessed["gpus"] = [gpu(0), dict(gpu(1), uuid=None, name=None, model=None, memory_mib=None)]
+    assert provision.row(lost, None, READY)[1] == "1 × NVIDIA-H100-80GB-HBM3 (79.6 GiB), " + words
+
+
+@pytest.mark.parametrize(
     ("gpus", "words"),
     [
         ([], "–"),
@@ -209,7 +223,7 @@ def test_rows():
     ],
 )
 def test_the_gpus_of_a_node_by_model_and_memory(gpus, words):
-    assert provision.cards([{"model": model, "memory_mib": size} for model, size in gpus]) == words
+    assert provision.cards([model or "?" for model, _size in gpus], [size for _model, size in gpus]) == words
 
 
 def test_the_table_at_the_end():
