@@ -122,8 +122,7 @@ def _read(listed: Listed, census: Census | None) -> Reading:
         if allocated and task.get("NodeID"):
             record = _read_live(reading, task, service_name, is_movable(task, service), listed.now)
             record["kept"] = kept_by(service, record["age"], listed.keep_label)
-            # The task with which a container is on a network of the swarm is of no service.
-            record["removed"] = service is None and bool(task.get("ServiceID"))
+            record["removed"] = service is None
             # One that runs and ends by itself needs no place afterwards.
             if wanted and record["movable"]:
                 service_reservations.add(reading.reserving, task, service, service_name)

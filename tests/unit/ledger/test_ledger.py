@@ -234,9 +234,8 @@ def test_a_task_is_not_movable_after_its_service_is_gone(job):
     assert (found["movable"], found["name"]) == (False, "gone.1")
 
 
-@pytest.mark.parametrize(("of", "removed"), [("gone", True), ("s1", False), ("", False)])
+@pytest.mark.parametrize(("of", "removed"), [("gone", True), ("s1", False)])
 def test_whether_the_service_of_a_task_is_removed(of, removed):
-    """A container on a network of the swarm has a task without a service. Nobody is stopping that."""
     (found,) = tasks_of([task("t1", service=of)])
     assert found["removed"] is removed
 
