@@ -228,7 +228,9 @@ def _amount(free: int | list[str]) -> int:
 def _service(one: Mapping[str, Any], nodes: Iterable[Mapping[str, Any]] = ()) -> Row:
     names = {node["id"]: node["hostname"] for node in nodes}
     waits = one["needed"] > 0 or bool(one["without_tasks"])
-    verdict = Verdict.DONE if one["over"] else Verdict.FAILED if not one["possible"] else Verdict.WAITING if waits else Verdict.DONE
+    # Whether another task would have a place is no question for a service that has all of its tasks.
+    settled = one["over"] or (one["live"] and not waits)
+    verdict = Verdict.DONE if settled else Verdict.FAILED if not one["possible"] else Verdict.WAITING if waits else Verdict.DONE
     # With a service that somebody wants to know of, this is what one more task would need.
     text = one["text"] if waits or one["fits"] else f"it has all of its tasks; one more {one['text']}"
     return {**one, "text": text, "feasible": [names.get(node_id, node_id) for node_id in one["feasible"]], "verdict": verdict.value}

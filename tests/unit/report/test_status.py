@@ -239,6 +239,15 @@ def test_a_service_that_has_all_of_its_tasks_waits_for_nothing():
     assert found["text"].startswith(text)
 
 
+def test_nothing_is_wrong_with_a_global_service_that_has_its_tasks():
+    """Though none of the other nodes could run it."""
+    nodes = [node("g1", labels={"gpu": "true"}), node("m1")]
+    one = service("s2", "dcgm", mode="Global", constraints=["node.labels.gpu==true"])
+    tasks = [task("t1", "g1", service="s2", slot=None)]
+    assert status.of_service(read(nodes, tasks, [one], names=["dcgm"]), "dcgm")["verdict"] == "done"
+    assert status.of_service(read(nodes[1:], [], [one], names=["dcgm"]), "dcgm")["verdict"] == "failed"
+
+
 @pytest.mark.parametrize("reserves", [{GPU: 1}, {GPU: 3}])
 @pytest.mark.parametrize(("replicas", "state", "said"), [
     (1, "complete", "it has finished: 1 of 1 tasks are complete"),
