@@ -182,7 +182,7 @@ def test_a_card_that_is_lost_is_named_by_the_record_of_the_node(node):
     lost = next(one["index"] for one in node.run(check=True, fleet="h100x8-one-lost")["left_out"])
     of_card = gpus[lost]
     place = f"PCI address {of_card['pci_bus_id']}, serial number {of_card['serial']}"
-    text = f"GPU {lost} (last known as {of_card['name']}, {of_card['uuid']}, {place}) cannot be advertised: GPU is lost"
+    text = f"GPU {lost} (last known as {of_card['model']}, {of_card['uuid']}, {place}) cannot be advertised: GPU is lost"
     answer = node.run(check=True, fleet="h100x8-one-lost")
     assert text in answer["refused"][0]["text"]
     assert answer["fault"] == f"fault {of_card['uuid']} reason=lost pci={of_card['pci_bus_id']} serial={of_card['serial']}"
