@@ -30,7 +30,8 @@ TRUE = "true"
 # {"x-gpu": …}, and with images these and the place of the one that it is the class of.
 Meaning = dict[str, Any]
 WANTS, IMAGES, PLACE = "wants", "images", "image"
-_KEY = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]*?class\.)[A-Za-z0-9_.-]{1,80}")
+# With the digest, since the prefix is anybody's: a service must not have a run set a label of the operator's, such as zone.class.secure.
+_KEY = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]*?class\.)[A-Za-z0-9_.-]{0,71}-[0-9a-f]{8}")
 _MOST_CHARACTERS = 60_000
 MOST = 2000
 

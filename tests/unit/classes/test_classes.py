@@ -318,6 +318,8 @@ KEY = "gpu.class.x-12345678"
 @pytest.mark.parametrize(
     "text",
     [
+        json.dumps({"zone.class.secure": {"wants": {"model": "*"}}}),  # somebody else's
+        json.dumps({"zone.class.secure-2": {"wants": {"model": "*"}}}),
         "",
         "[]",
         "{",
