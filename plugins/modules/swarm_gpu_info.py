@@ -119,8 +119,8 @@ nodes:
     health:
       description:
         - What the node reports of its own GPUs by the label C(fleet.gpu-swarm.health) of its engine; null where it reports nothing.
-        - A dictionary of C(state) (V(ok), V(warning), V(fault), V(unwatched) or V(unknown)), C(card) (the first one's UUID, or null), C(cards),
-          C(reason), C(xid), C(since), C(drift) (of its files), C(model) (without labels), C(returned) (since its pause), C(pci_bus_id), C(text).
+        - A dictionary of C(state) (V(ok), V(warning), V(fault), V(unwatched) or V(unknown)), C(card) (the first one's UUID), C(pci_bus_id), C(slot),
+          C(serial), C(cards), C(reason), C(xid), C(since), C(drift) (of its files), C(model) (without labels), C(returned) (since a pause), C(text).
       type: dict
       version_added: 0.3.0
       sample: {state: fault, card: null, cards: 1, reason: hang, xid: null, since: null, drift: false, model: null, returned: false, text: fault hang}
