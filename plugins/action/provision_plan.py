@@ -22,7 +22,7 @@ from ..plugin_utils._plan.first_manager import where_it_begins
 from ..plugin_utils._plan.impact import leader_warnings, toolkit_warnings
 from ..plugin_utils._plan.provision import cleared, hosts_in, in_batches, only_paused, plan, to_change, to_pause
 from ..plugin_utils._plan.reservations import without
-from ..plugin_utils._report import dedicated, provision, terminal
+from ..plugin_utils._report import dedicated, last_words, provision, terminal
 from ..plugin_utils._report.fold import paragraphs
 from ..plugin_utils._rollout import ends
 from ..plugin_utils._rollout.eviction import describe
@@ -82,7 +82,8 @@ class ActionModule(ActionBase):
         groups = _checked(steps) if self._task.check_mode else hosts_in(steps, cut)
         setting = isolation_label.to_set(chosen, hosts, steps)
         change = {} if absent else isolation_label.change(setting, hosts, swarm.ledger)
-        self._show(hosts, steps, swarm.nodes, absent, isolation_label.in_words(change, swarm.ledger))
+        if words := self._show(hosts, steps, swarm.nodes, absent, isolation_label.in_words(change, swarm.ledger)):
+            last_words.say(result, words)
         result.update(
             warnings=_warnings(Planned(hosts, steps, swarm), task_vars["groups"].get(MANAGERS, []), settings, absent),
             steps={name: asdict(step) for name, step in steps.items()},
@@ -103,14 +104,13 @@ class ActionModule(ActionBase):
         return left_out(hosts_of(task_vars, names, ASSESSED, self._templar.template), task_vars["ansible_play_hosts"])
 
     def _show(self, hosts, steps, nodes, absent, of_swarm):
+        """Print the impact. Return the last words of a run that ends here; without them, its report has them."""
         width = terminal.width(self._display.columns)
         impact = "\n\n".join(filter(None, [provision.impact(steps, width), paragraphs([of_swarm], width)]))
         if impact:
             self._display.display("\n" + impact + "\n")
         if any(step.groups for step in steps.values()):
-            if self._task.check_mode:
-                self._display.display(f"{paragraphs([provision.checked(steps)], width)}\n")
-            return  # else the table comes at the end of the run
+            return provision.checked(steps) if self._task.check_mode else None
         if absent:
             states = {name: provision.deprovision_state(step, ends.End(None)) for name, step in steps.items()}
             rows = [provision.deprovision_row(host, steps[host.name], states[host.name]) for host in hosts]
@@ -119,7 +119,7 @@ class ActionModule(ActionBase):
             own = {name: nodes.get(step.node_id) for name, step in steps.items()}
             states = {host.name: ends.state_of(host, steps[host.name], ends.End(own[host.name])) for host in hosts}
             table = provision.table([provision.row(host, own[host.name], states[host.name]) for host in hosts], width)
-        self._display.display("\n" + "\n\n".join(filter(None, [table, paragraphs([provision.unchanged(states)], width)])) + "\n")
+        return provision.outcome(states, [], "deprovisioned" if absent else "as they should be")._replace(text=table)
 
 
 def _warnings(planned, managers, settings, absent):

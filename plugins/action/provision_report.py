@@ -11,7 +11,7 @@ from ..plugin_utils._fleet.model import Step
 from ..plugin_utils._fleet.outcome import Verdict, outcome_of
 from ..plugin_utils._fleet.room import without_room
 from ..plugin_utils._plan.deprovision import DeprovisionStep
-from ..plugin_utils._report import provision, terminal
+from ..plugin_utils._report import last_words, provision, terminal
 from ..plugin_utils._report.rerun import this_command
 from ..plugin_utils._rollout import ends
 from ..plugin_utils._rollout.eviction import refused_by_node
@@ -46,8 +46,10 @@ class ActionModule(ActionBase):
         ids = node_ids(variables, variables)
         states, table = report(hosts_of(task_vars, list(args["steps"]), ASSESSED, self._templar.template), args, variables, ids)
         verdicts = provision.by_verdict(states)
-        parts = [table, provision.summary(verdicts, this_command, self._width())]
-        self._display.display("\n" + "\n\n".join(part for part in parts if part) + "\n")
+        done_is = "deprovisioned" if args["state"] == "absent" else "as they should be"
+        words = provision.outcome(states, [name for name, step in args["steps"].items() if step["groups"]], done_is)
+        text = "\n\n".join(filter(None, [table, provision.counted(verdicts, self._width())]))
+        last_words.say(result, words._replace(text=text, command=provision.command_for_the_rest(verdicts, this_command)))
         if args["state"] == "present":
             result["warnings"] = provision.left_behind(ids, ends.by_id(args["ledger"]))
         elif short := without_room(args["ledger"]):

@@ -11,7 +11,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils import color
 
 from ..plugin_utils._fleet.model import Host
-from ..plugin_utils._report import status, terminal
+from ..plugin_utils._report import last_words, status, terminal
 from ..plugin_utils._report.status_text import Screen, plain
 
 
@@ -42,10 +42,14 @@ class ActionModule(ActionBase):
             found = status.status(ledger, args["fault_limit"])
             text = screen.show(found, args["what"])
             found = found if args["what"] == "all" else {key: found[key] for key in (args["what"], "waiting", "wrong")}
-        self._display.display(json.dumps(found, ensure_ascii=False) if args["output"] == "json" else f"\n{text}\n")
-        if ledger.get("msg"):  # it has read the swarm, and what else it was to do went wrong
-            raise AnsibleActionFail(f"{ledger['manager']}: {ledger['msg']}")
+        if args["output"] == "json":
+            self._display.display(json.dumps(found, ensure_ascii=False))
+            text = ""
+        line = "" if args["service"] or not text else status.outcome(found)
+        last_words.say(result, last_words.LastWords(last_words.verdict_of(found["waiting"], found["wrong"]), line, text))
         result.update(changed=False, waiting=found["waiting"], not_ready=found["wrong"])
+        if ledger.get("msg"):  # it has read the swarm, and what else it was to do went wrong
+            result.update(failed=True, msg=f"{ledger['manager']}: {ledger['msg']}")
         return result
 
     def _of_service(self, screen, ledger, service):

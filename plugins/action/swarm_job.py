@@ -17,7 +17,7 @@ from ..plugin_utils._classes import for_job, labelling
 from ..plugin_utils._controller.delegation import Call, called
 from ..plugin_utils._controller.job_file import checked, read
 from ..plugin_utils._controller.managers import reason_of
-from ..plugin_utils._report import conclusion, terminal
+from ..plugin_utils._report import conclusion, last_words, terminal
 from ..plugin_utils._report import jobs as report
 from ..plugin_utils._rollout.poll import apart, poll
 from ..plugin_utils._stack.patience import patient
@@ -45,6 +45,7 @@ class ActionModule(ActionBase):
             validated = self._own(own)
             self._arguments()
             result.update(self._all(validated))
+            last_words.say(result, self._words._replace(hosts=[task_vars["inventory_hostname"]]))
         except NoManager as problem:
             result.update(failed=True, answered=False, msg=problem.message)
         except ErrorList as problem:
@@ -107,9 +108,11 @@ class ActionModule(ActionBase):
         changed = first["changed"] or last["changed"]
         found = {**last, "changed": changed, "diff": first["diff"], "problems": problems}
         found.update({"jobs": first["jobs"], "waiting": conclusion.still_held(found["ending"])} if absent else {})
-        self._display.display(f"\n{report.table(found, terminal.width(self._display.columns))}\n")
-        summary = self._removed(found, first, waits) if absent else conclusion.ran(self._given["name"], found, waits)
-        return {**found, "summary": printable(summary)}
+        summary = printable(self._removed(found, first, waits) if absent else conclusion.ran(self._given["name"], found, waits))
+        table = report.table(found, terminal.width(self._display.columns))
+        how = last_words.verdict_of(found["waiting"] if waits else [], found["not_ready"] + problems)
+        self._words = last_words.LastWords(how, summary, table)
+        return {**found, "summary": summary}
 
     def _removed(self, found, first, waits):
         what, services = f"job {self._given['name']}", len(first["jobs"]) or (None if first["ending"] else 0)

@@ -20,7 +20,7 @@ from ..plugin_utils._classes import labelling
 from ..plugin_utils._controller.delegation import Call, called
 from ..plugin_utils._controller.libraries import zip_file, zipped
 from ..plugin_utils._controller.managers import reason_of
-from ..plugin_utils._report import conclusion
+from ..plugin_utils._report import conclusion, last_words
 from ..plugin_utils._rollout.poll import apart, poll
 from ..plugin_utils._stack import attachments, beforehand, on_nodes, registries, replaced, secret_values, text, verdict
 from ..plugin_utils._stack.attachments import Swarm
@@ -71,6 +71,8 @@ class ActionModule(ActionBase):
             self._refuse_arguments()
             change = self._present if self._args["state"] == "present" else self._absent
             result.update(change())
+            how = last_words.verdict_of(result.get("waiting", []), result.get("not_ready", []))
+            last_words.say(result, last_words.LastWords(how, result["summary"], hosts=[task_vars["inventory_hostname"]]))
         except NoManager as problem:
             result.update(failed=True, answered=self._deployed, msg=problem.message)
         except ErrorList as problem:

@@ -8,7 +8,7 @@ from ansible.plugins.action import ActionBase
 
 from ..plugin_utils._fleet import identity
 from ..plugin_utils._fleet.inventory import current_answer
-from ..plugin_utils._report import terminal, verify
+from ..plugin_utils._report import last_words, terminal, verify
 from ..plugin_utils._report.fold import paragraphs
 from ..plugin_utils._report.table import render
 from ..plugin_utils._rollout.updates import ASSESSED, node_id_of
@@ -42,9 +42,11 @@ class ActionModule(ActionBase):
                 problems[name] = found.wrong
         used = verify.images({node_id: name for name, node_id in ids.items() if node_id}, args["tested"])
         untested = {} if self._task.check_mode else verify.untested(ids, args["tested"])
-        below = [verify.summary(args["hosts"], problems, args["tested"], untested), *used, *verify.enforcement(assessed)]
+        below = [verify.summary(args["hosts"], problems, args["tested"]), *used, *verify.enforcement(assessed)]
         width = terminal.width(self._display.columns)
-        self._display.display(f"\n{render(verify.HEADINGS, rows, width)}\n\n{paragraphs(below, width)}\n")
+        text = f"{render(verify.HEADINGS, rows, width)}\n\n{paragraphs(below, width)}"
+        line = verify.outcome(args["hosts"], problems, untested)
+        last_words.say(result, last_words.LastWords(last_words.verdict_of(untested, problems), line, text, hosts=args["hosts"]))
         result.update(changed=False, problems=problems, rows=rows, waiting=list(untested))
         return result
 

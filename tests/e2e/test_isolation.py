@@ -676,7 +676,7 @@ def test_the_swarm_has_one_level_and_a_node_that_was_not_reached_is_drift(fleet:
     shown = status()
     assert shown.rc == 75, shown.output
     assert shown.output.count("isolation audit, not reserved") == 1
-    assert f"waiting: {fleet['i2'].run('hostname')}" in shown.output
+    assert f"Waiting: {fleet['i2'].run('hostname')}." in shown.output
     run = fleet.playbook(inventory)  # by the label
     assert (run.rc, level_on(fleet["i2"]), level_on(fleet["i1"])) == (0, "reserved", "reserved"), run.output
     shown = status()

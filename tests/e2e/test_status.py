@@ -291,7 +291,7 @@ def test_what_waits_and_what_is_wrong_is_in_the_exit_status(fleet: Fleet, invent
         assert everything.rc in (2, 75), everything.output
         assert re.search(r"^g1 +paused, by a run of this collection since \d{4}-\S+Z: it returns to active", everything.output, re.MULTILINE)
         assert "paused, by a run of this collection" in " ".join(free.output.split())
-        assert [line for line in free.output.partition("TASK [Show it]")[2].partition("ok: ")[0].splitlines()[1:] if len(line) > 60] == []
+        assert free.too_wide(60) == []
         assert shown(fleet, inventory, "service=never").rc == 2
     finally:
         as_a_run_does(fleet, "former")

@@ -26,6 +26,11 @@ FLEET = "demo"
 SERVICE = "gpu-demo"
 KIND = "NVIDIA-GPU"
 WAIT = 90  # seconds, for a service to run and to have spoken
+TRY = (
+    ("ansible-playbook fleet.gpu_swarm.status", "the nodes, who has which GPU, and why one task is pending"),
+    ("ansible-playbook fleet.gpu_swarm.provision", "once more: nothing is left to do"),
+    ("ansible-playbook fleet.gpu_swarm.deprovision --check", "what the way back would do"),
+)
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,14 @@ class Card:
     model: str
     device: str
     sick: str = ""  # why it cannot be used
+
+
+def print_steps_only(folder: Path) -> None:
+    """In this folder Ansible prints a line per step, as in the folder that users begin with (docs/examples/fleet)."""
+    settings = folder / "ansible.cfg"
+    written = settings.read_text(encoding="utf-8")
+    if "stdout_callback" not in written:
+        settings.write_text(written.replace("[defaults]\n", "[defaults]\nstdout_callback = fleet.gpu_swarm.progress\n"), encoding="utf-8")
 
 
 def provision(lab: Lab, folder: Path) -> None:
@@ -175,6 +188,7 @@ def run(lab: Lab, options: argparse.Namespace) -> int:
 
     if not inventory.is_up(lab, FLEET):
         up(lab, argparse.Namespace(file=None, preset=FLEET, name=FLEET, set=[], keep=False))
+    print_steps_only(output(FLEET))
     provision(lab, output(FLEET))
     manager = nodes.get(lab, nodes.container_name(FLEET, "m1"))
     known = cards(FLEET, lab)
@@ -189,6 +203,9 @@ def run(lab: Lab, options: argparse.Namespace) -> int:
     if not wrong:
         print(f"\nAs a picture: {drawn.relative_to(CHECKOUT)}")
         print(f"{len(tasks)} tasks on {len({task.node for task in tasks})} nodes: each sees the GPU it was given and no other.")
+        print(f"\nNow try:\n  . {output(FLEET).relative_to(CHECKOUT)}/env")
+        for command, what in TRY:
+            print(f"  {command:{max(len(one) for one, _what in TRY)}}  # {what}")
     return 1 if wrong else 0
 
 

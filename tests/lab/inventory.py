@@ -116,4 +116,6 @@ def variables(lab: Lab, folder: Path) -> dict[str, str]:
 
 
 def environment(lab: Lab, folder: Path) -> str:
-    return "".join(f"export {name}={value}\n" for name, value in variables(lab, folder).items())
+    """For a shell: the variables, and the programs of the development environment."""
+    path = f"export PATH={CHECKOUT / 'build' / 'venv' / 'bin'}:$PATH\n"
+    return "".join(f"export {name}={value}\n" for name, value in variables(lab, folder).items()) + path

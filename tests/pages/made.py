@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from . import architecture, known_traps, metrics, rooms, settings, stack_checks, traps, troubleshooting
+from . import architecture, known_traps, metrics, rooms, settings, stack_checks, status_picture, traps, troubleshooting
 from .blocks import fill
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -29,6 +29,7 @@ PAGES = {
     "architecture.svg": Page("all of it, of plugins/ and tests/pages/rooms.py", lambda: architecture.draw(rooms.edges())),
     "SETTINGS.md": Page("all of it, of plugins/plugin_utils/_settings/declaration.py and roles/*/meta/argument_specs.yml", settings.page),
     "STACK_CHECKS.md": Page("all of it, of plugins/plugin_utils/_stack/checks.py", stack_checks.page),
+    "status.svg": Page("all of it, of what status prints of the fleet in tests/pages/status_picture.py", status_picture.draw),
     "TRAPS.md": Page("all of it, of tests/pages/known_traps.py", lambda: traps.page(known_traps.TITLES)),
     "TROUBLESHOOTING.md": Page(
         "the list of known issues, of tests/pages/known_traps.py",

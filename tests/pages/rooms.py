@@ -29,7 +29,7 @@ class Room(NamedTuple):
 
 
 # Top to bottom: a room imports no room that stands above it. What Ansible itself calls stands above all of them.
-DOORS = ("modules", "action", "filter", "doc_fragments")
+DOORS = ("modules", "action", "callback", "filter", "doc_fragments")
 GROUND = Room("module_utils", ALL, "errors, files, limits", "used by every room: the one exception, files, limits, text that is safe to print")
 ROOMS = (
     Room("plugin_utils/_report", CONTROLLER, "the tables", "what a run prints: the impact before it, the table and the next command after it"),

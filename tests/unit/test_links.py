@@ -15,7 +15,8 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 IGNORED = yaml.safe_load((ROOT / "galaxy.yml").read_text())["build_ignore"]
-TEXTS = [path.relative_to(ROOT) for pattern in ("*.md", "docs/*.md", "roles/*/README.md") for path in sorted(ROOT.glob(pattern))]
+PLACES = ("*.md", "docs/*.md", "docs/examples/*/README.md", "roles/*/README.md")
+TEXTS = [path.relative_to(ROOT) for pattern in PLACES for path in sorted(ROOT.glob(pattern))]
 
 
 def links(text):

@@ -46,4 +46,5 @@ def test_users_are_given_the_versions_that_were_tested(name):
     (command,) = re.findall(r"^ *\$ pip install (.*nvidia-ml-py.*)$", (ROOT / "README.md").read_text(), re.MULTILINE)
     pin = f"{name}=={PINS[name][0]}"
     assert pin in command.split()
-    assert pin in (ROOT / "meta/ee-requirements.txt").read_text().splitlines()
+    for path in ("meta/ee-requirements.txt", "docs/examples/fleet/requirements.txt"):
+        assert pin in (ROOT / path).read_text().splitlines()

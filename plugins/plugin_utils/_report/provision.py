@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ...module_utils._ledger.findings import shortened
 from .._fleet.model import MARKED, WINDOWS, Host, Step, in_words
 from .._fleet.outcome import HostState, State, Verdict
 from .._plan.deprovision import UP_TO_FILES, DeprovisionStep, removed
@@ -21,6 +22,7 @@ from .._plan.provision import label_change
 from .._rollout.ends import End, finished_before, not_done, not_returned, refused
 from . import offer
 from .fold import paragraphs
+from .last_words import DONE, FAILED, WAITING, LastWords
 from .rerun import Again
 from .table import NOTHING, render
 
@@ -57,25 +59,39 @@ def by_verdict(states: Mapping[str, HostState]) -> dict[Verdict, list[str]]:
     return {verdict: [name for name, state in states.items() if state.verdict is verdict] for verdict in Verdict}
 
 
-def summary(verdicts: Mapping[Verdict, list[str]], command: Callable[[list[str]], Again], width: int | None) -> str:
-    """Who is done and who is not, and the command that goes on. ``command(hosts)`` is that of this run."""
+def outcome(states: Mapping[str, HostState], changed: Sequence[str], done_is: str = "as they should be") -> LastWords:
+    """The line that says how a run went; ``changed`` are the hosts on which anything was done."""
+    by = by_verdict(states)
+    done = f"{len(by[Verdict.DONE])} of {len(states)} hosts are {done_is}"
+    wrong, waiting = by[Verdict.FAILED] + by[Verdict.UNTOUCHED], by[Verdict.WAITING]
+    if wrong:
+        first = f"{wrong[0]}: {states[wrong[0]].text.partition('. ')[0]}"
+        more = f", and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+        return LastWords(FAILED, f"{first}{more}. {done}.", hosts=list(states))
+    if waiting:
+        wait = "1 node waits" if len(waiting) == 1 else f"{len(waiting)} nodes wait"
+        return LastWords(WAITING, f"{wait} for work to end: {shortened(waiting)}. {done}.", hosts=list(states))
+    what = f"changed: {shortened(list(changed))}" if changed else "nothing changed"
+    return LastWords(DONE, f"{done}; {what}.", hosts=list(states))
+
+
+def counted(verdicts: Mapping[Verdict, list[str]], width: int | None) -> str:
+    """Who is done and who is not; '' if all are done."""
+    others = [f"{verdict.value}: {', '.join(names)}" for verdict, names in verdicts.items() if names and verdict is not Verdict.DONE]
+    return paragraphs([f"{Verdict.DONE.value}: {len(verdicts[Verdict.DONE])} hosts", *others], width) if others else ""
+
+
+def command_for_the_rest(verdicts: Mapping[Verdict, list[str]], command: Callable[[list[str]], Again]) -> str:
+    """What to type for those that are not done; ``command(hosts)`` is that of this run. It is for copying, and so is not folded."""
     left = [name for verdict, names in verdicts.items() if verdict is not Verdict.DONE for name in names]
     if not left:
-        return f"{Verdict.DONE.value}: {len(verdicts[Verdict.DONE])} hosts"
+        return ""
     again = command(left)
     more = [f"and the values that this run had for {', '.join(again.others)} (-e), which may be secrets"] if again.others else []
-    others = [f"{verdict.value}: {', '.join(names)}" for verdict, names in verdicts.items() if names and verdict is not Verdict.DONE]
-    counted = paragraphs([f"{Verdict.DONE.value}: {len(verdicts[Verdict.DONE])} hosts", *others], width)
-    return "\n".join([counted, "", f"To continue: {again.command}", *more])  # the command is for copying, and so is not folded
+    return "\n".join([f"To continue: {again.command}", *more])
 
 
-def unchanged(states: Mapping[str, HostState]) -> str:
-    """What a run says in which nothing is to be done; '' if a host is not as it should be."""
-    done = all(state.verdict is Verdict.DONE for state in states.values())
-    return f"All hosts are as they should be, and nothing is to be done on them: {len(states)}." if done else ""
-
-
-def checked(steps: Mapping[str, Step]) -> str:
+def checked(steps: Mapping[str, Step]) -> LastWords:
     """What a run in check mode says last, which changes nothing."""
     failing = [name for name, step in steps.items() if step.error]
     waiting = [name for name, step in steps.items() if step.waits_for and not step.error]
@@ -83,7 +99,7 @@ def checked(steps: Mapping[str, Step]) -> str:
     said = [f"Nothing was changed. A run would change {len(changing)} of {len(steps)} hosts."]
     said += [f"Waiting for work to end: {', '.join(waiting)}."] if waiting else []
     said += [f"Cannot be changed: {', '.join(failing)}."] if failing else []
-    return " ".join(said)
+    return LastWords(FAILED if failing else DONE, " ".join(said), hosts=list(steps))
 
 
 def deprovision_state(step: DeprovisionStep, end: End) -> HostState:

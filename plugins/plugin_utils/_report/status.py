@@ -55,6 +55,12 @@ def status(ledger: Mapping[str, Any], fault_limit: int = Host.fault_limit) -> di
     return found
 
 
+def outcome(found: Mapping[str, Any]) -> str:
+    """One line: what is wrong, what waits, or that nothing does."""
+    parts = [f"{word}: {shortened(names)}" for word, names in (("Wrong", found["wrong"]), ("Waiting", found["waiting"])) if names]
+    return ". ".join(parts) + "." if parts else "All is as it should be."
+
+
 def of_service(ledger: Mapping[str, Any], service: str) -> Row | None:
     """The answer for one service; None where the swarm has none of this name or id."""
     return next((_service(one, ledger["nodes"]) for one in ledger.get("explained") or [] if service in (one["service"], one["id"])), None)

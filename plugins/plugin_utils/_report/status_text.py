@@ -105,7 +105,6 @@ class Screen:
         ready = sum(row["verdict"] == Verdict.DONE.value for row in found["nodes"])
         parts = [f"nodes: {len(found['nodes'])}, ready: {ready}", isolation.in_words(found["isolation"])]
         parts += filter(None, [dedicated.in_words(found["on_gpu_nodes"])])
-        parts += [f"{word}: {shortened(found[word])}" for word in ("waiting", "wrong") if found[word]]
         return "\n".join([*(self._fold(part) for part in parts), *self._commands(found["on_gpu_nodes"])])
 
     def _commands(self, found: Sequence[Mapping[str, Any]]) -> list[str]:

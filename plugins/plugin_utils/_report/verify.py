@@ -179,16 +179,21 @@ def untested(ids: Mapping[str, str | None], tested: Mapping[str, Any]) -> dict[s
     return {name: why[node_id] for name, node_id in ids.items() if node_id in why}
 
 
-def _not_tested(found: Mapping[str, str]) -> list[str]:
-    by_reason: dict[str, list[str]] = {}
-    for name, why in found.items():
-        by_reason.setdefault(why, []).append(name)
-    reasons = ", ".join(f"{why} on {shortened(names)}" for why, names in by_reason.items())
-    return [f"NOT TESTED, so the exit status is 75: {reasons}"] if found else []
+def outcome(hosts: Sequence[str], problems: Mapping[str, Any], not_tried: Mapping[str, str]) -> str:
+    """The line that says how it went."""
+    if problems:
+        return f"Something is wrong with {len(problems)} of {len(hosts)} nodes: {shortened(list(problems))}."
+    if not_tried:
+        by_reason: dict[str, list[str]] = {}
+        for name, why in not_tried.items():
+            by_reason.setdefault(why, []).append(name)
+        reasons = ", ".join(f"{why} on {shortened(names)}" for why, names in by_reason.items())
+        return f"NOT TESTED, so the exit status is 75: {reasons}."
+    return f"Nothing is wrong with {len(hosts)} of {len(hosts)} nodes."
 
 
-def summary(hosts: Sequence[str], problems: Mapping[str, Any], tested: Mapping[str, Any], not_tried: Mapping[str, str] | None = None) -> str:
-    """The sum, for the line under the table; ``not_tried`` is what untested() returns."""
+def summary(hosts: Sequence[str], problems: Mapping[str, Any], tested: Mapping[str, Any]) -> str:
+    """The sum, for the line under the table."""
     checks = tested.get("checks") or []
     allocated = [check for check in checks if check["probe"] not in WORDS and check["state"] == PASSED]
     seen = len({device for check in allocated for device in check["seen"]})  # slots of one card see that card
@@ -201,5 +206,4 @@ def summary(hosts: Sequence[str], problems: Mapping[str, Any], tested: Mapping[s
         parts.append(f"isolation proved: {len({check['node'] for check in probes} - leaking)}")
     if any(check["state"] == PLANNED for check in checks):
         parts = parts[:2] + ["nothing was started (check mode)"]
-    first = [] if problems else _not_tested(not_tried or {})
-    return "; ".join([*first, *parts])
+    return "; ".join(parts)

@@ -243,22 +243,37 @@ def test_what_became_of_a_host_goes_by_its_state_and_not_by_its_text():
 def test_the_end_names_who_is_not_done_and_the_command_that_goes_on():
     states = {"a": READY, "b": State.WAITING.of("x"), "c": State.LOST.of("y"), "d": State.UNTOUCHED.of("z"), "e": READY}
     verdicts = provision.by_verdict(states)
-    assert provision.summary(verdicts, lambda left: Again(f"ansible-playbook p.yml --limit {','.join(left)}", []), None).splitlines() == [
-        "done: 2 hosts",
-        "waiting: b",
-        "untouched: d",
-        "failed: c",
-        "",
-        "To continue: ansible-playbook p.yml --limit b,d,c",
-    ]
-    more = provision.summary(verdicts, lambda left: Again("x", ["token"]), None).splitlines()[-1]
+    assert provision.counted(verdicts, None).splitlines() == ["done: 2 hosts", "waiting: b", "untouched: d", "failed: c"]
+    command = provision.command_for_the_rest(verdicts, lambda left: Again(f"ansible-playbook p.yml --limit {','.join(left)}", []))
+    assert command == "To continue: ansible-playbook p.yml --limit b,d,c"
+    more = provision.command_for_the_rest(verdicts, lambda left: Again("x", ["token"])).splitlines()[-1]
     assert more == "and the values that this run had for token (-e), which may be secrets"
-    assert provision.summary(provision.by_verdict({"a": READY}), lambda left: Again("x", []), None) == "done: 1 hosts"
 
 
-def test_a_run_in_which_nothing_is_to_be_done_says_so():
-    assert provision.unchanged({"a": READY, "b": READY}) == "All hosts are as they should be, and nothing is to be done on them: 2."
-    assert provision.unchanged({"a": READY, "b": State.WAITING.of("x")}) == ""
+def test_if_all_are_done_the_outcome_is_enough():
+    verdicts = provision.by_verdict({"a": READY})
+    assert (provision.counted(verdicts, None), provision.command_for_the_rest(verdicts, lambda left: Again("x", []))) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("states", "changed", "verdict", "line"),
+    [
+        ({"a": READY, "b": READY}, [], "done", "2 of 2 hosts are as they should be; nothing changed."),
+        ({"a": READY, "b": READY}, ["b"], "done", "2 of 2 hosts are as they should be; changed: b."),
+        ({"a": READY, "b": State.WAITING.of("x")}, ["b"], "waiting", "1 node waits for work to end: b. 1 of 2 hosts are as they should be."),
+        (
+            {"a": READY, "b": State.WAITING.of("x"), "c": State.FAILED.of("no space left. Make room")}, ["c"],
+            "failed", "c: failed: no space left. 1 of 3 hosts are as they should be.",
+        ),
+        (
+            {"a": State.LOST.of("y"), "b": State.UNTOUCHED.of("z")}, [],
+            "failed", "a: lost: y, and 1 more. 0 of 2 hosts are as they should be.",
+        ),
+    ],
+)  # fmt: skip
+def test_the_outcome_is_one_line(states, changed, verdict, line):
+    words = provision.outcome(states, changed)
+    assert (words.verdict, words.line, words.hosts) == (verdict, line, list(states))
 
 
 @pytest.mark.parametrize(
@@ -270,7 +285,8 @@ def test_a_run_in_which_nothing_is_to_be_done_says_so():
     ],
 )
 def test_a_run_in_check_mode_says_what_a_run_would_do(more, said):
-    assert provision.checked({"a": Step(), "b": Step(groups=[PREPARE, END]), **more}) == f"Nothing was changed. {said}"
+    words = provision.checked({"a": Step(), "b": Step(groups=[PREPARE, END]), **more})
+    assert (words.line, words.verdict) == (f"Nothing was changed. {said}", "failed" if "Cannot" in said else "done")
 
 
 # --- after deprovision ------------------------------------------------------------------------------------------------

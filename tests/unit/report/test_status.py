@@ -313,7 +313,8 @@ def test_all_on_one_screen():
     assert "paused, by hand; fault since 2025-11-24T16:00:00Z: fault driver" in text
     assert "■ allocated  □ free  × faulty  · not advertised" in text
     assert "big          1  2 min  needs 2 NVIDIA-GPU on one node: host-g1 has 1 NVIDIA-GPU free and would have 2 if train.1 ended" in text
-    assert text.endswith("nodes: 3, ready: 1\nisolation: off\nwaiting: host-g2, big\nwrong: host-g3")
+    assert text.endswith("nodes: 3, ready: 1\nisolation: off")
+    assert status.outcome(fleet()) == "Wrong: host-g3. Waiting: host-g2, big."
 
 
 @pytest.mark.parametrize(

@@ -175,12 +175,12 @@ def test_a_fleet_of_which_nothing_was_tested(checks, why):
     assert report.untested({"a": "n1", "b": "n2", "c": None}, {"checks": checks}) == why
 
 
-def test_that_nothing_was_tested_comes_first():
-    not_tried = {"a": FULL, "b": FULL, "c": "it takes no tasks (availability pause)"}
+def test_the_outcome_is_one_line():
+    hosts, not_tried = ["a", "b", "c"], {"a": FULL, "b": FULL, "c": "it takes no tasks (availability pause)"}
     reasons = "nothing free to test with on a, b, it takes no tasks (availability pause) on c"
-    said = report.summary(["a", "b", "c"], {}, {}, not_tried)
-    assert said.startswith(f"NOT TESTED, so the exit status is 75: {reasons}; nodes: 3; with something wrong: 0; proved by a task: 0")
-    assert "NOT TESTED" not in report.summary(["a", "b", "c"], {"b": ["x"]}, {}, not_tried)
+    assert report.outcome(hosts, {}, {}) == "Nothing is wrong with 3 of 3 nodes."
+    assert report.outcome(hosts, {}, not_tried) == f"NOT TESTED, so the exit status is 75: {reasons}."
+    assert report.outcome(hosts, {"b": ["x"]}, not_tried) == "Something is wrong with 1 of 3 nodes: b."
 
 
 def test_the_sum_under_the_table():

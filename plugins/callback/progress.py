@@ -1,0 +1,188 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+from ansible import context
+from ansible.plugins.callback.default import CallbackModule as Default
+
+from ..plugin_utils._report import progress
+from ..plugin_utils._report.last_words import Collector
+from ..plugin_utils._report.live_line import LiveLine
+
+DOCUMENTATION = r"""
+name: progress
+type: stdout
+short_description: A line per step instead of a line per task and host
+version_added: 0.3.0
+description:
+  - Prints a line for each step of a playbook of this collection, and during a roll a line for each node.
+  - On a terminal, the last line shows what the run is at. Elsewhere, a wait longer than 10 seconds gets a line of its own.
+  - Prints tasks that are not of this collection, such as those of C(maintain_tasks), as Ansible's default output does.
+  - Always prints warnings, deprecations, differences (C(--diff)) and tracebacks.
+  - With C(-v), the output is Ansible's default.
+author:
+  - the fleet.gpu_swarm authors
+extends_documentation_fragment:
+  - default_callback
+  - result_format_callback
+requirements:
+  - Set C(stdout_callback = fleet.gpu_swarm.progress) in the section C([defaults]) of C(ansible.cfg).
+"""
+
+# Where the plays and tasks of this collection are.
+FOLDERS = tuple(f"{Path(__file__).resolve().parents[2] / folder}{os.sep}" for folder in ("playbooks", "roles"))
+PLAN = "fleet.gpu_swarm.provision_plan"
+# The prompts of Ansible's Display. Not every release has all of them.
+PROMPTS = ("prompt", "prompt_until", "do_var_prompt")
+
+
+class CallbackModule(Default):
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "stdout"
+    CALLBACK_NAME = "fleet.gpu_swarm.progress"
+
+    def __init__(self):
+        super().__init__()
+        self._run = progress.Run(time.monotonic())
+        self._live, self._recap = None, False
+
+    def _is_quiet(self, thing):
+        """Whether a play or task is one of this collection, and no details are wanted."""
+        path = thing.get_path() or ""
+        return self._display.verbosity == 0 and os.path.realpath(path).startswith(FOLDERS)
+
+    def _say(self, lines):
+        for line in lines:
+            self._display.display(line)
+
+    # -- the run, its steps and tasks ------------------------------------------------------------------------------
+
+    def v2_playbook_on_start(self, playbook):
+        super().v2_playbook_on_start(playbook)
+        if self._live is None and self._display.verbosity == 0:
+            self._live = LiveLine(self._run.now, _rewrites(), lambda: self._display.columns)
+            for name in ("display", *PROMPTS):
+                if hasattr(self._display, name):
+                    setattr(self._display, name, self._live.above(getattr(self._display, name)))
+            self._live.start()
+
+    def v2_playbook_on_play_start(self, play):
+        quiet = self._is_quiet(play)
+        self._say(self._run.begin_play(play.get_name().strip() if quiet else "", bool(play.serial), time.monotonic()))
+        if quiet:
+            self._play = play
+        else:
+            self._recap = True
+            super().v2_playbook_on_play_start(play)
+
+    def v2_playbook_on_no_hosts_matched(self):
+        if not self._run.step:
+            super().v2_playbook_on_no_hosts_matched()
+
+    def v2_playbook_on_no_hosts_remaining(self):
+        if not self._run.step:
+            super().v2_playbook_on_no_hosts_remaining()
+
+    def _task_start(self, task, prefix=None):
+        self._run.begin_task(task.get_name().strip(), time.monotonic())
+        if self._is_quiet(task):
+            self._task_type_cache[task._uuid], self._last_task_name = prefix, task.get_name().strip()
+        else:
+            self._say(self._run.open_step(time.monotonic()))
+            super()._task_start(task, prefix)
+
+    def v2_runner_on_start(self, host, task):
+        self._say(self._run.begin_host(host.get_name(), time.monotonic()))
+        if not self._is_quiet(task):
+            super().v2_runner_on_start(host, task)
+
+    # -- results ---------------------------------------------------------------------------------------------------
+
+    def v2_runner_on_ok(self, result):
+        self._note(result)
+        if self._is_quiet(result._task):
+            self._warn(result)
+        else:
+            super().v2_runner_on_ok(result)
+
+    def v2_runner_on_failed(self, result, ignore_errors=False):
+        """A failure that the last words name, or that a rescue handles, is not printed here: a failure is printed once."""
+        self._note(result)
+        if self._is_quiet(result._task) and Collector.active and "module_stderr" not in result._result:
+            self._warn(result)
+        else:
+            super().v2_runner_on_failed(result, ignore_errors)
+
+    def v2_runner_on_unreachable(self, result):
+        self._note(result)
+        if self._is_quiet(result._task) and Collector.active:
+            self._warn(result)
+        else:
+            super().v2_runner_on_unreachable(result)
+
+    def v2_runner_on_skipped(self, result):
+        self._note(result)
+        if self._is_quiet(result._task):
+            self._warn(result)
+        else:
+            super().v2_runner_on_skipped(result)
+
+    def _note(self, result):
+        task, host = result._task, result._host.get_name()
+        action = task.resolved_action or task.action
+        self._run.end_host(host, progress.outcomes_in(action, host, result._result))
+        if action == PLAN and result._result.get("hosts_in") is not None:
+            self._run.roll.plan(result._result)
+
+    def _warn(self, result):
+        """Print warnings and deprecations, as the default output does beside a result. Ansible 2.19 hands the result over by itself."""
+        self._handle_warnings(result._result)
+
+    # -- details that are left out ---------------------------------------------------------------------------------
+
+    def v2_runner_item_on_ok(self, result):
+        if self._is_quiet(result._task):
+            self._warn(result)
+        else:
+            super().v2_runner_item_on_ok(result)
+
+    def v2_runner_item_on_failed(self, result):
+        if self._is_quiet(result._task) and Collector.active:
+            self._warn(result)
+        else:
+            super().v2_runner_item_on_failed(result)
+
+    def v2_runner_item_on_skipped(self, result):
+        if not self._is_quiet(result._task):
+            super().v2_runner_item_on_skipped(result)
+
+    def v2_runner_retry(self, result):
+        if not self._is_quiet(result._task):
+            super().v2_runner_retry(result)
+
+    def v2_playbook_on_include(self, included_file):
+        if not self._is_quiet(included_file._task):
+            super().v2_playbook_on_include(included_file)
+
+    # -- the end -----------------------------------------------------------------------------------------------------
+
+    def v2_playbook_on_stats(self, stats):
+        self._say(self._run.end(time.monotonic()))
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+        if self._recap or self._display.verbosity or not Collector.active:
+            super().v2_playbook_on_stats(stats)
+
+
+def _rewrites():
+    """Whether the last line of the screen may be rewritten: a person looks at it, and no prompt comes in between."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("CI") or os.environ.get("TERM") == "dumb" or context.CLIARGS.get("step")
+    return sys.stdout.isatty() and not plain

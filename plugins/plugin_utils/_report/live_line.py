@@ -1,0 +1,91 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One line at the bottom of a terminal that a thread rewrites; what Ansible prints meanwhile goes above it.
+
+Ansible forks for each task. So the thread writes by os.write, which needs no lock of Python's, and in a fork nothing here does anything.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+ERASE = "\r\x1b[K"
+EVERY_S = 1.0
+LONG_S = 10.0
+
+
+class LiveLine:
+    """``at(now)`` is what the run is at, or '', and for how many seconds it has been. ``rewrites``: the terminal can erase a line; else only a long
+    wait gets a line, after 10, 20, 40 … seconds."""
+
+    def __init__(self, at: Callable[[float], tuple[str, float]], rewrites: bool, width: Callable[[], int]) -> None:
+        self._at, self._rewrites, self._width = at, rewrites, width
+        self._lock, self._ended, self._pid = threading.Lock(), threading.Event(), os.getpid()
+        self._shown, self._silenced, self._next_s = False, 0, LONG_S
+        self._thread = threading.Thread(target=self._run, name="gpu_swarm_live_line", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Erase the line, and end the thread."""
+        self._ended.set()
+        self._thread.join()
+        self._erase()
+
+    def above(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        """Wraps a method of Ansible's Display, so that what it prints has its own lines, and the thread is silent meanwhile."""
+
+        @functools.wraps(method)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            if os.getpid() != self._pid:
+                return method(*args, **kwargs)
+            with self._lock:
+                self._silenced += 1
+                self._erase()
+            try:
+                return method(*args, **kwargs)
+            finally:
+                sys.stdout.flush()
+                with self._lock:
+                    self._silenced -= 1
+
+        return wrapper
+
+    def _run(self) -> None:
+        while not self._ended.wait(EVERY_S):
+            with self._lock:
+                if not self._silenced:
+                    self._show(*self._at(time.monotonic()))
+
+    def _show(self, text: str, seconds: float) -> None:
+        if self._rewrites:
+            self._erase()
+            if text:
+                room = max(self._width() - 1, 2)
+                self._write(text if len(text) <= room else f"{text[: room - 1]}…")
+                self._shown = True
+        elif seconds < LONG_S:
+            self._next_s = LONG_S
+        elif text and seconds >= self._next_s:
+            self._next_s = 2 * seconds
+            self._write(f"{text}\n")
+
+    def _erase(self) -> None:
+        if self._shown:
+            self._write(ERASE)
+            self._shown = False
+
+    @staticmethod
+    def _write(text: str) -> None:
+        os.write(sys.stdout.fileno(), text.encode("utf-8", "replace"))

@@ -1,0 +1,132 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The callback that has the last words of a run and sets its exit status, in playbooks that Ansible runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from swarm_api import named, node, pending, service
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.tasks import epoch
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = Path(sys.executable).parent
+SCREEN = {"ANSIBLE_NOCOLOR": "1", "COLUMNS": "120"}
+NOW = epoch("2026-11-20T12:00:00Z")
+# A callback of the user's own, whose name comes later.
+THEIRS = """
+import pathlib
+from ansible.plugins.callback import CallbackBase
+
+class CallbackModule(CallbackBase):
+    CALLBACK_VERSION, CALLBACK_TYPE, CALLBACK_NAME = 2.0, "aggregate", "theirs"
+
+    def v2_playbook_on_stats(self, stats):
+        pathlib.Path({0!r}).write_text("on_stats")
+"""
+PLAYBOOK = """
+- hosts: localhost
+  gather_facts: false
+  tasks:
+    - fleet.gpu_swarm.status_report:
+        answer: "{{ lookup('file', 'ledger.json') }}"
+        output: "{{ output | default('table') }}"
+    - ansible.builtin.fail:
+        msg: it broke
+      when: breaks is defined
+"""
+WELL = [node("g1", resources=named("GPU-1"))]
+WAITS = [node("g1", availability="pause", resources=named("GPU-1"))]
+WRONG = [node("g1", State="down")]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "callback_plugins").mkdir()
+    for path in (ROOT / "playbooks" / "callback_plugins").glob("*.py"):
+        (tmp_path / "callback_plugins" / path.name).symlink_to(path)
+    (tmp_path / "callback_plugins" / "theirs.py").write_text(THEIRS.format(str(tmp_path / "theirs.txt")))
+    (tmp_path / "play.yml").write_text(PLAYBOOK)
+    (tmp_path / "collections/ansible_collections/fleet").mkdir(parents=True)
+    (tmp_path / "collections/ansible_collections/fleet/gpu_swarm").symlink_to(ROOT)
+    return tmp_path
+
+
+def played(folder, nodes, *arguments, tasks=(), services=(), playbooks=("play.yml",), **variables):
+    (folder / "ledger.json").write_text(json.dumps(ledger(Listed(nodes, tasks, services, NOW), "gpu-swarm.", ("*",))))
+    return subprocess.run(
+        [BIN / "ansible-playbook", "-i", "localhost,", *playbooks, *arguments],
+        cwd=folder, env={**os.environ, **SCREEN, "ANSIBLE_HOME": "home", "ANSIBLE_COLLECTIONS_PATH": "collections", **variables},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def after_recap(done):
+    return done.stdout.partition("PLAY RECAP")[2].partition("\n\n")[2].strip()
+
+
+@pytest.mark.parametrize(
+    ("nodes", "status", "line"),
+    [(WELL, 0, "All is as it should be."), (WAITS, os.EX_TEMPFAIL, "Waiting: host-g1."), (WRONG, 2, "Wrong: host-g1.")],
+)
+def test_the_last_words_and_the_exit_status(folder, nodes, status, line):
+    done = played(folder, nodes)
+    assert done.returncode == status, done.stdout + done.stderr
+    assert after_recap(done).splitlines()[0] == line
+    assert done.stdout.count("node") > 0
+    assert done.stdout.count(line) == 1
+
+
+@pytest.mark.parametrize("nodes", [WELL, WAITS, WRONG])
+def test_other_callbacks_get_the_end_of_the_run(folder, nodes):
+    played(folder, nodes, ANSIBLE_CALLBACKS_ENABLED="ansible.builtin.junit", JUNIT_OUTPUT_DIR=str(folder / "junit"))
+    assert (folder / "theirs.txt").read_text() == "on_stats"
+    assert [path.suffix for path in (folder / "junit").iterdir()] == [".xml"]
+
+
+def test_a_run_that_ended_early_says_why(folder):
+    (folder / "early.yml").write_text("- hosts: localhost\n  gather_facts: false\n  tasks:\n    - ansible.builtin.fail: {msg: no space left}\n")
+    done = played(folder, WELL, playbooks=["early.yml"])
+    assert (done.returncode, after_recap(done)) == (2, "The run ended early. localhost failed: no space left")
+
+
+def test_a_host_that_fails_after_the_report_is_named_too(folder):
+    done = played(folder, WELL, "-e", "breaks=true")
+    assert done.returncode == 2
+    assert "localhost failed: it broke" in after_recap(done)
+
+
+def test_several_playbooks_have_one_exit_status_each_with_its_words(folder):
+    done = played(folder, WAITS, playbooks=["play.yml", "play.yml"])
+    assert done.returncode == os.EX_TEMPFAIL
+    assert done.stdout.count("Waiting: host-g1.") == 2
+
+
+def test_data_has_no_words_around_it(folder):
+    done = played(folder, WAITS, "-e", "output=json")
+    assert done.returncode == os.EX_TEMPFAIL
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    assert json.loads(line)["waiting"] == ["host-g1"]
+    assert after_recap(done) == ""
+
+
+def test_without_the_callback_the_action_prints(folder):
+    (folder / "callback_plugins" / "gpu_swarm_last_words.py").unlink()
+    done = played(folder, WAITS)
+    assert done.returncode == 0
+    assert "Waiting: host-g1." in done.stdout.partition("PLAY RECAP")[0]
+
+
+def test_pending_services_are_named(folder):
+    done = played(folder, WELL, tasks=[pending("t1", {"NVIDIA-GPU": 2})], services=[service(reserves={"NVIDIA-GPU": 2})])
+    assert after_recap(done).splitlines()[0] == "Wrong: train."
