@@ -17,6 +17,7 @@ import functools
 import os
 import sys
 
+from ansible import constants
 from ansible.executor.task_queue_manager import TaskQueueManager
 from ansible.plugins.callback import CallbackBase
 
@@ -34,6 +35,8 @@ description:
 
 STATUSES = {last_words.DONE: 0, last_words.WAITING: os.EX_TEMPFAIL, last_words.FAILED: 2}  # 2 is Ansible's own for failed hosts
 COLLECTION = "fleet.gpu_swarm."
+# Stdout callbacks whose output another program reads. The words stand in it as the results of their tasks.
+FOR_PROGRAMS = ("json", "jsonl")
 
 
 class CallbackModule(CallbackBase):
@@ -73,8 +76,9 @@ class CallbackModule(CallbackBase):
             {name: self._reasons.get(name, "") for name in sorted(names) if name not in spoken_of} for names in (stats.failures, stats.dark)
         )
         more = last_words.of_failures(failed, unreachable, ended_early=not self._words)
-        for words in [*self._words, *([more] if more else [])]:
-            last_words.show(words)
+        if constants.DEFAULT_STDOUT_CALLBACK.rpartition(".")[2] not in FOR_PROGRAMS:
+            for words in [*self._words, *([more] if more else [])]:
+                last_words.show(words)
         return None if stats.failures or stats.dark else STATUSES[last_words.worst(words.verdict for words in self._words)]
 
 

@@ -285,7 +285,7 @@ def as_a_run_does(fleet: Fleet, availability: str) -> None:
 
 def test_what_waits_and_what_is_wrong_is_in_the_exit_status(fleet: Fleet, inventory: Path, swarm: Swarm) -> None:
     as_a_run_does(fleet, "pause")
-    never = swarm.create(spec_of("never", {"gpus": 9}))
+    never = swarm.create(spec_of("never", {"gpus": 9}, replicas=1))
     try:
         everything, free = shown(fleet, inventory), shown(fleet, inventory, "status_what=free", columns=60)
         assert everything.rc in (2, 75), everything.output
