@@ -47,7 +47,7 @@ class CallbackModule(CallbackBase):
 
     def __init__(self):
         super().__init__()
-        self._words, self._reasons, self._stats = [], {}, None
+        self._words, self._reasons, self._ended = [], {}, False
         last_words.Collector.active = True
         TaskQueueManager.cleanup = _with_last_words(TaskQueueManager.cleanup, self._end)
 
@@ -63,33 +63,34 @@ class CallbackModule(CallbackBase):
     def v2_runner_on_unreachable(self, result):
         self._reasons[result._host.get_name()] = last_words.reason(result._result)
 
-    def v2_playbook_on_stats(self, stats):
-        self._stats = stats
-
-    def _end(self):
-        """Print the last words; return the exit status, or None where Ansible has one of its own."""
-        stats, self._stats = self._stats, None
-        if stats is None:  # the run never came to its end, and Ansible says why
+    def _end(self, stats):
+        """Print the last words, once. Return the exit status, or None where Ansible has one of its own."""
+        if self._ended:
             return None
-        spoken_of = {host for words in self._words for host in words.hosts}
-        failed, unreachable = (
-            {name: self._reasons.get(name, "") for name in sorted(names) if name not in spoken_of} for names in (stats.failures, stats.dark)
-        )
+        self._ended = True
+        spoken_of = {host for words in self._words if words.verdict == last_words.FAILED for host in words.hosts}
+        failed, unreachable = (self._reasons_of({*names} - spoken_of) for names in (stats.failures, stats.dark))
         more = last_words.of_failures(failed, unreachable, ended_early=not self._words)
         if constants.DEFAULT_STDOUT_CALLBACK.rpartition(".")[2] not in FOR_PROGRAMS:
             for words in [*self._words, *([more] if more else [])]:
                 last_words.show(words)
         return None if stats.failures or stats.dark else STATUSES[last_words.worst(words.verdict for words in self._words)]
 
+    def _reasons_of(self, names):
+        return {name: self._reasons.get(name, "no reason given") for name in sorted(names)}
+
 
 def _with_last_words(cleanup, end):
-    """Wraps TaskQueueManager.cleanup, which PlaybookExecutor calls when all callbacks are done (lib/ansible/executor/playbook_executor.py)."""
+    """Wraps TaskQueueManager.cleanup, which PlaybookExecutor calls when all callbacks are done (lib/ansible/executor/playbook_executor.py).
+
+    It also calls it after Ctrl-C or an error of Ansible's: then what is known so far is printed, and the exit status is Ansible's."""
 
     @functools.wraps(cleanup)
     def wrapper(manager, *args, **kwargs):
         cleanup(manager, *args, **kwargs)
-        status = end() if sys.exc_info()[0] is None else None
-        if status:
+        raised = sys.exc_info()[0] is not None
+        status = end(manager._stats)
+        if status and not raised:
             manager._loader.cleanup_all_tmp_files()  # what follows in PlaybookExecutor, and would be skipped
             raise SystemExit(status)
 

@@ -46,7 +46,7 @@ class ActionModule(ActionBase):
         width = terminal.width(self._display.columns)
         text = f"{render(verify.HEADINGS, rows, width)}\n\n{paragraphs(below, width)}"
         line = verify.outcome(args["hosts"], problems, untested)
-        last_words.say(result, last_words.LastWords(last_words.verdict_of(untested, problems), line, text, hosts=args["hosts"]))
+        last_words.say(result, last_words.LastWords(last_words.verdict_of(untested, problems), line, text, hosts=list(problems)))
         result.update(changed=False, problems=problems, rows=rows, waiting=list(untested))
         return result
 

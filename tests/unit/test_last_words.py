@@ -21,6 +21,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.tasks impo
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
+LOCAL = ("-e", f"ansible_connection=local ansible_python_interpreter={sys.executable}")
 SCREEN = {"ANSIBLE_NOCOLOR": "1", "COLUMNS": "120"}
 NOW = epoch("2026-11-20T12:00:00Z")
 # A callback of the user's own, whose name comes later.
@@ -104,6 +105,46 @@ def test_a_host_that_fails_after_the_report_is_named_too(folder):
     done = played(folder, WELL, "-e", "breaks=true")
     assert done.returncode == 2
     assert "localhost failed: it broke" in after_recap(done)
+
+
+def failing(folder, msg, *more, hosts="localhost"):
+    tasks = [{"ansible.builtin.fail": {"msg": msg}, **dict(more)}]
+    (folder / "early.yml").write_text(json.dumps([{"hosts": hosts, "gather_facts": False, "tasks": tasks}]))
+    return "early.yml"
+
+
+def test_each_line_of_a_reason_is_shown_and_no_escape_code(folder):
+    done = played(folder, WELL, playbooks=[failing(folder, "2 errors.\n- the first\n- \x1b[2Kthe second")])
+    expected = ["The run ended early. localhost failed: 2 errors.", "  - the first", r"  - \x1b[2Kthe second"]
+    assert after_recap(done).splitlines() == expected
+
+
+def test_a_hidden_reason_stays_hidden(folder):
+    done = played(folder, WELL, "-e", "secret=hunter2", playbooks=[failing(folder, "{{ secret }}", ("no_log", True))])
+    assert "hunter2" not in after_recap(done)
+    assert "localhost failed: the output has been hidden" in after_recap(done)
+
+
+def test_why_a_command_failed(folder):
+    (folder / "early.yml").write_text("- hosts: localhost\n  tasks: [{ansible.builtin.command: ls /nowhere}]\n  gather_facts: false\n")
+    done = played(folder, WELL, *LOCAL, playbooks=["early.yml"])
+    assert "localhost failed: non-zero return code: ls: " in after_recap(done)
+
+
+def test_every_host_that_failed_is_named(folder):
+    hosts = ",".join(f"g{number}" for number in range(1, 14))
+    arguments = ("-i", f"{hosts},", *LOCAL)
+    done = played(folder, WELL, *arguments, playbooks=[failing(folder, "no space left", hosts="all:!localhost")])
+    assert after_recap(done) == "The run ended early. g1, g10, g11, g12, g13, g2, g3, g4, g5, g6, g7, g8, g9 failed: no space left"
+    done = played(folder, WELL, *arguments, playbooks=[failing(folder, "no {{ inventory_hostname }}", hosts="all:!localhost")])
+    assert after_recap(done).splitlines()[-1] == "Failed for other reasons: g7, g8, g9"
+
+
+def test_an_error_of_ansible_takes_nothing_away(folder):
+    (folder / "wrong.yml").write_text("- hosts: '{{ nope.nope }}'\n")
+    done = played(folder, WAITS, playbooks=["play.yml", "wrong.yml"])
+    assert done.returncode not in (0, 2, os.EX_TEMPFAIL)
+    assert done.stdout.count("Waiting: host-g1.") == 1
 
 
 def test_several_playbooks_have_one_exit_status_each_with_its_words(folder):

@@ -17,20 +17,20 @@ from typing import Any, NamedTuple
 
 from ansible.utils.display import Display
 
-from ...module_utils._printable import printable, printable_lines
+from ...module_utils._printable import printable_lines
 from . import terminal
-from .fold import paragraphs
+from .fold import fold
 
 KEY = "gpu_swarm_last_words"
 DONE, WAITING, FAILED = "done", "waiting", "failed"
 COLOURS = {DONE: "green", WAITING: "yellow", FAILED: "red"}
-# How many failed hosts the last words name with the reason.
-NAMED = 3
+# How many reasons of failures the last words name. The hosts are all named: where the output is quiet, nothing else names them.
+REASONS = 10
 
 
 class LastWords(NamedTuple):
-    """``line`` is the outcome in one line, ``text`` a table or more lines, ``command`` what to type next; each may be ''. ``hosts`` are those that
-    it speaks of: if one of them failed, these words say so."""
+    """``line`` is the outcome in one line, ``text`` a table or more lines, ``command`` what to type next; each may be ''. ``hosts`` are those of
+    which these words say what went wrong, if the verdict is FAILED. The failure of any other host is named beside them."""
 
     verdict: str
     line: str
@@ -61,7 +61,7 @@ def said_in(result: Mapping[str, Any]) -> list[LastWords]:
 def show(words: LastWords) -> None:
     """Print the words: the line in the colour of its verdict, then the table, then the command, which is for copying and so is not folded."""
     display = Display()
-    line = paragraphs(words.line.splitlines(), terminal.width(display.columns))
+    line = _folded(printable_lines(words.line), terminal.width(display.columns))
     for part, colour in ((line, COLOURS[words.verdict]), (words.text, None), (words.command, None)):
         if part:
             display.display(f"\n{part}", color=colour)
@@ -70,11 +70,20 @@ def show(words: LastWords) -> None:
 
 def of_failures(failed: Mapping[str, str], unreachable: Mapping[str, str], ended_early: bool) -> LastWords | None:
     """The words of failures that no action spoke of; None if there are none. Both are the reasons by host name."""
-    parts = [f"{name} failed: {why}" for name, why in failed.items()] + [f"{name} cannot be reached: {why}" for name, why in unreachable.items()]
+    parts = [(names, f"{', '.join(names)} failed: {why}") for why, names in _by_reason(failed).items()]
+    parts += [(names, f"{', '.join(names)} cannot be reached: {why}") for why, names in _by_reason(unreachable).items()]
     if not parts:
         return None
-    more = [f"and {len(parts) - NAMED} more hosts"] if len(parts) > NAMED else []
-    return LastWords(FAILED, ("The run ended early. " if ended_early else "") + "\n".join([*map(printable_lines, parts[:NAMED]), *more]))
+    others = [name for names, _line in parts[REASONS:] for name in names]
+    more = [f"Failed for other reasons: {', '.join(others)}"] if others else []
+    return LastWords(FAILED, ("The run ended early. " if ended_early else "") + "\n".join([*(line for _names, line in parts[:REASONS]), *more]))
+
+
+def _by_reason(reasons: Mapping[str, str]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, why in reasons.items():
+        found.setdefault(why, []).append(name)
+    return found
 
 
 def verdict_of(waiting: Collection[str], wrong: Collection[str]) -> str:
@@ -88,9 +97,18 @@ def worst(verdicts: Iterable[str]) -> str:
 
 
 def reason(result: Mapping[str, Any]) -> str:
-    """Why a task failed, from its result."""
+    """Why a task failed, from its result. Further lines are indented, so that none of them passes for another line of the run."""
     parts: Sequence[Mapping[str, Any]] = [one for one in _items(result) if one.get("failed") or one.get("unreachable")] or [result]
-    return printable(str(parts[0].get("msg") or "no reason given").removeprefix("Task failed: ").strip())
+    why = next((str(parts[0][key]) for key in ("msg", "reason", "censored") if parts[0].get(key)), "no reason given")
+    if why == "non-zero return code":  # all that Ansible says of a command
+        why = f"{why}: {parts[0].get('stderr') or parts[0].get('stdout') or 'it printed nothing'}"
+    return "\n  ".join(printable_lines(why).removeprefix("Task failed: ").strip().split("\n"))
+
+
+def _folded(text: str, width: int) -> str:
+    """Each line with its own indentation."""
+    lines = [(line.lstrip(" "), " " * (len(line) - len(line.lstrip(" ")))) for line in text.split("\n")]
+    return "\n".join(folded for line, indent in lines for folded in fold(line, width, indent, f"{indent}  "))
 
 
 def _items(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -67,12 +67,12 @@ def outcome(states: Mapping[str, HostState], changed: Sequence[str], done_is: st
     if wrong:
         first = f"{wrong[0]}: {states[wrong[0]].text.partition('. ')[0]}"
         more = f", and {len(wrong) - 1} more" if len(wrong) > 1 else ""
-        return LastWords(FAILED, f"{first}{more}. {done}.", hosts=list(states))
+        return LastWords(FAILED, f"{first}{more}. {done}.", hosts=wrong)
     if waiting:
         wait = "1 node waits" if len(waiting) == 1 else f"{len(waiting)} nodes wait"
-        return LastWords(WAITING, f"{wait} for work to end: {shortened(waiting)}. {done}.", hosts=list(states))
+        return LastWords(WAITING, f"{wait} for work to end: {shortened(waiting)}. {done}.")
     what = f"changed: {shortened(list(changed))}" if changed else "nothing changed"
-    return LastWords(DONE, f"{done}; {what}.", hosts=list(states))
+    return LastWords(DONE, f"{done}; {what}.")
 
 
 def counted(verdicts: Mapping[Verdict, list[str]], width: int | None) -> str:
@@ -99,7 +99,7 @@ def checked(steps: Mapping[str, Step]) -> LastWords:
     said = [f"Nothing was changed. A run would change {len(changing)} of {len(steps)} hosts."]
     said += [f"Waiting for work to end: {', '.join(waiting)}."] if waiting else []
     said += [f"Cannot be changed: {', '.join(failing)}."] if failing else []
-    return LastWords(FAILED if failing else DONE, " ".join(said), hosts=list(steps))
+    return LastWords(FAILED if failing else DONE, " ".join(said), hosts=failing)
 
 
 def deprovision_state(step: DeprovisionStep, end: End) -> HostState:

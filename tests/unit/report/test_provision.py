@@ -273,7 +273,14 @@ def test_if_all_are_done_the_outcome_is_enough():
 )  # fmt: skip
 def test_the_outcome_is_one_line(states, changed, verdict, line):
     words = provision.outcome(states, changed)
-    assert (words.verdict, words.line, words.hosts) == (verdict, line, list(states))
+    assert (words.verdict, words.line) == (verdict, line)
+
+
+def test_the_outcome_speaks_of_those_that_failed():
+    """So another failure is named too: of a host that is as it should be, in a play of the user's."""
+    states = {"a": READY, "b": State.WAITING.of("x"), "c": State.FAILED.of("y"), "d": State.UNTOUCHED.of("z")}
+    assert set(provision.outcome(states, []).hosts) == {"c", "d"}
+    assert not provision.outcome({"a": READY, "b": State.WAITING.of("x")}, []).hosts
 
 
 @pytest.mark.parametrize(
