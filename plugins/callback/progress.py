@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 import time
@@ -25,7 +26,7 @@ description:
   - Prints a line for each step of a playbook of this collection, and during a roll a line for each node.
   - On a terminal, the last line shows what the run is at. Elsewhere, a wait longer than 10 seconds gets a line of its own.
   - Prints tasks that are not of this collection, such as those of C(maintain_tasks), as Ansible's default output does.
-  - Always prints warnings, deprecations, differences (C(--diff)) and tracebacks.
+  - Always prints warnings, deprecations, differences (C(--diff)), tracebacks and what a task prints by C(ansible.builtin.debug).
   - With C(-v), the output is Ansible's default.
 author:
   - the fleet.gpu_swarm authors
@@ -72,6 +73,7 @@ class CallbackModule(Default):
                 if hasattr(self._display, name):
                     setattr(self._display, name, self._live.above(getattr(self._display, name)))
             self._live.start()
+            atexit.register(self._live.stop)  # for a run that Ctrl-C or an error of Ansible's ends
 
     def v2_playbook_on_play_start(self, play):
         quiet = self._is_quiet(play)
@@ -109,6 +111,7 @@ class CallbackModule(Default):
         self._note(result)
         if self._is_quiet(result._task):
             self._warn(result)
+            self._say(progress.notes_in(result._task.resolved_action or result._task.action, result._host.get_name(), result._result))
         else:
             super().v2_runner_on_ok(result)
 

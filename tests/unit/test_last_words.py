@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -171,3 +174,54 @@ def test_without_the_callback_the_action_prints(folder):
 def test_pending_services_are_named(folder):
     done = played(folder, WELL, tasks=[pending("t1", {"NVIDIA-GPU": 2})], services=[service(reserves={"NVIDIA-GPU": 2})])
     assert after_recap(done).splitlines()[0] == "Wrong: train."
+
+
+STARTED = "collections/ansible_collections/fleet/gpu_swarm/playbooks/started"
+QUIET = {"ANSIBLE_STDOUT_CALLBACK": "fleet.gpu_swarm.progress"}
+STEPS = """
+- name: First
+  hosts: all
+  gather_facts: false
+  tasks:
+    - ansible.builtin.fail: {msg: no space left}
+      when: inventory_hostname == bad | default('')
+    - ansible.builtin.debug: {msg: removed 3 jobs}
+    - ansible.builtin.shell: "touch '{{ playbook_dir }}/started' && sleep {{ seconds | default(0) }}"
+- name: Second
+  hosts: all
+  gather_facts: false
+  tasks: [{ansible.builtin.command: sleep 1}]
+"""
+
+
+@pytest.fixture
+def quiet(folder):
+    """A copy of the collection with a playbook of its own, since the quiet output goes by where a playbook is."""
+    copy = folder / "collections/ansible_collections/fleet/gpu_swarm"
+    copy.unlink()
+    for name in ("plugins", "meta", "playbooks/callback_plugins"):
+        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    (copy / "playbooks/steps.yml").write_text(STEPS)
+    return folder
+
+
+def test_a_quiet_run_prints_what_tasks_report(quiet):
+    done = played(quiet, WELL, *LOCAL, playbooks=["fleet.gpu_swarm.steps"], **QUIET)
+    assert "  localhost: removed 3 jobs" in done.stdout.splitlines(), done.stdout + done.stderr
+
+
+def test_a_quiet_run_prints_a_step_once(quiet):
+    done = played(quiet, WELL, "-e", "seconds=1", *LOCAL, playbooks=["fleet.gpu_swarm.steps"] * 2, **QUIET)
+    assert [line.split()[0] for line in done.stdout.splitlines() if line] == ["localhost:", "First", "Second"] * 2, done.stdout + done.stderr
+
+
+def test_a_quiet_run_that_is_interrupted_names_what_failed(quiet):
+    (quiet / "ledger.json").write_text("{}")
+    environment = {**os.environ, **SCREEN, **QUIET, "ANSIBLE_HOME": "home", "ANSIBLE_COLLECTIONS_PATH": "collections"}
+    command = [BIN / "ansible-playbook", "-i", "g1,g2,", "fleet.gpu_swarm.steps", "-e", "bad=g1 seconds=60", *LOCAL]
+    with subprocess.Popen(command, cwd=quiet, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+        while not (quiet / STARTED).exists():  # a signal while Ansible forks is lost
+            assert process.poll() is None, process.stdout.read()
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.read().split("\n\n")[1].strip() == "The run ended early. g1 failed: no space left"

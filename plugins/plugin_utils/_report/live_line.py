@@ -11,6 +11,7 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import sys
@@ -18,6 +19,8 @@ import threading
 import time
 from collections.abc import Callable
 from typing import Any
+
+from ...module_utils._printable import printable
 
 ERASE = "\r\x1b[K"
 EVERY_S = 1.0
@@ -56,7 +59,8 @@ class LiveLine:
             try:
                 return method(*args, **kwargs)
             finally:
-                sys.stdout.flush()
+                with contextlib.suppress(BrokenPipeError):  # such as "| head", which is no reason to end a run
+                    sys.stdout.flush()
                 with self._lock:
                     self._silenced -= 1
 
@@ -69,10 +73,11 @@ class LiveLine:
                     self._show(*self._at(time.monotonic()))
 
     def _show(self, text: str, seconds: float) -> None:
+        text = printable(text)
         if self._rewrites:
             self._erase()
             if text:
-                room = max(self._width() - 1, 2)
+                room = max(columns() or self._width(), 3) - 1
                 self._write(text if len(text) <= room else f"{text[: room - 1]}…")
                 self._shown = True
         elif seconds < LONG_S:
@@ -88,4 +93,14 @@ class LiveLine:
 
     @staticmethod
     def _write(text: str) -> None:
-        os.write(sys.stdout.fileno(), text.encode("utf-8", "replace"))
+        with contextlib.suppress(BrokenPipeError):
+            os.write(sys.stdout.fileno(), text.encode("utf-8", "replace"))
+
+
+def columns() -> int:
+    """How wide the terminal is now; 0 if it does not say. Ansible looks once, and takes a narrow terminal for one of 79 columns: a line as long as
+    that has several rows there, of which only the last one can be erased."""
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns
+    except (OSError, ValueError):
+        return 0

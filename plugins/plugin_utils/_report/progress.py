@@ -10,8 +10,11 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+from ...module_utils._printable import printable
 
 NAMED = 4  # so many hosts are named in a line
 NAME_WIDTH = 58
@@ -47,8 +50,12 @@ class Run:
     """What a run is at. The methods return the lines to print."""
 
     def __init__(self, now: float) -> None:
-        self.step, self.roll, self._task = "", Roll(), ""
         self._began = self._step_began = self._task_began = now
+        self._forget()
+
+    def _forget(self) -> None:
+        """Begin anew: the next playbook of a command line is a run of its own, but for the time."""
+        self.step, self.roll, self._task = "", Roll(), ""
         self._hosts: dict[str, None] = {}  # of the step, or of the current batch of a roll
         self._at_work: dict[str, None] = {}
         self._outcomes: dict[str, str] = {}
@@ -94,7 +101,9 @@ class Run:
         """The last lines of the run: a run of a single step has none."""
         found = self._end_batch(now)
         self._end_step(now)
-        return found + (self._flush() if self._printed else [])
+        found += self._flush() if self._printed else []
+        self._forget()
+        return found
 
     def now(self, now: float) -> tuple[str, float]:
         """What the run is at, and for how many seconds it has been at that task."""
@@ -142,4 +151,14 @@ def outcomes_in(action: str, host: str, result: Mapping[str, Any]) -> dict[str, 
     kept = result if action.endswith(".host_outcome") else (result.get("ansible_facts") or {}).get("gpu_swarm_outcome")
     if not isinstance(kept, Mapping) or not kept.get("state"):
         return {}
-    return {host: ": ".join(filter(None, [str(kept["state"]), str(kept.get("reason") or "").partition(". ")[0]]))}
+    first_line = str(kept.get("reason") or "").strip().partition("\n")[0]
+    return {host: printable(": ".join(filter(None, [str(kept["state"]), first_line.partition(". ")[0]])))}
+
+
+def notes_in(action: str, host: str, result: Mapping[str, Any]) -> list[str]:
+    """What a task of this collection reports by the module debug."""
+    if action != "ansible.builtin.debug":
+        return []
+    items = result["results"] if isinstance(result.get("results"), list) else [result]
+    found = [one["msg"] for one in items if isinstance(one, Mapping) and one.get("msg") and not one.get("skipped")]
+    return [f"  {host}: {printable(one if isinstance(one, str) else json.dumps(one, ensure_ascii=False, default=str))}" for one in found]

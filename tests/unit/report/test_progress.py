@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report.progress import Run, duration, outcomes_in
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report.progress import Run, duration, notes_in, outcomes_in
 
+DEBUG = "ansible.builtin.debug"
 HOST_OUTCOME = "fleet.gpu_swarm.host_outcome"
 
 
@@ -48,6 +49,15 @@ def test_a_step_without_hosts_has_no_line():
     lines += run.begin_play("Join the swarm", False, 1)
     lines += played(run, "Report", ["g1"], begin=1, end=2)
     assert lines + run.end(2) == [of_step("Assess", "1 s", 2), of_step("Report", "1 s")]
+
+
+def test_the_next_playbook_prints_nothing_of_the_one_before():
+    run = Run(0)
+    played(run, "Plan", ["m1"], begin=0, end=1)
+    run.roll.plan({"batches": [["g1"]]})
+    assert played(run, "Change", ["g1"], begin=1, end=2, in_batches=True) == [of_step("Plan", "1 s"), "Change"]
+    assert run.end(9) == ["  g1: done (batch 1 of 1, 1 of 1 nodes, 9 s)"]
+    assert run.begin_play("Assess", False, 10) + run.begin_host("g1", 10) + run.end(20) == []
 
 
 def test_a_roll_has_a_line_per_node():
@@ -91,6 +101,8 @@ def test_what_the_run_is_at():
         ("ansible.builtin.set_fact", {"ansible_facts": {"gpu_swarm_outcome": {"state": "waiting", "reason": "train.1"}}}, {"g1": "waiting: train.1"}),
         ("ansible.builtin.set_fact", {"ansible_facts": {"gpu_swarm_outcome": {}}}, {}),
         (HOST_OUTCOME, {"state": "failed", "reason": "no space"}, {"g1": "failed: no space"}),
+        (HOST_OUTCOME, {"state": "failed", "reason": "2 errors\n- one. Fix it"}, {"g1": "failed: 2 errors"}),
+        (HOST_OUTCOME, {"state": "failed", "reason": "no \x1b[2Kspace. Fix it"}, {"g1": r"failed: no \x1b[2Kspace"}),
         (HOST_OUTCOME, {"state": "untouched"}, {"g1": "untouched"}),
         (HOST_OUTCOME, {"msg": "it ended"}, {}),
         ("ansible.builtin.command", {"state": "present"}, {}),
@@ -99,6 +111,20 @@ def test_what_the_run_is_at():
 )
 def test_what_became_of_a_host(action, result, found):
     assert outcomes_in(action, "g1", result) == found
+
+
+@pytest.mark.parametrize(
+    ("action", "result", "found"),
+    [
+        (DEBUG, {"msg": "removed"}, ["  g1: removed"]),
+        (DEBUG, {"msg": {"kept": ["a"]}}, ['  g1: {"kept": ["a"]}']),
+        (DEBUG, {"msg": "", "results": [{"msg": "one"}, {"msg": "no", "skipped": True}]}, ["  g1: one"]),
+        (DEBUG, {"msg": "\x1b[2K"}, [r"  g1: \x1b[2K"]),
+        ("ansible.builtin.assert", {"msg": "All assertions passed"}, []),
+    ],
+)
+def test_what_a_task_reports(action, result, found):
+    assert notes_in(action, "g1", result) == found
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.4, "0 s"), (59.9, "59 s"), (60, "1 min 0 s"), (3599, "59 min 59 s"), (3660, "1 h 1 min")])
