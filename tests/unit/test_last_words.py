@@ -162,6 +162,8 @@ def test_data_has_no_words_around_it(folder):
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("{")]
     assert json.loads(line)["waiting"] == ["host-g1"]
     assert after_recap(done) == ""
+    alone = played(folder, WELL, "-e", "output=json", ANSIBLE_STDOUT_CALLBACK="ansible.builtin.minimal")
+    assert alone.stdout.endswith("localhost | SKIPPED\n"), "no empty line follows"
 
 
 def test_without_the_callback_the_action_prints(folder):

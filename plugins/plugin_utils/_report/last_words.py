@@ -62,10 +62,11 @@ def show(words: LastWords) -> None:
     """Print the words: the line in the colour of its verdict, then the table, then the command, which is for copying and so is not folded."""
     display = Display()
     line = _folded(printable_lines(words.line), terminal.width(display.columns))
-    for part, colour in ((line, COLOURS[words.verdict]), (words.text, None), (words.command, None)):
-        if part:
-            display.display(f"\n{part}", color=colour)
-    display.display("")
+    parts = [(part, colour) for part, colour in ((line, COLOURS[words.verdict]), (words.text, None), (words.command, None)) if part]
+    for part, colour in parts:
+        display.display(f"\n{part}", color=colour)
+    if parts:
+        display.display("")
 
 
 def of_failures(failed: Mapping[str, str], unreachable: Mapping[str, str], ended_early: bool) -> LastWords | None:
