@@ -119,7 +119,7 @@ def test_a_card_that_is_lost_is_shown_by_the_manager(fleet: Fleet, inventory: Pa
     assert run.rc != 0
     of_card = on_record(fleet["h2"], gone)  # as it was read before: NVML counts it no more
     place = f"PCI address {of_card['pci_bus_id']}, serial number {of_card['serial']}"
-    assert f"{gone} is gone ({of_card['name']}, {place})" in run.failures("h2")[-1]
+    assert f"{gone} is gone ({of_card['name'].replace(' ', '-')}, {place})" in run.failures("h2")[-1]
     replace(fleet["h2"], "[gpu 0-2]", "[gpu 0-3]")
     replace(fleet["h1"], "init = version-mismatch\n", "")
 
