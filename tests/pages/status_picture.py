@@ -46,7 +46,8 @@ SVG = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xml:space="pr
 
 def draw() -> str:
     """The picture as SVG."""
-    console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor")
+    # Its own environment, so that the picture is the same wherever it is drawn.
+    console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor", _environ={"TERM": "xterm"})
     found = status.status(_fleet())
     line = _painted(status.outcome(found), COLOURS[verdict_of(found["waiting"], found["wrong"])])
     console.print(Text.from_ansi(f"$ {COMMAND}\n\n{line}\n\n{Screen(WIDTH - 2, _painted).show(found, 'all')}"))
