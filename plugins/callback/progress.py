@@ -4,19 +4,6 @@
 
 from __future__ import annotations
 
-import atexit
-import os
-import sys
-import time
-from pathlib import Path
-
-from ansible import context
-from ansible.plugins.callback.default import CallbackModule as Default
-
-from ..plugin_utils._report import progress
-from ..plugin_utils._report.last_words import Collector
-from ..plugin_utils._report.live_line import LiveLine
-
 DOCUMENTATION = r"""
 name: progress
 type: stdout
@@ -29,13 +16,26 @@ description:
   - Always prints warnings, deprecations, differences (C(--diff)), tracebacks and what a task prints by C(ansible.builtin.debug).
   - With C(-v), the output is Ansible's default.
 author:
-  - the fleet.gpu_swarm authors
+  - The fleet.gpu_swarm authors (@fleet)
 extends_documentation_fragment:
   - default_callback
   - result_format_callback
 requirements:
   - Set C(stdout_callback = fleet.gpu_swarm.progress) in the section C([defaults]) of C(ansible.cfg).
 """
+
+import atexit
+import os
+import sys
+import time
+from pathlib import Path
+
+from ansible import context
+from ansible.plugins.callback.default import CallbackModule as Default
+
+from ..plugin_utils._report import progress
+from ..plugin_utils._report.last_words import Collector
+from ..plugin_utils._report.live_line import LiveLine
 
 # Where the plays and tasks of this collection are.
 FOLDERS = tuple(f"{Path(__file__).resolve().parents[2] / folder}{os.sep}" for folder in ("playbooks", "roles"))

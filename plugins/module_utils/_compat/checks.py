@@ -51,10 +51,14 @@ class Finding(NamedTuple):
     text: str
 
 
+def _has_gpus(facts: Facts) -> bool:
+    return bool(facts.gpu_kinds) or facts.gpus
+
+
 # Each returns True, or the setting of config.toml in words, if the node has the issue.
 _CONDITIONS: dict[str, Callable[[Facts], Any]] = {
     "named": lambda facts: bool(facts.gpu_kinds),
-    "gpus": lambda facts: _has_gpus(facts),
+    "gpus": _has_gpus,
     "tried": lambda facts: _has_gpus(facts) and facts.tried,
     "discrete": lambda facts: bool(facts.discrete_kinds),
     "memory": lambda facts: bool(facts.memory_kinds),
@@ -75,10 +79,6 @@ LOWERABLE = tuple(trap.id for trap in TRAPS if trap.when and trap.answer == REFU
 
 def _configured(facts: Facts) -> tuple[Mapping[str, Any], Version | None, bool]:
     return facts.values, parse_version(facts.toolkit), facts.integrated
-
-
-def _has_gpus(facts: Facts) -> bool:
-    return bool(facts.gpu_kinds) or facts.gpus
 
 
 def _mode(facts: Facts) -> str | None:
