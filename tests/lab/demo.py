@@ -29,7 +29,7 @@ WAIT = 90  # seconds, for a service to run and to have spoken
 TRY = (
     ("ansible-playbook fleet.gpu_swarm.status", "the nodes, who has which GPU, and why one task is pending"),
     ("ansible-playbook fleet.gpu_swarm.provision", "once more: nothing is left to do"),
-    ("ansible-playbook fleet.gpu_swarm.deprovision --check", "what the way back would do"),
+    ("ansible-playbook fleet.gpu_swarm.status -e service=gpu-demo", "what would make room for that task"),
 )
 
 
