@@ -11,6 +11,7 @@ from ansible.plugins.action import ActionBase
 from ..module_utils._errors import ErrorList, Errors, GpuSwarmError
 from ..module_utils._jobs.definition import NOTHING
 from ..module_utils._jobs.options import JOB_OPTIONS
+from ..module_utils._mask import mask
 from ..module_utils._printable import printable
 from ..module_utils._swarm.options import CONNECTION_OPTIONS
 from ..plugin_utils._classes import for_job, labelling
@@ -49,9 +50,9 @@ class ActionModule(ActionBase):
         except NoManager as problem:
             result.update(failed=True, answered=False, msg=problem.message)
         except ErrorList as problem:
-            result.update(failed=True, msg=problem.message)
+            result.update(failed=True, msg=mask(problem.message))
         except GpuSwarmError as problem:
-            result.update(failed=True, msg=printable(problem.message))
+            result.update(failed=True, msg=printable(mask(problem.message)))
         return result
 
     def _own(self, own):

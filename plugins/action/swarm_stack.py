@@ -76,7 +76,7 @@ class ActionModule(ActionBase):
         except NoManager as problem:
             result.update(failed=True, answered=self._deployed, msg=problem.message)
         except ErrorList as problem:
-            result.update(failed=True, msg=problem.message, **problem.details)
+            result.update(failed=True, msg=mask(problem.message), **problem.details)
         except GpuSwarmError as problem:
             result.update(failed=True, msg=printable(problem.message), **problem.details)
         except AnsibleError as problem:

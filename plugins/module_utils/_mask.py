@@ -38,6 +38,7 @@ _BARE = rf"""(?P<scheme>["'=])(?P<who>[^\s"'<>\\=:@/,]{{1,100}}{_COLON}(?!{_SLAS
 # Options of log drivers and the like: "splunk-token": "…", --log-opt splunk-token=…, and a password of digits without quotes.
 _SECRET = "(?:token|password|passwd|secret(?:[-_](?:access[-_])?key)?|shared[-_]key)"
 _NAMED = re.compile(rf"""(?i)({_SECRET}(?:\\*["'])?\s*[=:]\s*(?:\\*["'])|{_SECRET}=)((?:\\.|[^\s"'\\,])+)""")
+_KEY_WITH_VALUE = re.compile(r"[^=:]*[=:](?=.)", re.DOTALL)
 _NUMBER = re.compile(rf"""(?i)({_SECRET}\\*["']\s*:\s*)(-?\d[\d.e+-]*)""")
 
 
@@ -59,6 +60,12 @@ def masked(value: Any, data: Container[str] = ()) -> Any:
     if isinstance(value, (list, tuple)):
         return [masked(item, data) for item in value]
     return value
+
+
+def name_alone(text: str) -> str:
+    """A key of a mapping in which its value stands too, such as ``NAME=value``, without that."""
+    found = _KEY_WITH_VALUE.match(text)
+    return found.group() + MASK if found else text
 
 
 def _unnamed(found: re.Match[str]) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.filter.mask import FilterModule
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._mask import mask, masked
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._mask import mask, masked, name_alone
 
 ROOT = Path(__file__).parents[2]
 MASKED = {
@@ -89,6 +89,14 @@ def test_so_is_a_number(text):
 @pytest.mark.parametrize("text", LEFT)
 def test_what_is_no_secret_stays(text):
     assert mask(text) == text
+
+
+KEYS = {"A=b": "A=***", "A:b": "A:***", "A=b=c": "A=***", "a.b/c": "a.b/c", "A=": "A=", "": "", "A=\nb": "A=***"}
+
+
+@pytest.mark.parametrize(("key", "shown"), KEYS.items())
+def test_a_key_is_shown_without_a_value_in_it(key, shown):
+    assert name_alone(key) == shown
 
 
 def test_every_text_in_a_result():

@@ -19,7 +19,7 @@ from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
 
 from .._errors import Errors, GpuSwarmError
 from .._ledger.node_match import is_constraint
-from .._mask import MASK, mask
+from .._mask import MASK, mask, name_alone
 from .._policy.generic_resources import ENV_PREFIX
 from .._printable import printable
 from .._secret_names import has_secret, is_name_of_secret, is_secret_word
@@ -139,7 +139,8 @@ def _environment(name: str, where: str, given: Mapping[str, Any]) -> dict[str, s
     made, errors = {}, Errors()
     for key, value in given.items():
         if not _VARIABLE.fullmatch(str(key)):
-            errors.add("%s of the job %s: %r cannot be a variable's name: use letters, digits and _. %s" % (where, name, key, NOTHING))
+            shown = name_alone(str(key))
+            errors.add("%s of the job %s: %r cannot be a variable's name: use letters, digits and _. %s" % (where, name, shown, NOTHING))
         elif str(key).startswith(ENV_PREFIX):
             errors.add("%s of the job %s: %s is set by swarm from gpus and kind. Remove it. %s" % (where, name, key, NOTHING))
         else:

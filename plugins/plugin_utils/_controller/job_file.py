@@ -18,6 +18,7 @@ from ...module_utils._errors import Errors, GpuSwarmError, SeveralErrors
 from ...module_utils._jobs import definition
 from ...module_utils._jobs.definition import NOTHING
 from ...module_utils._jobs.options import JOB_OPTIONS, RUN_OPTIONS
+from ...module_utils._mask import name_alone
 from .._classes import for_job
 from .._classes.requirement import Requirement
 from .._stack.document import bounded
@@ -53,7 +54,7 @@ def read(path: str) -> dict[str, Any]:
         found["x_gpu"] = found.pop(X_GPU)
     unknown = sorted(str(key) for key in found if key not in JOB_OPTIONS)
     if unknown:
-        message = f"{path}: {', '.join(unknown)} is not known; there are {', '.join(JOB_OPTIONS)}. {NOTHING}"
+        message = f"{path}: {', '.join(map(name_alone, unknown))} is not known; there are {', '.join(JOB_OPTIONS)}. {NOTHING}"
         raise SeveralErrors([message], {key: value for key, value in found.items() if key in JOB_OPTIONS})
     return found
 
@@ -94,7 +95,7 @@ def _typed(name: str, option: str, value: Any) -> Any:
     # Ansible makes text of everything, and several entries of a text with commas, such as a mount.
     strange = isinstance(value, (dict, list)) if spec["type"] in ("path", "str") else rule == "a list" and isinstance(value, str) and "," in value
     entries = value if isinstance(value, list) and spec.get("elements") == "str" else []
-    if not strange and any(isinstance(one, (dict, list)) for one in entries):
+    if not strange and any(one is None or isinstance(one, (dict, list)) for one in entries):
         strange, rule, remedy = True, "a list of texts", "Put each entry in quotes"
     if found.error_messages or strange:
         is_shown = isinstance(value, (str, int, float)) and spec["type"] not in _MAY_BE_SECRET and len(repr(value)) <= 60

@@ -86,7 +86,7 @@ def _image(stack: Stack) -> Iterator[str]:
         written = stack.written.get(name) or {}
         choices = [(f"x-gpu.images[{number}].image", image) for number, image in enumerate(stack.choices.get(name, []))]
         for key, image in choices or [("image", service["image"])] if "image" in service else []:
-            if not is_image_name(image):
+            if not is_image_name(image) and (image or choices or written.get("image")):  # else it has none, which is an error of its own
                 yield (
                     f"{stack.file}: services.{name}.{key} is {image!r}, which is not a valid image name."
                     f"{_unset(stack, written.get('x-gpu') if choices else written.get('image'))} Write it as name:tag, in small letters, such as "

@@ -17,6 +17,7 @@ from typing import Any
 import yaml
 
 from ...module_utils._errors import TOO_DEEP, Errors, GpuSwarmError, SeveralErrors
+from ...module_utils._mask import name_alone
 
 # With its anchors written out. The stack files that people write have some hundred.
 MOST_VALUES = 100_000
@@ -25,6 +26,16 @@ _PLAIN_INT = re.compile(r"[-+]?(?:0o?[0-7]+|0x[0-9a-fA-F]+|0|[1-9][0-9]*)")
 _PLAIN_FLOAT = re.compile(r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?")
 _MERGE = "tag:yaml.org,2002:merge"
 _RESOLVED = ("bool", "int", "float", "timestamp")
+# What PyYAML raises for a value that is not what its tag says; the error has the value and no place.
+_OF_A_TAG = (ValueError, KeyError, AttributeError)
+_NO_VALUE = "a value is not of the type that its tag (!!name) or its form says, such as a date of a 13th month. If it is text, put it in quotes"
+# Instead of words of PyYAML that have text of the file in them.
+_REASONS = {
+    "found undefined alias": "an alias (*name) stands there, and nothing has that anchor (&name). If it is text, put it in quotes",
+    "could not determine a constructor": "a tag (!name) stands there, and no tags are read. Take it out, or if it is text, put it in quotes",
+    "found undefined tag handle": "a tag (!name!) stands there, and no tags are read. Take it out, or if it is text, put it in quotes",
+    "but found another document": "a second document (---) begins there, and only one is read. Take one of them out",
+}
 
 
 class _Merging(yaml.SafeLoader):
@@ -80,9 +91,9 @@ class _Loader(_Merging):
         node = super().compose_mapping_node(anchor)
         seen: set[str] = set()
         for key, _value in node.value:
-            name = key.value if isinstance(key.value, str) else repr(key.value)
+            name, mark = key.value if isinstance(key.value, str) else repr(key.value), key.start_mark
             if name in seen and key.tag != _MERGE:
-                self.twice.append(f"line {key.start_mark.line + 1}, column {key.start_mark.column + 1}: the key {name} stands there twice")
+                self.twice.append(f"line {mark.line + 1}, column {mark.column + 1}: the key {name_alone(name)} stands there twice")
             seen.add(name)
         return node
 
@@ -128,7 +139,7 @@ def bounded(text: str, name: str, loader: type[yaml.SafeLoader] = _Merging) -> A
     try:
         reader = loader(text)
         found = reader.get_single_data()
-    except (yaml.YAMLError, ValueError, RecursionError, TypeError) as problem:
+    except (yaml.YAMLError, *_OF_A_TAG, RecursionError, TypeError) as problem:
         raise GpuSwarmError(f"{name} is no YAML that can be read: {_reason(problem)}. Fix it there.") from problem
     made, twice = _Copy(name).of(found, ()), getattr(reader, "twice", [])
     if twice:
@@ -137,9 +148,11 @@ def bounded(text: str, name: str, loader: type[yaml.SafeLoader] = _Merging) -> A
 
 
 def _reason(problem: Exception) -> str:
-    """In one line, without the text around it: there may be a secret in that."""
+    """In one line, without the text that stands there or around it: there may be a secret in that."""
     mark = getattr(problem, "problem_mark", None)
-    what = " ".join(str(getattr(problem, "problem", None) or (TOO_DEEP if isinstance(problem, RecursionError) else problem)).split())
+    words = str(getattr(problem, "problem", None) or problem)
+    what = next((reason for begin, reason in _REASONS.items() if words.startswith(begin)), words)
+    what = " ".join((TOO_DEEP if isinstance(problem, RecursionError) else _NO_VALUE if isinstance(problem, _OF_A_TAG) else what).split())
     return f"line {mark.line + 1}, column {mark.column + 1}: {what}" if mark else what
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from ...module_utils._errors import GpuSwarmError, SeveralErrors
+from ...module_utils._mask import name_alone
 
 # What helps against a key that nothing is known of.
 FIX = "Fix it, or take it out."
@@ -61,7 +62,7 @@ def only(value: Collection[str], known: Collection[str], where: str, remedy: str
     """Refuses each key that has no business there."""
     unknown = [key for key in value if key not in known]
     if unknown:
-        raise SeveralErrors([not_known(f"{where}.{key}", remedy) for key in unknown])
+        raise SeveralErrors([not_known(f"{where}.{name_alone(key)}", remedy) for key in unknown])
 
 
 def not_known(place: str, remedy: str = FIX) -> str:

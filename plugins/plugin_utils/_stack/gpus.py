@@ -156,6 +156,8 @@ def _refuse_driver(item: dict[str, Any], where: str) -> None:
         )
     if driver not in (None, "", *NVIDIAS):
         named = f" for {others[0]}" if driver == CDI else ""
+        if not named and "nvidia" in str(driver).lower():
+            raise GpuSwarmError(f"{where}: its driver is {_shown(driver)}, and Docker has no driver of that name. Write driver: nvidia.")
         raise GpuSwarmError(f"{where}: its driver is {_shown(driver)}{named}. Only NVIDIA's GPUs are allocated: write driver: nvidia, or none.")
 
 

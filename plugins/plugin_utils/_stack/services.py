@@ -69,10 +69,10 @@ def translated(name: str, found: Any, file: str, context: Context) -> dict[str, 
 
 
 def _refuse_no_image(service: dict[str, Any], where: str, written: Any) -> None:
-    """Refuses a service without an image. One that is refused for another reason is written all the same."""
+    """Refuses a service without an image. One that is refused for another reason is written all the same, and so is a variable that is empty."""
     own = mapping(written, where)
     images = isinstance(own.get("x-gpu"), dict) and own["x-gpu"].get("images")
-    if not service.get("image") and not images and not ("image" in own and "image" not in service):
+    if not service.get("image") and not images and not own.get("image"):
         built = "Build it, push it to a registry that the nodes reach, and write" if "build" in service else "Write"
         raise GpuSwarmError(f"{where} has no image. {built} its name there.")
 

@@ -102,10 +102,10 @@ class Variables:
             return self.substituted(rest[operator.end() :], where) if is_set else ""
         if is_set:
             return self.values[name]
-        other = self.substituted(rest[operator.end() :], where)
-        if kind == "?":
+        other = rest[operator.end() :]
+        if kind == "?":  # in its message variables stay as they are written: their values may be secrets
             raise GpuSwarmError(f"{where}: the variable {name} is required: {other or 'it is not set'}. Set it in .env, or in the environment.")
-        return other
+        return self.substituted(other, where)
 
 
 def _closing(text: str, at: int) -> int | None:

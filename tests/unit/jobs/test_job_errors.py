@@ -85,6 +85,13 @@ ONE = {
     "a wrong name": ("name: a b\nimage: x", "The name of the job is 'a b'."),
     "a name that is a list": ("name: [a]\nimage: x", "name of the job ['a'] is a list, and has to be text."),
     "no secret": ("name: a\nimage: x\nenv: [KEY=s3cret]", "env of the job a is a list, and has to be a mapping."),
+    "no secret as a key": ("name: a\nimage: x\nenv: {KEY=s3cret}", "env of the job a: 'KEY=***' cannot be a variable's name"),
+    "no secret as an option": ("name: a\nimage: x\nKEY=s3cret:", "{}: KEY=*** is not known"),
+    "no secret that begins as an alias": ("name: a\nimage: x\nenv: {KEY: *s3cret}", "{} is no YAML that can be read: line 3, column 12: an"),
+    "no secret that begins as a tag": ("name: a\nimage: x\nenv: {KEY: !!int s3cret}", "{} is no YAML that can be read: a value is not"),
+    "no secret in an address": ("name: a\nimage: http://me:s3cret@h/x", "image of the job a is 'http://me:***@h/x', which is not"),
+    "no secret in a mount": ("name: a\nimage: x\nmounts: ['target=/x,password=s3cret']", "The mount 'target=/x,password=***' of"),
+    "an empty entry": ("name: a\nimage: x\nnetworks: [n, null]", "networks of the job a is a list, and has to be a list of texts."),
     "a file that cannot be read": ("name: [", "{} is no YAML that can be read"),
 }
 

@@ -324,3 +324,12 @@ def test_what_is_compared_is_the_file_that_is_run_and_its_package(tmp_path, prog
     script = toolkit("_nvidia_container_toolkit_compare")
     done = subprocess.run([shutil.which("sh"), "-c", script], env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False)
     assert done.stdout.splitlines() == [str(tmp_path / "real") if there else "", *["1.20.1-1" for _one in programs]]
+
+
+def test_what_rpm_says_of_a_package_that_is_not_there_is_no_version(tmp_path):
+    """On its standard output, where the version would be."""
+    (tmp_path / "rpm").write_text("#!/bin/sh\necho package nvidia-container-toolkit-base is not installed\nexit 1\n")
+    (tmp_path / "rpm").chmod(0o755)
+    script = toolkit("_nvidia_container_toolkit_compare")
+    done = subprocess.run([shutil.which("sh"), "-c", script], env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == [""]

@@ -174,6 +174,33 @@ def test_keys_that_are_written_twice_are_all_named_beside_other_errors() -> None
     assert "services.b.init is 'maybe'" in found[2]
 
 
+SECRETS = ["*{}", "!{} x", "!!int {}", "!!float {}", "!!bool {}", "!!timestamp {}", "!{}! x", "[{}]", "{{? {}: x, y: [}}", "'{}", '"\\{}"', "%{}"]
+
+
+@pytest.mark.parametrize("value", SECRETS)
+def test_a_value_that_yaml_takes_for_something_else_is_not_shown(value: str) -> None:
+    """Such as a password that begins with one of YAML's signs."""
+    found = errors("services:\n  a:\n    image: i\n    environment:\n      PASSWORD: " + value.format("s3cretvalue") + "\n")
+    assert "s3cretvalue" not in str(found)
+    assert len(found) == 1
+    assert "line 5" in found[0] or "of the type" in found[0] or "a list" in found[0] or "line 6" in found[0]
+
+
+KEYS = {
+    "environment:\n    TOKEN=s3cret:": "services.a.TOKEN=*** is not known",
+    "environment: {TOKEN=s3cret: 1, TOKEN=s3cret: 2}": "the key TOKEN=*** stands there twice",
+    "deploy: {TOKEN=s3cret: 1}": "services.a.deploy.TOKEN=*** is not known",
+    "environment: {A: '${B:?without it ${TOKEN} is used}'}": "the variable B is required: without it ${TOKEN} is used.",
+}
+
+
+@pytest.mark.parametrize(("text", "message"), KEYS.items())
+def test_a_value_at_the_place_of_a_key_is_not_shown(text: str, message: str) -> None:
+    (found,) = errors(f"services:\n  a:\n    image: i\n    {text}\n", TOKEN="s3cret")
+    assert message in found
+    assert "s3cret" not in found
+
+
 def test_all_errors_of_a_device_are_reported() -> None:
     found = errors("services: {a: {image: i, gpus: [{driver: 3dfx, cuont: 2, capabilities: [tpu]}]}}")
     assert [one.removeprefix("services.a.gpus[0]")[:30] for one in found] == [

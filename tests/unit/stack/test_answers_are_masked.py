@@ -58,6 +58,14 @@ def test_what_docker_refuses_names_no_value(deployed: Any, answer: dict[str, Any
     assert S not in result["msg"] + lines
 
 
+@pytest.mark.parametrize("compose", ["services: {a: {image: 'http://me:%s@h/x'}}", "services: {a: {image: 'http://me:%s@h/x'}}\nservces: {}"])
+def test_what_is_refused_of_the_file_names_no_password(deployed: Any, tmp_path: Any, compose: str) -> None:
+    (tmp_path / "compose.yml").write_text(compose % S)
+    result, lines = deployed()
+    assert "services.a.image is 'http://me:***@h/x', which is not a valid image name" in result["msg"]
+    assert S not in str(result) + lines
+
+
 def test_why_a_task_failed_names_no_value(deployed: Any) -> None:
     result, lines = deployed(swarm_stack_info={**ANSWER, "progress": [PROGRESS]})
     assert "starting container failed: ***" in lines
