@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
-from ...module_utils._errors import GpuSwarmError, SeveralErrors
+from ...module_utils._errors import Errors, GpuSwarmError, SeveralErrors
 from ...module_utils._mask import name_alone
 
 # What helps against a key that nothing is known of.
 FIX = "Fix it, or take it out."
+_WRONG = object()  # in place of a value that is refused
 # Reads a file beside the Compose file; None where there is none.
 Reader = Callable[[str], "bytes | None"]
 
@@ -74,7 +75,11 @@ def pairs(value: Any, where: str) -> dict[str, str | None]:
     if isinstance(value, list):
         split = [one.partition("=") for one in texts(value, where)]
         return {name: content if sign else None for name, sign, content in split}
-    return {key: text_of(item, f"{where}.{key}") for key, item in mapping(value, where).items()}
+    found, errors = mapping(value, where), Errors()
+    made = {key: errors.of(text_of, item, f"{where}.{key}", instead=_WRONG) for key, item in found.items()}
+    right = {key: item for key, item in made.items() if item is not _WRONG}
+    errors.refuse(right)
+    return right
 
 
 def text_of(value: Any, where: str) -> str | None:

@@ -49,11 +49,11 @@ def reserved(service: dict[str, Any], kind: str, where: str, notes: Notes) -> Re
     if devices and gpus:
         raise GpuSwarmError(f"{where} requests GPUs in both gpus and deploy.resources.reservations.devices. Leave one of the two out.")
     kinds = [name for name, _value in own]
-    double = next((name for name in kinds if kinds.count(name) > 1), None)
+    double = [name for name in dict.fromkeys(kinds) if kinds.count(name) > 1]
     if devices + gpus and kind in kinds:
         raise GpuSwarmError(f"{where} requests {kind} in generic_resources and for GPUs besides, which are {kind} too. Leave one of the two out.")
-    if double is not None:
-        raise GpuSwarmError(f"{below}.generic_resources has {double} twice. Write it once, with the sum.")
+    if double:
+        raise GpuSwarmError(f"{below}.generic_resources has {', '.join(double)} twice. Write it once, with the sum.")
     wanted = own + ([(kind, sum(one.number for one in devices + gpus))] if devices + gpus else [])
     named = dict.fromkeys(name for one in devices + gpus for name in one.capabilities if name in DRIVER)
     return Reserved([{"discrete_resource_spec": {"kind": name, "value": value}} for name, value in wanted], list(named))
@@ -172,11 +172,11 @@ def _count(count: Any, where: str) -> int:
 def _capabilities(found: Any, where: str) -> list[str]:
     if not isinstance(found, list) or not found:
         raise GpuSwarmError(f"{where}: its capabilities are {_shown(found)}. Write capabilities: [gpu].")
-    strange = next((one for one in found if one not in (*GENERAL, *DRIVER)), None)
-    if strange is not None:
+    strange = [one for one in found if one not in (*GENERAL, *DRIVER)]
+    if strange:
         raise GpuSwarmError(
-            f"{where}: its capabilities have {_shown(strange)}, which NVIDIA's driver does not support. Write capabilities: [gpu], and beside it no "
-            f"others than {', '.join(DRIVER)}."
+            f"{where}: its capabilities have {', '.join(map(_shown, strange))}, which NVIDIA's driver does not support. Write capabilities: [gpu], "
+            f"and beside it no others than {', '.join(DRIVER)}."
         )
     return found
 

@@ -98,10 +98,11 @@ def _refuse_mixed(item: dict[str, Any], where: str) -> None:
     if kind not in keys.MOUNT_TYPES:
         raise GpuSwarmError(f"{where}: its type is {'empty' if not kind else repr(kind)}. Write volume, bind, tmpfs, npipe or cluster.")
     strange = [key for key in keys.MOUNT_OPTIONS if item.get(key) not in (None, {}) and key != kind]
-    if strange:
-        raise GpuSwarmError(f"{where} has {strange[0]}, which is for the type {strange[0]}. Take it out.")
+    errors = Errors()
+    errors.add(*(f"{where} has {key}, which is for the type {key}. Take it out." for key in strange))
     if kind == "tmpfs" and item.get("source"):
-        raise GpuSwarmError(f"{where}: a tmpfs has no source. Take it out, or write another type.")
+        errors.add(f"{where}: a tmpfs has no source. Take it out, or write another type.")
+    errors.refuse()
 
 
 def is_path(source: str) -> bool:

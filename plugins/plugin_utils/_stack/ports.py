@@ -79,7 +79,7 @@ def _long(made: dict[str, Any], where: str, notes: Notes) -> dict[str, Any]:
     if "protocol" in made:
         made["protocol"] = str(made["protocol"]).lower()
         if made["protocol"] not in PROTOCOLS:
-            errors.add(f"{where}.protocol is {made['protocol']!r}, and has to be {', '.join(PROTOCOLS)}. Write one of them.")
+            errors.add(f"{where}.protocol is {made['protocol']!r}, and has to be tcp, udp or sctp. Write one of them.")
     errors.refuse()
     if "mode" in made:
         mode = str(made["mode"]).lower()

@@ -244,7 +244,8 @@ def _networks(found: Any, where: str, notes: Notes) -> Any:
         for key in entry:
             if key in keys.INSTEAD_ON_NETWORK:
                 notes.left_out(f"{where}.{name}", key, keys.INSTEAD_ON_NETWORK[key])
-        made[name] = {key: value for key, value in entry.items() if key in keys.ON_NETWORK} or None
+        taken = {key: value for key, value in entry.items() if key in keys.ON_NETWORK and value is not None}
+        made[name] = {key: errors.of(shapes.texts, value, f"{where}.{name}.{key}", instead=[]) for key, value in taken.items()} or None
     errors.refuse(made)
     return made
 
@@ -260,7 +261,9 @@ def _healthcheck(found: Any, where: str, notes: Notes) -> dict[str, Any]:
 
 def _depends_on(found: Any, where: str, notes: Notes) -> list[str]:
     if isinstance(found, dict):
-        conditions = {str(mapping(options, f"{where}.{name}").get("condition") or "") for name, options in found.items()}
+        errors = Errors()
+        conditions = {str(errors.of(mapping, options, f"{where}.{name}", instead={}).get("condition") or "") for name, options in found.items()}
+        errors.refuse(list(found))
         if conditions - {"", "service_started"}:
             notes.add(f"{where}: swarm starts services in no order and waits for none; have the service itself wait until the others answer")
         return list(found)

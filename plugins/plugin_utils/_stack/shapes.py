@@ -53,7 +53,7 @@ def text(value: Any, where: str) -> str:
 def texts(value: Any, where: str) -> list[str]:
     """A list; one text is a list of one. Docker takes each once."""
     found = value if isinstance(value, list) else [value]
-    return list(dict.fromkeys(_item(one, f"{where}[{number}]") for number, one in enumerate(found)))
+    return list(dict.fromkeys(_items(found, where)))
 
 
 def command(value: Any, where: str) -> str | list[str]:
@@ -72,7 +72,14 @@ def command(value: Any, where: str) -> str | list[str]:
 
 def words(value: Any, where: str) -> str | list[str]:
     """One text, or a list."""
-    return [_item(one, f"{where}[{number}]") for number, one in enumerate(value)] if isinstance(value, list) else text(value, where)
+    return _items(value, where) if isinstance(value, list) else text(value, where)
+
+
+def _items(found: list[Any], where: str) -> list[str]:
+    errors = Errors()
+    made = [errors.of(_item, one, f"{where}[{number}]") for number, one in enumerate(found)]
+    errors.refuse()
+    return made
 
 
 def _item(value: Any, where: str) -> str:
@@ -198,14 +205,15 @@ def shared(value: Any, where: str) -> Any:
 
 def hosts(value: Any, where: str) -> list[str]:
     """host:address, which a mapping has as key and value; with several addresses one entry for each."""
+    errors = Errors()
     if isinstance(value, dict):
         entries = [(key, one) for key, item in value.items() for one in (item if isinstance(item, list) else [item])]
-        found = [f"{key}={_item(one, f'{where}.{key}')}" for key, one in entries]
+        found = [f"{key}={errors.of(_item, one, f'{where}.{key}')}" for key, one in entries]
     else:
         found = texts(value, where)
-    lacking = next((one for one in found if not re.search(r"[=:]", one)), None)
-    if lacking is not None:
-        raise wrong(lacking, where, "host:address", "Docker would leave it out. Write both.")
+    lacking = [one for one in found if not re.search(r"[=:]", one)]
+    errors.add(*(wrong(one, where, "host:address", "Docker would leave it out. Write both.").message for one in lacking))
+    errors.refuse()
     split = [re.split("[=:]", one, maxsplit=1) for one in found]
     return list(dict.fromkeys(f"{host}:{address.removeprefix('[').removesuffix(']')}" for host, address in split))
 

@@ -201,6 +201,34 @@ def test_a_value_at_the_place_of_a_key_is_not_shown(text: str, message: str) -> 
     assert "s3cret" not in found
 
 
+ALIKE = {
+    "environment: {A: [1], B: {c: d}}": ["environment.A is a list", "environment.B is a mapping"],
+    "labels: {A: [1], B: [2]}": ["labels.A is a list", "labels.B is a list"],
+    "logging: {driver: x, options: {A: [1], B: [2]}}": ["logging.options.A is a list", "logging.options.B is a list"],
+    "extra_hosts: [b, c, 'd:1.1.1.1']": ["extra_hosts is 'b'", "extra_hosts is 'c'"],
+    "extra_hosts: {b: [c, [d]], e: {f: g}}": ["extra_hosts.b is a list", "extra_hosts.e is a mapping"],
+    "command: [null, x, [y]]": ["command[0] is empty", "command[2] is a list"],
+    "dns: [null, [x]]": ["dns[0] is empty", "dns[1] is a list"],
+    "depends_on: {b: x, c: y}": ["depends_on.b is text", "depends_on.c is text"],
+    "networks: {n: {aliases: [[x], [y]]}}": ["networks.n.aliases[0] is a list", "networks.n.aliases[1] is a list"],
+    "volumes: [{type: tmpfs, target: /t, source: x, bind: {propagation: shared}}]": ["volumes[0] has bind", "volumes[0]: a tmpfs has no source"],
+}
+
+
+@pytest.mark.parametrize(("text", "begins"), ALIKE.items())
+def test_of_two_errors_in_one_list_both_are_reported(text: str, begins: list[str]) -> None:
+    found = errors(f"services: {{a: {{image: i, {text}}}}}\nnetworks: {{n: }}")
+    assert [begin for begin, one in zip(begins, found, strict=True) if not one.startswith(f"services.a.{begin}")] == []
+
+
+def test_all_names_that_are_wrong_are_in_one_message() -> None:
+    (found,) = errors("services: {a: {image: i, gpus: [{count: 1, capabilities: [gpu, tpu, npu]}]}}")
+    assert "its capabilities have 'tpu', 'npu', which NVIDIA's driver" in found
+    twice = ", ".join(f"{{discrete_resource_spec: {{kind: {kind}, value: 1}}}}" for kind in "ABCBA")
+    (found,) = errors(f"services: {{a: {{image: i, deploy: {{resources: {{reservations: {{generic_resources: [{twice}]}}}}}}}}}}")
+    assert "generic_resources has A, B twice" in found
+
+
 def test_all_errors_of_a_device_are_reported() -> None:
     found = errors("services: {a: {image: i, gpus: [{driver: 3dfx, cuont: 2, capabilities: [tpu]}]}}")
     assert [one.removeprefix("services.a.gpus[0]")[:30] for one in found] == [
