@@ -38,7 +38,7 @@ def listed(value: Any) -> list[Any]:
 
 
 def check_one_of(known: Collection[str], value: Any, where: str) -> None:
-    if value not in known:
+    if value not in list(known):  # a value by mistake may be one that no mapping takes for a key
         raise PolicyError(f"{where}: {generic_resources.shorten(value)} is not known; use one of: {', '.join(known)}.")
 
 

@@ -70,7 +70,8 @@ def check(
     known, hostvars = Names(settings), task_vars["hostvars"]
     of_play = _of_play(task_vars, settings)
     run = [*_previewed(task_vars), *misspelt_groups(task_vars.get("groups", {}), GROUPS)]
-    run += command_line.misspelt(line, settings, (hostvars.raw_get(name) for name in names))
+    own = {key: value for key, value in of_play.items() if not str(key).startswith(command_line.OTHERS)}
+    run += command_line.misspelt(line, settings, [own, *(hostvars.raw_get(name) for name in names)])
     run += _short(line, settings, template)
     run += _wrong(of_play, settings, known, lambda key: template(of_play[key]))
     found: dict[str, list[str]] = {}
@@ -97,7 +98,7 @@ def _in_words(hosts: list[str]) -> str:
 def _short(line: CommandLine, settings: Mapping[str, Setting], template: Callable[[Any], Any]) -> Iterator[str]:
     for name, of in line.given().items():
         value = line.variables[name]
-        text = problem(replace(settings[of], name=name), template(value) if is_template(value) else value)
+        text = _judged(replace(settings[of], name=name), value, partial(template, value))
         yield from [text] if text else []
 
 
@@ -169,12 +170,16 @@ def _wrong(
 ) -> Iterator[str]:
     yield from (misspelt(name, meant) for name, meant in known.misspelt(values.keys()).items())
     for key in sorted(values.keys() & settings.keys()):
-        value = values[key]
-        try:
-            # Templating a host's variables costs far more than reading them, so only what needs it is templated.
-            evaluated = contains_template(value) if key in CHECKED else is_template(value)
-            text = problem(settings[key], templated(key) if evaluated else value)
-        except AnsibleError as error:
-            text = f"{key} is {shown(settings[key], value)}, which cannot be evaluated: {mask(str(error))}. Set it right, or leave it out."
+        text = _judged(settings[key], values[key], partial(templated, key))
         if text:
             yield text
+
+
+def _judged(setting: Setting, value: Any, evaluate: Callable[[], Any]) -> str | None:
+    """What is wrong with a value as it is written; ``evaluate()`` is what its templates make of it."""
+    try:
+        # Templating a host's variables costs far more than reading them, so only what needs it is templated.
+        is_evaluated = contains_template(value) if setting.name in CHECKED else is_template(value)
+        return problem(setting, evaluate() if is_evaluated else value)
+    except AnsibleError as error:
+        return f"{setting.name} is {shown(setting, value)}, which cannot be evaluated: {mask(str(error))}. Set it right, or leave it out."

@@ -5,18 +5,18 @@
 """The short names that a playbook takes with -e, and names that nearly are one (pure).
 
 They are words of everyday language, such as state and plan, and users have variables of their own on the command line. So a name counts as
-misspelt only if it is one edit away, is one of the names that people try for a setting, and is not used by the inventory.
+misspelt only if it is one edit away, is one of the names that people try for a setting, and is used neither by the inventory nor at import_playbook.
 Private to this collection: no stability is promised to others.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from .declaration import Setting
-from .judge import contains_template
+from .judge import is_template
 
 # Of Ansible, of this collection, of AWX and of its former name.
 OTHERS = ("_", "ansible_", "awx_", "tower_")
@@ -35,12 +35,12 @@ class CommandLine(NamedTuple):
         return {name: of for name, of in self.short.items() if name in self.variables}
 
 
-def misspelt(line: CommandLine, settings: Mapping[str, Setting], hosts: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Errors for variables that nearly have a short name. ``hosts`` are the variables of each host, as they are written."""
+def misspelt(line: CommandLine, settings: Mapping[str, Setting], written: Collection[Mapping[str, Any]]) -> Iterator[str]:
+    """Errors for variables that nearly have a short name. ``written`` are the variables of each host and of the play, with their templates."""
     tried = _tried(line.short, settings)
-    for name in sorted(line.variables.keys() - line.short.keys() - settings.keys()):
+    for name in sorted(name for name in line.variables.keys() - line.short.keys() - settings.keys() if isinstance(name, str)):
         meant = None if name.startswith(OTHERS) or name in WORDS else _meant(name, line.short, tried)
-        if meant and not _is_used(name, hosts):
+        if meant and not _is_used(name, written):
             yield f"{name} is no variable of this playbook. Did you mean {meant}? A variable of your own needs another name."
 
 
@@ -72,7 +72,15 @@ def _shorter(word: str) -> set[str]:
     return {word[:at] + word[at + 1 :] for at in range(len(word))}
 
 
-def _is_used(name: str, hosts: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether a template of the inventory names it."""
+def _is_used(name: str, written: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether a template of the inventory names it, or one at import_playbook."""
     word = re.compile(rf"\b{re.escape(name)}\b")
-    return any(contains_template(value) and word.search(str(value)) for variables in hosts for value in variables.values())
+    return any(word.search(template) for variables in written for template in _templates(variables))
+
+
+def _templates(value: Any) -> Iterator[str]:
+    if is_template(value):
+        yield value
+    elif isinstance(value, (Mapping, list, tuple)):
+        for one in value.values() if isinstance(value, Mapping) else value:
+            yield from _templates(one)

@@ -27,6 +27,15 @@ def is_template(value: Any) -> bool:
     return isinstance(value, str) and ("{{" in value or "{%" in value)
 
 
+def is_encrypted(value: Any) -> bool:
+    """Whether it is of Ansible Vault, which decrypts it as it is made text."""
+    return value is not None and not isinstance(value, (str, int, float, list, tuple, Mapping))
+
+
+def _decrypted(value: Any) -> Any:
+    return str(value) if is_encrypted(value) else value
+
+
 def contains_template(value: Any) -> bool:
     """Whether it is a template, or a list or mapping with one in it."""
     if isinstance(value, Mapping):
@@ -37,6 +46,7 @@ def contains_template(value: Any) -> bool:
 def converted(setting: Setting, value: Any) -> Any:
     """The value as what its setting is declared to be. Nothing is the default, and so is what is none: problem() reports what is
     wrong with that."""
+    value = _decrypted(value)
     if value in (None, ""):
         return setting.default
     value = as_text(setting, value)
@@ -65,10 +75,14 @@ _AS: dict[str, Callable[[Any], Any]] = {
 
 
 def problem(setting: Setting, value: Any) -> str | None:
-    """What is wrong with this value, in words; None where nothing is. Templates in a list are not evaluated."""
-    wanted = _wanted(setting, value)
+    """What is wrong with this value, in words; None where nothing is. Templates in a list are not evaluated. What is encrypted is not shown."""
+    plain = _decrypted(value)
+    wanted = _wanted(setting, plain)
     if wanted is None:
-        return _refusal(setting, value)
+        refusal = _refusal(setting, plain)
+        if not refusal or not is_encrypted(value):
+            return refusal
+        wanted = in_words(setting)
     default = "" if setting.default in (None, "") else f" ({_shown(setting.default)})"
     return f"{setting.name} is {shown(setting, value)}, and has to be {wanted}. Set it so, or leave it out for the default{default}."
 
@@ -158,8 +172,8 @@ def shown(setting: Setting, value: Any) -> str:
 def _shown(value: Any) -> str:
     if value in (None, ""):
         return "empty"
-    if not isinstance(value, (str, int, float, list, tuple, dict)):
-        return NOT_SHOWN  # one of Ansible Vault
+    if is_encrypted(value):
+        return NOT_SHOWN
     if isinstance(value, bool):
         return str(value).lower()
     return repr(value) if isinstance(value, str) else str(value)

@@ -35,7 +35,7 @@ class Names:
 
     def misspelt(self, names: Set[str]) -> dict[str, str]:
         """Of these names those that nearly are a setting, with the setting that was meant."""
-        found = {name: self.meant(name) for name in sorted(names - self._fine)}
+        found = {name: self.meant(name) for name in sorted(name for name in names - self._fine if isinstance(name, str))}
         self._fine.update(name for name, meant in found.items() if meant is None)  # the hosts of a fleet share most of their names
         return {name: meant for name, meant in found.items() if meant}
 

@@ -41,7 +41,11 @@ def _refusal(name: str, value: str) -> str | None:
 
 def _check_rules(value: Any) -> None:
     """Numbers may be written as text, as the module takes them."""
-    found = ArgumentSpecValidator({"advertise": argument_spec()["advertise"]}).validate({"advertise": value})
+    try:
+        found = ArgumentSpecValidator({"advertise": argument_spec()["advertise"]}).validate({"advertise": value})
+    except TypeError:  # where a mapping belongs, it expects one
+        check_rules(value)
+        raise
     check_rules(value if found.error_messages else _without_nulls(found.validated_parameters["advertise"]))
     if found.error_messages:
         raise GpuSwarmError(f"{'. '.join(found.error_messages)}.")

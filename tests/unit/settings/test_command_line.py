@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible.errors import AnsibleError
 from host_vars import GROUPS, HostVars
 
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.check import as_message, check
@@ -54,7 +55,38 @@ def test_a_variable_of_the_user_s_own_is_allowed(name):
 
 def test_what_a_template_of_the_inventory_names_is_the_user_s_own():
     assert found({"jobs": 4}, [{}, {"gpu_owner": {"x": ["{{ jobs }}"]}}]) == []
-    assert found({"jobs": 4}, [{"jobs": 4, "motd": "no jobs here", "other": "{{ jobs_of }}"}]) != []
+    assert found({"jobs": 4}, [{"jobs": 4, "motd": "no jobs here", "other": "{{ jobs_of }}", "more": {"jobs": ["{{ x }}", "jobs"]}}]) != []
+
+
+def test_each_of_several_names_is_looked_for_in_the_variables_of_all_hosts():
+    hosts = [{"a": "{{ services }}"}, {"b": "{{ jobs }}"}]
+    task_vars = {"inventory_hostname": "g1", "groups": GROUPS, "hostvars": HostVars(dict(zip(("g1", "both"), hosts, strict=True)))}
+    line = CommandLine({"jobs": 1, "services": 2}, SHORT)
+    assert check(task_vars, ["g1", "both"], lambda value: value, ["gpu_stack"], line).run == []
+    assert found(line.variables, hosts) == []
+
+
+def test_what_a_template_at_import_playbook_names_is_the_user_s_own():
+    play = {"gpu_stack_name": "{{ stack_name }}", "of_mine": "{{ jobs }}", "_gpu_swarm_of_its_own": "{{ services }}"}
+    task_vars = {"inventory_hostname": "g1", "groups": GROUPS, "hostvars": HostVars({"g1": {}}), **play}
+    line = CommandLine({"stack_name": "x", "jobs": 1, "services": 2}, SHORT)
+    assert [text.split()[0] for text in check(task_vars, ["g1"], lambda _value: "x", ["gpu_stack"], line).run] == ["services"]
+
+
+def test_a_name_that_is_no_text_is_the_user_s_own():
+    assert found({1: "x", "jobb": "x"}) == found({"jobb": "x"})
+    task_vars = {"inventory_hostname": "g1", "groups": GROUPS, "hostvars": HostVars({"g1": {1: "x", "env": "y"}})}
+    assert check(task_vars, ["g1"], str, [], CommandLine({1: "x"}, {})).run == []
+
+
+def test_a_short_name_with_a_template_that_cannot_be_evaluated_is_one_error_of_several():
+    def template(_value):
+        raise AnsibleError("'nope' is undefined")
+
+    task_vars = {"inventory_hostname": "g1", "groups": GROUPS, "hostvars": HostVars({"g1": {"provision_wait": "soon"}})}
+    text = as_message(check(task_vars, ["g1"], template, ["gpu_stack"], CommandLine({"what": "{{ nope }}", "servise": "x"}, SHORT)))
+    wanted = ("what is '{{ nope }}', which cannot be evaluated: 'nope' is undefined.", "servise is no variable", "provision_wait is 'soon',")
+    assert [part for part in wanted if part not in text] == []
 
 
 def test_which_short_names_were_given():

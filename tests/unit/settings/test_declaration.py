@@ -14,7 +14,7 @@ from host_vars import GROUPS, HostVars
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.inventory import SETTINGS, hosts_of
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.check import ROLES, ReadOnce, as_message, check
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.declaration import FACTS, PLAYBOOKS, PREFIXES
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.judge import problem
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.judge import converted, problem
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.names import Names, misspelt_groups
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.roles import of_roles
 
@@ -390,3 +390,50 @@ def test_each_host_is_read_once():
     check(task_vars, ["g1", "g2"], lambda value: value)
     hosts_of(task_vars, ["g1", "g2"], ())
     assert counted.read == 2
+
+
+class Encrypted:
+    """As a value of Ansible Vault: its text is what it contains."""
+
+    def __init__(self, text):
+        self.text = text
+
+    def __str__(self):
+        if self.text is None:
+            raise AnsibleError("no vault secrets found")
+        return self.text
+
+
+@pytest.mark.parametrize(("name", "text"), [(name, str(value)) for name, values in RIGHT for value in values if isinstance(value, (bool, int, str))])
+def test_a_right_value_may_be_encrypted(name, text):
+    setting = DECLARED[name]
+    if problem(setting, text) is None:
+        task_vars = {"inventory_hostname": "g1", "groups": GROUPS, "hostvars": HostVars({"g1": {name: Encrypted(text)}})}
+        assert [one for one in check(task_vars, ["g1"], str, [*ROLES, "gpu_stack"]).run if "of the swarm" not in one] == []
+        assert converted(setting, Encrypted(text)) == converted(setting, text)
+
+
+@pytest.mark.parametrize(("name", "text"), [(name, value) for name, value, _words in WRONG if isinstance(value, str) and value and "{" not in value])
+def test_a_wrong_one_is_not_shown(name, text):
+    task_vars = {"inventory_hostname": "g1", "groups": GROUPS, "hostvars": HostVars({"g1": {name: Encrypted(text)}})}
+    (found,) = check(task_vars, ["g1"], str, [*ROLES, "verify", "gpu_stack"]).run
+    assert found.startswith(f"{name} is a value that is not shown, and has to be ")
+
+
+def test_one_that_cannot_be_decrypted_is_an_error_of_its_own():
+    task_vars = {"inventory_hostname": "g1", "groups": GROUPS, "hostvars": HostVars({"g1": {"provision_wait": Encrypted(None)}})}
+    assert check(task_vars, ["g1"], str).run == [
+        "provision_wait is a value that is not shown, which cannot be evaluated: no vault secrets found. Set it right, or leave it out."
+    ]
+
+
+JUNK_IN_RULES = [None, True, 0, -1, 1.5, "", "text", [], [None], [1], ["x"], [[]], {}, {"x": None}, [{}], {"x": [1]}]
+FORM_OF = {"gpu": {}, "model": {}, "vram": {}, "slots": {"slots": 2}, "mig": {}, "none": {}}
+
+
+@pytest.mark.parametrize("key", ["as", "kind", "kinds", "select", "slots", "slot_mib", "sum", "reserve_mib", "x", 1])
+def test_no_value_in_a_rule_ends_the_check_with_an_error_of_python(key):
+    for form, options in FORM_OF.items():
+        for junk in JUNK_IN_RULES:
+            found = [problem(DECLARED["gpu_node_advertise"], [{"as": form, **options, **more}]) for more in ({key: junk}, {"select": {key: junk}})]
+            assert [text for text in found if text is not None and "gpu_node_advertise" not in text] == []
