@@ -57,6 +57,7 @@ stays:
 from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
+from ..module_utils._errors import GpuSwarmError
 from ..module_utils._machine.toolkit_files import ToolkitFiles
 
 
@@ -80,6 +81,8 @@ def main():
     )
     try:
         changed, stays = converge(module)
+    except GpuSwarmError as problem:
+        module.fail_json(msg=problem.message)
     except (OSError, ValueError) as problem:
         module.fail_json(msg=f"The files of the NVIDIA Container Toolkit cannot be kept or restored: {problem}. Fix that and run this again.")
     if stays:

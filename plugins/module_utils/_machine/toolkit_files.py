@@ -15,9 +15,10 @@ import glob
 import json
 import os
 import re
-from typing import Any, Dict, Iterable, Iterator
+from typing import Any, Collection, Dict, Iterable, Iterator
 
 from .. import _files
+from .._errors import GpuSwarmError
 from .._files import Move, Snapshot
 
 NAME = "toolkit-files.json"
@@ -64,7 +65,9 @@ class ToolkitFiles:
     def keep(self, paths: Iterable[str], check: bool, move: Move) -> bool:
         """Notes the files as they are before they are written, unless they are on record and nobody has edited them since."""
         record = self._record()
-        new = {path: {"before": self._found(path).to_json(), "written": []} for path in paths if path not in record or self._is_edited(record, path)}
+        own = self._unrecorded(record)
+        wanted = [path for path in paths if path not in record or self._is_edited(record, path)]
+        new = {path: {"before": self._found(path, own).to_json(), "written": []} for path in wanted}
         return self._write({**record, **new}, move) if new and not check else bool(new)
 
     def note(self, paths: Iterable[str], check: bool, move: Move) -> bool:
@@ -80,15 +83,16 @@ class ToolkitFiles:
         """Restores what was there before. Returns whether that is a change, and in words what stays and why."""
         record = self._record()
         paths = sorted({*self._all(record), *self._unrecorded(record)}, key=lambda path: (path not in DEFINITIONS, path))
-        changed, stays = False, []
+        changed, stays, originals = False, [], set()
         for path in paths:
             reason = self._stays(record, path)
             if reason:
                 stays.append("%s (%s)" % (path, reason))
+                originals.add(self._before(record, path).sha256)
             elif self._take(path).sha256 != self._before(record, path).sha256:
                 changed = True
                 self._restore_one(record, path, check, move)
-        changed = self._remove_copies(record, check) or changed
+        changed = self._remove_copies(record, originals, check) or changed
         if record and not check:
             _files.remove(self._path)
         return self._remove_links(check) or changed or bool(record), stays + self._config_stays(record)
@@ -139,10 +143,10 @@ class ToolkitFiles:
             found += [path, *(key for key in keys if key not in record and os.path.exists(self._at(key)))]
         return found
 
-    def _found(self, path: str) -> Snapshot:
-        """The file; none where an older release has written it, which kept nothing of what was there before."""
+    def _found(self, path: str, own: Collection[str]) -> Snapshot:
+        """The file; none if it is one of ``own``, which an older release has written that kept nothing of what was there before."""
         found = self._take(path)
-        return Snapshot(found.path) if MARK in (found.data or b"") else found
+        return Snapshot(found.path) if path in own or MARK in (found.data or b"") else found
 
     # -- what lies beside them ---------------------------------------------------------------------------------
 
@@ -152,9 +156,10 @@ class ToolkitFiles:
             if path == CONFIG:
                 yield path + RPMSAVE
 
-    def _remove_copies(self, record: Record, check: bool) -> bool:
-        """Copies that Ansible has made of former contents, which this collection wrote, or which are restored."""
-        own = {self._before(record, path).sha256 for path in record}
+    def _remove_copies(self, record: Record, originals: Collection[str | None], check: bool) -> bool:
+        """Copies that Ansible has made of former contents, which this collection wrote, or which are restored. Where a file stays, the copy is all
+        that is left of what was there before, the ``originals``."""
+        own = {self._before(record, path).sha256 for path in record}.difference(originals)
         found = [one for path in {*record, *DEFINITIONS} for one in glob.glob(glob.escape(self._at(path)) + ".*~") if _COPY.search(one)]
         copies = [one for one in found if MARK in (Snapshot.take(one).data or b"") or Snapshot.take(one).sha256 in own]
         for one in copies if not check else ():
@@ -178,7 +183,16 @@ class ToolkitFiles:
 
     def _record(self) -> Record:
         text = _files.text(self._path)
-        return json.loads(text)["files"] if text else {}
+        try:
+            files = json.loads(text)["files"] if text else {}
+            if not all(isinstance(one["written"], list) and Snapshot.from_json(one["before"]).path for one in files.values()):
+                raise ValueError("an entry lacks what was written")
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
+            raise GpuSwarmError(
+                "%s: this collection's own record cannot be read (%s). Restore it from a backup, or move it away: then the files of the NVIDIA"
+                " Container Toolkit stay as they are now." % (self._path, problem)
+            ) from problem
+        return files
 
     def _write(self, record: Record, move: Move) -> bool:
         _files.make_directory(self._directory, DIRECTORY_MODE)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine import toolkit_files
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine.toolkit_files import CONFIG, DEFINITIONS, LINKS, MARK, NAME, ToolkitFiles
 
@@ -170,11 +171,44 @@ def test_what_a_release_without_this_record_wrote_goes(machine: Machine) -> None
     assert list(machine.all()) == [CONFIG.lstrip("/")]
 
 
-def test_its_definition_is_no_original_for_a_later_run(machine: Machine) -> None:
-    machine.write(machine.definition, b"# managed" + MARK)
+def test_its_definition_and_key_are_no_originals_for_a_later_run(machine: Machine) -> None:
+    machine.write(machine.definition, b"# managed" + MARK + b"\ndeb [signed-by=%b] x /\ngpgkey=file://%b\n" % ((machine.key.encode(),) * 2))
+    machine.write(machine.key, b"KEY")
     machine.defines()
-    machine.restored()
-    assert not machine.path(machine.definition).exists()
+    assert machine.files.left() == sorted([machine.definition, machine.key])
+    assert machine.restored() == (True, [])
+    assert machine.all() == {}
+
+
+def test_where_an_edited_file_stays_the_copy_of_the_original_stays_too(machine: Machine) -> None:
+    machine.write(OTHER, b"deb x\n" + USERS)
+    machine.files.keep([OTHER], False, os.replace)
+    machine.write(OTHER + COPY, b"deb x\n" + USERS)
+    machine.write(OTHER, b"deb x\n")
+    machine.files.note([OTHER], False, os.replace)
+    machine.write(OTHER, b"deb x\ndeb y\n")
+    assert machine.restored()[1] == [f"{OTHER} (somebody has edited it since)"]
+    assert machine.all() == {OTHER.lstrip("/"): b"deb x\ndeb y\n", OTHER.lstrip("/") + COPY: b"deb x\n" + USERS}
+
+
+DAMAGED = [
+    "{", "[]", "null", "{}", '{"files": []}', '{"files": {"/x": 1}}', '{"files": {"/x": {}}}', '{"files": {"/x": {"before": {}, "written": []}}}',
+    '{"files": {"/x": {"before": {"path": "/x", "data": "!x", "mode": 1, "uid": 1, "gid": 1}, "written": []}}}',
+    '{"files": {"/x": {"before": {"path": "/x", "data": null, "mode": 1, "uid": 1, "gid": 1}, "written": null}}}', "[" * 100_000,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", DAMAGED, ids=range(len(DAMAGED)))
+def test_a_damaged_record_is_an_error_that_names_it_and_changes_nothing(tmp_path: Path, text: str) -> None:
+    machine = Machine(tmp_path, "Debian")
+    machine.write(machine.definition, b"# managed" + MARK)
+    machine.write(f"/var/lib/gpu-swarm/{NAME}", text.encode())
+    before = machine.all()
+    for call in (machine.files.left, machine.restored, machine.defines):
+        with pytest.raises(GpuSwarmError, match=rf"{NAME}: this collection's own record cannot be read \(.*move it away") as refusal:
+            call()
+        assert len(refusal.value.message) < 500
+    assert machine.all() == before
 
 
 def test_a_check_changes_nothing(machine: Machine) -> None:
