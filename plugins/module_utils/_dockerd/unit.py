@@ -95,7 +95,7 @@ class Unit:
         self._was_restarted = False
 
     def _clear_starts(self) -> bool:
-        """Whether systemd has set to 0 how often the unit was started, by which it judges the start limit (unit_reset_failed of its unit.c)."""
+        """Reset systemd's count of starts, which the start limit goes by (unit_reset_failed of its unit.c). Return whether that worked."""
         rc, dummy, dummy = self._run(["systemctl", "reset-failed", self.name])
         return bool(rc == 0)
 

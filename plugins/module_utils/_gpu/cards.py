@@ -14,7 +14,7 @@ from typing import Any, Collection, Dict, Iterable, Mapping, Sequence
 
 from .record import Gpu, label_safe
 
-# As it is on record: FIELDS, and ``mig``, the UUIDs of its MIG devices. What is not known is None.
+# A card on record: FIELDS, and ``mig``, the UUIDs of its MIG devices. Unknown values are None.
 Card = Dict[str, Any]
 FIELDS = ("index", "uuid", "name", "pci_bus_id", "serial", "slot")
 NO_RECORD = "it does not answer, and this node has no record of it"

@@ -110,7 +110,7 @@ def reported(node: Mapping[str, Any]) -> str:
 
 
 def as_card(uuid: str | None) -> str | None:
-    """The UUID as it may stand in a label; None for what is none."""
+    """Return the UUID if it may stand in a label, else None."""
     return _matching(_CARD, uuid)
 
 

@@ -22,6 +22,8 @@ from . import terminal
 from .fold import fold
 
 KEY = "gpu_swarm_last_words"
+# The actions that say last words. In the result of any other one, such words are a node's or a manager's, and nobody believes them.
+SPEAKERS = ("provision_plan", "provision_report", "status_report", "swarm_job", "swarm_stack", "verify_report")
 DONE, WAITING, FAILED = "done", "waiting", "failed"
 COLOURS = {DONE: "green", WAITING: "yellow", FAILED: "red"}
 # How many reasons of failures the last words name. The hosts are all named: where the output is quiet, nothing else names them.
