@@ -5,7 +5,7 @@
 # The front door. Each target sets up what it needs; everything it makes lies under build/.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-all check unit lint sanity docs-lint galaxy tarball sbom molecule e2e alerts chaos gpu bench venv lock packages promtool clean
+.PHONY: help demo demo-down test test-all check unit lint sizes sanity docs-lint galaxy tarball sbom molecule e2e alerts chaos gpu bench venv lock packages promtool clean
 
 bin := build/venv/bin
 export PATH := $(CURDIR)/$(bin):$(PATH)
@@ -39,6 +39,9 @@ unit: venv ## Unit tests only, on each core (some minutes on two of them, no Doc
 
 lint: venv ## ruff, mypy, vermin, shellcheck, yamllint, ansible-lint, changelog lint
 	@$(bin)/python -m tests.run --only ruff,mypy,vermin,shellcheck,yamllint,ansible-lint,changelog
+
+sizes: venv ## Lists the long files, functions and parameter lists; nothing fails
+	@$(bin)/python -m tests.sizes
 
 sanity: venv ## ansible-test sanity of what the tarball has
 	@$(bin)/python -m tests.run --only sanity

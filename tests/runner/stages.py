@@ -110,7 +110,7 @@ def newest() -> list[Stage]:
 
 
 # Unit tests of this repository's own tools and texts, which run with build/venv alone.
-OF_TOOLS = ("bench", "lab", "runner", *(f"test_{name}.py" for name in ("links", "platforms", "requirements", "rooms", "sizes", "texts", "words")))
+OF_TOOLS = ("bench", "lab", "runner", *(f"test_{name}.py" for name in ("links", "platforms", "requirements", "rooms", "texts")))
 
 # An action is called for the arguments of its task as of ansible-core 2.19.
 OF_2_19 = ("controller/test_arguments.py",)

@@ -2,13 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What docs/ says of messages is what the code says, and what the code says of a host or a task in trouble is on the page."""
+"""docs/TROUBLESHOOTING.md quotes only messages that the code has, and explains each state of a host, a task and a job."""
 
 from __future__ import annotations
 
-import ast
-import inspect
-import re
 from pathlib import Path
 
 import pytest
@@ -39,9 +36,9 @@ def test_a_message_that_the_code_does_not_print_is_found():
     assert messages.unknown(["its turn did not come, since … went home", MESSAGES[0]]) == ["its turn did not come, since … went home"]
 
 
-# --- and what the code says is on the page ----------------------------------------------------------------------------------
+# --- Each state has a row ---------------------------------------------------------------------------------------------------
 
-# Every word of these is a detail of the moment, which has a row of its own or explains itself.
+# The text of these states consists of details only.
 ALL_DETAILS = {State.BY_HAND, State.NOT_CONVERGED}
 
 
@@ -74,32 +71,5 @@ def test_each_word_of_status_has_a_row():
     assert sorted(words - set(rows)) == []
 
 
-OF_A_NODE = (status._state, status._other_isolation, status._claim)
-
-
-def test_each_text_about_a_node_of_status_has_a_row():
-    """What stands behind its state, if that is more than a word."""
-    texts = {text.strip() for one in OF_A_NODE for text in messages.strings(inspect.getsource(one)) if text != one.__doc__} | {status.RETURNED}
-    texts = {text for text in texts if len(text.split()) > 2}
-    assert len(texts) > 6
-    rows = [row for row in under("What status shows") if len(row.split()) > 2]
-    assert sorted(text for text in texts if not any(messages.said(row, text) for row in rows)) == []
-
-
 def test_each_state_of_a_job_that_is_not_well_has_a_row():
     assert {progress.QUEUED, progress.STOPPING, progress.FAILED, progress.TIMED_OUT, progress.REFUSED_BY_GUARD} - set(under("Jobs")) == set()
-
-
-def test_each_reason_why_a_task_is_pending_has_a_row():
-    tree = ast.parse((ROOT / "plugins/module_utils/_ledger/pending.py").read_text(encoding="utf-8"))
-    docstrings = {ast.get_docstring(node, clean=False) for node in ast.walk(tree) if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef)}
-    texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)} - docstrings
-    reasons = [text for text in texts if text.count(" ") > 2]
-    assert len(reasons) > 6
-    assert [text for text in reasons if not any(is_of(message, text) for message in MESSAGES)] == []
-
-
-def is_of(message, text):
-    """Whether the page's message is this text, in which the code has a place for each detail."""
-    parts = [part.strip(" ,;:") for part in re.split(r"%[sd]", text)]
-    return all(part in message for part in parts)

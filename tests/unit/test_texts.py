@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The texts of docs/: they name files that are there, and use the terms of the glossary."""
+"""The pages of docs/ are up to date and name only files that exist."""
 
 from __future__ import annotations
 
@@ -10,13 +10,9 @@ import shutil
 
 import pytest
 
-from tests.pages import blocks, glossary, paths
+from tests.pages import blocks, paths
 from tests.pages.__main__ import main
 from tests.pages.made import DOCS, PAGES, stale
-
-# But for the list of the words itself, and what is made of code.
-OTHERS = ("GLOSSARY.md", "SETTINGS.md", "TRAPS.md")
-TEXTS = ["README.md", "CONTRIBUTING.md", "SECURITY.md", *(f"docs/{path.name}" for path in sorted(DOCS.glob("*.md")) if path.name not in OTHERS)]
 
 
 def test_a_part_that_is_made_takes_the_place_of_the_last_one():
@@ -84,16 +80,3 @@ def test_a_path_that_leads_nowhere_is_found():
         "main.py",
     ]
     assert list(paths.named("`a/b.py` (`x`, `y`), `c/` and `not a path`, `/var/lib/x.py`")) == [("a/b.py", ["x", "y"]), ("c/", [])]
-
-
-@pytest.mark.parametrize("text", TEXTS)
-def test_texts_use_the_terms_of_the_glossary(text):
-    words = glossary.replaced((DOCS / "GLOSSARY.md").read_text(encoding="utf-8"))
-    assert len(words) > 15
-    assert glossary.used((paths.ROOT / text).read_text(encoding="utf-8"), words) == []
-
-
-def test_a_word_that_a_term_takes_the_place_of_is_found():
-    words = glossary.replaced("| **fix** (correct) | to remove a cause | mend, mended |\n| **kind** | a name | |\n")
-    assert words == {"mend": "fix", "mended": "fix"}
-    assert glossary.used("It was Mended, not amended; `mend`\n```\nmend\n```\n", words) == ["mended: say fix"]

@@ -26,7 +26,7 @@ CONTROLLER = re.compile(
 )
 IMPORTED = re.compile(r"^\s*(?:from|import) (\w+)", re.MULTILINE)
 # They are about this repository's tools and texts, and say nothing about a Python on nodes.
-TEXTS = ("links", "platforms", "rooms", "task_files", "texts", "words")
+TEXTS = ("links", "platforms", "rooms", "task_files", "texts")
 ABOUT_TEXTS = ("runner", "lab", "bench", "roles", "settings", *(f"test_{name}.py" for name in TEXTS))
 
 
