@@ -71,7 +71,7 @@ from ..module_utils._errors import GpuSwarmError
 from ..module_utils._jobs import logs
 from ..module_utils._jobs.prune import refuse
 from ..module_utils._jobs.timer import Timer
-from ..module_utils._services import require_own_python
+from ..module_utils._program.unit import require_own_python
 
 SETTINGS = ("older_than", "keep_last", "failed", "log_directory", "log_limit_mib", "docker_socket")
 

@@ -56,8 +56,8 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
 from ..module_utils._bounded import run
 from ..module_utils._errors import GpuSwarmError
+from ..module_utils._program.unit import require_own_python
 from ..module_utils._react.install import Reactor
-from ..module_utils._services import require_own_python
 
 
 def main():

@@ -57,6 +57,7 @@ ROOMS = (
     Room("module_utils/_health", ALL, "faults, a label", "what a reading of the GPUs means, and the label by which a node reports it"),
     Room("module_utils/_gpu", NODE, "NVML to records", "NVML, read in a process of its own, and the record of one GPU"),
     Room("module_utils/_machine", NODE, "CPU, network, packages", "what kernel, network and package manager report of a machine"),
+    Room("module_utils/_program", ALL, "installed programs", "a program of this collection on a machine: its code, its unit, its life under systemd"),
     GROUND,
 )  # fmt: skip
 BY_FOLDER = {room.folder: room for room in ROOMS}

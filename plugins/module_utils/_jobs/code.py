@@ -9,7 +9,7 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from .. import _sources
+from .._program import sources as program_sources
 
 # What it imports, and nothing else. A test compares.
 FILES = (
@@ -22,8 +22,8 @@ FILES = (
     "_health/label.py",
     "_jobs/definition.py",
     "_jobs/finished.py",
+    "_jobs/hourly.py",
     "_jobs/logs.py",
-    "_jobs/main.py",
     "_jobs/mounts.py",
     "_jobs/progress.py",
     "_jobs/prune.py",
@@ -45,13 +45,13 @@ FILES = (
     "_swarm/manager.py",
     "_swarm/owned_labels.py",
 )
-START = "import sys\n\nfrom %s._jobs.main import main\n\nsys.exit(main())\n" % _sources.PACKAGE
+START = "import sys\n\nfrom %s._jobs.hourly import main\n\nsys.exit(main())\n" % program_sources.PACKAGE
 
 
 def sources() -> dict[str, bytes]:
     """What is kept on a manager, by path."""
-    return _sources.program(FILES, START)
+    return program_sources.program(FILES, START)
 
 
 def version() -> str:
-    return _sources.version(sources())
+    return program_sources.version(sources())

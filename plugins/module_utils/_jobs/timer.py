@@ -19,7 +19,7 @@ from typing import Any, Mapping
 from .. import _files
 from .._errors import GpuSwarmError
 from .._files import Move
-from .._services import CURRENT, SYSTEMD, Run, Unit, keep_code, read
+from .._program.unit import CURRENT, SYSTEMD, Run, Unit, keep_code, read
 from . import code
 
 HOME = "prune-jobs"  # below the state directory
@@ -102,7 +102,7 @@ class Timer:
                 "The Docker SDK for Python cannot be imported by %s: %s. Install the distribution's package python3-docker. No timer was set."
                 % (sys.executable, SDK_ERROR)
             )
-        from . import main  # noqa: F401  # pylint: disable=unused-import  # what this machine's Python cannot run is not installed
+        from . import hourly  # noqa: F401  # pylint: disable=unused-import  # what this machine's Python cannot run is not installed
 
         for directory in (self._state_dir, self._home):
             _files.make_directory(directory, 0o700)

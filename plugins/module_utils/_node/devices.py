@@ -18,7 +18,7 @@ from .._files import Move
 from .._health.label import FAULT, Label, text
 from .._health.verdict import UVM
 from .._machine import uvm
-from .._services import Unit
+from .._program.unit import Unit
 
 UNIT = "gpu-swarm-devices.service"
 MAKES = "the service that makes CUDA's devices at boot (%s)" % UNIT

@@ -22,7 +22,7 @@ from .._dockerd.engine import SBIN
 from .._files import Move
 from .._guard import findings
 from .._guard.call import PASS_THROUGH
-from .._services import read
+from .._program.unit import read
 from . import guard_code
 from .guard_seen import FRONT, HOME, OFF, GuardSeen
 from .guarded import GuardWanted

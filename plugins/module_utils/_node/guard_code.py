@@ -19,7 +19,8 @@ from functools import lru_cache
 from importlib.util import cache_from_source
 from typing import Any
 
-from .. import _files, _sources
+from .. import _files
+from .._program import sources as program_sources
 
 # What the guard imports, and nothing else. A test compares.
 FILES = (
@@ -27,11 +28,11 @@ FILES = (
     "_guard/bolt.py",
     "_guard/bundle.py",
     "_guard/call.py",
+    "_guard/check_container.py",
     "_guard/decision.py",
     "_guard/engine_record.py",
     "_guard/findings.py",
     "_guard/holds.py",
-    "_guard/main.py",
     "_guard/refusal.py",
     "_guard/reservation.py",
     "_guard/share.py",
@@ -45,7 +46,7 @@ _START = """\
 import sys
 
 sys.path.insert(0, __file__.rpartition("/")[0])
-from %s._guard.main import main
+from %s._guard.check_container import main
 
 sys.exit(main())
 """ % _PACKAGE
@@ -53,14 +54,14 @@ sys.exit(main())
 
 def load() -> Any:
     """Imports it, as the guard's front will."""
-    from .._guard import main
+    from .._guard import check_container
 
-    return main
+    return check_container
 
 
 @lru_cache(maxsize=None)  # each reading opens the archive anew, and reads the list of all that is in it
 def _files_sent() -> dict[str, bytes]:
-    return _sources.read(FILES)
+    return program_sources.read(FILES)
 
 
 def sources() -> dict[str, bytes]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from .._services import CURRENT, read
+from .._program.unit import CURRENT, read
 
 # Below the state directory: all that the service has on a manager.
 HOME = "react"

@@ -20,7 +20,7 @@ from .._dockerd.unit import Run
 from .._errors import GpuSwarmError
 from .._files import Move
 from .._health import pace
-from .._services import CURRENT, Unit, read
+from .._program.unit import CURRENT, Unit, read
 from . import watcher_code
 from .channel import Channel
 from .fault import is_model_reported

@@ -17,16 +17,16 @@ import zipfile
 import zlib
 
 from .. import _zip_import
-from .._services import CURRENT, keep_code
+from .._program.unit import CURRENT, keep_code
 
 _PACKAGE = "gpu_swarm"
 _MAIN = """\
-from %s._watch.main import main
+from %s._watch.commands import main
 
 main()
 """ % _PACKAGE
 # Of the rooms, those that the watcher needs; the files beside them all.
-_ROOMS = ("_watch", "_node", "_guard", "_health", "_dockerd", "_config", "_compat", "_policy", "_gpu", "_machine")
+_ROOMS = ("_watch", "_node", "_guard", "_health", "_dockerd", "_config", "_compat", "_policy", "_gpu", "_machine", "_program")
 
 
 def is_current(home: str) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from typing import Any, Mapping, NamedTuple, Sequence
 
-from .._services import read
+from .._program.unit import read
 from .journal import INSERTED
 
 # Below the state directory: all that the watcher has on a node.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import _sources
+from .._program import sources as program_sources
 
 # What the service imports, and nothing else: so the controller knows what a manager should have. A test compares.
 FILES = (
@@ -67,10 +67,11 @@ FILES = (
     "_policy/labels.py",
     "_policy/selection.py",
     "_printable.py",
+    "_program/lifetime.py",
     "_react/decide.py",
     "_react/events.py",
     "_react/leader_claims.py",
-    "_react/main.py",
+    "_react/run_service.py",
     "_react/service.py",
     "_swarm/failures.py",
     "_swarm/isolation.py",
@@ -78,22 +79,21 @@ FILES = (
     "_swarm/lease.py",
     "_swarm/manager.py",
     "_swarm/owned_labels.py",
-    "_systemd.py",
 )
-START = "from %s._react.main import main\n\nmain()\n" % _sources.PACKAGE
+START = "from %s._react.run_service import main\n\nmain()\n" % program_sources.PACKAGE
 
 
 def load() -> Any:
     """Imports it, as its service will: what this machine's Python cannot run is not installed."""
-    from . import main
+    from . import run_service
 
-    return main
+    return run_service
 
 
 def sources() -> dict[str, bytes]:
     """What is kept on a manager, by path."""
-    return _sources.program(FILES, START)
+    return program_sources.program(FILES, START)
 
 
 def version() -> str:
-    return _sources.version(sources())
+    return program_sources.version(sources())

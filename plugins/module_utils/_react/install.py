@@ -21,7 +21,7 @@ from .._errors import GpuSwarmError
 from .._files import Move
 from .._metrics import file
 from .._node.react_seen import HOME, SETTINGS, UNIT, react_seen
-from .._services import CURRENT, Run, Unit, keep_code, point, read
+from .._program.unit import CURRENT, Run, Unit, keep_code, point, read
 from . import code
 
 _NVIDIA = "dev/nvidiactl"  # of a machine with GPUs

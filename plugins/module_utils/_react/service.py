@@ -17,10 +17,10 @@ import time
 from typing import Any, Callable, Mapping, Sequence
 
 from .._node_spec.updates import plan_one
+from .._program.lifetime import Lifetime, notify, publish, say
 from .._swarm.lease import in_words
 from .._swarm.manager import Manager, OutOfSequence, SwarmError, connect
 from .._swarm.owned_labels import PREFIX
-from .._systemd import Lifetime, notify, publish, say
 from .decide import RETURNED, Memory, decide
 from .events import Bell
 

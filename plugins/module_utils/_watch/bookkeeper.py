@@ -14,7 +14,7 @@ from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from .._guard.decision import is_allowed
 from .._health.books import Finding, as_lists, text_of
-from .._systemd import publish
+from .._program.lifetime import publish
 from . import processes
 from .books import Books, Held, Snapshot, Use, holdings
 from .containers import Container, Containers, cards_of

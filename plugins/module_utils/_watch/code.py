@@ -14,6 +14,6 @@ from typing import Any
 
 def load() -> Any:
     """Imports it, as its service will: only for who installs it, since the other calls need none of it."""
-    from . import main
+    from . import commands
 
-    return main
+    return commands

@@ -22,7 +22,7 @@ from .._health import pace, verdict, xids
 from .._health.label import FAULT, KEY, OK, Label, parse, text
 from .._machine import driver, uvm
 from .._node.card_record import CardRecord
-from .._systemd import Lifetime, notify, publish, say
+from .._program.lifetime import Lifetime, notify, publish, say
 from .bookkeeper import Bookkeeper
 from .events import Events, Log
 from .reader import Reader

@@ -130,7 +130,7 @@ def node(tmp_path):
 
 def test_the_files_are_what_the_guard_imports():
     graph, found = rooms.imports(), set()
-    left = [rooms.PLUGINS / "module_utils/_guard/main.py"]
+    left = [rooms.PLUGINS / "module_utils/_guard/check_container.py"]
     while left:
         path = left.pop()
         if path not in found:
@@ -259,7 +259,7 @@ def test_with_a_request_it_does_not_start_where_the_guard_is_broken(node, wants,
     elif broken == "empty":
         _break(node, broken)
     elif broken == "python":
-        (node.libexec / "current" / "gpu_swarm" / "_guard" / "main.py").write_text("raise MemoryError")
+        (node.libexec / "current" / "gpu_swarm" / "_guard" / "check_container.py").write_text("raise MemoryError")
     elif broken == "settings-text":
         (node.libexec / "settings.json").write_text("{")
     elif broken == "bundle":
@@ -428,7 +428,7 @@ KILLED = """\
 import json, os, signal, sys
 
 sys.path.insert(0, __file__.rpartition("/")[0])
-from gpu_swarm._guard import main
+from gpu_swarm._guard import check_container
 
 left = %d
 write = json.dump
@@ -449,7 +449,7 @@ def dump(*arguments):
 
 json.dump = dump
 sys.addaudithook(step)
-sys.exit(main.main())
+sys.exit(check_container.main())
 """
 
 

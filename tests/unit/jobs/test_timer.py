@@ -16,7 +16,7 @@ from swarm_api import node, service, task
 from versioned_services import VersionedServices
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs import code, logs, main
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs import code, hourly, logs
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs.timer import Timer
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm import manager as swarm_manager
 from tests.pages import rooms
@@ -51,7 +51,7 @@ def machine(tmp_path):
 
 def test_the_files_are_what_it_imports():
     graph, found = rooms.imports(), set()
-    left = [rooms.PLUGINS / "module_utils/_jobs/main.py"]
+    left = [rooms.PLUGINS / "module_utils/_jobs/hourly.py"]
     while left:
         path = left.pop()
         if path not in found:
@@ -101,7 +101,7 @@ def test_its_code_runs_without_ansible(machine):
     machine.timer().install()
     start = machine.state / "prune-jobs/current"
     done = subprocess.run(
-        [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {str(start)!r})\nimport gpu_swarm._jobs.main\nprint([*sys.modules])"],
+        [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {str(start)!r})\nimport gpu_swarm._jobs.hourly\nprint([*sys.modules])"],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert "ansible" not in done.stdout
@@ -117,7 +117,7 @@ def once(service_id, name):
 def starts(manager, monkeypatch, tmp_path):
     """As the timer does, on the manager n1."""
     manager.node_id = "n1"
-    monkeypatch.setattr(main, "connect", lambda params: manager)
+    monkeypatch.setattr(hourly, "connect", lambda params: manager)
     monkeypatch.setattr(sys, "argv", [str(tmp_path / "current")])
     (tmp_path / "settings.json").write_text(json.dumps(dict(SETTINGS, log_directory=str(tmp_path))))
 
@@ -126,7 +126,7 @@ def starts(manager, monkeypatch, tmp_path):
 def test_only_the_leader_removes_what_is_over(leads, monkeypatch, tmp_path, capsys):
     manager = VersionedServices([once("s1", "train-1")], [task("t1", state="complete", restart="none")], nodes=[node("n1", leader=leads)])
     starts(manager, monkeypatch, tmp_path)
-    assert main.main() == 0
+    assert hourly.main() == 0
     assert manager.removed == (["s1"] if leads else [])
     assert capsys.readouterr().out == ("removed train-1\n" if leads else "")
 
@@ -139,5 +139,5 @@ def test_what_stays_for_its_log_is_said_in_the_journal_and_nothing_else_that_sta
     manager = VersionedServices([once("s1", "train-1"), once("s2", "other-1")], tasks, nodes=[node("n1", leader=True)])
     starts(manager, monkeypatch, tmp_path)
     monkeypatch.setattr(logs, "save", full)
-    assert (main.main(), manager.removed) == (0, [])
+    assert (hourly.main(), manager.removed) == (0, [])
     assert tuple(capsys.readouterr()) == ("", "train-1 stays: no room\\nfor it\n")

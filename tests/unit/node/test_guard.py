@@ -136,7 +136,7 @@ def test_it_comes_by_a_reload_and_goes_by_one_without_a_trace(tmp_path):
     assert settings(it)["config"].encode() == it.content("runtime_config")
     assert os.access(guard(it), os.X_OK)
     assert f"runtime={PLAIN}\n" in (home(it) / "nvidia-guard").read_text()
-    assert [path.name for path in home(it).glob("code-*/**/__pycache__/main.*.pyc")] != []
+    assert [path.name for path in home(it).glob("code-*/**/__pycache__/check_container.*.pyc")] != []
 
     result = it.converge()
     assert (result["changed"], result["drift"]) == (False, [])
@@ -425,7 +425,7 @@ def test_another_version_leaves_that_of_before_for_what_is_starting(tmp_path, mo
     assert it.converge()["changed"] is False
 
 
-@pytest.mark.parametrize("name", ["__main__.py", "gpu_swarm/_guard/main.py"])
+@pytest.mark.parametrize("name", ["__main__.py", "gpu_swarm/_guard/check_container.py"])
 def test_code_that_a_loss_of_power_emptied_is_put_there_again(tmp_path, name):
     it = advertising(tmp_path, isolation="off").option(isolation="reserved")
     it.converge()

@@ -53,7 +53,7 @@ def machine(tmp_path):
 
 def test_the_files_are_what_the_service_imports():
     graph, found = rooms.imports(), set()
-    left = [rooms.PLUGINS / "module_utils/_react/main.py"]
+    left = [rooms.PLUGINS / "module_utils/_react/run_service.py"]
     while left:
         path = left.pop()
         if path not in found:
@@ -66,7 +66,7 @@ def test_it_runs_without_ansible(machine):
     machine.reactor().install()
     start = machine.state / "react/current"
     done = subprocess.run(
-        [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {str(start)!r})\nimport gpu_swarm._react.main\nprint([*sys.modules])"],
+        [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {str(start)!r})\nimport gpu_swarm._react.run_service\nprint([*sys.modules])"],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert "ansible" not in done.stdout

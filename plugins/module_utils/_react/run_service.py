@@ -11,7 +11,7 @@ import os
 import sys
 
 from .._metrics.keeper import Keeper
-from .._systemd import say
+from .._program.lifetime import say
 from .leader_claims import LeaderClaims
 from .service import Service
 

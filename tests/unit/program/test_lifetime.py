@@ -16,13 +16,13 @@ import sys
 
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _systemd
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._program import lifetime
 
 WAITS = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
-from module_utils import _systemd
-lifetime = _systemd.Lifetime()
+from module_utils._program import lifetime as systemd
+lifetime = systemd.Lifetime()
 lifetime.begin()
 {then}
 """
@@ -37,7 +37,7 @@ def start(tmp_path):
         ready.settimeout(20)
 
         def begin(then):
-            command = [sys.executable, "-c", WAITS.format(then=then), os.path.dirname(os.path.dirname(_systemd.__file__))]
+            command = [sys.executable, "-c", WAITS.format(then=then), os.path.dirname(os.path.dirname(os.path.dirname(lifetime.__file__)))]
             environment = {**os.environ, "NOTIFY_SOCKET": str(tmp_path / "notify")}
             started.append(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stdin=subprocess.PIPE))
             assert ready.recv(100) == b"READY=1"
@@ -74,18 +74,18 @@ FORGED = "h\n<2>ALARM: node m1 (x) stays in service\r\x1b[2K\u2028"
 
 
 def test_what_a_service_says_is_one_line_whatever_hosts_are_called(capsys):
-    _systemd.say(f"node {FORGED} is paused")
+    lifetime.say(f"node {FORGED} is paused")
     assert capsys.readouterr().out == "node h\\n<2>ALARM: node m1 (x) stays in service\\r\\x1b[2K\\u2028 is paused\n"
 
 
 def test_nor_does_a_long_name_begin_another_line(capsys):
     """The journal cuts a line after 48 KiB, and what follows is a line of its own."""
-    _systemd.say("node " + 49 * 1024 * "x" + "ALARM: another")
+    lifetime.say("node " + 49 * 1024 * "x" + "ALARM: another")
     assert len(capsys.readouterr().out) < 5000
 
 
 def test_a_name_that_the_journal_cannot_take_ends_no_service(start):
-    it = start("sys.stdout.reconfigure(encoding='ascii'); _systemd.say('node \\u00e9'); os.close(1); _systemd.say('node'); os._exit(0)")
+    it = start("sys.stdout.reconfigure(encoding='ascii'); systemd.say('node \\u00e9'); os.close(1); systemd.say('node'); os._exit(0)")
     assert (it.communicate(timeout=20)[0], it.returncode) == (b"node \\xe9\n", 0)
 
 
@@ -96,7 +96,7 @@ def full(path, *_more, **_options):
 def test_a_status_is_written_as_a_whole(tmp_path):
     path = tmp_path / "status.json"
     for status in ({"a": 1}, {}):
-        assert _systemd.publish(str(path), status) == ""
+        assert lifetime.publish(str(path), status) == ""
         assert (json.loads(path.read_text()), [one.name for one in tmp_path.iterdir()]) == (status, ["status.json"])
 
 
@@ -105,15 +105,15 @@ def test_where_there_is_no_room_what_is_over_is_gone_too(tmp_path, monkeypatch):
     path = tmp_path / "status.json"
     path.write_text("{}")
     with monkeypatch.context() as patched:
-        patched.setattr(_systemd, "open", full, raising=False)
-        assert _systemd.publish(str(path), {"a": 1}) == f"{path}: No space left on device"
+        patched.setattr(lifetime, "open", full, raising=False)
+        assert lifetime.publish(str(path), {"a": 1}) == f"{path}: No space left on device"
     assert list(tmp_path.iterdir()) == []
-    assert _systemd.publish(str(tmp_path / "none" / "status.json"), {}).endswith("No such file or directory")
+    assert lifetime.publish(str(tmp_path / "none" / "status.json"), {}).endswith("No such file or directory")
 
 
 def test_the_room_of_the_one_before_may_be_enough(tmp_path):
     path = tmp_path / "status.json"
     path.write_text("{}")
     (tmp_path / "status.json.new").symlink_to("/dev/full")
-    assert _systemd.publish(str(path), {"a": 1}) == ""
+    assert lifetime.publish(str(path), {"a": 1}) == ""
     assert (json.loads(path.read_text()), path.is_symlink()) == ({"a": 1}, False)

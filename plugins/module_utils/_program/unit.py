@@ -18,8 +18,8 @@ import sys
 import tempfile
 from typing import Any, Callable, Mapping
 
-from . import _files
-from ._errors import GpuSwarmError
+from .. import _files
+from .._errors import GpuSwarmError
 
 Run = Callable[..., Any]  # runs a command, and returns (rc, stdout, stderr)
 # In the directory of a service: the link to the version of its code that runs.

@@ -35,9 +35,9 @@ def read(paths: Iterable[str]) -> dict[str, bytes]:
     """These files, by their paths below module_utils."""
     archive = getattr(getattr(sys.modules[__name__], "__loader__", None), "archive", None)
     if archive is None:
-        top = os.path.dirname(os.path.abspath(__file__))
+        top = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
         return {path: _read(os.path.join(top, *path.split("/"))) for path in paths}
-    inside = "/".join(__name__.split(".")[:-1]) + "/"
+    inside = "/".join(__name__.split(".")[:-2]) + "/"
     with zipfile.ZipFile(archive) as opened:
         return {path: opened.read(inside + path) for path in paths}
 

@@ -15,7 +15,7 @@ import socket
 import sys
 from typing import Sequence
 
-from ._printable import printable
+from .._printable import printable
 
 _LONGEST = 4000  # of a line: the journal begins another one after 48 KiB
 

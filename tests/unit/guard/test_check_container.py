@@ -22,7 +22,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._guard import call, findings, main
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._guard import call, check_container, findings
 
 ID = 64 * "a"
 VARIABLE = "DOCKER_RESOURCE_NVIDIA-GPU"
@@ -44,7 +44,7 @@ def guard(tmp_path, monkeypatch):
         (record / "config.v2.json").write_text(json.dumps({"Config": {"Labels": labels}}))
         (bundle / "config.json").write_text(json.dumps({"process": {"env": ["%s=all" % VARIABLE]}}))
         monkeypatch.setattr(sys, "argv", ["x", str(home), "--log", str(tmp_path / "log"), "create", "--bundle", str(bundle), ID])
-        status = main.main()
+        status = check_container.main()
         found = tmp_path / "run" / "found.json"
         return status, sorted(json.loads(found.read_text())) if found.exists() else []
 
@@ -71,7 +71,7 @@ def test_where_nothing_is_withheld_a_guard_that_fails_lets_go_on(guard, tmp_path
     assert guard("exporter", level)[0] == call.GOES_ON
     (tmp_path / "run" / "found.json").unlink(missing_ok=True)
     (tmp_path / "bundle" / "config.json").write_text("[]")
-    assert main.main() == call.GOES_ON
+    assert check_container.main() == call.GOES_ON
     assert (tmp_path / "bundle" / "config.json").read_text() == "[]"
     assert list(findings.read(str(tmp_path / "run" / "found.json"))) == counted
 
@@ -91,9 +91,9 @@ def test_a_task_with_a_slot_that_forges_a_variable(guard, tmp_path, monkeypatch,
     path = tmp_path / "home" / "settings.json"
     slot = {"devices": ["GPU-1"], "mib": 4000, "together": False}
     path.write_text(json.dumps({**json.loads(path.read_text()), "map": {"NVIDIA-GPU": {"slot": slot}}}))
-    record = main.engine_record.TaskRecord((("NVIDIA-GPU", "slot"),), (), ("%s=all" % VARIABLE,))
-    monkeypatch.setattr(main.engine_record, "task", lambda root, name: record)
-    assert main.main() == status
+    record = check_container.engine_record.TaskRecord((("NVIDIA-GPU", "slot"),), (), ("%s=all" % VARIABLE,))
+    monkeypatch.setattr(check_container.engine_record, "task", lambda root, name: record)
+    assert check_container.main() == status
     entries = json.loads((tmp_path / "bundle" / "config.json").read_text())["process"]["env"]
     assert [one.partition("=")[2] for one in entries if one.startswith(VARIABLE)] == [device]
     found = findings.read(str(tmp_path / "run" / "found.json"))
@@ -120,12 +120,12 @@ def test_where_run_is_full_a_task_gets_what_it_reserved(guard, tmp_path, monkeyp
     guard("train", level)
     path = tmp_path / "home" / "settings.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "devices": ["GPU-1"]}))
-    record = main.engine_record.TaskRecord((("NVIDIA-GPU", "GPU-1"),), (), ())
-    monkeypatch.setattr(main.engine_record, "task", lambda root, name: record)
+    record = check_container.engine_record.TaskRecord((("NVIDIA-GPU", "GPU-1"),), (), ())
+    monkeypatch.setattr(check_container.engine_record, "task", lambda root, name: record)
     (tmp_path / "bundle" / "config.json").write_text(json.dumps({"process": {"env": ["%s=GPU-1" % VARIABLE, "NVIDIA_VISIBLE_DEVICES=all"]}}))
-    for module in (main.holds, findings):
+    for module in (check_container.holds, findings):
         monkeypatch.setattr(module.os, "makedirs", full)
-    assert main.main() == status
+    assert check_container.main() == status
     if level == "reserved":
         entries = json.loads((tmp_path / "bundle" / "config.json").read_text())["process"]["env"]
         assert [one for one in entries if one.startswith(VARIABLE)] == ["%s=GPU-1" % VARIABLE]
@@ -149,7 +149,7 @@ def test_what_it_says_in_the_journal_is_one_line_whatever_a_label_says(guard, tm
 def test_a_restore_that_is_refused_names_the_container(guard, tmp_path, monkeypatch):
     guard("train", "exclusive")
     monkeypatch.setattr(sys, "argv", [word if word != "create" else "restore" for word in sys.argv])
-    assert main.main() == call.REFUSED
+    assert check_container.main() == call.REFUSED
     assert "the container aaaaaaaaaaaa is of a task with GPUs" in (tmp_path / "log").read_text()
 
 
@@ -163,7 +163,7 @@ def test_a_link_that_somebody_put_into_the_bundle_is_not_followed(tmp_path, plan
         new.write_text('{"half":')
     elif planted:
         new.symlink_to(victim if planted == "link" else tmp_path / "shadow")
-    main._write(str(path), {"a": 1})
+    check_container._write(str(path), {"a": 1})
     assert (json.loads(path.read_text()), path.is_symlink(), path.stat().st_mode & 0o777) == ({"a": 1}, False, 0o640)
     assert (victim.read_text(), sorted(os.listdir(tmp_path))) == ("root", ["config.json", "passwd"])
 
@@ -173,7 +173,7 @@ def test_a_description_that_is_a_link_is_refused(guard, tmp_path):
     description = tmp_path / "bundle" / "config.json"
     description.rename(tmp_path / "elsewhere.json")
     description.symlink_to(tmp_path / "elsewhere.json")
-    assert main.main() == call.BROKEN
+    assert check_container.main() == call.BROKEN
 
 
 @pytest.fixture
@@ -298,7 +298,7 @@ def test_of_a_whole_description_nothing_but_its_variables_changes(document, read
         path.chmod(0o640)
         before = path.read_bytes()
         with mock.patch.object(sys, "argv", arguments):
-            status = main.main()
+            status = check_container.main()
         after = path.read_bytes()
         assert (os.listdir(path.parent), path.stat().st_mode & 0o777) == (["config.json"], 0o640)
     assert status == call.GOES_ON
