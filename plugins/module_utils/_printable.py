@@ -11,6 +11,10 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
+from typing import Sequence
+
+NAMED = 5
+
 
 def printable(text: str) -> str:
     """One line."""
@@ -20,6 +24,12 @@ def printable(text: str) -> str:
 def printable_lines(text: str) -> str:
     """The same with line breaks and tabs as they are."""
     return text if text.isprintable() else "".join(one if one.isprintable() or one in "\n\t" else _escape(one) for one in text)
+
+
+def shortened(names: Sequence[str], separator: str = ", ") -> str:
+    """The first of a list, and how many more there are."""
+    more = ["and %d more" % (len(names) - NAMED)] if len(names) > NAMED else []
+    return separator.join(list(names[:NAMED]) + more)
 
 
 def _escape(one: str) -> str:

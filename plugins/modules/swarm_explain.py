@@ -168,12 +168,12 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
 from ..module_utils._errors import GpuSwarmError
-from ..module_utils._ledger.explain import ALL
 from ..module_utils._ledger.read import read
-from ..module_utils._ledger.tasks import epoch
 from ..module_utils._metrics import file, samples
+from ..module_utils._placement.explain import ALL
 from ..module_utils._swarm.manager import connect
 from ..module_utils._swarm.options import CONNECTION_OPTIONS, unprotected
+from ..module_utils._tasks.tasks import epoch
 
 
 def run(params, check_mode):

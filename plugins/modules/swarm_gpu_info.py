@@ -371,10 +371,10 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
 from ..module_utils._errors import GpuSwarmError
-from ..module_utils._ledger import keep
 from ..module_utils._ledger.read import read, swarm_of
 from ..module_utils._swarm.manager import connect
 from ..module_utils._swarm.options import CONNECTION_OPTIONS, unprotected
+from ..module_utils._tasks import keep
 
 OPTIONS = dict(keep.OPTION, ledger=dict(type="bool", default=True), prefix=dict(type="str", default="gpu-swarm."))
 

@@ -332,11 +332,11 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
 from ..module_utils._errors import GpuSwarmError
-from ..module_utils._ledger import keep
 from ..module_utils._node_spec import refusal
 from ..module_utils._node_spec.write import write
 from ..module_utils._swarm.lease_options import LEASE_END_OPTIONS
 from ..module_utils._swarm.options import CONNECTION_OPTIONS
+from ..module_utils._tasks import keep
 
 NODE_OPTIONS = dict(
     id=dict(type="str", required=True),

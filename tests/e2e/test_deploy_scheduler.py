@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 import yaml
 
+from plugins.module_utils._deployment.preflight import preflight
 from plugins.module_utils._ledger.listed import Listed
-from plugins.module_utils._ledger.preflight import preflight
 from plugins.plugin_utils._stack.specification import specifications
 from plugins.plugin_utils._stack.text import written
 from plugins.plugin_utils._stack.translate import translate

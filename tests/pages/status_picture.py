@@ -13,7 +13,7 @@ from rich.text import Text
 
 from plugins.module_utils._ledger.ledger import ledger
 from plugins.module_utils._ledger.listed import Listed
-from plugins.module_utils._ledger.tasks import epoch
+from plugins.module_utils._tasks.tasks import epoch
 from plugins.plugin_utils._report import status
 from plugins.plugin_utils._report.last_words import COLOURS, verdict_of
 from plugins.plugin_utils._report.status_text import Screen

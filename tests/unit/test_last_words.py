@@ -23,7 +23,7 @@ from swarm_api import named, node, pending, service
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.tasks import epoch
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._tasks.tasks import epoch
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report import last_words
 
 ROOT = Path(__file__).resolve().parents[2]

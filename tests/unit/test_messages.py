@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health import books, label
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs import progress
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.availability import why_closed
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._placement.availability import why_closed
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.outcome import State
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report import status
 from tests import messages

@@ -28,10 +28,8 @@ FILES = (
     "_jobs/progress.py",
     "_jobs/prune.py",
     "_jobs/removal.py",
-    "_ledger/jobs.py",
-    "_ledger/node_match.py",
-    "_ledger/tasks.py",
     "_mask.py",
+    "_placement/node_match.py",
     "_policy/generic_resources.py",
     "_printable.py",
     "_secret_names.py",
@@ -44,6 +42,8 @@ FILES = (
     "_swarm/log_stream.py",
     "_swarm/manager.py",
     "_swarm/owned_labels.py",
+    "_tasks/jobs.py",
+    "_tasks/tasks.py",
 )
 START = "import sys\n\nfrom %s._jobs.hourly import main\n\nsys.exit(main())\n" % program_sources.PACKAGE
 

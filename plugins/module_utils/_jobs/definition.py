@@ -18,8 +18,8 @@ import shlex
 from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
 
 from .._errors import Errors, GpuSwarmError
-from .._ledger.node_match import is_constraint
 from .._mask import MASK, mask, name_alone
+from .._placement.node_match import is_constraint
 from .._policy.generic_resources import ENV_PREFIX
 from .._printable import printable
 from .._secret_names import has_secret, is_name_of_secret, is_secret_word

@@ -13,8 +13,8 @@ import re
 from typing import Any, Collection, Iterable, Mapping, NamedTuple, Sequence
 
 from .._errors import GpuSwarmError
-from .._ledger.jobs import incomplete, still_there, unfinished
-from .._ledger.tasks import ENDED, epoch, is_job_service
+from .._tasks.jobs import incomplete, still_there, unfinished
+from .._tasks.tasks import ENDED, epoch, is_job_service
 from .progress import forced
 
 COMPLETE, FAILED = "complete", "failed"

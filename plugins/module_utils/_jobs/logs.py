@@ -20,9 +20,9 @@ from typing import Any, Iterable, Mapping, NamedTuple
 
 from .._errors import GpuSwarmError
 from .._files import TEMPORARY, make_directory, naming, sync_directory
-from .._ledger.tasks import ENDED
 from .._swarm import log_stream
 from .._swarm.manager import Manager
+from .._tasks.tasks import ENDED
 
 DIRECTORY = "/var/lib/gpu-swarm/jobs"
 LIMIT_MIB = 1024

@@ -13,7 +13,7 @@ import re
 from typing import Any, Iterable, Mapping
 
 from .._guard import refusal
-from .._ledger.tasks import ENDED, WAITING, epoch
+from .._tasks.tasks import ENDED, WAITING, epoch
 from .definition import AVOIDS, DIGEST, PARAMETERS, REFUSED, RETRIED
 
 QUEUED, STARTING, RUNNING, STOPPING = "queued", "starting", "running", "stopping"

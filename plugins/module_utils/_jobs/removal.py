@@ -17,8 +17,8 @@ import re
 from typing import Any, Collection, Iterable, Mapping, NamedTuple
 
 from .._errors import GpuSwarmError
-from .._ledger.tasks import is_job_service
 from .._swarm.manager import Manager, NotFound, OutOfSequence
+from .._tasks.tasks import is_job_service
 from . import finished, logs
 from .definition import JOB, REMOVING
 from .finished import Candidate, TaskSummary

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from typing import Any, Callable, Mapping, Sequence
 
+from .._deployment.preflight import preflight
+from .._deployment.stack import of_swarm, with_labels
 from .._errors import Errors, GpuSwarmError
 from .._ledger.listed import Listed
-from .._ledger.preflight import preflight
-from .._ledger.stack import of_swarm, with_labels
-from .._ledger.tasks import epoch, still_allocated
 from .._mask import without
 from .._swarm.manager import Manager, NotFound, Refused, SwarmError, until_written
+from .._tasks.tasks import epoch, still_allocated
 from . import logs, progress
 from .definition import DIGEST, JOB, NOTHING, REMOVING, Job, names, values
 

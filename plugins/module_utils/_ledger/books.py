@@ -14,9 +14,9 @@ from typing import Any, Iterable, Iterator, Mapping
 
 from .._gpu.record import devices_of
 from .._health.books import IDLE, NAMES, NOT_HELD, OUTSIDE, SEEN, USED_BY_ANOTHER, Finding
+from .._printable import shortened
 from .._swarm.isolation import Books
 from .._swarm.lease import in_words
-from .findings import shortened
 
 # What a finding means, and what to do.
 _TEXTS = {

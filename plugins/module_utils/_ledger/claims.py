@@ -13,7 +13,7 @@ from collections import Counter
 from typing import Any, Dict, Iterable, Mapping, Tuple
 
 from .._policy import generic_resources
-from .tasks import ALLOCATED, assigned
+from .._tasks.tasks import ALLOCATED, assigned
 
 # What the amounts of a discrete kind are counted under, as names are under themselves.
 AMOUNT = None

@@ -14,9 +14,9 @@ from typing import Any, Mapping, Sequence
 from .._compat import checks
 from .._compat.issues import Trap
 from .._policy import generic_resources, inventories
+from .._printable import shortened
 
 # So many are named; the rest of the ledger has them all.
-NAMED = 5
 
 
 def findings(ledger: Mapping[str, Any], leader: str | None, guarded: bool, more: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
@@ -38,12 +38,6 @@ def findings(ledger: Mapping[str, Any], leader: str | None, guarded: bool, more:
 
 def _finding(trap: Trap, who: Sequence[str]) -> dict[str, str]:
     return {"id": trap.id, "text": "%s Here: %s. %s (%s; %s)" % (trap.wrong, shortened(who, "; "), trap.remedy, trap.id, trap.reference)}
-
-
-def shortened(names: Sequence[str], separator: str = ", ") -> str:
-    """The first of a list, and how many more there are."""
-    more = ["and %d more" % (len(names) - NAMED)] if len(names) > NAMED else []
-    return separator.join(list(names[:NAMED]) + more)
 
 
 def _twice(one: Mapping[str, Any]) -> str:

@@ -13,9 +13,9 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 from .._health import label
+from .._placement.availability import ACTIVE, FORMER
 from .._swarm.owned_labels import PAUSED_FOR
-from .availability import ACTIVE, FORMER
-from .tasks import stamp
+from .._tasks.tasks import stamp
 
 # The last second of the year 9999: what comes later is no time.
 LATEST = 253402300799

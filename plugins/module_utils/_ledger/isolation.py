@@ -13,7 +13,7 @@ from typing import Any, Iterable, Mapping
 
 from .._swarm import isolation
 from .._swarm.lease import in_words
-from .tasks import epoch
+from .._tasks.tasks import epoch
 from .unreserved import has_gpus
 
 # So long nothing was counted where it is safe to enforce it: a week has what is done once a week.

@@ -16,17 +16,19 @@ from sys import intern
 from typing import Any, Collection, Iterable, Iterator, Mapping, NamedTuple
 
 from .._compat import checks
+from .._placement import elsewhere, pending
+from .._placement.availability import FORMER, is_set_by_run, paused_for, read_mark, set_at, set_by
+from .._placement.census import Census
 from .._policy import generic_resources
 from .._swarm.isolation import ENFORCED
-from . import claims, elsewhere, encrypted, findings, health, networks, on_gpu_nodes, pending, takes_all, unreserved
+from .._tasks import takes_all
+from .._tasks.keep import kept_by
+from .._tasks.restarts import Restarts
+from .._tasks.tasks import ALLOCATED, ENDED, WAITING, WANTED, age, assigned, is_job, is_movable, name_of, reservations
+from . import claims, encrypted, findings, health, networks, on_gpu_nodes, unreserved
 from . import reservations as service_reservations
-from .availability import FORMER, is_set_by_run, paused_for, read_mark, set_at, set_by
-from .census import Census
-from .keep import kept_by
 from .leader import leader_engine
 from .listed import Listed
-from .restarts import Restarts
-from .tasks import ALLOCATED, ENDED, WAITING, WANTED, age, assigned, is_job, is_movable, name_of, reservations
 
 
 class Reading(NamedTuple):
@@ -89,7 +91,7 @@ def ledger(
     }
     found["findings"] = findings.findings(found, leader, _are_guarded(records, levels or {}), more)
     if reading.census:
-        from . import explain  # only here: to load it takes a hundredth of a second
+        from .._placement import explain  # only here: to load it takes a hundredth of a second
 
         by_node = {record["id"]: record for record in records}
         places = [pending.place(node, by_node[node["ID"]], reading.reserved) for node in nodes]

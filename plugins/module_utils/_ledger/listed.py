@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
-from .keep import KEY
+from .._tasks.keep import KEY
 
 
 class Listed(NamedTuple):

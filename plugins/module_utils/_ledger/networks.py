@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterable, Mapping, Set
 
-from .tasks import is_global, reservations
+from .._tasks.tasks import is_global, reservations
 
 OVERLAY = "overlay"
 

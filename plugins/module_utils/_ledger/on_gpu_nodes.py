@@ -13,8 +13,8 @@ import shlex
 from typing import Any, Iterable, Mapping, Sequence
 
 from .._policy.labels import DEDICATED, Options
+from .._tasks.tasks import is_global, is_job_service, reservations
 from .node_labels import prefixes
-from .tasks import is_global, is_job_service, reservations
 from .unreserved import has_gpus
 
 # What a service's mode is called on the command line, by its name in the API.

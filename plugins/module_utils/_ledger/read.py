@@ -14,11 +14,12 @@ from typing import Any, Collection, Mapping
 from .._swarm import isolation as kept
 from .._swarm import lease
 from .._swarm.manager import Manager
-from . import books, classes, isolation
-from .keep import KEY
+from .._tasks import classes
+from .._tasks.keep import KEY
+from .._tasks.tasks import epoch
+from . import books, isolation
 from .ledger import ledger
 from .listed import Listed
-from .tasks import epoch
 
 
 def read(manager: Manager, prefix: str, explained: Collection[str] = (), keep_label: str = KEY) -> dict[str, Any]:

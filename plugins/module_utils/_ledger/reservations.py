@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import Any, Dict, Mapping, Sequence, Tuple
 
+from .._placement import pending
 from .._policy import generic_resources
-from . import pending
-from .tasks import is_global, reservations
+from .._tasks.tasks import is_global, reservations
 
 # (service, what its task needs, where it may run) -> the group of such tasks.
 Reserving = Dict[Tuple[str, str, str], Dict[str, Any]]

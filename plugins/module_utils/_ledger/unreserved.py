@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from typing import Any, Container, Iterable, Mapping, Sequence
 
+from .._placement import node_match
+from .._placement.pending import Waiting
 from .._policy import generic_resources
-from . import node_match
+from .._tasks.tasks import is_job_service, reservations
 from .node_labels import is_labelled, reported_model
-from .pending import Waiting
-from .tasks import is_job_service, reservations
 
 VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 # With "none" a task still gets the driver's libraries and control devices; these two leave it as without the runtime.

@@ -18,12 +18,12 @@ from typing import Any, Callable, Mapping, Sequence
 
 from .._errors import GpuSwarmError
 from .._health.label import parse, reported
-from .._ledger.explain import ALL
 from .._ledger.ledger import ledger
 from .._ledger.listed import Listed
 from .._ledger.read import books_of, labels_of
-from .._ledger.tasks import epoch
+from .._placement.explain import ALL
 from .._swarm.owned_labels import PREFIX
+from .._tasks.tasks import epoch
 from . import file
 from .samples import rendered
 from .services import MOST_SERVICES

@@ -14,10 +14,10 @@ from typing import Any, Collection, Iterable, Iterator, Mapping
 
 from .._gpu.record import devices_of
 from .._health.label import FAULT, left_out
-from .._ledger.availability import ACTIVE, DRAINED, PAUSED, closed_as
 from .._ledger.node_labels import model_of
-from .._ledger.tasks import epoch
 from .._ledger.unreserved import is_of_gpus
+from .._placement.availability import ACTIVE, DRAINED, PAUSED, closed_as
+from .._tasks.tasks import epoch
 from . import names
 from .bounds import OTHERS, kept
 from .text import Sample

@@ -13,9 +13,9 @@ from typing import Any, Collection, Iterator, Mapping
 
 from .._health import books
 from .._ledger.isolation import is_recent, level_of
-from .._ledger.tasks import epoch
 from .._ledger.unreserved import has_gpus
 from .._swarm.isolation import AUDIT, OFF
+from .._tasks.tasks import epoch
 from . import names, text
 from .nodes import of_nodes
 from .services import of_services

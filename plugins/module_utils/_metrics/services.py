@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Iterator, Mapping
 
-from .._ledger.tasks import epoch
+from .._tasks.tasks import epoch
 from . import names
 from .bounds import OTHERS, kept
 from .text import Sample

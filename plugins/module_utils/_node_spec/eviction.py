@@ -15,11 +15,11 @@ from typing import Any, Iterable, Mapping, Sequence
 
 from .._compat import checks
 from .._compat.issues import Version
-from .._ledger import node_match
-from .._ledger.keep import kept_by
 from .._ledger.listed import Listed
-from .._ledger.restarts import Restarts
-from .._ledger.tasks import ENDED, WANTED, age, assigned, is_job, is_movable
+from .._placement import node_match
+from .._tasks.keep import kept_by
+from .._tasks.restarts import Restarts
+from .._tasks.tasks import ENDED, WANTED, age, assigned, is_job, is_movable
 from .updates import Change
 
 # At any update of an active node, the enforcer of such a leader rejects one of the tasks with an allocated generic resource of

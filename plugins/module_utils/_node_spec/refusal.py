@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Sequence
 
-from .._ledger.keep import may_be_moved
 from .._swarm.owned_labels import KEEP
+from .._tasks.keep import may_be_moved
 from .updates import Change, Decision, Want, plan_one
 
 # For a list of changes, the tasks that each of them evicts.

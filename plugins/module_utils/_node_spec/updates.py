@@ -13,7 +13,7 @@ import copy
 from typing import Any, Callable, Dict, Iterable, Mapping, NamedTuple, Sequence, TypedDict
 
 from .._health import label
-from .._ledger.availability import ACTIVE, BY, DRAINED, FORMER, NOTES, PAUSED, SINCE, is_set_by_run, paused_for, read_mark
+from .._placement.availability import ACTIVE, BY, DRAINED, FORMER, NOTES, PAUSED, SINCE, is_set_by_run, paused_for, read_mark
 from .._swarm import owned_labels
 from .._swarm.lease import Leased
 from .._swarm.manager import Manager, OutOfSequence, SwarmError

@@ -14,10 +14,10 @@ from typing import Any, Iterable, Mapping, Sequence
 from .._ledger.leader import leader_engine
 from .._ledger.ledger import ledger
 from .._ledger.listed import Listed
-from .._ledger.tasks import epoch, utc
 from .._swarm import lease
 from .._swarm.lease_options import LEASE_END_OPTIONS
 from .._swarm.manager import Manager, SwarmError, connect
+from .._tasks.tasks import epoch, utc
 from . import eviction, refusal, updates
 from .held_back import held_back
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 from .._health.label import REPORT, fault_of, is_like, is_same, reported
-from .._ledger.availability import ACTIVE, FORMER, paused_for
 from .._ledger.node_labels import is_labelled
 from .._ledger.unreserved import names_gpus
+from .._placement.availability import ACTIVE, FORMER, paused_for
 from .._policy import generic_resources
 from .._swarm.owned_labels import PAUSED_FOR, PREFIX
 

@@ -13,8 +13,8 @@ import re
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 from .._gpu import record
-from .._ledger.tasks import ENDED, assigned
 from .._policy import generic_resources
+from .._tasks.tasks import ENDED, assigned
 from .images import THERE
 from .isolation import ALLOCATED, MEMORY
 from .plan import FAILED, PASSED, UNTESTED, Check

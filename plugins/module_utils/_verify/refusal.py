@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, Mapping, Sequence
 
 from .._guard import refusal
-from .._ledger.tasks import assigned
+from .._tasks.tasks import assigned
 from . import judge
 from .isolation import UNRESERVED, WORDS
 from .judge import Outcome

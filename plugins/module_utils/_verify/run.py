@@ -14,9 +14,9 @@ import uuid
 from typing import Any, Callable, Container, Dict, Iterable, Mapping, NamedTuple, Sequence, Tuple
 
 from .._errors import GpuSwarmError
-from .._ledger.tasks import ENDED, assigned
 from .._swarm import log_stream
 from .._swarm.manager import Manager
+from .._tasks.tasks import ENDED, assigned
 from . import judge as judgement
 from . import plan, refusal
 from .isolation import ALLOCATED, MEMORY, of_one_service, rounds

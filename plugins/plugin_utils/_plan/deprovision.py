@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...module_utils._ledger.availability import NOTES
+from ...module_utils._placement.availability import NOTES
 from ...module_utils._swarm import owned_labels
 from .._fleet.identity import BOUND, LABEL_PREFIX
 from .._fleet.membership import Candidate, demotion_error, membership

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...module_utils._gpu.record import devices_of
-from ...module_utils._ledger.pending import least
+from ...module_utils._placement.pending import least
 from ...module_utils._policy import generic_resources
 
 # By node id and kind, how much there is of it.

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ...module_utils._ledger.keep import is_readable
+from ...module_utils._tasks.keep import is_readable
 
 # In the answer of a host: what the plan warns of in its name.
 NOTED = "noted"

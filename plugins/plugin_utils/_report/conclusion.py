@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...module_utils._jobs.progress import PLANNED
-from ...module_utils._ledger.findings import shortened
+from ...module_utils._printable import shortened
 
 LATER = "Run this again later (exit status 75)."
 Ending = Sequence[Mapping[str, Any]]

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ...module_utils._ledger.findings import NAMED, shortened
+from ...module_utils._printable import NAMED, shortened
 
 Row = Mapping[str, Any]
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ...module_utils._ledger.findings import shortened
+from ...module_utils._printable import shortened
 from .._fleet.model import MARKED, WINDOWS, Host, Step, in_words
 from .._fleet.outcome import HostState, State, Verdict
 from .._plan.deprovision import UP_TO_FILES, DeprovisionStep, removed

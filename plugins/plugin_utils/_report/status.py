@@ -15,11 +15,12 @@ from typing import Any
 from ...module_utils._gpu.record import devices_of
 from ...module_utils._health.label import FAULT, OK, WARNING, left_out
 from ...module_utils._health.label import in_words as label_in_words
-from ...module_utils._ledger import availability, books
-from ...module_utils._ledger.findings import shortened
+from ...module_utils._ledger import books
 from ...module_utils._ledger.isolation import differs, level_of
 from ...module_utils._ledger.node_labels import is_left_out, model_of
 from ...module_utils._ledger.unreserved import is_of_gpus
+from ...module_utils._placement import availability
+from ...module_utils._printable import shortened
 from .._fleet.model import Host, in_words
 from .._fleet.outcome import Verdict
 from .._plan.faults import kept_in_service

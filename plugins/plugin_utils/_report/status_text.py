@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ...module_utils._ledger.findings import shortened
-from ...module_utils._printable import printable
+from ...module_utils._printable import printable, shortened
 from .._fleet.outcome import Verdict
 from . import dedicated, isolation, status
 from .fold import fold

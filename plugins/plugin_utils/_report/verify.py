@@ -14,11 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ...module_utils._ledger.findings import shortened
 from ...module_utils._ledger.shown import difference
 from ...module_utils._ledger.unreserved import has_gpus
 from ...module_utils._node import guard_seen
-from ...module_utils._printable import printable
+from ...module_utils._printable import printable, shortened
 from ...module_utils._swarm import owned_labels
 from ...module_utils._swarm.isolation import LEVELS, OFF
 from ...module_utils._verify.images import NAMED, PULL, THERE

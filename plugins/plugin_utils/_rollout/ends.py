@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from ...module_utils._gpu.cards import in_words as in_words_of_card
-from ...module_utils._ledger.availability import ACTIVE, why_closed
 from ...module_utils._ledger.shown import difference
+from ...module_utils._placement.availability import ACTIVE, why_closed
 from .._fleet.identity import problems
 from .._fleet.model import LABEL, MARKED, Host, Step, in_words
 from .._fleet.outcome import HostState, Outcome, State, Verdict, outcome_of

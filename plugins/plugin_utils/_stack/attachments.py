@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from ...module_utils._compat import checks
 from ...module_utils._errors import GpuSwarmError
-from ...module_utils._ledger import node_match
+from ...module_utils._placement import node_match
 from .beforehand import with_gpus
 from .references import DEFAULT, OF_A_MACHINE
 from .verdict import NOTHING

@@ -6,7 +6,7 @@
 
 'docker stack deploy' reads the file, then makes networks, secrets and configs, and only then converts and creates one service after the other. So
 most of these rows would leave a stack half made. What needs the swarm's own knowledge, such as a port that another service has, is decided in
-module_utils/_ledger/clashes.py; those rows are here too, so that the table is whole.
+module_utils/_deployment/clashes.py; those rows are here too, so that the table is whole.
 Private to this collection: no stability is promised to others.
 """
 
@@ -16,9 +16,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from ...module_utils._deployment import clashes
+from ...module_utils._deployment import stack as on_swarm
 from ...module_utils._errors import Errors
-from ...module_utils._ledger import clashes
-from ...module_utils._ledger import stack as on_swarm
 from ...module_utils._swarm.image_name import is_image_name
 from . import mounts, ports, references, services, shapes
 from .fields import only

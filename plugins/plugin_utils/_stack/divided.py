@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...module_utils._errors import GpuSwarmError
-from ...module_utils._ledger.pending import is_open
+from ...module_utils._placement.pending import is_open
 from .._classes import classes, images
 from .._classes.constraints import Node
 from .._classes.shares import shares

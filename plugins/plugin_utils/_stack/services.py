@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...module_utils._errors import Errors, GpuSwarmError, SeveralErrors, messages_of
-from ...module_utils._ledger.node_match import is_constraint
+from ...module_utils._placement.node_match import is_constraint
 from . import by_other_means, equivalents, gpus, keys, mounts, placement, ports, protection, shapes, templates
 from .fields import Notes, Reader, kind_of, mapping, only, pairs, texts
 from .folder import decoded

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-from ...module_utils._ledger.shortage import PAUSED_UPDATES
+from ...module_utils._placement.shortage import PAUSED_UPDATES
 
 NOTHING = "Nothing was deployed."
 # What has become of an update that went wrong.

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from plugins.module_utils._errors import GpuSwarmError
-from plugins.module_utils._ledger.classes import LABEL, needed
+from plugins.module_utils._tasks.classes import LABEL, needed
 from plugins.plugin_utils._classes import classes, cpus, cuda, images, requirement
 from plugins.plugin_utils._classes.in_ledger import kept, with_classes
 from plugins.plugin_utils._classes.nodes import Facts, facts

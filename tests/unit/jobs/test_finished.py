@@ -10,7 +10,7 @@ from swarm_api import service, task
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs import finished
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs.finished import Candidate, Verdict
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.tasks import epoch
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._tasks.tasks import epoch
 
 
 def once(replicas=1, forced=0, condition="none", **more):

@@ -11,7 +11,7 @@ from swarm_api import RECORDED_AT, A, B, discrete, named, node, recorded, servic
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.tasks import epoch
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._tasks.tasks import epoch
 
 PREFIX = "gpu-swarm."
 SINCE = "2026-11-20T12:00:00.123456789Z"

@@ -10,8 +10,8 @@ import pytest
 from swarm_api import A, named, node, pending, service, task
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health.label import KEY
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger import explain
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._metrics.keeper import AT_LEAST_S, EVERY_S, Keeper
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._placement import explain
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager import SwarmError
 
 NOW = "2026-11-20T13:00:00.5Z"

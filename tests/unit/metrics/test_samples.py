@@ -13,9 +13,9 @@ from swarm_api import RECORDED_AT, A, B, discrete, named, node, pending, recorde
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health.label import KEY, LEFT_OUT
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.tasks import epoch
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._metrics import bounds, names, nodes, services
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._metrics.samples import rendered
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._tasks.tasks import epoch
 
 NOW = epoch("2026-11-20T13:00:00Z")
 FOR = "gpu-swarm.paused-for"

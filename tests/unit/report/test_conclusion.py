@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from swarm_api import A, B, discrete, named, node, service, task
 
-from plugins.module_utils._ledger import stack
-from plugins.module_utils._ledger.tasks import still_allocated
+from plugins.module_utils._deployment import stack
+from plugins.module_utils._tasks.tasks import still_allocated
 from plugins.plugin_utils._report import conclusion
 
 PROGRESS = {"s_a": "0 of 2 running; 3 failed, the last with: exit 1.", "s_b": "1 of 1 running", "s_c": "0 of 1 running; needs 2"}

@@ -14,7 +14,7 @@ from swarm_api import A, B, discrete, named, node, pending, service, task
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health.label import KEY, LEFT_OUT
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.tasks import epoch
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._tasks.tasks import epoch
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report import status
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report.status_text import Screen, duration
 

@@ -16,10 +16,10 @@ import pytest
 from swarm_api import A, B, named, node
 
 from plugins.filter.images_with_gpus import FilterModule
+from plugins.module_utils._deployment import stack as on_swarm
+from plugins.module_utils._deployment.preflight import preflight
 from plugins.module_utils._errors import GpuSwarmError
-from plugins.module_utils._ledger import stack as on_swarm
 from plugins.module_utils._ledger.listed import Listed
-from plugins.module_utils._ledger.preflight import preflight
 from plugins.plugin_utils._stack import beforehand, on_nodes, registries
 from plugins.plugin_utils._stack.specification import specifications
 from plugins.plugin_utils._stack.translate import translate

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from swarm_api import A, B, named, node, service, task
 
+from plugins.module_utils._deployment import stack as on_swarm
+from plugins.module_utils._deployment.preflight import preflight
 from plugins.module_utils._errors import GpuSwarmError
-from plugins.module_utils._ledger import stack as on_swarm
 from plugins.module_utils._ledger.listed import Listed
-from plugins.module_utils._ledger.preflight import preflight
 from plugins.plugin_utils._stack import patience, replaced, verdict
 from plugins.plugin_utils._stack.specification import specifications
 from plugins.plugin_utils._stack.translate import translate

@@ -11,7 +11,7 @@ from swarm_api import node, pending, recorded, reserving, service, task
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.tasks import epoch
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._tasks.tasks import epoch
 
 GPU = "NVIDIA-GPU"
 NOW = epoch("2026-11-20T12:01:00Z")

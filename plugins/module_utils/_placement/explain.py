@@ -14,9 +14,10 @@ from collections import Counter
 from math import inf
 from typing import Any, Callable, Collection, Iterable, Mapping, NamedTuple, Sequence
 
+from .._printable import NAMED, shortened
+from .._tasks.tasks import age, epoch, is_global
 from .availability import why_closed
 from .census import Census
-from .findings import NAMED, shortened
 from .pending import UNITS, Place, amount_of, total_shortfall
 from .placement import (
     CONSTRAINTS,
@@ -38,7 +39,6 @@ from .placement import (
     unmet,
 )
 from .shortage import is_over, is_short, size_of, still_needed, without_tasks
-from .tasks import age, epoch, is_global
 
 ALL = "*"
 # What may pass by itself or with a word to the swarm, and what does not.

@@ -13,10 +13,10 @@ from __future__ import annotations
 from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Sequence, Tuple
 
 from .._policy import generic_resources
+from .._printable import shortened
+from .._tasks.tasks import age, reservations
 from . import node_match
 from .availability import ACTIVE, closed_as
-from .findings import shortened
-from .tasks import age, reservations
 
 # No kind of generic resources contains a "=".
 CPUS, MEMORY = "=CPUs", "=GiB of memory"

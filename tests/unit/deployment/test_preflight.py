@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from swarm_api import discrete, named, node, task
 
-from plugins.module_utils._ledger import stack as on_swarm
+from plugins.module_utils._deployment import stack as on_swarm
+from plugins.module_utils._deployment.preflight import preflight
 from plugins.module_utils._ledger.listed import Listed
-from plugins.module_utils._ledger.preflight import preflight
 
 
 def nodes(*sizes: int) -> list[dict[str, Any]]:

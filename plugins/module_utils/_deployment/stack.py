@@ -13,8 +13,8 @@ import hashlib
 import json
 from typing import Any, Iterable, Mapping, Sequence
 
-from .shortage import size_of
-from .tasks import WANTED, is_job_service
+from .._placement.shortage import size_of
+from .._tasks.tasks import WANTED, is_job_service
 
 # As 'docker stack deploy' labels what is of a stack.
 NAMESPACE = "com.docker.stack.namespace"

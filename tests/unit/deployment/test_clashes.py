@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from swarm_api import node
 
-from plugins.module_utils._ledger.clashes import There, Wanted, clashes
+from plugins.module_utils._deployment.clashes import There, Wanted, clashes
 from plugins.module_utils._swarm.owned_labels import CONTENT
 
 NAMESPACE = "com.docker.stack.namespace"

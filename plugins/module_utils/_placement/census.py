@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Dict, Iterable, Mapping, Set, Tuple
 
-from .tasks import ALLOCATED, ENDED, WAITING, WANTED
+from .._tasks.tasks import ALLOCATED, ENDED, WAITING, WANTED
 
 HOST = "host"
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 import re
 from typing import Any, Iterable, Mapping, NamedTuple
 
+from .._printable import shortened
+from .._tasks.tasks import epoch, is_global
 from .availability import PAUSED
 from .census import Tally
-from .findings import shortened
 from .pending import Place, fits
-from .tasks import epoch, is_global
 
 PAUSED_UPDATES = {"paused": "its update is paused", "rollback_paused": "its rollback is paused"}
 REPLICATED, JOB, GLOBAL_JOB = "Replicated", "ReplicatedJob", "GlobalJob"

@@ -16,8 +16,8 @@ from collections import Counter
 from math import inf
 from typing import Any, Iterable, Mapping, NamedTuple
 
+from .._tasks.tasks import ALLOCATED, WAITING, WANTED, is_global, is_job_service
 from .placement import Demand
-from .tasks import ALLOCATED, WAITING, WANTED, is_global, is_job_service
 
 START_FIRST = "start-first"
 

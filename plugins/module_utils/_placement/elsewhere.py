@@ -13,8 +13,8 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any, Iterable, Mapping, Sequence
 
+from .._tasks.tasks import is_global
 from . import pending
-from .tasks import is_global
 
 
 def mark(records: Sequence[Mapping[str, Any]], nodes: Iterable[Mapping[str, Any]], services: Iterable[Mapping[str, Any]]) -> None:

@@ -14,15 +14,15 @@ from __future__ import annotations
 from math import ceil, inf
 from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
 
+from .._ledger.ledger import ledger
+from .._ledger.listed import Listed
+from .._placement import start_first
+from .._placement.placement import Demand, demand_of
+from .._placement.shortage import size_of
+from .._placement.start_first import Beside
 from .._policy import generic_resources
-from . import start_first
-from .ledger import ledger
-from .listed import Listed
-from .placement import Demand, demand_of
-from .shortage import size_of
+from .._tasks.tasks import is_global, is_job_service, reservations
 from .stack import of_stack
-from .start_first import Beside
-from .tasks import is_global, is_job_service, reservations
 
 NEW = "new-"
 # For tasks of a service of which any number fits on a node: what limits it is not resources.

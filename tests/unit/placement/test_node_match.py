@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 from swarm_api import node
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.node_match import is_constraint, is_met, runs_on
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._placement.node_match import is_constraint, is_met, runs_on
 
 NODE = node("n1", {"gpu.model": "Tesla-T4", "Rack": "7"})
 NODE["Description"]["Engine"]["Labels"] = {"storage": "ssd"}

@@ -7,10 +7,10 @@ from __future__ import annotations
 import pytest
 from swarm_api import A, B, discrete, named, node, pending, service, task
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger import pending as module
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.tasks import epoch
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._placement import pending as module
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._tasks.tasks import epoch
 
 GPU = "NVIDIA-GPU"
 GIB = 2**30

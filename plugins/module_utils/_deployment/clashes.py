@@ -16,9 +16,9 @@ from ipaddress import ip_network
 from typing import Any, Iterator, Mapping, NamedTuple, Sequence, Tuple
 
 from .._compat.checks import parse_version
+from .._ledger.leader import leader
+from .._placement.census import HOST
 from .._swarm.owned_labels import CONTENT
-from .census import HOST
-from .leader import leader
 from .stack import NAMESPACE, of_stack
 
 INGRESS = "ingress"

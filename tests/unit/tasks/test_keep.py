@@ -7,11 +7,11 @@ from __future__ import annotations
 import pytest
 from swarm_api import node, service, task
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.keep import KEY, is_readable, kept_by, may_be_moved
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.tasks import epoch
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node_spec.eviction import evictions
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._tasks.keep import KEY, is_readable, kept_by, may_be_moved
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._tasks.tasks import epoch
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.declaration import default_of
 
 HOUR = 3600
