@@ -110,7 +110,7 @@ class ActionModule(ActionBase):
         if impact:
             self._display.display("\n" + impact + "\n")
         if any(step.groups for step in steps.values()):
-            return provision.checked(steps) if self._task.check_mode else None
+            return provision.check_outcome(steps) if self._task.check_mode else None
         if absent:
             states = {name: provision.deprovision_state(step, ends.End(None)) for name, step in steps.items()}
             rows = [provision.deprovision_row(host, steps[host.name], states[host.name]) for host in hosts]
@@ -135,7 +135,7 @@ def _warnings(planned, managers, settings, absent):
         *warnings.unread_keeps(swarm.nodes.values()),
         *warnings.long_runners({name: step.long_running for name, step in steps.items()}, settings["provision_keep_label"]),
         *(deprovision.staying(hosts) if absent else []),
-        *provision.left_behind({name: step.node_id for name, step in steps.items()}, swarm.nodes),
+        *provision.old_entries({name: step.node_id for name, step in steps.items()}, swarm.nodes),
     ]
 
 

@@ -48,10 +48,10 @@ class ActionModule(ActionBase):
         verdicts = provision.by_verdict(states)
         done_is = "deprovisioned" if args["state"] == "absent" else "as they should be"
         words = provision.outcome(states, [name for name, step in args["steps"].items() if step["groups"]], done_is)
-        text = "\n\n".join(filter(None, [table, provision.counted(verdicts, self._width())]))
+        text = "\n\n".join(filter(None, [table, provision.list_by_verdict(verdicts, self._width())]))
         last_words.say(result, words._replace(text=text, command=provision.command_for_the_rest(verdicts, this_command)))
         if args["state"] == "present":
-            result["warnings"] = provision.left_behind(ids, ends.by_id(args["ledger"]))
+            result["warnings"] = provision.old_entries(ids, ends.by_id(args["ledger"]))
         elif short := without_room(args["ledger"]):
             result["warnings"] = [PENDING % ", ".join(short)]
         result.update(

@@ -56,4 +56,4 @@ class ActionModule(ActionBase):
         one = status.of_service(ledger, service)
         if one is None:
             raise AnsibleActionFail(f"The swarm has no service {service}. 'docker service ls' on a manager lists those that it has.")
-        return status.alone(one), screen.service(one)
+        return status.only_service(one), screen.service(one)

@@ -90,7 +90,7 @@ class ActionModule(ActionBase):
 
         def query():
             answer = answers.pop() if answers else self._ending(later) if absent else self._reconcile(later)
-            for line in report.news(answer, said):
+            for line in report.state_changes(answer, said):
                 self._display.display(f"  {printable(line)}")
             problems.extend(one for one in answer["problems"] if one not in problems)
             return answer
@@ -108,8 +108,8 @@ class ActionModule(ActionBase):
             self._display.warning(printable(f"{self._who}: {text}"))
         changed = first["changed"] or last["changed"]
         found = {**last, "changed": changed, "diff": first["diff"], "problems": problems}
-        found.update({"jobs": first["jobs"], "waiting": conclusion.still_held(found["ending"])} if absent else {})
-        summary = printable(self._removed(found, first, waits) if absent else conclusion.ran(self._given["name"], found, waits))
+        found.update({"jobs": first["jobs"], "waiting": conclusion.allocations_of(found["ending"])} if absent else {})
+        summary = printable(self._removed(found, first, waits) if absent else conclusion.jobs_sentence(self._given["name"], found, waits))
         table = report.table(found, terminal.width(self._display.columns))
         how = last_words.verdict_of(found["waiting"] if waits else [], found["not_ready"] + problems)
         self._words = last_words.LastWords(how, summary, table)
@@ -118,10 +118,10 @@ class ActionModule(ActionBase):
     def _removed(self, found, first, waits):
         what, services = f"job {self._given['name']}", len(first["jobs"]) or (None if first["ending"] else 0)
         if self._task.check_mode:
-            return conclusion.would_be_removed(what, len(first["jobs"]))
+            return conclusion.removal_check_sentence(what, len(first["jobs"]))
         if found["problems"]:
-            return conclusion.removed_in_part(what, found["problems"], found["ending"])
-        return conclusion.removed(what, services, found["ending"], waits)
+            return conclusion.partial_removal_sentence(what, found["problems"], found["ending"])
+        return conclusion.removal_sentence(what, services, found["ending"], waits)
 
     def _ending(self, arguments):
         """What tasks of removed jobs still have. Nothing is removed: by now the jobs of this name may be those that somebody has submitted since."""
@@ -164,7 +164,7 @@ class ActionModule(ActionBase):
 
 def _left(answer):
     """What is waited for: jobs that are not over, or what tasks of removed ones still have."""
-    return answer["waiting"] or conclusion.awaited(answer["ending"])
+    return answer["waiting"] or conclusion.allocations_on_ready_nodes(answer["ending"])
 
 
 class NoManager(GpuSwarmError):

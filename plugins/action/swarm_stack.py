@@ -125,7 +125,7 @@ class ActionModule(ActionBase):
         if self._task.check_mode:
             self._display.display(f"\n# {FILE}\n{result['stack_file']}")
             changed = result["changed"] or labelled
-            return {**result, "changed": changed, "summary": conclusion.checked(self._args["name"], changed)}
+            return {**result, "changed": changed, "summary": conclusion.deployment_check_sentence(self._args["name"], changed)}
         if not result["changed"] and verdict.jobs(specs):
             self._say("nothing has changed, and it is not deployed again: its jobs would run once more")
             return {**result, "changed": labelled, **self._awaited(before)}
@@ -297,7 +297,7 @@ class ActionModule(ActionBase):
             problem.message = f"{what} Run this again when a manager answers."
             raise
         progress, (waiting, wrong) = verdict.lines(answer, unsteady(answer)), verdict.outcome(answer, unsteady(answer))
-        summary = printable(conclusion.deployed(self._args["name"], progress, waiting, wrong))
+        summary = printable(conclusion.deployment_sentence(self._args["name"], progress, waiting, wrong))
         return {"progress": progress, "waiting": waiting, "not_ready": wrong, "summary": summary}
 
     # -- gone ------------------------------------------------------------------------------------------------------
@@ -309,20 +309,20 @@ class ActionModule(ActionBase):
         result["diff"] = {"before": "".join(f"{name}\n" for name in names), "after": ""}
         what = f"stack {self._args['name']}"
         if self._task.check_mode:
-            return {**result, "summary": conclusion.would_be_removed(what, len(names))}
+            return {**result, "summary": conclusion.removal_check_sentence(what, len(names))}
         if names:
             self._docker_stack({}, lambda _directory: {"state": "absent", "absent_retries": REMOVAL_S, "absent_retries_interval": 1})
         else:
             self._files(state="absent")  # of a run that was killed
         ending = self._ended()["ending"] if names or before["ending"] else []
         services = len(names) or (None if before["ending"] else 0)
-        return {**result, "waiting": conclusion.still_held(ending), "summary": conclusion.removed(what, services, ending)}
+        return {**result, "waiting": conclusion.allocations_of(ending), "summary": conclusion.removal_sentence(what, services, ending)}
 
     def _ended(self):
         """Waits until no task of the stack has anything allocated: their services are gone, and their containers still stop."""
         again = patient(self._read, self._last, NoManager, lambda text: self._say(f"note: {text}"))
         try:
-            return poll(again, lambda answer: conclusion.awaited(answer["ending"]), self._args["wait_timeout"], self._say)
+            return poll(again, lambda answer: conclusion.allocations_on_ready_nodes(answer["ending"]), self._args["wait_timeout"], self._say)
         except NoManager as problem:
             self._deployed = False  # another one finds it removed, and waits
             what = f"{problem.message.rstrip('.')}. The stack {self._args['name']} is removed, and it is not known whether its tasks have ended."

@@ -33,10 +33,10 @@ class ActionModule(ActionBase):
         assessed = _assessed(task_vars, args["hosts"])
         ids = {name: node_id_of({ASSESSED: answer}) for name, answer in assessed.items()}
         mistaken = identity.problems(ids, nodes)
-        swarm = verify.OfSwarm(args["tested"], (args["ledger"].get("swarm") or {}).get("isolation"))
+        swarm = verify.SwarmResult(args["tested"], (args["ledger"].get("swarm") or {}).get("isolation"))
         rows, problems = [], {}
         for name, node_id in ids.items():
-            found = verify.about(assessed[name], nodes.get(node_id), node_id, swarm, mistaken.get(name))
+            found = verify.host_result(assessed[name], nodes.get(node_id), node_id, swarm, mistaken.get(name))
             rows.extend(verify.rows(name, found))
             if found.wrong:
                 problems[name] = found.wrong

@@ -70,7 +70,7 @@ def test_what_waits(fleet: Fleet, inventory: Path, compose: Path, tmp_path: Path
         finally:
             manager.dockerd("start")
         done = run.result()
-    assert (done.rc, f"The stack {STACK} is deployed, and not all of it runs yet: " in done.output) == (75, True), done.output
+    assert (done.rc, f"The stack {STACK} is deployed, but not all of it runs yet: " in done.output) == (75, True), done.output
     assert f"{STACK}_large: 6 of 7 running; " in done.output
     assert f"{STACK}_once: 1 of 1 complete" in done.output
 

@@ -346,7 +346,7 @@ def test_drift_is_what_the_next_run_writes_anew_and_nothing_else(fleet: Fleet, i
     fleet["h2"].write(CONFIG_TOML, was["h2"].replace(b'"DOCKER_RESOURCE_NVIDIA-GPU"', b'"GPU"'))
     wait_until("the drift", lambda: " drift=" in shown(fleet, "h2"), CALM_S + WITHIN_S, lambda: (shown(fleet, "h2"), status(fleet["h2"])))
     run = fleet.playbook(inventory, playbook="fleet.gpu_swarm.status")
-    lost = "its files have lost what provision wrote"
+    lost = "its files no longer contain what provision wrote"
     assert (run.rc, {name: lost in run.row(name) for name in NODES}) == (75, {"h1": False, "h2": True}), run.output
     wanted = ["--generic-resource", "NVIDIA-GPU=1", "--constraint", "node.hostname==h2"]
     fleet["h1"].docker("service", "create", "--quiet", "--name", "train", "--no-resolve-image", *wanted, "lab/cuda", "sleep", "9999")

@@ -162,7 +162,7 @@ def test_a_node_installed_anew_joins_and_what_it_was_before_is_reported(fleet: F
         assert member(fleet, "g2")["Spec"]["Labels"] == before["Spec"]["Labels"]
         assert run.row("g2").split()[-1] == "ready"
         assert manager.docker_json("node", "inspect", before["ID"])[0]["Spec"] == before["Spec"]
-        assert f"g2: the swarm also lists a node of its host name g2 that is down (id {before['ID']}, " in in_one_line(run)
+        assert f"g2: the swarm also lists a node with its host name g2 that is down (id {before['ID']}, " in in_one_line(run)
         assert f"'docker node rm {before['ID']}'" in in_one_line(run)
     finally:
         manager.docker("node", "rm", "--force", before["ID"])

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The last sentence of deploy and job (pure), which says the same as the exit status.
+"""The last sentence of the playbooks deploy and job (pure). It always agrees with the exit status.
 
 Private to this collection: no stability is promised to others.
 """
@@ -16,30 +16,30 @@ from ...module_utils._jobs.progress import PLANNED
 from ...module_utils._printable import shortened
 
 LATER = "Run this again later (exit status 75)."
-Ending = Sequence[Mapping[str, Any]]
+Allocations = Sequence[Mapping[str, Any]]
 
 
-def deployed(name: str, progress: Mapping[str, str], waiting: Sequence[str], wrong: Sequence[str]) -> str:
-    """``progress``: a line for each service."""
+def deployment_sentence(name: str, progress: Mapping[str, str], waiting: Sequence[str], wrong: Sequence[str]) -> str:
+    """The sentence after a deployment. ``progress`` has a line for each service, ``waiting`` and ``wrong`` are names of services."""
     if wrong:
         tasks = f"'docker service ps --no-trunc {wrong[0]}' on a manager shows the tasks of the first"
-        return f"The stack {name} does not run as it should: {_lines(progress, wrong)}. Fix that, and run this again; {tasks}."
+        return f"The stack {name} does not run as it should: {_progress_lines(progress, wrong)}. Fix that, and run this again; {tasks}."
     if waiting:
-        return f"The stack {name} is deployed, and not all of it runs yet: {_lines(progress, waiting)}. {LATER}"
+        return f"The stack {name} is deployed, but not all of it runs yet: {_progress_lines(progress, waiting)}. {LATER}"
     complete = " or are complete" if any("complete" in line for line in progress.values()) else ""
     return f"All services of the stack {name} run{complete}: {len(progress)}."
 
 
-def checked(name: str, changed: bool) -> str:
+def deployment_check_sentence(name: str, changed: bool) -> str:
     return f"The stack {name} would {'be deployed' if changed else 'stay as it is'}. Nothing was changed."
 
 
-def _lines(progress: Mapping[str, str], names: Sequence[str]) -> str:
+def _progress_lines(progress: Mapping[str, str], names: Sequence[str]) -> str:
     return shortened([f"{name}: {progress[name].rstrip('.')}" for name in names], "; ")
 
 
-def ran(name: str, answer: Mapping[str, Any], waits: bool) -> str:
-    """Of jobs, by swarm_job's ``answer``. ``waits``: they were waited for."""
+def jobs_sentence(name: str, answer: Mapping[str, Any], waits: bool) -> str:
+    """The sentence after jobs were submitted. ``answer`` is the result of swarm_job, ``waits``: this run waited for the jobs."""
     jobs = answer["jobs"]
     failed = [one for one in jobs if one["service"] in answer["not_ready"]]
     planned = [one for one in jobs if one["state"] == PLANNED]
@@ -60,30 +60,32 @@ def _states(jobs: Sequence[Mapping[str, Any]]) -> str:
 # -- removed ---------------------------------------------------------------------------------------------------------
 
 
-def awaited(ending: Ending) -> list[str]:
-    """What tasks of removed services still have on nodes that answer. The others are not waited for."""
-    return still_held([one for one in ending if one["state"] == "ready"])
+def allocations_on_ready_nodes(allocations: Allocations) -> list[str]:
+    """What tasks of removed services still have on ready nodes. A run does not wait for other nodes."""
+    return allocations_of([one for one in allocations if one["state"] == "ready"])
 
 
-def removed(what: str, services: int | None, ending: Ending, waits: bool = True) -> str:
-    """``what``, such as 'stack train', with so many services, None if an earlier run removed them, and what its tasks still have. ``waits``: that was
-    waited for."""
-    if ending:
+def removal_sentence(what: str, services: int | None, allocations: Allocations, waits: bool = True) -> str:
+    """The sentence after a removal. ``what`` is for example 'stack train'. ``services`` is the number of its services, or None if an earlier run
+    removed them. ``allocations`` is what its tasks still have, ``waits``: this run waited for them to end."""
+    if allocations:
         later = f" {LATER}" if waits else ""
-        return f"The {what} is removed, and its tasks have not ended yet. They still have {', '.join(still_held(ending))}.{later}"
+        return f"The {what} is removed, but its tasks have not ended yet. They still have {', '.join(allocations_of(allocations))}.{later}"
     if services == 0:
         return f"The swarm has no {what}. There is nothing to remove."
     return f"The {what} is removed{f', services: {services}' if services else ''}. None of its tasks has a GPU any more."
 
 
-def removed_in_part(what: str, problems: Sequence[str], ending: Ending) -> str:
-    still = f" Tasks of the removed ones still have {', '.join(still_held(ending))}." if ending else ""
+def partial_removal_sentence(what: str, problems: Sequence[str], allocations: Allocations) -> str:
+    still = f" Tasks of the removed ones still have {', '.join(allocations_of(allocations))}." if allocations else ""
     return f"The {what} is not removed as a whole: {shortened(problems, '; ').rstrip('.')}.{still} Fix that, and run this again."
 
 
-def would_be_removed(what: str, services: int) -> str:
-    return f"The {what} would be removed, services: {services}. Nothing was changed." if services else removed(what, 0, ())
+def removal_check_sentence(what: str, services: int) -> str:
+    return f"The {what} would be removed, services: {services}. Nothing was changed." if services else removal_sentence(what, 0, ())
 
 
-def still_held(ending: Ending) -> list[str]:
-    return [f"{one['amount']} {one['kind']} on {one['hostname']}{'' if one['state'] == 'ready' else ' (' + one['state'] + ')'}" for one in ending]
+def allocations_of(allocations: Allocations) -> list[str]:
+    """Describe each allocation, such as '2 NVIDIA-GPU on gpu-1 (down)'."""
+    states = ["" if one["state"] == "ready" else f" ({one['state']})" for one in allocations]
+    return [f"{one['amount']} {one['kind']} on {one['hostname']}{state}" for one, state in zip(allocations, states, strict=True)]

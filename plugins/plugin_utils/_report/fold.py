@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Text in lines that fit the terminal (pure).
+"""Folds text into lines that fit the terminal (pure).
 
-A line ends at a blank and nowhere else, so that names of nodes, GPUs, services and images can be copied. Python's textwrap breaks at hyphens too.
-What is longer than a line by itself gets a line of its own, and stays whole.
+A line breaks only at a blank, so that names of nodes, GPUs, services and images can be copied. Python's textwrap also breaks at hyphens.
+A word that is longer than a line gets a line of its own and stays whole.
 Private to this collection: no stability is promised to others.
 """
 
@@ -16,52 +16,53 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 _BETWEEN_ITEMS = re.compile(r"(?<=,) (?![^()]*\))")
-# These words and the next one are read together: 8 NVIDIA-GPU, 2 × 79.6 GiB.
-_BOUND = re.compile(r"[(+−]?\d[\d.]*|[×→+≥]")
+# Such a word stays on one line with the next one: 8 NVIDIA-GPU, 2 × 79.6 GiB.
+_JOINS_NEXT = re.compile(r"[(+−]?\d[\d.]*|[×→+≥]")
 
 
 def fold(text: str, width: int | None, indent: str = "", hanging: str = "") -> list[str]:
-    """Lines of at most ``width`` characters, the first one with ``indent`` and the others with ``hanging``. Without a width, one line."""
+    """Lines of at most ``width`` characters, the first one indented by ``indent`` and the others by ``hanging``. Without a width: one line."""
     if not width or len(indent) + len(text) <= width:
         return [indent + text]
-    first, *others = _filled(text, Room(width - len(hanging), len(indent) - len(hanging)), _LEVELS)
+    first, *others = _fill(text, Room(width - len(hanging), len(indent) - len(hanging)), _LEVELS)
     return [indent + first, *(hanging + line for line in others)]
 
 
 def paragraphs(texts: Iterable[str], width: int | None) -> str:
-    """Each text from the start of a line on, its further lines indented."""
+    """Each text starts on a new line. Its further lines are indented."""
     return "\n".join(line for text in texts for line in fold(text, width, "", "  "))
 
 
-def longest(text: str) -> int:
-    """How long the longest part is that has to stay on one line if that is possible."""
+def longest_unit(text: str) -> int:
+    """The length of the longest part that should stay on one line."""
     return max(map(len, _units(text)))
 
 
 class Room(NamedTuple):
-    """``used`` are the characters of the first line that are taken."""
+    """The space for a text: ``width`` characters for each line, of which ``used`` are taken on the first line."""
 
     width: int
     used: int
 
 
 class Level(NamedTuple):
-    """How text is divided. A part that does not fit on a line is divided on, unless so much of the line is used and the part fits on the next."""
+    """One way to divide text. A part that does not fit is divided by the next level. It goes on a new line instead if it fits there and at least the
+    share ``used`` of the current line is full."""
 
     divide: Callable[[str], list[str]]
     used: float
 
 
 def _units(text: str) -> list[str]:
-    """The words, each number together with what it counts."""
+    """The words of a text. A number and what it counts are one unit."""
     found: list[str] = []
-    bound = False
+    joins_next = False
     for word in text.split(" "):
-        if bound:
+        if joins_next:
             found[-1] += f" {word}"
         else:
             found.append(word)
-        bound = bool(_BOUND.fullmatch(word))
+        joins_next = bool(_JOINS_NEXT.fullmatch(word))
     return found
 
 
@@ -73,7 +74,7 @@ _LEVELS = (
 )
 
 
-def _filled(text: str, room: Room, levels: tuple[Level, ...]) -> list[str]:
+def _fill(text: str, room: Room, levels: tuple[Level, ...]) -> list[str]:
     level, finer = levels[0], levels[1:]
     lines, used = [""], room.used
     for part in level.divide(text):
@@ -81,7 +82,7 @@ def _filled(text: str, room: Room, levels: tuple[Level, ...]) -> list[str]:
         if used + len(blank + part) <= room.width:
             lines[-1] += blank + part
         elif finer and (len(part) > room.width or used < level.used * room.width):
-            first, *others = _filled(part, Room(room.width, used + len(blank)), finer)
+            first, *others = _fill(part, Room(room.width, used + len(blank)), finer)
             lines[-1] += blank + first if first else ""
             lines += others
         else:

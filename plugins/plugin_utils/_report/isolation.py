@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The isolation of a swarm, as its managers know it (pure): the level, the nodes with another one, and whether `reserved` would refuse anything.
+"""The isolation of a swarm as its managers know it (pure): the level, the nodes with another level, and whether `reserved` would refuse any task.
 
 Private to this collection: no stability is promised to others.
 """
@@ -20,8 +20,8 @@ _HOUR, _DAY = 3600, 86400
 
 
 def isolation(ledger: Mapping[str, Any]) -> dict[str, Any]:
-    """As ``output=json`` has it: ``differ`` are by host name the levels of nodes with another one, ``change`` the services that would be refused."""
-    shown = shown_by(ledger)
+    """The section *isolation* of ``output=json``. ``differ`` has the levels of nodes that differ, by host name, ``change`` the services to change."""
+    shown = isolation_in(ledger)
     level = str(shown.get("level") or OFF)
     recent = [one for one in shown.get("found") or [] if is_recent(one, shown["time"])] if level == AUDIT else []
     differ = {node["hostname"]: level_of(node["id"], shown) for node in ledger["nodes"] if differs(node, shown)}
@@ -36,29 +36,29 @@ def isolation(ledger: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def shown_by(ledger: Mapping[str, Any]) -> Mapping[str, Any]:
+def isolation_in(ledger: Mapping[str, Any]) -> Mapping[str, Any]:
     return (ledger.get("swarm") or {}).get("isolation") or {}
 
 
-def allocated_again(task: Mapping[str, Any], shown: Mapping[str, Any]) -> list[str]:
-    """What of a task's GPUs swarm may give to another one: its leader, which began anew since, counts it as free."""
+def allocated_but_free_for_leader(task: Mapping[str, Any], shown: Mapping[str, Any]) -> list[str]:
+    """The GPUs of a task that swarm may allocate again, because a leader that restarted later counts them as free."""
     wrong = (shown.get("again") or {}).get(task["id"]) or []
-    allocated = [value for given in task["holding"].values() if isinstance(given, list) for value in given]
+    allocated = [value for values in task["holding"].values() if isinstance(values, list) for value in values]
     return [value for value in wrong if value in allocated]
 
 
-def in_words(found: Mapping[str, Any]) -> str:
-    """The level, and under ``audit`` whether it is safe to enforce it."""
-    return f"isolation: {found['level']}" + (f"; {_counted(found)}" if found["level"] == AUDIT else "")
+def describe(found: Mapping[str, Any]) -> str:
+    """Return the level and, under ``audit``, whether it is safe to enforce isolation."""
+    return f"isolation: {found['level']}" + (f"; {_audit_result(found)}" if found["level"] == AUDIT else "")
 
 
-def _counted(found: Mapping[str, Any]) -> str:
+def _audit_result(found: Mapping[str, Any]) -> str:
     if found["change"]:
-        return f"change before it is enforced: {shortened([_in_words(one) for one in found['change']])}"
+        return f"change before it is enforced: {shortened([_violation(one) for one in found['change']])}"
     if found["differ"]:
-        return f"not all nodes with GPUs have it: run provision on {shortened(sorted(found['differ']))}"
+        return f"not all GPU nodes have it: run provision on {shortened(sorted(found['differ']))}"
     if found["read"] is None:
-        return "no run has read yet what all nodes counted"
+        return "no run has read the violations of all nodes yet"
     by = f" (read by the run of {found['read']})"
     if found["safe"]:
         return f"no violation for {found['clear_for'] // _DAY} days: safe to enforce{by}"
@@ -67,5 +67,5 @@ def _counted(found: Mapping[str, Any]) -> str:
     return f"no violation for {long}; safe to enforce after {SAFE_S // _DAY} days without one{by}"
 
 
-def _in_words(one: Mapping[str, Any]) -> str:
+def _violation(one: Mapping[str, Any]) -> str:
     return f"{one['service'] or 'the guard of a node'} ({', '.join(one['why'])})"

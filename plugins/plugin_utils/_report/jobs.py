@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What became of jobs: a line whenever there is something new of one, and a table in the end (pure).
+"""Reports jobs (pure): a line whenever the state of a job changes, and a table at the end.
 
 Private to this collection: no stability is promised to others.
 """
@@ -14,22 +14,22 @@ from typing import Any
 
 from . import table as text
 
-MOST_NEWS = 20  # lines at a time: an array may have a thousand jobs
+MAX_NEWS = 20  # lines at a time: an array may have a thousand jobs
 
 
-def news(answer: Mapping[str, Any], said: dict[str, str]) -> list[str]:
-    """A line for each job whose state is another one than ``said``, which is kept."""
+def state_changes(answer: Mapping[str, Any], reported: dict[str, str]) -> list[str]:
+    """A line for each job whose state differs from the one in ``reported``. Updates ``reported``."""
     found = []
     for one in answer["jobs"]:
-        state = _state(one)
-        if said.get(one["service"]) != state:
-            said[one["service"]] = state
+        state = _describe_state(one)
+        if reported.get(one["service"]) != state:
+            reported[one["service"]] = state
             found.append(f"{one['service']}: {state}")
-    more = len(found) - MOST_NEWS
-    return found if more <= 0 else [*found[:MOST_NEWS], f"and {more} more"]
+    more = len(found) - MAX_NEWS
+    return found if more <= 0 else [*found[:MAX_NEWS], f"and {more} more"]
 
 
-def _state(one: Mapping[str, Any]) -> str:
+def _describe_state(one: Mapping[str, Any]) -> str:
     tries = f" (try {one['tries']})" if one["tries"] > 1 else ""
     return f"{one['state']}{tries}" + (f": {one['error']}" if one["error"] else "")
 
@@ -37,8 +37,8 @@ def _state(one: Mapping[str, Any]) -> str:
 def table(answer: Mapping[str, Any], width: int | None) -> str:
     jobs = answer["jobs"]
     if not jobs:
-        return "there are no such jobs"
-    rows = [[one["service"], one["parameters"], one["state"], _code(one), one["tries"], one["error"]] for one in jobs]
+        return "no jobs match"
+    rows = [[one["service"], one["parameters"], one["state"], _exit_code(one), one["tries"], one["error"]] for one in jobs]
     counts: dict[str, int] = {}
     for one in jobs:
         counts[one["state"]] = counts.get(one["state"], 0) + 1
@@ -46,5 +46,5 @@ def table(answer: Mapping[str, Any], width: int | None) -> str:
     return "\n".join([text.render(headings, rows, width), "", ", ".join(f"{number} {state}" for state, number in counts.items())])
 
 
-def _code(one: Mapping[str, Any]) -> str:
+def _exit_code(one: Mapping[str, Any]) -> str:
     return text.NOTHING if one["exit_code"] is None else str(one["exit_code"])

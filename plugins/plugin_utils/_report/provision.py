@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The tables that a run prints (pure): what it is about to do, and the state of the fleet at its end.
+"""The tables that a run prints (pure): the impact before any change, and the state of the fleet at the end.
 
 Private to this collection: no stability is promised to others.
 """
@@ -32,35 +32,35 @@ MIB_PER_GIB = 1024
 
 
 def impact(steps: Mapping[str, Step], width: int | None) -> str:
-    """What a run is about to do and what waits, before anything is touched; '' when there is nothing to do."""
-    rows = [(name, _step_words(step)) for name, step in steps.items() if step.error or step.needs or step.groups or step.maintained or step.pauses]
+    """The table printed before any change: what the run will do, and which hosts wait. '' if there is nothing to do."""
+    rows = [(name, _describe_step(step)) for name, step in steps.items() if step.error or step.needs or step.groups or step.maintained or step.pauses]
     return render(["node", "impact"], rows, width) if rows else ""
 
 
-def _step_words(step: Step) -> str:
-    # Every node returns to service at the end of its window; this one was left paused by an earlier run.
-    left = MARKED in step.groups and not WINDOWS & set(step.groups)
-    first = ["returns to service"] if left else ["stays paused"] if step.left_paused and (step.error or step.fault) else []
+def _describe_step(step: Step) -> str:
+    # An earlier run left this node paused. Other nodes return to service at the end of their window, so that is not mentioned.
+    returns = MARKED in step.groups and not WINDOWS & set(step.groups)
+    first = ["returns to service"] if returns else ["stays paused"] if step.left_paused and (step.error or step.fault) else []
     if step.by_hand:
-        first = ["removes the notes of a pause that somebody ended"] if left else []
+        first = ["removes the marks of a pause that somebody has ended"] if returns else []
     first += [f"is paused for a fault: {in_words(step.fault)}"] if step.pauses else []
-    stays = ["remains in the swarm: " + step.problem] if step.problem and not (step.error or step.fault) else []
+    remains = ["remains in the swarm: " + step.problem] if step.problem and not (step.error or step.fault) else []
     if step.error:
         return "; ".join([*first, "cannot be changed: " + step.error])
     if step.waits_for:
         how = "waits for" if step.left_alone else "paused, waits for"
-        return "; ".join([*first, f"{how} {', '.join(step.waits_for)}, then: {'; '.join(step.impact)}", *stays])
+        return "; ".join([*first, f"{how} {', '.join(step.waits_for)}, then: {'; '.join(step.impact)}", *remains])
     finished = [f"left alone, {finished_before(step)}"] if step.maintained else []
-    return "; ".join(first + finished + step.impact + stays)
+    return "; ".join(first + finished + step.impact + remains)
 
 
 def by_verdict(states: Mapping[str, HostState]) -> dict[Verdict, list[str]]:
-    """The hosts by their verdict."""
+    """Group the hosts by their verdict."""
     return {verdict: [name for name, state in states.items() if state.verdict is verdict] for verdict in Verdict}
 
 
 def outcome(states: Mapping[str, HostState], changed: Sequence[str], done_is: str = "as they should be") -> LastWords:
-    """The line that says how a run went; ``changed`` are the hosts on which anything was done."""
+    """The line that sums up a run. ``changed`` has the hosts on which the run did anything."""
     by = by_verdict(states)
     done = f"{len(by[Verdict.DONE])} of {len(states)} hosts are {done_is}"
     wrong, waiting = by[Verdict.FAILED] + by[Verdict.UNTOUCHED], by[Verdict.WAITING]
@@ -75,35 +75,35 @@ def outcome(states: Mapping[str, HostState], changed: Sequence[str], done_is: st
     return LastWords(DONE, f"{done}; {what}.")
 
 
-def counted(verdicts: Mapping[Verdict, list[str]], width: int | None) -> str:
-    """Who is done and who is not; '' if all are done."""
+def list_by_verdict(verdicts: Mapping[Verdict, list[str]], width: int | None) -> str:
+    """The hosts by verdict, as text. '' if all are done."""
     others = [f"{verdict.value}: {', '.join(names)}" for verdict, names in verdicts.items() if names and verdict is not Verdict.DONE]
     return paragraphs([f"{Verdict.DONE.value}: {len(verdicts[Verdict.DONE])} hosts", *others], width) if others else ""
 
 
 def command_for_the_rest(verdicts: Mapping[Verdict, list[str]], command: Callable[[list[str]], Again]) -> str:
-    """What to type for those that are not done; ``command(hosts)`` is that of this run. It is for copying, and so is not folded."""
-    left = [name for verdict, names in verdicts.items() if verdict is not Verdict.DONE for name in names]
-    if not left:
+    """The command that repeats this run for the hosts that are not done. It is not folded, so that it can be copied."""
+    unfinished = [name for verdict, names in verdicts.items() if verdict is not Verdict.DONE for name in names]
+    if not unfinished:
         return ""
-    again = command(left)
+    again = command(unfinished)
     more = [f"and the values that this run had for {', '.join(again.others)} (-e), which may be secrets"] if again.others else []
     return "\n".join([f"To continue: {again.command}", *more])
 
 
-def checked(steps: Mapping[str, Step]) -> LastWords:
-    """What a run in check mode says last, which changes nothing."""
+def check_outcome(steps: Mapping[str, Step]) -> LastWords:
+    """The last words of a run in check mode."""
     failing = [name for name, step in steps.items() if step.error]
     waiting = [name for name, step in steps.items() if step.waits_for and not step.error]
     changing = [name for name, step in steps.items() if step.groups and not step.error]
-    said = [f"Nothing was changed. A run would change {len(changing)} of {len(steps)} hosts."]
-    said += [f"Waiting for work to end: {', '.join(waiting)}."] if waiting else []
-    said += [f"Cannot be changed: {', '.join(failing)}."] if failing else []
-    return LastWords(FAILED if failing else DONE, " ".join(said), hosts=failing)
+    sentences = [f"Nothing was changed. A run would change {len(changing)} of {len(steps)} hosts."]
+    sentences += [f"Waiting for work to end: {', '.join(waiting)}."] if waiting else []
+    sentences += [f"Cannot be changed: {', '.join(failing)}."] if failing else []
+    return LastWords(FAILED if failing else DONE, " ".join(sentences), hosts=failing)
 
 
 def deprovision_state(step: DeprovisionStep, end: End) -> HostState:
-    """Deprovisioned, or the one thing that is left on this host. See state_of(); where no manager is left, that is an answer."""
+    """The state of a host after deprovision: done, or the one thing that is left. If the swarm has no manager any more, that counts as an answer."""
     node = end.node
     missed = not_done(step, end.outcome, node) or refused(end)
     if missed:
@@ -122,21 +122,21 @@ def deprovision_state(step: DeprovisionStep, end: End) -> HostState:
 
 
 def deprovision_row(host: Host, step: DeprovisionStep, state: HostState, files: bool = False) -> list[str]:
-    """``files``: they were restored, and so was what comes before them, even where the run failed later."""
-    through = state.state in (State.ABSENT, State.STILL_A_MEMBER)
-    done = removed(step if through else replace(step, needs=[need for need in step.needs if files and need in UP_TO_FILES]))
+    """The table row of a host. ``files``: the files were restored, and all earlier steps were done, even if the run failed later."""
+    finished = state.state in (State.ABSENT, State.STILL_A_MEMBER)
+    done = removed(step if finished else replace(step, needs=[need for need in step.needs if files and need in UP_TO_FILES]))
     return [host.name, done or NOTHING, state.text]
 
 
-def left_behind(ids: Mapping[str, str | None], nodes: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """What the swarm still lists of hosts that have joined it anew, in words. ``ids`` are the hosts' node ids, ``nodes`` the ledger's.
+def old_entries(ids: Mapping[str, str | None], nodes: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Report old entries of hosts that have joined the swarm again. ``ids`` has the hosts' node ids, ``nodes`` the nodes of the ledger.
 
-    Only reported: two hosts may share a host name, and the other one may be down for an hour.
+    They are only reported: another host may have the same host name and be down just now.
     """
     down = [node for node in nodes.values() if node["state"] == "down" and node["id"] not in ids.values()]
     return [
-        f"{host}: the swarm also lists a node of its host name {old['hostname']} that is down (id {old['id']}, last seen at {old['addr']}). "
-        f"If that is what this host was before it joined anew, run 'docker node rm {old['id']}' on a manager."
+        f"{host}: the swarm also lists a node with its host name {old['hostname']} that is down (id {old['id']}, last seen at {old['addr']}). "
+        f"If that is an old entry of this host, run 'docker node rm {old['id']}' on a manager."
         for host, node_id in ids.items()
         for old in down
         if node_id and node_id in nodes and nodes[node_id]["hostname"] == old["hostname"]
@@ -144,7 +144,7 @@ def left_behind(ids: Mapping[str, str | None], nodes: Mapping[str, Mapping[str, 
 
 
 def row(host: Host, node: dict[str, Any] | None, state: HostState) -> list[str]:
-    """One line of the table at the end."""
+    """The row of a host in the table at the end."""
     answer = host.assessed or {}
     return [
         host.name,
@@ -156,7 +156,7 @@ def row(host: Host, node: dict[str, Any] | None, state: HostState) -> list[str]:
 
 
 def cards(models: Sequence[str], sizes_mib: Sequence[float | None]) -> str:
-    """The node's GPUs for people: ``8 × NVIDIA-H100-80GB-HBM3 (79.6 GiB)``."""
+    """The column *GPUs*, such as ``8 × NVIDIA-H100-80GB-HBM3 (79.6 GiB)``."""
     found = Counter(zip(models, sizes_mib, strict=True))
     words = [f"{count} × {model}" + (f" ({mib / MIB_PER_GIB:.1f} GiB)" if mib else "") for (model, mib), count in found.items()]
     return ", ".join(words) or NOTHING

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a fleet is like between two runs (pure): its nodes, GPUs and services, as a manager's ledger shows them.
+"""The status of a fleet (pure): its nodes, GPUs and services, as a manager's ledger shows them.
 
 Private to this collection: no stability is promised to others.
 """
@@ -24,20 +24,20 @@ from ...module_utils._printable import shortened
 from .._fleet.model import Host, in_words
 from .._fleet.outcome import Verdict
 from .._plan.faults import kept_in_service
-from .isolation import allocated_again, isolation, shown_by
+from .isolation import allocated_but_free_for_leader, isolation, isolation_in
 
 ALLOCATED, FREE, FAULTY, NOT_ADVERTISED = "allocated", "free", "faulty", "not advertised"
-RETURNED = " until a run found the node well; its watcher reports that when no task runs there"
-LEFT_OUT = "GPU left out"
+RETURNED = " until a run found the node healthy; its watcher updates the report when no task runs there"
+EXCLUDED = "GPU excluded"
 Row = dict[str, Any]
 
 
 def status(ledger: Mapping[str, Any], fault_limit: int = Host.fault_limit) -> dict[str, Any]:
-    """All of it, as ``output=json`` has it: by section a list of rows, and in words what waits and what is wrong. ``fault_limit``: so many of a
-    hundred GPU nodes are paused for a fault at most."""
+    """The whole status, as ``output=json`` prints it: a list of rows for each section, and the names of what waits and what is wrong.
+    ``fault_limit`` is the percentage of GPU nodes that may be paused for a fault."""
     kept = kept_in_service(ledger["nodes"], fault_limit)
     found: dict[str, Any] = {
-        "nodes": [_node(node, shown_by(ledger), kept.get(node["id"])) for node in ledger["nodes"]],
+        "nodes": [_node(node, isolation_in(ledger), kept.get(node["id"])) for node in ledger["nodes"]],
         "totals": _totals(ledger),
         "holders": list(_holders(ledger["nodes"], ledger.get("owners") or {})),
         "free": list(_free(ledger["nodes"])),
@@ -46,7 +46,7 @@ def status(ledger: Mapping[str, Any], fault_limit: int = Host.fault_limit) -> di
         "books": [_book(one) for one in ledger.get("books") or []],
         "on_gpu_nodes": ledger["on_gpu_nodes"],
     }
-    found["faulty"] = [*_faulty(found["nodes"], ledger["held_twice"]), *_again(ledger)]
+    found["faulty"] = [*_faulty(found["nodes"], ledger["held_twice"]), *_allocated_but_free(ledger)]
     found["waiting"] = [*_named(found["nodes"], "node", Verdict.WAITING), *_named(found["pending"], "service", Verdict.WAITING)]
     found["wrong"] = [
         *_named(found["nodes"], "node", Verdict.FAILED),
@@ -57,13 +57,13 @@ def status(ledger: Mapping[str, Any], fault_limit: int = Host.fault_limit) -> di
 
 
 def outcome(found: Mapping[str, Any]) -> str:
-    """One line: what is wrong, what waits, or that nothing does."""
+    """One line: what is wrong and what waits, or that all is well."""
     parts = [f"{word}: {shortened(names)}" for word, names in (("Wrong", found["wrong"]), ("Waiting", found["waiting"])) if names]
     return ". ".join(parts) + "." if parts else "All is as it should be."
 
 
 def of_service(ledger: Mapping[str, Any], service: str) -> Row | None:
-    """The answer for one service; None where the swarm has none of this name or id."""
+    """The row of one service, by its name or id. None if the swarm has no such service."""
     return next((_service(one, ledger["nodes"]) for one in ledger.get("explained") or [] if service in (one["service"], one["id"])), None)
 
 
@@ -71,7 +71,7 @@ def of_service(ledger: Mapping[str, Any], service: str) -> Row | None:
 
 
 def _node(node: Mapping[str, Any], of_swarm: Mapping[str, Any], kept: str | None) -> Row:
-    state, verdict, why = _with_left_out(_state(node, of_swarm), node)
+    state, verdict, why = _with_excluded_cards(_state(node, of_swarm), node)
     reported = node.get("health") or {}
     return {
         "node": node["hostname"],
@@ -79,7 +79,7 @@ def _node(node: Mapping[str, Any], of_swarm: Mapping[str, Any], kept: str | None
         "role": node["role"],
         "state": state,
         "why": "; ".join(filter(None, [why, kept])),
-        # So long at least: the manager has recorded no change of the node since.
+        # A lower limit: for this long the manager has recorded no change of the node.
         "for": node.get("unchanged_for") if verdict is not Verdict.DONE else None,
         "since": reported.get("since") or node.get("set_at"),
         "gpus": {kind: _marks(kind, entry, node) for kind, entry in node["resources"].items()},
@@ -89,58 +89,58 @@ def _node(node: Mapping[str, Any], of_swarm: Mapping[str, Any], kept: str | None
 
 
 def _state(node: Mapping[str, Any], of_swarm: Mapping[str, Any]) -> tuple[str, Verdict, str]:
-    """(the state in a word or two, its verdict, and what else there is to know)"""
+    """Return the state in a word or two, its verdict, and details."""
     closed, reported = availability.why_closed(node), node.get("health") or {}
-    claim = _claim(reported)
+    problem = _report_of(reported)
     if node["state"] != "ready":
-        return node["state"], Verdict.FAILED, "; ".join(filter(None, [node.get("message"), claim]))
+        return node["state"], Verdict.FAILED, "; ".join(filter(None, [node.get("message"), problem]))
     if node.get("paused_for") and node["availability"] == availability.PAUSED:
         former = f"it returns to {node['former_availability']} with the first run of provision that finds nothing wrong"
         return closed, Verdict.FAILED, "; ".join([in_words(node["paused_for"]), former])
-    if _is_unfit(reported):
-        return FAULT if node["availability"] == availability.ACTIVE else f"{closed}; {FAULT}", Verdict.FAILED, claim
+    if _has_fault(reported):
+        return FAULT if node["availability"] == availability.ACTIVE else f"{closed}; {FAULT}", Verdict.FAILED, problem
     if node["availability"] != availability.ACTIVE:
         former = f"it returns to {node['former_availability']} with the next run of provision" if node["set_by_run"] else ""
-        return closed, Verdict.WAITING, "; ".join(filter(None, [claim, former]))
-    notes = ["a GPU is left out"] if is_left_out(node) and not left_out(node["labels"]) else []
+        return closed, Verdict.WAITING, "; ".join(filter(None, [problem, former]))
+    notes = ["a GPU is excluded"] if is_left_out(node) and not left_out(node["labels"]) else []
     other = _other_isolation(node, of_swarm)
-    again = [value for task in node["tasks"] for value in allocated_again(task, of_swarm)]
+    again = [value for task in node["tasks"] for value in allocated_but_free_for_leader(task, of_swarm)]
     notes += [f"may be allocated again: {shortened(again)} (what=faulty)"] if again else []
     attention = bool(reported) and (not (reported["state"] in (OK, WARNING) or reported["returned"]) or reported["drift"])
-    return "ready", Verdict.WAITING if attention or other else Verdict.DONE, "; ".join([*filter(None, [claim, other]), *notes])
+    return "ready", Verdict.WAITING if attention or other else Verdict.DONE, "; ".join([*filter(None, [problem, other]), *notes])
 
 
-def _with_left_out(state: tuple[str, Verdict, str], node: Mapping[str, Any]) -> tuple[str, Verdict, str]:
-    """The state of a node that does without a card that failed. That is as it should be once somebody has consented."""
+def _with_excluded_cards(state: tuple[str, Verdict, str], node: Mapping[str, Any]) -> tuple[str, Verdict, str]:
+    """The same with the failed cards that the node does not advertise. They are a failure until somebody consents to fewer GPUs."""
     missed = ", ".join(map(label_in_words, left_out(node["labels"])))
     if not missed:
         return state
-    text = f"left out without consent: {missed}. Bring it back, or consent with gpu_node_expect, and run provision"
-    return f"{state[0]}; {LEFT_OUT}", Verdict.FAILED, "; ".join(filter(None, [state[2], text]))
+    text = f"excluded without consent: {missed}. Repair it, or consent with gpu_node_expect. Then run provision"
+    return f"{state[0]}; {EXCLUDED}", Verdict.FAILED, "; ".join(filter(None, [state[2], text]))
 
 
 def _other_isolation(node: Mapping[str, Any], of_swarm: Mapping[str, Any]) -> str:
-    """Of a node that no run has brought to the level of its swarm."""
+    """Describe how the isolation of a node differs from that of its swarm, or ''."""
     return f"isolation {level_of(node['id'], of_swarm)}, not {of_swarm['level']}" if of_swarm and differs(node, of_swarm) else ""
 
 
-def _claim(reported: Mapping[str, Any]) -> str:
-    """What the node reports of its own GPUs beside that all is well."""
+def _report_of(reported: Mapping[str, Any]) -> str:
+    """What the node reports about its GPUs and files, or '' if all is well."""
     parts = [reported["text"] + (RETURNED if reported["returned"] else "")] if reported and reported["state"] != OK else []
-    return "; ".join(parts + (["its files have lost what provision wrote"] if reported.get("drift") else []))
+    return "; ".join(parts + (["its files no longer contain what provision wrote"] if reported.get("drift") else []))
 
 
-def _is_unfit(reported: Mapping[str, Any]) -> bool:
-    """By the node's watcher, and not by a run that has found nothing since."""
+def _has_fault(reported: Mapping[str, Any]) -> bool:
+    """Whether the watcher reports a fault, and no later run has found the node healthy."""
     return reported.get("state") == FAULT and not reported["returned"]
 
 
 def _marks(kind: str, entry: Mapping[str, Any], node: Mapping[str, Any]) -> Row:
-    """How many of a kind are in which state, and for names a list of states in the node's order."""
+    """Count the resources of a kind by state. ``states`` has the state of each named resource, in the node's order."""
     allocated = sum(item.get("amount", 1) for item in entry["held"])
     if entry["type"] != "named":
         return {"total": entry["total"], FREE: entry["free"], ALLOCATED: allocated, "states": None}
-    card = node["health"]["card"] if _is_unfit(node.get("health") or {}) else None
+    card = node["health"]["card"] if _has_fault(node.get("health") or {}) else None
     taken = [item.get("value") for item in entry["held"]]
     states = [FAULTY if card in devices_of(value) else ALLOCATED if value in taken else FREE for value in entry["values"]]
     states += [NOT_ADVERTISED for value in taken if value not in entry["values"]]
@@ -172,11 +172,11 @@ def _free(nodes: Iterable[Mapping[str, Any]]) -> Iterable[Row]:
         for kind, entry in node["resources"].items():
             if entry["free"]:
                 names = entry["free"] if entry["type"] == "named" else []
-                closed = "" if _takes_tasks(node) else availability.why_closed(node)
+                closed = "" if _is_schedulable(node) else availability.why_closed(node)
                 yield {"node": node["hostname"], "kind": kind, "free": _amount(entry["free"]), "resources": names, "not placed": closed}
 
 
-def _takes_tasks(node: Mapping[str, Any]) -> bool:
+def _is_schedulable(node: Mapping[str, Any]) -> bool:
     return node["state"] == "ready" and node["availability"] == availability.ACTIVE
 
 
@@ -191,15 +191,15 @@ def _faulty(nodes: Iterable[Row], twice: Iterable[Mapping[str, Any]]) -> Iterabl
         yield {"node": one["hostname"], "what": "allocated twice", "details": f"{one['kind']} {one['value']}: {tasks}"}
 
 
-def _again(ledger: Mapping[str, Any]) -> Iterable[Row]:
-    """What the leader counts as free and a task has."""
-    of_swarm = shown_by(ledger)
+def _allocated_but_free(ledger: Mapping[str, Any]) -> Iterable[Row]:
+    """GPUs that a task has but the leader counts as free."""
+    of_swarm = isolation_in(ledger)
     for node in ledger["nodes"]:
         for task in node["tasks"]:
-            for value in allocated_again(task, of_swarm):
-                found = f"{value}: {task['name']} has it, and the managers' leader, which began anew since, counts it as free."
-                restart = f"restart it (docker service update --detach --force {task['service']}) and what is as old there"
-                text = f"{found} Pause the node, {restart}, return the node"
+            for value in allocated_but_free_for_leader(task, of_swarm):
+                found = f"{value}: {task['name']} has it, but the managers' leader, which restarted later, counts it as free."
+                restart = f"restart this service (docker service update --detach --force {task['service']}) and the other old tasks there"
+                text = f"{found} Pause the node, {restart}, then make the node active again"
                 yield {"node": node["hostname"], "what": "may be allocated again", "details": text}
 
 
@@ -211,13 +211,13 @@ def _book(one: Mapping[str, Any]) -> Row:
 
 
 def _totals(ledger: Mapping[str, Any]) -> list[Row]:
-    """By kind and model; ``placeable`` is what is free on nodes that take new tasks, and a task gets all of it on one node."""
+    """The sums by kind and model. ``placeable`` is what is free on schedulable nodes. A task needs all of its GPUs on one node."""
     found: dict[tuple[str, str], Row] = {}
     for node in ledger["nodes"]:
         model = model_of(node)
         for kind, entry in node["resources"].items():
             free = _amount(entry["free"])
-            placeable = free if _takes_tasks(node) else 0
+            placeable = free if _is_schedulable(node) else 0
             row = {"kind": kind, "model": model, "total": 0, "allocated": 0, "free": 0, "placeable": 0, "most on one node": 0}
             row = found.setdefault((kind, model), row)
             row["total"] += entry["total"]
@@ -235,10 +235,10 @@ def _amount(free: int | list[str]) -> int:
 def _service(one: Mapping[str, Any], nodes: Iterable[Mapping[str, Any]] = ()) -> Row:
     names = {node["id"]: node["hostname"] for node in nodes}
     waits = one["needed"] > 0 or bool(one["without_tasks"])
-    # Whether another task would have a place is no question for a service that has all of its tasks.
+    # If a service has all of its tasks, it does not matter whether one more would fit.
     settled = one["over"] or (one["live"] and not waits)
     verdict = Verdict.DONE if settled else Verdict.FAILED if not one["possible"] else Verdict.WAITING if waits else Verdict.DONE
-    # With a service that somebody wants to know of, this is what one more task would need.
+    # For a service without pending tasks, the text says what one more task would need.
     text = one["text"] if waits or one["fits"] else f"it has all of its tasks; one more {one['text']}"
     return {**one, "text": text, "feasible": [names.get(node_id, node_id) for node_id in one["feasible"]], "verdict": verdict.value}
 
@@ -247,8 +247,8 @@ def _named(rows: Iterable[Row], key: str, verdict: Verdict) -> list[str]:
     return [row[key] for row in rows if row["verdict"] == verdict.value]
 
 
-def alone(one: Row) -> dict[str, Any]:
-    """The answer for one service, as ``output=json`` has it."""
+def only_service(one: Row) -> dict[str, Any]:
+    """The status of one service, as ``output=json`` prints it."""
     return {
         "pending": [one],
         "waiting": _named([one], "service", Verdict.WAITING),

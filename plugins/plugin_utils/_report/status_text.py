@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The status of a fleet as text (pure): tables that fit a terminal, and colours where it shows any.
+"""The status of a fleet as text (pure): tables that fit the terminal, with colours if the terminal supports them.
 
 Private to this collection: no stability is promised to others.
 """
@@ -16,12 +16,12 @@ from ...module_utils._printable import printable, shortened
 from .._fleet.outcome import Verdict
 from . import dedicated, isolation, status
 from .fold import fold
-from .table import NOTHING, Table, lines
+from .table import NOTHING, Table, layout
 
 MARKS = {status.ALLOCATED: "■", status.FREE: "□", status.FAULTY: "×", status.NOT_ADVERTISED: "·"}
 LEGEND = "  ".join(f"{mark} {state}" for state, mark in MARKS.items())
-# A row of more marks than these is counted instead.
-MOST = 16
+# If a node has more resources than this, they are counted instead of drawn.
+MAX_MARKS = 16
 COLOURS = {Verdict.FAILED.value: "red", Verdict.WAITING.value: "yellow"}
 STEPS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
@@ -33,13 +33,13 @@ def plain(text: str, _colour: str) -> str:
 
 
 class Screen:
-    """Text of one width. ``paint(text, colour)`` colours a line."""
+    """Renders text for a terminal of one width. ``paint(text, colour)`` colours a line."""
 
     def __init__(self, width: int | None = None, paint: Paint = plain) -> None:
         self._width, self._paint = width, paint
 
     def show(self, found: Mapping[str, Any], what: str) -> str:
-        """The sections that ``what`` names."""
+        """The sections for ``what``."""
         sections = {
             "all": (self._nodes, self._totals, self._pending, self._books),
             "free": (self._free, self._totals),
@@ -50,14 +50,14 @@ class Screen:
         return "\n\n".join(filter(None, [*(section(found) for section in sections), self._summary(found)]))
 
     def service(self, one: Mapping[str, Any]) -> str:
-        """Why one service is pending, or where it fits."""
+        """Explain why a service is pending, or where it fits."""
         head = self._fold(f"{one['service']}: {one['text']}")
         tasks = f"{one['live']} of {NOTHING if one['wanted'] is None else one['wanted']} tasks have a node, {one['waiting']} wait"
         facts = [
             tasks + (f" (for {duration(one['age'])})" if one["age"] is not None else ""),
             f"feasible nodes: {shortened(one['feasible']) or 'none'}" + ("" if one["room"] is None else f"; room for {one['room']} tasks"),
             *(fact for fact in one["without_tasks"] if fact not in one["text"]),
-            *([f"swarm's own words: {one['said']}"] if one["said"] and one["waiting"] else []),
+            *([f"swarm's message: {one['said']}"] if one["said"] and one["waiting"] else []),
             *(f"not checked: {name}" for name in one["unchecked"]),
         ]
         parts = [self._paint(head, COLOURS.get(one["verdict"], "green")), "\n".join(self._fold(fact, "  ") for fact in facts)]
@@ -70,7 +70,7 @@ class Screen:
     # -- sections ----------------------------------------------------------------------------------------------------
 
     def _nodes(self, found: Mapping[str, Any]) -> str:
-        # Who holds what comes last, since that is what grows.
+        # The allocations come last, because that column is the widest.
         rows = [((row["node"], _state(row), _marks(row["gpus"]), _tasks(found["holders"], row)), row["verdict"]) for row in found["nodes"]]
         return self._table(("node", "state", "GPUs", "allocated to"), rows) + f"\n\n{self._fold(LEGEND)}"
 
@@ -87,7 +87,7 @@ class Screen:
         return self._table(("node", "kind", "free", "takes no tasks", "resources"), rows) if rows else "Nothing is free."
 
     def _holders(self, found: Mapping[str, Any]) -> str:
-        columns = ("node", "task", "owner", "for", "kind", "resource")  # a task's name begins with that of its service
+        columns = ("node", "task", "owner", "for", "kind", "resource")  # no column for the service: the task's name begins with it
         rows = [dict(row, **{"for": duration(row["age"]), "owner": row["owner"] or NOTHING}) for row in found["holders"]]
         return self._table(columns, [([row[name] for name in columns], "") for row in rows]) if rows else "Nothing is allocated."
 
@@ -96,38 +96,38 @@ class Screen:
         return self._table(("node", "what", "details"), rows) if rows else "Nothing is faulty."
 
     def _books(self, found: Mapping[str, Any]) -> str:
-        """Where processes and reservations differ; nothing where they do not."""
+        """Where processes differ from the allocations; '' if they agree."""
         rows = [((row["node"], row["card"], row["details"]), Verdict.WAITING.value) for row in found["books"]]
         return self._table(("node", "GPU", "what uses it"), rows) if rows else ""
 
     def _summary(self, found: Mapping[str, Any]) -> str:
         ready = sum(row["verdict"] == Verdict.DONE.value for row in found["nodes"])
-        parts = [f"nodes: {len(found['nodes'])}, ready: {ready}", isolation.in_words(found["isolation"])]
-        parts += filter(None, [dedicated.in_words(found["on_gpu_nodes"])])
+        parts = [f"nodes: {len(found['nodes'])}, ready: {ready}", isolation.describe(found["isolation"])]
+        parts += filter(None, [dedicated.describe(found["on_gpu_nodes"])])
         return "\n".join([*(self._fold(part) for part in parts), *self._commands(found["on_gpu_nodes"])])
 
     def _commands(self, found: Sequence[Mapping[str, Any]]) -> list[str]:
-        """To be copied: not folded."""
-        commands = dedicated.commands(found)
+        """The commands are not folded, so that they can be copied."""
+        commands = dedicated.keep_off_commands(found)
         return ["to keep them off dedicated nodes:", *(f"  {printable(command)}" for command in commands)] if commands else []
 
     # -- layout ------------------------------------------------------------------------------------------------------
 
     def _table(self, headings: Sequence[str], rows: Sequence[tuple[Sequence[object], str]]) -> str:
-        made: Table = lines(headings, [cells for cells, _verdict in rows], self._width)
+        table: Table = layout(headings, [cells for cells, _verdict in rows], self._width)
         painted = [
             self._paint(line, COLOURS[verdict]) if verdict in COLOURS else line
-            for row, (_cells, verdict) in zip(made.rows, rows, strict=True)
+            for row, (_cells, verdict) in zip(table.rows, rows, strict=True)
             for line in row
         ]
-        return "\n".join([*made.head, *painted])
+        return "\n".join([*table.head, *painted])
 
     def _fold(self, text: str, indent: str = "") -> str:
         return "\n".join(fold(printable(text), self._width, indent, indent + "  "))
 
 
 def duration(seconds: float | None) -> str:
-    """In the largest unit of which there are two, or one of the smallest."""
+    """The duration in the largest unit that fits at least twice, else in seconds."""
     if seconds is None:
         return NOTHING
     size, unit = next((step for step in STEPS if seconds >= 2 * step[0]), STEPS[-1])
@@ -135,20 +135,20 @@ def duration(seconds: float | None) -> str:
 
 
 def _state(row: Mapping[str, Any]) -> str:
-    long = f" ≥ {duration(row['for'])}" if row["for"] is not None else ""
+    at_least = f" ≥ {duration(row['for'])}" if row["for"] is not None else ""
     since = f" since {row['since']}" if row["since"] else ""
-    return f"{row['state']}{since or long}" + (f": {row['why']}" if row["why"] else "")
+    return f"{row['state']}{since or at_least}" + (f": {row['why']}" if row["why"] else "")
 
 
 def _marks(gpus: Mapping[str, Any]) -> str:
-    return ", ".join(f"{kind} {_of_kind(marks)}" for kind, marks in gpus.items()) or NOTHING
+    return ", ".join(f"{kind} {_marks_of_kind(marks)}" for kind, marks in gpus.items()) or NOTHING
 
 
-def _of_kind(marks: Mapping[str, Any]) -> str:
+def _marks_of_kind(marks: Mapping[str, Any]) -> str:
     states = marks["states"]
     if states is None:
         return f"{marks['free']} of {marks['total']} free"
-    if len(states) <= MOST:
+    if len(states) <= MAX_MARKS:
         return "".join(MARKS[state] for state in states)
     return " ".join(f"{states.count(state)}{mark}" for state, mark in MARKS.items() if state in states)
 

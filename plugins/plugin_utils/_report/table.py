@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A plain-text table that a terminal, a log file and a README show alike.
+"""Renders plain-text tables that look the same in a terminal, a log file and a README.
 
 Private to this collection: no stability is promised to others.
 """
@@ -14,32 +14,32 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from ...module_utils._printable import printable
-from .fold import fold, longest
+from .fold import fold, longest_unit
 
 GAP, NOTHING = "  ", "–"
-# A column that is folded is at least so wide. If there is no room for that, each row becomes a block of lines.
-LEAST = 20
+# The least width of a folded column. If there is no room for that, each row becomes a block of lines.
+MIN_COLUMN = 20
 
 
 class Table(NamedTuple):
-    """The lines of the head, and of each row."""
+    """The lines of the header and of each row."""
 
     head: list[str]
     rows: list[list[str]]
 
     def size(self, width: int) -> tuple[int, int]:
-        """How many lines are wider than the terminal, and how many lines its rows have. The smaller one is read more easily."""
+        """How many lines are wider than the terminal, and how many lines the rows have. The smaller table is easier to read."""
         return sum(len(line) > width for lines in [self.head, *self.rows] for line in lines), sum(map(len, self.rows))
 
 
 def render(headings: Sequence[str], rows: Sequence[Sequence[object]], width: int | None) -> str:
-    """Columns padded to their widest cell; columns of numbers stand to the right. ``width`` is that of the terminal."""
-    table = lines(headings, rows, width)
+    """Return the table as text. Columns are padded to their widest cell, and numbers are aligned right. ``width`` is that of the terminal."""
+    table = layout(headings, rows, width)
     return "\n".join([*table.head, *(line for row in table.rows for line in row)])
 
 
-def lines(headings: Sequence[str], rows: Sequence[Sequence[object]], width: int | None) -> Table:
-    """The same by rows. If the table is wider than ``width``, its widest columns are folded; where blocks of lines are shorter, it is these."""
+def layout(headings: Sequence[str], rows: Sequence[Sequence[object]], width: int | None) -> Table:
+    """Lay out the table. If it is wider than ``width``, fold its widest columns, or print each row as a block of lines where that is shorter."""
     cells = [["" if cell is None else printable(str(cell)) for cell in row] for row in rows]
     blocks = Table([], [_block(headings, row, width) for row in cells]) if width else None
     limits = _limits(list(zip(headings, *cells, strict=True)), width)
@@ -61,7 +61,7 @@ def lines(headings: Sequence[str], rows: Sequence[Sequence[object]], width: int 
 
 
 def _limits(columns: Sequence[Sequence[str]], width: int | None) -> list[int]:
-    """How wide each column may be; [] if the table cannot be so narrow. The widest ones give way first, as far as all names in them stay whole."""
+    """The greatest width of each column, or [] if the table does not fit. The widest columns shrink first, but no name in them is split."""
     most = [max(map(len, column)) for column in columns]
     room = (width or sum(most) + len(GAP) * len(most)) - len(GAP) * (len(most) - 1)
     least = [_least(column, room) for column in columns]
@@ -70,14 +70,14 @@ def _limits(columns: Sequence[Sequence[str]], width: int | None) -> list[int]:
 
 
 def _least(column: Sequence[str], room: int) -> int:
-    """How narrow a column can be with its names whole. A name for which no table has room stands out of its column."""
+    """The least width of a column that keeps its names whole. A name that is too long for any table sticks out of its column."""
     heading, *cells = column
     most = max(map(len, cells), default=0)
-    return max(longest(heading), min(most, max([LEAST, *(long for cell in cells if (long := longest(cell)) <= room)])))
+    return max(longest_unit(heading), min(most, max([MIN_COLUMN, *(long for cell in cells if (long := longest_unit(cell)) <= room)])))
 
 
 def _block(headings: Sequence[str], row: Sequence[str], width: int) -> list[str]:
-    """A row as lines: the first cell, and below it the others, several on a line."""
+    """A row as a block of lines: the first cell, and below it the other cells, several on a line."""
     (_heading, first), *others = zip(headings, row, strict=True)
     found, beside = fold(f"{headings[0]}: {first}", width, "", GAP * 2), False
     for text in (f"{heading}: {cell}" for heading, cell in others if cell not in ("", NOTHING)):

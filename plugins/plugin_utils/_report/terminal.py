@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How wide the tables of this run may be.
+"""The width for the tables of this run.
 
 Private to this collection: no stability is promised to others.
 """
@@ -13,9 +13,9 @@ import os
 
 
 def width(columns: int) -> int:
-    """The environment's COLUMNS, else ``columns``: what Ansible has from the terminal, and 79 in a pipe, a log or a terminal of fewer.
+    """Return COLUMNS of the environment, else ``columns``: the width that Ansible got from the terminal, at least 79, and 79 in a pipe or a log.
 
-    An action cannot look itself: Ansible runs it in a process without a terminal.
+    An action cannot ask the terminal itself, because Ansible runs it in a process without one.
     """
     wanted = os.environ.get("COLUMNS", "")
     return int(wanted) if wanted.isdecimal() and int(wanted) else columns

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What was found of every host of a fleet, put together (pure): node, files, daemon, manager, isolation, and the tasks that were tried.
+"""The results of verify for each host (pure): node, files, daemon, manager, isolation, and the test tasks.
 
 Private to this collection: no stability is promised to others.
 """
@@ -27,9 +27,9 @@ from .._fleet.identity import LABEL_PREFIX
 from .table import NOTHING
 
 HEADINGS = ["node", "reserved", "seen", "verdict"]
-WHY = {NAMED: "which was named", THERE: "which the node has", PULL: "which is pulled, since the node has none that would do"}
-PROVISION = "Run fleet.gpu_swarm.provision for it"
-# What a node's level of isolation means where nothing is enforced.
+WHY = {NAMED: "which was named", THERE: "which the node has", PULL: "which is pulled, because the node has no suitable image"}
+PROVISION = "Run fleet.gpu_swarm.provision for this host"
+# What the levels mean that enforce nothing.
 OPEN = {
     "off": "isolation off (gpu_swarm_isolation): a task can see all GPUs of its node",
     "audit": "isolation audit: nothing is enforced, and a task can see all GPUs of its node",
@@ -38,93 +38,93 @@ TURNED_OFF = "isolation turned off by a file on the node (docs/ISOLATION.md): a 
 
 
 @dataclass(frozen=True)
-class Found:
-    """Of one host: its checks, and in words what is wrong with the node itself, ledger and labels included."""
+class HostResult:
+    """The result for one host: its checks, and what is wrong with the node itself, including ledger and labels."""
 
     checks: list[Mapping[str, Any]]
     node: list[str]
 
     @property
     def wrong(self) -> list[str]:
-        return self.node + [_named(check) for check in self.checks if check["state"] == FAILED]
+        return self.node + [_describe_check(check) for check in self.checks if check["state"] == FAILED]
 
 
-class OfSwarm(NamedTuple):
-    """``tested`` is swarm_gpu_verify's result, ``isolation`` that of the swarm."""
+class SwarmResult(NamedTuple):
+    """``tested`` is the result of swarm_gpu_verify, ``isolation`` the isolation of the swarm."""
 
     tested: Mapping[str, Any]
     isolation: Mapping[str, Any] | None = None
 
 
-def about(
-    assessed: Mapping[str, Any] | None, node: Mapping[str, Any] | None, node_id: str | None, swarm: OfSwarm, mistaken: str | None = None
-) -> Found:
-    """``assessed`` is the host's answer of gpu_node, ``node`` the manager's record of it, ``mistaken`` why the node id that the host shows is
-    not believed."""
+def host_result(
+    assessed: Mapping[str, Any] | None, node: Mapping[str, Any] | None, node_id: str | None, swarm: SwarmResult, mistaken: str | None = None
+) -> HostResult:
+    """Combine all results for a host. ``assessed`` is the host's answer of gpu_node, ``node`` the manager's entry for it.
+    ``mistaken`` is the reason why the node id that the host shows cannot be right, or None."""
     tested = swarm.tested
     if not assessed or assessed.get("unreachable") or assessed.get("failed"):
         why = (assessed or {}).get("msg") or "the host did not answer"
-        return Found([], [f"could not be read: {why}"])
+        return HostResult([], [f"could not be read: {why}"])
     if not (assessed.get("engine") or {}).get("running"):
-        return Found([], ["dockerd does not run. See its log (journalctl -u docker), or run fleet.gpu_swarm.provision for it"])
+        return HostResult([], ["dockerd does not run. See its log (journalctl -u docker), or run fleet.gpu_swarm.provision for this host"])
     if mistaken:
-        return Found([], [mistaken])
+        return HostResult([], [mistaken])
     if node is None:
-        return Found([], [f"not in the swarm of this manager. {PROVISION}"])
+        return HostResult([], [f"not in this manager's swarm. {PROVISION}"])
     checks = [check for check in tested.get("checks") or [] if check["node"] == node_id]
-    wrong = _disagreements(assessed, node) + _of_another_level(assessed, node, swarm.isolation or {})
-    return Found(checks, wrong + list((tested.get("ledger_problems") or {}).get(node_id, [])))
+    wrong = _differences(assessed, node) + _isolation_differences(assessed, node, swarm.isolation or {})
+    return HostResult(checks, wrong + list((tested.get("ledger_problems") or {}).get(node_id, [])))
 
 
-def _disagreements(assessed: Mapping[str, Any], node: Mapping[str, Any]) -> list[str]:
-    """Where GPUs, files, daemon and manager do not agree."""
+def _differences(assessed: Mapping[str, Any], node: Mapping[str, Any]) -> list[str]:
+    """Differences between GPUs, files, daemon and manager."""
     found = [refused["text"] for refused in assessed.get("refused") or []]
     if assessed["drift"]:
         found.append(f"drift: {'; '.join(assessed['drift'])}. {PROVISION}")
     found += [assessed["cuda"]] if assessed.get("cuda") else []
     shown = difference(assessed, node)
-    if shown and not found:  # else it only follows from the drift
+    if shown and not found:  # otherwise it is a result of the drift
         found.append(f"{shown}. {PROVISION}")
-    return found + [f"label {text}. {PROVISION}" for text in _untrue(assessed, node["labels"])]
+    return found + [f"label {text}. {PROVISION}" for text in _wrong_labels(assessed, node["labels"])]
 
 
-def _of_another_level(assessed: Mapping[str, Any], node: Mapping[str, Any], shown: Mapping[str, Any]) -> list[str]:
-    """Where the guard of a node with GPUs is not what the swarm's label says, in words.
+def _isolation_differences(assessed: Mapping[str, Any], node: Mapping[str, Any], shown: Mapping[str, Any]) -> list[str]:
+    """Describe how the guard of a GPU node differs from the swarm's label, as a list of at most one text.
 
-    Drift does not show it where no setting names the level: a node without a guard is assessed as one that is to have none. What an operator's file
-    turns off is reported under the table."""
+    Drift does not show this if no setting names the level: a node without a guard is then assessed as one that needs none. A guard that an
+    operator's file turns off is reported below the table."""
     guard, level = assessed.get("isolation"), shown.get("level")
-    # Of the level that it was assessed for, its drift has what differs.
+    # If the node was assessed for this level, its drift already shows the difference.
     if "isolation" not in assessed or assessed.get("isolation_level") == level or not (assessed.get("gpus") and has_gpus(node)):
         return []
     if guard and guard["level"] not in LEVELS:
-        return [f"the settings of the guard of its GPUs cannot be read. {PROVISION}"]
+        return [f"the settings of its guard cannot be read. {PROVISION}"]
     now = guard_seen.level_of(guard) or OFF
-    # Without the label the swarm has no level: the role gpu_node by itself gives each node its own.
-    return [f"isolation is {now}, and {level} is the swarm's. {PROVISION}"] if shown.get("label") and level in LEVELS and level != now else []
+    # Without the label the swarm has no level: the role gpu_node alone sets the level of each node separately.
+    return [f"isolation is {now}, but the swarm's level is {level}. {PROVISION}"] if shown.get("label") and level in LEVELS and level != now else []
 
 
-def _untrue(assessed: Mapping[str, Any], labels: Mapping[str, str]) -> list[str]:
+def _wrong_labels(assessed: Mapping[str, Any], labels: Mapping[str, str]) -> list[str]:
     wanted, keep = assessed.get("labels") or {}, assessed.get("labels_unknown") or []
     should, clashes = owned_labels.compute(labels, wanted, LABEL_PREFIX, keep)
     record = LABEL_PREFIX + owned_labels.RECORD
     keys = sorted({*clashes, *(key for key in {*should, *labels} if key != record and should.get(key) != labels.get(key))})
-    return [f"{key} is {labels.get(key, 'not set')}, and {wanted.get(key, 'nothing')} is true" for key in keys]
+    return [f"{key} is {labels.get(key, 'not set')}, but should be {wanted.get(key, 'not set')}" for key in keys]
 
 
-def _named(check: Mapping[str, Any]) -> str:
+def _describe_check(check: Mapping[str, Any]) -> str:
     return f"{check['kind']}: {check['verdict']}" if check["kind"] else str(check["verdict"])
 
 
-def rows(name: str, found: Found) -> list[list[str]]:
-    """A line for each kind that was tested, slots of which the same is true together, and one for what is wrong with the node itself.
+def rows(name: str, found: HostResult) -> list[list[str]]:
+    """The rows of a host: one for each tested kind, with equal rows merged, and one for each fault of the node itself.
 
-    The remedies are reported elsewhere."""
+    Remedies are not in the table; they are reported elsewhere."""
     equal = Counter(tuple(_row(name, check)) for check in found.checks)
     lines = [
         [name, f"{count} × {reserved}" if count > 1 and reserved != NOTHING else reserved, *rest] for (_name, reserved, *rest), count in equal.items()
     ]
-    return lines + [[name, NOTHING, NOTHING, f"FAILED: {_begin(text)}"] for text in found.node]
+    return lines + [[name, NOTHING, NOTHING, f"FAILED: {_first_sentence(text)}"] for text in found.node]
 
 
 def _row(name: str, check: Mapping[str, Any]) -> list[str]:
@@ -136,16 +136,16 @@ def _row(name: str, check: Mapping[str, Any]) -> list[str]:
         return [name, NOTHING, NOTHING, f"not tested: {verdict}" + (f" ({kind})" if kind else "")]
     word = "passed" if state == PASSED else "FAILED"
     reserved = check["count"] if check["probe"] == MEMORY else len(check["reserved"])
-    return [name, f"{reserved} {kind}".strip() if kind else NOTHING, str(len(check["seen"])), f"{word}: {_begin(verdict)}"]
+    return [name, f"{reserved} {kind}".strip() if kind else NOTHING, str(len(check["seen"])), f"{word}: {_first_sentence(verdict)}"]
 
 
-def _begin(text: str) -> str:
-    """The first sentence."""
+def _first_sentence(text: str) -> str:
+    """Return the first sentence of ``text``."""
     return text.partition(". ")[0]
 
 
 def images(names: Mapping[str, str], tested: Mapping[str, Any]) -> list[str]:
-    """Which images were used, why, and on which hosts; ``names`` are the hosts by their node ids."""
+    """Lines that name each test image, why it was chosen, and on which hosts. ``names`` maps node ids to hosts."""
     used: dict[str, list[str]] = {}
     for check in tested.get("checks") or []:
         image, name = check.get("image"), names.get(check["node"])
@@ -157,7 +157,7 @@ def images(names: Mapping[str, str], tested: Mapping[str, Any]) -> list[str]:
 
 
 def enforcement(answers: Mapping[str, Mapping[str, Any] | None]) -> list[str]:
-    """On which hosts tasks can see all GPUs, and by what; ``answers`` are those of gpu_node by host."""
+    """Lines that name the hosts on which tasks can see all GPUs, and why. ``answers`` has the answer of gpu_node for each host."""
     found: dict[str, list[str]] = {}
     for name, answer in answers.items():
         if answer and "isolation" in answer and (answer.get("engine") or {}).get("running"):
@@ -169,17 +169,17 @@ def enforcement(answers: Mapping[str, Mapping[str, Any] | None]) -> list[str]:
 
 
 def untested(ids: Mapping[str, str | None], tested: Mapping[str, Any]) -> dict[str, str]:
-    """By host why no task was tried on it, if no task proved anything on any host; ``ids`` are the hosts' node ids. Without nodes that have
-    nothing that a task could be tried with."""
+    """Return for each host why it was not tested, but only if no test task ran on any host. ``ids`` has the hosts' node ids.
+    Hosts without anything to test are skipped."""
     checks = [check for check in tested.get("checks") or [] if check["probe"] not in WORDS]
     if any(check["state"] in (PASSED, PLANNED) for check in checks):
         return {}
-    why = {check["node"]: _begin(check["verdict"]) for check in checks if check["state"] == UNTESTED and check["verdict"] != NONE_NAMED}
+    why = {check["node"]: _first_sentence(check["verdict"]) for check in checks if check["state"] == UNTESTED and check["verdict"] != NONE_NAMED}
     return {name: why[node_id] for name, node_id in ids.items() if node_id in why}
 
 
 def outcome(hosts: Sequence[str], problems: Mapping[str, Any], not_tried: Mapping[str, str]) -> str:
-    """The line that says how it went."""
+    """The line that sums up the result."""
     if problems:
         return f"Something is wrong with {len(problems)} of {len(hosts)} nodes: {shortened(list(problems))}."
     if not_tried:
@@ -192,10 +192,10 @@ def outcome(hosts: Sequence[str], problems: Mapping[str, Any], not_tried: Mappin
 
 
 def summary(hosts: Sequence[str], problems: Mapping[str, Any], tested: Mapping[str, Any]) -> str:
-    """The sum, for the line under the table."""
+    """The counts for the line below the table."""
     checks = tested.get("checks") or []
     allocated = [check for check in checks if check["probe"] not in WORDS and check["state"] == PASSED]
-    seen = len({device for check in allocated for device in check["seen"]})  # slots of one card see that card
+    seen = len({device for check in allocated for device in check["seen"]})  # several slots see the same card
     passed = {check["node"] for check in allocated}
     parts = [f"nodes: {len(hosts)}", f"with something wrong: {len(problems)}"]
     parts += [f"proved by a task: {len(passed)}", f"GPUs allocated and seen: {seen}"]

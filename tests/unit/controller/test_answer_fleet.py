@@ -129,7 +129,7 @@ def run(found):
         for one in hosts:
             state = report_provision.deprovision_state(steps[one.name], ends.End(known.nodes.get(one.node_id or ""), None))
             report_provision.deprovision_row(one, steps[one.name], state)
-            report_verify.about(one.assessed, known.nodes.get(one.node_id or ""), one.node_id, report_verify.OfSwarm({}, ISOLATION))
+            report_verify.host_result(one.assessed, known.nodes.get(one.node_id or ""), one.node_id, report_verify.SwarmResult({}, ISOLATION))
         isolation_label.change("audit", hosts, {**(known.ledger or {}), "swarm": {"isolation": ISOLATION}})
         report_verify.enforcement({one.name: one.assessed for one in hosts})
     tried(bad)

@@ -66,7 +66,7 @@ def test_the_prefix_is_the_one_that_a_run_recorded(prefix, others):
 
 @pytest.mark.parametrize("prefix", PREFIXES)
 def test_a_gpu_that_a_run_left_out_is_shown(prefix):
-    assert shown(record(written(prefix, failed=True)))[2] == "a GPU is left out"
+    assert shown(record(written(prefix, failed=True)))[2] == "a GPU is excluded"
     assert not node_labels.is_left_out(record(written(prefix)))
 
 
@@ -91,7 +91,7 @@ WITHOUT = written("")
     ("report", "model", "why", "left_out"),
     [
         (Label("ok", model="Tesla-T4"), "Tesla-T4", "", False),
-        (Label("warning", UUID[:-1] + "5", "failed", model="mixed"), "mixed", f"warning {UUID[:-1]}5 failed; a GPU is left out", True),
+        (Label("warning", UUID[:-1] + "5", "failed", model="mixed"), "mixed", f"warning {UUID[:-1]}5 failed; a GPU is excluded", True),
         (Label("warning", UUID, "degraded", model="Tesla-T4"), "Tesla-T4", f"warning {UUID} degraded", False),
         (Label("fault", UUID, "failed", model="Tesla-T4"), "Tesla-T4", f"fault {UUID} failed", False),
         (Label("ok"), "", "", False),

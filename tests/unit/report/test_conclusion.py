@@ -25,18 +25,18 @@ LATER = " Run this again later (exit status 75)."
     [
         (PROGRESS, ["s_c"], ["s_a"],
          f"The stack s does not run as it should: s_a: {PROGRESS['s_a']} Fix that, and run this again; {TASKS}"),
-        (PROGRESS, ["s_c"], [], "The stack s is deployed, and not all of it runs yet: s_c: 0 of 1 running; needs 2." + LATER),
+        (PROGRESS, ["s_c"], [], "The stack s is deployed, but not all of it runs yet: s_c: 0 of 1 running; needs 2." + LATER),
         ({"s_b": "1 of 1 running"}, [], [], "All services of the stack s run: 1."),
         ({"s_b": "1 of 1 running", "s_i": "1 of 1 complete"}, [], [], "All services of the stack s run or are complete: 2."),
     ],
 )  # fmt: skip
 def test_a_stack(progress: Any, waiting: Any, wrong: Any, said: str) -> None:
-    assert conclusion.deployed("s", progress, waiting, wrong) == said
+    assert conclusion.deployment_sentence("s", progress, waiting, wrong) == said
 
 
 @pytest.mark.parametrize(("changed", "said"), [(True, "would be deployed"), (False, "would stay as it is")])
 def test_a_stack_that_is_checked(changed: bool, said: str) -> None:
-    assert conclusion.checked("s", changed) == f"The stack s {said}. Nothing was changed."
+    assert conclusion.deployment_check_sentence("s", changed) == f"The stack s {said}. Nothing was changed."
 
 
 def job(number: int, state: str, error: str = "") -> dict[str, Any]:
@@ -61,7 +61,7 @@ FAILED = "1 of 2 did not complete: j-2: failed: task: non-zero exit (3). -e agai
 )
 def test_jobs(jobs: Any, more: Any, waits: bool, said: str) -> None:
     answer = {"jobs": jobs, "waiting": [], "not_ready": [], "problems": [], **more}
-    assert conclusion.ran("j", answer, waits) == f"Job j: {said}"
+    assert conclusion.jobs_sentence("j", answer, waits) == f"Job j: {said}"
 
 
 # -- removed ---------------------------------------------------------------------------------------------------------
@@ -90,17 +90,17 @@ def of_stack(*arguments: Any, **more: Any) -> dict[str, Any]:
 )
 def test_what_tasks_of_removed_services_still_have(tasks: Any, still: list[str], awaited: int) -> None:
     ending = still_allocated(stack.tasks_of("s", tasks), [service("there")], [node(), DOWN])
-    assert conclusion.still_held(ending) == still
-    assert conclusion.awaited(ending) == still[:awaited]
-    said = conclusion.removed("stack s", 1, ending)
+    assert conclusion.allocations_of(ending) == still
+    assert conclusion.allocations_on_ready_nodes(ending) == still[:awaited]
+    said = conclusion.removal_sentence("stack s", 1, ending)
     if still:
-        assert said == f"The stack s is removed, and its tasks have not ended yet. They still have {', '.join(still)}.{LATER}"
-        assert conclusion.removed("stack s", 0, ending, waits=False) == said.removesuffix(LATER)
+        assert said == f"The stack s is removed, but its tasks have not ended yet. They still have {', '.join(still)}.{LATER}"
+        assert conclusion.removal_sentence("stack s", 0, ending, waits=False) == said.removesuffix(LATER)
     else:
         assert said == "The stack s is removed, services: 1. None of its tasks has a GPU any more."
 
 
 def test_there_is_nothing_to_remove() -> None:
-    assert conclusion.removed("job j", 0, []) == "The swarm has no job j. There is nothing to remove."
-    assert conclusion.would_be_removed("job j", 0) == conclusion.removed("job j", 0, [])
-    assert conclusion.would_be_removed("job j", 2) == "The job j would be removed, services: 2. Nothing was changed."
+    assert conclusion.removal_sentence("job j", 0, []) == "The swarm has no job j. There is nothing to remove."
+    assert conclusion.removal_check_sentence("job j", 0) == conclusion.removal_sentence("job j", 0, [])
+    assert conclusion.removal_check_sentence("job j", 2) == "The job j would be removed, services: 2. Nothing was changed."

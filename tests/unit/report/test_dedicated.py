@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report.dedicated import commands, in_words, warnings
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report.dedicated import describe, keep_off_commands, warnings
 
 
 def one(service="web", mode="replicated", nodes=("g1",), dedicated=True, command=True):
@@ -27,11 +27,11 @@ EVERYWHERE = one("exporter", "global", command=False)
     ],
 )
 def test_who_is_there(found, words):
-    assert in_words(found) == words
+    assert describe(found) == words
 
 
 def test_commands_are_for_dedicated_nodes_and_those_that_have_one():
-    assert commands([one("a"), one("b", dedicated=False), EVERYWHERE]) == ["docker service update … a"]
+    assert keep_off_commands([one("a"), one("b", dedicated=False), EVERYWHERE]) == ["docker service update … a"]
 
 
 def test_a_run_that_dedicates_nodes_shows_each_command():
@@ -44,7 +44,7 @@ def test_a_run_that_dedicates_nodes_shows_each_command():
 
 def test_of_many_the_first_are_named():
     (text,) = warnings(True, {"on_gpu_nodes": [one(f"s{number}") for number in range(7)]})
-    assert text.endswith("docker service update … s4. And so on for 2 more, which status lists.")
+    assert text.endswith("docker service update … s4. The playbook status lists 2 more.")
 
 
 @pytest.mark.parametrize(

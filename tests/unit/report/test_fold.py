@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report import terminal
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report.fold import fold, longest, paragraphs
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report.fold import fold, longest_unit, paragraphs
 
 UUID = "GPU-eafc7885-1034-5571-91b2-9dbfbdddf10a"
 
@@ -47,7 +47,7 @@ def test_further_lines_are_indented_as_wanted():
 
 
 def test_the_longest_part_has_its_number():
-    assert longest("it wants 16 NVIDIA-GPU") == len("16 NVIDIA-GPU")
+    assert longest_unit("it wants 16 NVIDIA-GPU") == len("16 NVIDIA-GPU")
 
 
 @pytest.mark.parametrize(("environment", "width"), [(None, 79), ("", 79), ("0", 79), ("wide", 79), ("-3", 79), ("²", 79), ("200", 200)])

@@ -16,7 +16,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger imp
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.isolation import LABEL
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report import status
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report.isolation import in_words
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report.isolation import describe
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report.status_text import Screen
 
 NOW = 1764000000
@@ -68,7 +68,7 @@ def test_where_processes_and_reservations_differ_has_a_table_and_waits_for_nobod
 
 def test_a_guard_that_is_broken_is_not_safe_to_enforce():
     label = {**audit(1), "found": {"": {"names": ["broken"], "last": NOW - HOUR}}}
-    assert in_words(shown(label)["isolation"]) == "isolation: audit; change before it is enforced: the guard of a node (broken)"
+    assert describe(shown(label)["isolation"]) == "isolation: audit; change before it is enforced: the guard of a node (broken)"
 
 
 @pytest.mark.parametrize(
@@ -78,13 +78,13 @@ def test_a_guard_that_is_broken_is_not_safe_to_enforce():
         ({"level": "reserved", "nodes": {}}, (), "isolation: reserved"),
         (
             {**audit(NOW - 12 * DAY), "nodes": {"audit": ["n1"]}}, (),
-            "isolation: audit; not all nodes with GPUs have it: run provision on host-n2",
+            "isolation: audit; not all GPU nodes have it: run provision on host-n2",
         ),
         (
             {**audit(NOW - 12 * DAY), "nodes": {"audit": ["n1"], "reserved": ["n2"]}}, (),
-            "isolation: audit; not all nodes with GPUs have it: run provision on host-n2",
+            "isolation: audit; not all GPU nodes have it: run provision on host-n2",
         ),
-        (audit(1, read=None), (), "isolation: audit; no run has read yet what all nodes counted"),
+        (audit(1, read=None), (), "isolation: audit; no run has read the violations of all nodes yet"),
         (audit(NOW - 12 * DAY - 10), ("train",), f"isolation: audit; no violation for 12 days: safe to enforce (read by the run of {READ})"),
         (
             audit(NOW - 5 * HOUR - 10), (),
@@ -108,6 +108,6 @@ def test_a_guard_that_is_broken_is_not_safe_to_enforce():
 )  # fmt: skip
 def test_what_the_line_says(label, services, words):
     found = shown(label, services)
-    assert in_words(found["isolation"]) == words
+    assert describe(found["isolation"]) == words
     assert found["isolation"]["safe"] is ("safe to enforce (" in words)
     assert words in Screen().show(found, "all")

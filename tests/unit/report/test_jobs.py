@@ -13,13 +13,13 @@ def job(service, state, tries=1, code=None, error="", parameters=""):
 
 def test_there_is_a_line_for_what_is_new():
     said: dict[str, str] = {}
-    assert jobs.news({"jobs": [job("a", "queued"), job("b", "running")]}, said) == ["a: queued", "b: running"]
-    assert jobs.news({"jobs": [job("a", "queued"), job("b", "failed", 2, 1, "exit 1")]}, said) == ["b: failed (try 2): exit 1"]
-    assert jobs.news({"jobs": [job("a", "queued"), job("b", "failed", 2, 1, "exit 1")]}, said) == []
+    assert jobs.state_changes({"jobs": [job("a", "queued"), job("b", "running")]}, said) == ["a: queued", "b: running"]
+    assert jobs.state_changes({"jobs": [job("a", "queued"), job("b", "failed", 2, 1, "exit 1")]}, said) == ["b: failed (try 2): exit 1"]
+    assert jobs.state_changes({"jobs": [job("a", "queued"), job("b", "failed", 2, 1, "exit 1")]}, said) == []
 
 
 def test_many_at_a_time_are_counted():
-    found = jobs.news({"jobs": [job(f"j{number}", "queued") for number in range(1000)]}, {})
+    found = jobs.state_changes({"jobs": [job(f"j{number}", "queued") for number in range(1000)]}, {})
     assert (len(found), found[-1]) == (21, "and 980 more")
 
 
@@ -33,4 +33,4 @@ def test_the_table_has_each_job_and_their_number():
 
 
 def test_no_jobs():
-    assert jobs.table({"jobs": []}, None) == "there are no such jobs"
+    assert jobs.table({"jobs": []}, None) == "no jobs match"

@@ -48,7 +48,7 @@ BACK = "returns to service"
         (Step(maintained="x"), "left alone, since maintenance x was finished there before"),
         (Step(groups=[END], error="a clash", left_paused=True), "stays paused; cannot be changed: a clash"),
         (Step(groups=[END], error="a clash", left_paused=True, by_hand=True), "cannot be changed: a clash"),
-        (Step(groups=[MARKED, END], left_paused=True, by_hand=True), "removes the notes of a pause that somebody ended"),
+        (Step(groups=[MARKED, END], left_paused=True, by_hand=True), "removes the marks of a pause that somebody has ended"),
         (
             Step(needs=["restart"], groups=[MARKED, END], impact=["restarts dockerd"], waits_for=["container x"], left_alone=True),
             f"{BACK}; waits for container x, then: restarts dockerd",
@@ -157,7 +157,7 @@ def test_without_a_ledger_nobody_knows_whether_a_host_is_in_the_swarm():
 )
 def test_what_is_left_of_a_host_that_joined_anew_is_reported(old, message):
     nodes = {node["id"]: dict({"addr": "10.0.0.7"}, **node) for node in (member("n1", hostname="gpu-1"), old)}
-    warnings = provision.left_behind({"gpu-1": "n1", "gpu-2": "n2", "fresh": None}, nodes)
+    warnings = provision.old_entries({"gpu-1": "n1", "gpu-2": "n2", "fresh": None}, nodes)
     assert [warning.split(":")[0] for warning in warnings] == message
     for warning in warnings:
         assert "(id n0, last seen at 10.0.0.7)" in warning
@@ -243,7 +243,7 @@ def test_what_became_of_a_host_goes_by_its_state_and_not_by_its_text():
 def test_the_end_names_who_is_not_done_and_the_command_that_goes_on():
     states = {"a": READY, "b": State.WAITING.of("x"), "c": State.LOST.of("y"), "d": State.UNTOUCHED.of("z"), "e": READY}
     verdicts = provision.by_verdict(states)
-    assert provision.counted(verdicts, None).splitlines() == ["done: 2 hosts", "waiting: b", "untouched: d", "failed: c"]
+    assert provision.list_by_verdict(verdicts, None).splitlines() == ["done: 2 hosts", "waiting: b", "untouched: d", "failed: c"]
     command = provision.command_for_the_rest(verdicts, lambda left: Again(f"ansible-playbook p.yml --limit {','.join(left)}", []))
     assert command == "To continue: ansible-playbook p.yml --limit b,d,c"
     more = provision.command_for_the_rest(verdicts, lambda left: Again("x", ["token"])).splitlines()[-1]
@@ -252,7 +252,7 @@ def test_the_end_names_who_is_not_done_and_the_command_that_goes_on():
 
 def test_if_all_are_done_the_outcome_is_enough():
     verdicts = provision.by_verdict({"a": READY})
-    assert (provision.counted(verdicts, None), provision.command_for_the_rest(verdicts, lambda left: Again("x", []))) == ("", "")
+    assert (provision.list_by_verdict(verdicts, None), provision.command_for_the_rest(verdicts, lambda left: Again("x", []))) == ("", "")
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ def test_the_outcome_speaks_of_those_that_failed():
     ],
 )
 def test_a_run_in_check_mode_says_what_a_run_would_do(more, said):
-    words = provision.checked({"a": Step(), "b": Step(groups=[PREPARE, END]), **more})
+    words = provision.check_outcome({"a": Step(), "b": Step(groups=[PREPARE, END]), **more})
     assert (words.line, words.verdict) == (f"Nothing was changed. {said}", "failed" if "Cannot" in said else "done")
 
 

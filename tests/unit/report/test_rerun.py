@@ -11,14 +11,14 @@ from ansible.cli.playbook import PlaybookCLI
 from ansible.constants import config
 from ansible.parsing.splitter import parse_kv
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report.rerun import CONFIGURED, again
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report.rerun import CONFIG_NAMES, rerun_command
 
 DEFAULTS = {"forks": 5, "become_method": "sudo", "private_key_file": None, "remote_user": None, "diff": False}
 GIVEN = dict(DEFAULTS, inventory=("i.yml",), args=("fleet.gpu_swarm.provision",), extra_vars=())
 
 
 def said(**given):
-    return again(dict(GIVEN, **given), DEFAULTS, ["g1", "g2"])
+    return rerun_command(dict(GIVEN, **given), DEFAULTS, ["g1", "g2"])
 
 
 def test_the_command_as_it_was_given():
@@ -48,8 +48,8 @@ def read_again(*words):
     cli = PlaybookCLI(["ansible-playbook", *words, "x.yml"])
     cli.init_parser()
     given = vars(cli.post_process_args(cli.parser.parse_args([*words, "x.yml"])))
-    defaults = {key: config.get_config_value(name) for key, name in CONFIGURED.items()}
-    return shlex.split(again(dict(given, inventory=None), defaults).command)
+    defaults = {key: config.get_config_value(name) for key, name in CONFIG_NAMES.items()}
+    return shlex.split(rerun_command(dict(given, inventory=None), defaults).command)
 
 
 @pytest.mark.parametrize(

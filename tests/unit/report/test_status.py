@@ -25,7 +25,7 @@ PAUSED_FOR = "gpu-swarm.paused-for"
 PLACE, IN_WORDS = "pci=00000000:C1:00.0 slot=12 serial=1322", "(PCI address 00000000:C1:00.0, slot 12, serial number 1322)"
 MISSED = f"fault {A} reason=lost {PLACE}; fault reason=lost gpu=5"
 WITHOUT = (
-    f"left out without consent: {A} lost {IN_WORDS}, GPU 5 lost. Bring it back, or consent with gpu_node_expect, and run provision"
+    f"excluded without consent: {A} lost {IN_WORDS}, GPU 5 lost. Repair it, or consent with gpu_node_expect. Then run provision"
 )
 
 
@@ -58,10 +58,10 @@ def of(one, **more):
     ("one", "state", "verdict", "why"),
     [
         (node(), "ready", "done", ""),
-        (node(labels={"gpu.healthy": "false"}), "ready", "done", "a GPU is left out"),
-        (claims(node(labels={"gpu.healthy": "false", LEFT_OUT: MISSED}), "warning reason=failed"), "ready; GPU left out", "failed",
+        (node(labels={"gpu.healthy": "false"}), "ready", "done", "a GPU is excluded"),
+        (claims(node(labels={"gpu.healthy": "false", LEFT_OUT: MISSED}), "warning reason=failed"), "ready; GPU excluded", "failed",
          f"warning failed; {WITHOUT}"),
-        (node(availability="pause", labels={LEFT_OUT: MISSED}), "paused, by hand; GPU left out", "failed", WITHOUT),
+        (node(availability="pause", labels={LEFT_OUT: MISSED}), "paused, by hand; GPU excluded", "failed", WITHOUT),
         (claims(node(), f"fault {A} reason=lost {PLACE}"), "fault", "failed", f"fault {A} lost {IN_WORDS}"),
         (
             claims(node(availability="pause", labels={MARK: "active", PAUSED_FOR: f"fault {A} reason=lost {PLACE}"}), f"fault {A} reason=lost"),
@@ -78,11 +78,11 @@ def of(one, **more):
             "paused for a fault", "failed", "hang; it returns to active with the first run of provision that finds nothing wrong",
         ),
         (claims(node(), "unwatched"), "ready", "waiting", "unwatched"),
-        (claims(node(), "ok drift=1f2e3d4c"), "ready", "waiting", "its files have lost what provision wrote"),
+        (claims(node(), "ok drift=1f2e3d4c"), "ready", "waiting", "its files no longer contain what provision wrote"),
         (claims(node(), f"fault {A} xid=79"), "fault", "failed", f"fault {A} xid=79"),
         (
             claims(node(labels={PAUSED_FOR: f"fault {A} reason=lost since=1"}), f"fault {A} reason=lost since=1"),
-            "ready", "done", f"fault {A} lost until a run found the node well; its watcher reports that when no task runs there",
+            "ready", "done", f"fault {A} lost until a run found the node healthy; its watcher updates the report when no task runs there",
         ),
         (
             claims(node(labels={PAUSED_FOR: f"fault {A} reason=lost since=1"}), f"fault {A} reason=lost since=9"),
@@ -234,7 +234,7 @@ def test_a_service_is_placed_or_waits_or_never_is(reserves, tasks, verdict):
 def test_a_service_that_has_all_of_its_tasks_waits_for_nothing():
     """However full the fleet is."""
     found = one_service({GPU: 1}, [task("t1", "g1", gpus(1), service="s2")])
-    assert (found["verdict"], status.alone(found)["waiting"]) == ("done", [])
+    assert (found["verdict"], status.only_service(found)["waiting"]) == ("done", [])
     text = "it has all of its tasks; one more needs 1 NVIDIA-GPU on one node: host-g1 has 0 NVIDIA-GPU free; host-g2: room"
     assert found["text"].startswith(text)
 
@@ -279,7 +279,7 @@ big: needs 2 NVIDIA-GPU on one node: host-g2: room, but it takes no new tasks (p
 
   0 of 1 tasks have a node, 1 wait (for 2 min)
   feasible nodes: none; room for 0 tasks
-  swarm's own words: no suitable node (insufficient resources on 1 node)
+  swarm's message: no suitable node (insufficient resources on 1 node)
 
 filter     nodes
 ─────────  ─────
@@ -371,6 +371,6 @@ def test_a_gpu_that_the_leader_counts_as_free_is_named_with_the_task_that_has_it
     assert [(one["node"], one["what"]) for one in made["faulty"]] == ([("host-n1", "may be allocated again")] if shown else [])
     if shown:
         assert made["faulty"][0]["details"] == (
-            "GPU-2: train.1 has it, and the managers' leader, which began anew since, counts it as free. Pause the node, restart it (docker "
-            "service update --detach --force train) and what is as old there, return the node"
+            "GPU-2: train.1 has it, but the managers' leader, which restarted later, counts it as free. Pause the node, restart this service (docker "
+            "service update --detach --force train) and the other old tasks there, then make the node active again"
         )

@@ -30,7 +30,8 @@ def beside(state="passed", verdict="with variables that request more than it res
 
 def about(answer=None, node=None, checks=(), problems=None):
     answer = assessed(engine=RUNNING) if answer is None else answer
-    return report.about(answer, member() if node is None else node, "n1", report.OfSwarm({"checks": list(checks), "ledger_problems": problems or {}}))
+    swarm = report.SwarmResult({"checks": list(checks), "ledger_problems": problems or {}})
+    return report.host_result(answer, member() if node is None else node, "n1", swarm)
 
 
 def test_a_node_that_works():
@@ -100,8 +101,8 @@ def test_where_gpus_files_daemon_and_manager_do_not_agree(answer, node, words):
 
 
 def test_a_host_that_is_in_no_swarm():
-    found = report.about(assessed(engine=RUNNING, node_id=None), None, None, report.OfSwarm({}))
-    assert found.wrong == ["not in the swarm of this manager. Run fleet.gpu_swarm.provision for it"]
+    found = report.host_result(assessed(engine=RUNNING, node_id=None), None, None, report.SwarmResult({}))
+    assert found.wrong == ["not in this manager's swarm. Run fleet.gpu_swarm.provision for this host"]
 
 
 RECORD = {"gpu-swarm.labels": "gpu.count,gpu.model"}
@@ -114,17 +115,17 @@ MODEL = "NVIDIA-H100-80GB-HBM3"
         ({"gpu.count": "2", "gpu.model": MODEL, **RECORD}, []),
         ({"gpu.count": "2", "gpu.model": MODEL}, []),
         ({"gpu.count": "2", "gpu.model": MODEL, "mine": "x", **RECORD}, []),
-        ({"gpu.count": "8", "gpu.model": MODEL, **RECORD}, ["gpu.count is 8, and 2 is true"]),
-        ({"gpu.count": "8", "gpu.model": MODEL}, ["gpu.count is 8, and 2 is true"]),
-        ({"gpu.count": "2", "gpu-swarm.labels": "gpu.count"}, [f"gpu.model is not set, and {MODEL} is true"]),
+        ({"gpu.count": "8", "gpu.model": MODEL, **RECORD}, ["gpu.count is 8, but should be 2"]),
+        ({"gpu.count": "8", "gpu.model": MODEL}, ["gpu.count is 8, but should be 2"]),
+        ({"gpu.count": "2", "gpu-swarm.labels": "gpu.count"}, [f"gpu.model is not set, but should be {MODEL}"]),
         (
             {"gpu.count": "2", "gpu.model": MODEL, "gpu.mig": "true", "gpu-swarm.labels": "gpu.count,gpu.mig,gpu.model"},
-            ["gpu.mig is true, and nothing is true"],
+            ["gpu.mig is true, but should be not set"],
         ),
     ],
 )
 def test_labels_that_are_not_true(labels, untrue):
-    assert about(node=member(labels=labels)).wrong == [f"label {text}. Run fleet.gpu_swarm.provision for it" for text in untrue]
+    assert about(node=member(labels=labels)).wrong == [f"label {text}. Run fleet.gpu_swarm.provision for this host" for text in untrue]
 
 
 def test_a_ledger_that_does_not_add_up():
@@ -148,7 +149,7 @@ def test_which_image_was_used_where_and_why_is_reported_under_the_table():
     used = report.images({f"n{number}": f"g{number}" for number in range(1, 6)}, {"checks": checks})
     assert used == [
         "image nvidia/cuda:12, which the node has: g1, g2",
-        "image cuda:13\\x1b[2J, which is pulled, since the node has none that would do: g3",
+        "image cuda:13\\x1b[2J, which is pulled, because the node has no suitable image: g3",
         "image mine:1, which was named: g5",
     ]
 
@@ -192,7 +193,7 @@ def test_the_sum_under_the_table():
 
 def test_memory_is_shown_as_the_amount_that_was_reserved_and_is_a_proof_of_its_node():
     made = check(kind="VRAM", count=301, probe="memory", reserved=["a"], seen=["a"])
-    assert report.rows("g1", report.Found([made], [])) == [["g1", "301 VRAM", "1", "passed: " + GOOD]]
+    assert report.rows("g1", report.HostResult([made], [])) == [["g1", "301 VRAM", "1", "passed: " + GOOD]]
     assert "proved by a task: 1; GPUs allocated and seen: 1" in report.summary(["g1"], {}, {"checks": [made]})
 
 
@@ -230,23 +231,23 @@ def guard(level, turned_off=False):
 def levelled(node_level, swarm_level, node=None, **answer):
     answer = assessed(engine=RUNNING, **{"isolation": node_level and guard(**node_level), **answer})
     shown = {"level": swarm_level, "label": "{}"} if swarm_level else {"level": "off", "label": ""}
-    return report.about(answer, node or member(), "n1", report.OfSwarm({}, shown)).wrong
+    return report.host_result(answer, node or member(), "n1", report.SwarmResult({}, shown)).wrong
 
 
 @pytest.mark.parametrize(
     ("now", "swarm", "words"),
     [
-        (None, "reserved", "isolation is off, and reserved is the swarm's"),
-        (None, "audit", "isolation is off, and audit is the swarm's"),
-        ({"level": "audit"}, "reserved", "isolation is audit, and reserved is the swarm's"),
-        ({"level": "exclusive"}, "reserved", "isolation is exclusive, and reserved is the swarm's"),
-        ({"level": "reserved"}, "off", "isolation is reserved, and off is the swarm's"),
-        ({"level": None}, "reserved", "the settings of the guard of its GPUs cannot be read"),
-        ({"level": None}, None, "the settings of the guard of its GPUs cannot be read"),
+        (None, "reserved", "isolation is off, but the swarm's level is reserved"),
+        (None, "audit", "isolation is off, but the swarm's level is audit"),
+        ({"level": "audit"}, "reserved", "isolation is audit, but the swarm's level is reserved"),
+        ({"level": "exclusive"}, "reserved", "isolation is exclusive, but the swarm's level is reserved"),
+        ({"level": "reserved"}, "off", "isolation is reserved, but the swarm's level is off"),
+        ({"level": None}, "reserved", "the settings of its guard cannot be read"),
+        ({"level": None}, None, "the settings of its guard cannot be read"),
     ],
 )
 def test_a_node_with_another_level_than_the_swarm_fails(now, swarm, words):
-    assert levelled(now, swarm) == [f"{words}. Run fleet.gpu_swarm.provision for it"]
+    assert levelled(now, swarm) == [f"{words}. Run fleet.gpu_swarm.provision for this host"]
 
 
 @pytest.mark.parametrize(
@@ -268,4 +269,4 @@ def test_a_level_is_of_nodes_with_gpus_and_is_said_once():
     assert levelled(None, "reserved", member(shown=(), labels={}), gpus=0, labels={}, resources=[]) == []
     drift = "isolation is audit, not reserved"
     found = levelled({"level": "audit"}, "reserved", drift=[drift], isolation_level="reserved")
-    assert found == [f"drift: {drift}. Run fleet.gpu_swarm.provision for it"]
+    assert found == [f"drift: {drift}. Run fleet.gpu_swarm.provision for this host"]
