@@ -11,7 +11,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 from ..module_utils._errors import GpuSwarmError
-from ..plugin_utils._controller import collection_archive
+from ..plugin_utils._bundle import collection_archive
 
 OWN, COLLECTIONS, SUMS = "fleet.gpu_swarm", "collections", "SHA256SUMS"
 

@@ -9,8 +9,8 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.vars import merge_hash
 
 from ..module_utils._errors import GpuSwarmError
-from ..plugin_utils._controller.manager_api import api
-from ..plugin_utils._controller.managers import called
+from ..plugin_utils._calls.manager_api import api
+from ..plugin_utils._calls.managers import called
 from ..plugin_utils._report import last_words
 from ..plugin_utils._rollout.poll import apart
 

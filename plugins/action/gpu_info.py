@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from ..plugin_utils._controller.libraries import CarryingAction
+from ..plugin_utils._calls.libraries import CarryingAction
 
 
 class ActionModule(CarryingAction):

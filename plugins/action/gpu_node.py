@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 
-from ..plugin_utils._controller.answer import for_plan, malformed, plain
-from ..plugin_utils._controller.arguments import named_value, of_role
-from ..plugin_utils._controller.delegation import lost, refuse_facts
-from ..plugin_utils._controller.libraries import ASSESSED, CarryingAction
-from ..plugin_utils._controller.node_labels import judged, of_inventory, prefixes, without_prefix
+from ..plugin_utils._answers.allowed_labels import judged, of_inventory, prefixes, without_prefix
+from ..plugin_utils._answers.answer import for_plan, malformed, plain
+from ..plugin_utils._calls.arguments import named_value, of_role
+from ..plugin_utils._calls.delegation import lost, refuse_facts
+from ..plugin_utils._calls.libraries import ASSESSED, CarryingAction
 from ..plugin_utils._plan.warnings import NOTED, named
 from ..plugin_utils._settings.module_options import explained
 from ..plugin_utils._settings.values import of_run

@@ -9,8 +9,8 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.vars import merge_hash
 
 from ..module_utils._printable import printable
-from ..plugin_utils._controller.found import Found
-from ..plugin_utils._controller.limit import NoAnswer, within
+from ..plugin_utils._calls.limit import NoAnswer, within
+from ..plugin_utils._fleet.found import Found
 from ..plugin_utils._fleet.outcome import outcome_of
 from ..plugin_utils._rollout.failure import Failure, is_late, outcome
 

@@ -12,8 +12,8 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.vars import merge_hash
 
 from ..module_utils._printable import printable
-from ..plugin_utils._controller.delegation import answered
-from ..plugin_utils._controller.found import Found
+from ..plugin_utils._calls.delegation import answered
+from ..plugin_utils._fleet.found import Found
 from ..plugin_utils._rollout.batch import Batch
 from ..plugin_utils._rollout.lease import lease_seconds
 from ..plugin_utils._rollout.poll import apart

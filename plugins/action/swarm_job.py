@@ -14,13 +14,13 @@ from ..module_utils._jobs.options import JOB_OPTIONS
 from ..module_utils._mask import mask
 from ..module_utils._printable import printable
 from ..module_utils._swarm.options import CONNECTION_OPTIONS
+from ..plugin_utils._calls.delegation import Call, called
+from ..plugin_utils._calls.managers import reason_of
 from ..plugin_utils._classes import for_job, labelling
-from ..plugin_utils._controller.delegation import Call, called
-from ..plugin_utils._controller.job_file import checked, read
-from ..plugin_utils._controller.managers import reason_of
 from ..plugin_utils._report import conclusion, last_words, terminal
 from ..plugin_utils._report import jobs as report
 from ..plugin_utils._rollout.poll import apart, poll
+from ..plugin_utils._stack.job_file import checked, read
 from ..plugin_utils._stack.patience import patient
 
 OWN = {

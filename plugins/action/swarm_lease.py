@@ -10,7 +10,7 @@ from functools import partial
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import merge_hash
 
-from ..plugin_utils._controller.delegation import answered
+from ..plugin_utils._calls.delegation import answered
 from ..plugin_utils._rollout.run_identity import is_gone, this_run
 
 

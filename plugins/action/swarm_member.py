@@ -7,8 +7,8 @@ from __future__ import annotations
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import merge_hash
 
-from ..plugin_utils._controller.answer import malformed
-from ..plugin_utils._controller.delegation import Call, called, refuse_facts
+from ..plugin_utils._answers.answer import malformed
+from ..plugin_utils._calls.delegation import Call, called, refuse_facts
 from ..plugin_utils._fleet.join_failure import explained
 from ..plugin_utils._fleet.membership import listening_at
 

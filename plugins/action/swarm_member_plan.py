@@ -10,7 +10,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 from ..module_utils._errors import GpuSwarmError
-from ..plugin_utils._controller.manager_api import external
+from ..plugin_utils._calls.manager_api import external
 from ..plugin_utils._fleet import advertised, joining
 
 OPTIONS = {

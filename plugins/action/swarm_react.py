@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from ..plugin_utils._controller.delegation import NodeAction
+from ..plugin_utils._calls.delegation import NodeAction
 
 
 class ActionModule(NodeAction):

@@ -16,10 +16,10 @@ from ..module_utils._errors import ErrorList, Errors, GpuSwarmError
 from ..module_utils._mask import mask
 from ..module_utils._printable import printable
 from ..module_utils._swarm.options import CONNECTION_OPTIONS
+from ..plugin_utils._calls.delegation import Call, called
+from ..plugin_utils._calls.libraries import zip_file, zipped
+from ..plugin_utils._calls.managers import reason_of
 from ..plugin_utils._classes import labelling
-from ..plugin_utils._controller.delegation import Call, called
-from ..plugin_utils._controller.libraries import zip_file, zipped
-from ..plugin_utils._controller.managers import reason_of
 from ..plugin_utils._report import conclusion, last_words
 from ..plugin_utils._rollout.poll import apart, poll
 from ..plugin_utils._stack import attachments, beforehand, on_nodes, registries, replaced, secret_values, text, verdict

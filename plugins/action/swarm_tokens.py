@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from ..plugin_utils._controller.delegation import ManagerAction
+from ..plugin_utils._calls.delegation import ManagerAction
 from ..plugin_utils._rollout.run_identity import this_run
 
 

@@ -42,7 +42,7 @@ _value:
 from ansible.errors import AnsibleFilterError
 
 from ..module_utils._errors import GpuSwarmError
-from ..plugin_utils._controller.manager_api import external
+from ..plugin_utils._calls.manager_api import external
 
 
 def _external_managers(names, variables):

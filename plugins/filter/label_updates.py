@@ -48,7 +48,7 @@ _value:
   elements: dict
 """
 
-from ..plugin_utils._controller.found import Found
+from ..plugin_utils._fleet.found import Found
 
 
 def _label_updates(names, hostvars, *args, **options):

@@ -60,7 +60,7 @@ _value:
 from ansible.errors import AnsibleFilterError
 
 from ..module_utils._errors import GpuSwarmError
-from ..plugin_utils._controller.manager_api import api, uri
+from ..plugin_utils._calls.manager_api import api, uri
 
 
 def _manager_api(name, variables, socket=None, module="docker"):

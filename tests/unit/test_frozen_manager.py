@@ -67,7 +67,7 @@ def test_a_call_on_a_manager_that_froze_fails_in_the_end(call, tmp_path):
     home = tmp_path / "collections" / "ansible_collections" / "fleet" / "gpu_swarm"
     for folder in ("meta", "plugins"):
         shutil.copytree(ROOT / folder, home / folder)
-    delegation = home / "plugins" / "plugin_utils" / "_controller" / "delegation.py"
+    delegation = home / "plugins" / "plugin_utils" / "_calls" / "delegation.py"
     limited = delegation.read_text().replace("MANAGER_LIMIT_S = 600.0", "MANAGER_LIMIT_S = 3.0")
     assert limited != delegation.read_text()
     delegation.write_text(limited)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from .._controller.answer import CONTAINERS
+from .._answers.answer import CONTAINERS
 from .._fleet.outcome import FACT, State
 from .updates import Variables
 from .window import blocking_workloads

@@ -19,7 +19,7 @@ from typing import Any
 UNIT = Path(__file__).resolve().parents[2] / "unit"
 # What a node never has: the controller's half of the collection and of ansible-core, and this repository's own tools.
 CONTROLLER = re.compile(
-    r"plugin_utils(?!\._controller\.answer import malformed)|plugins[./ \"]+(?:action|filter)"
+    r"plugin_utils(?!\._answers\.answer import malformed)|plugins[./ \"]+(?:action|filter)"
     r"|^\s*(?:from|import) (?:ansible\.(?!module_utils)|tests\.lab)"
     r"|sys\.executable\)\.(?:parent|with_name)",  # where ansible-playbook lies
     re.MULTILINE,
@@ -30,15 +30,15 @@ TEXTS = ("links", "platforms", "rooms", "task_files", "texts")
 ABOUT_TEXTS = ("runner", "lab", "bench", "roles", "settings", *(f"test_{name}.py" for name in TEXTS))
 
 
-def concerns_controller(path: Path) -> bool:
+def concerns_answers(path: Path) -> bool:
     """By what it names, or what it imports from support/ does."""
     text = path.read_text(encoding="utf-8")
     helpers = [UNIT / "support" / f"{name}.py" for name in IMPORTED.findall(text)]
-    return bool(CONTROLLER.search(text)) or any(concerns_controller(helper) for helper in helpers if helper.is_file() and helper != path)
+    return bool(CONTROLLER.search(text)) or any(concerns_answers(helper) for helper in helpers if helper.is_file() and helper != path)
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    left_out = collection_path.name in ABOUT_TEXTS or (collection_path.suffix == ".py" and concerns_controller(collection_path))
+    left_out = collection_path.name in ABOUT_TEXTS or (collection_path.suffix == ".py" and concerns_answers(collection_path))
     return True if left_out else None
 
 
@@ -55,7 +55,7 @@ class Zip(builtins.zip):
 
 
 # It judges the form of a module's answer, and is the controller's.
-answer = types.ModuleType("ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.answer")
+answer = types.ModuleType("ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answers.answer")
 answer.malformed = lambda _answer: None  # type: ignore[attr-defined]
 sys.modules[answer.__name__] = answer
 builtins.zip = Zip  # type: ignore[misc]

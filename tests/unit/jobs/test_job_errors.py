@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.action.swarm_job import ActionModule
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.managers import called
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._calls.managers import called
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from documentation import PLUGINS
 from documentation import options as documented
 
 from ansible_collections.fleet.gpu_swarm.plugins.action import await_containers, await_return, call_manager, swarm_batch
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller import managers
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._calls import managers
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.steps import STEPS
 
 ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "galaxy.yml").exists())

@@ -21,7 +21,7 @@ import yaml
 from node_lab import CONFIG_TOML, DAEMON_JSON
 
 from ansible_collections.fleet.gpu_swarm.plugins.modules import gpu_node
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.answer import malformed
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answers.answer import malformed
 
 # To nobody, a checkout in /root is closed: what a run imports on its way is imported before, by one that is refused at once.
 AS_NOBODY = """

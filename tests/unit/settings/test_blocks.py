@@ -17,8 +17,8 @@ import yaml
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy.rules import check_rules
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._classes import for_job
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.job_file import read
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.roles import declared
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._stack.job_file import read
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._stack.translate import translate
 from tests.pages import settings
 

@@ -16,7 +16,7 @@ import pytest
 
 from plugins.module_utils._errors import GpuSwarmError
 from plugins.module_utils._swarm.stack_directory import ABANDONED_S, carry, clear
-from plugins.plugin_utils._controller.libraries import zip_file
+from plugins.plugin_utils._calls.libraries import zip_file
 
 FILES = {"stack.yml": b"services: {}\n", "secrets/s": b"hunter2"}
 

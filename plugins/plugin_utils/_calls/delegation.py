@@ -19,9 +19,9 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.vars import merge_hash
 
 from ...module_utils._printable import printable
-from .answer import plain
+from .._answers.answer import plain
+from .._settings.facts import problem
 from .become import explained
-from .facts import problem
 from .limit import NoAnswer, within
 
 # A call on a manager takes seconds, and some minutes where it updates a thousand nodes. Its Docker API has a time-out of its own.

@@ -21,7 +21,7 @@ from ...module_utils._jobs.options import JOB_OPTIONS, RUN_OPTIONS
 from ...module_utils._mask import name_alone
 from .._classes import for_job
 from .._classes.requirement import Requirement
-from .._stack.document import bounded
+from .document import bounded
 
 # As a Compose file has it.
 X_GPU = "x-gpu"

@@ -19,7 +19,7 @@ import nvml_lab
 import pytest
 from ansible.errors import AnsibleActionFail
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller import libraries
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._calls import libraries
 
 
 def names(bundle):

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.delegation import answered
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.limit import within
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._calls.delegation import answered
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._calls.limit import within
 
 
 def hangs():

@@ -10,7 +10,7 @@ import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs import definition
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.job_file import read
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._stack.job_file import read
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "docs/examples/jobs").glob("*.yml"))
 WRONG = {

@@ -18,8 +18,8 @@ from swarm_api import node as api_node
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._verify import plan as verify_plan
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.answer import malformed
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.node_labels import judged
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answers.allowed_labels import judged
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answers.answer import malformed
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet import advertised, model
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.membership import find_swarm
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import (

@@ -17,11 +17,11 @@ import pytest
 from fleet_lab import assessed
 from node_lab import gpu
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller import cpu as cpu_names
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.answer import malformed, plain
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.delegation import answered
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.facts import problem
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.node_labels import MOST, judged, prefixes
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answers import cpu as cpu_names
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answers.allowed_labels import MOST, judged, prefixes
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answers.answer import malformed, plain
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._calls.delegation import answered
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.facts import problem
 
 
 def test_what_ansible_would_act_on_is_left_out_but_where_python_was_found():

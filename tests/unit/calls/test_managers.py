@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.managers import called
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._calls.managers import called
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.steps import STEPS
 
 ROOT = Path(__file__).parents[3]

@@ -11,7 +11,7 @@ from fleet_lab import assessed, ledger, member
 from host_vars import HostVars
 
 from ansible_collections.fleet.gpu_swarm.plugins.filter.label_updates import FilterModule as LabelUpdates
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.found import Found
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.found import Found
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.window import blocking_workloads
 
 STEP = {"stops": "containers", "disrupt": "services", "node_id": "n1"}

@@ -13,7 +13,7 @@ from ansible.parsing.dataloader import DataLoader
 from jinja2 import Environment
 
 from ansible_collections.fleet.gpu_swarm.plugins.action.gpu_node import ActionModule
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller import arguments
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._calls import arguments
 
 trusted = ansible.template.trust_as_template
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...module_utils._printable import printable
-from .._settings.declaration import PREFIXES
+from .declaration import PREFIXES
 
 OWN = (*PREFIXES, "gpu_swarm_")
 SHOWN, WIDTH = 5, 60

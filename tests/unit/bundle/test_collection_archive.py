@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller import collection_archive as archive
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._bundle import collection_archive as archive
 
 GALAXY = Path(sys.executable).with_name("ansible-galaxy")
 

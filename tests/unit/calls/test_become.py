@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.become import explained
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._calls.become import explained
 
 NO_RESULT = {"failed": True, "msg": "Module result deserialization failed: No start of json char found", "module_stdout": "", "exception": "…"}
 

@@ -25,7 +25,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import merge_hash
 
-from .answer import plain
+from .._answers.answer import plain
 from .become import explained
 from .delegation import answered, refuse_facts
 

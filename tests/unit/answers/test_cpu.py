@@ -10,9 +10,9 @@ import archspec.cpu
 import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine.hardware import cpu, parse_cpuinfo, parse_meminfo
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller import cpu as cpu_names
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.cpu import ArchspecMissing, cpu_labels
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._controller.node_labels import judged
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answers import cpu as cpu_names
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answers.allowed_labels import judged
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answers.cpu import ArchspecMissing, cpu_labels
 
 BASE = "fpu de pse tsc msr pae mce cx8 apic sep mtrr pge mca cmov pat clflush mmx fxsr sse sse2 ht syscall nx rdtscp lm pni"
 NEHALEM = BASE + " ssse3 cx16 sse4_1 sse4_2 popcnt lahf_lm"
