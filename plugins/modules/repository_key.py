@@ -85,7 +85,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._files import make_directory
-from ..module_utils._machine.signing_key import checked, fetch, form, installed, pinned, read
+from ..module_utils._machine.signing_key import check_key, encode_for, fetch_key, read_file, read_installed, required_fingerprint
 from ..module_utils._mask import mask
 
 
@@ -100,17 +100,17 @@ def install(module, data):
 
 def converge(module, url):
     path, src, content, armored = (module.params[name] for name in ("path", "src", "content", "armored"))
-    wanted = pinned(module.params["fingerprint"])
-    there = installed(path, wanted, armored)
+    wanted = required_fingerprint(module.params["fingerprint"])
+    there = read_installed(path, wanted, armored)
     if wanted and there and url:
         return {"changed": False, "fingerprints": there.fingerprints}
     if content:
-        keys = checked(base64.b64decode(content), wanted, "the key from the controller")
+        keys = check_key(base64.b64decode(content), wanted, "the key from the controller")
     else:
-        keys = checked(fetch(module, url) if url else read(src), wanted, url or src)
+        keys = check_key(fetch_key(module, url) if url else read_file(src), wanted, url or src)
     changed = there is None or there.blocks != keys.blocks
     if changed and not module.check_mode:
-        install(module, form(path, keys, armored))
+        install(module, encode_for(path, keys, armored))
     return {"changed": changed, "fingerprints": keys.fingerprints}
 
 

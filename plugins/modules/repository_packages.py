@@ -116,21 +116,21 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
 from ..module_utils._errors import GpuSwarmError
-from ..module_utils._machine.repository import MANAGERS, OWN, demand, download, placed, query
-from ..module_utils._machine.signing_key import checked, fetch, form, installed, pinned
+from ..module_utils._machine.repository import MANAGERS, OWN, download, query, require_version, with_directory
+from ..module_utils._machine.signing_key import check_key, encode_for, fetch_key, read_installed, required_fingerprint
 from ..module_utils._mask import mask
 
 
 def key(module, work):
     """Writes the key, once it is known to be the right one. Where it is to be on the node decides on its form, as ever."""
     params = module.params
-    wanted, path, armored = pinned(params["fingerprint"]), params["key_path"], params["manager"] != "apt"
-    keys = installed(path, wanted, armored) if wanted and not params["key_content"] else None
+    wanted, path, armored = required_fingerprint(params["fingerprint"]), params["key_path"], params["manager"] != "apt"
+    keys = read_installed(path, wanted, armored) if wanted and not params["key_content"] else None
     if not keys:
-        content = base64.b64decode(params["key_content"]) if params["key_content"] else fetch(module, module.key_url)
-        keys = checked(content, wanted, module.key_url if not params["key_content"] else "the key from the controller")
+        content = base64.b64decode(params["key_content"]) if params["key_content"] else fetch_key(module, module.key_url)
+        keys = check_key(content, wanted, module.key_url if not params["key_content"] else "the key from the controller")
     file = os.path.join(work, "key" + os.path.splitext(path)[1])
-    write(file, form(path, keys, armored), 0o644)  # apt reads it as a user of its own
+    write(file, encode_for(path, keys, armored), 0o644)  # apt reads it as a user of its own
     if file != os.path.join(work, "key"):
         os.symlink(file, os.path.join(work, "key"))
     return file
@@ -155,19 +155,19 @@ def search(module, work):
     definition = module.definition
     manager = (MANAGERS if definition else OWN)[module.params["manager"]]
     for folder in manager.folders:
-        os.mkdir(placed(folder, work))
+        os.mkdir(with_directory(folder, work))
     for path, content in manager.files.items():
-        write(placed(path, work), placed(content, work).encode())
-    for source, target in manager.copied.items():
-        copy(source, placed(target, work))
+        write(with_directory(path, work), with_directory(content, work).encode())
+    for source, target in manager.copied_directories.items():
+        copy(source, with_directory(target, work))
     if definition:
         definition = definition.replace(module.params["key_path"], key(module, work))
-        write(placed(manager.definition, work), definition.encode() + b"\n")
-    environment = {name: placed(value, work) for name, value in manager.environment.items()}
+        write(with_directory(manager.definition_path, work), definition.encode() + b"\n")
+    environment = {name: with_directory(value, work) for name, value in manager.environment.items()}
     run = partial(module.run_command, environ_update={"LC_ALL": "C", **environment}, expand_user_and_vars=False, handle_exceptions=False)
     packages = module.params["packages"]
     versions = query(manager, work, packages, run)
-    demand(versions, packages, module.params["version"])
+    require_version(versions, packages, module.params["version"])
     if not module.params["directory"] or module.check_mode:
         return {"changed": False, "versions": versions}
     os.mkdir(os.path.join(work, "packages"))

@@ -134,7 +134,7 @@ from ..module_utils._dockerd import membership
 from ..module_utils._dockerd.engine import Engine
 from ..module_utils._dockerd.unit import EngineError
 from ..module_utils._errors import GpuSwarmError
-from ..module_utils._machine.ports import reachable
+from ..module_utils._machine.ports import find_reachable
 
 JOINED = "joined"
 INITIALISED = "initialised"
@@ -168,7 +168,7 @@ def _tokens(engine):
 def _join(engine, params, swarm):
     if swarm["state"] != "inactive":  # somebody else's by now, which a join that fails must not undo
         raise GpuSwarmError("its swarm is in state %s, and it was in none when this run began" % swarm["state"], swarm=swarm)
-    found = reachable(params["managers"], params["port_timeout"])
+    found = find_reachable(params["managers"], params["port_timeout"])
     if not found:
         raise GpuSwarmError("no manager can be reached", swarm=swarm, reachable=[])
     request = dict(_listening(params), JoinToken=params["join_token"], RemoteAddrs=found)

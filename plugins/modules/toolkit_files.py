@@ -65,8 +65,8 @@ def converge(module):
     files = ToolkitFiles(module.params["state_dir"])
     if module.params["state"] == "restored":
         return files.restore(module.check_mode, module.atomic_move)
-    put = files.keep if module.params["state"] == "kept" else files.note
-    put(module.params["paths"], module.check_mode, module.atomic_move)
+    record = files.record_originals if module.params["state"] == "kept" else files.record_written
+    record(module.params["paths"], module.check_mode, module.atomic_move)
     return False, []  # the record is no change of what belongs to the user
 
 

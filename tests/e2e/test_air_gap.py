@@ -168,5 +168,5 @@ def test_a_version_that_there_is_not_is_reported(fleet: Fleet, tmp_path: Path) -
     wanted = ["-e", f"bundle={tmp_path / 'none'}", "-e", "machines=deb", "-e", "nvidia_container_toolkit_version=9.9.9"]
     run = fleet.playbook(inventory, *wanted, playbook="fleet.gpu_swarm.bundle")
     assert run.rc == 2, run.output
-    assert "nvidia-container-toolkit in version 9.9.9-1 is not there" in run.output
+    assert "nvidia-container-toolkit: version 9.9.9-1 is not available" in run.output
     assert list((tmp_path / "none" / "packages").iterdir()) == []

@@ -304,7 +304,7 @@ def test_a_check_run_finds_a_version_that_is_not_there_on_nodes_that_know_no_rep
     assert (run.rc, run.failed()) == (2, ["x1", "x4"]), run.output
     (text,) = run.failures("x1")[-1:]
     assert "x1: apt cannot get version 9.9.9-1 of the NVIDIA Container Toolkit: " in text
-    assert "All packages are there in version 1.20.0-1, 1.19.1-1" in text
+    assert "All packages are available in version 1.20.0-1, 1.19.1-1" in text
     assert text.endswith("Set nvidia_container_toolkit_version to a version that is there.")
     assert "nvidia_container_toolkit_version is 1.19" in run.failures("x4")[-1]
     assert touched == {name: [] for name in wanted}

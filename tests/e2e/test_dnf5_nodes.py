@@ -28,7 +28,7 @@ vars:
 nodes:
   f1: {groups: [swarm_managers, gpu_nodes], gpus: rtx4090x2, image: debian-testing, family: fedora}
 """
-NOT_THERE = "in version 1.21.0-1 is not there. All packages are there in version 1.20.0-1, 1.19.1-1"
+NOT_THERE = "version 1.21.0-1 is not available. All packages are available in version 1.20.0-1, 1.19.1-1"
 # A repository of the node that has the packages.
 OWN = "/etc/yum.repos.d/own.repo"
 DEFINITION = f"[own]\nname=Own\nbaseurl={URL}/stable/rpm/$basearch\nrepo_gpgcheck=1\ngpgcheck=0\ngpgkey=file:///{rpms.KEY}\n"

@@ -330,7 +330,7 @@ def repositories() -> Iterator[dict[str, tuple[dict[str, str], list[str]]]]:
             "x1": ({"repository": early}, ["cannot be read", early, "is not valid yet"]),
             "x2": ({"repository": late}, ["cannot be read", late, "is expired"]),
             "x3": (of_nvidia(REFUSED), ["cannot fetch the repository's key", REFUSED, "refused"]),
-            "x4": (of_nvidia(URL), ["is not taken for the repository's key", f"and not {NVIDIA_S_KEY}", "key_fingerprint"]),
+            "x4": (of_nvidia(URL), ["is not accepted as the repository's key", f", not {NVIDIA_S_KEY}", "key_fingerprint"]),
         }
 
 

@@ -224,10 +224,12 @@ CASES = {
     "trusted-from-the-controller": Case("good", {"key_file": "{folder}/good/gpgkey", "key_fingerprint": ""}),
     "no-version": Case(
         "good", {"version": "1.21.0"},
-        ("libnvidia-container1, libnvidia-container-tools, ", "in version 1.21.0-1 is not there",
-         "All packages are there in version 1.20.0-1, 1.19.1-1.", "Set nvidia_container_toolkit_version"),
+        ("libnvidia-container1, libnvidia-container-tools, ", "version 1.21.0-1 is not available",
+         "All packages are available in version 1.20.0-1, 1.19.1-1.", "Set nvidia_container_toolkit_version"),
     ),
-    "no-package": Case("partial", {}, ("libnvidia-container-tools in version 1.20.0-1 is not there. All packages are there in version 1.19.1-1.",)),
+    "no-package": Case(
+        "partial", {}, ("libnvidia-container-tools: version 1.20.0-1 is not available. All packages are available in version 1.19.1-1.",),
+    ),
     "unsigned": Case("unsigned", {}, UNREADABLE),
     "signed-by-another": Case("other", {}, UNREADABLE),
     "nothing-there": Case("none", {"key_url": "{url}/good/gpgkey"}, (*UNREADABLE, "{url}/none")),
@@ -235,8 +237,8 @@ CASES = {
         "", {"repository": f"http://svc:S3cret@{NOBODY}", "key_url": "{url}/good/gpgkey"}, (*UNREADABLE, f"svc:***@{NOBODY}"),
     ),
     "no-key": Case("none", {}, ("cannot fetch the repository's key from {url}/none/gpgkey", "nvidia_container_toolkit_key_file")),
-    "another-key": Case("good", {"key_fingerprint": NVIDIA_S_KEY}, ("is not taken for the repository's key", TO_PIN)),
-    "a-key-of-nobody": Case("good", {"key_fingerprint": ""}, ("is read without encryption", TO_PIN)),
+    "another-key": Case("good", {"key_fingerprint": NVIDIA_S_KEY}, ("is not accepted as the repository's key", TO_PIN)),
+    "a-key-of-nobody": Case("good", {"key_fingerprint": ""}, ("is not encrypted", TO_PIN)),
 }  # fmt: skip
 
 
@@ -399,7 +401,7 @@ OWN_READ = {
     "older": ({"version": "1.19.1-1"}, ()),
     "no-version": (
         {"version": "1.21.0"},
-        ("in version 1.21.0-1 is not there. All packages are there in version 1.20.0-1, 1.19.1-1.",
+        ("version 1.21.0-1 is not available. All packages are available in version 1.20.0-1, 1.19.1-1.",
          "have the repositories of this node offer that one"),
     ),
 }  # fmt: skip

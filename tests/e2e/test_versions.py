@@ -49,7 +49,7 @@ def test_a_version_is_rolled_over_the_fleet_and_held(fleet: Fleet, inventory: Pa
     for name in GPU_NODES:
         fleet[name].run("logger", "--tag", "versions", "begins")
     with service(fleet, "hold", 3, "--generic-resource", f"{KIND}=1") as tasks:
-        is_refused(fleet, inventory, "in version 1.21.0-1 is not there. All packages are there in version 1.20.0-1, 1.19.1-1", "--check")
+        is_refused(fleet, inventory, "version 1.21.0-1 is not available. All packages are available in version 1.20.0-1, 1.19.1-1", "--check")
         is_refused(fleet, inventory, "Version '1.21.0-1' for 'nvidia-container-toolkit' was not found")
         assert {task["ID"] for task in all_running(fleet["m1"], "hold", 3)} == {task["ID"] for task in tasks}
 

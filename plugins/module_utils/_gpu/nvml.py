@@ -81,7 +81,7 @@ def _read_machine(nvml: Any) -> dict[str, Any]:
     gpus = [_Gpu(calls, index) for index in range(nvml.nvmlDeviceGetCount())]
     for gpu in gpus:
         gpu.read()
-    cards.locate([gpu.record for gpu in gpus], slots.of_driver())
+    cards.locate([gpu.record for gpu in gpus], slots.driver_addresses())
     _read_topology(nvml, [gpu for gpu in gpus if not gpu.is_failed()])
     _read_nvlink_peers([gpu for gpu in gpus if not gpu.is_failed() and gpu.record["links"]["nvlink_active"]])
     return {

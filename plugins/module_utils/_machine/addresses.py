@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The addresses of this machine: which one Docker advertises for a setting, and which ones it could not choose between if a swarm began here.
+"""The addresses of this machine: which one Docker advertises for a setting, and whether Docker can choose one by itself.
 
-``docker swarm init`` without an address takes the only one of the machine's devices, and fails where there are several
-(moby daemon/cluster/listen_addr_linux.go). A join needs none: there the manager sees where a node comes from. So a join with an address that
-cannot be resolved ignores it (daemon/cluster/swarm.go, Join).
+``docker swarm init`` without an address takes the machine's only address and fails if there are several
+(moby daemon/cluster/listen_addr_linux.go). A join needs no address, because the manager sees where the node connects from. So a join ignores
+an address that cannot be resolved (daemon/cluster/swarm.go, Join).
 Private to this collection: no stability is promised to others.
 """
 
@@ -23,7 +23,7 @@ from typing import Iterable, Mapping, NamedTuple, Sequence
 
 SYS = "/sys/class/net"
 IF_INET6 = "/proc/net/if_inet6"
-# What Docker makes itself, and checks by subnet.
+# Interfaces that Docker creates. Docker recognises them by their subnets.
 DOCKERS = re.compile(r"docker0|docker_gwbridge|br-[0-9a-f]{12}|veth[0-9a-f]{7}")
 SIOCGIFCONF = 0x8912
 IFREQ = 40 if struct.calcsize("P") == 8 else 32
@@ -35,34 +35,36 @@ class Interface(NamedTuple):
     """A network interface."""
 
     name: str
-    device: bool  # hardware of its own, or a virtual machine's
-    addresses: list[str]  # those that others may reach
+    device: bool  # a network card, real or of a virtual machine
+    addresses: list[str]
 
 
-def undecided() -> list[str]:
-    """The addresses between which Docker could not choose, as ``10.0.0.5 (eth0)``; none where it can."""
+def ambiguous_addresses() -> list[str]:
+    """Return the addresses that Docker cannot choose between, as ``10.0.0.5 (eth0)``. The list is empty if Docker can choose."""
     found: dict[str, list[str]] = {}
     for name, address in _ipv4() + parse_inet6(_read(IF_INET6)):
         if _is_up(name):
             found.setdefault(name, []).append(address)
-    return choose([Interface(name, os.path.exists(os.path.join(SYS, name, "device")), found[name]) for name in sorted(found)])
+    return find_ambiguous([Interface(name, os.path.exists(os.path.join(SYS, name, "device")), found[name]) for name in sorted(found)])
 
 
-def by_interface() -> dict[str, list[str]]:
-    """All addresses of each interface that has one which others may reach. Those of containers and the loopback have none."""
+def addresses_by_interface() -> dict[str, list[str]]:
+    """Return the addresses of each interface that other machines may reach. Skips the loopback and interfaces of containers."""
     found: dict[str, list[str]] = {}
     for name, address in _ipv4() + parse_inet6(_read(IF_INET6)):
         found.setdefault(name, []).append(address)
     return {name: there for name, there in sorted(found.items()) if any(map(_is_global, there))}
 
 
-def advertised(setting: str, interfaces: Mapping[str, Sequence[str]]) -> str:
-    """The address that Docker advertises for ``setting``, an address or an interface, with or without a port. Raises ValueError, with the reason,
-    where Docker would not know it (moby daemon/cluster/listen_addr.go, resolveAdvertiseAddr)."""
+def advertised_address(setting: str, interfaces: Mapping[str, Sequence[str]]) -> str:
+    """Return the address that Docker advertises for ``setting``: an address or an interface, with or without a port.
+
+    Raises ValueError with the reason if Docker would refuse the setting (moby daemon/cluster/listen_addr.go, resolveAdvertiseAddr).
+    """
     head, colon, port = setting.rpartition(":")
     name = head.strip("[]") if colon and port.isdigit() and (":" not in head or head.endswith("]")) else setting
     if name in interfaces:
-        return _only(name, interfaces[name])
+        return _single_address(name, interfaces[name])
     try:
         address = ipaddress.ip_address(name)
     except ValueError:
@@ -72,8 +74,8 @@ def advertised(setting: str, interfaces: Mapping[str, Sequence[str]]) -> str:
     return str(address)
 
 
-def _only(name: str, found: Sequence[str]) -> str:
-    """The address of an interface with one of each family at most, link-local ones too; IPv4 goes first."""
+def _single_address(name: str, found: Sequence[str]) -> str:
+    """Return the address of an interface, IPv4 first. Link-local addresses count. Raises ValueError if it has two of one family."""
     v4, v6 = ([text for text in found if ipaddress.ip_address(text).version == version] for version in (4, 6))
     for several in (v4, v6):
         if len(several) > 1:
@@ -81,18 +83,18 @@ def _only(name: str, found: Sequence[str]) -> str:
     return (v4 + v6)[0]
 
 
-def choose(interfaces: Iterable[Interface]) -> list[str]:
-    """The same from what was read. Other interfaces than devices only count where no device has an address, as in a container."""
+def find_ambiguous(interfaces: Iterable[Interface]) -> list[str]:
+    """Return what ambiguous_addresses() does, from ``interfaces``. Virtual interfaces count only if no device has an address, as in a container."""
     there = [one._replace(addresses=[text for text in one.addresses if _is_global(text)]) for one in interfaces if one.name != "lo"]
     there = [one for one in there if one.addresses]
     devices = [one for one in there if one.device] or [one for one in there if not DOCKERS.fullmatch(one.name)]
-    if len(devices) < 2 and not any(_several(one.addresses) for one in devices):
+    if len(devices) < 2 and not any(_has_several_of_a_family(one.addresses) for one in devices):
         return []
     return ["%s (%s)" % (address, one.name) for one in devices for address in one.addresses]
 
 
-def _several(addresses: Iterable[str]) -> bool:
-    """One of each family is not: IPv4 is taken then."""
+def _has_several_of_a_family(addresses: Iterable[str]) -> bool:
+    """An IPv4 and an IPv6 address are not ambiguous: Docker takes IPv4."""
     families = [ipaddress.ip_address(text).version for text in addresses]
     return len(families) > len(set(families))
 
@@ -103,19 +105,19 @@ def _is_global(text: str) -> bool:
 
 
 def parse_inet6(text: str) -> list[tuple[str, str]]:
-    """``(interface, address)`` for each line of /proc/net/if_inet6."""
+    """Return ``(interface, address)`` for each line of /proc/net/if_inet6."""
     lines = [line.split() for line in text.splitlines()]
     return [(line[5], str(ipaddress.IPv6Address(int(line[0], 16)))) for line in lines if len(line) == 6]
 
 
 def parse_ifconf(data: bytes) -> list[tuple[str, str]]:
-    """``(interface, address)`` for each entry that the kernel has listed. An alias is its interface's."""
+    """Return ``(interface, address)`` for each entry of SIOCGIFCONF. ``eth0:1`` counts as ``eth0``."""
     entries = [data[at : at + IFREQ] for at in range(0, len(data), IFREQ)]
     return [(one[:NAME].split(b"\0")[0].decode().partition(":")[0], socket.inet_ntoa(one[ADDRESS])) for one in entries]
 
 
 def _ipv4() -> list[tuple[str, str]]:
-    """From the kernel directly: a program such as ip costs more than all the rest of reading the network."""
+    """Read IPv4 addresses from the kernel. Starting a program such as ip would take longer than all other reads of the network."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         room = 64
         while True:

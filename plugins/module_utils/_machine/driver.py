@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The driver of this machine as files show it, without NVML: a client that has it loaded keeps the old library mapped.
+"""Reads the versions of NVIDIA's driver from files. NVML cannot show a new library: a process keeps using the one that it loaded.
 
 Private to this collection: no stability is promised to others.
 """
@@ -20,30 +20,30 @@ _FOLDERS = ("/usr/lib/*-linux-gnu", "/usr/lib64", "/usr/lib", "/lib64", "/run/nv
 _VERSION = re.compile(r"\.so\.(\d+\.\d+(?:\.\d+)?)$")
 
 
-def signature(nvml_path: str | None) -> tuple[object, ...]:
-    """What differs once another driver is installed or loaded."""
-    found: list[object] = [module_version()]
-    for path in libraries(nvml_path):
+def read_signature(nvml_path: str | None) -> tuple[object, ...]:
+    """Return a value that changes when another driver is installed or loaded."""
+    found: list[object] = [read_module_version()]
+    for path in find_libraries(nvml_path):
         try:
             status = os.stat(path)
-        except OSError:  # a link whose file is gone: a driver is half removed, or being replaced
+        except OSError:  # a dangling link: a driver is half removed, or being replaced
             found.append(path)
             continue
         found.append((os.path.realpath(path), status.st_ino, status.st_size, int(status.st_mtime)))
     return tuple(found)
 
 
-def mismatch(nvml_path: str | None) -> str | None:
-    """Where library and kernel module are of different versions, both, in words."""
-    loaded = module_version()
-    versions = [_VERSION.search(os.path.realpath(path)) for path in libraries(nvml_path)]
+def find_mismatch(nvml_path: str | None) -> str | None:
+    """Return a text with both versions if library and kernel module differ, else None."""
+    loaded = read_module_version()
+    versions = [_VERSION.search(os.path.realpath(path)) for path in find_libraries(nvml_path)]
     known = [found.group(1) for found in versions if found]
     if not loaded or not known or loaded in known:
         return None
-    return "the kernel module is of version %s, the library of %s" % (loaded, known[0])
+    return "the kernel module has version %s, the library has %s" % (loaded, known[0])
 
 
-def module_version() -> str | None:
+def read_module_version() -> str | None:
     try:
         with open(MODULE_VERSION, encoding="ascii") as stream:
             return stream.read().strip()
@@ -51,8 +51,8 @@ def module_version() -> str | None:
         return None
 
 
-def libraries(nvml_path: str | None) -> Sequence[str]:
-    """Where NVML's library is: the setting's file, or where the loader may find it."""
+def find_libraries(nvml_path: str | None) -> Sequence[str]:
+    """Return the paths of NVML's library: the configured path, or the places where the loader may find it."""
     if nvml_path:
         path = os.path.join(nvml_path, LIBRARY) if os.path.isdir(nvml_path) else nvml_path
         return [path] if os.path.exists(path) else []

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the kernel reports about a machine's CPU and memory, as plain data.
+"""Reads CPU, memory and uptime from the kernel.
 
 Private to this collection: no stability is promised to others.
 """
@@ -15,7 +15,7 @@ from typing import Any
 
 from .. import _files
 
-# What names an x86 CPU (vendor_id, flags), an ARM one (implementer, part, Features) and a POWER one (cpu).
+# Fields of /proc/cpuinfo that identify a CPU: x86 (vendor_id, flags), ARM (implementer, part, Features), POWER (cpu).
 _FIELDS = {
     "vendor_id": "vendor",
     "flags": "features",
@@ -27,7 +27,7 @@ _FIELDS = {
 
 
 def cpu() -> dict[str, Any]:
-    """The first processor: a node's processors are alike."""
+    """Describe the first processor. All processors of a node are the same model."""
     return parse_cpuinfo(_files.text("/proc/cpuinfo"), platform.machine())
 
 
@@ -36,7 +36,7 @@ def system_memory_mib() -> int | None:
 
 
 def uptime_s() -> float:
-    """Since the boot."""
+    """Seconds since the boot."""
     return float(_files.text("/proc/uptime").split()[0])
 
 
@@ -53,6 +53,6 @@ def parse_cpuinfo(text: str, machine: str) -> dict[str, Any]:
 
 
 def parse_meminfo(text: str) -> int | None:
-    """The total in MiB; None if the text has none."""
+    """Return the total memory in MiB; None if the text does not contain it."""
     found = re.search(r"^MemTotal:\s+(\d+) kB$", text, re.MULTILINE)
     return int(found.group(1)) // 1024 if found else None

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the package manager records about the toolkit's packages, read from its own files: no process is started.
+"""Reads the state of the toolkit's packages from the package manager's files. It starts no process.
 
 Private to this collection: no stability is promised to others.
 """
@@ -16,8 +16,8 @@ from typing import Any
 
 PACKAGES = ("libnvidia-container1", "libnvidia-container-tools", "nvidia-container-toolkit-base", "nvidia-container-toolkit")
 
-# The files that list held packages, and the form of a line: dpkg(1) --set-selections, dnf-versionlock(8) of dnf 4 and of dnf 5, zypper(8) addlock.
-# Each begins with the line break before it, since re looks for what is literal many times faster than for ^ in files of a megabyte.
+# The files that list held packages, and the pattern of a line: dpkg(1) --set-selections, dnf-versionlock(8) of dnf 4 and of dnf 5, zypper(8) addlock.
+# Each pattern begins with a line break: in files of a megabyte, re finds literal text many times faster than ^.
 HELD = (
     ("var/lib/dpkg/status", r"\nPackage: (%s)\nStatus: hold "),
     ("etc/dnf/plugins/versionlock.list", r"\n(%s)-\d+:"),
@@ -25,33 +25,33 @@ HELD = (
     ("etc/zypp/locks", r"\nsolvable_name: (%s)$"),
 )
 
-# In which dpkg leaves a package over which it was killed.
+# The states of a package if dpkg was killed while it worked on it.
 HALF = ("half-installed", "unpacked", "half-configured")
 STATE = r"\nPackage: (%s)\nStatus: \S+ \S+ (\S+)$"
 
-# rpm records no such state: the role nvidia_container_toolkit leaves this there while it changes them with dnf or zypper.
+# rpm records no such state. So the role nvidia_container_toolkit creates this file while dnf or zypper changes packages.
 UNFINISHED = "var/lib/gpu-swarm/packages-unfinished"
 
 
-def held(root: str = "/") -> list[str]:
-    """The names of the packages that are kept at their version, in the order of PACKAGES."""
+def held_packages(root: str = "/") -> list[str]:
+    """Return the names of the held packages, in the order of PACKAGES."""
     found = {name for path, line in HELD for name in _find(line, os.path.join(root, path))}
     return [name for name in PACKAGES if name in found]
 
 
-def half_installed(root: str = "/") -> bool:
-    """Whether the package manager was killed while it worked on the packages. apt refuses any work until that is fixed."""
+def is_half_installed(root: str = "/") -> bool:
+    """Return whether the package manager was killed while it worked on the packages. apt refuses all work until that is fixed."""
     if os.path.exists(os.path.join(root, UNFINISHED)):
         return True
     dpkg = os.path.join(root, "var/lib/dpkg")
-    # After its status, what dpkg has done since it wrote that, in files with numbers for names.
+    # dpkg writes newer changes to numbered files and merges them into its status later.
     files = [os.path.join(dpkg, "status"), *sorted(glob.glob(os.path.join(glob.escape(dpkg), "updates", "[0-9]*")))]
     states = dict(pair for path in files for pair in _find(STATE, path))
     return any(state in HALF for state in states.values())
 
 
 def _find(line: str, path: str) -> list[Any]:
-    """All places of a file at which a package stands like that. A file that is not there, or no longer, has none."""
+    """Return all matches of the pattern in a file; none if the file does not exist."""
     try:
         with open(path, encoding="utf-8", errors="replace") as stream:
             return re.findall(line % "|".join(map(re.escape, PACKAGES)), "\n" + stream.read(), re.MULTILINE)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which TCP ports of other machines can be reached from this one.
+"""Finds which TCP ports of other machines this machine can reach.
 
 Private to this collection: no stability is promised to others.
 """
@@ -15,17 +15,19 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 POLL_S = 0.2
-LEAST_S = 0.5  # for one that is to answer at the very end
+MIN_TIMEOUT_S = 0.5  # also for the last try, shortly before the deadline
 
 
-def reachable(addresses: list[str], timeout_s: float) -> list[str]:
-    """Those of ``addresses``, such as ``10.0.0.5:2377`` or ``[fd00::1]:2377``, that accept a connection: all are tried at the same time, and
-    again while none does, for ``timeout_s`` seconds."""
+def find_reachable(addresses: list[str], timeout_s: float) -> list[str]:
+    """Return the addresses that accept a connection, such as ``10.0.0.5:2377`` or ``[fd00::1]:2377``.
+
+    It tries all at the same time and repeats that until one accepts or ``timeout_s`` is over.
+    """
     deadline = time.monotonic() + timeout_s
     while addresses:
         left = deadline - time.monotonic()
         with ThreadPoolExecutor(len(addresses)) as pool:
-            answers = list(pool.map(partial(_accepts, timeout_s=max(left, LEAST_S)), addresses))
+            answers = list(pool.map(partial(_accepts, timeout_s=max(left, MIN_TIMEOUT_S)), addresses))
         found = [address for address, answer in zip(addresses, answers) if answer]
         if found or left <= POLL_S:
             return found
@@ -37,6 +39,6 @@ def _accepts(address: str, timeout_s: float) -> bool:
     host, _colon, port = address.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout_s).close()
-    except (OSError, ValueError):  # a port that is no number accepts nothing
+    except (OSError, ValueError):  # ValueError: the port is not a number
         return False
     return True

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The key that signs a repository: fetched, compared with the fingerprint that it has to have, and in the form that its reader takes.
+"""Fetches the key that signs a repository, compares its fingerprint, and encodes it for the package manager.
 
 Private to this collection: no stability is promised to others.
 """
@@ -18,82 +18,82 @@ from ansible.module_utils.urls import fetch_url
 from .._errors import GpuSwarmError
 from .._openpgp import Keys, encoded, normalized, parsed
 
-LIMIT = 1 << 20  # bytes; a key has a few thousand
-HOPS = 10  # as urllib
+MAX_BYTES = 1 << 20  # a key has a few thousand
+MAX_REDIRECTIONS = 10  # as in urllib
 REDIRECTIONS = (301, 302, 303, 307, 308)
 
 
-def read(path: str) -> bytes | None:
+def read_file(path: str) -> bytes | None:
     try:
         with open(path, "rb") as key:
-            return key.read(LIMIT + 1)
+            return key.read(MAX_BYTES + 1)
     except FileNotFoundError:
         return None
 
 
-def pinned(fingerprint: str) -> str | None:
-    """The fingerprint that the key has to have; None where any key is taken."""
+def required_fingerprint(fingerprint: str) -> str | None:
+    """Return the fingerprint that the key must have; None if any key is accepted."""
     wanted = normalized(fingerprint)
     if fingerprint and not wanted:
-        text = "%r is no fingerprint of a key: that has 40 hexadecimal digits"
+        text = "%r is not the fingerprint of a key. A fingerprint has 40 hexadecimal digits"
         raise GpuSwarmError(text % fingerprint, problem="fingerprint")
     return wanted
 
 
-def fetch(module: Any, url: str) -> bytes:
-    """The key's bytes, from where it is to come."""
-    response, info = fetched(module, url) if module.params["fingerprint"] else fetched_encrypted(module, url)
+def fetch_key(module: Any, url: str) -> bytes:
+    """Return the bytes of the key. Without a fingerprint, only https is accepted."""
+    response, info = _fetch_once(module, url) if module.params["fingerprint"] else _fetch_over_https(module, url)
     if info["status"] != 200:
         raise GpuSwarmError("cannot fetch the repository's key from %s: %s" % (url, info["msg"]), problem="url")
-    return response.read(LIMIT + 1)
+    return response.read(MAX_BYTES + 1)
 
 
-def fetched(module: Any, url: str) -> Any:
+def _fetch_once(module: Any, url: str) -> Any:
     return fetch_url(module, url, timeout=module.params["timeout"])
 
 
-def fetched_encrypted(module: Any, url: str) -> Any:
-    """As fetched(), but each URL on the way is judged: whoever can change one answer of a redirection names the next URL."""
-    module.params["follow_redirects"] = "none"  # of fetch_url
-    for _hop in range(HOPS):
+def _fetch_over_https(module: Any, url: str) -> Any:
+    """Fetch ``url`` and refuse each redirection to a URL without encryption: an attacker could replace the key there."""
+    module.params["follow_redirects"] = "none"  # an option of fetch_url
+    for _hop in range(MAX_REDIRECTIONS):
         if not url.lower().startswith("https:"):
-            text = "%s is read without encryption, so that anybody on the way could replace the key. Set its fingerprint, or use https."
+            text = "%s is not encrypted, so an attacker in the network could replace the key. Set its fingerprint, or use https."
             raise GpuSwarmError(text % url, problem="fingerprint")
-        response, info = fetched(module, url)
+        response, info = _fetch_once(module, url)
         if info["status"] not in REDIRECTIONS or not info.get("location"):
             break
         url = urljoin(url, info["location"])
     return response, info
 
 
-def checked(data: bytes | None, wanted: str | None, source: str) -> Keys:
-    """The keys in a file. Raises GpuSwarmError unless all are the one that is wanted."""
+def check_key(data: bytes | None, wanted: str | None, source: str) -> Keys:
+    """Return the keys in ``data``. Raises GpuSwarmError unless each has the fingerprint ``wanted``."""
     try:
-        if len(data or b"") > LIMIT:
-            raise GpuSwarmError("it is longer than %d bytes" % LIMIT)
+        if len(data or b"") > MAX_BYTES:
+            raise GpuSwarmError("it is longer than %d bytes" % MAX_BYTES)
         keys = parsed(data or b"")
     except GpuSwarmError as problem:
-        raise GpuSwarmError("%s is not taken for the repository's key: %s" % (source, problem.message), problem="fingerprint") from problem
+        raise GpuSwarmError("%s is not accepted as the repository's key: %s" % (source, problem.message), problem="fingerprint") from problem
     if wanted and set(keys.fingerprints) != {wanted}:
-        text = "%s is not taken for the repository's key: its fingerprint is %s, and not %s"
+        text = "%s is not accepted as the repository's key: its fingerprint is %s, not %s"
         raise GpuSwarmError(text % (source, ", ".join(keys.fingerprints), wanted), problem="fingerprint")
     return keys
 
 
 def is_armored(path: str, keys: Keys, always: bool = False) -> bool:
-    """Whether a file there has to be. apt goes by the ending, and ignores what is otherwise; rpm imports nothing else."""
+    """Return whether the key file must be ASCII-armored. apt decides by the ending and ignores other files; rpm imports armored keys only."""
     return always or {".asc": True, ".gpg": False}.get(os.path.splitext(path)[1], keys.armored)
 
 
-def form(path: str, keys: Keys, armored: bool = False) -> bytes:
-    """The bytes of a file at that path with exactly these keys."""
+def encode_for(path: str, keys: Keys, armored: bool = False) -> bytes:
+    """Return the bytes of a key file at ``path`` with exactly these keys."""
     return encoded(keys, is_armored(path, keys, armored))
 
 
-def installed(path: str, wanted: str | None, armored: bool = False) -> Keys | None:
-    """The keys that are there, whoever put them there and however he broke their lines; None where they are not as they have to be."""
+def read_installed(path: str, wanted: str | None, armored: bool = False) -> Keys | None:
+    """Return the keys at ``path``, however their lines are broken; None if they have the wrong fingerprint or encoding."""
     try:
-        keys = checked(read(path), wanted, path)
+        keys = check_key(read_file(path), wanted, path)
     except GpuSwarmError:
         return None
     return keys if keys.armored == is_armored(path, keys, armored) else None

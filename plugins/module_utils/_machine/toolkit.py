@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which NVIDIA Container Toolkit a machine has.
+"""Reads the version of the NVIDIA Container Toolkit.
 
 Private to this collection: no stability is promised to others.
 """
@@ -14,8 +14,8 @@ import shutil
 from typing import Callable
 
 
-def version(run: Callable[[list[str]], tuple[int, str, str]], path: str) -> str | None:
-    """As nvidia-ctk prints it, which any distribution has; None where there is no toolkit. ``path`` is where programs are."""
+def read_version(run: Callable[[list[str]], tuple[int, str, str]], path: str) -> str | None:
+    """Return the version that nvidia-ctk prints; None without the toolkit. ``path`` lists the directories of programs, as PATH does."""
     ctk = shutil.which("nvidia-ctk", path=path)
     if not ctk:
         return None

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The files outside of packages that come with NVIDIA's toolkit, and what was there before: the repository's definition and key, other definitions
-that were edited, config.toml, links of services.
+"""Records and restores the files that installing NVIDIA's toolkit writes outside of packages.
 
-Each file is on record before it is first written, so that a run that fails or is killed leaves nothing unknown.
+These are the repository's definition and key, edited definitions of other repositories, config.toml, and links of services. Each file is recorded
+before it is first written, so that it can be restored even after a run that failed or was killed.
 Private to this collection: no stability is promised to others.
 """
 
@@ -22,8 +22,8 @@ from .._errors import GpuSwarmError
 from .._files import Move, Snapshot
 
 NAME = "toolkit-files.json"
-DIRECTORY_MODE, FILE_MODE = 0o700, 0o600  # a definition may have the password of a mirror
-# Where the role nvidia_container_toolkit defines the repository, and what each of its definitions has in its first line.
+DIRECTORY_MODE, FILE_MODE = 0o700, 0o600  # a definition may contain the password of a mirror
+# The definitions that the role nvidia_container_toolkit writes, and the mark in their first line.
 DEFINITIONS = (
     "/etc/apt/sources.list.d/nvidia-container-toolkit.list",
     "/etc/yum.repos.d/nvidia-container-toolkit.repo",
@@ -31,86 +31,86 @@ DEFINITIONS = (
 )
 MARK = b": fleet.gpu_swarm.nvidia_container_toolkit"
 _KEY = re.compile(rb"signed-by=([^\]\s]+)|^gpgkey *= *file://(\S+)", re.MULTILINE)
-# Definitions of repositories, which may use the key too.
+# Definitions of other repositories, which may use the key too.
 SOURCES = (
     "/etc/apt/sources.list", "/etc/apt/sources.list.d/*.list", "/etc/apt/sources.list.d/*.sources", "/etc/yum.repos.d/*.repo",
     "/etc/zypp/repos.d/*.repo",
 )  # fmt: skip
-# How Ansible names its copy of a file that it changes.
+# The ending of Ansible's backup of a file that it changes.
 _COPY = re.compile(r"\.[0-9]+\.[0-9]{4}-[0-9]{2}-[0-9]{2}@[0-9:]{8}~$")
-# Which systemd has for services of the packages that were enabled, and leaves when these are gone.
+# The links of enabled services. systemd leaves them when the packages are removed.
 LINKS = "/etc/systemd/system/*.wants/nvidia-cdi-refresh.*"
 CONFIG = "/etc/nvidia-container-runtime/config.toml"
-RPMSAVE = ".rpmsave"  # what rpm makes of an edited file as it removes the package
-# Of config.toml, what gpu_node sets and removes again, also after the packages have rewritten the file at an upgrade.
+RPMSAVE = ".rpmsave"  # rpm renames an edited file to this when it removes the package
+# Lines of config.toml that gpu_node writes and removes again. An upgrade of the packages may rewrite the file in between.
 _OF_NODE = re.compile(rb"[ \t]*#?[ \t]*(?:swarm-resource|mode)\b|[ \t\r]*$")
 
-# By path: the file "before", as Snapshot.to_json() has it, and the hashes of what was "written".
+# By path: the file "before", as Snapshot.to_json() returns it, and the hashes of each "written" content.
 Record = Dict[str, Dict[str, Any]]
 
 
 class ToolkitFiles:
-    """Those of one machine, whose files lie under ``root``. The record is in ``directory``."""
+    """The toolkit's files of one machine with this ``root`` directory. The record is in ``directory``."""
 
     def __init__(self, directory: str, root: str = "/") -> None:
         self._directory, self._root = directory, root
         self._path = os.path.join(directory, NAME)
 
-    def left(self) -> list[str]:
-        """The paths that restore() would change."""
+    def paths_to_restore(self) -> list[str]:
+        """Return the paths that restore() would change."""
         record = self._record()
-        on_record = [path for path in self._all(record) if self._take(path).sha256 != self._before(record, path).sha256]
+        on_record = [path for path in self._all_paths(record) if self._read(path).sha256 != self._before(record, path).sha256]
         return sorted({*on_record, *self._unrecorded(record)})
 
-    def keep(self, paths: Iterable[str], check: bool, move: Move) -> bool:
-        """Notes the files as they are before they are written, unless they are on record and nobody has edited them since."""
+    def record_originals(self, paths: Iterable[str], check: bool, move: Move) -> bool:
+        """Record the files before a run writes them. A recorded file is recorded again only if someone has edited it since."""
         record = self._record()
         own = self._unrecorded(record)
         wanted = [path for path in paths if path not in record or self._is_edited(record, path)]
-        new = {path: {"before": self._found(path, own).to_json(), "written": []} for path in wanted}
+        new = {path: {"before": self._original_of(path, own).to_json(), "written": []} for path in wanted}
         return self._write({**record, **new}, move) if new and not check else bool(new)
 
-    def note(self, paths: Iterable[str], check: bool, move: Move) -> bool:
-        """Notes what a run has written there."""
+    def record_written(self, paths: Iterable[str], check: bool, move: Move) -> bool:
+        """Record the hashes of what a run has written."""
         record = self._record()
-        hashes = {path: _digest(path, self._take(path).data) for path in paths if path in record}
+        hashes = {path: _digest(path, self._read(path).data) for path in paths if path in record}
         new = {path: found for path, found in hashes.items() if found and found not in record[path]["written"]}
         for path, found in new.items():
             record[path]["written"].append(found)
         return self._write(record, move) if new and not check else bool(new)
 
     def restore(self, check: bool, move: Move) -> tuple[bool, list[str]]:
-        """Restores what was there before. Returns whether that is a change, and in words what stays and why."""
+        """Restore the former files. Returns whether that is a change, and a text for each file that is left as it is."""
         record = self._record()
-        paths = sorted({*self._all(record), *self._unrecorded(record)}, key=lambda path: (path not in DEFINITIONS, path))
-        changed, stays, originals = False, [], set()
+        paths = sorted({*self._all_paths(record), *self._unrecorded(record)}, key=lambda path: (path not in DEFINITIONS, path))
+        changed, left, originals = False, [], set()
         for path in paths:
-            reason = self._stays(record, path)
+            reason = self._reason_to_leave(record, path)
             if reason:
-                stays.append("%s (%s)" % (path, reason))
+                left.append("%s (%s)" % (path, reason))
                 originals.add(self._before(record, path).sha256)
-            elif self._take(path).sha256 != self._before(record, path).sha256:
+            elif self._read(path).sha256 != self._before(record, path).sha256:
                 changed = True
                 self._restore_one(record, path, check, move)
         changed = self._remove_copies(record, originals, check) or changed
         if record and not check:
             _files.remove(self._path)
-        return self._remove_links(check) or changed or bool(record), stays + self._config_stays(record)
+        return self._remove_links(check) or changed or bool(record), left + self._config_left(record)
 
     # -- one file ----------------------------------------------------------------------------------------------
 
-    def _stays(self, record: Record, path: str) -> str | None:
-        """Why this file is not touched; None if it is to become what it was."""
-        current, before = self._take(path), self._before(record, path)
+    def _reason_to_leave(self, record: Record, path: str) -> str | None:
+        """Return why this file is not restored; None if it is."""
+        current, before = self._read(path), self._before(record, path)
         if self._is_edited(record, path):
-            return "somebody has edited it since"
+            return "someone has edited it since"
         users = self._users(path) if current.existed and not before.existed else []
         return "%s uses it" % ", ".join(users) if users else None
 
     def _is_edited(self, record: Record, path: str) -> bool:
-        """Whether it is neither what was there before nor what a run wrote. Where a run was killed that made it, it is the run's."""
-        current, before = self._take(path), self._before(record, path)
-        written = record.get(_original(path), {}).get("written", [])
+        """Return whether someone else changed the file. A new file without a record of its content comes from a run that was killed."""
+        current, before = self._read(path), self._before(record, path)
+        written = record.get(_recorded_as(path), {}).get("written", [])
         made = not written and not before.existed and path != CONFIG + RPMSAVE
         known = current.sha256 == before.sha256 or _digest(path, current.data) in written or MARK in (current.data or b"") or made
         return current.existed and not known
@@ -120,64 +120,66 @@ class ToolkitFiles:
             return
         before = self._before(record, path)
         _files.restore(before, move)
-        if before.existed:  # else it would have those of the file in its place
+        if before.existed:  # restore() keeps mode and owner of the present file
             os.chmod(before.path, before.mode)
             os.chown(before.path, before.uid, before.gid)
-        folder = os.path.dirname(self._at(CONFIG))
+        folder = os.path.dirname(self._full_path(CONFIG))
         if path == CONFIG and os.path.isdir(folder) and not os.listdir(folder):
             os.rmdir(folder)
 
     def _users(self, path: str) -> list[str]:
-        """The definitions of repositories that name this file."""
-        found = [one for pattern in SOURCES for one in sorted(glob.glob(self._at(pattern)))]
-        return [self._name(one) for one in found if path in _files.text(one) and MARK.decode() not in _files.text(one)]
+        """Return the definitions of repositories that name this file."""
+        found = [one for pattern in SOURCES for one in sorted(glob.glob(self._full_path(pattern)))]
+        return [self._path_below_root(one) for one in found if path in _files.text(one) and MARK.decode() not in _files.text(one)]
 
     def _unrecorded(self, record: Record) -> list[str]:
-        """Definitions that a release without this record wrote, and their keys."""
+        """Return the definitions, and their keys, that an older release wrote without a record."""
         found: list[str] = []
         for path in DEFINITIONS:
-            data = self._take(path).data or b""
+            data = self._read(path).data or b""
             if path in record or MARK not in data:
                 continue
             keys = [os.fsdecode(one or other) for one, other in _KEY.findall(data)]
-            found += [path, *(key for key in keys if key not in record and os.path.exists(self._at(key)))]
+            found += [path, *(key for key in keys if key not in record and os.path.exists(self._full_path(key)))]
         return found
 
-    def _found(self, path: str, own: Collection[str]) -> Snapshot:
-        """The file; none if it is one of ``own``, which an older release has written that kept nothing of what was there before."""
-        found = self._take(path)
+    def _original_of(self, path: str, own: Collection[str]) -> Snapshot:
+        """Return the file as it is now; as missing if it is in ``own``: an older release wrote it and did not record what was there before."""
+        found = self._read(path)
         return Snapshot(found.path) if path in own or MARK in (found.data or b"") else found
 
-    # -- what lies beside them ---------------------------------------------------------------------------------
+    # -- backups and links --------------------------------------------------------------------------------------
 
-    def _all(self, record: Record) -> Iterator[str]:
+    def _all_paths(self, record: Record) -> Iterator[str]:
         for path in record:
             yield path
             if path == CONFIG:
                 yield path + RPMSAVE
 
     def _remove_copies(self, record: Record, originals: Collection[str | None], check: bool) -> bool:
-        """Copies that Ansible has made of former contents, which this collection wrote, or which are restored. Where a file stays, the copy is all
-        that is left of what was there before, the ``originals``."""
+        """Remove Ansible's backups of contents that this collection wrote or restores. If a file is left edited, its backup is the only copy of the
+        original, so backups of ``originals`` stay."""
         own = {self._before(record, path).sha256 for path in record}.difference(originals)
-        found = [one for path in {*record, *DEFINITIONS} for one in glob.glob(glob.escape(self._at(path)) + ".*~") if _COPY.search(one)]
+        found = [one for path in {*record, *DEFINITIONS} for one in glob.glob(glob.escape(self._full_path(path)) + ".*~") if _COPY.search(one)]
         copies = [one for one in found if MARK in (Snapshot.take(one).data or b"") or Snapshot.take(one).sha256 in own]
         for one in copies if not check else ():
             _files.remove(one)
         return bool(copies)
 
     def _remove_links(self, check: bool) -> bool:
-        links = [one for one in glob.glob(self._at(LINKS)) if os.path.islink(one) and not self._leads(one)]
+        links = [one for one in glob.glob(self._full_path(LINKS)) if os.path.islink(one) and not self._target_exists(one)]
         for one in links if not check else ():
             os.unlink(one)
         return bool(links)
 
-    def _leads(self, link: str) -> bool:
+    def _target_exists(self, link: str) -> bool:
         target = os.readlink(link)
-        return os.path.exists(self._at(target) if os.path.isabs(target) else os.path.join(os.path.dirname(link), target))
+        return os.path.exists(self._full_path(target) if os.path.isabs(target) else os.path.join(os.path.dirname(link), target))
 
-    def _config_stays(self, record: Record) -> list[str]:
-        return [] if CONFIG in record or not os.path.exists(self._at(CONFIG)) else ["%s (it was there before, or is of an older release)" % CONFIG]
+    def _config_left(self, record: Record) -> list[str]:
+        if CONFIG in record or not os.path.exists(self._full_path(CONFIG)):
+            return []
+        return ["%s (it existed before, or an older release wrote it)" % CONFIG]
 
     # -- record ------------------------------------------------------------------------------------------------
 
@@ -186,10 +188,10 @@ class ToolkitFiles:
         try:
             files = json.loads(text)["files"] if text else {}
             if not all(isinstance(one["written"], list) and Snapshot.from_json(one["before"]).path for one in files.values()):
-                raise ValueError("an entry lacks what was written")
+                raise ValueError("an entry lacks 'written'")
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
             raise GpuSwarmError(
-                "%s: this collection's own record cannot be read (%s). Restore it from a backup, or move it away: then the files of the NVIDIA"
+                "%s: this collection's own record cannot be read (%s). Restore it from a backup. Or move it away: then the files of the NVIDIA"
                 " Container Toolkit stay as they are now." % (self._path, problem)
             ) from problem
         return files
@@ -200,24 +202,24 @@ class ToolkitFiles:
         return True
 
     def _before(self, record: Record, path: str) -> Snapshot:
-        return Snapshot.from_json(record[path]["before"]) if path in record else Snapshot(self._at(path))
+        return Snapshot.from_json(record[path]["before"]) if path in record else Snapshot(self._full_path(path))
 
-    def _take(self, path: str) -> Snapshot:
-        return Snapshot.take(self._at(path))
+    def _read(self, path: str) -> Snapshot:
+        return Snapshot.take(self._full_path(path))
 
-    def _at(self, path: str) -> str:
+    def _full_path(self, path: str) -> str:
         return os.path.join(self._root, path.lstrip("/"))
 
-    def _name(self, path: str) -> str:
+    def _path_below_root(self, path: str) -> str:
         return "/" + os.path.relpath(path, self._root)
 
 
-def _original(path: str) -> str:
+def _recorded_as(path: str) -> str:
     return CONFIG if path == CONFIG + RPMSAVE else path
 
 
 def _digest(path: str, data: bytes | None) -> str | None:
-    """The hash of a file; of config.toml without the lines that gpu_node may have edited."""
-    if data is None or _original(path) != CONFIG:
+    """Return the hash of a file. For config.toml, it leaves out the lines that gpu_node edits."""
+    if data is None or _recorded_as(path) != CONFIG:
         return _files.digest(data)
     return _files.digest(b"\n".join(line for line in data.splitlines() if not _OF_NODE.match(line)))

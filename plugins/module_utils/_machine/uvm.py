@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The device /dev/nvidia-uvm, without which CUDA does not start though NVML works.
+"""Checks the device /dev/nvidia-uvm. Without it CUDA does not start, although NVML works.
 
-Nothing makes it at boot by itself. Until 1.17 NVIDIA's toolkit loaded the kernel module and made the device with the first container; since 1.18
-its default mode does neither (NVIDIA/nvidia-container-toolkit#1967, #1743). Private to this collection: no stability is promised to others.
+Nothing creates it at boot. Until 1.17, NVIDIA's toolkit loaded the kernel module and created the device with the first container. Since 1.18, its
+default mode does neither (NVIDIA/nvidia-container-toolkit#1967, #1743). Private to this collection: no stability is promised to others.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ ELSEWHERE = ("dev/dxg", "sys/module/nvgpu")
 
 
 class UvmSeen(NamedTuple):
-    """What was found of the device."""
+    """The state of the device."""
 
-    node: int | None  # the major number of the device; None if there is no device
-    loaded: int | None  # that of the kernel module; None if it is not loaded
+    node: int | None  # the major number of the device; None without a device
+    loaded: int | None  # the major number of the kernel module; None if it is not loaded
     needed: bool = True
 
 
-def read(root: str = "/") -> UvmSeen:
-    """``root`` is where the machine's files lie."""
+def read_uvm(root: str = "/") -> UvmSeen:
+    """Read the state of the device. ``root`` is the machine's root directory."""
     needed = not any(os.path.exists(os.path.join(root, path)) for path in ELSEWHERE)
-    return UvmSeen(_node(os.path.join(root, NODE)), loaded(_files.text(os.path.join(root, "proc/devices"))), needed)
+    return UvmSeen(_node(os.path.join(root, NODE)), parse_major(_files.text(os.path.join(root, "proc/devices"))), needed)
 
 
-def problem(seen: UvmSeen) -> str | None:
-    """Why CUDA cannot use it, in words; None if it can, or needs none."""
+def uvm_problem(seen: UvmSeen) -> str | None:
+    """Return why CUDA cannot use the device; None if it can, or does not need it."""
     if not seen.needed or (seen.node is not None and seen.node == seen.loaded):
         return None
     if seen.loaded is None:
@@ -47,8 +47,8 @@ def problem(seen: UvmSeen) -> str | None:
     return "the device /dev/nvidia-uvm has major number %d, and the kernel module has %d (/proc/devices)" % (seen.node, seen.loaded)
 
 
-def loaded(devices: str) -> int | None:
-    """The module's major number, by the text of /proc/devices."""
+def parse_major(devices: str) -> int | None:
+    """Return the kernel module's major number, from the text of /proc/devices."""
     found = re.search(r"^\s*(\d+) nvidia-uvm$", devices, re.MULTILINE)
     return int(found.group(1)) if found else None
 

@@ -69,7 +69,7 @@ class Devices:
             return DevicesSeen()
         if not is_wanted(self._params):
             return DevicesSeen([MAKES + " is still installed"] if self._unit.is_there() else [])
-        problem = uvm.problem(uvm.read(self._root))
+        problem = uvm.uvm_problem(uvm.read_uvm(self._root))
         broken = ["%s: CUDA does not start, though NVML works" % problem] if problem else []
         if not self._unit.is_current(self._text()):
             return DevicesSeen([MAKES + (" is of another version" if self._unit.is_there() else " is not installed"), *broken], problem)

@@ -228,7 +228,7 @@ class Node:
         read = self._gpus(missing)
         if _libraries.carried("tomli", self.params["library_path"]):
             missing.append("toml_parser")
-        version = toolkit.version(self._run, SBIN)
+        version = toolkit.read_version(self._run, SBIN)
         daemon, runtime = (Snapshot.take(self.params[name]) for name in ("daemon_config", "runtime_config"))
         missing += self._lacking(version, runtime)
         others = [Snapshot.take(path) for path in self._other_paths(units)]
@@ -251,7 +251,7 @@ class Node:
             units=units,
             misread=loaded_unit.misread(units, engine, self._run) if engine and self.params["state"] == "present" else None,
             own=own,
-            held=packages.held(self.root) if version else [],
+            held=packages.held_packages(self.root) if version else [],
             unfinished=self.params["state"] != "gathered" and self.state.unfinished(),
             left=left,
             watcher=self._watcher_seen(daemon, engine),
@@ -309,7 +309,7 @@ class Node:
         lacking = []
         if toolkit_version is None and not runtime.existed and self.params["state"] != "absent":
             lacking.append("toolkit")
-        if toolkit_version and packages.half_installed(self.root):
+        if toolkit_version and packages.is_half_installed(self.root):
             lacking.append("toolkit_packages")
         if importlib.util.find_spec("docker") is None:
             lacking.append("docker_sdk")
@@ -341,7 +341,7 @@ class Node:
             "swarm": swarm,
             "containers": self.engine.containers() if engine["running"] else [],
         }
-        swarm.update(undecided=self._undecided(engine), addresses=addresses.by_interface())
+        swarm.update(undecided=self._undecided(engine), addresses=addresses.addresses_by_interface())
         return engine, units
 
     def _undecided(self, engine: Mapping[str, Any]) -> list[str]:
@@ -349,7 +349,7 @@ class Node:
         settled = [*engine["flags"], *engine["unit_flags"], str(Snapshot.take(self.params["daemon_config"]).data)]
         if not engine["running"] or engine["swarm"]["state"] == "active" or any(DEFAULT_ADDRESS in str(text) for text in settled):
             return []
-        return addresses.undecided()
+        return addresses.ambiguous_addresses()
 
     def _gpus(self, missing: list[str]) -> dict[str, Any]:
         if not self.params["advertise"] or self.params["state"] != "present":

@@ -61,7 +61,7 @@ def result_of(node: Source, seen: Observation, decision: Decision, changed: bool
         "reloaded": False,
         "toolkit_version": seen.toolkit_version,
         "toolkit_held": list(seen.held),
-        "toolkit_files": ToolkitFiles(node.state.directory, node.root).left() if node.params["state"] == "absent" else [],
+        "toolkit_files": ToolkitFiles(node.state.directory, node.root).paths_to_restore() if node.params["state"] == "absent" else [],
         "adopted": decision.adopted,
         "runtime_stays": decision.runtime_stays,
         "backups": {path: entry["backup"] for path, entry in sorted(seen.record.items()) if entry.get("backup")},

@@ -113,7 +113,7 @@ def inputs(runtime_config_path: str, nvml_path: str | None, trial: Trial, folder
     files = [runtime_config_path, "/etc/ld.so.cache", *filter(None, (shutil.which(name, path=SBIN) for name in _PROGRAMS))]
     files += sorted(glob.glob("/dev/nvidia*")) + sorted(path for folder in folders for path in glob.glob(os.path.join(glob.escape(folder), "*")))
     with open(pace.BOOT_ID, encoding="ascii") as stream:
-        found = [stream.read(), trial, driver.signature(nvml_path), [(path, _stamp(path)) for path in files]]
+        found = [stream.read(), trial, driver.read_signature(nvml_path), [(path, _stamp(path)) for path in files]]
     return hashlib.sha256(repr(found).encode("utf-8")).hexdigest()[:16]
 
 

@@ -171,7 +171,7 @@ class Service:
         return self._settled.verdict is not None and self._settled.verdict.state == FAULT
 
     def _read(self) -> dict[str, Any]:
-        words = driver.mismatch(self._settings["nvml_path"])
+        words = driver.find_mismatch(self._settings["nvml_path"])
         if words:
             return {"error": verdict.MISMATCH, "text": words, "gpus": []}
         reading = self._reader.read(patient=_uptime() < GRACE_S)
@@ -179,8 +179,8 @@ class Service:
 
     def _beyond_nvml(self, reading: Mapping[str, Any]) -> dict[str, Any]:
         """What keeps tasks from the GPUs though NVML answers. Of a card that is lost or has failed the readings say more than the toolkit."""
-        device, expected = uvm.read(), self._written.expected
-        words = uvm.problem(device)
+        device, expected = uvm.read_uvm(), self._written.expected
+        words = uvm.uvm_problem(device)
         if words:
             return {"error": verdict.UVM, "text": words}
         failed = any(gpu["state"] == "failed" for gpu in reading["gpus"]) or set(expected) - verdict.here(reading)
@@ -189,7 +189,7 @@ class Service:
 
     def _renew(self) -> None:
         """A new child where another driver is there, and now and then while something is wrong: it may have ended for new clients only."""
-        now, signature = time.monotonic(), driver.signature(self._settings["nvml_path"])
+        now, signature = time.monotonic(), driver.read_signature(self._settings["nvml_path"])
         is_due = self._is_faulty() and now - self._renewed > RENEW_S and not self._reader.waits()
         if signature != self._driver or is_due:
             self._reader.end()

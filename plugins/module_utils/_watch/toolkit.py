@@ -53,7 +53,7 @@ class Toolkit:
     def _look(self, uuids: Sequence[str]) -> None:
         path = self._settings["runtime_config"]
         values = runtime_toml.values(Snapshot.take(path).data)
-        version = toolkit.version(self._run, SBIN)
+        version = toolkit.read_version(self._run, SBIN)
         one = trial.trial_of(values, runtime_config.mode_of(values, checks.parse_version(version), False), uuids)
         if one is None:
             self.found = {"inputs": None, "problem": None}

@@ -14,7 +14,7 @@ import ipaddress
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ...module_utils._machine.addresses import DOCKERS, advertised
+from ...module_utils._machine.addresses import DOCKERS, advertised_address
 from ...module_utils._printable import printable
 
 SETTING = "swarm_member_advertise_addr"
@@ -26,7 +26,7 @@ def unresolved(setting: str, swarm: Mapping[str, Any]) -> str | None:
     if not setting or not swarm.get("addresses"):
         return None
     try:
-        advertised(setting, swarm["addresses"])
+        advertised_address(setting, swarm["addresses"])
     except ValueError as reason:
         return printable(
             f"swarm_member_advertise_addr is {setting}, and {reason}. Docker would ignore that and advertise another address. This machine has "
@@ -48,7 +48,7 @@ def difference(setting: str, swarm: Mapping[str, Any]) -> str | None:
         lost = not _is_loopback(have) and not any(_same(have, one) for found in there.values() for one in found)
         return printable(f"advertises {have}, and the machine has {_in_words(there)}") if lost else None
     try:
-        wanted = advertised(setting, there)
+        wanted = advertised_address(setting, there)
     except ValueError as reason:
         return printable(f"advertises {have}, and {SETTING} is {setting}, but {reason}")
     if _same(wanted, have):

@@ -10,7 +10,13 @@ import socket
 import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine import addresses as machine_addresses
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine.addresses import Interface, advertised, choose, parse_ifconf, parse_inet6
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine.addresses import (
+    Interface,
+    advertised_address,
+    find_ambiguous,
+    parse_ifconf,
+    parse_inet6,
+)
 
 LO = Interface("lo", False, ["127.0.0.1", "::1"])
 ETH0 = Interface("eth0", True, ["10.0.0.5", "fd00::5", "fe80::1"])
@@ -34,7 +40,7 @@ DOCKER0 = Interface("docker0", False, ["172.17.0.1"])
     ],
 )
 def test_where_docker_could_not_choose(interfaces, expected):
-    assert choose(interfaces) == expected
+    assert find_ambiguous(interfaces) == expected
 
 
 HERE = {"eth0": ["10.0.0.5", "fd00::5"], "eth1": ["10.1.0.5", "10.1.0.6"], "eth2": ["fd00::7", "fe80::7"], "eth3": ["fd00::9"]}
@@ -54,7 +60,7 @@ HERE = {"eth0": ["10.0.0.5", "fd00::5"], "eth1": ["10.1.0.5", "10.1.0.6"], "eth2
     ],
 )
 def test_what_docker_advertises(setting, address):
-    assert advertised(setting, HERE) == address
+    assert advertised_address(setting, HERE) == address
 
 
 @pytest.mark.parametrize(
@@ -73,14 +79,14 @@ def test_what_docker_advertises(setting, address):
 )
 def test_what_docker_cannot_advertise(setting, reason):
     with pytest.raises(ValueError, match=re.escape(reason)):
-        advertised(setting, HERE)
+        advertised_address(setting, HERE)
 
 
 def test_the_addresses_of_interfaces_that_others_may_reach(monkeypatch):
     listed = [("lo", "127.0.0.1"), ("eth0", "10.0.0.5"), ("docker0", "172.17.0.1")]
     monkeypatch.setattr(machine_addresses, "_ipv4", lambda: listed)
     monkeypatch.setattr(machine_addresses, "parse_inet6", lambda text: [("eth0", "fe80::1"), ("veth0123456", "fe80::2")])
-    assert machine_addresses.by_interface() == {"docker0": ["172.17.0.1"], "eth0": ["10.0.0.5", "fe80::1"]}
+    assert machine_addresses.addresses_by_interface() == {"docker0": ["172.17.0.1"], "eth0": ["10.0.0.5", "fe80::1"]}
 
 
 def test_what_the_kernel_lists():
@@ -94,4 +100,4 @@ def test_what_the_kernel_lists():
 def test_this_machine():
     addresses = dict(machine_addresses._ipv4())
     assert addresses.get("lo", "127.0.0.1") == "127.0.0.1"
-    assert isinstance(machine_addresses.undecided(), list)
+    assert isinstance(machine_addresses.ambiguous_addresses(), list)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine.packages import HELD, PACKAGES, UNFINISHED, half_installed, held
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine.packages import HELD, PACKAGES, UNFINISHED, held_packages, is_half_installed
 
 DPKG, DNF4, DNF5, ZYPP = (path for path, _line in HELD)
 BASE, OTHER = "nvidia-container-toolkit-base", "busybox"
@@ -60,7 +60,7 @@ RECORDED = {
 @pytest.mark.parametrize(("path", "text", "expected"), RECORDED.values(), ids=RECORDED)
 def test_held(tmp_path: Path, path: str, text: str, expected: tuple[str, ...]) -> None:
     write(tmp_path, path, text)
-    assert held(str(tmp_path)) == list(expected)
+    assert held_packages(str(tmp_path)) == list(expected)
 
 
 @pytest.mark.parametrize(
@@ -80,13 +80,13 @@ def test_packages_that_dpkg_was_killed_over(tmp_path: Path, status: str, updates
     write(tmp_path, DPKG, status)
     for name, text in updates.items():
         write(tmp_path, f"var/lib/dpkg/updates/{name}", text)
-    assert half_installed(str(tmp_path)) == half
+    assert is_half_installed(str(tmp_path)) == half
 
 
 def test_packages_that_rpm_was_killed_over(tmp_path: Path) -> None:
     """Which rpm does not record, so that the role has a mark there meanwhile."""
     write(tmp_path, UNFINISHED, "")
-    assert half_installed(str(tmp_path))
+    assert is_half_installed(str(tmp_path))
     role = yaml.safe_load(ROLE.read_text(encoding="utf-8"))
     directory, name = "{{ _nvidia_container_toolkit_state_dir }}", Path(UNFINISHED).name
     assert role["_nvidia_container_toolkit_unfinished"] == f"{directory}/{name}"
@@ -94,4 +94,4 @@ def test_packages_that_rpm_was_killed_over(tmp_path: Path) -> None:
 
 
 def test_where_there_is_no_package_manager_that_is_known(tmp_path: Path) -> None:
-    assert (held(str(tmp_path)), half_installed(str(tmp_path))) == ([], False)
+    assert (held_packages(str(tmp_path)), is_half_installed(str(tmp_path))) == ([], False)

@@ -27,21 +27,21 @@ def closed():
 
 
 def test_those_that_accept_a_connection(listening, closed):
-    assert ports.reachable([closed, listening, "127.0.0.1:no number"], 30) == [listening]
+    assert ports.find_reachable([closed, listening, "127.0.0.1:no number"], 30) == [listening]
 
 
 def test_none(closed):
-    assert ports.reachable([closed], 0.1) == []
-    assert ports.reachable([], 30) == []
+    assert ports.find_reachable([closed], 0.1) == []
+    assert ports.find_reachable([], 30) == []
 
 
 def test_an_address_of_ipv6():
     if not socket.has_dualstack_ipv6():
-        assert ports.reachable(["[::1]:1"], 0) == []
+        assert ports.find_reachable(["[::1]:1"], 0) == []
         return
     with socket.create_server(("::1", 0), family=socket.AF_INET6) as server:
         address = f"[::1]:{server.getsockname()[1]}"
-        assert ports.reachable([address], 5) == [address]
+        assert ports.find_reachable([address], 5) == [address]
 
 
 def test_one_that_listens_only_after_a_while(closed, monkeypatch):
@@ -50,5 +50,5 @@ def test_one_that_listens_only_after_a_while(closed, monkeypatch):
     answers = iter([False, True])
     monkeypatch.setattr(ports, "POLL_S", 0)
     monkeypatch.setattr(ports, "_accepts", lambda address, timeout_s: tried.set() or (address == f"{host}:{port}" and next(answers)))
-    assert ports.reachable([closed], 30) == [closed]
+    assert ports.find_reachable([closed], 30) == [closed]
     assert tried.is_set()

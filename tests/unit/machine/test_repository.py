@@ -9,7 +9,14 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine.repository import MANAGERS, OWN, demand, found, query, reason
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine.repository import (
+    MANAGERS,
+    OWN,
+    failure_text,
+    parse_versions,
+    query,
+    require_version,
+)
 
 MADISON = """\
 nvidia-container-toolkit |   1.20.0-1 | http://lab-repo/libnvidia-container/stable/deb/amd64  Packages
@@ -46,14 +53,14 @@ PACKAGES = ["nvidia-container-toolkit", "libnvidia-container1"]
 
 @pytest.mark.parametrize("name", MANAGERS)
 def test_the_versions_that_there_are(name):
-    versions = found(MANAGERS[name], LISTED[name])
+    versions = parse_versions(MANAGERS[name], LISTED[name])
     assert {package: versions[package] for package in PACKAGES} == {PACKAGES[0]: ["1.20.0-1", "1.19.1-1"], PACKAGES[1]: ["1.20.0-1"]}
-    assert not set(PACKAGES) & set(found(MANAGERS[name], NONE_LISTED[name]))
+    assert not set(PACKAGES) & set(parse_versions(MANAGERS[name], NONE_LISTED[name]))
 
 
 def test_the_newest_comes_first():
     lines = [f"name |   {version} | url\n" for version in ("1.9.0-1", "1.10.0-1", "1.10.0~rc.1-1", "1.10.0-2", "10.0.0-1")]
-    assert found(MANAGERS["apt"], "".join(lines))["name"] == ["10.0.0-1", "1.10.0-2", "1.10.0-1", "1.10.0~rc.1-1", "1.9.0-1"]
+    assert parse_versions(MANAGERS["apt"], "".join(lines))["name"] == ["10.0.0-1", "1.10.0-2", "1.10.0-1", "1.10.0~rc.1-1", "1.9.0-1"]
 
 
 NEW, OLD = "1.20.0-1", "1.19.1-1"
@@ -64,19 +71,19 @@ MANY = [f"1.{minor}.0-1" for minor in range(20, 10, -1)]
     ("versions", "wanted", "message"),
     [
         ({"a": [NEW, OLD], "b": [NEW]}, NEW, None),
-        ({"a": [NEW, OLD], "b": [NEW]}, OLD, "b in version 1.19.1-1 is not there. All packages are there in version 1.20.0-1"),
-        ({"a": [NEW, OLD], "b": [NEW, OLD]}, "9-1", "a, b in version 9-1 is not there. All packages are there in version 1.20.0-1, 1.19.1-1"),
-        ({"a": [NEW], "b": [OLD]}, NEW, "b in version 1.20.0-1 is not there. In no version are all packages there"),
-        ({}, NEW, "a, b in version 1.20.0-1 is not there. In no version are all packages there"),
-        ({"a": MANY, "b": MANY}, "9-1", "a, b in version 9-1 is not there. All packages are there in version %s, ..." % ", ".join(MANY[:5])),
+        ({"a": [NEW, OLD], "b": [NEW]}, OLD, "b: version 1.19.1-1 is not available. All packages are available in version 1.20.0-1"),
+        ({"a": [NEW, OLD], "b": [NEW, OLD]}, "9-1", "a, b: version 9-1 is not available. All packages are available in version 1.20.0-1, 1.19.1-1"),
+        ({"a": [NEW], "b": [OLD]}, NEW, "b: version 1.20.0-1 is not available. No version has all packages"),
+        ({}, NEW, "a, b: version 1.20.0-1 is not available. No version has all packages"),
+        ({"a": MANY, "b": MANY}, "9-1", "a, b: version 9-1 is not available. All packages are available in version %s, ..." % ", ".join(MANY[:5])),
     ],
 )
 def test_what_is_not_there(versions, wanted, message):
     if message is None:
-        assert demand(versions, ["a", "b"], wanted) is None
+        assert require_version(versions, ["a", "b"], wanted) is None
         return
     with pytest.raises(GpuSwarmError) as raised:
-        demand(versions, ["a", "b"], wanted)
+        require_version(versions, ["a", "b"], wanted)
     assert (raised.value.message, raised.value.details) == (message, {"problem": "version"})
 
 
@@ -142,7 +149,7 @@ ZYPPER_REASON = (
     ],
 )
 def test_what_went_wrong(name, output, text):
-    assert reason(MANAGERS[name], output) == text
+    assert failure_text(MANAGERS[name], output) == text
 
 
 class Commands:
@@ -160,12 +167,12 @@ class Commands:
 def test_nothing_is_written_but_in_the_directory(name):
     """Each command names it, and so do all files; the listing ends with the packages."""
     manager = MANAGERS[name]
-    run = Commands(*[(0, "", "")] * len(manager.reading), (0, LISTED[name], ""))
+    run = Commands(*[(0, "", "")] * len(manager.refresh_commands), (0, LISTED[name], ""))
     query(manager, "/w", PACKAGES, run)
     assert run.called[-1][-2:] == PACKAGES
     assert not [words for words in run.called if not any("/w" in word for word in words)]
     assert not [word for words in run.called for word in words if "{work}" in word]
-    assert not [path for path in (manager.definition, *manager.files, *manager.folders) if not path.startswith("{work}/")]
+    assert not [path for path in (manager.definition_path, *manager.files, *manager.folders) if not path.startswith("{work}/")]
 
 
 @pytest.mark.parametrize("name", MANAGERS)
@@ -196,13 +203,13 @@ def test_of_a_node_s_own_repositories_apt_reads_no_list():
 def test_a_repository_that_was_skipped_is_named_where_packages_are_missing(name, code, complaint):
     """Another one has them, or none."""
     skipped = (code, LISTED[name], complaint)
-    assert set(PACKAGES) <= set(query(OWN[name], "/w", PACKAGES, Commands(*[(0, "", "")] * len(OWN[name].reading), skipped)))
+    assert set(PACKAGES) <= set(query(OWN[name], "/w", PACKAGES, Commands(*[(0, "", "")] * len(OWN[name].refresh_commands), skipped)))
     with pytest.raises(GpuSwarmError, match="^the repository cannot be read: ") as raised:
-        query(OWN[name], "/w", [*PACKAGES, "other"], Commands(*[(0, "", "")] * len(OWN[name].reading), skipped))
+        query(OWN[name], "/w", [*PACKAGES, "other"], Commands(*[(0, "", "")] * len(OWN[name].refresh_commands), skipped))
     assert raised.value.details == {"problem": "repository"}
 
 
 @pytest.mark.parametrize("name", ["dnf", "zypper"])
 def test_what_is_copied_from_a_node_comes_into_the_directory(name):
-    assert OWN[name].copied
-    assert all(source.startswith("/") and target.startswith("{work}/") for source, target in OWN[name].copied.items())
+    assert OWN[name].copied_directories
+    assert all(source.startswith("/") and target.startswith("{work}/") for source, target in OWN[name].copied_directories.items())

@@ -8,16 +8,16 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine import sl
 
 
 def test_slots_by_address(tmp_path):
-    assert slots.by_address(str(tmp_path)) == {}
+    assert slots.slots_by_address(str(tmp_path)) == {}
     for name, address in {"12": "0000:c1:00\n", "3-1": "0000:17:00\n", "9": ""}.items():
         folder = tmp_path / slots.SLOTS / name
         folder.mkdir(parents=True)
         (folder / "address").write_text(address)
-    assert slots.by_address(str(tmp_path)) == {"0000:c1:00": "12", "0000:17:00": "3-1"}
+    assert slots.slots_by_address(str(tmp_path)) == {"0000:c1:00": "12", "0000:17:00": "3-1"}
 
 
 def test_the_gpus_that_the_driver_has(tmp_path):
-    assert slots.of_driver(str(tmp_path)) == []
+    assert slots.driver_addresses(str(tmp_path)) == []
     for name in ("0000:c1:00.0", "0000:17:00.0", "bind", "module", "new_id"):
         (tmp_path / slots.DRIVER / name).mkdir(parents=True)
-    assert slots.of_driver(str(tmp_path)) == ["00000000:17:00.0", "00000000:C1:00.0"]
+    assert slots.driver_addresses(str(tmp_path)) == ["00000000:17:00.0", "00000000:C1:00.0"]

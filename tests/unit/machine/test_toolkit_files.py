@@ -45,19 +45,19 @@ class Machine:
 
     def defines(self, until: str = "", **more: bytes) -> None:
         """A run of the role; ``until`` is where it fails or is killed."""
-        self.files.keep([self.definition, self.key], False, os.replace)
+        self.files.record_originals([self.definition, self.key], False, os.replace)
         steps = {"key": (self.key, b"KEY"), "definition": (self.definition, b"# managed" + MARK + b"\nsigned-by=" + self.key.encode() + b"]\n")}
         for step, (path, data) in steps.items():
             if until == step:
                 return
             self.write(path, more.get(step, data))
         if until != "note":
-            self.files.note([self.definition, self.key], False, os.replace)
+            self.files.record_written([self.definition, self.key], False, os.replace)
 
     def installs(self) -> None:
-        self.files.keep([CONFIG], False, os.replace)
+        self.files.record_originals([CONFIG], False, os.replace)
         self.write(CONFIG, b"#swarm-resource\n")
-        self.files.note([CONFIG], False, os.replace)
+        self.files.record_written([CONFIG], False, os.replace)
         link = self.path(LINK)
         link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to("/usr/lib/systemd/system/nvidia-cdi-refresh.path")
@@ -83,17 +83,17 @@ def test_what_a_run_left_is_known_and_goes_wherever_it_ended(machine: Machine, u
     before = machine.all()
     machine.defines(until)
     written = {"key": [], "definition": [machine.key]}.get(until, sorted([machine.definition, machine.key]))
-    assert machine.files.left() == written
+    assert machine.files.paths_to_restore() == written
     assert machine.restored() == (True, [])
     assert machine.all() == before
-    assert machine.files.left() == []
+    assert machine.files.paths_to_restore() == []
     assert machine.restored() == (False, [])
 
 
 def test_what_the_packages_leave_goes_too(machine: Machine) -> None:
     machine.defines()
     machine.installs()
-    assert machine.files.left() == sorted([CONFIG, machine.definition, machine.key])
+    assert machine.files.paths_to_restore() == sorted([CONFIG, machine.definition, machine.key])
     assert machine.restored() == (True, [])
     assert machine.all() == {}
     assert not os.path.lexists(machine.path(LINK))
@@ -119,9 +119,9 @@ def test_the_user_s_own_files_come_back_byte_by_byte(machine: Machine) -> None:
     machine.write(CONFIG, b"debug = true\n")
     before = machine.all()
     machine.defines()
-    machine.files.keep([OTHER], False, os.replace)
+    machine.files.record_originals([OTHER], False, os.replace)
     machine.write(OTHER, b"deb x\n")
-    machine.files.note([OTHER], False, os.replace)
+    machine.files.record_written([OTHER], False, os.replace)
     machine.write(machine.definition + COPY, USERS)  # as Ansible keeps one
     machine.installs()
     assert machine.restored() == (True, [])
@@ -137,7 +137,7 @@ def test_what_somebody_has_edited_since_stays_and_is_named(machine: Machine) -> 
     before = machine.all()
     changed, stays = machine.restored()
     assert changed
-    assert stays == [f"{machine.definition} (somebody has edited it since)", f"{CONFIG} (somebody has edited it since)"]
+    assert stays == [f"{machine.definition} (someone has edited it since)", f"{CONFIG} (someone has edited it since)"]
     kept = machine.all()
     assert {name: before[name] for name in kept} == kept
     assert machine.path(machine.definition).exists()
@@ -164,7 +164,7 @@ def test_what_a_release_without_this_record_wrote_goes(machine: Machine) -> None
     machine.write(machine.definition, b"# managed" + MARK + b"\ndeb [signed-by=/k.asc] x /\ngpgkey=file:///k.asc\n")
     machine.write("/k.asc", b"KEY")
     machine.write(CONFIG, b"x")
-    assert machine.files.left() == sorted({machine.definition, "/k.asc"})
+    assert machine.files.paths_to_restore() == sorted({machine.definition, "/k.asc"})
     changed, stays = machine.restored()
     assert changed
     assert [one.partition(" ")[0] for one in stays] == [CONFIG]
@@ -175,19 +175,19 @@ def test_its_definition_and_key_are_no_originals_for_a_later_run(machine: Machin
     machine.write(machine.definition, b"# managed" + MARK + b"\ndeb [signed-by=%b] x /\ngpgkey=file://%b\n" % ((machine.key.encode(),) * 2))
     machine.write(machine.key, b"KEY")
     machine.defines()
-    assert machine.files.left() == sorted([machine.definition, machine.key])
+    assert machine.files.paths_to_restore() == sorted([machine.definition, machine.key])
     assert machine.restored() == (True, [])
     assert machine.all() == {}
 
 
 def test_where_an_edited_file_stays_the_copy_of_the_original_stays_too(machine: Machine) -> None:
     machine.write(OTHER, b"deb x\n" + USERS)
-    machine.files.keep([OTHER], False, os.replace)
+    machine.files.record_originals([OTHER], False, os.replace)
     machine.write(OTHER + COPY, b"deb x\n" + USERS)
     machine.write(OTHER, b"deb x\n")
-    machine.files.note([OTHER], False, os.replace)
+    machine.files.record_written([OTHER], False, os.replace)
     machine.write(OTHER, b"deb x\ndeb y\n")
-    assert machine.restored()[1] == [f"{OTHER} (somebody has edited it since)"]
+    assert machine.restored()[1] == [f"{OTHER} (someone has edited it since)"]
     assert machine.all() == {OTHER.lstrip("/"): b"deb x\ndeb y\n", OTHER.lstrip("/") + COPY: b"deb x\n" + USERS}
 
 
@@ -204,7 +204,7 @@ def test_a_damaged_record_is_an_error_that_names_it_and_changes_nothing(tmp_path
     machine.write(machine.definition, b"# managed" + MARK)
     machine.write(f"/var/lib/gpu-swarm/{NAME}", text.encode())
     before = machine.all()
-    for call in (machine.files.left, machine.restored, machine.defines):
+    for call in (machine.files.paths_to_restore, machine.restored, machine.defines):
         with pytest.raises(GpuSwarmError, match=rf"{NAME}: this collection's own record cannot be read \(.*move it away") as refusal:
             call()
         assert len(refusal.value.message) < 500
@@ -212,7 +212,7 @@ def test_a_damaged_record_is_an_error_that_names_it_and_changes_nothing(tmp_path
 
 
 def test_a_check_changes_nothing(machine: Machine) -> None:
-    assert machine.files.keep([machine.key], True, os.replace)
+    assert machine.files.record_originals([machine.key], True, os.replace)
     assert machine.all() == {}
     machine.defines()
     machine.installs()
@@ -241,7 +241,7 @@ def test_a_configuration_that_packages_rewrote_at_an_upgrade_goes(machine: Machi
     """While this collection's line was in it, which is removed before the packages are."""
     machine.installs()
     machine.write(CONFIG, b'swarm-resource = "DOCKER_RESOURCE_NVIDIA_GPU"\n\n[new-in-this-version]\nmode = "auto"\n')
-    machine.files.note([CONFIG], False, os.replace)
+    machine.files.record_written([CONFIG], False, os.replace)
     machine.write(CONFIG, b'#swarm-resource = ""\n[new-in-this-version]\nmode = "legacy"\n')
     assert machine.restored() == (True, [])
     assert machine.all() == {}
@@ -251,5 +251,5 @@ def test_but_not_one_with_what_somebody_has_edited(machine: Machine) -> None:
     machine.installs()
     machine.path(CONFIG).unlink()
     machine.write(CONFIG + ".rpmsave", b"debug = true\n")
-    assert machine.restored()[1] == [f"{CONFIG}.rpmsave (somebody has edited it since)"]
+    assert machine.restored()[1] == [f"{CONFIG}.rpmsave (someone has edited it since)"]
     assert list(machine.all()) == [f"{CONFIG}.rpmsave".lstrip("/")]

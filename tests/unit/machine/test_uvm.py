@@ -36,8 +36,8 @@ Block devices:
     ],
 )
 def test_cuda_needs_the_device_with_the_number_of_the_module(node, loaded, problem):
-    assert uvm.problem(uvm.UvmSeen(node, loaded)) == problem
-    assert uvm.problem(uvm.UvmSeen(node, loaded, needed=False)) is None
+    assert uvm.uvm_problem(uvm.UvmSeen(node, loaded)) == problem
+    assert uvm.uvm_problem(uvm.UvmSeen(node, loaded, needed=False)) is None
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_cuda_needs_the_device_with_the_number_of_the_module(node, loaded, probl
     [(DEVICES, 511), (DEVICES.replace("511 nvidia-uvm\n", ""), None), ("", None), ("  9 nvidia-uvm\n", 9)],
 )
 def test_the_number_of_the_module(text, number):
-    assert uvm.loaded(text) == number
+    assert uvm.parse_major(text) == number
 
 
 def machine(home, devices=DEVICES):
@@ -56,17 +56,17 @@ def machine(home, devices=DEVICES):
 
 
 def test_what_is_read_of_a_machine(tmp_path):
-    assert uvm.read(str(tmp_path)) == (None, None, True)
+    assert uvm.read_uvm(str(tmp_path)) == (None, None, True)
     machine(tmp_path)
-    assert uvm.read(str(tmp_path)) == (None, 511, True)
+    assert uvm.read_uvm(str(tmp_path)) == (None, 511, True)
     (tmp_path / "dev" / "nvidia-uvm").write_text("no device: somebody's redirect made a file of it")
-    assert uvm.read(str(tmp_path)) == (None, 511, True)
+    assert uvm.read_uvm(str(tmp_path)) == (None, 511, True)
 
 
 def test_the_number_of_a_device(tmp_path):
     machine(tmp_path)
     (tmp_path / "dev" / "nvidia-uvm").symlink_to("/dev/null")
-    assert uvm.read(str(tmp_path)) == (1, 511, True)
+    assert uvm.read_uvm(str(tmp_path)) == (1, 511, True)
 
 
 @pytest.mark.parametrize("there", uvm.ELSEWHERE)
@@ -74,4 +74,4 @@ def test_wsl_and_jetson_need_none(tmp_path, there):
     path = machine(tmp_path) / there
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
-    assert uvm.problem(uvm.read(str(tmp_path))) is None
+    assert uvm.uvm_problem(uvm.read_uvm(str(tmp_path))) is None

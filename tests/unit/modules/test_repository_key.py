@@ -155,14 +155,14 @@ def test_a_key_in_the_call_and_a_directory_that_is_not_there(tmp_path):
         os.umask(umask)
     assert [path.stat().st_mode & 0o777 for path in (key, key.parent, key.parents[1])] == [0o644, 0o755, 0o755]
     other = base64.b64encode(OTHER_KEY).decode()
-    assert "the key from the controller is not taken for" in module(key, content=other)["msg"]
+    assert "the key from the controller is not accepted as" in module(key, content=other)["msg"]
     assert "content is not encoded in base64" in module(key, content="=a")["msg"]
     assert key.read_bytes() == ARMORED
 
 
 def test_without_a_fingerprint_any_key_but_none_over_http(server, tmp_path):
     key, brought, server.content = tmp_path / "key.asc", tmp_path / "key.asc.new", OTHER_KEY
-    assert "without encryption" in module(key, fingerprint="", url=server.url)["msg"]
+    assert "is not encrypted" in module(key, fingerprint="", url=server.url)["msg"]
     assert server.requests == 0
     brought.write_bytes(OTHER_KEY)
     assert module(key, fingerprint="", src=str(brought))["changed"] is True
@@ -174,7 +174,7 @@ def test_what_is_wrong_is_reported(tmp_path):
     assert answer["problem"] == "url"
     assert "cannot fetch the repository's key from http://svc:***@127.0.0.1:9/gpgkey: " in answer["msg"]
     assert "refused" in answer["msg"]
-    assert "'F796ECB0' is no fingerprint" in module(key, fingerprint="F796ECB0", url="https://127.0.0.1:9/")["msg"]
+    assert "'F796ECB0' is not the fingerprint" in module(key, fingerprint="F796ECB0", url="https://127.0.0.1:9/")["msg"]
 
 
 HOPS = {
@@ -192,8 +192,8 @@ HOPS = {
     [
         ("https://a/key", None),
         ("HTTPS://b/other", None),
-        ("https://c/key", "http://d/key is read without encryption"),
-        (" http://d/key", "http://d/key is read without encryption"),
+        ("https://c/key", "http://d/key is not encrypted"),
+        (" http://d/key", "http://d/key is not encrypted"),
         ("https://e/key", "cannot fetch the repository's key from https://e/key: HTTP Error 302"),
     ],
 )
@@ -208,10 +208,10 @@ def test_without_a_fingerprint_no_hop_is_over_http(monkeypatch, url, words):
     monkeypatch.setattr(signing_key, "fetch_url", answer)
     running = SimpleNamespace(params={"fingerprint": "", "timeout": 30})
     if words is None:
-        assert signing_key.fetch(running, url) == b"the key"
+        assert signing_key.fetch_key(running, url) == b"the key"
         return
     with pytest.raises(GpuSwarmError, match=words):
-        signing_key.fetch(running, url)
+        signing_key.fetch_key(running, url)
 
 
 @pytest.mark.parametrize("key", [ARMORED, OTHER_KEY], ids=["installed", "refused"])

@@ -33,7 +33,7 @@ class Daemon:
 
 @pytest.fixture(autouse=True)
 def reachable(monkeypatch):
-    monkeypatch.setattr(swarm_member, "reachable", lambda addresses, timeout: [one for one in addresses if "down" not in one])
+    monkeypatch.setattr(swarm_member, "find_reachable", lambda addresses, timeout: [one for one in addresses if "down" not in one])
 
 
 def params(state, **more):

@@ -170,7 +170,7 @@ def test_on_a_node_that_advertises_its_gpus_it_is_a_fault_too(it):
 @pytest.mark.parametrize(("version", "tried"), [("1.17.8", "nvidia-container-cli"), ("1.18.2", None), ("1.19.0", "nvidia-ctk")])
 def test_a_mode_that_the_run_is_about_to_replace_is_not_tried(it, monkeypatch, version, tried):
     """Where NVIDIA's legacy mode works and no other, as with libraries that only its hook finds, the run makes it that mode."""
-    monkeypatch.setattr(toolkit, "version", lambda _run, _path: version)
+    monkeypatch.setattr(toolkit, "read_version", lambda _run, _path: version)
     it.assess()
     assert [one and one.command[0] for one in it.tried] == [tried]
 

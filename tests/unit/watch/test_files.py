@@ -138,22 +138,22 @@ def installed(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize(("loaded", "words"), [("580.95.05\n", None), (None, None), ("570.195.03\n", "570.195.03, the library of 580.95.05")])
+@pytest.mark.parametrize(("loaded", "words"), [("580.95.05\n", None), (None, None), ("570.195.03\n", "570.195.03, the library has 580.95.05")])
 def test_library_and_module_are_compared_by_their_files(installed, loaded, words):
     if loaded:
         (installed / "version").write_text(loaded)
-    found = driver.mismatch(str(installed))
+    found = driver.find_mismatch(str(installed))
     assert (found is None) if words is None else found.endswith(words)
 
 
 def test_another_driver_is_noticed(installed):
-    before = driver.signature(str(installed))
-    assert driver.signature(str(installed / driver.LIBRARY)) == before
+    before = driver.read_signature(str(installed))
+    assert driver.read_signature(str(installed / driver.LIBRARY)) == before
     (installed / "libnvidia-ml.so.590.1.1").write_bytes(b"ELF")
     (installed / driver.LIBRARY).unlink()
     (installed / driver.LIBRARY).symlink_to("libnvidia-ml.so.590.1.1")
-    assert driver.signature(str(installed)) != before
-    assert driver.signature(str(installed / "none")) == (None,)
+    assert driver.read_signature(str(installed)) != before
+    assert driver.read_signature(str(installed / "none")) == (None,)
 
 
 @pytest.fixture
@@ -226,6 +226,6 @@ def test_a_library_that_is_half_removed_is_another_driver(tmp_path, monkeypatch)
     monkeypatch.setattr(driver, "_FOLDERS", (str(tmp_path),))
     library = tmp_path / "libnvidia-ml.so.1"
     library.symlink_to(tmp_path / "libnvidia-ml.so.580.1")
-    without = driver.signature(None)
+    without = driver.read_signature(None)
     (tmp_path / "libnvidia-ml.so.580.1").touch()
-    assert driver.signature(None) != without
+    assert driver.read_signature(None) != without
