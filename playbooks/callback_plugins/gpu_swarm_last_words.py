@@ -2,13 +2,13 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Prints how a run of this collection went, after Ansible's recap, and sets the exit status accordingly.
+"""Prints how a run of this collection went, after Ansible's recap, and sets the exit status.
 
-Ansible knows no exit status between success and failure. This callback adds 75, "try again later" (EX_TEMPFAIL of sysexits.h), for a run
-after which some nodes only wait for work to end; and 2 for a run in which no task failed and something is wrong all the same.
+Ansible has no exit status between success and failure. This callback adds 75, "try again later" (EX_TEMPFAIL of sysexits.h): some nodes still
+wait for work to end. It also adds 2 for a run without a failed task that still found something wrong.
 
-Ansible calls its callbacks one after the other at the end of a run. A callback that ended the process there would skip those after it, such
-as junit. So this one prints, and ends the process, after all of them: when Ansible cleans up.
+At the end of a run, Ansible calls its callbacks one after the other. If one of them ended the process, the callbacks after it, such as junit,
+would be skipped. So this callback prints and exits after all of them, when Ansible cleans up.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ short_description: Prints how a run went, and sets its exit status
 description:
   - Prints the outcome of a run after Ansible's recap.
   - Ends ansible-playbook with exit status 75 if nothing failed and some nodes wait for work to end.
-  - Ends it with exit status 2 if no task failed and some hosts are not as they should be all the same.
+  - Ends it with exit status 2 if no task failed and some hosts are still not as they should be.
 """
 
 STATUSES = {last_words.DONE: 0, last_words.WAITING: os.EX_TEMPFAIL, last_words.FAILED: 2}  # 2 is Ansible's own for failed hosts
-# call_manager lets only the words of speakers through.
+# call_manager runs one of them, and removes the words of any other module.
 SPEAKERS = {f"fleet.gpu_swarm.{name}" for name in (*last_words.SPEAKERS, "call_manager")}
-# Stdout callbacks whose output another program reads. The words stand in it as the results of their tasks.
+# Another program reads the output of these stdout callbacks. It finds the words in the results of tasks.
 FOR_PROGRAMS = ("json", "jsonl")
 
 
@@ -54,7 +54,7 @@ class CallbackModule(CallbackBase):
 
     def v2_runner_on_ok(self, result):
         if (result._task.resolved_action or result._task.action) in SPEAKERS:
-            self._words += last_words.said_in(result._result)
+            self._words += last_words.words_in(result._result)
 
     def v2_runner_on_failed(self, result, ignore_errors=False):
         self.v2_runner_on_ok(result)
@@ -69,9 +69,9 @@ class CallbackModule(CallbackBase):
         if self._ended:
             return None
         self._ended = True
-        spoken_of = {host for words in self._words if words.verdict == last_words.FAILED for host in words.hosts}
-        failed, unreachable = (self._reasons_of({*names} - spoken_of) for names in (stats.failures, stats.dark))
-        more = last_words.of_failures(failed, unreachable, ended_early=not self._words)
+        explained = {host for words in self._words if words.verdict == last_words.FAILED for host in words.hosts}
+        failed, unreachable = (self._reasons_of({*names} - explained) for names in (stats.failures, stats.dark))
+        more = last_words.of_failures(failed, unreachable, not self._words, last_words.Collector.printed)
         if constants.DEFAULT_STDOUT_CALLBACK.rpartition(".")[2] not in FOR_PROGRAMS:
             for words in [*self._words, *([more] if more else [])]:
                 last_words.show(words)
@@ -82,9 +82,9 @@ class CallbackModule(CallbackBase):
 
 
 def _with_last_words(cleanup, end):
-    """Wraps TaskQueueManager.cleanup, which PlaybookExecutor calls when all callbacks are done (lib/ansible/executor/playbook_executor.py).
+    """Wraps TaskQueueManager.cleanup. PlaybookExecutor calls it after all callbacks (lib/ansible/executor/playbook_executor.py).
 
-    It also calls it after Ctrl-C or an error of Ansible's: then what is known so far is printed, and the exit status is Ansible's."""
+    PlaybookExecutor also calls it after Ctrl-C or an error of Ansible. Then the words so far are printed, and Ansible sets the exit status."""
 
     @functools.wraps(cleanup)
     def wrapper(manager, *args, **kwargs):
@@ -92,7 +92,7 @@ def _with_last_words(cleanup, end):
         raised = sys.exc_info()[0] is not None
         status = end(manager._stats)
         if status and not raised:
-            manager._loader.cleanup_all_tmp_files()  # what follows in PlaybookExecutor, and would be skipped
+            manager._loader.cleanup_all_tmp_files()  # PlaybookExecutor would do this next
             raise SystemExit(status)
 
     return wrapper

@@ -36,7 +36,7 @@ class ActionModule(ActionBase):
         )
         answer = action.run(task_vars=task_vars)
         if own["module"] not in last_words.SPEAKERS:
-            answer.pop(last_words.KEY, None)
+            answer = last_words.without_words(answer)
         return merge_hash(result, called(own["module"], answer, manager, own.get("reasons", [])))
 
     def _connection_args(self, manager, task_vars):

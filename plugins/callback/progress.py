@@ -11,9 +11,10 @@ short_description: A line per step instead of a line per task and host
 version_added: 0.3.0
 description:
   - Prints a line for each step of a playbook of this collection, and during a roll a line for each node.
-  - On a terminal, the last line shows what the run is at. Elsewhere, a wait longer than 10 seconds gets a line of its own.
-  - Prints tasks that are not of this collection, such as those of C(maintain_tasks), as Ansible's default output does.
-  - Always prints warnings, deprecations, differences (C(--diff)), tracebacks and what a task prints by C(ansible.builtin.debug).
+  - Prints a failure at once, with host and reason, unless a C(rescue) handles it.
+  - On a terminal, the last line shows the current task. Elsewhere, a wait longer than 10 seconds gets a line of its own.
+  - Prints your own tasks, such as those of C(maintain_tasks), like Ansible's default output.
+  - Always prints warnings, deprecations, differences (C(--diff)), tracebacks and the messages of C(ansible.builtin.debug).
   - With C(-v), the output is Ansible's default.
 author:
   - The fleet.gpu_swarm authors (@fleet)
@@ -33,15 +34,17 @@ from pathlib import Path
 from ansible import context
 from ansible.plugins.callback.default import CallbackModule as Default
 
-from ..plugin_utils._report import progress
+from ..plugin_utils._report import last_words, progress, terminal
 from ..plugin_utils._report.last_words import Collector
 from ..plugin_utils._report.live_line import LiveLine
 
-# Where the plays and tasks of this collection are.
+# The plays and tasks of this collection are in these folders.
 FOLDERS = tuple(f"{Path(__file__).resolve().parents[2] / folder}{os.sep}" for folder in ("playbooks", "roles"))
 PLAN = "fleet.gpu_swarm.provision_plan"
-# The prompts of Ansible's Display. Not every release has all of them.
+# The prompts of Ansible's Display. Some releases lack some of them.
 PROMPTS = ("prompt", "prompt_until", "do_var_prompt")
+# These environment variables mean a log, even on a terminal. ansible-runner sets the last one.
+PLAIN = ("NO_COLOR", "CI", "AWX_ISOLATED_DATA_DIR")
 
 
 class CallbackModule(Default):
@@ -55,7 +58,7 @@ class CallbackModule(Default):
         self._live, self._recap = None, False
 
     def _is_quiet(self, thing):
-        """Whether a play or task is one of this collection, and no details are wanted."""
+        """Whether a play or task is one of this collection, and the user did not give -v."""
         path = thing.get_path() or ""
         return self._display.verbosity == 0 and os.path.realpath(path).startswith(FOLDERS)
 
@@ -73,7 +76,7 @@ class CallbackModule(Default):
                 if hasattr(self._display, name):
                     setattr(self._display, name, self._live.above(getattr(self._display, name)))
             self._live.start()
-            atexit.register(self._live.stop)  # for a run that Ctrl-C or an error of Ansible's ends
+            atexit.register(self._live.stop)  # if Ctrl-C or an error of Ansible ends the run
 
     def v2_playbook_on_play_start(self, play):
         quiet = self._is_quiet(play)
@@ -116,19 +119,34 @@ class CallbackModule(Default):
             super().v2_runner_on_ok(result)
 
     def v2_runner_on_failed(self, result, ignore_errors=False):
-        """A failure that the last words name, or that a rescue handles, is not printed here: a failure is printed once."""
         self._note(result)
-        if self._is_quiet(result._task) and Collector.active and "module_stderr" not in result._result:
+        quiet = self._is_quiet(result._task) and Collector.active and "module_stderr" not in result._result
+        if quiet:
             self._warn(result)
         else:
             super().v2_runner_on_failed(result, ignore_errors)
+        # The last words print a failure that an action explains or a rescue handles. So each failure is printed once.
+        if not ignore_errors and not _is_rescued(result._task) and not last_words.words_in(result._result):
+            self._print_failure(result, last_words.FAILS, quiet)
 
     def v2_runner_on_unreachable(self, result):
         self._note(result)
-        if self._is_quiet(result._task) and Collector.active:
+        quiet = self._is_quiet(result._task) and Collector.active
+        if quiet:
             self._warn(result)
         else:
             super().v2_runner_on_unreachable(result)
+        if not result._task.ignore_unreachable:
+            self._print_failure(result, last_words.UNREACHABLE, quiet)
+
+    def _print_failure(self, result, what, quiet):
+        """Print a failure, unless the default output did, and note it for the last words. A run that is killed has no last words."""
+        host, why = result._host.get_name(), last_words.reason(result._result)
+        if quiet:
+            line = last_words.failure_line(host, what, why, Collector.printed)
+            self._display.display(last_words.folded(line, terminal.width(self._display.columns)), color=last_words.COLOURS[last_words.FAILED])
+        if self._display.verbosity == 0:
+            Collector.printed[host] = why
 
     def v2_runner_on_skipped(self, result):
         self._note(result)
@@ -145,10 +163,10 @@ class CallbackModule(Default):
             self._run.roll.plan(result._result)
 
     def _warn(self, result):
-        """Print warnings and deprecations, as the default output does beside a result. Ansible 2.19 hands the result over by itself."""
+        """Print warnings and deprecations, as the default output does beside a result. Ansible 2.19 takes the result from elsewhere."""
         self._handle_warnings(result._result)
 
-    # -- details that are left out ---------------------------------------------------------------------------------
+    # -- details that a quiet run does not print -------------------------------------------------------------------
 
     def v2_runner_item_on_ok(self, result):
         if self._is_quiet(result._task):
@@ -185,7 +203,19 @@ class CallbackModule(Default):
             super().v2_playbook_on_stats(stats)
 
 
+def _is_rescued(task):
+    """Whether a rescue handles a failure of this task: a block around the task has one, and the task is not in its rescue or always part."""
+    inner, parent = {task._uuid}, task._parent
+    while parent is not None:
+        others = (*getattr(parent, "rescue", ()), *getattr(parent, "always", ()))
+        if getattr(parent, "rescue", ()) and not any(one._uuid in inner for one in others):
+            return True
+        inner.add(parent._uuid)
+        parent = parent._parent
+    return False
+
+
 def _rewrites():
-    """Whether the last line of the screen may be rewritten: a person looks at it, and no prompt comes in between."""
-    plain = os.environ.get("NO_COLOR") or os.environ.get("CI") or os.environ.get("TERM") == "dumb" or context.CLIARGS.get("step")
+    """Whether to rewrite the last line of the screen: a person sees it, and no prompt of --step comes in between."""
+    plain = any(os.environ.get(name) for name in PLAIN) or os.environ.get("TERM") == "dumb" or context.CLIARGS.get("step")
     return sys.stdout.isatty() and not plain

@@ -29,7 +29,7 @@ from .model import BUILD, OUT, ROOT
 
 # What the collection needs of a controller beside ansible-core, and of Ansible's own collections; and what its unit tests need.
 LIBRARIES = ("archspec", "docker", "jsondiff", "nvidia-ml-py", "tomli")
-TESTS = ("pytest", "hypothesis", "packaging", "prometheus-client", "PyYAML")
+TESTS = ("ansible-runner", "pytest", "hypothesis", "packaging", "prometheus-client", "PyYAML")
 GENERAL = "community/general"
 DEPENDENCIES = ("community/docker", GENERAL)
 # Its callback plugin `json` is what some unit tests read.

