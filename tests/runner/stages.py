@@ -113,7 +113,7 @@ def newest() -> list[Stage]:
 OF_TOOLS = ("bench", "lab", "runner", *(f"test_{name}.py" for name in ("links", "platforms", "requirements", "rooms", "texts")))
 
 # An action is called for the arguments of its task as of ansible-core 2.19.
-OF_2_19 = ("controller/test_arguments.py",)
+OF_2_19 = ("calls/test_arguments.py",)
 
 
 def unit_with(core: str, *words: str, **options: object) -> Stage:
