@@ -10,8 +10,8 @@ from ansible.utils.vars import load_extra_vars
 
 from ..plugin_utils._settings.check import ReadOnce, as_message, check
 from ..plugin_utils._settings.command_line import CommandLine
-from ..plugin_utils._settings.judge import converted
 from ..plugin_utils._settings.roles import ROLES, declared
+from ..plugin_utils._settings.validation import converted
 from ..plugin_utils._settings.values import values
 
 

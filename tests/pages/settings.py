@@ -9,7 +9,7 @@ import json
 import re
 from typing import Any
 
-from plugins.plugin_utils._settings import declaration, judge, roles
+from plugins.plugin_utils._settings import declaration, roles, validation
 
 from .blocks import table
 
@@ -54,7 +54,7 @@ def _row(setting: Any) -> tuple[str, ...]:
     default = "not set" if setting.default is None else f"`{_plain(setting.default)}`" if setting.default != "" else "empty"
     meaning = f"{setting.meaning[0].upper()}{setting.meaning[1:].rstrip('.')}. {setting.details}".rstrip()
     counts = "the whole swarm" if setting.swarm else "the whole run" if setting.once else "each host"
-    return f"`{setting.name}`", judge.in_words(setting), default, counts, markdown(meaning)
+    return f"`{setting.name}`", validation.in_words(setting), default, counts, markdown(meaning)
 
 
 def _plain(value: Any) -> str:

@@ -20,9 +20,9 @@ from ...module_utils._mask import mask
 from . import command_line
 from .command_line import CommandLine
 from .declaration import Setting
-from .judge import CHECKED, as_text, contains_template, is_template, problem, shown
 from .names import NAMED, Names, misspelt, misspelt_groups
 from .roles import ROLES, declared
+from .validation import CHECKED, as_text, contains_template, is_template, problem, shown
 
 # The groups of an inventory whose hosts are a fleet.
 GROUPS = ("swarm_managers", "swarm_workers", "gpu_nodes")

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from .declaration import Setting
-from .judge import is_template
+from .validation import is_template
 
 # Of Ansible, of this collection, of AWX and of its former name.
 OTHERS = ("_", "ansible_", "awx_", "tower_")

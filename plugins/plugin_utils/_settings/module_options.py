@@ -17,8 +17,8 @@ from dataclasses import replace
 from typing import Any
 
 from .declaration import Setting
-from .judge import problem
 from .roles import of_roles
+from .validation import problem
 
 # Numbers that a role takes as text, since empty means none.
 NUMBERS = {"gpu_node_expect": "GPUs"}

@@ -19,8 +19,8 @@ from typing import Any
 from ansible.errors import AnsibleError
 
 from .declaration import PLAYBOOKS, Setting
-from .judge import contains_template, converted
 from .roles import ROLES, declared
+from .validation import contains_template, converted
 
 Template = Callable[[Any], Any]
 

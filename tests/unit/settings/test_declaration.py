@@ -14,9 +14,9 @@ from host_vars import GROUPS, HostVars
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.inventory import SETTINGS, hosts_of
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.check import ROLES, ReadOnce, as_message, check
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.declaration import FACTS, PLAYBOOKS, PREFIXES
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.judge import converted, problem
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.names import Names, misspelt_groups
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.roles import of_roles
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.validation import converted, problem
 
 CHECKOUT = Path(__file__).parents[3]
 DECLARED = {setting.name: setting for setting in [*PLAYBOOKS, *of_roles([*ROLES, "verify", "gpu_stack"])]}

@@ -14,8 +14,8 @@ from ansible.errors import AnsibleError
 from host_vars import GROUPS, HostVars
 
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.declaration import PLAYBOOKS
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.judge import converted
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.roles import declared
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.validation import converted
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.values import FOR_RUN, FOR_TASKS, of_run, values
 
 CHECKOUT = Path(__file__).parents[3]
