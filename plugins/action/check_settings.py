@@ -8,10 +8,10 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
 
-from ..plugin_utils._settings.check import ReadOnce, as_message, check
+from ..plugin_utils._settings.check import CachedHostvars, as_message, check
 from ..plugin_utils._settings.command_line import CommandLine
-from ..plugin_utils._settings.roles import ROLES, declared
-from ..plugin_utils._settings.validation import converted
+from ..plugin_utils._settings.roles import ROLES, declared_settings
+from ..plugin_utils._settings.validation import convert
 from ..plugin_utils._settings.values import values
 
 
@@ -30,7 +30,7 @@ class ActionModule(ActionBase):
                 "short": {"type": "dict", "default": {}},
             }
         )
-        variables = {**task_vars, "hostvars": ReadOnce(task_vars["hostvars"])}
+        variables = {**task_vars, "hostvars": CachedHostvars(task_vars["hostvars"])}
         line = CommandLine(load_extra_vars(self._loader), args["short"])
         problems = check(variables, args["hosts"], self._templar.template, args["roles"], line)
         if problems.run or problems.hosts:
@@ -40,7 +40,7 @@ class ActionModule(ActionBase):
 
     def _settings(self, task_vars, host, line, roles):
         """The values of the settings that have a short name, which counts on the command line alone: an inventory may have it for its own ends."""
-        known = declared(roles)
+        known = declared_settings(roles)
         found = values(task_vars, host, line.short.values(), self._templar.template, roles).get("".join(host), {})
-        given = {of: converted(known[of], self._templar.template(line.variables[name])) for name, of in line.given().items()}
+        given = {of: convert(known[of], self._templar.template(line.variables[name])) for name, of in line.used_short_names().items()}
         return {**found, **given}

@@ -12,8 +12,8 @@ from ..plugin_utils._calls.arguments import named_value, of_role
 from ..plugin_utils._calls.delegation import lost, refuse_facts
 from ..plugin_utils._calls.libraries import ASSESSED, CarryingAction
 from ..plugin_utils._plan.warnings import NOTED, named
-from ..plugin_utils._settings.module_options import explained
-from ..plugin_utils._settings.values import of_run
+from ..plugin_utils._settings.module_options import explain_option_errors
+from ..plugin_utils._settings.values import run_settings
 
 WARNS_LATER = "_gpu_swarm_warns_later"
 READS_LEDGER = "_gpu_swarm_reads_ledger"
@@ -82,7 +82,7 @@ class ActionModule(CarryingAction):
             "module_name": "fleet.gpu_swarm.swarm_gpu_info",
             "module_args": {
                 "docker_host": "unix://" + self._task.args.get("docker_socket", "/var/run/docker.sock"),
-                "keep_label": of_run(task_vars, [host], self._templar.template)["provision_keep_label"],
+                "keep_label": run_settings(task_vars, [host], self._templar.template)["provision_keep_label"],
             },
             "task_vars": task_vars,
         }
@@ -96,4 +96,4 @@ class ActionModule(CarryingAction):
         answer = of_inventory(judged(answer, host, *prefixes(self._task.args)), self._task.args)
         if self._later and self._display.verbosity < VERBOSE:
             answer = for_plan(answer)
-        return explained(answer, "gpu_node", self._task.args)
+        return explain_option_errors(answer, "gpu_node", self._task.args)

@@ -29,8 +29,8 @@ from ..plugin_utils._rollout.eviction import describe
 from ..plugin_utils._rollout.run_identity import left_lease
 from ..plugin_utils._rollout.swarm_answers import read
 from ..plugin_utils._rollout.window import restart_waits
-from ..plugin_utils._settings.check import ReadOnce
-from ..plugin_utils._settings.values import of_run
+from ..plugin_utils._settings.check import CachedHostvars
+from ..plugin_utils._settings.values import run_settings
 
 ASSESSED = ("gpu_node_assessed",)
 LEVEL, DEDICATED = "gpu_swarm_isolation", "gpu_swarm_dedicated"
@@ -63,9 +63,9 @@ class ActionModule(ActionBase):
         result = super().run(tmp, task_vars)
         _validation, args = self.validate_argument_spec(argument_spec=SPEC)
         absent = args["state"] == "absent"
-        variables = {**task_vars, "hostvars": ReadOnce(task_vars["hostvars"])}
+        variables = {**task_vars, "hostvars": CachedHostvars(task_vars["hostvars"])}
         hosts = self._hosts(variables, args["hosts"])
-        settings = of_run(variables, args["hosts"], self._templar.template)
+        settings = run_settings(variables, args["hosts"], self._templar.template)
         answers = read(variables, args["ledger"])
         unread = answers.unread(absent, self._task.check_mode) if args["reads"] else []
         result.update(changed=False, manager=answers.manager, managers=answers.found["live"], unread=unread, settings=settings)

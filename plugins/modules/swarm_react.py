@@ -73,7 +73,7 @@ def main():
     )
     params = module.params
     if not 1 <= params["limit"] <= 100:
-        module.fail_json(msg="limit is %d, and has to be from 1 to 100 (role: swarm_member_react_limit). Nothing was changed." % params["limit"])
+        module.fail_json(msg="limit is %d, but must be from 1 to 100 (role: swarm_member_react_limit). Nothing was changed." % params["limit"])
     settings = {name: params[name] for name in ("limit", "docker_socket", "metrics_directory")}
     reactor = Reactor(params["state_dir"], settings, run=run, move=module.atomic_move)
     present = params["state"] == "present"

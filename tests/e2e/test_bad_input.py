@@ -257,8 +257,8 @@ def test_settings_that_are_none_are_found_before_anything_is_touched(fleet: Flee
     run = fleet.playbook(inventory, *advertised_as("SOMETHING-TO-DO"), "--extra-vars", "provision_wait=soon provision_disrupt=all")
     assert run.rc != 0
     (text,) = run.failures("m1")
-    assert text.startswith("provision_wait is 'soon', and has to be a whole number of seconds")
-    assert "g2: gpu_node_advertize is no setting: write gpu_node_advertise" in text
+    assert text.startswith("provision_wait is 'soon', but must be a whole number of seconds")
+    assert "g2: gpu_node_advertize is not a setting. Write gpu_node_advertise" in text
     assert {name: State.of(fleet[name]) for name in NODES} == before
 
 

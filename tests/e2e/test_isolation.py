@@ -668,7 +668,7 @@ def test_the_swarm_has_one_level_and_a_node_that_was_not_reached_is_drift(fleet:
     divided = fleet.inventory({"i2": {"gpu_swarm_isolation": "reserved"}}, swarm_managers=["m1"], gpu_nodes=NODES)
     run = fleet.playbook(divided, "--limit", "m1,i1")
     assert (run.rc in (0, 75), known()) == (False, before), run.output
-    assert "gpu_swarm_isolation counts for the whole run, and is not set for m1, and 'reserved' for i2." in run.output
+    assert "gpu_swarm_isolation applies to the whole run, but is not set for m1, and 'reserved' for i2." in run.output
 
     run = fleet.playbook(inventory, "--limit", "m1,i1", "--extra-vars", "gpu_swarm_isolation=reserved")
     assert run.rc == 0, run.output

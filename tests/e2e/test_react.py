@@ -108,7 +108,7 @@ def test_it_stays_where_the_inventory_lost_its_nodes(fleet: Fleet, inventory: Pa
     """They report still, and without it nobody would pause them."""
     misspelt = fleet.playbook(fleet.inventory(swarm_managers=MANAGERS, gpu_node=NODES), *settings())
     assert misspelt.rc == 2, misspelt.output
-    assert "The inventory has h1, h2, h3 in the group gpu_node, and not in gpu_nodes: write gpu_nodes." in misspelt.output
+    assert "The inventory has h1, h2, h3 in the group gpu_node, but not in gpu_nodes. Rename the group to gpu_nodes." in misspelt.output
     alone = fleet.inventory(swarm_managers=MANAGERS)
     run = fleet.playbook(alone, *settings())
     assert (run.rc, set(run.changed().values())) == (0, {0}), run.output

@@ -332,14 +332,14 @@ def test_what_a_policy_would_do_to_nodes_and_services(fleet: Fleet, inventory: P
     plays = [{"ansible.builtin.import_playbook": f"fleet.gpu_swarm.{name}"} for name in ("status", "provision")]
     both.write_text(json.dumps(plays), encoding="utf-8")
     run = fleet.playbook(inventory, "--extra-vars", f"plan={policy}", "--extra-vars", "provision_allow_pending=true", playbook=str(both))
-    assert f"status with plan has read {policy} before, in the same run of Ansible" in run.output
+    assert f"status with plan has read {policy} earlier in this run of Ansible" in run.output
     assert run.rc == 2, run.output
     assert {name: fleet[name].read("/etc/docker/daemon.json") for name in before} == before
 
 
 def test_what_is_not_there_or_no_value_is_an_error(fleet: Fleet, inventory: Path, first: Loud) -> None:
     assert "The swarm has no service gone." in shown(fleet, inventory, "service=gone").failures("m1")[0]
-    assert "what is 'nothing', and has to be all, free, holders, pending or faulty" in shown(fleet, inventory, "what=nothing").failures("m1")[0]
+    assert "what is 'nothing', but must be all, free, holders, pending or faulty" in shown(fleet, inventory, "what=nothing").failures("m1")[0]
 
 
 def test_the_next_manager_is_called_where_the_first_does_not_answer(fleet: Fleet, first: Loud) -> None:

@@ -33,7 +33,7 @@ ROLES = (*roles.ROLES, "verify", "gpu_stack")
 
 
 def page() -> str:
-    titles = [("The playbooks", declaration.PLAYBOOKS), *((f"The role {role}", roles.of_roles([role])) for role in ROLES)]
+    titles = [("The playbooks", declaration.PLAYBOOKS), *((f"The role {role}", roles.settings_of_roles([role])) for role in ROLES)]
     return "\n".join([HEAD, *(f"## {title}\n\n" + table(COLUMNS, map(_row, settings)) for title, settings in titles)])
 
 
@@ -54,7 +54,7 @@ def _row(setting: Any) -> tuple[str, ...]:
     default = "not set" if setting.default is None else f"`{_plain(setting.default)}`" if setting.default != "" else "empty"
     meaning = f"{setting.meaning[0].upper()}{setting.meaning[1:].rstrip('.')}. {setting.details}".rstrip()
     counts = "the whole swarm" if setting.swarm else "the whole run" if setting.once else "each host"
-    return f"`{setting.name}`", validation.in_words(setting), default, counts, markdown(meaning)
+    return f"`{setting.name}`", validation.describe_values(setting), default, counts, markdown(meaning)
 
 
 def _plain(value: Any) -> str:

@@ -45,7 +45,7 @@ def parse(found: Mapping[str, Any], where: str) -> Requirement:
 def _memory(value: Any, where: str) -> int:
     text = str(value)
     if isinstance(value, bool) or not text.isascii() or not text.isdecimal() or not 1000 <= int(text) <= 10_000_000:
-        raise GpuSwarmError(f"{where} is {_shown(value)}, and has to be a number of MiB. For cards of 40 GB write 40000.")
+        raise GpuSwarmError(f"{where} is {_shown(value)}, but must be a number of MiB. For cards of 40 GB write 40000.")
     return int(text)
 
 

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The short names that a playbook takes with -e, and names that nearly are one (pure).
+"""The short names that a playbook accepts with -e, and misspelt short names (pure).
 
-They are words of everyday language, such as state and plan, and users have variables of their own on the command line. So a name counts as
-misspelt only if it is one edit away, is one of the names that people try for a setting, and is used neither by the inventory nor at import_playbook.
+Short names are everyday words such as state and plan, and users also pass variables of their own. So a name counts as misspelt only if it is one edit
+away from a short name or a likely guess for one, and if neither the inventory nor import_playbook uses it.
 Private to this collection: no stability is promised to others.
 """
 
@@ -18,39 +18,39 @@ from typing import Any, NamedTuple
 from .declaration import Setting
 from .validation import is_template
 
-# Of Ansible, of this collection, of AWX and of its former name.
+# Prefixes of variables of this collection, of Ansible, and of AWX under both of its names.
 OTHERS = ("_", "ansible_", "awx_", "tower_")
-# Words that are one edit away from a short name, and that users have for ends of their own.
+# Words that are one edit away from a short name, but that users use for variables of their own.
 WORDS = frozenset(("chat", "hat", "lan", "slack", "slate", "stage", "stock", "that", "tier", "time", "times"))
 
 
 class CommandLine(NamedTuple):
-    """The variables that were given with -e, and by each short name the setting that it stands for."""
+    """The variables passed with -e, and the setting for each short name of the playbook."""
 
     variables: Mapping[str, Any] = {}
     short: Mapping[str, str] = {}
 
-    def given(self) -> dict[str, str]:
-        """Of the short names those that are on the command line."""
+    def used_short_names(self) -> dict[str, str]:
+        """The short names on the command line, each with its setting."""
         return {name: of for name, of in self.short.items() if name in self.variables}
 
 
-def misspelt(line: CommandLine, settings: Mapping[str, Setting], written: Collection[Mapping[str, Any]]) -> Iterator[str]:
-    """Errors for variables that nearly have a short name. ``written`` are the variables of each host and of the play, with their templates."""
-    tried = _tried(line.short, settings)
+def misspelt_errors(line: CommandLine, settings: Mapping[str, Setting], written: Collection[Mapping[str, Any]]) -> Iterator[str]:
+    """Errors for misspelt short names. ``written`` has the variables of each host and of the play, before templates are evaluated."""
+    guesses = _guesses(line.short, settings)
     for name in sorted(name for name in line.variables.keys() - line.short.keys() - settings.keys() if isinstance(name, str)):
-        meant = None if name.startswith(OTHERS) or name in WORDS else _meant(name, line.short, tried)
+        meant = None if name.startswith(OTHERS) or name in WORDS else _intended(name, line.short, guesses)
         if meant and not _is_used(name, written):
-            yield f"{name} is no variable of this playbook. Did you mean {meant}? A variable of your own needs another name."
+            yield f"{name} is not a variable of this playbook. Did you mean {meant}? Rename it if it is a variable of your own."
 
 
-def _meant(name: str, short: Iterable[str], tried: Mapping[str, str]) -> str | None:
+def _intended(name: str, short: Iterable[str], guesses: Mapping[str, str]) -> str | None:
     plain = re.sub(r"[^a-z0-9]", "", name.lower())
-    return tried.get(name.lower()) or next((one for one in short if _is_near(plain, one.replace("_", ""))), None)
+    return guesses.get(name.lower()) or next((one for one in short if _is_near(plain, one.replace("_", ""))), None)
 
 
-def _tried(short: Mapping[str, str], settings: Mapping[str, Setting]) -> dict[str, str]:
-    """What people try for a setting, with the short name: its end, such as stack_name for gpu_stack_name, and plan_file for plan."""
+def _guesses(short: Mapping[str, str], settings: Mapping[str, Setting]) -> dict[str, str]:
+    """Names that people might guess, with the short name: the end of a setting, as stack_name for gpu_stack_name, and plan_file for plan."""
     found = {}
     for name, of in short.items():
         words = of.split("_")
@@ -60,7 +60,7 @@ def _tried(short: Mapping[str, str], settings: Mapping[str, Setting]) -> dict[st
 
 
 def _is_near(one: str, other: str) -> bool:
-    """Whether one letter more, less or another, or two that changed places, make one of the other."""
+    """Whether the words differ by one added, missing or different letter, or by two swapped neighbours."""
     if one == other or one in _shorter(other) or other in _shorter(one):
         return True
     differ = [at for at in range(len(one)) if one[at] != other[at]] if len(one) == len(other) else []
@@ -73,7 +73,7 @@ def _shorter(word: str) -> set[str]:
 
 
 def _is_used(name: str, written: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether a template of the inventory names it, or one at import_playbook."""
+    """Whether a template in the inventory or at import_playbook uses the variable."""
     word = re.compile(rf"\b{re.escape(name)}\b")
     return any(word.search(template) for variables in written for template in _templates(variables))
 

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A module that refused its options, explained with the names of the role's variables (pure).
+"""Explains errors of module options with the names of the role's variables (pure).
 
-Ansible reports that it could not convert a str to an int, and neither which variable that is nor what its value has to be. Of a value that is none
-of the choices it names the option alone.
+If a value has the wrong type, Ansible names neither the variable nor the expected values. If a value is not one of the choices, Ansible names only
+the module's option.
 Private to this collection: no stability is promised to others.
 """
 
@@ -17,24 +17,25 @@ from dataclasses import replace
 from typing import Any
 
 from .declaration import Setting
-from .roles import of_roles
-from .validation import problem
+from .roles import settings_of_roles
+from .validation import value_error
 
-# Numbers that a role takes as text, since empty means none.
+# Numbers that a role accepts as text, because an empty value means none.
 NUMBERS = {"gpu_node_expect": "GPUs"}
 
 
-def explained(answer: dict[str, Any], role: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer; where it failed over an option of a wrong type or outside of its choices, with what is wrong with that."""
+def explain_option_errors(answer: dict[str, Any], role: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the answer. If the module failed over an option of the wrong type or outside its choices, the message explains that."""
     if not answer.get("failed"):
         return answer
     refused = re.findall(r"value of (\w+) must be one of", str(answer.get("msg")))  # a module may have more choices than its role
-    settings = {setting.name: setting for setting in of_roles([role]) if not setting.choices or setting.name.removeprefix(f"{role}_") in refused}
+    explainable = [one for one in settings_of_roles([role]) if not one.choices or one.name.removeprefix(f"{role}_") in refused]
+    settings = {setting.name: setting for setting in explainable}
     known = [(settings[f"{role}_{name}"], name, value) for name, value in options.items() if f"{role}_{name}" in settings]
-    problems = [text for setting, name, value in known if (text := problem(_as_option(setting, name), value))]
+    problems = [text for setting, name, value in known if (text := value_error(_as_option(setting, name), value))]
     if not problems:
         return answer
-    # Ansible would print the exception in place of the message.
+    # Ansible would print the exception instead of the message.
     return {**{key: value for key, value in answer.items() if key != "exception"}, "msg": " ".join(problems)}
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Names of settings and groups, and those that nearly are one (pure).
+"""Finds misspelt names of settings and groups (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -15,32 +15,32 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
 from .declaration import FACTS, PREFIXES
 
-# How much of the rest of a name has to be the same.
-CLOSE = 0.8
-# How many hosts of a misspelt group are named.
-NAMED = 5
-# Groups of nodes with another kind of processor: one letter away from gpu_nodes, and meant so.
+# How similar the rest of a name must be, after its prefix.
+MIN_SIMILARITY = 0.8
+# How many hosts a message names.
+MAX_HOSTS = 5
+# Groups of nodes with other processors, such as cpu_nodes: one letter away from gpu_nodes, but not misspelt.
 OTHER_NODES = re.compile(r"[a-z]pu_nodes")
 
 
 class Names:
-    """Which setting a name was meant to be. ``known`` are the names of all settings."""
+    """Finds the intended setting for a misspelt name. ``known`` has the names of all settings."""
 
     def __init__(self, known: Iterable[str]) -> None:
         self._known = {*known, *FACTS}
-        # Two names are an edit apart where both become the same when a letter is left out of one or of each. Looking that up takes
-        # no comparison with every setting.
+        # Two names are one edit apart if they become equal once a letter is removed from one or both. A lookup of shortened names avoids a
+        # comparison with every setting.
         self._shortened = {short: name for name in known for short in _shortened(name)}
-        self._fine = set(self._known)
+        self._not_misspelt = set(self._known)
 
     def misspelt(self, names: Set[str]) -> dict[str, str]:
-        """Of these names those that nearly are a setting, with the setting that was meant."""
-        found = {name: self.meant(name) for name in sorted(name for name in names - self._fine if isinstance(name, str))}
-        self._fine.update(name for name, meant in found.items() if meant is None)  # the hosts of a fleet share most of their names
+        """Return the misspelt ones of these names, each with the setting that was meant."""
+        found = {name: self.meant(name) for name in sorted(name for name in names - self._not_misspelt if isinstance(name, str))}
+        self._not_misspelt.update(name for name, meant in found.items() if meant is None)  # most hosts have the same variables
         return {name: meant for name, meant in found.items() if meant}
 
     def meant(self, name: str) -> str | None:
-        """The setting that this name nearly is; None for a setting, and for what has nothing to do with one."""
+        """Return the setting that was meant, or None if the name is a setting or resembles none."""
         return None if name in self._known or name.startswith(("_", "ansible_")) else self._close(name)
 
     def _close(self, name: str) -> str | None:
@@ -49,8 +49,8 @@ class Names:
         if one_edit or prefix is None:
             return one_edit
         rests = [known.removeprefix(prefix) for known in self._known if known.startswith(prefix) and known not in FACTS]
-        found = difflib.get_close_matches(name.removeprefix(prefix), rests, 1, CLOSE)
-        # gpu_node_advertise_h100 is a variable of the user's own, from which gpu_node_advertise may be put together.
+        found = difflib.get_close_matches(name.removeprefix(prefix), rests, 1, MIN_SIMILARITY)
+        # gpu_node_advertise_h100 is a user's own variable, from which gpu_node_advertise may be assembled.
         return prefix + found[0] if found and not name.startswith(f"{prefix}{found[0]}_") else None
 
 
@@ -58,15 +58,14 @@ def _shortened(name: str) -> set[str]:
     return {name, *(name[:at] + name[at + 1 :] for at in range(len(name)))}
 
 
-def misspelt(name: str, meant: str) -> str:
-    return f"{name} is no setting: write {meant}, or give a variable of your own another name."
+def misspelt_error(name: str, meant: str) -> str:
+    return f"{name} is not a setting. Write {meant}, or rename it if it is a variable of your own."
 
 
 def misspelt_groups(groups: Mapping[str, Sequence[str]], known: Sequence[str]) -> Iterator[str]:
-    """Errors for groups of an inventory whose name is nearly one of ``known``: their hosts would silently be left out.
+    """Errors for misspelt groups of an inventory, whose hosts would silently be ignored. ``known`` has the right names.
 
-    Upper case and hyphens do not count. A group whose hosts are all in the right one too does no harm, such as ``gpu_nodes1`` below ``gpu_nodes``.
-    Nor does ``cpu_nodes``, a group of its own.
+    Upper case and hyphens do not matter. A group is no error if its hosts are also in the right group, such as ``gpu_nodes1`` below ``gpu_nodes``.
     """
     names = Names(known)
     for group in sorted(groups.keys() - set(known)):
@@ -75,8 +74,8 @@ def misspelt_groups(groups: Mapping[str, Sequence[str]], known: Sequence[str]) -
         meant = plain if plain in known else near
         lost = [host for host in groups[group] if host not in groups.get(meant or "", ())]
         if meant and lost:
-            named = ", ".join(lost[:NAMED]) + (f" and {len(lost) - NAMED} more" if len(lost) > NAMED else "")
+            named = ", ".join(lost[:MAX_HOSTS]) + (f" and {len(lost) - MAX_HOSTS} more" if len(lost) > MAX_HOSTS else "")
             yield (
-                f"The inventory has {named} in the group {group}, and not in {meant}: write {meant}. If the group is meant as it is, give it another "
-                f"name, or put its hosts into {meant} too."
+                f"The inventory has {named} in the group {group}, but not in {meant}. Rename the group to {meant}. If {group} is a group of your "
+                f"own, give it another name, or add its hosts to {meant} too."
             )

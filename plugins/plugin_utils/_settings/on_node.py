@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the module gpu_node would refuse in the contents of a setting, by the code that refuses it there (pure).
+"""Finds contents of settings that the module gpu_node would refuse, with the module's own checks (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -25,11 +25,11 @@ ROLE = "gpu_node_"
 
 
 def refusal(name: str, value: Any) -> str | None:
-    """Why nodes would refuse this value, which has the right type; None if they would not."""
+    """Return why nodes would refuse this value of the right type, or None."""
     return _refusal(name, json.dumps(value, default=str)) if name in _CHECKS else None
 
 
-@lru_cache(maxsize=256)  # most hosts of a fleet have the same
+@lru_cache(maxsize=256)  # most hosts have the same value
 def _refusal(name: str, value: str) -> str | None:
     try:
         _CHECKS[name](json.loads(value))
@@ -40,10 +40,10 @@ def _refusal(name: str, value: str) -> str | None:
 
 
 def _check_rules(value: Any) -> None:
-    """Numbers may be written as text, as the module takes them."""
+    """Check rules as the module does, which accepts numbers written as text."""
     try:
         found = ArgumentSpecValidator({"advertise": argument_spec()["advertise"]}).validate({"advertise": value})
-    except TypeError:  # where a mapping belongs, it expects one
+    except TypeError:  # the validator fails on anything but a mapping
         check_rules(value)
         raise
     check_rules(value if found.error_messages else _without_nulls(found.validated_parameters["advertise"]))
@@ -61,7 +61,7 @@ def _check_extra(value: Any) -> None:
     check_extra(value, ())
 
 
-# By the names of settings, as in judge.CHECKED.
+# The same settings as in validation.CHECKED.
 _CHECKS: dict[str, Callable[[Any], None]] = {
     "gpu_node_advertise": _check_rules,
     "gpu_node_extra_resources": _check_extra,

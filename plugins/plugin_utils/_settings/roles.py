@@ -18,23 +18,23 @@ from ansible.module_utils.common.yaml import yaml_load
 from .declaration import FORMS, LIMITS, PLAYBOOKS, Setting
 
 FOLDER = Path(__file__).resolve().parents[3] / "roles"
-# Those of provision, maintain and deprovision.
+# The roles of provision, maintain and deprovision.
 ROLES = ("gpu_node", "nvidia_container_toolkit", "swarm_member")
-_ANY = (0, None)
-_ANY_FORM = ("", None)
+_NO_LIMITS = (0, None)
+_NO_FORM = ("", None)
 
 
-def declared(roles: Iterable[str] = ROLES) -> dict[str, Setting]:
-    """The settings of the playbooks and of these roles, by name."""
-    return {setting.name: setting for setting in [*PLAYBOOKS, *of_roles(roles)]}
+def declared_settings(roles: Iterable[str] = ROLES) -> dict[str, Setting]:
+    """All settings of the playbooks and of these roles, by name."""
+    return {setting.name: setting for setting in [*PLAYBOOKS, *settings_of_roles(roles)]}
 
 
-def of_roles(names: Iterable[str], folder: Path = FOLDER) -> list[Setting]:
-    """The settings of the roles of these names."""
+def settings_of_roles(names: Iterable[str], folder: Path = FOLDER) -> list[Setting]:
+    """The settings of these roles."""
     return [setting for name in names for setting in _of_role(folder / name / "meta" / "argument_specs.yml")]
 
 
-@lru_cache  # a plan checks them and reads them
+@lru_cache  # a run needs them several times
 def _of_role(spec: Path) -> list[Setting]:
     options: dict[str, dict] = {}
     for entry in yaml_load(spec.read_text(encoding="utf-8"))["argument_specs"].values():
@@ -49,10 +49,10 @@ def _of_role(spec: Path) -> list[Setting]:
             choices=tuple(filter(None, option.get("choices") or ())),
             elements=option.get("elements", "raw"),
             empty="default" not in option or "" in (option.get("choices") or ()),
-            low=LIMITS.get(name, _ANY)[0],
-            high=LIMITS.get(name, _ANY)[1],
-            wants=FORMS.get(name, _ANY_FORM)[0],
-            fits=FORMS.get(name, _ANY_FORM)[1],
+            low=LIMITS.get(name, _NO_LIMITS)[0],
+            high=LIMITS.get(name, _NO_LIMITS)[1],
+            wants=FORMS.get(name, _NO_FORM)[0],
+            fits=FORMS.get(name, _NO_FORM)[1],
         )
         for name, option in options.items()
     ]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether a value is one of a setting (pure): what is wrong with it, in words.
+"""Checks and converts the value of a setting (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -18,8 +18,8 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from ...module_utils._mask import mask
 from .declaration import Setting
 
-NOT_SHOWN = "a value that is not shown"
-# Settings whose contents nodes would refuse, though their type is right.
+NOT_SHOWN = "a hidden value"
+# Settings whose contents nodes may refuse although the type is right.
 CHECKED = frozenset(("gpu_node_advertise", "gpu_node_extra_resources", "gpu_node_accept_risks"))
 
 
@@ -28,7 +28,7 @@ def is_template(value: Any) -> bool:
 
 
 def is_encrypted(value: Any) -> bool:
-    """Whether it is of Ansible Vault, which decrypts it as it is made text."""
+    """Whether the value is encrypted with Ansible Vault. Converting it to text decrypts it."""
     return value is not None and not isinstance(value, (str, int, float, list, tuple, Mapping))
 
 
@@ -37,27 +37,26 @@ def _decrypted(value: Any) -> Any:
 
 
 def contains_template(value: Any) -> bool:
-    """Whether it is a template, or a list or mapping with one in it."""
+    """Whether the value is a template, or a list or mapping that contains one."""
     if isinstance(value, Mapping):
         return any(map(contains_template, value.values()))
     return any(map(contains_template, value)) if isinstance(value, (list, tuple)) else is_template(value)
 
 
-def converted(setting: Setting, value: Any) -> Any:
-    """The value as what its setting is declared to be. Nothing is the default, and so is what is none: problem() reports what is
-    wrong with that."""
+def convert(setting: Setting, value: Any) -> Any:
+    """Convert a value to the declared type. Empty or invalid values become the default; value_error() reports invalid ones."""
     value = _decrypted(value)
     if value in (None, ""):
         return setting.default
-    value = as_text(setting, value)
+    value = with_off_as_text(setting, value)
     try:
-        return _AS[setting.type](value) if setting.type in _AS else value
+        return _CONVERTERS[setting.type](value) if setting.type in _CONVERTERS else value
     except (TypeError, ValueError, OverflowError):
         return setting.default
 
 
-def as_text(setting: Setting, value: Any) -> Any:
-    """YAML reads a bare off as false."""
+def with_off_as_text(setting: Setting, value: Any) -> Any:
+    """Return false as 'off' if that is a choice, because YAML reads a bare off as false."""
     return "off" if value is False and "off" in setting.choices else value
 
 
@@ -65,8 +64,8 @@ def _split(value: Any) -> Any:
     return [item.strip() for item in value.split(",")] if isinstance(value, str) else value
 
 
-# Ansible has numbers as text where they come from -e, and as 2.0 where they were worked out; it splits text at commas for a list.
-_AS: dict[str, Callable[[Any], Any]] = {
+# Ansible passes numbers from -e as text and calculated ones as 2.0. It splits text at commas if a list is expected.
+_CONVERTERS: dict[str, Callable[[Any], Any]] = {
     "int": lambda value: int(float(value)),
     "bool": lambda value: boolean(value, strict=True),
     "str": str,
@@ -74,46 +73,46 @@ _AS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def problem(setting: Setting, value: Any) -> str | None:
-    """What is wrong with this value, in words; None where nothing is. Templates in a list are not evaluated. What is encrypted is not shown."""
+def value_error(setting: Setting, value: Any) -> str | None:
+    """Return what is wrong with this value, or None. Templates in a list are not evaluated. Encrypted values are not shown."""
     plain = _decrypted(value)
-    wanted = _wanted(setting, plain)
-    if wanted is None:
+    expected = _expectation(setting, plain)
+    if expected is None:
         refusal = _refusal(setting, plain)
         if not refusal or not is_encrypted(value):
             return refusal
-        wanted = in_words(setting)
+        expected = describe_values(setting)
     default = "" if setting.default in (None, "") else f" ({_shown(setting.default)})"
-    return f"{setting.name} is {shown(setting, value)}, and has to be {wanted}. Set it so, or leave it out for the default{default}."
+    return f"{setting.name} is {shown(setting, value)}, but must be {expected}. Correct it, or remove it to use the default{default}."
 
 
 def _refusal(setting: Setting, value: Any) -> str | None:
-    """Why nodes would refuse a value of the right type."""
+    """Return why nodes would refuse a value of the right type, or None."""
     if setting.name not in CHECKED or value in (None, "", []):
         return None
-    from .on_node import refusal  # which takes longer to load than all other settings to judge
+    from .on_node import refusal  # imported here: it takes longer to load than to check all other settings
 
-    return refusal(setting.name, converted(setting, value))
+    return refusal(setting.name, convert(setting, value))
 
 
-def _wanted(setting: Setting, value: Any) -> str | None:
-    """What the value has to be and is not, in words."""
+def _expectation(setting: Setting, value: Any) -> str | None:
+    """Return what the value must be, or None if it is valid."""
     if setting.empty and value in (None, ""):
         return None
     if setting.choices:
-        return None if str(as_text(setting, value)) in setting.choices else in_words(setting)
+        return None if str(with_off_as_text(setting, value)) in setting.choices else describe_values(setting)
     if setting.type == "list":
-        return None if value is None or _is_list(value, setting.elements) else in_words(setting)
-    judge = _IS.get(setting.type)
-    fits = (judge is None or judge(value)) and _is_within(setting, value) and (setting.fits is None or setting.fits(value))
-    return None if fits else in_words(setting)
+        return None if value is None or _is_list(value, setting.elements) else describe_values(setting)
+    is_type = _TYPE_CHECKS.get(setting.type)
+    fits = (is_type is None or is_type(value)) and _is_within(setting, value) and (setting.fits is None or setting.fits(value))
+    return None if fits else describe_values(setting)
 
 
 def _is_list(value: Any, elements: str) -> bool:
     if isinstance(value, str) and elements != "dict":  # Ansible splits it at commas
         value = value.split(",")
-    judge = _IS.get(elements)
-    return isinstance(value, (list, tuple)) and (judge is None or all(is_template(one) or judge(one) for one in value))
+    is_type = _TYPE_CHECKS.get(elements)
+    return isinstance(value, (list, tuple)) and (is_type is None or all(is_template(one) or is_type(one) for one in value))
 
 
 def _is_within(setting: Setting, value: Any) -> bool:
@@ -140,32 +139,32 @@ def _is_dict(value: Any) -> bool:
     return value is None or isinstance(value, Mapping)
 
 
-_IS = {"int": _is_int, "bool": _is_bool, "str": _is_text, "path": _is_text, "dict": _is_dict}
+_TYPE_CHECKS = {"int": _is_int, "bool": _is_bool, "str": _is_text, "path": _is_text, "dict": _is_dict}
 
 
-def in_words(setting: Setting) -> str:
-    """What its values have to be."""
+def describe_values(setting: Setting) -> str:
+    """Describe the allowed values, for example 'true or false'."""
     if setting.choices or setting.wants:
-        return setting.wants or _either(setting.choices)
+        return setting.wants or _join_with_or(setting.choices)
     if setting.type == "list":
-        return f"a list{_of(setting.elements)}"
+        return f"a list{_describe_elements(setting.elements)}"
     if setting.type == "int":
         limits = f"{setting.low} or more" if setting.high is None else f"{setting.low} to {setting.high}"
         return f"a whole number{f' of {setting.unit}' if setting.unit else ''}, {limits}"
     return {"bool": "true or false", "str": "text", "path": "a path", "dict": "a mapping"}[setting.type]
 
 
-def _of(elements: str) -> str:
-    return {"int": " of whole numbers", "str": " of texts", "dict": " of mappings"}.get(elements, "")
+def _describe_elements(elements: str) -> str:
+    return {"int": " of whole numbers", "str": " of strings", "dict": " of mappings"}.get(elements, "")
 
 
-def _either(choices: Iterable[Any]) -> str:
+def _join_with_or(choices: Iterable[Any]) -> str:
     *others, last = [str(choice) for choice in choices]
     return f"{', '.join(others)} or {last}" if others else last
 
 
 def shown(setting: Setting, value: Any) -> str:
-    """The value as a message may have it. A mapping may contain keys and passwords under any name, also where it was written as text."""
+    """The value for a message. Mappings are hidden: they may contain keys and passwords under any name, even if they were written as text."""
     return NOT_SHOWN if setting.type == "dict" and value not in (None, "") else mask(_shown(value))
 
 

@@ -74,7 +74,7 @@ def parts(service: Mapping[str, Any], nodes: Mapping[str, Sequence[Node]], forme
     else:
         total = deploy.get("replicas", 1)
         if isinstance(total, bool) or not isinstance(total, int) or not 0 <= total <= MOST:
-            raise GpuSwarmError(f"{where}: deploy.replicas is {total!r}, and has to be a whole number up to {MOST} to be divided. Write one.")
+            raise GpuSwarmError(f"{where}: deploy.replicas is {total!r}, but must be a whole number up to {MOST} to be divided. Write one.")
         room = {name: sum(_room(service, node) for node in these) for name, these in nodes.items() if these}
         of_each = shares(total, room, _former(former, room))
         # A job of no tasks is none.

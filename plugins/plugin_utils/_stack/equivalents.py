@@ -61,7 +61,7 @@ def _share(service: dict[str, Any], where: str) -> str | int:
     numbers = {"cpu_quota": service["cpu_quota"], "cpu_period": service.get("cpu_period") or _PERIOD}
     for key, value in numbers.items():
         if isinstance(value, bool) or not re.fullmatch(r"-?[0-9]+", str(value)):
-            raise GpuSwarmError(f"{where}.{key} is {value!r}, and has to be a whole number of microseconds. Write cpus instead.")
+            raise GpuSwarmError(f"{where}.{key} is {value!r}, but must be a whole number of microseconds. Write cpus instead.")
     quota, period = (int(value) for value in numbers.values())
     return f"{round(Decimal(quota) / period, 3):f}" if quota > 0 and period > 0 else 0
 
@@ -92,7 +92,7 @@ def _restart_policy(found: Any, where: str) -> dict[str, Any]:
     match = _RESTART.fullmatch(found) if isinstance(found, str) else None
     if match is None:
         shown = text_of(found, f"{where}.restart")
-        raise GpuSwarmError(f"{where}.restart is {shown!r}, and has to be no, always, on-failure or unless-stopped. Write one of them, in quotes.")
+        raise GpuSwarmError(f"{where}.restart is {shown!r}, but must be no, always, on-failure or unless-stopped. Write one of them, in quotes.")
     if found == "no":
         return {"condition": "none"}
     if found.startswith("on-failure"):

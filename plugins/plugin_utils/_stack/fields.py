@@ -41,7 +41,7 @@ def mapping(value: Any, where: str) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise GpuSwarmError(f"{where} is {kind_of(value)}, and has to be a mapping. Write 'key: value' under it.")
+        raise GpuSwarmError(f"{where} is {kind_of(value)}, but must be a mapping. Write 'key: value' under it.")
     return value
 
 
@@ -49,7 +49,7 @@ def texts(value: Any, where: str) -> list[str]:
     """A list of texts, or one."""
     found = [value] if isinstance(value, str) else [] if value is None else value
     if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
-        raise GpuSwarmError(f"{where} is {kind_of(value)}, and has to be a list of texts. Begin each with '- '.")
+        raise GpuSwarmError(f"{where} is {kind_of(value)}, but must be a list of texts. Begin each with '- '.")
     return found
 
 
@@ -84,7 +84,7 @@ def pairs(value: Any, where: str) -> dict[str, str | None]:
 
 def text_of(value: Any, where: str) -> str | None:
     if isinstance(value, (dict, list)):
-        raise GpuSwarmError(f"{where} is {kind_of(value)}, and has to be text. Put it in quotes.")
+        raise GpuSwarmError(f"{where} is {kind_of(value)}, but must be text. Put it in quotes.")
     if isinstance(value, bool):
         return "true" if value else "false"
     return None if value is None else str(value)

@@ -62,7 +62,7 @@ def reserved(service: dict[str, Any], kind: str, where: str, notes: Notes) -> Re
 def _list(reservations: dict[str, Any], key: str, where: str) -> list[Any]:
     found = reservations.get(key)
     if found is not None and not isinstance(found, list):
-        raise GpuSwarmError(f"{where}.{key} is {_shown(found)}, and has to be a list. Begin each entry with '- '.")
+        raise GpuSwarmError(f"{where}.{key} is {_shown(found)}, but must be a list. Begin each entry with '- '.")
     return found or []
 
 
@@ -115,14 +115,14 @@ def _gpus(found: Any, where: str, notes: Notes) -> list[_Device]:
     if found == "all":
         raise GpuSwarmError(f"{where} is all. {_COUNTED}")
     if not isinstance(found, list):
-        raise GpuSwarmError(f"{where} is {_shown(found)}, and has to be a list. Write gpus: [{{count: 1}}].")
+        raise GpuSwarmError(f"{where} is {_shown(found)}, but must be a list. Write gpus: [{{count: 1}}].")
     return _each(lambda item, place: _device(item, place, ["gpu"], notes), found, where)
 
 
 def _device(item: Any, where: str, capabilities: list[str] | None, notes: Notes) -> _Device:
     """An entry that requests GPUs. ``capabilities`` are those that it has by default."""
     if not isinstance(item, dict):
-        raise GpuSwarmError(f"{where} is {_shown(item)}, and has to be a mapping. Write {{driver: nvidia, count: 1, capabilities: [gpu]}}.")
+        raise GpuSwarmError(f"{where} is {_shown(item)}, but must be a mapping. Write {{driver: nvidia, count: 1, capabilities: [gpu]}}.")
     errors = Errors()
     unknown = sorted(item.keys() - {"driver", "count", "device_ids", "capabilities", "options"})
     if unknown:
@@ -183,7 +183,7 @@ def _capabilities(found: Any, where: str) -> list[str]:
 
 def _positive(value: Any, what: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise GpuSwarmError(f"{what} is {_shown(value)}, and has to be a whole number of 1 or more. Write one.")
+        raise GpuSwarmError(f"{what} is {_shown(value)}, but must be a whole number of 1 or more. Write one.")
     return value
 
 

@@ -100,5 +100,5 @@ def _typed(name: str, option: str, value: Any) -> Any:
     if found.error_messages or strange:
         is_shown = isinstance(value, (str, int, float)) and spec["type"] not in _MAY_BE_SECRET and len(repr(value)) <= 60
         shown = repr(value) if is_shown else _KINDS.get(type(value), "something else")
-        raise GpuSwarmError(f"{option} of the job {name} is {shown}, and has to be {rule}. {remedy}. {NOTHING}")
+        raise GpuSwarmError(f"{option} of the job {name} is {shown}, but must be {rule}. {remedy}. {NOTHING}")
     return found.validated_parameters[option]

@@ -29,7 +29,7 @@ _WINDOWS = re.compile(r"[A-Za-z]:[\\/]")
 
 def volumes(found: Any, where: str, notes: Notes) -> list[Any]:
     if not isinstance(found, list):
-        raise GpuSwarmError(f"{where} is {kind_of(found)}, and has to be a list. Begin each volume with '- '.")
+        raise GpuSwarmError(f"{where} is {kind_of(found)}, but must be a list. Begin each volume with '- '.")
     errors = Errors()
     made = [errors.of(_volume, item, place, notes, instead=no_mount(place)) for item, place in _each(found, where)]
     errors.refuse(made)  # each of them is there, so that those that follow have the same numbers

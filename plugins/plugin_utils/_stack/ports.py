@@ -40,7 +40,7 @@ class Port(NamedTuple):
 
 def translated(found: Any, where: str, notes: Notes) -> list[Any]:
     if not isinstance(found, list):
-        raise GpuSwarmError(f"{where} is {kind_of(found)}, and has to be a list. Begin each port with '- '.")
+        raise GpuSwarmError(f"{where} is {kind_of(found)}, but must be a list. Begin each port with '- '.")
     errors = Errors()
     # Each of them is there, so that those that follow have the same numbers.
     made = [errors.of(_port, item, f"{where}[{number}]", notes, instead={"target": 1, "mode": HOST}) for number, item in enumerate(found)]
@@ -79,7 +79,7 @@ def _long(made: dict[str, Any], where: str, notes: Notes) -> dict[str, Any]:
     if "protocol" in made:
         made["protocol"] = str(made["protocol"]).lower()
         if made["protocol"] not in PROTOCOLS:
-            errors.add(f"{where}.protocol is {made['protocol']!r}, and has to be tcp, udp or sctp. Write one of them.")
+            errors.add(f"{where}.protocol is {made['protocol']!r}, but must be tcp, udp or sctp. Write one of them.")
     errors.refuse()
     if "mode" in made:
         mode = str(made["mode"]).lower()

@@ -71,7 +71,7 @@ def _volume(mount: Any) -> str | None:
 
 def _carried(found: Any, where: str) -> list[str]:
     if found is not None and not isinstance(found, list):
-        raise GpuSwarmError(f"{where} is {kind_of(found)}, and has to be a list. Begin each entry with '- '.")
+        raise GpuSwarmError(f"{where} is {kind_of(found)}, but must be a list. Begin each entry with '- '.")
     errors = Errors()
     names = [one.get("source") if isinstance(one, dict) else one for one in found or []]
     for number, name in enumerate(names):

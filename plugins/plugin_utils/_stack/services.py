@@ -177,7 +177,7 @@ def _constraints(found: Any, where: str) -> None:
 
 def refuse_constraints(found: Any, where: str) -> None:
     if isinstance(found, str):
-        raise GpuSwarmError(f"{where} is text, and has to be a list. Begin each constraint with '- '.")
+        raise GpuSwarmError(f"{where} is text, but must be a list. Begin each constraint with '- '.")
     wrong, errors = [one for one in texts(found, where) if not is_constraint(one)], Errors()
     errors.add(*(f"{where} has {one!r}, which swarm does not take: write it as node.labels.gpu.model==Tesla-T4, with == or !=." for one in wrong))
     errors.refuse()
@@ -269,7 +269,7 @@ def _depends_on(found: Any, where: str, notes: Notes) -> list[str]:
         return list(found)
     if isinstance(found, list):
         return texts(found, where)
-    raise GpuSwarmError(f"{where} is {kind_of(found)}, and has to be a list of services. Begin each with '- '.")
+    raise GpuSwarmError(f"{where} is {kind_of(found)}, but must be a list of services. Begin each with '- '.")
 
 
 def _find_unreserved(made: dict[str, Any], where: str, notes: Notes) -> None:

@@ -40,7 +40,7 @@ def wrong(value: Any, where: str, rule: str, remedy: str = "Write one.") -> GpuS
     shown = repr(value) if isinstance(value, (str, int, float)) and len(repr(value)) <= 60 else kind_of(value)
     if value == "":
         shown = "empty (perhaps a variable that is not set)"
-    return GpuSwarmError(f"{where} is {shown}, and has to be {rule}. {remedy}")
+    return GpuSwarmError(f"{where} is {shown}, but must be {rule}. {remedy}")
 
 
 # -- single values -------------------------------------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ def _items(found: list[Any], where: str) -> list[str]:
 
 def _item(value: Any, where: str) -> str:
     if value is None:
-        raise GpuSwarmError(f"{where} is empty, and has to be text. Take it out, or put it in quotes.")
+        raise GpuSwarmError(f"{where} is empty, but must be text. Take it out, or put it in quotes.")
     return text(value, where)
 
 
@@ -226,7 +226,7 @@ def _ulimit(value: Any, where: str) -> Any:
     if not isinstance(value, dict):
         return whole(-1)(value, where)
     if value.keys() != {"soft", "hard"}:
-        raise GpuSwarmError(f"{where} has to have both soft and hard, and nothing else. Write both, or one number.")
+        raise GpuSwarmError(f"{where} must have both soft and hard, and nothing else. Write both, or one number.")
     return _of_each(whole(-1), value, where)
 
 
@@ -245,7 +245,7 @@ def each(shape: Shape, stand_in: Callable[[str], Any] = lambda _where: _WRONG) -
 
     def check(value: Any, where: str) -> list[Any]:
         if not isinstance(value, list):
-            raise GpuSwarmError(f"{where} is {kind_of(value)}, and has to be a list. Begin each entry with '- '.")
+            raise GpuSwarmError(f"{where} is {kind_of(value)}, but must be a list. Begin each entry with '- '.")
         errors = Errors()
         made = [errors.of(shape, one, f"{where}[{number}]", instead=stand_in(f"{where}[{number}]")) for number, one in enumerate(value)]
         errors.refuse(None if _WRONG in made else made)

@@ -98,7 +98,7 @@ def test_of_several_models_a_node_has_what_all_of_its_cards_have(wants: dict[str
 @pytest.mark.parametrize(
     ("wants", "message"),
     [
-        ({"memory_min": 40}, "x.memory_min is 40, and has to be a number of MiB. For cards of 40 GB write 40000."),
+        ({"memory_min": 40}, "x.memory_min is 40, but must be a number of MiB. For cards of 40 GB write 40000."),
         ({"memory_min": -1}, "x.memory_min is -1"),
         ({"memory_min": True}, "x.memory_min is True"),
         ({"memory_min": [1]}, "x.memory_min is something else"),

@@ -27,7 +27,7 @@ CHECKED: list[bool] = []
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What the manager answers, in turn; the last one for ever."""
-    monkeypatch.setattr(swarm_job.report, "news", lambda _answer, _said: [])
+    monkeypatch.setattr(swarm_job.report, "state_changes", lambda _answer, _said: [])
     monkeypatch.setattr(swarm_job.report, "table", lambda _answer, _width: "")
     monkeypatch.setattr(swarm_job, "DELAY_S", 0.0)
     return []

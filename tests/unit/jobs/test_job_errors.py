@@ -56,12 +56,12 @@ wait: maybe
 BEGINS = [
     "{}: imagee, wait is not known; there are name, image,",
     "image of the job sweep is 'lab/task:', which is not a valid image name. Write it as name:tag",
-    "gpus of the job sweep is 'two', and has to be a whole number. Write one.",
+    "gpus of the job sweep is 'two', but must be a whole number. Write one.",
     "time_limit of the job sweep is -1, and is 0 or more.",
-    "env of the job sweep is a list, and has to be a mapping. Write 'key: value' under it.",
+    "env of the job sweep is a list, but must be a mapping. Write 'key: value' under it.",
     "command of the job sweep cannot be cut into words",
-    "mounts of the job sweep is text, and has to be a list. Begin each entry with '- '.",
-    "networks of the job sweep is a list, and has to be a list of texts. Put each entry in quotes.",
+    "mounts of the job sweep is text, but must be a list. Begin each entry with '- '.",
+    "networks of the job sweep is a list, but must be a list of texts. Put each entry in quotes.",
     "'node.role=manager' of the constraints of the job sweep is none",
     "The job sweep: x-gpu.cud is not known.",
     "The job sweep: x-gpu.memory_min is 'lots'",
@@ -81,17 +81,17 @@ def test_all_errors_of_a_job_file_are_on_a_line_each_and_no_manager_is_called(ru
 ONE = {
     "no name": ("image: lab/task", "The job has no name. Write one: name: sweep."),
     "no image": ("name: a", "The job a has no image."),
-    "a wrong image is no lacking one": ("name: a\nimage: [x]", "image of the job a is a list, and has to be text. Put it in quotes."),
+    "a wrong image is no lacking one": ("name: a\nimage: [x]", "image of the job a is a list, but must be text. Put it in quotes."),
     "a wrong name": ("name: a b\nimage: x", "The name of the job is 'a b'."),
-    "a name that is a list": ("name: [a]\nimage: x", "name of the job ['a'] is a list, and has to be text."),
-    "no secret": ("name: a\nimage: x\nenv: [KEY=s3cret]", "env of the job a is a list, and has to be a mapping."),
+    "a name that is a list": ("name: [a]\nimage: x", "name of the job ['a'] is a list, but must be text."),
+    "no secret": ("name: a\nimage: x\nenv: [KEY=s3cret]", "env of the job a is a list, but must be a mapping."),
     "no secret as a key": ("name: a\nimage: x\nenv: {KEY=s3cret}", "env of the job a: 'KEY=***' cannot be a variable's name"),
     "no secret as an option": ("name: a\nimage: x\nKEY=s3cret:", "{}: KEY=*** is not known"),
     "no secret that begins as an alias": ("name: a\nimage: x\nenv: {KEY: *s3cret}", "{} is no YAML that can be read: line 3, column 12: an"),
     "no secret that begins as a tag": ("name: a\nimage: x\nenv: {KEY: !!int s3cret}", "{} is no YAML that can be read: a value is not"),
     "no secret in an address": ("name: a\nimage: http://me:s3cret@h/x", "image of the job a is 'http://me:***@h/x', which is not"),
     "no secret in a mount": ("name: a\nimage: x\nmounts: ['target=/x,password=s3cret']", "The mount 'target=/x,password=***' of"),
-    "an empty entry": ("name: a\nimage: x\nnetworks: [n, null]", "networks of the job a is a list, and has to be a list of texts."),
+    "an empty entry": ("name: a\nimage: x\nnetworks: [n, null]", "networks of the job a is a list, but must be a list of texts."),
     "a file that cannot be read": ("name: [", "{} is no YAML that can be read"),
 }
 
@@ -109,8 +109,8 @@ def test_one_error_is_one_line(run: Any, tmp_path: Any, text: str, message: str)
 def test_an_option_of_the_run_that_is_wrong_is_no_silence_of_the_managers(run: Any) -> None:
     result, called_with = run("name: a\nimage: x", again="maybe", log_limit_mib="much")
     assert result["msg"].splitlines()[1:] == [
-        "- again of the job a is 'maybe', and has to be never, failed or always. Write one of them.",
-        "- log_limit_mib of the job a is 'much', and has to be a whole number. Write one.",
+        "- again of the job a is 'maybe', but must be never, failed or always. Write one of them.",
+        "- log_limit_mib of the job a is 'much', but must be a whole number. Write one.",
     ]
     assert (result["answered"], called_with) == (True, [])
 

@@ -56,30 +56,30 @@ def played(folder: Path, playbook: str, extra: str, variables: dict[str, dict[st
 
 
 # By playbook what is wrong on the command line, and the beginnings of what the one message has about that and about the variables of hosts.
-MISSPELT = "is no variable of this playbook. Did you mean"
+MISSPELT = "is not a variable of this playbook. Did you mean"
 HOSTS = {
     "g1": {"gpu_node_isolation": "strict", "maintain_timeout": "soon"},
     "g2": {"gpu_node_isolation": "strict", "gpu_node_advertize": []},
     "g3": {"gpu_node_advertise": [{"as": "gpus"}], "gpu_node_accept_risks": ["all"]},
 }
 OF_HOSTS = [
-    "g1, g2: gpu_node_isolation is 'strict', and has to be off, audit, reserved or exclusive.",
-    "g1: maintain_timeout is 'soon', and has to be a whole number of seconds, 1 or more.",
-    "g2: gpu_node_advertize is no setting: write gpu_node_advertise,",
+    "g1, g2: gpu_node_isolation is 'strict', but must be off, audit, reserved or exclusive.",
+    "g1: maintain_timeout is 'soon', but must be a whole number of seconds, 1 or more.",
+    "g2: gpu_node_advertize is not a setting. Write gpu_node_advertise,",
     "g3: gpu_node_advertise[0].as: 'gpus' is not known; use one of: ",
     "g3: gpu_node_accept_risks: 'all' cannot be accepted; it takes: ",
 ]
 WRONG = {
     "provision": ("gpu_swarm_isolation=strict provision_wait=soon", ["gpu_swarm_isolation is 'strict',", "provision_wait is 'soon',", *OF_HOSTS]),
-    "maintain": ("provision_batc=2 provision_wait=soon", ["provision_batc is no setting", "provision_wait is 'soon',", *OF_HOSTS]),
-    "deprovision": ("deprovision_package=true", ["deprovision_package is no setting: write deprovision_packages,", *OF_HOSTS]),
-    "verify": ("verify_timeout=soon verify_sampel=1", ["verify_timeout is 'soon',", "write verify_sample,", *OF_HOSTS]),
-    "status": ("servise=x what=fre", [f"servise {MISSPELT} service?", "what is 'fre', and has to be all, free,"]),
+    "maintain": ("provision_batc=2 provision_wait=soon", ["provision_batc is not a setting", "provision_wait is 'soon',", *OF_HOSTS]),
+    "deprovision": ("deprovision_package=true", ["deprovision_package is not a setting. Write deprovision_packages,", *OF_HOSTS]),
+    "verify": ("verify_timeout=soon verify_sampel=1", ["verify_timeout is 'soon',", "Write verify_sample,", *OF_HOSTS]),
+    "status": ("servise=x what=fre", [f"servise {MISSPELT} service?", "what is 'fre', but must be all, free,"]),
     "status -e plan": ("plan=policy.yml owner_lable=x what=fre", [f"owner_lable {MISSPELT} owner_label?", "what is 'fre',", *OF_HOSTS[:3]]),
-    "deploy": ("stak=x stat=absent gpu_stack_prun=yes", [f"stak {MISSPELT} stack?", f"stat {MISSPELT} state?", "write gpu_stack_prune,"]),
-    "job": ("jobb=x wait=perhaps", [f"jobb {MISSPELT} job?", "wait is 'perhaps', and has to be true or false."]),
-    "prune_jobs": ("older-than=7d timer=maybe", [f"older-than {MISSPELT} older_than?", "timer is 'maybe', and has to be true or false."]),
-    "bundle": ("bundel=/tmp/x python=three", [f"bundel {MISSPELT} bundle?", "python is 'three', and has to be a version such as 3.12."]),
+    "deploy": ("stak=x stat=absent gpu_stack_prun=yes", [f"stak {MISSPELT} stack?", f"stat {MISSPELT} state?", "Write gpu_stack_prune,"]),
+    "job": ("jobb=x wait=perhaps", [f"jobb {MISSPELT} job?", "wait is 'perhaps', but must be true or false."]),
+    "prune_jobs": ("older-than=7d timer=maybe", [f"older-than {MISSPELT} older_than?", "timer is 'maybe', but must be true or false."]),
+    "bundle": ("bundel=/tmp/x python=three", [f"bundel {MISSPELT} bundle?", "python is 'three', but must be a version such as 3.12."]),
 }  # fmt: skip
 
 

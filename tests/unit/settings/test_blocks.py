@@ -17,13 +17,13 @@ import yaml
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy.rules import check_rules
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._classes import for_job
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.roles import declared
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.roles import declared_settings
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._stack.job_file import read
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._stack.translate import translate
 from tests.pages import settings
 
 CHECKOUT = Path(__file__).parents[3]
-DECLARED = declared(settings.ROLES)
+DECLARED = declared_settings(settings.ROLES)
 PAGES = [CHECKOUT / "README.md", *sorted(CHECKOUT.glob("docs/*.md"))]
 BLOCK = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BLOCKS = [(path.name, text) for path in PAGES for text in BLOCK.findall(path.read_text(encoding="utf-8"))]

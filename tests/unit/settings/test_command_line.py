@@ -11,10 +11,10 @@ from ansible.errors import AnsibleError
 from host_vars import GROUPS, HostVars
 
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.check import as_message, check
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.command_line import CommandLine, misspelt
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.roles import declared
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.command_line import CommandLine, misspelt_errors
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.roles import declared_settings
 
-SETTINGS = declared(["gpu_stack"])
+SETTINGS = declared_settings(["gpu_stack"])
 SHORT = {
     "job": "gpu_job_file", "job_name": "gpu_job_name", "state": "gpu_job_state", "wait": "gpu_job_wait", "wait_timeout": "gpu_job_wait_timeout",
     "log_directory": "gpu_job_log_directory", "again": "gpu_job_again", "stack": "gpu_stack_name", "compose": "gpu_stack_compose",
@@ -38,13 +38,13 @@ OWN = [
 
 
 def found(variables, hosts=()):
-    return list(misspelt(CommandLine(variables, SHORT), SETTINGS, hosts))
+    return list(misspelt_errors(CommandLine(variables, SHORT), SETTINGS, hosts))
 
 
 @pytest.mark.parametrize("case", MISSPELT)
 def test_a_misspelt_name_is_found_with_the_one_that_was_meant(case):
     for name, meant in MISSPELT[case].items():
-        wanted = [f"{name} is no variable of this playbook. Did you mean {meant}? A variable of your own needs another name."] if meant else []
+        wanted = [f"{name} is not a variable of this playbook. Did you mean {meant}? Rename it if it is a variable of your own."] if meant else []
         assert found({name: "x"}) == wanted
 
 
@@ -85,12 +85,12 @@ def test_a_short_name_with_a_template_that_cannot_be_evaluated_is_one_error_of_s
 
     task_vars = {"inventory_hostname": "g1", "groups": GROUPS, "hostvars": HostVars({"g1": {"provision_wait": "soon"}})}
     text = as_message(check(task_vars, ["g1"], template, ["gpu_stack"], CommandLine({"what": "{{ nope }}", "servise": "x"}, SHORT)))
-    wanted = ("what is '{{ nope }}', which cannot be evaluated: 'nope' is undefined.", "servise is no variable", "provision_wait is 'soon',")
+    wanted = ("what is '{{ nope }}', which cannot be evaluated: 'nope' is undefined.", "servise is not a variable", "provision_wait is 'soon',")
     assert [part for part in wanted if part not in text] == []
 
 
 def test_which_short_names_were_given():
-    assert CommandLine({"wait": 1, "region": "eu"}, SHORT).given() == {"wait": "gpu_job_wait"}
+    assert CommandLine({"wait": 1, "region": "eu"}, SHORT).used_short_names() == {"wait": "gpu_job_wait"}
 
 
 def test_each_value_of_a_short_name_is_checked_with_the_rest():

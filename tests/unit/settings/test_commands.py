@@ -16,11 +16,11 @@ import yaml
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs.options import JOB_OPTIONS
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.declaration import FACTS, PREFIXES
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.roles import declared
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.roles import declared_settings
 from tests.pages import settings
 
 CHECKOUT = Path(__file__).parents[3]
-DECLARED = declared(settings.ROLES)
+DECLARED = declared_settings(settings.ROLES)
 PAGES = sorted([*CHECKOUT.glob("*.md"), *CHECKOUT.glob("docs/*.md"), *CHECKOUT.glob("roles/*/README.md"), *CHECKOUT.glob("docs/examples/*.yml")])
 TEXTS = {str(path.relative_to(CHECKOUT)): path.read_text(encoding="utf-8") for path in PAGES if path.name != "CHANGELOG.md"}
 PLAYBOOKS = {path.stem for path in CHECKOUT.glob("playbooks/*.yml")}

@@ -12,14 +12,14 @@ from ansible.errors import AnsibleError
 from host_vars import GROUPS, HostVars
 
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.inventory import SETTINGS, hosts_of
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.check import ROLES, ReadOnce, as_message, check
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.check import ROLES, CachedHostvars, as_message, check
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.declaration import FACTS, PLAYBOOKS, PREFIXES
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.names import Names, misspelt_groups
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.roles import of_roles
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.validation import converted, problem
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.roles import settings_of_roles
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.validation import convert, value_error
 
 CHECKOUT = Path(__file__).parents[3]
-DECLARED = {setting.name: setting for setting in [*PLAYBOOKS, *of_roles([*ROLES, "verify", "gpu_stack"])]}
+DECLARED = {setting.name: setting for setting in [*PLAYBOOKS, *settings_of_roles([*ROLES, "verify", "gpu_stack"])]}
 
 RIGHT = [
     ("provision_wait", [0, 300, "300", 2.0]),
@@ -50,50 +50,50 @@ RIGHT = [
     ("swarm_member_react_limit", [1, "20", 100]),
 ]
 WRONG = [
-    ("provision_wait", "soon", "provision_wait is 'soon', and has to be a whole number of seconds, 0 or more. Set it so, or leave it out for"),
+    ("provision_wait", "soon", "provision_wait is 'soon', but must be a whole number of seconds, 0 or more. Correct it, or remove it to use"),
     ("provision_wait", "soon", " the default (300)."),
-    ("provision_wait", None, "provision_wait is empty, and"),
-    ("provision_wait", "", "provision_wait is empty, and"),
-    ("provision_wait", -1, "provision_wait is -1, and"),
-    ("provision_wait", 2.5, "provision_wait is 2.5, and"),
-    ("provision_wait", True, "provision_wait is true, and"),
-    ("provision_wait", [300], "provision_wait is [300], and"),
-    ("provision_wait", "5m", "provision_wait is '5m', and"),
-    ("provision_wait", "{{ 5 }}", "provision_wait is '{{ 5 }}', and"),  # marked as unsafe: what is left once templates are worked out
-    ("provision_drain_timeout", "x", "provision_drain_timeout is 'x', and"),
-    ("provision_batch", "abc", "provision_batch is 'abc', and has to be a number, a share such as 25%, or a list of these. Set it so, or leave"),
-    ("provision_batch", 0, "provision_batch is 0, and"),
-    ("provision_batch", [2, "x%"], "provision_batch is [2, 'x%'], and"),
-    ("provision_batch", True, "provision_batch is true, and"),
-    ("provision_allow_pending", 5, "provision_allow_pending is 5, and has to be a list of names, or true for all. "),
-    ("provision_allow_pending", {}, "has to be a list of names"),
-    ("provision_allow_pending", [5], "has to be a list of names"),
-    ("maintain_id", "a b", "maintain_id is 'a b', and has to be text of letters, digits, '.', '_', '/' and '-'. "),
-    ("maintain_id", "a,b", "maintain_id is 'a,b', and"),
-    ("maintain_id", ["a"], "maintain_id is ['a'], and"),
-    ("provision_max_failed", 0, "has to be a whole number of hosts, 1 or more"),
-    ("provision_lease", "", "provision_lease is empty, and has to be a whole number of seconds, 1 or more. "),
-    ("provision_disrupt", "some", "provision_disrupt is 'some', and has to be never, services or all. "),
-    ("provision_disrupt", False, "provision_disrupt is false, and has to be never"),  # YAML's reading of "off"
-    ("provision_take_lease", "perhaps", "has to be true or false"),
-    ("deprovision_leave", "", "deprovision_leave is empty, and has to be true or false"),
-    ("maintain_tasks", ["a.yml"], "has to be a path"),
-    ("swarm_manager_docker_tls", "ca.pem", "has to be a mapping"),
-    ("gpu_node_advertise", "gpu", "gpu_node_advertise is 'gpu', and has to be a list of mappings"),
+    ("provision_wait", None, "provision_wait is empty, but"),
+    ("provision_wait", "", "provision_wait is empty, but"),
+    ("provision_wait", -1, "provision_wait is -1, but"),
+    ("provision_wait", 2.5, "provision_wait is 2.5, but"),
+    ("provision_wait", True, "provision_wait is true, but"),
+    ("provision_wait", [300], "provision_wait is [300], but"),
+    ("provision_wait", "5m", "provision_wait is '5m', but"),
+    ("provision_wait", "{{ 5 }}", "provision_wait is '{{ 5 }}', but"),  # marked as unsafe: what is left once templates are worked out
+    ("provision_drain_timeout", "x", "provision_drain_timeout is 'x', but"),
+    ("provision_batch", "abc", "provision_batch is 'abc', but must be a number, a share such as 25%, or a list of these. Correct it, or"),
+    ("provision_batch", 0, "provision_batch is 0, but"),
+    ("provision_batch", [2, "x%"], "provision_batch is [2, 'x%'], but"),
+    ("provision_batch", True, "provision_batch is true, but"),
+    ("provision_allow_pending", 5, "provision_allow_pending is 5, but must be a list of names, or true for all. "),
+    ("provision_allow_pending", {}, "must be a list of names"),
+    ("provision_allow_pending", [5], "must be a list of names"),
+    ("maintain_id", "a b", "maintain_id is 'a b', but must be text of letters, digits, '.', '_', '/' and '-'. "),
+    ("maintain_id", "a,b", "maintain_id is 'a,b', but"),
+    ("maintain_id", ["a"], "maintain_id is ['a'], but"),
+    ("provision_max_failed", 0, "must be a whole number of hosts, 1 or more"),
+    ("provision_lease", "", "provision_lease is empty, but must be a whole number of seconds, 1 or more. "),
+    ("provision_disrupt", "some", "provision_disrupt is 'some', but must be never, services or all. "),
+    ("provision_disrupt", False, "provision_disrupt is false, but must be never"),  # YAML's reading of "off"
+    ("provision_take_lease", "perhaps", "must be true or false"),
+    ("deprovision_leave", "", "deprovision_leave is empty, but must be true or false"),
+    ("maintain_tasks", ["a.yml"], "must be a path"),
+    ("swarm_manager_docker_tls", "ca.pem", "must be a mapping"),
+    ("gpu_node_advertise", "gpu", "gpu_node_advertise is 'gpu', but must be a list of mappings"),
     ("gpu_node_advertise", ["gpu"], "a list of mappings"),
     ("gpu_node_label_memory", ["large"], "a list of whole numbers"),
-    ("gpu_node_label_prefix", "acme.com/gpu.", "gpu_node_label_prefix is 'acme.com/gpu.', and has to be letters, digits, '.', '-' and '_', at"),
-    ("gpu_node_label_prefix", "gpu-swarm.", "leave it out for the default ('gpu.')."),
-    ("gpu_node_label_prefix", ["gpu."], "gpu_node_label_prefix is ['gpu.'], and"),
-    ("gpu_node_label_cpu_prefix", "a b", "gpu_node_label_cpu_prefix is 'a b', and has to be letters, digits"),
-    ("gpu_swarm_isolation", "strict", "gpu_swarm_isolation is 'strict', and has to be off, audit, reserved or exclusive"),
-    ("gpu_node_isolation", True, "has to be off, audit, reserved or exclusive"),
-    ("gpu_node_restart", "always", "has to be never or if_needed"),
-    ("gpu_node_allow_shrink", "sure", "has to be true or false"),
-    ("swarm_member_join_timeout", "long", "swarm_member_join_timeout is 'long', and has to be a whole number, 0 or more"),
-    ("nvidia_container_toolkit_version", {"a": 1}, "has to be text"),
-    ("swarm_member_react_limit", 0, "swarm_member_react_limit is 0, and has to be a whole number, 1 to 100. Set it so, or leave it out for"),
-    ("swarm_member_react_limit", "101", "has to be a whole number, 1 to 100. "),
+    ("gpu_node_label_prefix", "acme.com/gpu.", "gpu_node_label_prefix is 'acme.com/gpu.', but must be letters, digits, '.', '-' and '_', at"),
+    ("gpu_node_label_prefix", "gpu-swarm.", "remove it to use the default ('gpu.')."),
+    ("gpu_node_label_prefix", ["gpu."], "gpu_node_label_prefix is ['gpu.'], but"),
+    ("gpu_node_label_cpu_prefix", "a b", "gpu_node_label_cpu_prefix is 'a b', but must be letters, digits"),
+    ("gpu_swarm_isolation", "strict", "gpu_swarm_isolation is 'strict', but must be off, audit, reserved or exclusive"),
+    ("gpu_node_isolation", True, "must be off, audit, reserved or exclusive"),
+    ("gpu_node_restart", "always", "must be never or if_needed"),
+    ("gpu_node_allow_shrink", "sure", "must be true or false"),
+    ("swarm_member_join_timeout", "long", "swarm_member_join_timeout is 'long', but must be a whole number, 0 or more"),
+    ("nvidia_container_toolkit_version", {"a": 1}, "must be text"),
+    ("swarm_member_react_limit", 0, "swarm_member_react_limit is 0, but must be a whole number, 1 to 100. Correct it, or remove it to use"),
+    ("swarm_member_react_limit", "101", "must be a whole number, 1 to 100. "),
     ("gpu_node_label_memory", [-1, "a"], "a list of whole numbers"),
     ("gpu_node_advertise", [{"as": "gpus"}], "gpu_node_advertise[0].as: 'gpus' is not known; use one of: "),
     ("gpu_node_advertise", [{"as": "gpu", "slots": 2}], "gpu_node_advertise[0]: a rule with as=gpu does not know slots; it takes: as, select, kind."),
@@ -102,21 +102,21 @@ WRONG = [
     ("gpu_node_advertise", ["{{ rule }}"], "gpu_node_advertise[0]: '{{ rule }}' is not a rule."),  # marked as unsafe
     ("gpu_node_extra_resources", ["SSD"], "gpu_node_extra_resources: "),
     ("gpu_node_accept_risks", ["all"], "gpu_node_accept_risks: 'all' cannot be accepted; it takes: "),
-    ("status_textfile", "metrics", "status_textfile is 'metrics', and has to be a full path."),
-    ("gpu_job_log_directory", "logs", "has to be a full path."),
-    ("prune_jobs_older_than", "a week", "has to be an age such as 90s, 30m, 24h or 7d."),
-    ("bundle_python", "three", "has to be a version such as 3.12."),
+    ("status_textfile", "metrics", "status_textfile is 'metrics', but must be an absolute path."),
+    ("gpu_job_log_directory", "logs", "must be an absolute path."),
+    ("prune_jobs_older_than", "a week", "must be an age such as 90s, 30m, 24h or 7d."),
+    ("bundle_python", "three", "must be a version such as 3.12."),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "values"), RIGHT)
 def test_right_values(name, values):
-    assert [problem(DECLARED[name], value) for value in values] == [None] * len(values)
+    assert [value_error(DECLARED[name], value) for value in values] == [None] * len(values)
 
 
 @pytest.mark.parametrize(("name", "value", "words"), WRONG)
 def test_wrong_values(name, value, words):
-    assert words in problem(DECLARED[name], value)
+    assert words in value_error(DECLARED[name], value)
 
 
 def test_a_secret_is_not_shown():
@@ -124,22 +124,22 @@ def test_a_secret_is_not_shown():
         def __str__(self):
             return "s3cret"
 
-    assert "s3cret" not in problem(DECLARED["provision_wait"], Vaulted())
+    assert "s3cret" not in value_error(DECLARED["provision_wait"], Vaulted())
 
 
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("nvidia_container_toolkit_repository", ["https://svc:s3cret@mirror/x"], "is ['https://svc:***@mirror/x'], and has to be text"),
-        ("nvidia_container_toolkit_repository", {"url": "x", "password": "s3cret"}, "is {'url': 'x', 'password': '***'}, and"),
-        ("provision_wait", "http://svc:s3cret@proxy", "is 'http://svc:***@proxy', and"),
-        ("gpu_node_label_memory", ["svc:s3cret@proxy"], "is ['svc:***@proxy'], and"),
-        ("swarm_manager_docker_tls", "client_key: s3cret", "is a value that is not shown, and has to be a mapping"),
-        ("swarm_manager_docker_tls", ["s3cret"], "is a value that is not shown, and"),
+        ("nvidia_container_toolkit_repository", ["https://svc:s3cret@mirror/x"], "is ['https://svc:***@mirror/x'], but must be text"),
+        ("nvidia_container_toolkit_repository", {"url": "x", "password": "s3cret"}, "is {'url': 'x', 'password': '***'}, but"),
+        ("provision_wait", "http://svc:s3cret@proxy", "is 'http://svc:***@proxy', but"),
+        ("gpu_node_label_memory", ["svc:s3cret@proxy"], "is ['svc:***@proxy'], but"),
+        ("swarm_manager_docker_tls", "client_key: s3cret", "is a hidden value, but must be a mapping"),
+        ("swarm_manager_docker_tls", ["s3cret"], "is a hidden value, but"),
     ],
 )
 def test_nor_is_one_in_a_text(name, value, words):
-    text = problem(DECLARED[name], value)
+    text = value_error(DECLARED[name], value)
     assert "s3cret" not in text
     assert words in text
 
@@ -180,7 +180,7 @@ def test_what_a_host_is_read_for_is_declared():
 
 
 def test_defaults_are_right_themselves():
-    assert [text for setting in DECLARED.values() if setting.default is not None and (text := problem(setting, setting.default))] == []
+    assert [text for setting in DECLARED.values() if setting.default is not None and (text := value_error(setting, setting.default))] == []
 
 
 # --- names --------------------------------------------------------------------------------------------------------------
@@ -234,8 +234,8 @@ def test_the_level_of_the_swarm_is_that_of_hosts_too_that_the_run_leaves_out():
     hostvars = HostVars({"g1": {"gpu_swarm_isolation": "audit", "provision_batch": 1}, "m1": {}})
     task_vars = {"gpu_swarm_isolation": "audit", "provision_batch": 1, "inventory_hostname": "g1", "groups": GROUPS, "hostvars": hostvars}
     found = check(task_vars, ["g1"], lambda value: value)
-    only = "gpu_swarm_isolation counts for the whole run, and is 'audit' for g1, and not set for m1."
-    assert [text.partition(" Put")[0] for text in found.run] == [only]
+    only = "gpu_swarm_isolation applies to the whole run, but is 'audit' for g1, and not set for m1."
+    assert [text.partition(" Set it")[0] for text in found.run] == [only]
 
 
 # The groups of an inventory, and the groups that are named as misspelt with the one that was meant.
@@ -261,13 +261,15 @@ def test_a_misspelt_group_is_an_error_of_the_run(case):
     task_vars = {"inventory_hostname": "g1", "groups": {"all": ["g1"], "ungrouped": [], **groups}, "hostvars": HostVars({"g1": {}})}
     found = check(task_vars, ["g1"], lambda value: value)
     assert [text.startswith("The inventory has ") for text in found.run] == [True] * len(named)
-    assert all(f"in the group {group}, and not in {meant}: write {meant}." in text for text, (group, meant) in zip(found.run, named, strict=True))
+    expected = [f"in the group {group}, but not in {meant}. Rename the group to {meant}." for group, meant in named]
+    assert all(words in text for text, words in zip(found.run, expected, strict=True))
     assert found.hosts == {}
 
 
 def test_of_a_misspelt_group_with_many_hosts_the_first_are_named():
     (text,) = misspelt_groups({"gpu_node": [f"g{number}" for number in range(8)]}, ["gpu_nodes"])
-    assert text.startswith("The inventory has g0, g1, g2, g3, g4 and 3 more in the group gpu_node, and not in gpu_nodes: write gpu_nodes.")
+    hosts = "g0, g1, g2, g3, g4 and 3 more"
+    assert text.startswith(f"The inventory has {hosts} in the group gpu_node, but not in gpu_nodes. Rename the group to gpu_nodes.")
 
 
 def test_what_is_wrong_for_all_is_reported_once():
@@ -281,11 +283,11 @@ def test_what_is_wrong_for_all_is_reported_once():
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("provision_wait", "5m", "provision_wait is '5m', and has to be a whole number of seconds, 0 or more. Set it so, or leave it out for the"),
-        ("provison_batch", 2, "provison_batch is no setting: write provision_batch, or give a variable of your own another name. Nothing was"),
-        ("maintain_reboots", True, "write maintain_reboot,"),
-        ("deprovision_leaves", False, "write deprovision_leave,"),
-        ("gpu_node_advertize", [], "write gpu_node_advertise,"),
+        ("provision_wait", "5m", "provision_wait is '5m', but must be a whole number of seconds, 0 or more. Correct it, or remove it to use the"),
+        ("provison_batch", 2, "provison_batch is not a setting. Write provision_batch, or rename it if it is a variable of your own. Nothing was"),
+        ("maintain_reboots", True, "Write maintain_reboot,"),
+        ("deprovision_leaves", False, "Write deprovision_leave,"),
+        ("gpu_node_advertize", [], "Write gpu_node_advertise,"),
     ],
 )
 def test_each_playbook_finds_what_is_wrong_by_value_or_name(roles, name, value, words):
@@ -302,20 +304,20 @@ def test_what_is_wrong_for_some_is_reported_of_those():
     assert found.run == []
     assert {text.split(" ")[0]: where for text, where in found.hosts.items()} == {"gpu_node_advertize": ["g2"], "maintain_timeout": ["g2", "g3"]}
     text = as_message(found)
-    assert "g2: gpu_node_advertize is no setting: write gpu_node_advertise," in text
+    assert "g2: gpu_node_advertize is not a setting. Write gpu_node_advertise," in text
     assert "g2, g3: maintain_timeout is 'x'," in text
 
 
 def test_of_many_hosts_with_the_same_error_the_first_are_named():
     wrong = {f"g{number}": {"provision_wait": "soon"} for number in range(8)}
     found, _hostvars = checked({**wrong, "m1": {}})
-    assert as_message(found).startswith("g0, g1, g2, g3, g4 and 3 more: provision_wait is 'soon', and")
+    assert as_message(found).startswith("g0, g1, g2, g3, g4 and 3 more: provision_wait is 'soon', but")
 
 
 def test_a_policy_that_was_to_be_shown_only_is_not_carried_out_by_the_next_playbook():
     read = {"gpu_swarm_policy_read": "/tmp/policy.yml", "gpu_node_advertise": []}
     (message,) = checked({"g1": dict(read), "g2": dict(read)})[0].run
-    assert message.startswith("status with plan has read /tmp/policy.yml before, in the same run of Ansible")
+    assert message.startswith("status with plan has read /tmp/policy.yml earlier in this run of Ansible")
     assert checked({"g1": dict(read)}, play={"_gpu_swarm_only_plans": True})[0] == ([], {})
 
 
@@ -338,7 +340,7 @@ def test_what_counts_for_the_whole_run_is_the_same_for_all_hosts(name, member, m
         return checked(variables, {"g1": {name: 900}, "g2": {name: 900}} if name == "provision_lease" else None, **given)[0]
 
     problems = found({"g1": member, "g2": member, "m1": manager})
-    assert problems.run == [f"{name} counts for the whole run, and {words}. Put it into group_vars/all.yml, or give it with -e."]
+    assert problems.run == [f"{name} applies to the whole run, but {words}. Set it once, in group_vars/all.yml or with -e."]
     assert problems.hosts == {}
     assert found({"g1": member, "g2": member}) == ([], {})
     of_play = [*DECLARED[name].choices, 5 if DECLARED[name].type == "int" or name == "provision_batch" else True]
@@ -358,7 +360,7 @@ def test_what_stands_at_the_play_counts_for_all():
     variables = {"g1": {"provision_wait": 5}, "g2": {"provision_wait": "soon"}}
     assert checked(variables, play={"provision_wait": 7})[0] == ([], {})
     assert "is 'late'" in checked(variables, play={"provision_wait": "late"})[0].run[0]
-    assert "write provision_wait" in checked(variables, play={"provison_wait": 7})[0].run[0]
+    assert "Write provision_wait" in checked(variables, play={"provison_wait": 7})[0].run[0]
     assert "is 'late'" in checked(variables, play={"provision_wait": "{{ when }}"}, template=lambda value: "late")[0].run[0]
 
 
@@ -374,7 +376,7 @@ def test_a_template_that_cannot_be_worked_out():
         raise AnsibleError("'wait' is undefined")
 
     (text,) = checked({"g1": {}}, play={"provision_wait": "{{ wait }}"}, template=template)[0].run
-    assert text == "provision_wait is '{{ wait }}', which cannot be evaluated: 'wait' is undefined. Set it right, or leave it out."
+    assert text == "provision_wait is '{{ wait }}', which cannot be evaluated: 'wait' is undefined. Correct the template or remove the setting."
 
 
 def test_each_host_is_read_once():
@@ -386,7 +388,7 @@ def test_each_host_is_read_once():
             return super().raw_get(name)
 
     counted = Counted({"g1": {}, "g2": {}})
-    task_vars = {"inventory_hostname": "g1", "groups": GROUPS, "hostvars": ReadOnce(counted)}
+    task_vars = {"inventory_hostname": "g1", "groups": GROUPS, "hostvars": CachedHostvars(counted)}
     check(task_vars, ["g1", "g2"], lambda value: value)
     hosts_of(task_vars, ["g1", "g2"], ())
     assert counted.read == 2
@@ -407,23 +409,23 @@ class Encrypted:
 @pytest.mark.parametrize(("name", "text"), [(name, str(value)) for name, values in RIGHT for value in values if isinstance(value, (bool, int, str))])
 def test_a_right_value_may_be_encrypted(name, text):
     setting = DECLARED[name]
-    if problem(setting, text) is None:
+    if value_error(setting, text) is None:
         task_vars = {"inventory_hostname": "g1", "groups": GROUPS, "hostvars": HostVars({"g1": {name: Encrypted(text)}})}
         assert [one for one in check(task_vars, ["g1"], str, [*ROLES, "gpu_stack"]).run if "of the swarm" not in one] == []
-        assert converted(setting, Encrypted(text)) == converted(setting, text)
+        assert convert(setting, Encrypted(text)) == convert(setting, text)
 
 
 @pytest.mark.parametrize(("name", "text"), [(name, value) for name, value, _words in WRONG if isinstance(value, str) and value and "{" not in value])
 def test_a_wrong_one_is_not_shown(name, text):
     task_vars = {"inventory_hostname": "g1", "groups": GROUPS, "hostvars": HostVars({"g1": {name: Encrypted(text)}})}
     (found,) = check(task_vars, ["g1"], str, [*ROLES, "verify", "gpu_stack"]).run
-    assert found.startswith(f"{name} is a value that is not shown, and has to be ")
+    assert found.startswith(f"{name} is a hidden value, but must be ")
 
 
 def test_one_that_cannot_be_decrypted_is_an_error_of_its_own():
     task_vars = {"inventory_hostname": "g1", "groups": GROUPS, "hostvars": HostVars({"g1": {"provision_wait": Encrypted(None)}})}
     assert check(task_vars, ["g1"], str).run == [
-        "provision_wait is a value that is not shown, which cannot be evaluated: no vault secrets found. Set it right, or leave it out."
+        "provision_wait is a hidden value, which cannot be evaluated: no vault secrets found. Correct the template or remove the setting."
     ]
 
 
@@ -435,5 +437,6 @@ FORM_OF = {"gpu": {}, "model": {}, "vram": {}, "slots": {"slots": 2}, "mig": {},
 def test_no_value_in_a_rule_ends_the_check_with_an_error_of_python(key):
     for form, options in FORM_OF.items():
         for junk in JUNK_IN_RULES:
-            found = [problem(DECLARED["gpu_node_advertise"], [{"as": form, **options, **more}]) for more in ({key: junk}, {"select": {key: junk}})]
+            rules = [{"as": form, **options, **more} for more in ({key: junk}, {"select": {key: junk}})]
+            found = [value_error(DECLARED["gpu_node_advertise"], [rule]) for rule in rules]
             assert [text for text in found if text is not None and "gpu_node_advertise" not in text] == []

@@ -6,27 +6,27 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.module_options import explained
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.module_options import explain_option_errors
 
 FAILED = {"failed": True, "msg": "argument 'x' is of type <class 'str'> and we were unable to convert to int"}
 WRONG = [
-    ({"advertise": "gpu"}, "advertise (role: gpu_node_advertise) is 'gpu', and has to be a list of mappings. Set it so, or leave it out for"),
-    ({"advertise": ["gpu"]}, "advertise (role: gpu_node_advertise) is ['gpu'], and has to be a list of mappings"),
-    ({"expect": "many"}, "expect (role: gpu_node_expect) is 'many', and has to be a whole number of GPUs, 0 or more. Set it so, or leave it out"),
+    ({"advertise": "gpu"}, "advertise (role: gpu_node_advertise) is 'gpu', but must be a list of mappings. Correct it, or remove it to use"),
+    ({"advertise": ["gpu"]}, "advertise (role: gpu_node_advertise) is ['gpu'], but must be a list of mappings"),
+    ({"expect": "many"}, "expect (role: gpu_node_expect) is 'many', but must be a whole number of GPUs, 0 or more. Correct it, or remove it"),
     ({"timeout": "long", "allow_shrink": "sure"}, "timeout (role: gpu_node_timeout) is 'long'"),
-    ({"timeout": "long", "allow_shrink": "sure"}, "allow_shrink (role: gpu_node_allow_shrink) is 'sure', and has to be true or false"),
+    ({"timeout": "long", "allow_shrink": "sure"}, "allow_shrink (role: gpu_node_allow_shrink) is 'sure', but must be true or false"),
 ]
 
 
 @pytest.mark.parametrize(("options", "words"), WRONG)
 def test_an_option_of_a_wrong_type_is_named_with_its_variable(options, words):
-    assert words in explained(FAILED, "gpu_node", options)["msg"]
+    assert words in explain_option_errors(FAILED, "gpu_node", options)["msg"]
 
 
 def test_a_value_outside_of_the_choices_is_named_with_its_variable():
     failed = {"failed": True, "msg": "value of isolation must be one of: off, audit, reserved, exclusive, got: strict"}
-    text = explained(failed, "gpu_node", {"isolation": "strict", "state": "gathered"})["msg"]
-    assert text.startswith("isolation (role: gpu_node_isolation) is 'strict', and has to be off, audit, reserved or exclusive.")
+    text = explain_option_errors(failed, "gpu_node", {"isolation": "strict", "state": "gathered"})["msg"]
+    assert text.startswith("isolation (role: gpu_node_isolation) is 'strict', but must be off, audit, reserved or exclusive.")
 
 
 @pytest.mark.parametrize(
@@ -38,4 +38,4 @@ def test_a_value_outside_of_the_choices_is_named_with_its_variable():
     ],
 )
 def test_any_other_answer_stays_as_it_is(answer, options):
-    assert explained(answer, "gpu_node", options) == answer
+    assert explain_option_errors(answer, "gpu_node", options) == answer

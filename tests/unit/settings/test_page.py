@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.declaration import PLAYBOOKS, PREFIXES
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.roles import declared
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.roles import declared_settings
 from tests.pages import settings
 
 CHECKOUT = Path(__file__).parents[3]
-DECLARED = declared(settings.ROLES)
+DECLARED = declared_settings(settings.ROLES)
 HEADERS = {path.name: path.read_text(encoding="utf-8").partition("\n- name:")[0] for path in CHECKOUT.glob("playbooks/*.yml")}
 OF_ALL = {setting.name for setting in PLAYBOOKS if setting.name.startswith("provision_")}
 OF = {

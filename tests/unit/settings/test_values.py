@@ -14,12 +14,12 @@ from ansible.errors import AnsibleError
 from host_vars import GROUPS, HostVars
 
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.declaration import PLAYBOOKS
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.roles import declared
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.validation import converted
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.values import FOR_RUN, FOR_TASKS, of_run, values
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.roles import declared_settings
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.validation import convert
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.values import FOR_RUN, FOR_TASKS, run_settings, values
 
 CHECKOUT = Path(__file__).parents[3]
-DECLARED = declared()
+DECLARED = declared_settings()
 
 
 def read(variables, templated=None, play=None, template=None, wanted=FOR_TASKS):
@@ -59,7 +59,7 @@ def read(variables, templated=None, play=None, template=None, wanted=FOR_TASKS):
     ],
 )
 def test_a_value_is_what_its_setting_is_declared_to_be(name, written, value):
-    found = converted(DECLARED[name], written)
+    found = convert(DECLARED[name], written)
     assert (found, type(found)) == (value, type(value))
 
 
@@ -99,7 +99,7 @@ def test_what_cannot_be_worked_out_on_one_host_keeps_no_other_from_being_read():
 def test_what_counts_for_the_whole_run():
     same = {"provision_max_failed": "2", "provision_take_lease": "yes"}
     task_vars = {"inventory_hostname": "g1", "hostvars": HostVars({"g1": same, "m1": same})}
-    assert of_run(task_vars, ["g1", "m1"], lambda value: value) == {
+    assert run_settings(task_vars, ["g1", "m1"], lambda value: value) == {
         "gpu_swarm_isolation": None,
         "gpu_swarm_dedicated": False,
         "provision_keep_label": "gpu-swarm.keep",

@@ -32,7 +32,7 @@ def test_each_row_is_refused_beforehand(case: Case) -> None:
 
 def test_each_row_of_a_file_has_a_case() -> None:
     of_the_swarm = {"external", "network-taken", "service-taken", "service-name", "carried-name", "config-large", "secret-large"}
-    elsewhere = of_the_swarm | {check.id for check in CHECKS if check.by.__module__.endswith("_ledger.clashes")}
+    elsewhere = of_the_swarm | {check.id for check in CHECKS if check.by.__module__.endswith("_deployment.clashes")}
     assert {check.id for check in CHECKS} == {case.row for case in CASES} | elsewhere
     assert len({check.id for check in CHECKS}) == len(CHECKS)
 

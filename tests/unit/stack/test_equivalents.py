@@ -195,17 +195,17 @@ def test_a_key_whose_absence_takes_protection_away_is_an_error(text: str, messag
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("restart: never", "services.a.restart is 'never', and has to be no, always, on-failure or unless-stopped"),
+        ("restart: never", "services.a.restart is 'never', but must be no, always, on-failure or unless-stopped"),
         ("restart: false", "services.a.restart is 'false'"),
         ("restart: on-failure:x", "services.a.restart is 'on-failure:x'"),
         ("scale: 3\ndeploy: {replicas: 2}", "services.a.scale and deploy.replicas have two values"),
         ("mem_limit: 1g\ndeploy: {resources: {limits: {memory: 2g}}}", "services.a.mem_limit and deploy.resources.limits.memory have"),
         ("pids_limit: 5\ndeploy: {resources: {limits: {pids: x}}}", "services.a.pids_limit and"),
-        ("mem_limit: big", "services.a.mem_limit is 'big', and has to be a size"),
-        ("mem_limit: 1g\ndeploy: {resources: [x]}", "services.a.deploy.resources is a list, and has to be a mapping"),
+        ("mem_limit: big", "services.a.mem_limit is 'big', but must be a size"),
+        ("mem_limit: 1g\ndeploy: {resources: [x]}", "services.a.deploy.resources is a list, but must be a mapping"),
         ("pids_limit: many", "limits.pids is 'many'"),
         ("shm_size: [x]", "services.a.shm_size is a list"),
-        ("cpu_quota: 50ms", "services.a.cpu_quota is '50ms', and has to be a whole number of microseconds"),
+        ("cpu_quota: 50ms", "services.a.cpu_quota is '50ms', but must be a whole number of microseconds"),
     ],
 )
 def test_what_cannot_be_translated_is_one_error(text: str, message: str) -> None:

@@ -127,7 +127,7 @@ def test_the_order_of_a_fleet_and_a_service_without_a_wish_change_nothing() -> N
         ("x-gpu: {cpu: icelake}", "there are broadwell (g1), zen4 (g2)"),
         ("x-gpu: {model: '*T4*', cuda: '>=12.4'}", "no node has all of that. g1 has a driver for CUDA 12.2, not >=12.4; g2 has NVIDIA-"),
         ("x-gpu: {gpu: 1}", "services.train.x-gpu.gpu is not known. It takes memory_min, compute_capability, cuda, model, cpu, images"),
-        ("x-gpu: 1", "x-gpu is a number, and has to be a mapping"),
+        ("x-gpu: 1", "x-gpu is a number, but must be a mapping"),
         ("x-gpu: {images: [{image: a, cuda: '14.0'}]}", "no node runs any of them. g1 runs no image of it: a: its driver has CUDA 12.2, not 14.0"),
         (
             "x-gpu: {images: [{image: a, cuda: '12.0'}, {image: b, cpu: x86-64-v3}]}",

@@ -86,7 +86,7 @@ def test_a_runtime_beside_a_reservation_has_only_to_go() -> None:
 def test_a_value_of_a_variable_that_is_not_set_is_empty() -> None:
     with pytest.raises(GpuSwarmError) as raised:
         of("services: {a: {image: lab/cuda, healthcheck: {test: x, interval: '$NOT_SET'}}}")
-    said = "services.a.healthcheck.interval is empty (perhaps a variable that is not set), and has to be a duration with its unit."
+    said = "services.a.healthcheck.interval is empty (perhaps a variable that is not set), but must be a duration with its unit."
     assert raised.value.message == f"compose.yml: {said} Write it as 90s, 1m30s or 2h."
 
 

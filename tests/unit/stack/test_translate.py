@@ -112,8 +112,8 @@ TWICE = DEVICES.format(
 )
 NOT_DEPLOYED = [
     ("gpus: all", "services.train.gpus is all. Swarm allocates GPUs by number"),
-    ("gpus: 2", "services.train.gpus is 2, and has to be a list. Write gpus: [{count: 1}]"),
-    ("gpus: {count: 2}", "services.train.gpus is {'count': 2}, and has to be a list"),
+    ("gpus: 2", "services.train.gpus is 2, but must be a list. Write gpus: [{count: 1}]"),
+    ("gpus: {count: 2}", "services.train.gpus is {'count': 2}, but must be a list"),
     ("gpus: [{count: all}]", "its count is all"),
     ("gpus: [{driver: nvidia}]", "has no count, which means all"),
     (DEVICES.format("devices", "{count: all, capabilities: [gpu]}"), "reservations.devices[0]: its count is all"),
@@ -127,12 +127,12 @@ NOT_DEPLOYED = [
     (DEVICES.format("devices", "{count: 1, capabilities: [[gpu]]}"), "its capabilities have ['gpu']"),
     (DEVICES.format("devices", "{count: 1, capabilities: gpu}"), "its capabilities are 'gpu'. Write capabilities: [gpu]"),
     (DEVICES.format("devices", "{count: 1, capabilities: []}"), "its capabilities are empty. Write capabilities: [gpu]"),
-    (DEVICES.format("devices", "{count: ' 2 ', capabilities: [gpu]}"), "its count is ' 2 ', and has to be a whole number"),
-    (DEVICES.format("devices", "{count: ²,  capabilities: [gpu]}"), "its count is '²', and has to be a whole number"),
+    (DEVICES.format("devices", "{count: ' 2 ', capabilities: [gpu]}"), "its count is ' 2 ', but must be a whole number"),
+    (DEVICES.format("devices", "{count: ²,  capabilities: [gpu]}"), "its count is '²', but must be a whole number"),
     (DEVICES.format("devices", "{count: 0, capabilities: [gpu]}"), "its count is 0"),
     (DEVICES.format("devices", "{count: true, capabilities: [gpu]}"), "its count is True"),
     (DEVICES.format("devices", "{cuont: 1, capabilities: [gpu]}"), "has cuont"),
-    (DEVICES.format("devices", "gpu"), "is 'gpu', and has to be a mapping"),
+    (DEVICES.format("devices", "gpu"), "is 'gpu', but must be a mapping"),
     (DEVICES.format("generic_resources", "{discrete_resource_spec: {kind: VRAM, value: -4000}}"), "the value of VRAM is -4000"),
     (DEVICES.format("generic_resources", "{discrete_resource_spec: {kind: NVIDIA-GPU, value: 0}}"), "a task takes every NVIDIA-GPU that is free on"),
     (DEVICES.format("generic_resources", "{discrete_resource_spec: {kind: NVIDIA-GPU, value: '0'}}"), "Write how many one task needs"),
@@ -162,7 +162,7 @@ NOT_DEPLOYED = [
     ("env_file: missing.env", "services.train.env_file[0]: there is no file missing.env"),
     ("env_file: own.env", "own.env, line 2 is not of the form NAME=value"),
     ("env_file: quote.env", "quote.env, line 2: the quote that begins the value is not closed. Close it"),
-    ("environment: {A: [1]}", "environment.A is a list, and has to be text"),
+    ("environment: {A: [1]}", "environment.A is a list, but must be text"),
     ("command: ${WHO:?say who}", "the variable WHO is required: say who"),
     ("command: echo ${", "a '${' begins a variable there"),
     ("command: echo ${ A}", "Write ${NAME}, or $${"),
@@ -173,8 +173,8 @@ NOT_DEPLOYED = [
     ("volumes: [{type: tmpfs, target: /t, tmpfs: {size: big}}]", "tmpfs.size is 'big'"),
     ("tmpfs: run", "services.train.tmpfs[0]: run is no full path"),
     ("tmpfs: ['/run:size=big']", "services.train.tmpfs[0].size is 'big'"),
-    ("tmpfs: {/run: }", "services.train.tmpfs is a mapping, and has to be a list of texts"),
-    ("deploy: {resources: {limits: {pids: many}}}", "limits.pids is 'many', and has to be a whole number"),
+    ("tmpfs: {/run: }", "services.train.tmpfs is a mapping, but must be a list of texts"),
+    ("deploy: {resources: {limits: {pids: many}}}", "limits.pids is 'many', but must be a whole number"),
     ("networks: {default: {alias: x}}", "services.train.networks.default.alias is not known"),
     # What Docker itself would find only once it has made networks, secrets and configs.
     ("networks: [back]", "services.train.networks has back, and the file declares no such network. Declare it under networks, or fix its name"),
@@ -186,7 +186,7 @@ NOT_DEPLOYED = [
     ("configs: [settings]", "services.train.configs has settings, and the file declares no such config"),
     ("configs: [{source: settings, target: /s}]", "services.train.configs has settings"),
     ("configs: [{target: /s}]", "services.train.configs[0] has to be the name of one, or a mapping with source"),
-    ("configs: settings", "services.train.configs is text, and has to be a list"),
+    ("configs: settings", "services.train.configs is text, but must be a list"),
     ("credential_spec: {config: mine}", "services.train.credential_spec has mine, and the file declares no such config"),
     ("secrets: [{source: key}]", "services.train.secrets has key, and the file declares no such secret"),
     ("deploy: {placement: {constraints: [node.labels.x=1]}}", "constraints has 'node.labels.x=1', which swarm does not take: write it as node."),
@@ -520,9 +520,9 @@ def test_a_variable_may_be_a_number_and_of_a_mode_an_octal_one() -> None:
     service = of_file(text, R="010", M="0440").document["services"]["a"]
     assert (service["deploy"]["replicas"], service["configs"][0]["mode"]) == (10, 0o440)
     for values, message in (
-        ({"R": "1", "M": "288"}, "configs[0].mode is '288', and has to be the mode of a file"),
+        ({"R": "1", "M": "288"}, "configs[0].mode is '288', but must be the mode of a file"),
         ({"R": "1" * 5000, "M": "440"}, "replicas is "),
-        ({"R": "-1", "M": "440"}, "replicas is -1, and has to be a whole number"),
+        ({"R": "-1", "M": "440"}, "replicas is -1, but must be a whole number"),
     ):
         with pytest.raises(GpuSwarmError) as raised:
             of_file(text, **values)
