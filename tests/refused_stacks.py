@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Stack files that Docker refuses once it has made a part of them, one for each row of the table in plugin_utils/_stack/checks.py.
+"""Stack files that Docker refuses once it has made a part of them, one for each row of the table in plugin_utils/_stack/deploy_checks.py.
 
 The unit tests give them to ``deploy``, and an end-to-end test to 'docker stack deploy' itself, which has to refuse each.
 """

@@ -12,8 +12,8 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from ..module_utils._dockerd.containers import not_drained
 from ..module_utils._printable import printable
 from ..plugin_utils._fleet.found import Found
+from ..plugin_utils._rollout.manager_updates import step_of
 from ..plugin_utils._rollout.poll import apart, poll
-from ..plugin_utils._rollout.updates import step_of
 from ..plugin_utils._rollout.window import blocking_workloads, not_emptied
 from .gpu_node import ActionModule as NodeAction
 

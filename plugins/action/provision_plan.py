@@ -16,16 +16,16 @@ from ..plugin_utils._fleet import advertised
 from ..plugin_utils._fleet.inventory import MANAGERS, hosts_of, left_out
 from ..plugin_utils._fleet.model import END, FETCH, Swarm
 from ..plugin_utils._fleet.room import rooms
-from ..plugin_utils._plan import deprovision, isolation, isolation_label, react, warnings
+from ..plugin_utils._plan import deprovision, isolation_change, isolation_label, react, warnings
 from ..plugin_utils._plan.consent import check_reservations, plan_finished_jobs
+from ..plugin_utils._plan.displaced_services import without
 from ..plugin_utils._plan.first_manager import where_it_begins
 from ..plugin_utils._plan.impact import leader_warnings, toolkit_warnings
 from ..plugin_utils._plan.provision import cleared, hosts_in, in_batches, only_paused, plan, to_change, to_pause
-from ..plugin_utils._plan.reservations import without
-from ..plugin_utils._report import dedicated, last_words, provision, terminal
+from ..plugin_utils._report import dedicated, last_words, provision_tables, terminal
 from ..plugin_utils._report.fold import paragraphs
 from ..plugin_utils._rollout import ends
-from ..plugin_utils._rollout.eviction import describe
+from ..plugin_utils._rollout.refused_evictions import describe
 from ..plugin_utils._rollout.run_identity import left_lease
 from ..plugin_utils._rollout.swarm_answers import read
 from ..plugin_utils._rollout.window import restart_waits
@@ -73,8 +73,8 @@ class ActionModule(ActionBase):
             return result
         swarm = Swarm(where_it_begins(answers.found, hosts), answers.ledger, _by_node(args["evicted"]))
         try:
-            chosen = settings[LEVEL] or (None if absent or args["maintain"] else isolation.by_default(swarm))
-            level = isolation.OFF if absent else isolation.level_of(chosen, swarm.ledger)
+            chosen = settings[LEVEL] or (None if absent or args["maintain"] else isolation_change.by_default(swarm))
+            level = isolation_change.OFF if absent else isolation_change.level_of(chosen, swarm.ledger)
             steps, lost = _steps(hosts, swarm, args, settings, level)
             cut = in_batches(hosts, steps, settings["provision_batch"])
         except GpuSwarmError as problem:
@@ -106,20 +106,20 @@ class ActionModule(ActionBase):
     def _show(self, hosts, steps, nodes, absent, of_swarm):
         """Print the impact. Return the last words of a run that ends here; without them, its report has them."""
         width = terminal.width(self._display.columns)
-        impact = "\n\n".join(filter(None, [provision.impact(steps, width), paragraphs([of_swarm], width)]))
+        impact = "\n\n".join(filter(None, [provision_tables.impact(steps, width), paragraphs([of_swarm], width)]))
         if impact:
             self._display.display("\n" + impact + "\n")
         if any(step.groups for step in steps.values()):
-            return provision.check_outcome(steps) if self._task.check_mode else None
+            return provision_tables.check_outcome(steps) if self._task.check_mode else None
         if absent:
-            states = {name: provision.deprovision_state(step, ends.End(None)) for name, step in steps.items()}
-            rows = [provision.deprovision_row(host, steps[host.name], states[host.name]) for host in hosts]
-            table = provision.table(rows, width, provision.DEPROVISION_HEADINGS)
+            states = {name: provision_tables.deprovision_state(step, ends.End(None)) for name, step in steps.items()}
+            rows = [provision_tables.deprovision_row(host, steps[host.name], states[host.name]) for host in hosts]
+            table = provision_tables.table(rows, width, provision_tables.DEPROVISION_HEADINGS)
         else:
             own = {name: nodes.get(step.node_id) for name, step in steps.items()}
             states = {host.name: ends.state_of(host, steps[host.name], ends.End(own[host.name])) for host in hosts}
-            table = provision.table([provision.row(host, own[host.name], states[host.name]) for host in hosts], width)
-        return provision.outcome(states, [], "deprovisioned" if absent else "as they should be")._replace(text=table)
+            table = provision_tables.table([provision_tables.row(host, own[host.name], states[host.name]) for host in hosts], width)
+        return provision_tables.outcome(states, [], "deprovisioned" if absent else "as they should be")._replace(text=table)
 
 
 def _warnings(planned, managers, settings, absent):
@@ -135,7 +135,7 @@ def _warnings(planned, managers, settings, absent):
         *warnings.unread_keeps(swarm.nodes.values()),
         *warnings.long_runners({name: step.long_running for name, step in steps.items()}, settings["provision_keep_label"]),
         *(deprovision.staying(hosts) if absent else []),
-        *provision.old_entries({name: step.node_id for name, step in steps.items()}, swarm.nodes),
+        *provision_tables.old_entries({name: step.node_id for name, step in steps.items()}, swarm.nodes),
     ]
 
 
@@ -163,7 +163,7 @@ def _by_node(evicted):
     return tasks
 
 
-def _steps(hosts, swarm, args, settings, level=isolation.OFF):
+def _steps(hosts, swarm, args, settings, level=isolation_change.OFF):
     """The step of each host, and the services that lose their place with the user's consent. ``settings`` are those of the run."""
     remove_jobs = settings["provision_remove_finished_jobs"]
     if args["state"] == "absent":

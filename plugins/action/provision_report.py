@@ -11,12 +11,12 @@ from ..plugin_utils._fleet.model import Step
 from ..plugin_utils._fleet.outcome import Verdict, outcome_of
 from ..plugin_utils._fleet.room import without_room
 from ..plugin_utils._plan.deprovision import DeprovisionStep
-from ..plugin_utils._report import last_words, provision, terminal
+from ..plugin_utils._report import last_words, provision_tables, terminal
 from ..plugin_utils._report.rerun import this_command
 from ..plugin_utils._rollout import ends
-from ..plugin_utils._rollout.eviction import refused_by_node
+from ..plugin_utils._rollout.manager_updates import node_ids
 from ..plugin_utils._rollout.planned import made
-from ..plugin_utils._rollout.updates import node_ids
+from ..plugin_utils._rollout.refused_evictions import refused_by_node
 
 # What was found, and over it what was done.
 ASSESSED = ("gpu_node_assessed", "gpu_node_applied")
@@ -45,13 +45,13 @@ class ActionModule(ActionBase):
         variables = _of_this_plan(task_vars, args["steps"])
         ids = node_ids(variables, variables)
         states, table = report(hosts_of(task_vars, list(args["steps"]), ASSESSED, self._templar.template), args, variables, ids)
-        verdicts = provision.by_verdict(states)
+        verdicts = provision_tables.by_verdict(states)
         done_is = "deprovisioned" if args["state"] == "absent" else "as they should be"
-        words = provision.outcome(states, [name for name, step in args["steps"].items() if step["groups"]], done_is)
-        text = "\n\n".join(filter(None, [table, provision.list_by_verdict(verdicts, self._width())]))
-        last_words.say(result, words._replace(text=text, command=provision.command_for_the_rest(verdicts, this_command)))
+        words = provision_tables.outcome(states, [name for name, step in args["steps"].items() if step["groups"]], done_is)
+        text = "\n\n".join(filter(None, [table, provision_tables.list_by_verdict(verdicts, self._width())]))
+        last_words.say(result, words._replace(text=text, command=provision_tables.command_for_the_rest(verdicts, this_command)))
         if args["state"] == "present":
-            result["warnings"] = provision.old_entries(ids, ends.by_id(args["ledger"]))
+            result["warnings"] = provision_tables.old_entries(ids, ends.by_id(args["ledger"]))
         elif short := without_room(args["ledger"]):
             result["warnings"] = [PENDING % ", ".join(short)]
         result.update(
@@ -65,7 +65,8 @@ class ActionModule(ActionBase):
     def _provisioned(self, hosts, args, variables, _ids):
         at_the_end = ends.ends(args["steps"], variables, args["ledger"], args["refused"], args["unlabelled"])
         states = {host.name: ends.state_of(host, Step(**args["steps"][host.name]), at_the_end[host.name]) for host in hosts}
-        return states, provision.table([provision.row(host, at_the_end[host.name].node, states[host.name]) for host in hosts], self._width())
+        rows = [provision_tables.row(host, at_the_end[host.name].node, states[host.name]) for host in hosts]
+        return states, provision_tables.table(rows, self._width())
 
     def _deprovisioned(self, hosts, args, variables, _ids):
         nodes, kept, states, rows = ends.by_id(args["ledger"]), refused_by_node(args["refused"]), {}, []
@@ -77,11 +78,11 @@ class ActionModule(ActionBase):
             # By the id that it had: whether the manager has forgotten it is the question.
             node_id = step.entry or step.node_id
             end = ends.End(nodes.get(node_id or ""), outcome_of(variables[host.name]), answered, tuple(kept.get(node_id or "", ())))
-            states[host.name] = provision.deprovision_state(step, end)
+            states[host.name] = provision_tables.deprovision_state(step, end)
             applied = variables[host.name].get("gpu_node_applied") or {}
             files = "restart_required" in applied and not applied.get("failed")
-            rows.append(provision.deprovision_row(host, step, states[host.name], files))
-        return states, provision.table(rows, self._width(), provision.DEPROVISION_HEADINGS)
+            rows.append(provision_tables.deprovision_row(host, step, states[host.name], files))
+        return states, provision_tables.table(rows, self._width(), provision_tables.DEPROVISION_HEADINGS)
 
     def _width(self):
         return terminal.width(self._display.columns)

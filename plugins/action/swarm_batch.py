@@ -15,9 +15,9 @@ from ..module_utils._printable import printable
 from ..plugin_utils._calls.delegation import answered
 from ..plugin_utils._fleet.found import Found
 from ..plugin_utils._rollout.batch import Batch
-from ..plugin_utils._rollout.lease import lease_seconds
 from ..plugin_utils._rollout.poll import apart
 from ..plugin_utils._rollout.run_identity import this_run
+from ..plugin_utils._rollout.run_lease import lease_seconds
 from ..plugin_utils._rollout.steps import STEPS
 from .swarm_lease import reach, renewable
 

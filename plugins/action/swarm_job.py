@@ -10,10 +10,10 @@ from ansible.plugins.action import ActionBase
 
 from ..module_utils._errors import ErrorList, Errors, GpuSwarmError
 from ..module_utils._jobs.definition import NOTHING
-from ..module_utils._jobs.options import JOB_OPTIONS
+from ..module_utils._jobs.job_options import JOB_OPTIONS
 from ..module_utils._mask import mask
 from ..module_utils._printable import printable
-from ..module_utils._swarm.options import CONNECTION_OPTIONS
+from ..module_utils._swarm.manager_options import CONNECTION_OPTIONS
 from ..plugin_utils._calls.delegation import Call, called
 from ..plugin_utils._calls.managers import reason_of
 from ..plugin_utils._classes import for_job, labelling

@@ -15,14 +15,14 @@ from ansible.plugins.action import ActionBase
 from ..module_utils._errors import ErrorList, Errors, GpuSwarmError
 from ..module_utils._mask import mask
 from ..module_utils._printable import printable
-from ..module_utils._swarm.options import CONNECTION_OPTIONS
+from ..module_utils._swarm.manager_options import CONNECTION_OPTIONS
 from ..plugin_utils._calls.delegation import Call, called
 from ..plugin_utils._calls.libraries import zip_file, zipped
 from ..plugin_utils._calls.managers import reason_of
 from ..plugin_utils._classes import labelling
 from ..plugin_utils._report import conclusion, last_words
 from ..plugin_utils._rollout.poll import apart, poll
-from ..plugin_utils._stack import attachments, beforehand, on_nodes, registries, replaced, secret_values, text, verdict
+from ..plugin_utils._stack import attachments, beforehand, deploy_verdict, on_nodes, registries, replaced, secret_values, text
 from ..plugin_utils._stack.attachments import Swarm
 from ..plugin_utils._stack.document import load
 from ..plugin_utils._stack.folder import Folder
@@ -31,7 +31,7 @@ from ..plugin_utils._stack.placement import placed
 from ..plugin_utils._stack.references import check_names
 from ..plugin_utils._stack.specification import specifications
 from ..plugin_utils._stack.translate import DEFAULT_KIND, Stack, translate
-from ..plugin_utils._stack.versions import versioned
+from ..plugin_utils._stack.versioned_names import versioned
 
 OPTIONS = {
     "name": {"type": "str", "required": True},
@@ -110,23 +110,23 @@ class ActionModule(ActionBase):
         specs = self._marked(stack, specs, before)
         if replaced.starts_first(specs):  # whether the tasks of that are replaced was not known before
             before = {**before, "preflight": self._read(services=specs, **options)["preflight"]}
-        for line in verdict.fitting(before, specs):
+        for line in deploy_verdict.fitting(before, specs):
             self._say(line)
         stack = self._attached(stack, before)
         specs = [*specs, *specifications(stack.document, name)[len(specs) :]]
         result = {**self._described(stack, before), "placement": placement}
-        orphans = verdict.orphans(before, specs)
+        orphans = deploy_verdict.orphans(before, specs)
         if orphans and not self._args["prune"]:
             self._say(f"note: the stack has {', '.join(orphans)}, of which {folder.name} says nothing; -e gpu_stack_prune=true removes them")
         refused = self._refusal(stack, specs, before)
         if refused:
-            raise ErrorList(refused, f"The stack {name}", verdict.NOTHING, **{**result, "changed": False})
-        labelled = labelling.add(labels, labelling.Manager(self._api, self._call, self._who), verdict.NOTHING, self._task.check_mode)
+            raise ErrorList(refused, f"The stack {name}", deploy_verdict.NOTHING, **{**result, "changed": False})
+        labelled = labelling.add(labels, labelling.Manager(self._api, self._call, self._who), deploy_verdict.NOTHING, self._task.check_mode)
         if self._task.check_mode:
             self._display.display(f"\n# {FILE}\n{result['stack_file']}")
             changed = result["changed"] or labelled
             return {**result, "changed": changed, "summary": conclusion.deployment_check_sentence(self._args["name"], changed)}
-        if not result["changed"] and verdict.jobs(specs):
+        if not result["changed"] and deploy_verdict.jobs(specs):
             self._say("nothing has changed, and it is not deployed again: its jobs would run once more")
             return {**result, "changed": labelled, **self._awaited(before)}
         self._deploy_ahead(stack.document, before)
@@ -141,7 +141,7 @@ class ActionModule(ActionBase):
         if stack:
             errors.of(check_names, stack.document, self._args["name"])
         if errors.messages:
-            raise ErrorList(errors.messages, folder.name, verdict.NOTHING)
+            raise ErrorList(errors.messages, folder.name, deploy_verdict.NOTHING)
         return stack
 
     def _queries(self, stack):
@@ -159,7 +159,7 @@ class ActionModule(ActionBase):
         strange = None if self._args["prune"] else beforehand.another_stack(before, [spec["Name"] for spec in specs], name, file)
         if strange:
             return [strange]
-        return [*verdict.unreadable(before, self._masked), *verdict.refusals(name, before, specs, self._args["allow_pending"]), *wrong]
+        return [*deploy_verdict.unreadable(before, self._masked), *deploy_verdict.refusals(name, before, specs, self._args["allow_pending"]), *wrong]
 
     def _on_this_fleet(self, stack):
         """The stack with what x-gpu of its services means here; and the labels that nodes get for it."""
@@ -212,7 +212,7 @@ class ActionModule(ActionBase):
         self._deploy(Stack(first, {}, [], {}), before, prune=False)
         answer = poll(self._read, lambda answer: attachments.waits_for(answer, first, name), self._args["wait_timeout"] or ATTACHING_S, self._say)
         if left := attachments.waits_for(answer, first, name):
-            raise GpuSwarmError(attachments.unattached(verdict.lines(answer), left))
+            raise GpuSwarmError(attachments.unattached(deploy_verdict.lines(answer), left))
 
     def _deploy(self, stack, before, prune=None):
         """Carry the files to the manager, where 'docker stack deploy' reads them. If it still refuses, a part of the stack may exist by then."""
@@ -232,13 +232,13 @@ class ActionModule(ActionBase):
         """Say what a failed deployment has made. If the stack is new, remove these parts and nothing else."""
         try:
             after = self._read(compared={})
-            made = verdict.made(before["there"], after["there"])
+            made = deploy_verdict.made(before["there"], after["there"])
             removed = made if not before["there"]["services"] else {}
             if removed:
                 self._read(remove={kind: list(ids) for kind, ids in removed.items()})
         except NoManager as problem:
             return f"What was made of it is not known, or not removed: {problem.message}"
-        return verdict.left_behind(before, after, made, bool(removed))
+        return deploy_verdict.left_behind(before, after, made, bool(removed))
 
     def _docker_stack(self, files, options):
         """Calls docker_stack, which cannot check, and before which this stands. ``options`` by the directory of the files."""
@@ -257,7 +257,7 @@ class ActionModule(ActionBase):
             self._files(state="absent")
         if answer.get("failed"):
             said = str(answer.get("stderr") or answer.get("msg") or "no reason given")
-            why = verdict.failure(said, self._masked)
+            why = deploy_verdict.failure(said, self._masked)
             raise GpuSwarmError(f"{self._who}: the stack {self._args['name']} could not be deployed or removed as a whole: {why}")
         return answer
 
@@ -282,7 +282,7 @@ class ActionModule(ActionBase):
 
         def query():
             answer = since(before, self._read())
-            for service, line in verdict.lines(answer, unsteady(answer)).items():
+            for service, line in deploy_verdict.lines(answer, unsteady(answer)).items():
                 if said.get(service) != line:
                     said[service] = line
                     self._say(f"{service}: {line}")
@@ -290,13 +290,13 @@ class ActionModule(ActionBase):
 
         again = patient(query, since(before, self._last), NoManager, lambda text: self._say(f"note: {text}"))
         try:
-            answer = poll(again, lambda answer: [*verdict.left(answer), *unsteady(answer)], timeout, lambda _text: None)
+            answer = poll(again, lambda answer: [*deploy_verdict.left(answer), *unsteady(answer)], timeout, lambda _text: None)
         except NoManager as problem:
             self._deployed = False  # another one finds it deployed, and waits
             what = f"{problem.message.rstrip('.')}. The stack {self._args['name']} is deployed, and it is not known whether it runs."
             problem.message = f"{what} Run this again when a manager answers."
             raise
-        progress, (waiting, wrong) = verdict.lines(answer, unsteady(answer)), verdict.outcome(answer, unsteady(answer))
+        progress, (waiting, wrong) = deploy_verdict.lines(answer, unsteady(answer)), deploy_verdict.outcome(answer, unsteady(answer))
         summary = printable(conclusion.deployment_sentence(self._args["name"], progress, waiting, wrong))
         return {"progress": progress, "waiting": waiting, "not_ready": wrong, "summary": summary}
 

@@ -11,7 +11,7 @@ from ..plugin_utils._fleet.inventory import current_answer
 from ..plugin_utils._report import last_words, terminal, verify
 from ..plugin_utils._report.fold import paragraphs
 from ..plugin_utils._report.table import render
-from ..plugin_utils._rollout.updates import ASSESSED, node_id_of
+from ..plugin_utils._rollout.manager_updates import ASSESSED, node_id_of
 
 
 class ActionModule(ActionBase):

@@ -39,7 +39,7 @@ _value:
 
 from ansible.errors import AnsibleFilterError
 
-from ..plugin_utils._rollout.eviction import EVICT
+from ..plugin_utils._rollout.refused_evictions import EVICT
 
 
 def _evict(disrupt):

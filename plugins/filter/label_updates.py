@@ -52,7 +52,7 @@ from ..plugin_utils._fleet.found import Found
 
 
 def _label_updates(names, hostvars, *args, **options):
-    from ..plugin_utils._rollout.updates import label_updates  # not on top, see images_with_gpus
+    from ..plugin_utils._rollout.manager_updates import label_updates  # not on top, see images_with_gpus
 
     return label_updates(names, Found(hostvars), *args, **options)
 

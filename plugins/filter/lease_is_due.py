@@ -37,7 +37,7 @@ _value:
   type: bool
 """
 
-from ..plugin_utils._rollout.lease import is_due
+from ..plugin_utils._rollout.run_lease import is_due
 
 
 class FilterModule:

@@ -43,7 +43,7 @@ _value:
   type: dict
 """
 
-from ..plugin_utils._rollout.eviction import not_written
+from ..plugin_utils._rollout.refused_evictions import not_written
 
 
 class FilterModule:

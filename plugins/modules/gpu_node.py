@@ -369,7 +369,7 @@ from ..module_utils._errors import GpuSwarmError
 from ..module_utils._libraries import received
 from ..module_utils._mask import mask, masked
 from ..module_utils._node.node import Node
-from ..module_utils._node.options import argument_spec
+from ..module_utils._node.node_options import argument_spec
 from ..module_utils._watch.code import load
 
 # What others compare with the swarm or with another result of this node. A kind may be called LICENSE-TOKEN, and its number is no secret.

@@ -172,7 +172,7 @@ from ..module_utils._ledger.read import read
 from ..module_utils._metrics import file, samples
 from ..module_utils._placement.explain import ALL
 from ..module_utils._swarm.manager import connect
-from ..module_utils._swarm.options import CONNECTION_OPTIONS, unprotected
+from ..module_utils._swarm.manager_options import CONNECTION_OPTIONS, unprotected
 from ..module_utils._tasks.tasks import epoch
 
 

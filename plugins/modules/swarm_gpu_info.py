@@ -373,7 +373,7 @@ from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-i
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._ledger.read import read, swarm_of
 from ..module_utils._swarm.manager import connect
-from ..module_utils._swarm.options import CONNECTION_OPTIONS, unprotected
+from ..module_utils._swarm.manager_options import CONNECTION_OPTIONS, unprotected
 from ..module_utils._tasks import keep
 
 OPTIONS = dict(keep.OPTION, ledger=dict(type="bool", default=True), prefix=dict(type="str", default="gpu-swarm."))

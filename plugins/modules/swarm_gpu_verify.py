@@ -225,23 +225,23 @@ from ..module_utils._errors import GpuSwarmError
 from ..module_utils._ledger.ledger import ledger
 from ..module_utils._ledger.listed import Listed
 from ..module_utils._swarm.manager import connect
-from ..module_utils._swarm.options import CONNECTION_OPTIONS
-from ..module_utils._verify import images, plan
-from ..module_utils._verify import run as verify_run
-from ..module_utils._verify.judge import ledger_problems
+from ..module_utils._swarm.manager_options import CONNECTION_OPTIONS
+from ..module_utils._verify import plan, probe_images
+from ..module_utils._verify import probe_run as verify_run
+from ..module_utils._verify.probe_results import ledger_problems
 
 
 def run(params, check_mode):
     """The module's result."""
     prefix, timeout_s = params["prefix"], params["wait_timeout"]
     tests = verify_run.Tests(prefix, plan.argv(params["command"]), timeout_s)
-    images.refuse_name(params["image"])
+    probe_images.refuse_name(params["image"])
     manager = connect(params)
     left_behind = 0 if check_mode else verify_run.sweep(manager, prefix)
     before = _read_ledger(manager, prefix)
     extent, guarded = plan.Extent(params["gpus"], params["sample"], random.sample), plan.Guarded(params["isolation"], params["memory"])
     checks = plan.checks(before["nodes"], params["nodes"], extent, guarded)
-    checks = images.assigned(checks, params["image"], params["images"], params["pulls"], random.sample)
+    checks = probe_images.assigned(checks, params["image"], params["images"], params["pulls"], random.sample)
     planned = [check for check in checks if check["state"] == plan.PLANNED]
     if planned and not check_mode:
         outcomes = verify_run.carry_out(manager, planned, before["nodes"], tests)

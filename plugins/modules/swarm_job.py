@@ -246,12 +246,12 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
 from ..module_utils._errors import GpuSwarmError
-from ..module_utils._jobs import definition, progress
+from ..module_utils._jobs import definition, job_progress
+from ..module_utils._jobs.job_options import JOB_OPTIONS, RUN_OPTIONS
 from ..module_utils._jobs.logs import Kept
-from ..module_utils._jobs.options import JOB_OPTIONS, RUN_OPTIONS
-from ..module_utils._jobs.run import Jobs
+from ..module_utils._jobs.reconcile import Jobs
 from ..module_utils._swarm.manager import Refused, SwarmError, connect
-from ..module_utils._swarm.options import CONNECTION_OPTIONS, unprotected
+from ..module_utils._swarm.manager_options import CONNECTION_OPTIONS, unprotected
 from ..module_utils._swarm.owned_labels import PREFIX
 
 NOTHING = {
@@ -281,7 +281,7 @@ def run(params, check_mode):
         "changed": all_of_it.changed,
         "jobs": found,
         "waiting": [one["service"] for one in found if one["left"]],
-        "not_ready": [one["service"] for one in over if one["state"] != progress.COMPLETE],
+        "not_ready": [one["service"] for one in over if one["state"] != job_progress.COMPLETE],
         "problems": all_of_it.problems,
         "diff": {"before": "", "after": definition.described(all_of_it.submitted)},
     }

@@ -105,7 +105,7 @@ from ..module_utils._jobs import logs
 from ..module_utils._jobs.prune import answer, prune, refuse
 from ..module_utils._swarm.lease import AnotherRun
 from ..module_utils._swarm.manager import SwarmError, connect
-from ..module_utils._swarm.options import CONNECTION_OPTIONS
+from ..module_utils._swarm.manager_options import CONNECTION_OPTIONS
 
 
 def run(params, check_mode):

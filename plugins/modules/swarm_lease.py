@@ -140,7 +140,7 @@ from ..module_utils._errors import GpuSwarmError
 from ..module_utils._swarm import lease
 from ..module_utils._swarm.lease_options import LEASE_END_OPTIONS
 from ..module_utils._swarm.manager import connect
-from ..module_utils._swarm.options import CONNECTION_OPTIONS
+from ..module_utils._swarm.manager_options import CONNECTION_OPTIONS
 
 
 def run(params, check_mode):

@@ -130,11 +130,11 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
 from ..module_utils._bounded import run
-from ..module_utils._dockerd import membership
+from ..module_utils._dockerd import join_leave
+from ..module_utils._dockerd.docker_unit import EngineError
 from ..module_utils._dockerd.engine import Engine
-from ..module_utils._dockerd.unit import EngineError
 from ..module_utils._errors import GpuSwarmError
-from ..module_utils._machine.ports import find_reachable
+from ..module_utils._machine.reachable_ports import find_reachable
 
 JOINED = "joined"
 INITIALISED = "initialised"
@@ -148,12 +148,12 @@ def result(engine, params, check_mode):
     if check_mode or (at_it and params["state"] != JOINED):
         return {"changed": not at_it, "swarm": swarm}
     if params["state"] == LEFT:
-        return {"changed": True, "swarm": membership.leave(engine, params["force"])}
+        return {"changed": True, "swarm": join_leave.leave(engine, params["force"])}
     if params["state"] == INITIALISED:
-        swarm = membership.initialise(engine, _initialised(params), params["timeout"])
+        swarm = join_leave.initialise(engine, _initialised(params), params["timeout"])
         return dict({"changed": True, "swarm": swarm}, **_tokens(engine))
     if at_it:
-        return {"changed": False, "swarm": membership.await_member(engine, params["role"] == "manager", params["timeout"])}
+        return {"changed": False, "swarm": join_leave.await_member(engine, params["role"] == "manager", params["timeout"])}
     return _join(engine, params, swarm)
 
 
@@ -173,7 +173,7 @@ def _join(engine, params, swarm):
         raise GpuSwarmError("no manager can be reached", swarm=swarm, reachable=[])
     request = dict(_listening(params), JoinToken=params["join_token"], RemoteAddrs=found)
     try:
-        swarm = membership.join(engine, request, params["role"] == "manager", params["timeout"])
+        swarm = join_leave.join(engine, request, params["role"] == "manager", params["timeout"])
     except GpuSwarmError as problem:
         problem.details["reachable"] = found
         raise

@@ -82,7 +82,7 @@ from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-i
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._health import label
 from ..module_utils._swarm.manager import connect
-from ..module_utils._swarm.options import CONNECTION_OPTIONS, unprotected
+from ..module_utils._swarm.manager_options import CONNECTION_OPTIONS, unprotected
 
 # A node's description has pages of what its engine can do.
 PARTS = ("ID", "Spec", "Status", "ManagerStatus")

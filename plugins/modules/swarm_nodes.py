@@ -332,10 +332,10 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
 from ..module_utils._errors import GpuSwarmError
-from ..module_utils._node_spec import refusal
+from ..module_utils._node_spec import refused_changes
 from ..module_utils._node_spec.write import write
 from ..module_utils._swarm.lease_options import LEASE_END_OPTIONS
-from ..module_utils._swarm.options import CONNECTION_OPTIONS
+from ..module_utils._swarm.manager_options import CONNECTION_OPTIONS
 from ..module_utils._tasks import keep
 
 NODE_OPTIONS = dict(
@@ -351,7 +351,7 @@ NODE_OPTIONS = dict(
     by=dict(type="str"),
     paused_for=dict(type="str"),
     over=dict(type="str"),
-    evict=dict(type="str", choices=refusal.CHOICES, default=refusal.ANY),
+    evict=dict(type="str", choices=refused_changes.CHOICES, default=refused_changes.ANY),
     if_shown=dict(type="list", elements="str"),
 )
 

@@ -188,13 +188,13 @@ from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-i
 from ..module_utils._deployment import stack
 from ..module_utils._deployment.clashes import There, Wanted, clashes
 from ..module_utils._deployment.preflight import preflight
-from ..module_utils._dockerd.images import required
+from ..module_utils._dockerd.local_images import required
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._ledger.ledger import ledger
 from ..module_utils._ledger.listed import Listed
 from ..module_utils._swarm import stack_file, stack_objects, stack_reader, stack_versions
 from ..module_utils._swarm.manager import connect
-from ..module_utils._swarm.options import CONNECTION_OPTIONS, unprotected
+from ..module_utils._swarm.manager_options import CONNECTION_OPTIONS, unprotected
 from ..module_utils._swarm.registry import judged
 from ..module_utils._tasks.tasks import epoch, still_allocated
 

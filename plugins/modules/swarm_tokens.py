@@ -57,7 +57,7 @@ from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-i
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._swarm.lease import unless_another
 from ..module_utils._swarm.manager import connect, until_written
-from ..module_utils._swarm.options import CONNECTION_OPTIONS
+from ..module_utils._swarm.manager_options import CONNECTION_OPTIONS
 
 AFTER = "When it is through, 'docker swarm join-token --rotate --quiet worker' (or manager) replaces one."
 

@@ -18,7 +18,7 @@ import yaml
 
 from plugins.module_utils._ledger.ledger import ledger
 from plugins.module_utils._ledger.listed import Listed
-from plugins.module_utils._metrics.names import METRICS
+from plugins.module_utils._metrics.metric_names import METRICS
 from plugins.module_utils._metrics.samples import rendered
 from plugins.module_utils._tasks.tasks import epoch
 

@@ -14,10 +14,10 @@ import tempfile
 import threading
 import time
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs import definition, progress, removal
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs import definition, job_progress, removal
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs.finished import Candidate, Verdict
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs.logs import Kept
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs.run import Jobs
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs.reconcile import Jobs
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager import NotFound, OutOfSequence, connect
 
 PARAMS = {
@@ -52,13 +52,13 @@ def await_finished(manager, wanted):
 
 def writes_what_it_read(manager, service_id, before, delay):
     time.sleep(delay)
-    manager.update_service(service_id, before["Version"]["Index"], progress.next_try(before["Spec"], None, PREFIX))
+    manager.update_service(service_id, before["Version"]["Index"], job_progress.next_try(before["Spec"], None, PREFIX))
     return True
 
 
 def runs_it_again(manager, number, delay):
     time.sleep(delay)
-    return Jobs(manager, f"{NAME}{number}", PREFIX, Kept(LOGS, 1), False).present([job(number)], 0, "always")[0]["state"] == progress.QUEUED
+    return Jobs(manager, f"{NAME}{number}", PREFIX, Kept(LOGS, 1), False).present([job(number)], 0, "always")[0]["state"] == job_progress.QUEUED
 
 
 def one_try(number, service_id, managers):

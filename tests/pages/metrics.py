@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from plugins.module_utils._metrics.names import METRICS
+from plugins.module_utils._metrics.metric_names import METRICS
 
 from .blocks import table
 

@@ -5,19 +5,19 @@
 
 from __future__ import annotations
 
-from plugins.plugin_utils._stack.checks import CHECKS
+from plugins.plugin_utils._stack.deploy_checks import CHECKS
 
 from .blocks import table
 
 HEAD = """\
-<!-- Made by `python -m tests.pages` from plugins/plugin_utils/_stack/checks.py; edit that. -->
+<!-- Made by `python -m tests.pages` from plugins/plugin_utils/_stack/deploy_checks.py; edit that. -->
 # What is checked before a stack is deployed
 
 `docker stack deploy` first makes networks, secrets and configs, and then creates the services, one after the other. If it refuses a service,
 the parts that it has made stay behind. So `fleet.gpu_swarm.deploy` ([STACKS.md](STACKS.md#before-anything-is-deployed)) checks each row of this
 table first, also with `--check`. If a row applies, nothing is deployed, and one message names the service, the key and the value.
 
-`tests/unit/stack/test_checks.py` has a Compose file for each row. `tests/e2e/test_deploy_checks.py` gives these files to Docker itself, which
+`tests/unit/stack/test_deploy_checks.py` has a Compose file for each row. `tests/e2e/test_deploy_checks.py` gives these files to Docker itself, which
 refuses them, unless the row says that Docker accepts it.
 
 The last column names the first release of Docker that behaves so. 20.10 is the oldest supported release.

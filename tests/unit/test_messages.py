@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health import books, label
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs import progress
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health import allocation_findings, label
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs import job_progress
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._placement.availability import why_closed
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.outcome import State
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report import status
@@ -65,11 +65,12 @@ CLOSED = [
 
 def test_each_word_of_status_has_a_row():
     rows = under("What status shows")
-    words = {status.ALLOCATED, status.FREE, status.FAULTY, status.NOT_ADVERTISED, *books.NAMES, *label.STATES} - {label.OK}
+    words = {status.ALLOCATED, status.FREE, status.FAULTY, status.NOT_ADVERTISED, *allocation_findings.NAMES, *label.STATES} - {label.OK}
     words |= {why_closed(record).partition(",")[0] for record in CLOSED}
     assert len(words) > 15
     assert sorted(words - set(rows)) == []
 
 
 def test_each_state_of_a_job_that_is_not_well_has_a_row():
-    assert {progress.QUEUED, progress.STOPPING, progress.FAILED, progress.TIMED_OUT, progress.REFUSED_BY_GUARD} - set(under("Jobs")) == set()
+    states = {job_progress.QUEUED, job_progress.STOPPING, job_progress.FAILED, job_progress.TIMED_OUT, job_progress.REFUSED_BY_GUARD}
+    assert states - set(under("Jobs")) == set()

@@ -17,7 +17,7 @@ from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
 from .._ledger.ledger import ledger
 from .._ledger.listed import Listed
 from .._placement import start_first
-from .._placement.placement import Demand, demand_of
+from .._placement.scheduler import Demand, demand_of
 from .._placement.shortage import size_of
 from .._placement.start_first import Beside
 from .._policy import generic_resources

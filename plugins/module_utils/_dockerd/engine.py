@@ -23,8 +23,8 @@ from typing import Any, Callable, Mapping, Optional
 
 from .._errors import GpuSwarmError
 from . import containers as container_list
-from . import images as image_list
-from .unit import EngineError, Run, Unit
+from . import local_images as image_list
+from .docker_unit import EngineError, Run, Unit
 
 # Names what is not as wanted with the daemon, as Engine.inspect returns it; None when all is well.
 Healthy = Callable[[Mapping[str, Any]], Optional[str]]

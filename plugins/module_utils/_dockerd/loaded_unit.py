@@ -19,8 +19,8 @@ from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 from .._errors import GpuSwarmError
 from .._files import Snapshot
 from . import environment_text
+from .docker_unit import Run
 from .flags import ENVIRONMENT, UnitFile, command_file, decoded, program_words, unit_command, used_variables, variable_file
-from .unit import Run
 
 _NAME = "org.freedesktop.systemd1"
 _SPECIFIER = re.compile(r"%(.)", re.DOTALL)

@@ -14,7 +14,7 @@ import json
 import os
 from typing import Any, Iterator, Mapping, NamedTuple
 
-from . import decision, engine_record, holds, toolkit_config
+from . import admission, engine_record, holds, toolkit_config
 from .bolt import BoltError
 from .holds import Hold
 from .task_record import RecordError
@@ -33,7 +33,7 @@ def adopt(read: Mapping[str, Any], folder: str) -> list[str]:
     """Has each task hold what it has. ``read`` are the guard's settings, ``folder`` where it keeps holds. Returns the containers of tasks of
     which cannot be read what swarm gave them. Raises OSError or ValueError."""
     with open(read["runtime_config"], encoding="utf-8", errors="replace") as stream:
-        settings = decision.from_json(read, toolkit_config.listed(stream.read()))
+        settings = admission.from_json(read, toolkit_config.listed(stream.read()))
     found, unread = [], []
     for one in _running(read["data_root"]):
         try:
@@ -55,7 +55,7 @@ def _running(data_root: str) -> Iterator[_Running]:
             with open(os.path.join(folder, name, "config.v2.json"), encoding="utf-8", errors="replace") as stream:
                 one = json.load(stream)
             state, labels = one["State"], one["Config"]["Labels"] or {}
-            pid = int(state["Pid"]) if state["Running"] is True and decision.TASK in labels else 0
+            pid = int(state["Pid"]) if state["Running"] is True and admission.TASK in labels else 0
         except (OSError, ValueError, KeyError, TypeError):  # it is being made, or removed
             continue
         began = holds.started(pid) if pid and _is_of(pid, name) else None
@@ -72,10 +72,10 @@ def _is_of(pid: int, container: str) -> bool:
         return False
 
 
-def _hold(settings: decision.Settings, data_root: str, one: _Running) -> Hold | None:
+def _hold(settings: admission.Settings, data_root: str, one: _Running) -> Hold | None:
     """By its first process: where runc or crun keep what they know of it is known to the guard's own calls only."""
-    task = engine_record.task(data_root, one.labels[decision.TASK])
-    devices = decision.held(settings, decision.Container(one.labels, (), (), task)) if task else ()
+    task = engine_record.task(data_root, one.labels[admission.TASK])
+    devices = admission.held(settings, admission.Container(one.labels, (), (), task)) if task else ()
     if not devices:
         return None
-    return Hold(one.container, decision.service_of(one.labels), one.labels[decision.TASK], devices, one.pid, one.started, "")
+    return Hold(one.container, admission.service_of(one.labels), one.labels[admission.TASK], devices, one.pid, one.started, "")

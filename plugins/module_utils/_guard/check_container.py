@@ -16,10 +16,10 @@ import os
 import sys
 from collections import namedtuple
 
-from . import bundle, call, decision, engine_record, findings, holds, refusal
+from . import admission, bundle, call, engine_record, finding_counts, holds, refusal
+from .admission import Container
 from .bolt import BoltError
 from .call import Call
-from .decision import Container
 from .task_record import RecordError
 
 TYPE_CHECKING = False  # typing is not loaded: that would take a fifth of the time that all of this takes
@@ -55,9 +55,9 @@ def main() -> int:
         read = _settings(home)
         _guard(made, _given(read))
     except Exception as problem:  # whatever it is: a container that requests a GPU does not start
-        if read.get("level") in decision.LENIENT and not isinstance(problem, Ruled):
-            if read["level"] != decision.OFF:
-                findings.add(read.get("run", RUN), "", {refusal.BROKEN: str(problem)})
+        if read.get("level") in admission.LENIENT and not isinstance(problem, Ruled):
+            if read["level"] != admission.OFF:
+                finding_counts.add(read.get("run", RUN), "", {refusal.BROKEN: str(problem)})
             return call.GOES_ON
         if isinstance(problem, Refused):
             call.refuse(made, refusal.written(problem.code, str(problem)))
@@ -75,7 +75,7 @@ def _settings(home: str) -> dict[str, Any]:
 def _given(read: dict[str, Any]) -> Given:
     with open(read["runtime_config"], encoding="utf-8", errors="replace", newline="") as stream:
         listed = _listed(stream.read(), read)
-    return Given(decision.from_json(read, listed), read["data_root"], read.get("run", RUN), read.get("patience_s", PATIENCE_S))
+    return Given(admission.from_json(read, listed), read["data_root"], read.get("run", RUN), read.get("patience_s", PATIENCE_S))
 
 
 def _listed(config: str, read: dict[str, Any]) -> tuple[str, ...]:
@@ -92,14 +92,14 @@ def _guard(made: Call, given: Given) -> None:
     document = _document(path)
     labels, root = _labels(given.data_root, document, made.container)
     if made.what == call.RESTORE:
-        if settings.level == decision.EXCLUSIVE and decision.TASK in labels:
+        if settings.level == admission.EXCLUSIVE and admission.TASK in labels:
             raise Refused(refusal.RESTORED, refusal.of_checkpoint(made.container))
         return
     container = _container(document, labels, root)
-    verdict = decision.decide(settings, container)
-    service = decision.service_of(labels)
-    if verdict.found and not (verdict.refused and service.startswith(decision.PROBE + "-")):
-        findings.add(given.run, service, verdict.found)
+    verdict = admission.decide(settings, container)
+    service = admission.service_of(labels)
+    if verdict.found and not (verdict.refused and service.startswith(admission.PROBE + "-")):
+        finding_counts.add(given.run, service, verdict.found)
     if verdict.refused:
         raise Ruled(verdict.code, refusal.of_service(service, settings.level, verdict.refused, made.container))
     if verdict.holds:
@@ -130,9 +130,9 @@ def _labels(data_root: str, document: dict[str, Any], container: str) -> tuple[d
 
 def _container(document: dict[str, Any], labels: dict[str, str], root: str) -> Container:
     task, unread = None, None
-    if decision.TASK in labels:
+    if admission.TASK in labels:
         try:
-            task = engine_record.task(root, labels[decision.TASK])
+            task = engine_record.task(root, labels[admission.TASK])
         except (BoltError, RecordError, OSError) as problem:
             unread = str(problem)
     return Container(labels, bundle.environment(document), bundle.device_mounts(document), task, unread)
@@ -148,18 +148,18 @@ def _stays(root: str, name: str) -> bool:
 
 
 def _hold(made: Call, given: Given, labels: dict[str, str], root: str, devices: tuple[str, ...]) -> None:
-    service, front, folder = decision.service_of(labels), os.getppid(), os.path.join(given.run, "holds")
-    mine = holds.Hold(made.container, service, labels[decision.TASK], devices, front, holds.started(front) or 0, made.root)
-    refuses = given.settings.level == decision.EXCLUSIVE
+    service, front, folder = admission.service_of(labels), os.getppid(), os.path.join(given.run, "holds")
+    mine = holds.Hold(made.container, service, labels[admission.TASK], devices, front, holds.started(front) or 0, made.root)
+    refuses = given.settings.level == admission.EXCLUSIVE
     try:
         holder = holds.claim(folder, mine, given.patience_s, lambda one: _stays(root, one.task)) if refuses else holds.share(folder, mine)
     except OSError as problem:  # /run is full, say: what is held twice is then counted nowhere
         if refuses:
             raise
-        findings.add(given.run, service, {refusal.BROKEN: "%s: %s" % (problem.filename or folder, problem.strerror)})
+        finding_counts.add(given.run, service, {refusal.BROKEN: "%s: %s" % (problem.filename or folder, problem.strerror)})
         return
     if holder:
-        findings.add(given.run, service, {refusal.TWICE: _held(holder, devices)})
+        finding_counts.add(given.run, service, {refusal.TWICE: _held(holder, devices)})
     if holder and refuses:
         raise Ruled(refusal.TWICE, refusal.of_service(service, given.settings.level, _held(holder, devices), made.container))
 

@@ -25,7 +25,7 @@ from .._printable import printable
 from .._secret_names import has_secret, is_name_of_secret, is_secret_word
 from .._swarm.go_templates import WRITE, is_meant_for_swarm, literal
 from .._swarm.image_name import is_image_name
-from .mounts import mount
+from .job_mounts import mount
 
 # Labels of the services, with the collection's prefix in front.
 JOB, DIGEST, PARAMETERS, RETRIED, REFUSED = "job", "job-digest", "job-parameters", "job-retried", "job-refused"

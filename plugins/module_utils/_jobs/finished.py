@@ -13,9 +13,9 @@ import re
 from typing import Any, Collection, Iterable, Mapping, NamedTuple, Sequence
 
 from .._errors import GpuSwarmError
-from .._tasks.jobs import incomplete, still_there, unfinished
+from .._tasks.job_completion import incomplete, still_there, unfinished
 from .._tasks.tasks import ENDED, epoch, is_job_service
-from .progress import forced
+from .job_progress import forced
 
 COMPLETE, FAILED = "complete", "failed"
 

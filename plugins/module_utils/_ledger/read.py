@@ -14,10 +14,10 @@ from typing import Any, Collection, Mapping
 from .._swarm import isolation as kept
 from .._swarm import lease
 from .._swarm.manager import Manager
-from .._tasks import classes
+from .._tasks import class_labels
 from .._tasks.keep import KEY
 from .._tasks.tasks import epoch
-from . import books, isolation
+from . import allocation_report, isolation_state
 from .ledger import ledger
 from .listed import Listed
 
@@ -27,14 +27,14 @@ def read(manager: Manager, prefix: str, explained: Collection[str] = (), keep_la
     listed = Listed(manager.nodes(), manager.tasks(), manager.services(), epoch(manager.time), keep_label)
     result = ledger(listed, prefix, explained, levels=kept.read(manager.spec).nodes)
     result["books"] = books_of(manager.spec, result["nodes"])
-    result["classes"] = classes.needed(listed.services)
-    result["findings"] += books.findings(result["books"])
+    result["classes"] = class_labels.needed(listed.services)
+    result["findings"] += allocation_report.findings(result["books"])
     return dict(result, changed=False, swarm=dict(swarm_of(manager), **labels_of(manager.spec, manager.time, listed)))
 
 
 def books_of(spec: Mapping[str, Any], records: Collection[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Where processes and reservations differ, by the label of the swarm; ``records`` are the ledger's of all nodes."""
-    return books.books(records, kept.read(spec).books)
+    return allocation_report.books(records, kept.read(spec).books)
 
 
 def labels_of(spec: Mapping[str, Any], time: str | None, listed: Listed) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def labels_of(spec: Mapping[str, Any], time: str | None, listed: Listed) -> dict
     return {
         "lease": lease.result(spec, time),
         "last_run": lease.last_run(spec),
-        "isolation": isolation.result(spec, names, listed.now),
+        "isolation": isolation_state.result(spec, names, listed.now),
     }
 
 

@@ -26,7 +26,7 @@ from .._swarm.owned_labels import PREFIX
 from .._tasks.tasks import epoch
 from . import file
 from .samples import rendered
-from .services import MOST_SERVICES
+from .service_metrics import MOST_SERVICES
 
 EVERY_S = 60.0
 AT_LEAST_S = 15.0  # between two readings, whatever changes

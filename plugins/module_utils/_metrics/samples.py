@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from typing import Any, Collection, Iterator, Mapping
 
-from .._health import books
-from .._ledger.isolation import is_recent, level_of
+from .._health import allocation_findings
+from .._ledger.isolation_state import is_recent, level_of
 from .._ledger.unreserved import has_gpus
 from .._swarm.isolation import AUDIT, OFF
 from .._tasks.tasks import epoch
-from . import names, text
-from .nodes import of_nodes
-from .services import of_services
-from .text import Sample
+from . import exposition, metric_names
+from .exposition import Sample
+from .node_metrics import of_nodes
+from .service_metrics import of_services
 
 # Which runs note that they have ended.
 ALL_RUNS, CHANGING_RUNS = "all", "changing"
@@ -29,11 +29,11 @@ OUTCOMES = ("done", "waiting", "untouched", "failed")
 
 def rendered(ledger: Mapping[str, Any], now: float, source: str) -> str:
     """The file, for the result of _ledger.read. ``now`` is the manager's time in seconds since 1970."""
-    return text.text(samples(ledger, now, source))
+    return exposition.text(samples(ledger, now, source))
 
 
 def samples(ledger: Mapping[str, Any], now: float, source: str) -> Iterator[Sample]:
-    yield Sample(names.SNAPSHOT, (), now)
+    yield Sample(metric_names.SNAPSHOT, (), now)
     yield _info(ledger, source)
     yield from of_nodes(ledger, now)
     yield from of_services(ledger, now)
@@ -46,34 +46,34 @@ def samples(ledger: Mapping[str, Any], now: float, source: str) -> Iterator[Samp
 def _info(ledger: Mapping[str, Any], source: str) -> Sample:
     leader: Mapping[str, Any] = next((record for record in ledger["nodes"] if record["leader"]), {})
     labels = (ledger["swarm"]["id"], leader.get("hostname", ""), leader.get("engine_version") or "", source)
-    return Sample(names.INFO, labels, 1)
+    return Sample(metric_names.INFO, labels, 1)
 
 
 def _isolation(ledger: Mapping[str, Any], shown: Mapping[str, Any] | None, now: float) -> Iterator[Sample]:
     if shown is None:
         return
-    yield Sample(names.ISOLATION, (shown["level"],), 1)
+    yield Sample(metric_names.ISOLATION, (shown["level"],), 1)
     for record in ledger["nodes"]:
         level = level_of(record["id"], shown)
         if has_gpus(record) and (level, shown["level"]) != (OFF, OFF):
-            yield Sample(names.NODE_ISOLATION, (record["hostname"], record["id"], level), 1)
+            yield Sample(metric_names.NODE_ISOLATION, (record["hostname"], record["id"], level), 1)
     if shown["level"] == AUDIT:
-        yield Sample(names.ISOLATION_FOUND, (), sum(1 for one in shown["found"] if is_recent(one, now)))
+        yield Sample(metric_names.ISOLATION_FOUND, (), sum(1 for one in shown["found"] if is_recent(one, now)))
     read = epoch(shown["read"])
     if read is not None:
-        yield Sample(names.ISOLATION_READ, (), read)
+        yield Sample(metric_names.ISOLATION_READ, (), read)
 
 
 def _books(found: Collection[Mapping[str, Any]]) -> Iterator[Sample]:
-    for name in books.NAMES:
-        yield Sample(names.BOOKS, (name,), sum(1 for one in found if one["name"] == name))
+    for name in allocation_findings.NAMES:
+        yield Sample(metric_names.BOOKS, (name,), sum(1 for one in found if one["name"] == name))
     since: dict[tuple[str, ...], float] = {}
     for one in found:
         labels = tuple(str(one[key] or "") for key in ("card", "hostname", "node", "name", "service"))
         since[labels] = min(since.get(labels, float("inf")), epoch(one["since"]) or 0)
     for of_one, began in since.items():
-        yield Sample(names.GPU_BOOKS, of_one, 1)
-        yield Sample(names.GPU_BOOKS_SINCE, of_one, began)
+        yield Sample(metric_names.GPU_BOOKS, of_one, 1)
+        yield Sample(metric_names.GPU_BOOKS_SINCE, of_one, began)
 
 
 def _lease(lease: Mapping[str, Any] | None, now: float) -> Iterator[Sample]:
@@ -83,15 +83,15 @@ def _lease(lease: Mapping[str, Any] | None, now: float) -> Iterator[Sample]:
         return
     since = epoch(lease["since"])
     if since is not None:
-        yield Sample(names.LEASE_SINCE, (), since)
+        yield Sample(metric_names.LEASE_SINCE, (), since)
     if left is not None:
-        yield Sample(names.LEASE_UNTIL, (), now + left)
+        yield Sample(metric_names.LEASE_UNTIL, (), now + left)
 
 
 def _last_run(run: Mapping[str, Any] | None) -> Iterator[Sample]:
     ended = epoch((run or {}).get("ended"))
     if run is None or ended is None:
         return
-    yield Sample(names.RUN_END, (ALL_RUNS if run["always"] else CHANGING_RUNS,), ended)
+    yield Sample(metric_names.RUN_END, (ALL_RUNS if run["always"] else CHANGING_RUNS,), ended)
     for outcome in OUTCOMES:
-        yield Sample(names.RUN_HOSTS, (outcome,), run["hosts"].get(outcome, 0))
+        yield Sample(metric_names.RUN_HOSTS, (outcome,), run["hosts"].get(outcome, 0))

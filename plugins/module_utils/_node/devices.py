@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping, NamedTuple, Sequence
 
-from .._dockerd.unit import Run
+from .._dockerd.docker_unit import Run
 from .._errors import GpuSwarmError
 from .._files import Move
 from .._health.label import FAULT, Label, text

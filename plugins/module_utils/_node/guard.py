@@ -20,7 +20,7 @@ from typing import Iterator
 from .. import _files
 from .._dockerd.engine import SBIN
 from .._files import Move
-from .._guard import findings
+from .._guard import finding_counts
 from .._guard.call import PASS_THROUGH
 from .._program.unit import read
 from . import guard_code
@@ -56,7 +56,7 @@ class Guard:
             settings=read(os.path.join(self.home, _SETTINGS)),
             code_is_current=guard_code.is_current(self.home),
             turned_off=os.path.exists(os.path.join(self.home, PASS_THROUGH)),
-            found=findings.read(os.path.join(self._root, _RUN, findings.FILE)),
+            found=finding_counts.read(os.path.join(self._root, _RUN, finding_counts.FILE)),
         )
 
     def install(self, wanted: GuardWanted) -> None:

@@ -25,13 +25,13 @@ from .._program import sources as program_sources
 # What the guard imports, and nothing else. A test compares.
 FILES = (
     "_config/toml_statements.py",
+    "_guard/admission.py",
     "_guard/bolt.py",
     "_guard/bundle.py",
     "_guard/call.py",
     "_guard/check_container.py",
-    "_guard/decision.py",
     "_guard/engine_record.py",
-    "_guard/findings.py",
+    "_guard/finding_counts.py",
     "_guard/holds.py",
     "_guard/refusal.py",
     "_guard/reservation.py",

@@ -15,8 +15,8 @@ from typing import Any, Mapping, NamedTuple
 from .._config import daemon_json, engine_labels, runtime_path
 from .._dockerd.engine import ROOT_DIR
 from .._errors import GpuSwarmError
+from .._guard import admission as levels
 from .._guard import bundle, front, reservation, toolkit_config
-from .._guard import decision as levels
 from .._guard.call import PASS_THROUGH
 from .._policy import generic_resources
 from .guard_seen import BEFORE, before, is_named, is_run, is_there, is_wanted

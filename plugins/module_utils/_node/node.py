@@ -20,9 +20,9 @@ from .. import _libraries
 from .._config import engine_labels
 from .._dockerd import flags as dockerd_flags
 from .._dockerd import loaded_unit
+from .._dockerd.docker_unit import EngineError, Run
 from .._dockerd.engine import SBIN, Engine, half_joined, swarm_without_engine
 from .._dockerd.flags import UnitFile
-from .._dockerd.unit import EngineError, Run
 from .._errors import GpuSwarmError
 from .._files import Move, Snapshot
 from .._gpu import binding, nvml

@@ -18,8 +18,8 @@ from typing import Any, Mapping, NamedTuple, Sequence
 
 from .._compat import checks, runtime_config
 from .._config import runtime_toml
+from .._dockerd.docker_unit import Run
 from .._dockerd.engine import SBIN
-from .._dockerd.unit import Run
 from .._errors import GpuSwarmError
 from .._health import pace
 from .._machine import driver

@@ -16,7 +16,7 @@ import sys
 from typing import Any, Callable, Mapping, NamedTuple
 
 from .. import _files
-from .._dockerd.unit import Run
+from .._dockerd.docker_unit import Run
 from .._errors import GpuSwarmError
 from .._files import Move
 from .._health import pace

@@ -18,7 +18,7 @@ from .._swarm import lease
 from .._swarm.lease_options import LEASE_END_OPTIONS
 from .._swarm.manager import Manager, SwarmError, connect
 from .._tasks.tasks import epoch, utc
-from . import eviction, refusal, updates
+from . import eviction, refused_changes, updates
 from .held_back import held_back
 
 
@@ -42,7 +42,7 @@ def write(params: Mapping[str, Any], check_mode: bool) -> dict[str, Any]:
 
     def decide(nodes: Iterable[Mapping[str, Any]], changes: Sequence[updates.Change], wants: Sequence[updates.Want]) -> list[updates.Decision]:
         """By the tasks that are there now."""
-        return refusal.decide(nodes, changes, wants, prefix, evictions)
+        return refused_changes.decide(nodes, changes, wants, prefix, evictions)
 
     decisions = decide(nodes, updates.plan(nodes, wants, prefix), wants)
     if not check_mode:

@@ -19,7 +19,7 @@ from .._tasks.tasks import age, epoch, is_global
 from .availability import why_closed
 from .census import Census
 from .pending import UNITS, Place, amount_of, total_shortfall
-from .placement import (
+from .scheduler import (
     CONSTRAINTS,
     FILTERS,
     PLATFORM,

@@ -17,7 +17,7 @@ from math import inf
 from typing import Any, Iterable, Mapping, NamedTuple
 
 from .._tasks.tasks import ALLOCATED, WAITING, WANTED, is_global, is_job_service
-from .placement import Demand
+from .scheduler import Demand
 
 START_FIRST = "start-first"
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 import json
 from typing import Any, Mapping, NamedTuple, Sequence
 
-from .._health import books
-from .._health.books import Finding
+from .._health import allocation_findings
+from .._health.allocation_findings import Finding
 
 LABEL = "gpu-swarm.isolation"
 OFF, AUDIT, RESERVED, EXCLUSIVE = LEVELS = ("off", "audit", "reserved", "exclusive")  # as the guard has them
@@ -71,7 +71,8 @@ def _parsed(kept: Mapping[str, Any]) -> Isolation:
     found = {str(name): Found(tuple(map(str, one["names"])), _time(one["last"])) for name, one in (kept.get("found") or {}).items()}
     level = kept["level"] if kept["level"] in LEVELS else UNKNOWN
     times = [_seconds(kept.get(name)) for name in ("since", "read", "joined")]
-    of_nodes = {str(node): Books(_time(one["read"]), tuple(books.checked(one["found"]))) for node, one in (kept.get("books") or {}).items()}
+    by_node = (kept.get("books") or {}).items()
+    of_nodes = {str(node): Books(_time(one["read"]), tuple(allocation_findings.checked(one["found"]))) for node, one in by_node}
     leader, again = kept.get("leader"), {str(task): tuple(map(str, values)) for task, values in (kept.get("again") or {}).items()}
     return Isolation(level, times[0], nodes, found, times[1], times[2], of_nodes, None if leader is None else str(leader), again)
 
@@ -102,7 +103,7 @@ def as_shown(isolation: Isolation) -> dict[str, Any]:
     for node, level in sorted(isolation.nodes.items()):
         nodes.setdefault(level, []).append(node)
     found = {name: {"names": list(one.names), "last": one.last} for name, one in isolation.found.items()}
-    of_nodes = {node: {"read": one.read, "found": books.as_lists(one.found)} for node, one in sorted(isolation.books.items())}
+    of_nodes = {node: {"read": one.read, "found": allocation_findings.as_lists(one.found)} for node, one in sorted(isolation.books.items())}
     again = {task: list(values) for task, values in isolation.again.items()}
     made = {**isolation._asdict(), "nodes": nodes, "found": found, "books": of_nodes, "again": again}
     return {key: value for key, value in made.items() if value not in (None, {})}
@@ -135,13 +136,13 @@ def _books(before: Mapping[str, Books], read_now: Mapping[str, Any], listed: Seq
     """Of each node what it found last. One that lies takes the place of no other's first finding."""
     found = {**before, **{node: Books(now, tuple(_not_ahead(these, now))) for node, these in read_now.items()}}
     there = {node: one for node, one in found.items() if one.found and (listed is None or node in listed)}
-    kept = sorted((place, node) for node, one in there.items() for place in range(len(one.found)))[: books.MOST_OF_ALL]
+    kept = sorted((place, node) for node, one in there.items() for place in range(len(one.found)))[: allocation_findings.MOST_OF_ALL]
     count = {node: sum(1 for dummy, other in kept if other == node) for node in there}
     return {node: there[node]._replace(found=there[node].found[: count[node]]) for node in sorted(there) if count[node]}
 
 
 def _not_ahead(found: Any, now: int) -> list[Finding]:
-    return [one._replace(since=min(one.since, now)) for one in books.checked(found)]
+    return [one._replace(since=min(one.since, now)) for one in allocation_findings.checked(found)]
 
 
 def _found(before: Isolation, found: Mapping[str, Any], since: int, now: int) -> dict[str, Found]:

@@ -16,11 +16,11 @@ from typing import Any, Callable, Dict, Iterable, Mapping, NamedTuple, Sequence
 
 from .._errors import GpuSwarmError
 from .._gpu.record import is_slot
-from .._guard.decision import PROBE
+from .._guard.admission import PROBE
 from .._ledger.unreserved import has_gpus
 from .._policy.quantity import count_of
 from .._swarm.isolation import ENFORCED
-from . import isolation
+from . import guard_probes
 
 PLANNED, PASSED, FAILED, UNTESTED = "planned", "passed", "failed", "untested"
 
@@ -130,8 +130,8 @@ def _checks_of(
     made = [check for kind in sorted(kinds) for check in _checks_of_kind(node, kind, len(kinds[kind]["free"]), per_kind, total)]
     if not guarded:
         return made
-    of_memory = [_of_memory(node, level, probe) for probe in isolation.of_memory(node, total, memory)]
-    probes = [isolation.of_nothing(kinds), *isolation.beside(kinds, made)]
+    of_memory = [_of_memory(node, level, probe) for probe in guard_probes.of_memory(node, total, memory)]
+    probes = [guard_probes.of_nothing(kinds), *guard_probes.beside(kinds, made)]
     made = made + of_memory or [_check(node_id, node, UNTESTED, NONE_NAMED)]
     return made + [{**_check(node_id, node, PLANNED, ""), **probe, "level": level} for probe in probes]
 
@@ -169,7 +169,7 @@ def _check(node_id: str, node: Mapping[str, Any] | None, state: str, verdict: st
     return {
         "node": node_id,
         "hostname": node["hostname"] if node else None,
-        "probe": isolation.ALLOCATED,
+        "probe": guard_probes.ALLOCATED,
         "level": None,
         "variables": [],
         "kind": None,

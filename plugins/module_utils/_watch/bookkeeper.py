@@ -12,12 +12,12 @@ from __future__ import annotations
 import time
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
-from .._guard.decision import is_allowed
-from .._health.books import Finding, as_lists, text_of
+from .._guard.admission import is_allowed
+from .._health.allocation_findings import Finding, as_lists, text_of
 from .._program.lifetime import publish
-from . import processes
-from .books import Books, Held, Snapshot, Use, holdings
-from .containers import Container, Containers, cards_of
+from . import process_owner
+from .allocation_check import Books, Held, Snapshot, Use, holdings
+from .container_files import Container, Containers, cards_of
 from .written import Written
 
 PATH = "/run/gpu-swarm/books.json"
@@ -38,7 +38,7 @@ class Bookkeeper:
         self._query = query
         self._allow = settings.get("isolation_allow") or ()
         self._containers = Containers(settings.get("data_root") or DATA_ROOT)
-        self._users = processes.Users()
+        self._users = process_owner.Users()
         self._books = Books(settings.get("idle_after") or 0)
         self._compared: float | None = None
         self._published: list[list[Any]] = []
@@ -86,7 +86,7 @@ class Bookkeeper:
     def _uses(self, cards: Sequence[Mapping[str, Any]], running: Mapping[str, Container]) -> Iterator[Use]:
         for card in cards:
             for pid in card["pids"] or ():
-                process = processes.read(pid)
+                process = process_owner.read(pid)
                 use = self._use(card["uuid"], process, running) if process else None
                 if use:
                     yield use
@@ -96,7 +96,7 @@ class Bookkeeper:
             if one.requests and not self._is_allowed(one):
                 yield from (Use(card, "", text_of(_OF_NO_TASK % one.name)) for card in cards_of(one.requests, cards))
 
-    def _use(self, card: str, process: processes.Process, running: Mapping[str, Container]) -> Use | None:
+    def _use(self, card: str, process: process_owner.Process, running: Mapping[str, Container]) -> Use | None:
         # The outermost: one within another is what a task starts by a dockerd of its own.
         container = next((running[one] for one in process.containers if one in running), None)
         if container and container.task and not self._containers.is_over(container.task):

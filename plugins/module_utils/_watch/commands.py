@@ -19,7 +19,7 @@ def main() -> None:
     home = os.path.dirname(os.path.abspath(sys.argv[0]))  # a link: what the service was started with
     command, words = sys.argv[1], sys.argv[2:]
     if command == "watch":
-        from .service import Service
+        from .watch_loop import Service
 
         Service(home, _settings(home)).run()
     else:

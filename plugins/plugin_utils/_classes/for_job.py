@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from ...module_utils._errors import Errors, GpuSwarmError, SeveralErrors
 from ...module_utils._jobs.definition import NOTHING
-from ...module_utils._tasks.classes import LABEL
+from ...module_utils._tasks.class_labels import LABEL
 from . import classes, requirement
 from .constraints import Labels, added, constrained, lacking, with_gpus
 from .requirement import FIELDS, Requirement

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...module_utils._errors import Errors, GpuSwarmError
-from . import cpus, cuda, requirement
+from . import cpus, cuda_versions, requirement
 from .nodes import Facts
 from .requirement import CAPABILITY, CPU, CUDA, MEMORY, MODEL
 from .versions import Version, least, shown, version
@@ -68,7 +68,7 @@ def _entry(found: Any, where: str) -> dict[str, Any]:
     if found.get(PTX):
         made[PTX] = True
     if found.get(FORWARD) is not None:
-        made[FORWARD] = cuda.branches(found[FORWARD])
+        made[FORWARD] = cuda_versions.branches(found[FORWARD])
         if made[FORWARD] is None:
             errors.add(f"{where}.{FORWARD} has to be a list of driver branches. Write those of NVIDIA's table, such as [535, 550].")
     errors.refuse()
@@ -98,7 +98,7 @@ def choose(matrix: Sequence[Mapping[str, Any]], node: Facts) -> Choice:
 
 
 def _runs(entry: Mapping[str, Any], node: Facts) -> tuple[int | None, str]:
-    how, reason = cuda.how(version(entry[CUDA]) if CUDA in entry else None, node, bool(entry.get(PTX)), entry.get(FORWARD) or ())
+    how, reason = cuda_versions.how(version(entry[CUDA]) if CUDA in entry else None, node, bool(entry.get(PTX)), entry.get(FORWARD) or ())
     # The CUDA of an image is a version, and no bound.
     lacks = requirement.missed({key: entry[key] for key in (MEMORY, CAPABILITY, MODEL, CPU) if key in entry}, node)
     return (None, "; ".join([f"it {one}" for one in lacks] or [reason])) if lacks or how is None else (how, "")

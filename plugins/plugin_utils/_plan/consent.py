@@ -15,8 +15,8 @@ from typing import Any
 
 from .._fleet import finished_jobs
 from .._fleet.model import END, JOIN, LABEL, MARKED, WINDOWS, AnyStep, Host, Step, Swarm
+from .displaced_services import Loss, consented, decided_totals, is_open, losses, refusal, takes_away, totals
 from .provision import settle
-from .reservations import Loss, consented, decided_totals, is_open, losses, refusal, takes_away, totals
 
 # Who is in one of these has its node updated.
 UPDATED = {*WINDOWS, LABEL, MARKED}

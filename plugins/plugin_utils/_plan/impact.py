@@ -15,7 +15,7 @@ from typing import Any
 from ...module_utils._compat import checks
 from ...module_utils._policy import generic_resources
 from .._fleet.model import LABEL, WINDOW, WINDOW_MANAGERS, Host, Step, Swarm
-from . import faults, isolation, toolkit, watchers
+from . import faults, isolation_change, toolkit_version, watchers
 
 # What a removal does as well.
 RESTARTS, RELEASES = "restarts dockerd", "no longer holds the toolkit's version"
@@ -25,12 +25,12 @@ def describe_impact(step: Step, host: Host, new: bool) -> None:
     """``new``: the swarm begins on this host."""
     assessed = host.assessed or {}
     if "toolkit" in step.needs:
-        now, wanted = assessed["toolkit_version"], toolkit.version_of(step.toolkit)
+        now, wanted = assessed["toolkit_version"], toolkit_version.version_of(step.toolkit)
         step.impact.append(f"toolkit {now} → {wanted}" if now not in (None, wanted) else f"installs toolkit {wanted}")
     if "hold" in step.needs:
         step.impact.append("holds the toolkit's version" if host.hold else RELEASES)
     if "configure" in step.needs:
-        changes = [*(_gained_and_lost(assessed) or watchers.in_words(host)), *isolation.in_words(host)]
+        changes = [*(_gained_and_lost(assessed) or watchers.in_words(host)), *isolation_change.in_words(host)]
         step.impact.extend(changes or ["keeps pynvml on the node"])
     step.impact.extend(f"takes over {note}" for note in assessed.get("adopted") or [])
     if "restart" in step.needs:
@@ -66,7 +66,7 @@ def leader_warnings(hosts: list[Host], steps: Mapping[str, Step], swarm: Swarm) 
 def toolkit_warnings(hosts: list[Host], steps: Mapping[str, Step]) -> list[str]:
     """Which versions of the toolkit the fleet will have, where that is more than one."""
     will = {host.name: steps[host.name].toolkit or (host.assessed or {}).get("toolkit_version") for host in hosts if host.gpu}
-    return toolkit.mixture({name: str(toolkit.version_of(version)) for name, version in will.items() if version})
+    return toolkit_version.mixture({name: str(toolkit_version.version_of(version)) for name, version in will.items() if version})
 
 
 def _gained_and_lost(assessed: dict[str, Any]) -> list[str]:

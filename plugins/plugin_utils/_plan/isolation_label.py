@@ -13,12 +13,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ...module_utils._health import books
+from ...module_utils._health import allocation_findings
 from ...module_utils._ledger.unreserved import has_gpus
 from ...module_utils._swarm import isolation
 from ...module_utils._swarm.isolation import OFF
 from .._fleet.model import Host, Step
-from .isolation import clash, current, of_swarm, wanted
+from .isolation_change import clash, current, of_swarm, wanted
 
 # So old what nodes counted may be before a run with nothing else to do writes it anew.
 FRESH_S = 86400
@@ -85,13 +85,13 @@ def _is_due(shown: Mapping[str, Any], made: Mapping[str, Any]) -> bool:
 
 def _books(read: Iterable[Host], before: isolation.Isolation) -> dict[str, Any]:
     """By node what its watcher found, of those that have found anything, now or before."""
-    of_nodes = {host.node_id or "": books.checked(((host.assessed or {}).get("health") or {}).get("books")) for host in read}
-    return {node: books.as_lists(found) for node, found in of_nodes.items() if found or node in before.books}
+    of_nodes = {host.node_id or "": allocation_findings.checked(((host.assessed or {}).get("health") or {}).get("books")) for host in read}
+    return {node: allocation_findings.as_lists(found) for node, found in of_nodes.items() if found or node in before.books}
 
 
 def _same_books(before: isolation.Isolation, after: isolation.Isolation) -> bool:
     one, other = ({node: found.found for node, found in each.books.items()} for each in (before, after))
-    return books.alike(one, other)
+    return allocation_findings.alike(one, other)
 
 
 def _kept(shown: Mapping[str, Any]) -> isolation.Isolation:

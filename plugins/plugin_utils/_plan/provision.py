@@ -24,7 +24,7 @@ from .._fleet.membership import Candidate, membership
 from .._fleet.model import DISRUPTIVE, END, FETCH, IDLE, JOIN, LABEL, MARKED, PREPARE, WINDOW, WINDOW_MANAGERS, WINDOWS, AnyStep, Host, Step, Swarm
 from .._fleet.workload import CONTAINERS, NOTHING, TASKS, in_words, long_running, must_stay, what_becomes, what_is_stopped, work_on
 from .._settings.declaration import ALL, NEVER, SERVICES
-from . import faults, isolation, react, toolkit, watchers
+from . import faults, isolation_change, react, toolkit_version, watchers
 from .batches import batches
 from .impact import describe_impact
 
@@ -39,7 +39,7 @@ def plan(hosts: list[Host], swarm: Swarm, maintain: str | None = None, level: st
     nodes = swarm.nodes
     report = watchers.report_of(hosts, swarm)
     hosts = [react.as_reported(host, swarm) for host in identified(hosts, nodes)]
-    hosts = [_classed(replace(host, report=report, isolation=isolation.wanted(host, level)), swarm) for host in hosts]
+    hosts = [_classed(replace(host, report=report, isolation=isolation_change.wanted(host, level)), swarm) for host in hosts]
     # What is to be a manager is one before another is demoted.
     coming = [host.assessed for host in hosts if host.manager and not host.error]
     steps = {host.name: _step(host, nodes.get(host.node_id or ""), swarm, coming, maintain) for host in hosts}
@@ -128,7 +128,7 @@ def settle(step: AnyStep, host: Host, node: dict[str, Any] | None) -> AnyStep:
 def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[Any], maintain: str | None) -> Step:
     if maintain:  # which leaves packages to the user's own tasks
         host = replace(host, toolkit=None, hold=None)
-    wrong = host.error or isolation.clash(host)
+    wrong = host.error or isolation_change.clash(host)
     if wrong or not host.assessed:
         return Step(error=wrong)
     role = "manager" if host.manager else "worker"
@@ -146,7 +146,7 @@ def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[
     needs = _needs(host, host.assessed, node, member["action"])
     if maintain:
         needs = [need for need in needs if need not in ("toolkit", "react")] + ["maintain"]
-    step = Step(needs=needs, disrupt=host.disrupt, toolkit=toolkit.to_have(host.toolkit, host.assessed) if "toolkit" in needs else None)
+    step = Step(needs=needs, disrupt=host.disrupt, toolkit=toolkit_version.to_have(host.toolkit, host.assessed) if "toolkit" in needs else None)
     step.report = host.report if needs else None
     step.report_now = "configure" in needs and watchers.may_report_now(host, swarm)
     step.isolation = host.isolation if needs else ""
@@ -200,7 +200,7 @@ def _evicted(step: Step, host: Host, node: dict[str, Any] | None, swarm: Swarm) 
 
 def _refused(host: Host) -> str | None:
     """What the node refuses to carry out, but for what ends with the toolkit that this run brings."""
-    wanted, now = toolkit.version_of(host.toolkit), (host.assessed or {}).get("toolkit_version")
+    wanted, now = toolkit_version.version_of(host.toolkit), (host.assessed or {}).get("toolkit_version")
     refused = (host.assessed or {}).get("refused") or []
     return " ".join(item["text"] for item in refused if not (wanted and _may_end(item["id"], wanted, now))) or None
 
@@ -213,7 +213,7 @@ def _may_end(refused: str, wanted: str, now: str | None) -> bool:
 
 
 def _toolkit_error(host: Host) -> str | None:
-    return toolkit.error(host.toolkit, host.hold, host.assessed or {}) if host.gpu else None
+    return toolkit_version.error(host.toolkit, host.hold, host.assessed or {}) if host.gpu else None
 
 
 def as_docker_has_them(swarm: Swarm) -> list[dict[str, Any]]:
@@ -224,7 +224,7 @@ def as_docker_has_them(swarm: Swarm) -> list[dict[str, Any]]:
 
 
 def _needs(host: Host, assessed: dict[str, Any], node: dict[str, Any] | None, action: str) -> list[str]:
-    lacking, held = host.gpu and toolkit.is_lacking(host.toolkit, assessed), set(assessed.get("toolkit_held") or ())
+    lacking, held = host.gpu and toolkit_version.is_lacking(host.toolkit, assessed), set(assessed.get("toolkit_held") or ())
     joins = action in ("join", "recover", "move")
     needs = {
         "toolkit": lacking,
@@ -234,8 +234,8 @@ def _needs(host: Host, assessed: dict[str, Any], node: dict[str, Any] | None, ac
         "configure": bool(assessed["drift"])
         or bool({"nvml_binding", "toml_parser"} & set(assessed["missing"]))
         or watchers.is_to_change(host)
-        or isolation.is_to_change(host),
-        "restart": assessed["restart_required"] or isolation.takes_restart(host),
+        or isolation_change.is_to_change(host),
+        "restart": assessed["restart_required"] or isolation_change.takes_restart(host),
         "join": joins,
         "move": action == "move",
         "role": action in ("promote", "demote"),

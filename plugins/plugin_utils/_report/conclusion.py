@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...module_utils._jobs.progress import PLANNED
+from ...module_utils._jobs.job_progress import PLANNED
 from ...module_utils._printable import shortened
 
 LATER = "Run this again later (exit status 75)."

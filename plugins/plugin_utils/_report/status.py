@@ -15,8 +15,8 @@ from typing import Any
 from ...module_utils._gpu.record import devices_of
 from ...module_utils._health.label import FAULT, OK, WARNING, left_out
 from ...module_utils._health.label import in_words as label_in_words
-from ...module_utils._ledger import books
-from ...module_utils._ledger.isolation import differs, level_of
+from ...module_utils._ledger import allocation_report
+from ...module_utils._ledger.isolation_state import differs, level_of
 from ...module_utils._ledger.node_labels import is_left_out, model_of
 from ...module_utils._ledger.unreserved import is_of_gpus
 from ...module_utils._placement import availability
@@ -24,7 +24,7 @@ from ...module_utils._printable import shortened
 from .._fleet.model import Host, in_words
 from .._fleet.outcome import Verdict
 from .._plan.faults import kept_in_service
-from .isolation import allocated_but_free_for_leader, isolation, isolation_in
+from .isolation_report import allocated_but_free_for_leader, isolation, isolation_in
 
 ALLOCATED, FREE, FAULTY, NOT_ADVERTISED = "allocated", "free", "faulty", "not advertised"
 RETURNED = " until a run found the node healthy; its watcher updates the report when no task runs there"
@@ -207,7 +207,7 @@ def _allocated_but_free(ledger: Mapping[str, Any]) -> Iterable[Row]:
 
 
 def _book(one: Mapping[str, Any]) -> Row:
-    return {"node": one["hostname"], "card": one["card"], "finding": one["name"], "details": books.text(one), "read": one["read"]}
+    return {"node": one["hostname"], "card": one["card"], "finding": one["name"], "details": allocation_report.text(one), "read": one["read"]}
 
 
 def _totals(ledger: Mapping[str, Any]) -> list[Row]:

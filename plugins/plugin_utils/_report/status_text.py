@@ -14,7 +14,7 @@ from typing import Any
 
 from ...module_utils._printable import printable, shortened
 from .._fleet.outcome import Verdict
-from . import dedicated, isolation, status
+from . import dedicated, isolation_report, status
 from .fold import fold
 from .table import NOTHING, Table, layout
 
@@ -102,7 +102,7 @@ class Screen:
 
     def _summary(self, found: Mapping[str, Any]) -> str:
         ready = sum(row["verdict"] == Verdict.DONE.value for row in found["nodes"])
-        parts = [f"nodes: {len(found['nodes'])}, ready: {ready}", isolation.describe(found["isolation"])]
+        parts = [f"nodes: {len(found['nodes'])}, ready: {ready}", isolation_report.describe(found["isolation"])]
         parts += filter(None, [dedicated.describe(found["on_gpu_nodes"])])
         return "\n".join([*(self._fold(part) for part in parts), *self._commands(found["on_gpu_nodes"])])
 

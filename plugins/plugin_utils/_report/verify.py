@@ -20,9 +20,9 @@ from ...module_utils._node import guard_seen
 from ...module_utils._printable import printable, shortened
 from ...module_utils._swarm import owned_labels
 from ...module_utils._swarm.isolation import LEVELS, OFF
-from ...module_utils._verify.images import NAMED, PULL, THERE
-from ...module_utils._verify.isolation import MEMORY, WORDS
+from ...module_utils._verify.guard_probes import MEMORY, WORDS
 from ...module_utils._verify.plan import FAILED, NONE_NAMED, PASSED, PLANNED, UNTESTED
+from ...module_utils._verify.probe_images import NAMED, PULL, THERE
 from .._fleet.identity import LABEL_PREFIX
 from .table import NOTHING
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .._fleet.outcome import FACT, State, outcome_of
-from .lease import FACT as LEASE
+from .manager_updates import Variables
 from .poll import poll
-from .updates import Variables
+from .run_lease import FACT as LEASE
 
 Answer = dict[str, Any]
 # Runs a module of this collection on the manager, by its name and options.

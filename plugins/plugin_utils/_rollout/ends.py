@@ -18,9 +18,9 @@ from ...module_utils._placement.availability import ACTIVE, why_closed
 from .._fleet.identity import problems
 from .._fleet.model import LABEL, MARKED, Host, Step, in_words
 from .._fleet.outcome import HostState, Outcome, State, Verdict, outcome_of
-from .eviction import refused_by_node
-from .lease import lost_lease
-from .updates import Variables, node_ids, to_label
+from .manager_updates import Variables, node_ids, to_label
+from .refused_evictions import refused_by_node
+from .run_lease import lost_lease
 
 UNLABELLED = "its labels could not be set: %s"
 NOT_RETURNED = "it could not be returned to service: %s"

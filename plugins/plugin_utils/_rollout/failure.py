@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from .._answers.answer import CONTAINERS
 from .._fleet.outcome import FACT, State
-from .updates import Variables
+from .manager_updates import Variables
 from .window import blocking_workloads
 
 LOST_OVER = "gpu_swarm_connection_lost"  # by the callback gpu_swarm_lost_connections

@@ -17,14 +17,14 @@ from ...module_utils._swarm import owned_labels
 from .._fleet.identity import LABEL_PREFIX
 from .._fleet.model import LABEL, MARKED, Host, Step
 from .._fleet.outcome import State, Verdict
-from .._plan import isolation, isolation_label
+from .._plan import isolation_change, isolation_label
 from . import window
 from .batch import NO_MANAGER, Answer, Batch
 from .ends import ends, state_of
-from .eviction import NO_REASON
-from .lease import lease_blocker
+from .manager_updates import FORMER, availability_updates, decided, fault_updates, finished_jobs, label_updates, node_id_of, not_converged
 from .planned import PLAN, made
-from .updates import FORMER, availability_updates, decided, fault_updates, finished_jobs, label_updates, node_id_of, not_converged
+from .refused_evictions import NO_REASON
+from .run_lease import lease_blocker
 
 
 def start(batch: Batch) -> Answer:
@@ -128,7 +128,7 @@ def _isolation(batch: Batch) -> dict[str, Any]:
     for name, step in batch.plan["steps"].items():
         node_id = node_id_of(batch[name], step) if name in batch.hosts and step.get("isolation") else None
         if node_id:
-            now[node_id] = isolation.reached(batch[name], step["isolation"])
+            now[node_id] = isolation_change.reached(batch[name], step["isolation"])
     planned = batch.plan["isolation"]
     return isolation_label.at_the_end(planned["level"], planned["set"], now, batch.ledger)
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from .._fleet.inventory import MANAGERS
 from .._fleet.membership import find_swarm
-from .updates import ASSESSED, label_updates
+from .manager_updates import ASSESSED, label_updates
 
 # As the tasks register what managers answered that are not in the play.
 _QUERIED = ("gpu_swarm_manager_answers", "gpu_swarm_external_answers")

@@ -21,9 +21,7 @@ from .._fleet.room import Room, newly_pending
 from .._fleet.workload import TASKS, in_words
 from .._settings.declaration import ALL
 from .batch import NO_MANAGER, Answer, Batch
-from .eviction import NO_REASON, not_written
-from .lease import is_due, lease_blocker
-from .updates import (
+from .manager_updates import (
     DRAIN,
     FORMER,
     PAUSE,
@@ -40,6 +38,8 @@ from .updates import (
     step_of,
     stopped_work,
 )
+from .refused_evictions import NO_REASON, not_written
+from .run_lease import is_due, lease_blocker
 
 # For so long a manager may take to show what a restarted dockerd advertises, and to find its peers again.
 CONVERGES_S, REJOINS_S = 60, 15

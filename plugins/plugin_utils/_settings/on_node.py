@@ -18,7 +18,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
 from ...module_utils._compat.checks import check_accepted
 from ...module_utils._errors import GpuSwarmError
-from ...module_utils._node.options import argument_spec
+from ...module_utils._node.node_options import argument_spec
 from ...module_utils._policy.rules import check_extra, check_rules
 
 ROLE = "gpu_node_"

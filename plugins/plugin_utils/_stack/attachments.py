@@ -19,8 +19,8 @@ from ...module_utils._compat import checks
 from ...module_utils._errors import GpuSwarmError
 from ...module_utils._placement import node_match
 from .beforehand import with_gpus
+from .deploy_verdict import NOTHING
 from .references import DEFAULT, OF_A_MACHINE
-from .verdict import NOTHING
 
 SUFFIX = "-gpu-swarm-network"
 MARK = "gpu-swarm.attaches"

@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from . import on_nodes, registries, requirement
+from . import image_requirement, on_nodes, registries
+from .deploy_verdict import NOTHING
 from .on_nodes import Seen
 from .references import contents, external, networks, of_stack
 from .registries import Logins
 from .translate import Stack
-from .verdict import NOTHING
 
 MADE_WITH = {"config": "docker config create", "network": "docker network create --driver overlay", "secret": "docker secret create"}
 
@@ -75,7 +75,7 @@ def judged(
         name, image = f"{stack}_{key}", image_of(service)
         own = {key: str(value).replace("$$", "$") for key, value in (service.get("environment") or {}).items()}
         machines = on_nodes.machines(feasible.get(name, []), seen, image, answer["images"].get(image) or {}, own)
-        wrong, said = requirement.judged(name, image, machines)
+        wrong, said = image_requirement.judged(name, image, machines)
         errors += [f"{wrong} {NOTHING}"] if wrong else []
         notes += said
     return errors, notes

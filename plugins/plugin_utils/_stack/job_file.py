@@ -17,7 +17,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ...module_utils._errors import Errors, GpuSwarmError, SeveralErrors
 from ...module_utils._jobs import definition
 from ...module_utils._jobs.definition import NOTHING
-from ...module_utils._jobs.options import JOB_OPTIONS, RUN_OPTIONS
+from ...module_utils._jobs.job_options import JOB_OPTIONS, RUN_OPTIONS
 from ...module_utils._mask import name_alone
 from .._classes import for_job
 from .._classes.requirement import Requirement

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from ...module_utils._ledger.node_labels import prefix_of
 from ...module_utils._swarm.owned_labels import HOST
 from ...module_utils._swarm.owned_labels import PREFIX as PREFIX_OF_LABELS
-from .requirement import Machine, facts_of, in_legacy_mode
+from .image_requirement import Machine, facts_of, in_legacy_mode
 
 ANSWER, VERSION = "gpu_swarm_image_requirements", "nvidia_container_toolkit_version"
 HOST_LABEL = PREFIX_OF_LABELS + HOST

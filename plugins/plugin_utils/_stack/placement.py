@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ...module_utils._errors import Errors, GpuSwarmError
-from ...module_utils._tasks.classes import LABEL
+from ...module_utils._tasks.class_labels import LABEL
 from .._classes import classes, images, requirement
 from .._classes.constraints import Node, added, class_prefix, constrained, lacking, names_of, with_gpus
 from .._classes.constraints import able as able_nodes

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from ...module_utils._errors import Errors, GpuSwarmError, SeveralErrors
 from ...module_utils._mask import name_alone
-from . import checks, document, keys, mounts, references, shapes, templates
+from . import deploy_checks, document, keys, mounts, references, shapes, templates
 from .fields import Notes, Reader, mapping, not_known, only, text_of
 from .folder import decoded
 from .placement import Wanted
@@ -90,7 +90,7 @@ def _translated(file: _Read, context: Context) -> Stack:
         made[section] = {entry.key: errors.of(_carried, entry, context, files, instead={}) for entry in listed}
     errors.of(references.check_declared, {**made, **{key: None for key, value in sections.items() if value is None}}, name)
     choices = {key: [str(entry["image"]) for entry in want.matrix] for key, want in context.wanted.items()}
-    errors.of(checks.refuse, checks.Stack(made, files, name, context.written, context.variables.unset, choices))
+    errors.of(deploy_checks.refuse, deploy_checks.Stack(made, files, name, context.written, context.variables.unset, choices))
     stack = Stack(_escaped({key: value for key, value in made.items() if value}), files, notes.texts, context.wanted)
     errors.refuse(stack)
     return stack

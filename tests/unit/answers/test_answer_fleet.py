@@ -34,7 +34,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import (
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import (
     provision as plan_provision,
 )
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report import provision as report_provision
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report import provision_tables as report_provision
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report import verify as report_verify
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout import ends
 

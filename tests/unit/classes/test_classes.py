@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from plugins.module_utils._errors import GpuSwarmError
-from plugins.module_utils._tasks.classes import LABEL, needed
-from plugins.plugin_utils._classes import classes, cpus, cuda, images, requirement
+from plugins.module_utils._tasks.class_labels import LABEL, needed
+from plugins.plugin_utils._classes import classes, cpus, cuda_versions, images, requirement
 from plugins.plugin_utils._classes.in_ledger import kept, with_classes
 from plugins.plugin_utils._classes.nodes import Facts, facts
 from plugins.plugin_utils._classes.shares import shares
@@ -123,16 +123,16 @@ def test_one_clear_error(wants: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(
     ("of_image", "has", "more", "how"),
     [
-        ("12.2", (T4, R535, OLD), {}, cuda.FULLY),
-        ("11.8", (T4, R535, OLD), {}, cuda.FULLY),  # drivers run what is older than they are
-        ("12.4", (T4, R535, OLD), {}, cuda.MINOR),
+        ("12.2", (T4, R535, OLD), {}, cuda_versions.FULLY),
+        ("11.8", (T4, R535, OLD), {}, cuda_versions.FULLY),  # drivers run what is older than they are
+        ("12.4", (T4, R535, OLD), {}, cuda_versions.MINOR),
         ("12.4", (T4, R535, OLD), {"ptx": True}, None),
-        ("12.2", (T4, R535, OLD), {"ptx": True}, cuda.FULLY),
-        ("11.8", (T4, R470, OLD), {}, cuda.MINOR),
+        ("12.2", (T4, R535, OLD), {"ptx": True}, cuda_versions.FULLY),
+        ("11.8", (T4, R470, OLD), {}, cuda_versions.MINOR),
         ("11.8", (T4, ("450.51.06", "11.0"), OLD), {}, None),  # from 450.80.02 on
         ("13.0", (T4, R535, OLD), {}, None),
-        ("13.0", (T4, R535, OLD), {"forward": [535, 550]}, cuda.FORWARD),
-        ("13.0", (H100, R535, OLD), {"forward": [535]}, cuda.FORWARD),
+        ("13.0", (T4, R535, OLD), {"forward": [535, 550]}, cuda_versions.FORWARD),
+        ("13.0", (H100, R535, OLD), {"forward": [535]}, cuda_versions.FORWARD),
         ("13.0", (RTX, R535, OLD), {"forward": [535]}, None),  # for data-centre GPUs only
         ("13.0", (("NVIDIA-T1000", 8, "7.5"), R535, OLD), {"forward": [535]}, None),
         ("13.0", (("NVIDIA-RTX-A6000", 48, "8.6"), R535, OLD), {"forward": [535]}, None),
@@ -141,7 +141,7 @@ def test_one_clear_error(wants: dict[str, Any], message: str) -> None:
     ],
 )
 def test_which_cuda_a_driver_runs(of_image: str, has: Any, more: dict[str, Any], how: int | None) -> None:
-    found, reason = cuda.how(version(of_image), node(*has), **more)
+    found, reason = cuda_versions.how(version(of_image), node(*has), **more)
     assert found == how
     assert bool(reason) == (how is None)
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from plugins.module_utils._errors import GpuSwarmError
-from plugins.module_utils._tasks.classes import LABEL
+from plugins.module_utils._tasks.class_labels import LABEL
 from plugins.plugin_utils._classes.for_job import placed, wanted
 
 

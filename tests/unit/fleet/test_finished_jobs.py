@@ -18,8 +18,8 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model impor
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.consent import plan_finished_jobs
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.deprovision import DeprovisionStep
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.provision import only_paused, plan
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.updates import availability_updates
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.updates import finished_jobs as on
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.manager_updates import availability_updates
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.manager_updates import finished_jobs as on
 
 KIND = "NVIDIA-GPU"
 SAME, RENAMED = resources(0, 1), resources(0, 1, kind="TRAINING")

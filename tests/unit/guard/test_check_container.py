@@ -22,7 +22,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._guard import call, check_container, findings
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._guard import call, check_container, finding_counts
 
 ID = 64 * "a"
 VARIABLE = "DOCKER_RESOURCE_NVIDIA-GPU"
@@ -34,7 +34,7 @@ def guard(tmp_path, monkeypatch):
     home, bundle, record = tmp_path / "home", tmp_path / "bundle", tmp_path / "docker" / "containers" / ID
     for folder in (home, bundle, record):
         folder.mkdir(parents=True)
-    monkeypatch.setattr(findings, "_JOURNAL", str(tmp_path / "no-journal"))
+    monkeypatch.setattr(finding_counts, "_JOURNAL", str(tmp_path / "no-journal"))
     (tmp_path / "config.toml").write_text('swarm-resource = "%s"\n' % VARIABLE)
 
     def guard(service, level):
@@ -73,7 +73,7 @@ def test_where_nothing_is_withheld_a_guard_that_fails_lets_go_on(guard, tmp_path
     (tmp_path / "bundle" / "config.json").write_text("[]")
     assert check_container.main() == call.GOES_ON
     assert (tmp_path / "bundle" / "config.json").read_text() == "[]"
-    assert list(findings.read(str(tmp_path / "run" / "found.json"))) == counted
+    assert list(finding_counts.read(str(tmp_path / "run" / "found.json"))) == counted
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_task_with_a_slot_that_forges_a_variable(guard, tmp_path, monkeypatch,
     assert check_container.main() == status
     entries = json.loads((tmp_path / "bundle" / "config.json").read_text())["process"]["env"]
     assert [one.partition("=")[2] for one in entries if one.startswith(VARIABLE)] == [device]
-    found = findings.read(str(tmp_path / "run" / "found.json"))
+    found = finding_counts.read(str(tmp_path / "run" / "found.json"))
     assert {service: list(names) for service, names in found.items()} == counted
 
 
@@ -123,7 +123,7 @@ def test_where_run_is_full_a_task_gets_what_it_reserved(guard, tmp_path, monkeyp
     record = check_container.engine_record.TaskRecord((("NVIDIA-GPU", "GPU-1"),), (), ())
     monkeypatch.setattr(check_container.engine_record, "task", lambda root, name: record)
     (tmp_path / "bundle" / "config.json").write_text(json.dumps({"process": {"env": ["%s=GPU-1" % VARIABLE, "NVIDIA_VISIBLE_DEVICES=all"]}}))
-    for module in (check_container.holds, findings):
+    for module in (check_container.holds, finding_counts):
         monkeypatch.setattr(module.os, "makedirs", full)
     assert check_container.main() == status
     if level == "reserved":
@@ -138,7 +138,7 @@ def test_what_it_says_in_the_journal_is_one_line_whatever_a_label_says(guard, tm
     """Of a container that is of no task, whoever starts it writes them."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as journal:
         journal.bind(str(tmp_path / "journal"))
-        monkeypatch.setattr(findings, "_JOURNAL", str(tmp_path / "journal"))
+        monkeypatch.setattr(finding_counts, "_JOURNAL", str(tmp_path / "journal"))
         guard("a\n<2>gpu-swarm-guard[1]: forged\x1b[2K", "audit")
         journal.settimeout(20)
         said = journal.recv(10000).decode()
@@ -183,7 +183,7 @@ def journal(tmp_path, monkeypatch):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as stream:
         stream.bind(path)
         stream.setblocking(False)
-        monkeypatch.setattr(findings, "_JOURNAL", path)
+        monkeypatch.setattr(finding_counts, "_JOURNAL", path)
 
         def lines():
             found = []
@@ -202,7 +202,7 @@ def test_the_journal_has_the_same_finding_of_a_service_once_a_minute(tmp_path, m
 
     def at(second, service="train", **found):
         now[0] = 1000000 + second
-        findings.add(str(tmp_path), service, found)
+        finding_counts.add(str(tmp_path), service, found)
         return journal()
 
     assert at(0, forged="a", hidden="b") == ["service train: forged: a", "service train: hidden: b"]
@@ -212,28 +212,28 @@ def test_the_journal_has_the_same_finding_of_a_service_once_a_minute(tmp_path, m
     assert at(60, forged="e") == ["service train: forged: e"]
     assert at(119, forged="f") == []
     assert at(-5000, forged="g") == ["service train: forged: g"]  # the clock was set back
-    counted = findings.read(str(tmp_path / findings.FILE))["train"]
+    counted = finding_counts.read(str(tmp_path / finding_counts.FILE))["train"]
     assert {name: one["count"] for name, one in counted.items()} == {"forged": 6, "hidden": 1, "mount": 1}
 
 
 @pytest.mark.parametrize("broken", ["not json", "[]", '{"train": []}', '{"train": {"forged": {"said": "x"}}}'])
 def test_where_what_was_said_cannot_be_read_it_is_said_again(tmp_path, journal, broken):
-    (tmp_path / findings.FILE).write_text(broken)
-    findings.add(str(tmp_path), "train", {"forged": "a"})
+    (tmp_path / finding_counts.FILE).write_text(broken)
+    finding_counts.add(str(tmp_path), "train", {"forged": "a"})
     assert journal() == ["service train: forged: a"]
 
 
 def test_where_many_services_were_counted_the_one_of_longest_ago_makes_room(tmp_path, monkeypatch):
-    monkeypatch.setattr(findings, "_JOURNAL", str(tmp_path / "no-journal"))
-    file = tmp_path / findings.FILE
-    many = {"s%d" % place: {"forged": {"count": 1, "last": 1000 + place, "text": "x"}} for place in range(findings._SERVICES)}
+    monkeypatch.setattr(finding_counts, "_JOURNAL", str(tmp_path / "no-journal"))
+    file = tmp_path / finding_counts.FILE
+    many = {"s%d" % place: {"forged": {"count": 1, "last": 1000 + place, "text": "x"}} for place in range(finding_counts._SERVICES)}
     many["s0"]["hidden"] = {"count": 1, "last": 1795000000, "text": "x"}  # again, of late
     file.write_text(json.dumps(many))
-    findings.add(str(tmp_path), "new", {"forged": "x"})
+    finding_counts.add(str(tmp_path), "new", {"forged": "x"})
     assert json.loads(file.read_text()).keys() == {*many, "new"} - {"s1"}
-    findings.add(str(tmp_path), "new", {"forged": "x"})
-    kept = findings.read(str(file))
-    assert (len(kept), kept["new"]["forged"]["count"]) == (findings._SERVICES, 2)
+    finding_counts.add(str(tmp_path), "new", {"forged": "x"})
+    kept = finding_counts.read(str(file))
+    assert (len(kept), kept["new"]["forged"]["count"]) == (finding_counts._SERVICES, 2)
 
 
 DATA = Path(__file__).parents[1] / "data" / "guard" / "tasks-26.1.5.db.gz"
@@ -290,7 +290,7 @@ def _others(document):
 )
 def test_of_a_whole_description_nothing_but_its_variables_changes(document, readable, task, level):
     """Read and written as it is on a node; what is not let start is as it was."""
-    with tempfile.TemporaryDirectory() as folder, mock.patch.object(findings, "_JOURNAL", folder), contextlib.redirect_stderr(None):
+    with tempfile.TemporaryDirectory() as folder, mock.patch.object(finding_counts, "_JOURNAL", folder), contextlib.redirect_stderr(None):
         arguments, path = _place(Path(folder) / "home", task, level), Path(folder) / "home" / "bundle" / "config.json"
         # Go writes what is no text in the one form, and all else in the other.
         surrogates = "\\ud800" in json.dumps(document)

@@ -14,12 +14,12 @@ from plugins.module_utils._health.label import LEFT_OUT, Label, text
 from plugins.module_utils._ledger import node_labels
 from plugins.module_utils._ledger.health import reported
 from plugins.module_utils._ledger.unreserved import has_gpus
-from plugins.module_utils._metrics.nodes import of_nodes
+from plugins.module_utils._metrics.node_metrics import of_nodes
 from plugins.module_utils._policy.labels import Options
 from plugins.module_utils._policy.labels import node_labels as made_of
 from plugins.module_utils._swarm import owned_labels
 from plugins.plugin_utils._report.status import status
-from plugins.plugin_utils._stack.requirement import facts_of
+from plugins.plugin_utils._stack.image_requirement import facts_of
 
 UUID = "GPU-00000000-1111-2222-3333-444444444444"
 T4 = {"index": 0, "uuid": UUID, "model": "Tesla-T4", "memory_mib": 15360, "compute_capability": "7.5", "architecture": "turing", "mig": None}

@@ -13,8 +13,8 @@ import time
 import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._metrics import file, names
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._metrics.text import Sample, text
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._metrics import file, metric_names
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._metrics.exposition import Sample, text
 
 
 def test_it_is_written_for_all_to_read_whatever_the_umask(tmp_path):
@@ -84,7 +84,7 @@ def test_what_systemd_made_read_only_has_its_remedy(tmp_path, monkeypatch):
 
 
 def info(source):
-    return text([Sample(names.INFO, ("c1", "m1", '",source="reactor"} ', source), 1)])
+    return text([Sample(metric_names.INFO, ("c1", "m1", '",source="reactor"} ', source), 1)])
 
 
 def test_it_is_removed_once(tmp_path):

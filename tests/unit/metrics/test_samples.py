@@ -13,7 +13,7 @@ from swarm_api import RECORDED_AT, A, B, discrete, named, node, pending, recorde
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health.label import KEY, LEFT_OUT
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._metrics import bounds, names, nodes, services
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._metrics import bounds, metric_names, node_metrics, service_metrics
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._metrics.samples import rendered
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._tasks.tasks import epoch
 
@@ -25,7 +25,7 @@ PAUSED = {MARK: "active", "gpu-swarm.paused-since": "2026-11-20T11:00:00Z"}
 
 
 def file_of(nodes=(), tasks=(), services=(), lease=None, last_run=None, isolation=None, now=NOW, books=()):
-    found = ledger(Listed(list(nodes), list(tasks), list(services), now), "gpu-swarm.", ["*"])
+    found = ledger(Listed(list(node_metrics), list(tasks), list(service_metrics), now), "gpu-swarm.", ["*"])
     found["swarm"] = {"id": "c1", "lease": lease, "last_run": last_run, "isolation": isolation}
     found["books"] = books
     return rendered(found, now, "status")
@@ -75,7 +75,7 @@ def test_a_node_s_state_whose_doing_it_is_and_since_when(one, state, by, since):
 
 def test_a_state_that_no_node_is_in_is_there_with_0():
     found = read([])
-    assert [found["nodes", by, state] for state, by in nodes.ALWAYS] == [0] * len(nodes.ALWAYS)
+    assert [found["nodes", by, state] for state, by in node_metrics.ALWAYS] == [0] * len(node_metrics.ALWAYS)
     assert (found["pending_services",], found["unreserved_services",], found["resources_allocated_twice",]) == (0, 0, 0)
 
 
@@ -152,11 +152,11 @@ def test_an_amount_and_what_is_no_longer_advertised():
 
 
 def test_a_node_may_not_advertise_kinds_without_end():
-    kinds = [item for number in range(2 * nodes.MOST_KINDS) for item in discrete(number + 1, f"K{number}")]
+    kinds = [item for number in range(2 * node_metrics.MOST_KINDS) for item in discrete(number + 1, f"K{number}")]
     found = read([node(resources=kinds)])
     shown = {key[1] for key in found if key[0] == "node_resources_advertised"}
-    assert len(shown) == nodes.MOST_KINDS + 1
-    assert found["node_resources_advertised", bounds.OTHERS] == sum(range(nodes.MOST_KINDS + 1))
+    assert len(shown) == node_metrics.MOST_KINDS + 1
+    assert found["node_resources_advertised", bounds.OTHERS] == sum(range(node_metrics.MOST_KINDS + 1))
 
 
 def test_a_card_that_is_unfit_for_work():
@@ -243,11 +243,11 @@ def test_a_service_that_is_pending():
 
 
 def test_so_many_services_by_name_and_all_others_as_one():
-    number = services.MOST_SERVICES + 10
+    number = service_metrics.MOST_SERVICES + 10
     tasks = [pending(f"t{one}", {GPU: 1}, service=f"s{one}", since=f"2026-11-20T12:{one:02d}:00Z"[:20]) for one in range(60)]
     found = read([], tasks, [service(f"s{one}", f"job-{one}") for one in range(number)])
     shown = {key[1]: value for key, value in found.items() if key[0] == "pending_tasks"}
-    assert len(shown) == services.MOST_SERVICES + 1
+    assert len(shown) == service_metrics.MOST_SERVICES + 1
     assert shown[bounds.OTHERS] == 10  # the youngest
     assert {"job-0", "job-49"} <= set(shown)
     assert found["pending_since_timestamp_seconds", bounds.OTHERS] == NOW - 10 * 60
@@ -303,14 +303,14 @@ def test_the_last_run(always, runs):
 
 def test_every_metric_has_its_labels_in_each_line_and_a_sentence():
     whole = file_of(recorded("nodes"), recorded("tasks"), recorded("services"), now=epoch(RECORDED_AT))
-    by_name = {metric.name: metric for metric in names.METRICS}
-    assert len(by_name) == len(names.METRICS)
+    by_name = {metric.name: metric for metric in metric_names.METRICS}
+    assert len(by_name) == len(metric_names.METRICS)
     families = list(text_string_to_metric_families(whole))
     assert len(families) > 15
     for family in families:
         assert {tuple(sample.labels) for sample in family.samples} == {by_name[family.name].labels}
         assert (family.type, family.documentation) == ("gauge", by_name[family.name].help)
-    assert [metric.name for metric in names.METRICS if not metric.help.endswith(".")] == []
+    assert [metric.name for metric in metric_names.METRICS if not metric.help.endswith(".")] == []
 
 
 def test_isolation():

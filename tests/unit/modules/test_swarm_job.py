@@ -11,9 +11,9 @@ from swarm_api import named, node, pending, service, task
 from versioned_services import VersionedServices
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs.options import JOB_OPTIONS
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs.job_options import JOB_OPTIONS
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager import Refused
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.options import CONNECTION_OPTIONS
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager_options import CONNECTION_OPTIONS
 from ansible_collections.fleet.gpu_swarm.plugins.modules import swarm_job as module
 
 PLAIN = {"name": "train", "image": "cuda:13", "gpus": 1, "kind": "NVIDIA-GPU", "time_limit": 0, "retries": 0, "again": "never", "state": "present"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd.unit import EngineError
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd.docker_unit import EngineError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.modules import swarm_member
 

@@ -38,7 +38,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.provision im
     plan,
     to_pause,
 )  # fmt: skip
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.toolkit import DEFAULT
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.toolkit_version import DEFAULT
 
 DRIFT = ["2 GPUs not advertised as NVIDIA-GPU: a, b"]
 RESTART = {"restart_required": True, "drift": DRIFT}

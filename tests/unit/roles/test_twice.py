@@ -12,7 +12,7 @@ import documentation
 import yaml
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health.label import AFTER_LOSS, PAUSE, REPORT, SHRINK
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.options import argument_spec
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.node_options import argument_spec
 
 ROLES = Path(__file__).resolve().parents[3] / "roles"
 # Of one of the two alone: what may be waited for, and what is only read beforehand.

@@ -18,9 +18,9 @@ from ansible_collections.fleet.gpu_swarm.plugins.filter.planned import FilterMod
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.inventory import FAILED_BEFORE, current_answer, left_out
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import END, FETCH, WINDOW, Host
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.outcome import outcome_of
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.lease import lost_lease
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.manager_updates import label_updates
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.planned import planned
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.updates import label_updates
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.run_lease import lost_lease
 
 ROOT = Path(__file__).parents[3]
 FIRST = {"made": 1, "hosts_in": {WINDOW: ["a", "b"], END: ["a", "b"]}, "batches": [["a"], ["b"]]}

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs.options import JOB_OPTIONS
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs.job_options import JOB_OPTIONS
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.declaration import FACTS, PREFIXES
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.roles import declared_settings
 from tests.pages import settings

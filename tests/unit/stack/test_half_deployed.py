@@ -19,7 +19,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.action.swarm_stack import Actio
 from plugins.module_utils._swarm import stack_objects, stack_reader
 from plugins.module_utils._swarm.manager import SwarmError
 from plugins.plugin_utils._rollout.poll import poll
-from plugins.plugin_utils._stack import patience, verdict
+from plugins.plugin_utils._stack import deploy_verdict, patience
 
 NOTHING_THERE: dict[str, dict[str, str]] = {kind: {} for kind in stack_objects.KINDS}
 FITS = {"service": "s_a", "fits": True, "possible": True, "text": "", "feasible": [], "stays": False, "rivals": [], "beside": False}
@@ -106,8 +106,8 @@ def test_what_is_refused_beforehand(run: Any, answer: dict[str, Any], words: str
 
 
 def test_what_has_come_since() -> None:
-    assert verdict.made(NOTHING_THERE, MADE) == {"networks": {"n1": "s_default"}, "services": {"s1": "s_a"}}
-    assert verdict.made(MADE, MADE) == {}
+    assert deploy_verdict.made(NOTHING_THERE, MADE) == {"networks": {"n1": "s_default"}, "services": {"s1": "s_a"}}
+    assert deploy_verdict.made(MADE, MADE) == {}
 
 
 def reader(script: str) -> tuple[str, ...]:

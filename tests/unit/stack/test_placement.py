@@ -16,7 +16,7 @@ import pytest
 from plugins.module_utils._deployment.stack import with_labels
 from plugins.module_utils._errors import GpuSwarmError
 from plugins.module_utils._swarm.owned_labels import PREFIX, compute
-from plugins.module_utils._tasks.classes import LABEL
+from plugins.module_utils._tasks.class_labels import LABEL
 from plugins.plugin_utils._stack.placement import Placed, placed
 from plugins.plugin_utils._stack.text import written
 from plugins.plugin_utils._stack.translate import translate

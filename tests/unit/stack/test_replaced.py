@@ -16,7 +16,7 @@ from plugins.plugin_utils._stack.document import load
 from plugins.plugin_utils._stack.specification import specifications
 from plugins.plugin_utils._stack.text import written
 from plugins.plugin_utils._stack.translate import translate
-from plugins.plugin_utils._stack.versions import versioned
+from plugins.plugin_utils._stack.versioned_names import versioned
 
 FILE: dict[str, Any] = {
     "services": {

@@ -12,9 +12,9 @@ import json
 import pytest
 from swarm_api import cluster
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._guard import decision
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health import books
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health.books import Finding
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._guard import admission
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health import allocation_findings
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health.allocation_findings import Finding
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import guard_seen
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm import isolation
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm import lease as swarm_lease
@@ -28,7 +28,7 @@ DAY = 86400
 
 
 def test_everybody_has_the_same_levels():
-    assert isolation.LEVELS == decision.LEVELS == guard_seen.LEVELS == declaration.ISOLATION
+    assert isolation.LEVELS == admission.LEVELS == guard_seen.LEVELS == declaration.ISOLATION
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_what_watchers_found_is_kept_by_node_at_any_level(level):
 def test_nodes_that_lie_take_the_place_of_no_other_and_all_of_it_stays_small():
     liars = {f"liar{place:03}": [["outside", CARD, "", "", f"{place} {other} " + "x" * 99, 1] for other in range(99)] for place in range(100)}
     after = isolation.merged(Isolation(), {"books": {**liars, "true": [OUTSIDE]}}, NOW)
-    assert sum(len(one.found) for one in after.books.values()) == books.MOST_OF_ALL
+    assert sum(len(one.found) for one in after.books.values()) == allocation_findings.MOST_OF_ALL
     assert after.books["true"] == books_of(OUTSIDE)
     assert len(json.dumps(isolation.as_shown(after))) < 50000
 

@@ -17,7 +17,7 @@ from requests.exceptions import ReadTimeout
 from swarm_api import cluster, task
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm import manager as swarm_manager
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.options import unprotected
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager_options import unprotected
 from ansible_collections.fleet.gpu_swarm.plugins.modules import swarm_gpu_info
 
 PARAMS = {

@@ -10,7 +10,7 @@ from swarm_api import A, B, discrete, named, node, service, task
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._verify import isolation, plan
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._verify import guard_probes, plan
 
 PREFIX = "gpu-swarm."
 C = "GPU-5fa2e7a4-8888-4c53-9d1f-0c9a7d1e2f32"
@@ -160,16 +160,16 @@ def test_where_other_checks_have_what_is_free_the_one_beside_a_reservation_comes
     busy = [task("t1", given=named(*allocated))] if allocated else []
     there = nodes(node(resources=named(A, B, C)), tasks=busy)
     made = checks(there, gpus=gpus, levels={"n1": "reserved"})
-    (together, *after) = isolation.rounds([check for check in made if check["state"] == "planned"], there, 500)
+    (together, *after) = guard_probes.rounds([check for check in made if check["state"] == "planned"], there, 500)
     assert [one["probe"] for one in together if one["probe"] != "allocated"] + ["after the others" for (_check,) in after] == found
 
 
 def test_many_are_tried_in_rounds_and_a_node_in_one_since_a_slot_that_is_free_again_would_be_given_out_again():
     fleet = nodes(*(node("n%d" % number, resources=named(f"{A}.slot1", f"{B}.slot1", kind="NVIDIA-SLOT")) for number in range(3)))
-    found = isolation.rounds(checks(fleet, gpus="auto"), fleet, 5)
+    found = guard_probes.rounds(checks(fleet, gpus="auto"), fleet, 5)
     assert [[check["node"] for check in part] for part in found] == [["n0", "n0", "n1", "n1"], ["n2", "n2"]]
-    assert [len(part) for part in isolation.rounds(checks(fleet, gpus="auto"), fleet, 1)] == [2, 2, 2]
-    assert isolation.rounds([], fleet, 5) == []
+    assert [len(part) for part in guard_probes.rounds(checks(fleet, gpus="auto"), fleet, 1)] == [2, 2, 2]
+    assert guard_probes.rounds([], fleet, 5) == []
 
 
 @pytest.mark.parametrize("allocated", [0, 1])
@@ -279,7 +279,7 @@ def test_services_past_their_time_are_left_behind(until, found):
 def test_the_slots_of_a_kind_of_a_node_are_tested_by_one_service_and_all_else_by_one_each():
     slots = named(f"{A}.slot1", f"{A}.slot2", kind="SLOT")
     fleet = nodes(*(node(name, resources=[*named(C), *slots, *named(f"{B}.slot1", kind="LARGE")]) for name in ("n1", "n2")))
-    found = isolation.of_one_service(checks(fleet, gpus="auto", levels={"n1": "reserved"}))
+    found = guard_probes.of_one_service(checks(fleet, gpus="auto", levels={"n1": "reserved"}))
     assert [(group[0]["node"], group[0]["probe"], group[0]["kind"], len(group)) for group in found] == [
         ("n1", "allocated", "LARGE", 1),
         ("n1", "allocated", "NVIDIA-GPU", 1),

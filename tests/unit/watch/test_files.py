@@ -14,7 +14,7 @@ import pytest
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _files
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health import pace, xids
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine import driver
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch import events, written
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch import gpu_errors, written
 
 UUID = "GPU-00000000-1111-2222-3333-444444444444"
 DAEMON = json.dumps(
@@ -39,19 +39,19 @@ def boot(tmp_path, monkeypatch):
 
 
 def test_errors_are_kept_for_this_boot(tmp_path, boot):
-    it = events.Events(str(tmp_path))
+    it = gpu_errors.Events(str(tmp_path))
     found = it.add(errors(LINE % 79, LINE % 31, "another line", (LINE % 95).replace("c1", "c2")), GPUS, SETTINGS)
     assert [event.xid for event in found] == [79, 31, 95]
-    assert it.read() == events.Events(str(tmp_path)).read() == [{"uuid": UUID, "xid": 79, "state": "fault"}]
+    assert it.read() == gpu_errors.Events(str(tmp_path)).read() == [{"uuid": UUID, "xid": 79, "state": "fault"}]
     assert f"XID 79 of {UUID}. After a reset, remove {tmp_path}" in it.standing()
     boot.write_text("another\n")
-    assert events.Events(str(tmp_path)).standing() == ""
-    assert events.Events(str(tmp_path)).read() == []
+    assert gpu_errors.Events(str(tmp_path)).standing() == ""
+    assert gpu_errors.Events(str(tmp_path)).read() == []
 
 
 @pytest.mark.parametrize("nvml_first", [True, False])
 def test_what_both_channels_report_counts_once(tmp_path, boot, nvml_first):
-    it, of_log, of_nvml = events.Events(str(tmp_path)), errors(LINE % 79, LINE % 31), [xids.Event("0000:c1:00", xid, "") for xid in (79, 31)]
+    it, of_log, of_nvml = gpu_errors.Events(str(tmp_path)), errors(LINE % 79, LINE % 31), [xids.Event("0000:c1:00", xid, "") for xid in (79, 31)]
     first = it.add(of_nvml if nvml_first else of_log, GPUS, SETTINGS)
     assert [event.xid for event in first] == ([79] if nvml_first else [79, 31])
     second = it.add(of_log if nvml_first else of_nvml, GPUS, SETTINGS)
@@ -69,12 +69,12 @@ def full(monkeypatch):
             raise OSError(errno.ENOSPC, "No space left on device", path)
         return open(path, mode, **more)
 
-    monkeypatch.setattr(events, "open", opened, raising=False)
+    monkeypatch.setattr(gpu_errors, "open", opened, raising=False)
     return disk
 
 
 def test_what_a_full_disk_does_not_take_counts_and_is_written_once_there_is_room(tmp_path, boot, full):
-    it = events.Events(str(tmp_path))
+    it = gpu_errors.Events(str(tmp_path))
     assert [event.xid for event in it.add(errors(LINE % 79), GPUS, SETTINGS)] == [79]
     assert it.failure == f"{tmp_path}/events.json: No space left on device"
     assert it.read() == [{"uuid": UUID, "xid": 79, "state": "fault"}]
@@ -83,12 +83,12 @@ def test_what_a_full_disk_does_not_take_counts_and_is_written_once_there_is_room
     assert list(tmp_path.glob("events*")) == []
     full["full"] = False
     assert it.add([], GPUS, SETTINGS) == []
-    assert (it.failure, events.Events(str(tmp_path)).read()) == ("", it.read())
+    assert (it.failure, gpu_errors.Events(str(tmp_path)).read()) == ("", it.read())
 
 
 def test_what_somebody_removes_is_over_also_where_the_disk_is_full(tmp_path, boot, full):
     full["full"] = False
-    it = events.Events(str(tmp_path))
+    it = gpu_errors.Events(str(tmp_path))
     it.add(errors(LINE % 79), GPUS, SETTINGS)
     full["full"] = True
     it.add(errors(LINE % 95), GPUS, SETTINGS)
@@ -97,36 +97,36 @@ def test_what_somebody_removes_is_over_also_where_the_disk_is_full(tmp_path, boo
     assert it.read() == []
     full["full"] = False
     it.add([], GPUS, SETTINGS)
-    assert it.read() == events.Events(str(tmp_path)).read() == []
+    assert it.read() == gpu_errors.Events(str(tmp_path)).read() == []
 
 
 def test_a_disk_that_cannot_be_read_takes_nothing_away(tmp_path, boot, monkeypatch):
-    it = events.Events(str(tmp_path))
+    it = gpu_errors.Events(str(tmp_path))
     it.add(errors(LINE % 79), GPUS, SETTINGS)
     (tmp_path / "events.json").write_text("changed")
 
     def broken(path, *_more, **_options):
         raise OSError(errno.EIO, "Input/output error", path)
 
-    monkeypatch.setattr(events, "open", broken, raising=False)
+    monkeypatch.setattr(gpu_errors, "open", broken, raising=False)
     assert [one["xid"] for one in it.read()] == [79]
 
 
 @pytest.mark.parametrize("broken", ["", "[]", "{", '{"boot": "one"}'])
 def test_what_is_kept_may_be_deleted_or_broken(tmp_path, boot, broken):
     (tmp_path / "events.json").write_text(broken)
-    assert events.Events(str(tmp_path)).read() == []
+    assert gpu_errors.Events(str(tmp_path)).read() == []
 
 
 def test_the_log_is_read_from_now_on(tmp_path):
     path = tmp_path / "kmsg"
     path.write_text("before\n")
-    log = events.Log(str(path))
+    log = gpu_errors.Log(str(path))
     assert (log.lines(), len(log.handles())) == ([], 1)
     with path.open("a") as stream:
         stream.write(LINE % 79)
     assert log.lines() == [LINE % 79]
-    assert events.Log(str(tmp_path / "none")).lines() == []
+    assert gpu_errors.Log(str(tmp_path / "none")).lines() == []
 
 
 @pytest.fixture

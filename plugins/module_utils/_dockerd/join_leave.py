@@ -1,0 +1,94 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""This machine's membership in a swarm: made, joined, left, over the API of its own daemon (POST /swarm/init, /swarm/join, /swarm/leave).
+
+Needs no Docker SDK, so that a worker does not either. Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import Any, Mapping
+
+from .docker_unit import EngineError
+from .engine import Engine, Unavailable
+
+POLL_S = 0.2
+# dockerd answers by itself after 20 s, with 503 and these words, and goes on in the background (moby, daemon/cluster: swarmConnectTimeout,
+# errSwarmJoinTimeoutReached). It has the same status for a node that is in a swarm already.
+REQUEST_S = 60
+GOES_ON = "Timeout was reached"
+# What a join that failed can leave (moby, daemon/cluster: LocalNodeState).
+UNFINISHED = ("error", "pending")
+
+Swarm = Mapping[str, Any]
+
+
+def initialise(engine: Engine, request: Mapping[str, Any], timeout_s: float) -> Swarm:
+    """Makes a swarm and waits until this node runs it. Raises EngineError."""
+    _begin(engine, "/swarm/init", request)
+    return await_member(engine, True, timeout_s)
+
+
+def join(engine: Engine, request: Mapping[str, Any], manager: bool, timeout_s: float) -> Swarm:
+    """Joins, and waits until this node is a working member, ``manager`` or worker. A membership that did not come to that is undone.
+
+    Raises EngineError; its ``swarm`` is the membership that the node then has.
+    """
+    try:
+        _begin(engine, "/swarm/join", request)
+        return await_member(engine, manager, timeout_s)
+    except EngineError as problem:
+        problem.details["swarm"] = _undone(engine)
+        raise
+
+
+def leave(engine: Engine, force: bool) -> Swarm:
+    """Leaves the swarm that this node is in. A worker leaves without force, so that a manager that was overlooked refuses."""
+    engine.post("/swarm/leave?force=%s" % ("true" if force else "false"), timeout=REQUEST_S)
+    return engine.swarm()
+
+
+def _begin(engine: Engine, path: str, request: Mapping[str, Any]) -> None:
+    try:
+        engine.post(path, request, REQUEST_S)
+    except Unavailable as problem:
+        if GOES_ON not in problem.message:
+            raise
+
+
+def await_member(engine: Engine, manager: bool, timeout_s: float) -> Swarm:
+    """The membership of this node, once it works. Raises EngineError after ``timeout_s`` seconds."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        swarm = _seen(engine)
+        if swarm["state"] == "active" and swarm["control_available"] == manager:
+            return swarm
+        if time.monotonic() >= deadline:
+            reason = str(swarm["error"] or "").strip().rstrip(".")
+            raise EngineError(
+                "it did not become a working %s within %d s: the swarm's state there is %s%s"
+                % ("manager" if manager else "worker", timeout_s, swarm["state"], " (%s)" % reason if reason else "")
+            )
+        time.sleep(POLL_S)
+
+
+def _seen(engine: Engine) -> Swarm:
+    """With the reason as its error where the daemon is slow to answer."""
+    try:
+        return engine.swarm()
+    except EngineError as problem:
+        return {"state": "unknown", "control_available": False, "error": problem.message}
+
+
+def _undone(engine: Engine) -> Swarm:
+    """What is left of a failed join, once it is undone: the node was in no swarm before."""
+    swarm = _seen(engine)
+    if swarm["state"] not in UNFINISHED:
+        return swarm
+    with contextlib.suppress(EngineError):  # the next run finds what it left, and leaves that
+        return leave(engine, True)
+    return _seen(engine)

@@ -1,0 +1,60 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Samples as Prometheus' text format has them (pure).
+
+https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format. A library for it would have to be on each manager.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from typing import Iterable, NamedTuple
+
+from .metric_names import METRICS, Metric
+
+# What a hostile node calls itself must not fill the file.
+LONGEST_VALUE = 128
+_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n"}
+_ESCAPED = str.maketrans(_ESCAPES)
+
+
+class Sample(NamedTuple):
+    """One value of a metric. ``labels`` are the values of its labels, in their order."""
+
+    metric: Metric
+    labels: tuple[str, ...]
+    value: float
+
+
+def text(samples: Iterable[Sample]) -> str:
+    """The file. Of two samples with the same labels the first counts: node_exporter takes no file that has both."""
+    lines: dict[str, dict[str, str]] = {}
+    for sample in samples:
+        lines.setdefault(sample.metric.name, {}).setdefault(_labels(sample), number(sample.value))
+    found = []
+    for metric in METRICS:
+        if metric.name in lines:
+            found += ["# HELP %s %s" % (metric.name, _help(metric.help)), "# TYPE %s gauge" % metric.name]
+            found += ["%s%s %s" % (metric.name, labels, value) for labels, value in sorted(lines[metric.name].items())]
+    return "\n".join(found) + "\n" if found else ""
+
+
+def _labels(sample: Sample) -> str:
+    pairs = ['%s="%s"' % (name, escaped(value)) for name, value in zip(sample.metric.labels, sample.labels)]
+    return "{%s}" % ",".join(pairs) if pairs else ""
+
+
+def escaped(value: str) -> str:
+    """A label's value between its quotes. What UTF-8 cannot write, such as half of a surrogate pair, becomes a question mark."""
+    return value[:LONGEST_VALUE].encode("utf-8", "replace").decode("utf-8").translate(_ESCAPED)
+
+
+def _help(words: str) -> str:
+    return words.replace("\\", "\\\\").replace("\n", "\\n")
+
+
+def number(value: float) -> str:
+    """Without an exponent where it is whole: a time in seconds stays readable."""
+    return "%d" % value if value == int(value) else repr(float(value))

@@ -1,0 +1,151 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The metrics of nodes and of the GPUs on them (pure).
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Collection, Iterable, Iterator, Mapping
+
+from .._gpu.record import devices_of
+from .._health.label import FAULT, left_out
+from .._ledger.node_labels import model_of
+from .._ledger.unreserved import is_of_gpus
+from .._placement.availability import ACTIVE, DRAINED, PAUSED, closed_as
+from .._tasks.tasks import epoch
+from . import metric_names
+from .bounds import OTHERS, kept
+from .exposition import Sample
+
+READY = "ready"
+BY_RUN, BY_FAULT, BY_HAND = "run", "fault", "hand"
+_STATES = {ACTIVE: READY, PAUSED: "paused", DRAINED: "drained"}
+# Shown with 0 where there is none, so that a panel and an alert find them.
+ALWAYS = ((READY, ""), ("paused", BY_RUN), ("paused", BY_FAULT), ("paused", BY_HAND), ("drained", BY_RUN), ("drained", BY_HAND), ("down", ""))
+# More kinds than anybody advertises: a node may call its kinds what it likes.
+MOST_KINDS = 50
+
+
+def of_nodes(ledger: Mapping[str, Any], now: float) -> Iterator[Sample]:
+    records = ledger["nodes"]
+    counts = Counter(state_of(record) for record in records)
+    for key in sorted({*ALWAYS, *counts}):
+        yield Sample(metric_names.NODES, key, counts[key])
+    kinds = kept(((kind, float(sums["total"])) for kind, sums in ledger["kinds"].items()), MOST_KINDS)
+    for record in records:
+        yield from _of_node(record, now)
+        yield from _resources(record, kinds)
+        yield from _gpus(record)
+    yield from _twice(ledger["held_twice"])
+
+
+def state_of(record: Mapping[str, Any]) -> tuple[str, str]:
+    """(the state of a node in a word, whose doing it is where it is paused or drained)"""
+    word = closed_as(record)
+    state = _STATES.get(word, word)
+    if word not in (PAUSED, DRAINED):
+        return state, ""
+    if record.get("paused_for"):
+        return state, BY_FAULT
+    return state, BY_RUN if record["set_by_run"] else BY_HAND
+
+
+def _who(record: Mapping[str, Any]) -> tuple[str, str]:
+    return record["hostname"], record["id"]
+
+
+def _of_node(record: Mapping[str, Any], now: float) -> Iterator[Sample]:
+    who, state = _who(record), state_of(record)
+    yield Sample(metric_names.NODE_INFO, (*who, record["role"] or "", model_of(record), record["engine_version"] or ""), 1)
+    yield Sample(metric_names.NODE_STATE, (*who, *state), 1)
+    if state[0] != READY:
+        unchanged = record["unchanged_for"]
+        since = epoch(record["set_at"]) or (None if unchanged is None else now - unchanged)
+        if since is not None:
+            yield Sample(metric_names.NODE_SINCE, (*who, *state), since)
+    reported = record["health"]
+    if reported:
+        yield Sample(metric_names.NODE_HEALTH, (*who, reported["state"]), 1)
+        yield Sample(metric_names.NODE_DRIFT, who, int(reported["drift"]))
+
+
+# -- what is advertised ----------------------------------------------------------------------------------------------
+
+
+def _resources(record: Mapping[str, Any], kinds: Collection[str]) -> Iterator[Sample]:
+    takes_tasks = state_of(record)[0] == READY
+    sums: dict[str, Counter[metric_names.Metric]] = {}
+    for kind, entry in record["resources"].items():
+        free = len(entry["free"]) if entry["type"] == "named" else entry["free"]
+        found = sums.setdefault(kind if kind in kinds else OTHERS, Counter())
+        found[metric_names.ADVERTISED] += entry["total"]
+        found[metric_names.ALLOCATED] += sum(item.get("amount", 1) for item in entry["held"])
+        found[metric_names.FREE] += free
+        found[metric_names.FAULTY] += _faulty(record, entry)
+        found[metric_names.PLACEABLE] += max(0, free - _faulty(record, entry, entry["free"])) if takes_tasks else 0
+    for kind, found in sums.items():
+        for metric in (metric_names.ADVERTISED, metric_names.ALLOCATED, metric_names.FREE, metric_names.PLACEABLE, metric_names.FAULTY):
+            yield Sample(metric, (*_who(record), kind), found[metric])
+
+
+def _faulty(record: Mapping[str, Any], entry: Mapping[str, Any], among: Any = None) -> int:
+    """How many of a kind the node itself calls faulty; of those that are ``among`` them. It names one card, and how many there are; with
+    no card it is the driver, and all of them are."""
+    reported = record["health"]
+    if not _is_unfit(reported) or not is_of_gpus(entry):
+        return 0
+    values = entry["values"] if among is None else among
+    if reported["card"] is None:
+        return len(values)
+    of_card = len([value for value in values if reported["card"] in devices_of(value)])  # several where these are slots
+    return of_card if among is not None or not of_card else max(of_card, min(reported["cards"], len(values)))
+
+
+def _is_unfit(reported: Mapping[str, Any] | None) -> bool:
+    """By the node's watcher, and not by a run that has found nothing since."""
+    return bool(reported and reported["state"] == FAULT and not reported["returned"])
+
+
+def _gpus(record: Mapping[str, Any]) -> Iterator[Sample]:
+    who, reported = _who(record), record["health"]
+    for kind, entry in record["resources"].items():
+        if entry["type"] == "named" and all(item["value"].startswith(("GPU-", "MIG-")) for item in entry["held"]):
+            # Several slots of a card are one GPU, and a group is several.
+            cards = ((card, item["service"] or "") for item in entry["held"] for card in devices_of(item["value"]))
+            for card, service in dict.fromkeys(cards):
+                yield Sample(metric_names.GPU_ALLOCATED, (card, *who, kind, service), 1)
+    yield from dict.fromkeys(Sample(metric_names.GPU_FAULT, fault, 1) for fault in _faults(record))
+    if _is_unfit(reported):
+        since = epoch(reported["since"])
+        if since is not None:
+            yield Sample(metric_names.GPU_FAULT_SINCE, (reported["card"] or "", *who), since)
+
+
+def _faults(record: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    """The labels of each card that is unfit for work: by the node's watcher, or left out by a run while nobody has consented to that."""
+    who, reported = _who(record), record["health"]
+    unfit = _is_unfit(reported)
+    if unfit:
+        xid = "" if reported["xid"] is None else "%d" % reported["xid"]
+        where = (reported["pci_bus_id"] or "", reported["slot"] or "", reported["serial"] or "")
+        yield (reported["card"] or "", *who, reported["reason"] or "", xid, *where, metric_names.YES)
+    for one in left_out(record["labels"]):
+        if not (unfit and one.card and one.card == reported["card"]):
+            yield (one.card or "", *who, one.reason or "", "", one.pci or "", one.slot or "", one.serial or "", metric_names.NO)
+
+
+def _twice(found: Iterable[Mapping[str, Any]]) -> Iterator[Sample]:
+    found = list(found)
+    yield Sample(metric_names.TWICE, (), len(found))
+    most: Counter[tuple[str, ...]] = Counter()
+    for one in found:
+        for card in devices_of(one["value"]):
+            labels = (card, one["hostname"], one["node"], one["kind"])
+            most[labels] = max(most[labels], len(one["holders"]))
+    for of_card, count in most.items():
+        yield Sample(metric_names.GPU_TWICE, of_card, count)

@@ -1,0 +1,91 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The metrics of services (pure): what is allocated to them, what of them is pending, and which see GPUs that they did not reserve.
+
+A service counts as one, however many tasks it has, and so does an array of jobs that is one service.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Iterator, Mapping
+
+from .._tasks.tasks import epoch
+from . import metric_names
+from .bounds import OTHERS, kept
+from .exposition import Sample
+
+# Of each of these metrics; what is beyond them counts under one name.
+MOST_SERVICES = 50
+
+
+def of_services(ledger: Mapping[str, Any], now: float) -> Iterator[Sample]:
+    yield from _allocated(ledger)
+    yield from _pending(ledger, now)
+    # A share of a GPU's memory comes without a device: such a service sets the variable rightly.
+    seeing = sorted(one["service"] for one in ledger["unreserved"] if not one["reserves"])
+    yield Sample(metric_names.UNRESERVED_SERVICES, (), len(seeing))
+    for service in seeing[:MOST_SERVICES]:
+        yield Sample(metric_names.UNRESERVED, (service,), 1)
+
+
+def _allocated(ledger: Mapping[str, Any]) -> Iterator[Sample]:
+    amounts: dict[tuple[str, str], int] = Counter()
+    for record in ledger["nodes"]:
+        for kind, entry in record["resources"].items():
+            for item in entry["held"]:
+                amounts[item["service"] or "", kind] += item.get("amount", 1)
+    weights: dict[str, float] = {}
+    for (service, _kind), amount in amounts.items():
+        weights[service] = max(weights.get(service, 0), amount)
+    largest = kept(weights.items(), MOST_SERVICES)
+    sums: dict[tuple[str, str], int] = Counter()
+    for (service, kind), amount in amounts.items():
+        sums[service if service in largest else OTHERS, kind] += amount
+    for labels, amount in sums.items():
+        yield Sample(metric_names.SERVICE_ALLOCATED, labels, amount)
+
+
+# -- pending ---------------------------------------------------------------------------------------------------------
+
+
+class _Waiting:
+    """The tasks of one service, or of all others together."""
+
+    def __init__(self) -> None:
+        self.tasks = 0
+        self.since: float | None = None
+        self.wants: dict[str, int] = {}
+
+    def add(self, group: Mapping[str, Any]) -> None:
+        self.tasks += group["count"]
+        since = epoch(group["since"])
+        if self.since is None or (since is not None and since < self.since):
+            # While a service is updated there are two specifications: the older tasks count.
+            self.since, self.wants = since, dict(group["wants"])
+
+
+def _pending(ledger: Mapping[str, Any], now: float) -> Iterator[Sample]:
+    by_service: dict[str, list[Mapping[str, Any]]] = {}
+    for group in ledger["pending"]:
+        by_service.setdefault(group["service"] or "", []).append(group)
+    ages = {name: max(now - (epoch(group["since"]) or now) for group in groups) for name, groups in by_service.items()}
+    longest = kept(ages.items(), MOST_SERVICES)
+    waiting: dict[str, _Waiting] = {}
+    for name, groups in by_service.items():
+        for group in groups:
+            waiting.setdefault(name if name in longest else OTHERS, _Waiting()).add(group)
+    possible = {one["service"]: one["possible"] for one in ledger.get("explained") or []}
+    yield Sample(metric_names.PENDING_SERVICES, (), len(by_service))
+    for name, found in waiting.items():
+        yield Sample(metric_names.PENDING, (name,), found.tasks)
+        if found.since is not None:
+            yield Sample(metric_names.PENDING_SINCE, (name,), found.since)
+        if name != OTHERS:
+            for kind, amount in found.wants.items():
+                yield Sample(metric_names.PENDING_WANTS, (name, kind), amount)
+        if name in possible:
+            yield Sample(metric_names.PENDING_POSSIBLE, (name,), int(possible[name]))

@@ -1,0 +1,216 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whether a task saw what was allocated to it, and whether the ledger adds up, in words that name the remedy (pure).
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Iterable, Mapping, NamedTuple, Sequence
+
+from .._gpu import record
+from .._policy import generic_resources
+from .._tasks.tasks import ENDED, assigned
+from .guard_probes import ALLOCATED, MEMORY
+from .plan import FAILED, PASSED, UNTESTED, Check
+from .probe_images import THERE
+
+# Full UUIDs, and MIG devices as drivers before 470 name them.
+DEVICE = re.compile(r"MIG-GPU-[0-9a-f-]{36}/\d+/\d+|(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+# What is left of an image without the loader that a program was linked for (runc, libcontainer/standard_init_linux.go).
+NO_LOADER = re.compile(r"exec (?:user process caused|/?[\w./-]+): no such file or directory")
+NOWHERE = "no suitable node"
+NO_GLIBC = (
+    "the image %s has no glibc, which the command needs: the NVIDIA runtime brings nvidia-smi into a task, not what it is linked with. "
+    "Choose an image of CUDA, Debian, Ubuntu or the like (verify_image)"
+)
+SILENT = "the task printed nothing. Give a command that lists the GPUs it sees (verify_command), such as 'nvidia-smi -L'"
+SAME_SLOT = "swarm gave a slot to two tests, one after the other, and so none to another slot. Run this again"
+PROVISION = "Run fleet.gpu_swarm.provision for this node, with --check first to see what differs"
+
+
+class Outcome(NamedTuple):
+    """What came of a check."""
+
+    check: Check
+    task: Mapping[str, Any] | None  # of the API; None where swarm made none
+    log: str
+    unread: str | None  # why there is no log; None where there is nothing wrong with it
+
+
+def seen_in(log: str) -> list[str]:
+    """The GPUs and MIG devices that a task listed.
+
+    nvidia-smi lists MIG devices under their card: a card that is only the heading of such devices is not seen as a whole.
+    """
+    seen: dict[str, bool] = {}
+    card = None
+    for device in DEVICE.findall(log):
+        if device.startswith("MIG-"):
+            seen.pop(card, None)
+        else:
+            card = device
+        seen[device] = True
+    return list(seen)
+
+
+def is_unplaced(task: Mapping[str, Any]) -> bool:
+    """Whether the scheduler reports that it has no place for a task."""
+    return task["Status"]["State"] == "pending" and NOWHERE in task["Status"].get("Err", "")
+
+
+def judged(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | None = None) -> Check:
+    """The check with its outcome.
+
+    ``node`` is the ledger's record of the node from after the test, where what was found needs to be compared with it.
+    """
+    check, task, log, unread = outcome
+    given = (assigned(task) if task else {}).get(check["kind"])
+    # Of memory swarm gives a number, and the node's map says of which cards.
+    reserved = check["reserved"] if check["probe"] == MEMORY else given or []
+    seen = seen_in(log)
+    state, verdict = not_through(outcome, timeout_s, node) or (None, None)
+    if state is None:
+        problem = unread or _other_amount(check, given) or _holders(reserved, node) or _difference(check, reserved, seen, log)
+        state, verdict = (FAILED, problem) if problem else (PASSED, "sees the GPUs allocated to it and no others")
+    return dict(check, reserved=reserved, seen=seen, state=state, verdict=verdict)
+
+
+def once_each(checks: Iterable[Check]) -> list[Check]:
+    """The same checks, but that a slot counts once: a task without a place, since somebody else took one, gets that of a task that has ended.
+
+    Else it would look as if as many slots had been tested as there were tasks. A task that is to prove the guard may have any slot."""
+    found: list[Check] = []
+    tested: set[tuple[str, str]] = set()
+    for check in checks:
+        slots = _slots(check) if check["state"] == PASSED and check["probe"] == ALLOCATED else set()
+        found.append(dict(check, state=UNTESTED, verdict=SAME_SLOT) if slots and slots <= tested else check)
+        tested |= slots
+    return found
+
+
+def _slots(check: Check) -> set[tuple[str, str]]:
+    return {(check["node"], value) for value in check["reserved"] if record.is_slot(value)}
+
+
+def not_through(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | None) -> tuple[str, str] | None:
+    """State and verdict of a task that did not do what it was made for, else None."""
+    check, task = outcome.check, outcome.task
+    if task is None:
+        return FAILED, "swarm made no task within %d s. Check the leader's log (journalctl -u docker)" % timeout_s
+    status = task["Status"]
+    if is_unplaced(task):
+        return _unplaced(check, status["Err"], node)
+    if status["State"] not in ENDED:
+        return FAILED, _too_slow(status, check["image"]["name"], timeout_s)
+    if status["State"] != "complete":
+        return _broken(check, status, outcome.log)
+    return None
+
+
+def _unplaced(check: Check, error: str, node: Mapping[str, Any] | None) -> tuple[str, str]:
+    free = (node or {}).get("resources", {}).get(check["kind"], {}).get("free") or 0
+    free = free if isinstance(free, int) else len(free)
+    if node and (free < check["count"] or node["availability"] != "active"):
+        return UNTESTED, "nothing free to test with: taken meanwhile"
+    return FAILED, "swarm does not place the task, though the ledger shows %d %s free: %s. Check the leader's log (journalctl -u docker)" % (
+        free, check["kind"], error,
+    )  # fmt: skip
+
+
+def _too_slow(status: Mapping[str, Any], image: str, timeout_s: int) -> str:
+    if status["State"] == "preparing":
+        return "still fetching the image %s after %d s. Give it more time (verify_timeout), or bring the image to the node" % (image, timeout_s)
+    if status["State"] == "running":
+        return "the command did not end within %d s. Give one that lists the GPUs it sees and ends (verify_command)" % timeout_s
+    error = status.get("Err") or status.get("Message") or "no reason given"
+    return "the task was still %s after %d s (%s). Check the node's log (journalctl -u docker)" % (status["State"], timeout_s, error)
+
+
+def _broken(check: Check, status: Mapping[str, Any], log: str) -> tuple[str, str]:
+    error, image = status.get("Err") or status.get("Message") or "no reason given", check["image"]
+    if "No such image" in error or "pull access denied" in error:
+        return FAILED, "%s. Name an image that the node has or can pull (verify_image; now %s)" % (error, image["name"])
+    if "executable file not found" in error:
+        return FAILED, (
+            "the command was not found in the task: the image lacks it and the NVIDIA runtime brought nothing into the task. %s" % _runtime(check)
+        )  # fmt: skip
+    if NO_LOADER.search(error) or NO_LOADER.search(log):
+        # An image that nobody named proves nothing about the node.
+        return UNTESTED if image["from"] == THERE else FAILED, NO_GLIBC % image["name"]
+    last = log.strip().splitlines()[-1:]
+    return FAILED, "the task ended as %s: %s%s. Try the command by hand on the node" % (
+        status["State"], error.rstrip("."), "; the last line of its log: %s" % last[0].strip() if last else "",
+    )  # fmt: skip
+
+
+def _holders(reserved: Iterable[str], node: Mapping[str, Any] | None) -> str | None:
+    """What is allocated to others as well, in words."""
+    allocated = {one.get("value"): one for entry in (node or {}).get("resources", {}).values() for one in entry["held"]}
+    twice = [value for value in reserved if value in allocated]
+    if not twice:
+        return None
+    return "swarm allocated %s, which service %s has already. docs/TRAPS.md has what ends that (new-leader-claims-again)" % (
+        some(twice), allocated[twice[0]]["service"],
+    )  # fmt: skip
+
+
+def _other_amount(check: Check, given: Any) -> str | None:
+    """Where swarm allocated something else than was reserved, in words."""
+    amount = given if isinstance(given, int) else len(given or ())
+    if amount == check["count"]:
+        return None
+    return "swarm allocated %d of %d %s to the task. Check the leader's version of Docker Engine" % (amount, check["count"], check["kind"])
+
+
+def _difference(check: Check, reserved: Sequence[str], seen: Sequence[str], log: str) -> str | None:
+    devices = devices_of(reserved)
+    more = [device for device in seen if device not in devices]
+    unseen = [device for device in devices if device not in seen]
+    if not seen and not log.strip():
+        return SILENT
+    if not seen:
+        return "sees no GPU. %s" % _runtime(check)
+    if more and not unseen:
+        return "NOT ISOLATED: %d allocated and %d seen, also %s. %s" % (len(devices), len(seen), some(more), _runtime(check))
+    if more:
+        return "NOT ISOLATED: sees other GPUs than were allocated to it, %s instead of %s. %s" % (some(more), some(unseen), _runtime(check))
+    if unseen:
+        return "does not see %s, which is allocated to it. %s" % (some(unseen), PROVISION)
+    return None
+
+
+def devices_of(reserved: Iterable[str]) -> list[str]:
+    """The GPUs and MIG devices that a task with these values is to see."""
+    return list(dict.fromkeys(device for value in reserved for device in record.devices_of(value)))
+
+
+def _runtime(check: Check) -> str:
+    """Why a runtime does not apply what swarm allocated, and the remedy."""
+    if check["probe"] == MEMORY:
+        return "The guard of this node's GPUs does not tie %s to its card. %s" % (check["kind"], PROVISION)
+    return (
+        "dockerd's default runtime is not nvidia, or swarm-resource in the toolkit's config.toml does not name %s, or is not applied. %s"
+        % (generic_resources.env_name(check["kind"]), PROVISION)
+    )  # fmt: skip
+
+
+def some(devices: Sequence[str]) -> str:
+    return devices[0] + (" and %d more" % (len(devices) - 1) if len(devices) > 1 else "")
+
+
+def ledger_problems(node: Mapping[str, Any], held_twice: Iterable[Mapping[str, Any]] = ()) -> list[str]:
+    """Where a node's part of the ledger does not add up, in words. ``held_twice`` is the ledger's list of that name."""
+    twice = [one for one in held_twice if one["node"] == node["id"]]
+    problems = ["%s %s is allocated to %s" % (one["kind"], one["value"], " and ".join(holder["name"] for holder in one["holders"])) for one in twice]
+    for kind, entry in node["resources"].items():
+        allocated = sum(one.get("amount", 1) for one in entry["held"])
+        free = entry["free"] if entry["type"] == "discrete" else len(entry["free"])
+        if entry["total"] != allocated + free and kind not in [one["kind"] for one in twice]:
+            who = ", ".join(sorted({one["service"] for one in entry["held"]})) or "nobody"
+            problems.append("%d %s in all, but %d allocated (to %s) and %d free" % (entry["total"], kind, allocated, who, free))
+    return problems

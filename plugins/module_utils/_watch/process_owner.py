@@ -1,0 +1,106 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A process of this machine: which container it is in, whose it is, and what it is called.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Callable, NamedTuple, Sequence
+
+from .. import _bounded
+from .._errors import GpuSwarmError
+from .._health.allocation_findings import text_of
+
+# Docker's cgroups: docker-<id>.scope where systemd makes them, <id> where dockerd does. Others name theirs otherwise (libpod-…, cri-containerd-…).
+_CONTAINER = re.compile(r"(?:docker-)?([0-9a-f]{64})(?:\.scope)?")
+_UID = re.compile(rb"^Uid:\s+(\d+)", re.MULTILINE)
+_STARTED = 22 - 3  # the field of /proc/<pid>/stat, counted behind the name in parentheses
+_SHORT = 1 << 14
+_GETENT_S = 5
+_USERS = 200
+# Longer look-ups query a directory elsewhere. They may take no more than this share of the time.
+_FAST_S, _SHARE = 0.1, 0.05
+
+
+class Process(NamedTuple):
+    """One."""
+
+    started: bytes  # in the kernel's ticks since it booted
+    containers: Sequence[str]  # those that its cgroup names, the outermost first
+    uid: int
+    name: str
+
+
+def containers(cgroup: str) -> list[str]:
+    """The ids of containers in a file /proc/<pid>/cgroup, of either version and both drivers, the outermost first (pure)."""
+    found: dict[str, None] = {}
+    for line in cgroup.splitlines():
+        path = line.split(":", 2)[-1]
+        found.update(dict.fromkeys(one.group(1) for one in map(_CONTAINER.fullmatch, path.split("/")) if one))
+    return list(found)
+
+
+def read(pid: int, root: str = "/proc") -> Process | None:
+    """None for one that has ended, or another one that has its number by now."""
+    try:
+        before = _stat(pid, root)
+        cgroup = _file("%s/%d/cgroup" % (root, pid)).decode("utf-8", "replace")
+        owner = _UID.search(_file("%s/%d/status" % (root, pid)))
+        after = _stat(pid, root)
+    except OSError:
+        return None
+    if before is None or owner is None or after is None or before[1] != after[1]:
+        return None
+    return Process(after[1], containers(cgroup), int(owner.group(1)), text_of(after[0].decode("utf-8", "replace")))
+
+
+def _stat(pid: int, root: str) -> tuple[bytes, bytes] | None:
+    """(its name, when it was started); the name may have parentheses too."""
+    head, found, rest = _file("%s/%d/stat" % (root, pid)).rpartition(b")")
+    fields = rest.split()
+    return (head.partition(b"(")[2], fields[_STARTED]) if found and len(fields) > _STARTED else None
+
+
+def _file(path: str) -> bytes:
+    with open(path, "rb") as stream:
+        return stream.read(_SHORT)
+
+
+class Users:
+    """The names of users, each looked up once: not in this process, since a directory that does not answer would stop it."""
+
+    def __init__(self, run: Callable[..., tuple[int, str, str]] = _bounded.run, clock: Callable[[], float] = time.monotonic) -> None:
+        self._run = run
+        self._clock = clock
+        self._known: dict[int, str] = {}
+        self._next = 0.0  # before that none is looked up
+
+    def name(self, uid: int) -> str:
+        """The user's name, or the number while the directory is slow: systemd ends a watcher that gives no sign of life for three minutes."""
+        number = "user %d" % uid
+        if uid in self._known:
+            return self._known[uid]
+        began = self._clock()
+        if began < self._next:
+            return number
+        try:
+            found = self._looked_up(uid) or number
+        except GpuSwarmError:  # it took too long
+            return number
+        finally:
+            took = self._clock() - began
+            self._next = began + took / _SHARE if took > _FAST_S else 0.0
+        if len(self._known) >= _USERS:
+            self._known.clear()
+        self._known[uid] = text_of(found)
+        return self._known[uid]
+
+    def _looked_up(self, uid: int) -> str:
+        rc, out, dummy = self._run(["getent", "passwd", str(uid)], _GETENT_S)
+        return out.partition(":")[0] if rc == 0 else ""

@@ -1,0 +1,290 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The service: it has the GPUs read, judges what comes, and has the managers see it. It loads no NVML itself.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import time
+from typing import Any, Mapping, Sequence
+
+from .._gpu.cards import identified
+from .._health import pace, verdict, xids
+from .._health.label import FAULT, KEY, OK, Label, parse, text
+from .._machine import driver, uvm
+from .._node.card_record import CardRecord
+from .._program.lifetime import Lifetime, notify, publish, say
+from .bookkeeper import Bookkeeper
+from .gpu_errors import Events, Log
+from .reader import Reader
+from .starts import Starts
+from .toolkit_retry import Toolkit
+from .written import Written, stamp
+
+STATUS = "/run/gpu-swarm/health.json"
+# After a boot the driver may still be loaded, and MIG devices be made.
+GRACE_S = verdict.GRACE_S
+RENEW_S = 60  # while a fault stands, for the child that reads
+# After a label that could not be written, another one and a fault.
+RETRY_S, FAULT_RETRY_S = 60, 20
+# After one that waits for tasks to end: each try takes a process, and a quarter of a second.
+WAIT_S = 300
+REPORT_LIMIT_S = 120
+
+
+class Service:
+    """One node's."""
+
+    def __init__(self, home: str, settings: Mapping[str, Any]) -> None:
+        self._home = home
+        self._settings = settings
+        self._events, self._log = Events(home), Log()
+        self._errors: list[xids.Event] = []  # of which nothing has come yet
+        self._reader = Reader(home, settings, _alive)
+        self._written = Written(home, settings)
+        self._starts = Starts(home, settings)
+        self._books = Bookkeeper(settings, self._reader.processes)
+        self._toolkit = Toolkit(settings)
+        self._settled = pace.Settled()
+        self._shown: Label | None = None
+        self._wanted: Label | None = None
+        self._file: object = None
+        self._read_label()
+        self._at: float | None = None  # of the last write
+        self._tried = 0.0
+        self._blocked: str | None = None
+        self._waits: str | None = None
+        self._gpus: list[dict[str, Any]] = []
+        self._cards = CardRecord(os.path.dirname(home))
+        self._known = self._cards.read()
+        self._there: set[str] = set()  # the cards and devices that were read so far
+        self._driver: object = None
+        self._renewed = time.monotonic()
+        self._status: dict[str, Any] | None = None
+        self._unpublished = self._unkept = ""
+        self._lifetime = Lifetime()
+        self._place: int | None = None
+
+    def run(self) -> None:
+        self._place = alone(self._home)
+        self._publish({"label": text(self._shown) if self._shown else None, "reasons": []})
+        self._lifetime.begin()
+        standing = self._events.standing()
+        if standing:
+            say(standing)
+        while not self._lifetime.over:
+            self._inspect()
+            _alive()
+            self._rest()
+        self._reader.end()
+
+    def _rest(self) -> None:
+        """Until the next inspection is due, or a card has an error that counts: those of applications, and other lines of the kernel's log, may come
+        by the thousand."""
+        end = time.monotonic() + (pace.CONFIRM_S if self._reader.waits() else self._settled.wait_s)
+        while not self._lifetime.over and time.monotonic() < end:
+            self._lifetime.wait(end - time.monotonic(), self._log.handles() + self._reader.handles())
+            errors = self._new_errors()
+            self._errors += errors
+            if any(map(self._counts, errors)):
+                return
+
+    def _counts(self, error: xids.Event) -> bool:
+        return xids.severity(error, self._settings["health_faults"], self._settings["health_ignored"]) != OK
+
+    def _new_errors(self) -> list[xids.Event]:
+        """What the kernel's log and NVML report; the log says more."""
+        return [one for one in map(xids.event, self._log.lines()) if one] + self._reader.events()
+
+    # -- one inspection ----------------------------------------------------------------------------------------
+
+    def _inspect(self) -> None:
+        self._starts.look(self._written.read().loaded)
+        self._renew()
+        self._read_label()
+        reading = self._read()
+        waits = reading["error"] == verdict.SLOW
+        if (waits or reading["error"] in verdict.NOT_LOADED) and _uptime() < GRACE_S:
+            return
+        self._gpus = reading["gpus"] or self._gpus
+        self._keep_errors()
+        if waits:
+            if self._is_faulty():
+                return  # it stands until an answer says something else
+            reading = {**reading, "gpus": self._gpus}
+        else:
+            self._compare(reading)
+        written = self._written.read()
+        reading = self._named(reading, written.expected)
+        found = verdict.judge(reading, written.expected, self._events.read())
+        self._there |= verdict.here(reading)
+        if found.reason == verdict.LOST and found.card not in self._there and _uptime() < GRACE_S:
+            return
+        self._settled = pace.settle(self._settled, found, certain=reading["error"] == verdict.HANG and reading.get("slow", False))
+        if self._settled.verdict:
+            label = pace.wanted(self._settled.verdict, self._wanted or self._shown, written.drift, time.time())
+            self._wanted = label = verdict.located(label, self._known)._replace(model=self._model(written.expected))
+            self._report(label)
+            self._publish({"label": text(label), "blocked": self._blocked, "waits": self._waits, "reasons": _reasons(reading)})
+
+    def _named(self, reading: dict[str, Any], expected: Sequence[str]) -> dict[str, Any]:
+        """The reading with the last known UUIDs of cards that do not answer. Where the others are is kept for the day on which they do not."""
+        if not reading["gpus"]:
+            return reading
+        now = [gpu["card"] for gpu in reading["gpus"]]
+        self._known = self._cards.after(now, expected)
+        self._cards.write(self._known)
+        found = zip(reading["gpus"], identified(now, self._known))
+        return {**reading, "gpus": [{**gpu, "last_uuid": card and card["uuid"]} for gpu, card in found]}
+
+    def _model(self, expected: Sequence[str]) -> str | None:
+        """The model to report. A card that is not read now still is what it was."""
+        if not self._settings.get("model"):
+            return None
+        known = self._shown.model if self._shown else None
+        is_whole = set(expected) <= verdict.here({"gpus": self._gpus})
+        return known if known and not is_whole else verdict.common_model(self._gpus, expected)
+
+    def _compare(self, reading: Mapping[str, Any]) -> None:
+        failure = self._books.compare(reading["error"] is None, self._written.read())
+        if failure:
+            say(failure)
+
+    def _keep_errors(self) -> None:
+        errors, self._errors = self._errors + self._new_errors(), []
+        for error in self._events.add(errors, self._gpus, self._settings):
+            say("the driver reports XID %d of %s%s" % (error.xid, error.pci, ": " + error.text if error.text else ""))
+        before, self._unkept = self._unkept, self._events.failure
+        if self._unkept and self._unkept != before:
+            say("errors of cards are lost when this service ends, since they cannot be written: %s" % self._unkept)
+
+    def _is_faulty(self) -> bool:
+        return self._settled.verdict is not None and self._settled.verdict.state == FAULT
+
+    def _read(self) -> dict[str, Any]:
+        words = driver.find_mismatch(self._settings["nvml_path"])
+        if words:
+            return {"error": verdict.MISMATCH, "text": words, "gpus": []}
+        reading = self._reader.read(patient=_uptime() < GRACE_S)
+        return reading if reading["error"] else {**reading, **self._beyond_nvml(reading)}
+
+    def _beyond_nvml(self, reading: Mapping[str, Any]) -> dict[str, Any]:
+        """What keeps tasks from the GPUs though NVML answers. Of a card that is lost or has failed the readings say more than the toolkit."""
+        device, expected = uvm.read_uvm(), self._written.expected
+        words = uvm.uvm_problem(device)
+        if words:
+            return {"error": verdict.UVM, "text": words}
+        failed = any(gpu["state"] == "failed" for gpu in reading["gpus"]) or set(expected) - verdict.here(reading)
+        words = self._toolkit.problem(expected) if device.needed and not failed else None
+        return {"error": verdict.TOOLKIT, "text": words} if words else {}
+
+    def _renew(self) -> None:
+        """A new child where another driver is there, and now and then while something is wrong: it may have ended for new clients only."""
+        now, signature = time.monotonic(), driver.read_signature(self._settings["nvml_path"])
+        is_due = self._is_faulty() and now - self._renewed > RENEW_S and not self._reader.waits()
+        if signature != self._driver or is_due:
+            self._reader.end()
+            self._driver, self._renewed = signature, now
+
+    def _read_label(self) -> None:
+        """What was reported last, whoever put it there."""
+        path = self._settings["daemon_config"]
+        now = stamp(path)
+        if now != self._file:
+            self._file, self._shown = now, _in_file(path)
+
+    # -- what comes of it --------------------------------------------------------------------------------------
+
+    def _report(self, label: Label) -> None:
+        now = time.monotonic()
+        if label == self._shown:
+            self._blocked = self._waits = None
+        if now - self._tried < self._patience(label):
+            return
+        if not pace.due(self._shown, label, None if self._at is None else now - self._at):
+            return
+        self._tried = now
+        _alive()
+        before, came = self._waits, self._write(text(label))
+        self._blocked, self._waits = came.get("blocked"), came.get("waits")
+        if self._blocked or self._waits:
+            if self._blocked or self._waits != before:
+                say("the managers do not see %r yet: %s" % (text(label), self._blocked or self._waits))
+            return
+        say("the managers see %r" % text(label))
+        self._shown, self._at = label, now
+
+    def _patience(self, label: Label) -> int:
+        if self._blocked:
+            return FAULT_RETRY_S if label.state == FAULT else RETRY_S
+        return WAIT_S if self._waits and not pace.urgent(self._shown, label) else 0
+
+    def _write(self, label: str) -> dict[str, Any]:
+        try:
+            command = [sys.executable, "-I", sys.argv[0], "label", label]
+            # A service of the node's own, in which there is no AnsibleModule.
+            done = subprocess.run(  # pylint: disable=ansible-bad-function
+                command, capture_output=True, timeout=REPORT_LIMIT_S, check=True
+            )
+            return json.loads(done.stdout.decode("utf-8"))
+        except (OSError, ValueError, subprocess.SubprocessError) as problem:
+            return {"blocked": "%s %s" % (problem, (getattr(problem, "stderr", None) or b"").decode("utf-8", "replace")[-300:])}
+
+    def _publish(self, status: Mapping[str, Any]) -> None:
+        """For who assesses this node; only what differs is written."""
+        found = {"pid": os.getpid(), "blocked": None, "waits": None, "report": self._settings["health_report"], **status}
+        found["tried"] = self._toolkit.found
+        if found == self._status:
+            return
+        before, self._unpublished = self._unpublished, publish(STATUS, found)
+        if not self._unpublished:
+            self._status = found
+        elif self._unpublished != before:
+            say("the status of this service cannot be written, but it still watches the GPUs: %s" % self._unpublished)
+
+
+def alone(home: str) -> int:
+    """Takes the node's place for a watcher, which ends with this process: to a second one, the process by which the first reads would be one that
+    hangs, and the node would be paused for it."""
+    place = os.open(os.path.join(home, "watch.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise SystemExit("a watcher of the GPUs runs on this node already: see 'systemctl status gpu-swarm-health'") from None
+    return place
+
+
+def _reasons(reading: Mapping[str, Any]) -> list[str]:
+    found = [reading["text"]] if reading["text"] else []
+    bad = [gpu for gpu in reading["gpus"] if gpu["state"] in ("failed", "warning")]
+    names = [gpu["uuid"] or gpu.get("last_uuid") or gpu["pci"] or "GPU %s" % gpu["card"]["index"] for gpu in bad]
+    return found + ["%s: %s" % (name, reason) for name, gpu in zip(names, bad) for reason in gpu["reasons"]]
+
+
+def _in_file(path: str) -> Label | None:
+    """What daemon.json says: what was reported last."""
+    try:
+        with open(path, encoding="utf-8-sig") as stream:
+            entries = json.load(stream)["labels"]
+        values = [entry.partition("=")[2] for entry in entries if entry.startswith(KEY + "=")]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return parse(values[-1]) if values else None
+
+
+def _uptime() -> float:
+    with open("/proc/uptime", encoding="ascii") as stream:
+        return float(stream.read().split()[0])
+
+
+def _alive() -> None:
+    notify("WATCHDOG=1")

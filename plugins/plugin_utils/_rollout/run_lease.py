@@ -1,0 +1,91 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whether this run may change the swarm, for all that writes to it, and for how long it has to (pure).
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from .refused_evictions import NO_REASON
+
+# What playbooks/tasks/manager/call.yml sets.
+FACT = "gpu_swarm_lease"
+# For the change of a node: packages, the restart of dockerd, and until it answers again.
+CHANGE_S = 900
+
+
+def lost_lease(variables: Mapping[str, Any], ledger: Any = None) -> str:
+    """Why this run may change nothing of the swarm now, or ''. By a host's ``variables``, and by what the ``ledger`` shows since.
+
+    A run that began before there was a swarm has no lease, and needs none.
+    """
+    answer = variables.get(FACT)
+    if not answer:
+        return ""
+    others = _of_another(answer, ledger)
+    return lease_blocker({**others, "acquired": False} if others else answer)
+
+
+def _of_another(answer: Mapping[str, Any], ledger: Any) -> Mapping[str, Any] | None:
+    """The lease that the ledger shows, if another run has taken it from this one. Whether that has ended since, only the leader's clock says."""
+    now = ((ledger or {}).get("swarm") or {}).get("lease")
+    return now if answer.get("acquired") and now and now["holder"] != answer["holder"] else None
+
+
+def is_due(answer: Mapping[str, Any], ledger: Any = None, now: float | None = None) -> bool:
+    """Whether the lease that this run has is to be renewed before it goes on, also since the ledger shows that another run has it.
+
+    Not by Ansible's now(): local time repeats an hour a year.
+    """
+    half_over = "renew_at" in answer and (time.time() if now is None else now) >= answer["renew_at"]
+    return half_over or _of_another(answer, ledger) is not None
+
+
+def lease_blocker(answer: Mapping[str, Any], since: str | None = None) -> str:
+    """Why this run may change nothing now, or ''. ``answer`` is that of swarm_lease; ``since`` when this run had the lease ``since``, if it
+    is to be the same one."""
+    if answer.get("acquired") and since not in (None, answer.get("since")):
+        return "its turn did not come, since the lease of this swarm had ended, and another run has had it meanwhile. Run this again."
+    if answer.get("acquired"):
+        return ""
+    if "acquired" not in answer:
+        reason = str(answer.get("msg") or NO_REASON).strip().rstrip(".")
+        return f"its turn did not come, since the lease of this swarm could not be taken: {reason}. Fix that and run this again."
+    since = f" since {answer['since']}" if answer.get("since") else ""
+    return (
+        f"its turn did not come, since another run changes this swarm: {answer['holder']}{since}. Its lease {_ends(answer.get('expires_in'))}. "
+        "Run this again when it is through; if it is dead, with -e provision_take_lease=true."
+    )
+
+
+def _ends(expires_in: int | None) -> str:
+    if expires_in is None:
+        return "does not end by itself"
+    return f"ends in {expires_in} s unless that goes on" if expires_in > 0 else f"ended {-expires_in} s ago by the clock of a manager"
+
+
+def lease_seconds(hosts: Iterable[str], plan: Mapping[str, Any], forks: int, maintain: bool = False) -> int:
+    """How long the swarm's lease has to last for this batch of ``hosts``: it is renewed before each, and within one when half of it is over."""
+    if plan["settings"]["provision_lease"]:
+        return plan["settings"]["provision_lease"]
+    settings = [plan["steps"][name]["settings"] for name in hosts if name in plan["steps"]]
+
+    def longest(key: str) -> int:
+        return max((one[key] for one in settings), default=0)
+
+    wait = longest("provision_wait")
+    each = wait + longest("provision_drain_timeout") + CHANGE_S
+    if maintain:
+        # For the user's tasks, until it is back from a reboot, and until it answers. Before a reboot it waits once more.
+        each += wait + 3 * longest("maintain_timeout")
+    # Ansible is at work on so many hosts at a time, and the others come after them.
+    rounds = max(1, -(-min(len(settings), len(plan["to_change"])) // int(forks)))
+    # For tasks it waits once for all hosts, and once more if the manager that answers is lost; then on each host for containers.
+    return 2 * wait + rounds * each

@@ -1,0 +1,109 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""This machine's membership, against a daemon that goes from state to state."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd import join_leave
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd.docker_unit import EngineError
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd.engine import Unavailable
+
+SLOW = Unavailable("POST /swarm/join answered 503: Timeout was reached before node joined. The attempt continues in the background")
+TAKEN = Unavailable("POST /swarm/join answered 503: This node is already part of a swarm")
+
+
+def seen(state, manages=False, error=None):
+    return {"state": state, "control_available": manages, "error": error}
+
+
+class Daemon:
+    """Shows one state after the other, the last one for ever; a forced leave ends it in ``left``."""
+
+    def __init__(self, *states, answer=None, left=None):
+        self.states, self.answer, self.left, self.posted = list(states), answer, left or seen("inactive"), []
+
+    def swarm(self):
+        found = self.states.pop(0) if len(self.states) > 1 else self.states[0]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def post(self, path, body=None, timeout=0):
+        self.posted.append((path, body))
+        if path.startswith("/swarm/leave"):
+            if isinstance(self.left, Exception):
+                raise self.left
+            self.states = [self.left]
+        elif self.answer:
+            raise self.answer
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(join_leave, "POLL_S", 0)
+
+
+JOINS = {
+    "at once": Daemon(seen("active")),
+    "after a while": Daemon(seen("pending"), seen("active", manages=True), seen("active")),
+    "its daemon is slow to answer": Daemon(EngineError("not answered within 30 s"), seen("active")),
+    "in the background": Daemon(seen("pending"), seen("active"), answer=SLOW),
+}
+
+
+@pytest.mark.parametrize("case", JOINS)
+def test_a_worker_joins(case):
+    daemon = JOINS[case]
+    assert join_leave.join(daemon, {"JoinToken": "x"}, False, 60) == seen("active")
+    assert daemon.posted == [("/swarm/join", {"JoinToken": "x"})]
+
+
+FAILS = {
+    "refused, and the daemon forgot it": (Daemon(seen("inactive"), answer=EngineError("invalid token")), "invalid token", "inactive", False),
+    "refused, and something is left": (
+        Daemon(seen("error", error="x"), answer=EngineError("remote CA does not match")), "remote CA does not match", "inactive", True
+    ),
+    "without end": (
+        Daemon(seen("pending", error="no route to host."), answer=SLOW),
+        "it did not become a working worker within 0 s: the swarm's state there is pending (no route to host)", "inactive", True,
+    ),
+    "what is left cannot be left": (
+        Daemon(seen("error"), answer=EngineError("invalid token"), left=EngineError("busy")), "invalid token", "error", True
+    ),
+    "it is in a swarm by now, which it stays in": (Daemon(seen("active"), answer=TAKEN), "already part of a swarm", "active", False),
+    "a member, and not as a worker": (Daemon(seen("active", manages=True)), "the swarm's state there is active", "active", False),
+    "the daemon hangs": (Daemon(EngineError("hangs"), answer=EngineError("POST: hangs")), "POST: hangs", "unknown", False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FAILS)
+def test_a_join_that_fails_is_undone(case):
+    daemon, words, state, left = FAILS[case]
+    with pytest.raises(EngineError) as caught:
+        join_leave.join(daemon, {}, False, 0)
+    assert words in caught.value.message
+    assert caught.value.details["swarm"]["state"] == state
+    assert [path for path, _body in daemon.posted[1:]] == (["/swarm/leave?force=true"] if left else [])
+
+
+def test_a_swarm_is_made():
+    daemon = Daemon(seen("pending"), seen("active"), seen("active", manages=True))
+    assert join_leave.initialise(daemon, {"Spec": {}}, 60) == seen("active", manages=True)
+    assert daemon.posted == [("/swarm/init", {"Spec": {}})]
+
+
+@pytest.mark.parametrize("answer", [EngineError("could not choose an IP address to advertise"), TAKEN])
+def test_a_swarm_that_cannot_be_made_is_not_waited_for(answer):
+    with pytest.raises(EngineError, match=answer.message):
+        join_leave.initialise(Daemon(seen("active", manages=True), answer=answer), {}, 60)
+
+
+@pytest.mark.parametrize(("force", "path"), [(True, "/swarm/leave?force=true"), (False, "/swarm/leave?force=false")])
+def test_a_swarm_is_left(force, path):
+    daemon = Daemon(seen("active"))
+    assert join_leave.leave(daemon, force) == seen("inactive")
+    assert daemon.posted == [(path, None)]

@@ -1,0 +1,329 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One level of isolation for the whole swarm: which it is, which nodes are brought to it, and what is written to the swarm."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from fleet_lab import host, ledger, member
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.isolation_state import result
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.isolation import LABEL, merged, read
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import IDLE, PREPARE, WINDOW, Step, Swarm
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import isolation_change, isolation_label
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.provision import plan
+
+NOW = 1764000000
+SHOWN = host().assessed["resources"]
+COUNTED = {"train": {"forged": {"count": 3, "last": NOW - 60, "text": "x"}, "held-twice": {"count": 1, "last": NOW, "text": "x"}}}
+
+WHOLE = {"found": {}, "whole": True}
+
+
+def shows(value, *nodes, services=()):
+    """A manager's ledger, with this label of the swarm."""
+    label = value if isinstance(value, str) else json.dumps(value)
+    kept = result({"Labels": {LABEL: label}}, services, NOW)
+    return {**ledger(*(nodes or [member()])), "swarm": {"isolation": kept}}
+
+
+def at(level, name="gpu-1", node_id="n1", **more):
+    found = {"level": level, "turned_off": False, "found": {}, **more}
+    return host(name, node_id=node_id, shown=SHOWN, isolation=None if level == "off" else found)
+
+
+def planned(one, level, label=""):
+    known = shows(label)
+    return plan([one], Swarm({"live": ["m"], "init_on": None, "error": None}, known), level=level)["gpu-1"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "label", "level"),
+    [
+        (None, "", "off"),
+        (None, {"level": "reserved"}, "reserved"),
+        ("audit", "", "audit"),
+        ("audit", {"level": "reserved"}, "audit"),
+        ("off", {"level": "reserved"}, "off"),
+        ("audit", "tight", "audit"),
+    ],
+)
+def test_the_setting_goes_before_the_swarm_s_label(setting, label, level):
+    assert isolation_change.level_of(setting, shows(label)) == level
+
+
+def test_without_a_swarm_it_is_the_setting_or_none():
+    assert [isolation_change.level_of(setting, None) for setting in (None, "audit")] == ["off", "audit"]
+
+
+@pytest.mark.parametrize(
+    ("found", "shown", "level"),
+    [
+        ({"init_on": "m1"}, None, "reserved"),  # this run makes the swarm
+        ({"live": ["m1"]}, shows("", member(bound=False)), "audit"),  # others made it, and work there knows of no guard
+        ({"live": ["m1"]}, shows("", member()), None),  # an earlier run provisioned nodes, without a level
+        ({"live": ["m1"]}, shows("", member(shown=(), labels={})), "audit"),  # none of them with GPUs
+        ({"live": ["m1"]}, shows({"level": "audit"}, member(bound=False)), None),
+        ({"live": ["m1"]}, shows("tight", member(bound=False)), None),
+        ({"live": ["m1"]}, {"msg": "no Docker SDK"}, None),  # nobody knows
+        ({"error": "two swarms"}, None, None),
+    ],
+)
+def test_where_nobody_set_a_level_it_depends_on_who_made_the_swarm(found, shown, level):
+    swarm = Swarm({"live": [], "init_on": None, "error": None, **found}, shown)
+    assert isolation_change.by_default(swarm) == level
+
+
+def test_a_swarm_is_made_with_its_level_and_counts_from_the_first_run_that_writes_it():
+    assert (isolation_label.at_first("off"), isolation_label.at_first("reserved")) == ({}, {LABEL: "reserved"})
+    made = read({"Labels": isolation_label.at_first("audit")})
+    assert (made.level, made.since) == ("audit", None)
+    after = merged(made, {"nodes": {"n1": "audit"}, "listed": ["n1"]}, NOW)
+    assert (after.level, after.since, merged(after, {"listed": ["n1"]}, NOW + 5).since) == ("audit", NOW, NOW)
+
+
+def test_a_label_of_somebody_else_is_an_error_with_a_remedy():
+    with pytest.raises(GpuSwarmError, match=r"gpu-swarm\.isolation of the swarm is 'tight'.* Set gpu_swarm_isolation to off, audit, reserved or"):
+        isolation_change.level_of(None, shows("tight"))
+
+
+# -- nodes -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("level", ["off", "reserved"])
+@pytest.mark.parametrize("value", ["GPU-1.slot1", "MIG-1.slot1", "GPU-1+GPU-2"])
+def test_slots_and_groups_are_there_at_each_level(level, value):
+    assert planned(host(resources=[f"NVIDIA-X={value}", "FPGA=x.slot1"]), level).error is None
+
+
+@pytest.mark.parametrize(("resource", "restarts"), [("NVIDIA-SLOT=GPU-1.slot1", False), ("NVIDIA-GPU=GPU-1", True)])
+def test_where_slots_keep_the_guard_with_off_it_takes_no_restart_of_a_daemon_that_a_reload_would_change(resource, restarts):
+    one = at("audit")
+    one.assessed.update(resources=[resource], isolation_level="audit", engine={"running": True, "lost_at_reload": ["--authorization-plugin"]})
+    assert isolation_change.takes_restart(replace(one, isolation="off")) is restarts
+
+
+@pytest.mark.parametrize(
+    ("has", "wanted", "impact"),
+    [
+        ("off", "audit", ["isolation off → audit"]),
+        ("audit", "reserved", ["isolation audit → reserved"]),
+        ("exclusive", "off", ["isolation exclusive → off"]),
+        ("off", "off", []),
+    ],
+)
+def test_a_node_with_another_level_is_changed_without_a_window(has, wanted, impact):
+    step = planned(at(has), wanted)
+    assert step.impact == impact
+    assert (step.needs, step.isolation) == ((["configure"], wanted) if has != wanted else ([], ""))
+    assert (PREPARE in step.groups, {IDLE, WINDOW} & set(step.groups)) == (has != wanted, set())
+
+
+def test_what_its_drift_says_is_said_once():
+    found = {"level": "audit", "turned_off": False, "found": {}}
+    one = host(shown=SHOWN, drift=["isolation is audit, not reserved"], isolation=found, isolation_level="reserved")
+    assert planned(one, "reserved").impact == ["isolation is audit, not reserved"]
+
+
+@pytest.mark.parametrize(
+    ("has", "assessed_for", "wanted", "lost", "restarts"),
+    [
+        ("off", "off", "reserved", ["--authorization-plugin"], True),
+        ("reserved", "reserved", "off", ["--authorization-plugin"], True),
+        ("off", "off", "reserved", [], False),
+        ("audit", "audit", "reserved", ["--authorization-plugin"], False),  # the runtime stays the guard
+        ("off", "reserved", "reserved", ["--authorization-plugin"], False),  # its assessment says itself what it takes
+    ],
+)
+def test_a_guard_that_comes_where_a_reload_would_lose_options_takes_a_window(has, assessed_for, wanted, lost, restarts):
+    one = at(has)
+    one.assessed.update(isolation_level=assessed_for, engine={**one.assessed["engine"], "running": True, "lost_at_reload": lost})
+    step = planned(one, wanted)
+    assert (step.needs, PREPARE in step.groups) == ((["configure", "restart"], False) if restarts else (["configure"], True))
+
+
+def test_hosts_without_gpus_have_none():
+    assert "configure" not in planned(host(gpu=False, shown=()), "reserved").needs
+    one = host(shown=())
+    one.assessed.update(gpus=[], resources=[], labels={})  # gpu_node_advertise: []
+    assert planned(one, "reserved").isolation == ""
+
+
+def test_a_level_of_one_host_alone_is_an_error_that_names_the_setting():
+    one = at("audit")
+    one.settings = {"gpu_node_isolation": "audit"}
+    assert planned(one, "audit").error is None
+    error = planned(one, "reserved").error
+    assert "gpu_node_isolation is 'audit' here, and the level of the swarm is 'reserved'" in error
+    assert "set gpu_swarm_isolation in group_vars/all.yml" in error
+
+
+# -- what is written ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("setting", "one", "label", "written"),
+    [
+        (None, at("off"), "", None),
+        ("off", at("off"), "", None),
+        ("audit", at("off"), "", {"level": "audit", "nodes": {"n1": "off"}}),
+        (None, at("audit"), "", {"nodes": {"n1": "audit"}, **WHOLE}),  # another run made it so, and could not note it
+        ("audit", at("audit"), {"level": "audit", "nodes": {"audit": ["n1"]}, "read": NOW}, None),
+        ("reserved", at("audit"), {"level": "audit", "nodes": {"audit": ["n1"]}}, {"level": "reserved", "nodes": {"n1": "audit"}, **WHOLE}),
+        (None, at("audit", turned_off=True), {"level": "audit", "nodes": {"audit": ["n1"]}}, {"nodes": {"n1": "off"}, **WHOLE}),
+        (None, at("audit"), {"level": "audit", "nodes": {"audit": ["n1"]}, "read": NOW - 90000}, {"nodes": {"n1": "audit"}, **WHOLE}),
+        (None, at("audit"), {"level": "audit", "nodes": {"audit": ["n1", "gone"]}, "read": NOW}, {"nodes": {"n1": "audit"}, **WHOLE}),
+    ],
+)
+def test_what_is_written_before_anything_is_changed(setting, one, label, written):
+    found = isolation_label.change(setting, [one], shows(label))
+    assert found == ({**written, "listed": ["n1"]} if written else {})
+
+
+def clashing(name="gpu-1"):
+    one = at("audit", name)
+    one.settings = {"gpu_node_isolation": "audit"}
+    return one
+
+
+@pytest.mark.parametrize(
+    ("hosts", "errors", "written"),
+    [
+        ([at("audit")], (), "reserved"),
+        ([at("audit"), at("audit", "gpu-2", "n2")], ("gpu-2",), "reserved"),
+        ([at("audit"), at("audit", "gpu-2", "n2")], ("gpu-1", "gpu-2"), None),
+        ([at("audit"), host("gpu-2", failed=True)], ("gpu-1",), None),
+        ([at("audit", "gpu-2", "n2"), clashing()], ("gpu-1",), None),
+        ([host("m1", gpu=False, shown=())], (), "reserved"),
+        ([at("audit"), host("m1", gpu=False, shown=())], ("gpu-1",), None),
+    ],
+)
+def test_the_swarm_s_level_stays_where_no_node_comes_to_another_or_one_may_not(hosts, errors, written):
+    steps = {one.name: Step(error="x" if one.name in errors else None) for one in hosts}
+    assert isolation_label.to_set("reserved", hosts, steps) == written
+    assert isolation_label.to_set(None, hosts, steps) is None
+
+
+def test_what_audit_counted_is_written_once():
+    one, label = at("audit", found=COUNTED), {"level": "audit", "since": 5, "nodes": {"audit": ["n1"]}, "read": NOW}
+    found = isolation_label.change(None, [one], shows(label, services=["train"]))["found"]
+    assert found == {"train": {"names": ["forged"], "last": NOW - 60}}
+    assert isolation_label.change(None, [one], shows({**label, "found": {"train": {"names": ["forged"], "last": 7}}}, services=["train"])) == {}
+    broken = {"a": {"broken": {"last": NOW}, "unread": {"last": NOW}}}
+    found = isolation_label.change(None, [at("audit", found=broken)], shows(label, services=["a"]))["found"]
+    assert found == {"a": {"names": ["broken"], "last": NOW}}
+    assert isolation_label.change(None, [at("reserved", found=COUNTED)], shows({"level": "reserved", "nodes": {"reserved": ["n1"]}})) == {}
+
+
+def test_services_that_exist_no_more_are_left_out_before_the_newest_are_kept():
+    kept = {"short%02d" % place: {"names": ["hidden"], "last": NOW - place} for place in range(20)}
+    label = {"level": "audit", "since": 5, "nodes": {"audit": ["n1"]}, "read": NOW, "found": kept}
+    counted = {**COUNTED, "short99": {"hidden": {"last": NOW}}, "": {"broken": {"last": NOW}}}
+    known = shows(label, services=["train"])
+    found = isolation_label.change(None, [at("audit", found=counted)], known)["found"]
+    after = merged(read({"Labels": {LABEL: json.dumps(label)}}), {"found": found}, NOW).found
+    assert sorted(after) == ["", "train"]
+    assert isolation_label.change(None, [at("audit")], known) == {}  # that they are gone is nothing to write
+
+
+def test_of_a_node_that_was_not_read_nobody_knows_that_it_counted_nothing():
+    label = {"level": "audit", "since": 5, "nodes": {"audit": ["n1", "n2"]}}
+    found = isolation_label.change(None, [at("audit", found=COUNTED)], shows(label, member(), member("n2"), services=["train"]))
+    assert ("whole" in found, list(found["found"])) == (False, ["train"])
+    assert isolation_label.change(None, [at("audit")], shows(label, member(), member("n2"))) == {}
+    both = [at("audit"), at("audit", "gpu-2", "n2")]
+    never = {"level": "audit", "since": 5, "nodes": {"audit": ["n1"]}}  # n2 was in no run, or in none with this level
+    assert "whole" not in isolation_label.change(None, [at("audit", found=COUNTED)], shows(never, member(), member("n2")))
+    assert "whole" not in isolation_label.change(None, [at("audit", found=COUNTED), at("off", "gpu-2", "n2")], shows(never, member(), member("n2")))
+    without_gpus = member("n2", labels={}, shown=())
+    assert isolation_label.change(None, [at("audit")], shows(never, member(), without_gpus))["whole"] is True
+    assert isolation_label.change(None, both, shows(label, member(), member("n2")))["whole"] is True
+
+
+@pytest.mark.parametrize("counted", [None, [], {"a": 1}, {"a": {"forged": 1}}, {"a": {"forged": {"last": "x"}}}, {"a": {"forged": {"last": -1}}}])
+def test_a_node_that_lies_breaks_nothing(counted):
+    assert isolation_label.change("audit", [at("audit", found=counted)], shows(""))["found"] == {}
+
+
+CARD = "GPU-00000000-1111-2222-3333-444444444444"
+FINDING = ["outside", CARD, "", "", "alice (py)", NOW - 60]
+
+
+def found_by(found, name="gpu-1", node_id="n1"):
+    one = at("off", name, node_id)
+    one.assessed["health"] = {"label": "ok", "books": found}
+    return one
+
+
+def known(found, read):
+    return {"level": "off", "books": {"n1": {"read": read, "found": found}}}
+
+
+@pytest.mark.parametrize(
+    ("found", "label", "written"),
+    [
+        ([], "", None),
+        ([FINDING], "", [FINDING]),
+        ([FINDING], known([FINDING], NOW - 60), None),
+        ([[*FINDING[:5], NOW - 5]], known([FINDING], NOW - 60), None),  # anew, after the watcher was
+        ([FINDING], known([FINDING], NOW - 90000), [FINDING]),
+        ([["not-held", CARD, "t1", "", "py", 5]], known([FINDING], NOW - 60), [["not-held", CARD, "t1", "", "py", 5]]),
+        ([], known([FINDING], NOW - 60), []),
+        (None, known([FINDING], NOW - 60), []),
+        ("x", "", None),
+        ([["\x1b", *FINDING[1:]], 5], "", None),
+    ],
+)
+def test_what_a_watcher_found_is_written_once_without_a_guard_too(found, label, written):
+    change = isolation_label.change(None, [found_by(found)], shows(label))
+    assert change.get("books") == (None if written is None else {"n1": written})
+    other = found_by([FINDING], "gpu-2", "n2")
+    assert isolation_label.change(None, [other], shows(known([FINDING], NOW - 90000), member(), member("n2")))["books"] == {"n2": [FINDING]}
+
+
+def test_a_host_that_is_no_member_yet_or_did_not_answer_is_none_of_it():
+    assert isolation_label.change("audit", [at("audit", node_id="other"), host("x", failed=True)], shows(""))["nodes"] == {}
+    assert isolation_label.change("audit", [at("off")], None) == {}
+
+
+def test_the_change_of_the_swarm_is_announced():
+    assert isolation_label.in_words({"level": "audit"}, shows("")) == "The isolation of the swarm becomes audit; it is off."
+    assert isolation_label.in_words({"level": "audit"}, shows({"level": "audit"})) == isolation_label.in_words({}, shows("")) == ""
+
+
+@pytest.mark.parametrize(
+    ("variables", "level"),
+    [
+        ({"gpu_node_applied": {"isolation": {"level": "audit"}}}, "reserved"),  # its answer is of before
+        ({"gpu_node_applied": {"isolation": {"level": "audit", "turned_off": True}}}, "off"),
+        ({"gpu_node_applied": {"failed": True}}, "audit"),
+        ({}, "audit"),
+    ],
+)
+def test_the_level_that_a_host_has_at_the_end(variables, level):
+    assert isolation_change.reached({"gpu_node_assessed": at("audit").assessed, **variables}, "reserved") == level
+
+
+@pytest.mark.parametrize(
+    ("level", "label", "written"),
+    [
+        ("off", "", {}),
+        ("audit", "", {"level": "audit", "nodes": {"n1": "audit"}, "listed": ["n1"]}),
+        ("off", {"level": "audit"}, {"level": "off", "nodes": {"n1": "audit"}, "listed": ["n1"]}),
+    ],
+)
+def test_what_is_written_when_a_run_ends(level, label, written):
+    assert isolation_label.at_the_end(level, True, {"n1": "audit"}, shows(label)) == written
+    assert isolation_label.at_the_end(level, True, {"n1": "audit"}, None) == {}
+
+
+def test_the_last_node_takes_it_along():
+    assert isolation_label.without([], shows("audit")) == {"level": "off", "listed": []}
+    assert isolation_label.without(["n2"], shows("audit")) == {"listed": ["n2"]}
+    assert isolation_label.without([], shows("")) == {}

@@ -1,0 +1,465 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Before a deployment: does each service of a stack fit, beside the others of it? After it: does it run?"""
+
+from __future__ import annotations
+
+from textwrap import dedent
+from typing import Any
+
+import pytest
+from swarm_api import A, B, named, node, service, task
+
+from plugins.module_utils._deployment import stack as on_swarm
+from plugins.module_utils._deployment.preflight import preflight
+from plugins.module_utils._errors import GpuSwarmError
+from plugins.module_utils._ledger.listed import Listed
+from plugins.plugin_utils._stack import deploy_verdict, patience, replaced
+from plugins.plugin_utils._stack.specification import specifications
+from plugins.plugin_utils._stack.translate import translate
+
+FLEET = [node("n1", resources=named(A, B)), node("n2", resources=named("GPU-c"), labels={"rack": "7"})]
+
+
+def specs(text: str) -> list[dict[str, Any]]:
+    return specifications(translate(dedent(text), "c.yml", lambda _path: None, {}).document, "s")
+
+
+def gpus(name: str, count: int, more: str = "") -> str:
+    return f"{name}: {{image: i, gpus: [{{count: {count}}}], deploy: {{{more}}}}}"
+
+
+def answer(text: str, nodes: Any = None, tasks: Any = (), services: Any = (), wanted: Any = None) -> dict[str, Any]:
+    wanted = wanted or specs("services: {" + text + "}")
+    listed = Listed(nodes or FLEET, list(tasks), list(services), None)
+    found = preflight("s", wanted, listed, "gpu-swarm.")
+    taken = on_swarm.taken("s", [one["Name"] for one in wanted], listed.services)
+    return {"nodes": found["nodes"], "kinds": found["kinds"], "preflight": found["explained"], "taken": taken}
+
+
+def fitting(text: str, marked: bool = False, **options: Any) -> list[str]:
+    """``marked``: the file says something else of its services than the deployed one."""
+    wanted = replaced.marked(specs("services: {" + text + "}"), "s", {}, None, ["s_a"] if marked else [])
+    return deploy_verdict.fitting(answer(text, wanted=wanted, **options), wanted)
+
+
+def refused(text: str, allow_pending: bool = False, **options: Any) -> str | None:
+    return " ".join(deploy_verdict.refusals("s", answer(text, **options), specs("services: {" + text + "}"), allow_pending)) or None
+
+
+BUSY = [task("t1", "n1", given=named(A, B), service="other", reserves={"NVIDIA-GPU": 2})]
+OTHER = [service("other", "batch", reserves={"NVIDIA-GPU": 2})]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (gpus("a", 1), None),
+        (gpus("a", 2), None),
+        (gpus("a", 3), "s_a needs 3 NVIDIA-GPU on one node: wants 3 NVIDIA-GPU; the most that a node has: 2 (host-n1); "),
+        (gpus("a", 1, "replicas: 3"), None),
+        (gpus("a", 1, "replicas: 4"), "there is room for 3 of 4 tasks"),
+        (gpus("a", 2) + ", " + gpus("b", 1), None),
+        (gpus("a", 2) + ", " + gpus("b", 1, "replicas: 2"), "s_b needs 1 NVIDIA-GPU on one node: there is room for 1 of 2 tasks"),
+        (gpus("a", 1, "placement: {constraints: [node.labels.rack==7]}"), None),
+        (gpus("a", 1, "placement: {constraints: [node.labels.rack==8]}"), "does not meet node.labels.rack==8. No node could ever run it"),
+        ("a: {image: i, deploy: {resources: {reservations: {generic_resources: [{discrete_resource_spec: {kind: VRAM, value: 1}}]}}}}",
+         "No node of the swarm advertises VRAM; there are NVIDIA-GPU."),
+        ("a: {image: i, deploy: {resources: {reservations: {memory: 900g}}}}", "No node could ever run it"),
+        ("a: {image: i, deploy: {mode: global}}", None),
+        ("a: {image: i, deploy: {replicas: 0}}", None),
+    ],
+)  # fmt: skip
+def test_preflight(text: str, message: str | None) -> None:
+    found = refused(text)
+    assert found is message or (message in found and found.endswith("Nothing was deployed."))
+
+
+def test_what_could_run_later_is_deployed_only_on_request() -> None:
+    text = gpus("a", 2)
+    assert "host-n1 has 0 NVIDIA-GPU free and would have 2 if batch.1 ended. Make room" in refused(text, tasks=BUSY, services=OTHER)
+    assert refused(text, allow_pending=True, tasks=BUSY, services=OTHER) is None
+    assert refused(gpus("a", 3), allow_pending=True) is not None
+
+
+def own(name: str = "s_a", **more: Any) -> dict[str, Any]:
+    made = service("own", name, reserves={"NVIDIA-GPU": 2})
+    made["Spec"]["TaskTemplate"]["ContainerSpec"] = task("t", "n1")["Spec"]["ContainerSpec"]  # as in what a manager answers
+    made["Spec"]["Labels"] = {on_swarm.NAMESPACE: "s"}
+    made.update(more)
+    return made
+
+
+def test_a_stack_that_is_there_has_its_own_gpus_back() -> None:
+    mine = [task("t1", "n1", given=named(A, B), service="own", reserves={"NVIDIA-GPU": 2})]
+    assert refused(gpus("a", 2), tasks=mine, services=[own()]) is None
+
+
+def test_what_stays_as_it_is_makes_no_room_for_another() -> None:
+    """Swarm leaves a task where it is whose service needs what it needed before."""
+    mine = [task("t1", "n1", given=named(A), service="own", reserves={"NVIDIA-GPU": 1})]
+    there = own()
+    there["Spec"]["TaskTemplate"]["Resources"] = service("own", reserves={"NVIDIA-GPU": 1})["Spec"]["TaskTemplate"]["Resources"]
+    options = {"tasks": mine, "services": [there]}
+    assert refused(gpus("a", 1), **options) is None
+    assert "s_b needs 2 NVIDIA-GPU on one node" in refused(gpus("a", 1) + ", " + gpus("b", 2), **options)
+    assert refused(gpus("a", 1, "replicas: 3"), **options) is None
+    assert "there is room for 2 of 3 tasks" in refused(gpus("a", 1, "replicas: 4"), **options)
+    assert fitting(gpus("a", 1), **options) == ["s_a: its tasks stay where they are"]
+    # Of one that has fewer tasks than before, any may end.
+    there["Spec"]["Mode"] = {"Replicated": {"Replicas": 3}}
+    assert refused(gpus("a", 1) + ", " + gpus("b", 2), **options) is None
+    there["Spec"]["Mode"] = {"Replicated": {"Replicas": 1}}
+    # One that the file has no more stays as well.
+    assert "s_b needs 2 NVIDIA-GPU on one node" in refused(gpus("b", 2), **options)
+    # Placed anew, it may leave n1.
+    moved = "placement: {constraints: [node.hostname==host-n2]}"
+    assert refused(gpus("a", 1, moved) + ", " + gpus("b", 2), **options) is None
+
+
+def test_tasks_that_are_replaced_do_not_stay() -> None:
+    """Their service needs what it needed, and the file says something else of it."""
+    mine = [task("t1", "n1", given=named(A, B), service="own", reserves={"NVIDIA-GPU": 2})]
+    options = {"tasks": mine, "services": [own()], "marked": True}
+    assert fitting(gpus("a", 2), **options) == ["s_a: its tasks are replaced, 1 at a time"]
+    assert fitting(gpus("a", 2, "update_config: {parallelism: 0}"), **options) == ["s_a: its tasks are replaced, all at once"]
+    (full,) = fitting(gpus("a", 2, "update_config: {order: start-first}"), **options)
+    assert "its 1 tasks run on until new ones do" in full
+    large = [*FLEET, node("n3", resources=named("GPU-d", "GPU-e"))]
+    (beside,) = fitting(gpus("a", 2, "update_config: {order: start-first, parallelism: 2}"), nodes=large, **options)
+    assert beside == "s_a: its tasks are replaced, 2 at a time; a new one fits on host-n3, and starts before the old one ends"
+
+
+def test_a_name_that_is_taken() -> None:
+    assert refused(gpus("a", 1), services=[service("x", "s_a")]).startswith("The swarm has s_a already, which the stack s does not own.")
+
+
+def test_what_fits_where() -> None:
+    fits, does_not = fitting(gpus("a", 1) + ", " + gpus("b", 3))
+    assert fits == "s_a: fits on host-n1, host-n2"
+    assert does_not.startswith("s_b: needs 3 NVIDIA-GPU on one node: wants 3 NVIDIA-GPU; the most that a node has: 2 (host-n1)")
+
+
+def test_specifications() -> None:
+    (found,) = specs("""
+        services:
+          a:
+            image: i
+            logging: {driver: gelf}
+            ports: [{target: 80, published: 8080, mode: host}, '81:81']
+            volumes: [data:/data, /srv:/srv, other:/o]
+            deploy:
+              mode: replicated-job
+              replicas: 3
+              placement: {constraints: [node.labels.x==$$y], max_replicas_per_node: 2}
+              resources: {reservations: {cpus: 0.5, memory: 1.5g}}
+        volumes: {data: {driver: rexray}, other: }
+    """)
+    assert found["Mode"] == {"ReplicatedJob": {"TotalCompletions": 3, "MaxConcurrent": 3}}
+    assert [port["PublishedPort"] for port in found["EndpointSpec"]["Ports"]] == [8080, 81]
+    template = found["TaskTemplate"]
+    assert [mount["VolumeOptions"]["DriverConfig"]["Name"] for mount in template["ContainerSpec"]["Mounts"]] == ["rexray"]
+    assert template["Resources"]["Reservations"] == {"NanoCPUs": 500_000_000, "MemoryBytes": 3 * 2**29}
+    assert template["Placement"] == {"Constraints": ["node.labels.x==$y"], "MaxReplicas": 2}
+    assert template["LogDriver"] == {"Name": "gelf"}
+
+
+@pytest.mark.parametrize(
+    ("deploy", "message"),
+    [
+        ("replicas: -1", "deploy.replicas is -1"),
+        ("replicas: many", "deploy.replicas is 'many'"),
+        ("mode: gobal", "deploy.mode is 'gobal'"),
+        ("resources: {reservations: {cpus: half}}", "reservations.cpus is 'half'"),
+        ("resources: {reservations: {memory: much}}", "reservations.memory is 'much'"),
+        ("resources: {limits: {cpus: half}}", "limits.cpus is 'half'"),
+        (
+            "restart_policy: {condition: always}",
+            "c.yml: services.a.deploy.restart_policy.condition is 'always', but must be none, on-failure or any. Write one.",
+        ),
+        ("restart_policy: always", "c.yml: services.a.deploy.restart_policy is text, but must be a mapping"),
+        ("update_config: {failure_action: stop}", "deploy.update_config.failure_action is 'stop', but must be pause, continue or rollback"),
+        ("rollback_config: {failure_action: rollback}", "deploy.rollback_config.failure_action is 'rollback', but must be pause or continue"),
+        ("endpoint_mode: dns", "deploy.endpoint_mode is 'dns', but must be vip or dnsrr"),
+        ("endpoint_mode: [vip]", "deploy.endpoint_mode is a list"),
+        ("mode: global, replicas: 2", "c.yml: services.a: deploy has replicas with mode: global, which runs one task on each node. Remove replicas"),
+    ],
+)
+def test_what_no_service_can_have(deploy: str, message: str) -> None:
+    with pytest.raises(GpuSwarmError) as raised:
+        specs(f"services: {{a: {{image: i, deploy: {{{deploy}}}}}}}")
+    assert message in raised.value.message
+
+
+def test_without_a_virtual_address_no_port_is_published_for_the_swarm() -> None:
+    text = "services: {{a: {{image: i, ports: [{}], deploy: {{endpoint_mode: dnsrr, restart_policy: {{condition: any}}}}}}}}"
+    for port in ("'80:80'", "80", "{target: 80, published: 80}"):
+        with pytest.raises(
+            GpuSwarmError, match="services.a: port 80 is published for the whole swarm with endpoint_mode: dnsrr. Publish it in mode: host"
+        ):
+            specs(text.format(port))
+    assert specs(text.format("{target: 80, published: 80, mode: host}"))
+    assert specs(text.replace("dnsrr", "VIP").format("80"))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("services: {web.api: {image: i}}", "The name of the service s_web.api "),
+        ("services: {web-: {image: i}}", "The name of the service s_web- "),
+        ("services: {%s: {image: i}}" % ("x" * 62), f"The name of the service s_{'x' * 62} has 64 characters"),
+        ("services: {a: {image: i, networks: [b.c]}}\nnetworks: {b.c: }", "The name of the network s_b.c "),
+        ("services: {a: {image: i, networks: [b]}}\nnetworks: {b: {name: b.c}}", "The name of the network b.c "),
+        ("services: {a: {image: i, configs: [b]}}\nconfigs: {b: {content: x, name: -b}}", "The name of the config -b "),
+        ("services: {a: {image: i}}\nsecrets: {b: {file: a, name: %s}}" % ("x" * 65), f"The name of the secret {'x' * 65} has 65 characters"),
+    ],
+    ids=range(7),
+)  # fmt: skip
+def test_a_name_that_swarm_does_not_take(text: str, message: str) -> None:
+    with pytest.raises(GpuSwarmError) as raised:
+        specifications(translate(text, "c.yml", lambda path: b"x" if path == "a" else None, {}).document, "s")
+    assert raised.value.message.startswith(message)
+    assert raised.value.message.endswith("Write another one.")
+
+
+def test_a_name_that_swarm_takes() -> None:
+    services = f"services: {{a__b-1: {{image: i, networks: [n, o]}}, {'x' * 61}: {{image: i}}}}"
+    others = "networks: {n: {external: true, name: a.b}, o: {name: host, external: true}}\nconfigs: {c: {content: x, name: c.1}}"
+    names = [one["Name"] for one in specs(f"{services}\n{others}")]
+    assert names == ["s_a__b-1", f"s_{'x' * 61}"]
+
+
+# -- afterwards ------------------------------------------------------------------------------------------------------
+
+
+def far(tasks: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
+    (found,) = on_swarm.progress([own(**more)], tasks)
+    return found
+
+
+def of_own(task_id: str, state: str, desired: str = "running", said: str = "started") -> dict[str, Any]:
+    return task(task_id, "n1", service="own", state=state, desired=desired, said=said, reserves={"NVIDIA-GPU": 2})
+
+
+def line(one: dict[str, Any], pending: list[dict[str, Any]] | None = None) -> str:
+    return deploy_verdict.lines({"progress": [one], "pending_now": pending or []})["s_a"]
+
+
+def test_it_runs() -> None:
+    found = far([of_own("t1", "running")])
+    assert (found["done"], line(found)) == (True, "1 of 1 running")
+
+
+def test_it_is_not_done_while_its_update_goes_on_or_an_older_task_runs() -> None:
+    assert not far([of_own("t1", "running")], UpdateStatus={"State": "updating"})["done"]
+    assert far([of_own("t1", "running")], UpdateStatus={"State": "completed"})["done"]
+    older = of_own("t1", "running")
+    older["Spec"] = {**older["Spec"], "ContainerSpec": {"Image": "older"}}
+    assert far([older])["running"] == 0
+
+
+def test_what_serves_while_an_update_waits_is_said() -> None:
+    older = of_own("t1", "running")
+    older["Spec"] = {**older["Spec"], "ContainerSpec": {"Image": "older"}}
+    waits = task("t2", None, service="own", state="pending", reserves={"NVIDIA-GPU": 2})
+    found = far([older, waits], UpdateStatus={"State": "updating"})
+    pending = [{"service": "s_a", "text": "needs 2", "possible": True, "waiting": 1}]
+    assert line(found, pending) == "1 serve (former version), 0 of 1 updated; needs 2"
+
+
+def test_it_is_pending() -> None:
+    found = far([task("t1", None, service="own", state="pending", reserves={"NVIDIA-GPU": 2})])
+    pending = [{"service": "s_a", "text": "needs 2", "possible": True, "waiting": 1}]
+    assert line(found, pending) == "0 of 1 running; needs 2"
+    assert deploy_verdict.outcome({"progress": [found], "pending_now": pending}) == (["s_a"], [])
+    assert deploy_verdict.left({"progress": [found], "pending_now": pending}) == ["s_a"]
+
+
+@pytest.mark.parametrize(
+    ("state", "said", "shown"),
+    [
+        ("paused", "its update is paused: failure of task t9", "its update is paused: failure of task t9"),
+        ("rollback_paused", "its rollback is paused: failure of task t9", "its rollback is paused: failure of task t9"),
+        ("paused", "needs 2", "its update is paused; needs 2"),
+        ("rollback_started", "needs 2", "its update is rollback started; needs 2"),
+    ],
+)
+def test_a_paused_update_is_said_once(state: str, said: str, shown: str) -> None:
+    found = far([task("t2", None, service="own", state="pending", reserves={"NVIDIA-GPU": 2})], UpdateStatus={"State": state})
+    assert line(found, [{"service": "s_a", "text": said, "possible": True, "waiting": 1}]) == f"0 of 1 running; {shown}"
+
+
+def test_it_fails() -> None:
+    found = far([of_own("t1", "failed", "shutdown", "task: non-zero exit (1)"), of_own("t2", "starting")])
+    assert line(found) == "0 of 1 running; 1 failed, the last with: task: non-zero exit (1)"
+    assert deploy_verdict.outcome({"progress": [found], "pending_now": []}) == ([], ["s_a"])
+    # A next task is about to start; where none is, there is nothing to wait for.
+    assert deploy_verdict.left({"progress": [found], "pending_now": []}) == ["s_a"]
+    over = far([of_own("t1", "failed", "shutdown", "task: non-zero exit (1)")])
+    assert deploy_verdict.left({"progress": [over], "pending_now": []}) == []
+    # Swarm has not decided yet whether it starts another one.
+    assert not far([of_own("t1", "failed", "running", "task: non-zero exit (1)")])["over"]
+
+
+def test_a_task_that_ended_before_leaves_a_pending_service_pending() -> None:
+    """Swarm keeps some of the tasks that have ended, for as long as the service is there."""
+    before = {"progress": [far([of_own("t1", "complete", "shutdown"), of_own("t2", "running")])]}
+    pending = {"service": "s_a", "text": "needs 2", "possible": True, "waiting": 1}
+    now = far([of_own("t1", "complete", "shutdown"), task("t3", None, service="own", state="pending", reserves={"NVIDIA-GPU": 2})])
+    found = patience.since(before, {"progress": [now], "pending_now": [pending]})
+    assert deploy_verdict.outcome(found) == (["s_a"], [])
+    assert deploy_verdict.lines(found)["s_a"] == "0 of 1 running; needs 2"
+    # One that has failed, and that nothing follows, is no longer waited for.
+    over = {"progress": [far([of_own("t1", "failed", "shutdown", "task: non-zero exit (1)")])], "pending_now": []}
+    assert deploy_verdict.outcome(patience.since(over, over)) == ([], ["s_a"])
+
+
+def test_a_command_that_ends_is_no_service() -> None:
+    found = far([of_own("t1", "complete", "shutdown"), of_own("t2", "ready", "ready")])
+    why = "1 failed, the last with: ended with exit code 0, and swarm starts it again: a command that ends is a job, or needs deploy.restart_policy"
+    assert line(found).startswith(f"0 of 1 running; {why}")
+    assert deploy_verdict.outcome({"progress": [found], "pending_now": []}) == ([], ["s_a"])
+    # The next one runs at the moment, for as long as the one before it.
+    found = far([of_own("t1", "complete", "shutdown"), of_own("t2", "running")])
+    answer = {"progress": [found], "pending_now": []}
+    assert deploy_verdict.outcome(answer) == ([], [])
+    assert deploy_verdict.outcome(answer, ["s_a"]) == ([], ["s_a"])
+    assert line(found) == "1 of 1 running"
+    assert deploy_verdict.lines(answer, ["s_a"])["s_a"].startswith(f"1 of 1 running; {why}")
+
+
+@pytest.mark.parametrize(
+    ("mode", "restart", "failures", "done"),
+    [
+        ("Replicated", "any", 1, False),
+        ("Replicated", "", 1, False),  # swarm's default
+        ("Replicated", "on-failure", 0, True),
+        ("Replicated", "none", 0, True),
+        ("ReplicatedJob", "any", 0, True),
+    ],
+)
+def test_what_a_task_that_ends_with_0_means(mode: str, restart: str, failures: int, done: bool) -> None:
+    there = own()
+    there["Spec"]["Mode"] = {mode: {}}
+    there["Spec"]["TaskTemplate"]["RestartPolicy"] = {"Condition": restart} if restart else {}
+    (found,) = on_swarm.progress([there], [of_own("t1", "complete", "shutdown" if mode == "Replicated" else "complete")])
+    assert (found["failures"], found["done"]) == (failures, done)
+
+
+def test_which_tasks_count_and_by_which_specification() -> None:
+    found = far([of_own("t2", "running"), of_own("t3", "running", "shutdown"), of_own("t1", "failed", "shutdown")])
+    assert found["tasks"] == ["t2"]
+    assert found["specified"] == far([])["specified"]
+    there = own()
+    there["Spec"]["EndpointSpec"] = {"Ports": [{"TargetPort": 80}]}  # which no task says anything of
+    (other,) = on_swarm.progress([there], [])
+    assert other["specified"] != found["specified"]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "more", "pending", "outcome"),
+    [
+        ([("preparing", "running")], {}, None, "waits"),
+        ([], {}, None, "waits"),
+        ([("running", "running")], {"UpdateStatus": {"State": "updating"}}, None, "waits"),
+        ([("running", "running")], {"UpdateStatus": {"State": "paused"}}, None, "wrong"),
+        ([("running", "running")], {"UpdateStatus": {"State": "rollback_started"}}, None, "wrong"),
+        ([("running", "running")], {"UpdateStatus": {"State": "rollback_completed"}}, None, "wrong"),
+        ([("failed", "shutdown"), ("preparing", "running")], {}, None, "wrong"),
+        ([("pending", "running")], {}, {"possible": True}, "waits"),
+        ([("pending", "running")], {}, {"possible": False}, "wrong"),
+        ([("running", "running")], {}, None, ""),
+    ],
+)
+def test_what_becomes_of_the_run(tasks: Any, more: Any, pending: Any, outcome: str) -> None:
+    found = far([of_own(f"t{number}", state, desired) for number, (state, desired) in enumerate(tasks)], **more)
+    explained = [{"service": "s_a", "text": "needs 2", "waiting": 1, **pending}] if pending else []
+    waiting, wrong = deploy_verdict.outcome({"progress": [found], "pending_now": explained})
+    assert (waiting, wrong) == (["s_a"] if outcome == "waits" else [], ["s_a"] if outcome == "wrong" else [])
+
+
+def test_an_update_that_has_ended_otherwise_is_not_waited_for() -> None:
+    states = ("updating", "rollback_started", "paused", "rollback_paused", "rollback_completed")
+    assert [left([], state) for state in states] == [["s_a"], ["s_a"], [], [], ["s_a"]]
+    assert left([of_own("t1", "running")], "rollback_completed") == []
+
+
+def left(tasks: Any, state: str) -> list[str]:
+    return deploy_verdict.left({"progress": [far(tasks, UpdateStatus={"State": state})]})
+
+
+def test_an_update_that_swarm_rolled_back_is_said_to_be() -> None:
+    """What runs then is what ran before, however well it does."""
+    found = far([of_own("t1", "running")], UpdateStatus={"State": "rollback_completed"})
+    assert not found["done"]
+    assert line(found) == "1 of 1 running; swarm rolled its update back, and it runs as before: 'docker service ps --no-trunc s_a' says why"
+    starts = far([of_own("t1", "ready", "ready")], UpdateStatus={"State": "rollback_completed"})
+    assert line(starts) == "0 of 1 running; swarm rolled its update back: 'docker service ps --no-trunc s_a' says why"
+    paused = far([of_own("t1", "running")], UpdateStatus={"State": "rollback_paused"})
+    assert line(paused) == "1 of 1 running; its update is rollback paused"
+
+
+def test_why_swarm_rolled_an_update_back_is_what_its_tasks_ended_with() -> None:
+    """They are specified as the service is no more. What failed before the deployment is not why."""
+    earlier, of_update = (of_own(name, "failed", "shutdown", f"why {name} failed") for name in ("t1", "t2"))
+    of_update["Spec"] = {**of_update["Spec"], "ContainerSpec": {"Image": "newer"}}
+    of_update["Status"]["Timestamp"] = "2999-01-01T00:00:00Z"
+    before = {"progress": [far([earlier, of_own("t3", "running")])]}
+    tasks = [earlier, of_update, of_own("t3", "running")]
+    found = patience.since(before, {"progress": [far(tasks, UpdateStatus={"State": "rollback_completed"})], "pending_now": []})
+    assert deploy_verdict.lines(found)["s_a"].endswith("'docker service ps --no-trunc s_a' says why; 1 failed, the last with: why t2 failed")
+    assert far(tasks)["ended"] == ["t1"]
+    # Before swarm has a task again that is as before, it is waited for.
+    assert left(tasks[:2], "rollback_started") == ["s_a"]
+
+
+def test_what_failed_long_ago_is_no_failure_of_an_update_that_is_rolled_back() -> None:
+    """Swarm keeps ended tasks of specifications that came before."""
+    old, of_update = (of_own(name, "failed", "shutdown", f"why {name} failed") for name in ("t1", "t2"))
+    for number, one in enumerate((old, of_update)):
+        one["Spec"] = {**one["Spec"], "ContainerSpec": {"Image": f"version{number}"}}
+        one["Status"]["Timestamp"] = f"299{number}-01-01T00:00:00Z"
+    runs = of_own("t3", "running")
+    before = {"progress": [far([old, runs])]}
+    assert before["progress"][0]["failures"] == 0
+    found = patience.since(before, {"progress": [far([old, of_update, runs], UpdateStatus={"State": "rollback_completed"})]})
+    assert (found["progress"][0]["failures"], found["progress"][0]["failed"]) == (1, "why t2 failed")
+
+
+def test_what_was_rolled_back_to_a_task_that_has_failed_for_good_is_not_waited_for() -> None:
+    failed = of_own("t1", "failed", "shutdown", "why")
+    for condition, waits in (("none", False), ("any", True)):
+        there = own(UpdateStatus={"State": "rollback_completed"})
+        there["Spec"]["TaskTemplate"]["RestartPolicy"] = {"Condition": condition}
+        (found,) = on_swarm.progress([there], [failed])
+        assert bool(deploy_verdict.left({"progress": [found]})) is waits
+
+
+def test_jobs_and_services_that_the_file_has_no_more() -> None:
+    assert not deploy_verdict.jobs(specs("services: {a: {image: i}}"))
+    job = specs("services: {a: {image: i, deploy: {mode: global-job}}}")
+    assert deploy_verdict.jobs(job)
+    assert deploy_verdict.orphans({"progress": [{"service": "s_a"}, {"service": "s_b"}]}, job) == ["s_b"]
+
+
+def test_what_docker_refuses_to_change_is_said_with_what_to_do() -> None:
+    said = "failed to update config settings: Error response from daemon: rpc error: code = InvalidArgument desc = only updates to Labels are allowed"
+    assert deploy_verdict.failure(said).startswith("the swarm has a config settings with another content already, and Docker changes none. Take its")
+    assert deploy_verdict.failure("no such\nthing.") == "no such thing. Fix that, and run this again."
+
+
+KIND = "a: {image: i, deploy: {resources: {reservations: {generic_resources: [{discrete_resource_spec: {kind: VRAM, value: 1}}]}}}}"
+
+
+REASONS = ["The swarm has s_b already", "No node of the swarm advertises VRAM", "s_b needs 9", "s_c needs 1"]
+
+
+def test_each_reason_of_a_swarm_is_named_and_none_twice() -> None:
+    """A service whose kind no node has fits nowhere because of that alone."""
+    text = f"{KIND}, {gpus('b', 9)}, {gpus('c', 1, 'replicas: 4')}"
+    found = deploy_verdict.refusals("s", answer(text, services=[service("other", "s_b")]), specs("services: {" + text + "}"), False)
+    assert [one.startswith(begin) for begin, one in zip(REASONS, found, strict=True)] == [True] * 4
+    assert "s_a" not in " ".join(found)
+    assert all(one.endswith("Nothing was deployed.") for one in found)

@@ -1,0 +1,111 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What an image requires of the driver, read as NVIDIA's toolkit reads it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from plugins.plugin_utils._stack.image_requirement import Machine, is_met, judged, requirements
+
+# NVIDIA's own, of nvidia/cuda:12.4.1-base-ubuntu22.04, shortened.
+REAL = "cuda>=12.4 brand=tesla,driver>=470,driver<471 brand=unknown,driver>=535,driver<536"
+NODE = {"cuda": "12.2", "driver": "535.104.05", "arch": "7.5", "brand": "tesla"}
+
+
+@pytest.mark.parametrize(
+    ("variables", "found"),
+    [
+        ({}, []),
+        ({"PATH": "/bin"}, []),
+        ({"NVIDIA_REQUIRE_CUDA": "cuda>=12.4"}, ["cuda>=12.4"]),
+        ({"NVIDIA_REQUIRE_CUDA": "cuda>=12.4", "CUDA_VERSION": "12.4.1"}, ["cuda>=12.4"]),
+        ({"CUDA_VERSION": "12.4.1"}, ["cuda>=12.4"]),
+        ({"CUDA_VERSION": "v11.0"}, ["cuda>=11.0"]),
+        ({"CUDA_VERSION": "8"}, ["cuda>=8.0"]),
+        ({"CUDA_VERSION": "8", "NVIDIA_REQUIRE_CUDA": ""}, ["cuda>=8.0"]),
+        ({"CUDA_VERSION": "latest"}, []),
+        ({"NVIDIA_REQUIRE_B": "driver>=1", "NVIDIA_REQUIRE_CUDA": "cuda>=1"}, ["driver>=1", "cuda>=1"]),
+        ({"NVIDIA_REQUIRE_B": "driver>=1", "CUDA_VERSION": "9.2"}, ["driver>=1", "cuda>=9.2"]),
+        ({"NVIDIA_REQUIRE_JETPACK": "csv-mounts=all"}, []),
+        ({"NVIDIA_REQUIRE_CUDA": "cuda>=99", "NVIDIA_DISABLE_REQUIRE": "true"}, []),
+        ({"CUDA_VERSION": "99", "NVIDIA_DISABLE_REQUIRE": "1"}, []),
+        ({"NVIDIA_REQUIRE_CUDA": "cuda>=99", "NVIDIA_DISABLE_REQUIRE": "yes"}, ["cuda>=99"]),  # no truth to Go
+    ],
+)
+def test_what_counts(variables: dict[str, str], found: list[str]) -> None:
+    assert requirements(variables) == found
+
+
+@pytest.mark.parametrize(
+    ("requirement", "met"),
+    [
+        ("", True),
+        ("cuda>=12.2", True),
+        ("cuda>=12.2.0", True),
+        ("cuda>=12.4", False),
+        ("cuda=12.2", True),
+        ("CUDA=12.2", True),
+        ("cuda!=12.2", False),
+        ("cuda<13", True),
+        ("cuda>12", True),
+        ("cuda>12.10", False),
+        ("driver>=535", True),
+        ("driver<536", True),
+        ("driver<=535", False),
+        ("driver>=535.104.05", True),
+        ("arch>=8.0", False),
+        ("brand=Tesla", True),
+        ("brand!=tesla", False),
+        ("cuda>=12.4,driver>=535", False),  # and
+        ("cuda>=12.4 driver>=535", True),  # or
+        ("cuda>=12.4  driver>=536", False),
+        (REAL, False),
+        (REAL.replace("unknown", "tesla"), True),
+        # What is not known to be unmet is not said to be.
+        ("memory>=5", None),
+        ("cuda>=twelve", None),
+        ("brand<tesla", None),
+        ("nonsense", None),
+        ("nonsense cuda>=1", True),
+        ("nonsense,cuda>=99", False),
+    ],
+)
+def test_how_it_is_read(requirement: str, met: bool | None) -> None:
+    assert is_met(requirement, NODE) is met
+
+
+def test_what_is_not_known_of_a_node_is_not_held_against_it() -> None:
+    unknown = {**NODE, "brand": None}
+    assert is_met(REAL, unknown) is None
+    assert is_met("cuda>=12.4,brand=tesla", unknown) is False
+
+
+NEEDS = {"NVIDIA_REQUIRE_CUDA": "cuda>=12.4"}
+
+
+def machine(name: str, cuda: str, enforces: bool | None = False, variables: Any = None) -> Machine:
+    return Machine(name, {**NODE, "cuda": cuda}, enforces, NEEDS if variables is None else variables)
+
+
+def test_a_node_whose_toolkit_refuses_it_is_an_error_and_another_a_note() -> None:
+    assert judged("s_a", "i", [machine("g1", "12.4", True)]) == (None, [])
+    error, notes = judged("s_a", "i", [machine("g1", "12.2", True), machine("g2", "12.2"), machine("g3", "12.2", None)])
+    assert error
+    assert error.startswith("s_a: its image i requires cuda>=12.4, and g1 has cuda 12.2; the toolkit there, in legacy mode, starts no such")
+    assert notes == []
+    error, notes = judged("s_a", "i", [machine("g1", "12.4", True), machine("g2", "12.2"), machine("g3", "11.8"), machine("g4", "12.0", None)])
+    assert error is None
+    known, unknown = (note.partition(", and ")[2] for note in notes)
+    assert known.startswith("g2, g3 have cuda 12.2; the toolkit there does not check that, so its tasks start, and may fail later. A constraint ")
+    assert unknown.startswith("g4 has cuda 12.0; it is not known whether the toolkit there checks that, and starts its tasks; ")
+
+
+def test_what_a_task_requires_is_of_its_node() -> None:
+    """Under one name, each node has an image of its own."""
+    assert judged("s_a", "i", [machine("g1", "12.2", True, {}), machine("g2", "12.4", True)]) == (None, [])
+    assert judged("s_a", "i", [machine("g1", "1.0", True, {**NEEDS, "NVIDIA_DISABLE_REQUIRE": "1"})]) == (None, [])
