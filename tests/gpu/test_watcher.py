@@ -33,7 +33,7 @@ def child(tmp_path):
 
 
 def judged(reading, found):
-    return verdict.judge(reading, [gpu["uuid"] for gpu in found["gpus"]])
+    return verdict.assess_health(reading, [gpu["uuid"] for gpu in found["gpus"]])
 
 
 def test_it_reads_what_gpu_info_reads(child, found):
@@ -58,16 +58,16 @@ def test_the_error_of_an_application_is_no_fault_of_the_card(child, found, cuda)
     assert program.wait(LIMIT_S) == 0
     assert select.select(child.handles(), [], [], LIMIT_S)[0], "NVML reports no event"
     reported = child.events()
-    logged = [one for one in map(xids.event, log.lines()) if one]
+    logged = [one for one in map(xids.parse_event, log.lines()) if one]
     assert [one.xid for one in reported] == [31]
     assert [one.xid for one in logged] == [31]
     assert reported[0].pci == logged[0].pci
-    assert reported[0].pci in {xids.bus(gpu["pci_bus_id"]) for gpu in found["gpus"]}
+    assert reported[0].pci in {xids.bus_address(gpu["pci_bus_id"]) for gpu in found["gpus"]}
     assert xids.severity(logged[0]) == label.OK
     assert judged(child.read(), found) == label.Label(label.OK)
 
 
 def test_library_and_kernel_module_are_compared_without_nvml(found):
-    assert driver.module_version() == found["driver_version"]
-    assert [path for path in driver.libraries(None) if os.path.exists(path)]
-    assert driver.mismatch(None) is None
+    assert driver.read_module_version() == found["driver_version"]
+    assert [path for path in driver.find_libraries(None) if os.path.exists(path)]
+    assert driver.find_mismatch(None) is None

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reads NVML through pynvml, which :mod:`.binding` imports: plain records out, NVML's errors as those of this collection.
+"""Reads all GPUs from NVML and returns plain records. :mod:`.binding` imports pynvml.
 
-NVML's words for what a card does not know, NotSupported, and for what a driver does not know, FunctionNotFound, are
-None. One GPU that fails never hides the others.
+A value is None if the card does not support it (NotSupported) or the driver does not know it (FunctionNotFound). A GPU that fails does not affect
+the records of the others.
 
 Private to this collection: no stability is promised to others.
 """
@@ -32,21 +32,21 @@ _UNKNOWN_FIELD = (*_UNKNOWN_TO_CARD, 2)  # INVALID_ARGUMENT: the driver is older
 
 
 def read_within(limit_s: float, nvml_path: str | None = None, library_path: str | None = None) -> dict[str, Any]:
-    """The same as read_all(), in a child process that is abandoned where NVML has not answered by then."""
-    find_binding(library_path)  # here, where others see afterwards what it was loaded from
+    """Return what read_all() does, from a child process. Raises NvmlHangs and abandons the child if NVML does not answer in time."""
+    find_binding(library_path)  # also in this process: callers look up where pynvml was loaded from
     try:
         return _bounded.in_child(lambda: read_all(nvml_path, library_path), limit_s)
     except TimeoutError as fate:
         raise NvmlHangs(
-            "NVML gave no answer within %d s on this node: its driver waits for a GPU, or needs long to start it. The process that queried "
-            "it was abandoned; %s. Check 'dmesg | grep -i -e nvrm -e xid'. If a GPU hangs, reboot the node; if the driver only takes long, "
-            "enable its persistence mode or give it more time with nvml_timeout (gpu_node_nvml_timeout of the role)." % (limit_s, fate),
+            "NVML gave no answer within %d s on this node: the driver waits for a GPU, or is still starting it. The process that queried "
+            "it was abandoned; %s. Check 'dmesg | grep -i -e nvrm -e xid'. If a GPU hangs, reboot the node. If the driver is only slow, "
+            "enable its persistence mode or raise nvml_timeout (gpu_node_nvml_timeout of the role)." % (limit_s, fate),
             hangs="nvml",
         ) from None
 
 
-def opened(nvml_path: str | None = None, library_path: str | None = None) -> Any:
-    """The binding, with NVML open. Who keeps it open spares a driver without persistence mode from starting its cards at each read."""
+def open_nvml(nvml_path: str | None = None, library_path: str | None = None) -> Any:
+    """Return the binding with NVML open. While it is open, a driver without persistence mode does not restart its cards for each read."""
     nvml = find_binding(library_path)
     choose_library(nvml, nvml_path)
     try:
@@ -57,8 +57,8 @@ def opened(nvml_path: str | None = None, library_path: str | None = None) -> Any
 
 
 def read_all(nvml_path: str | None = None, library_path: str | None = None) -> dict[str, Any]:
-    """Everything about this machine's GPUs. No GPU is no error; writes nothing."""
-    nvml = opened(nvml_path, library_path)
+    """Return all data about this machine's GPUs. A machine without GPUs is not an error."""
+    nvml = open_nvml(nvml_path, library_path)
     try:
         return _read_machine(nvml)
     except nvml.NVMLError as exc:
@@ -68,7 +68,7 @@ def read_all(nvml_path: str | None = None, library_path: str | None = None) -> d
 
 
 def _shutdown(nvml: Any) -> None:
-    # What was read stands; a GPU lost meanwhile may fail this call too.
+    # The data is complete. If a GPU was lost meanwhile, this call may fail too.
     with contextlib.suppress(nvml.NVMLError):
         nvml.nvmlShutdown()
 
@@ -81,7 +81,7 @@ def _read_machine(nvml: Any) -> dict[str, Any]:
     gpus = [_Gpu(calls, index) for index in range(nvml.nvmlDeviceGetCount())]
     for gpu in gpus:
         gpu.read()
-    cards.locate([gpu.record for gpu in gpus], slots.driver_addresses())
+    cards.fill_addresses([gpu.record for gpu in gpus], slots.driver_addresses())
     _read_topology(nvml, [gpu for gpu in gpus if not gpu.is_failed()])
     _read_nvlink_peers([gpu for gpu in gpus if not gpu.is_failed() and gpu.record["links"]["nvlink_active"]])
     return {
@@ -97,7 +97,7 @@ def _cuda_version(nvml: Any) -> str | None:
     try:
         number = read()
     except nvml.NVMLError:
-        return None  # a driver from before CUDA 9.2, or one without its CUDA part
+        return None  # a driver older than CUDA 9.2, or without its CUDA part
     return "%d.%d" % (number // 1000, number % 1000 // 10)
 
 
@@ -115,14 +115,14 @@ def _read_topology(nvml: Any, gpus: Sequence[_Gpu]) -> None:
                 level = gpu_record.TOPOLOGY.get(read(handle, other.handle))
             except error as exc:
                 if exc.value in gpu_record.GONE:
-                    one.still_there()
-                    other.still_there()
+                    one.fail_if_gone()
+                    other.fail_if_gone()
                 continue
             topology[other.record["uuid"]] = other.record["links"]["topology"][uuid] = level
 
 
 def _read_nvlink_peers(gpus: Sequence[_Gpu]) -> None:
-    """Which cards reach each other over NVLink, and by how many links from one to the other: by none where NVSwitches are between them."""
+    """Record which cards reach each other over NVLink, and over how many direct links. Cards behind NVSwitches have 0 direct links."""
     addresses = {gpu.address for gpu in gpus}
     ends = [gpu.far_ends(addresses) for gpu in gpus]
     for place, one in enumerate(gpus):
@@ -137,11 +137,11 @@ def _read_nvlink_peers(gpus: Sequence[_Gpu]) -> None:
 
 
 class _Gone(Exception):
-    """This GPU answers nothing more."""
+    """The GPU no longer answers."""
 
 
 class _Calls(dict):
-    """The binding's nvmlDeviceGet… by the rest of their names, resolved once."""
+    """The binding's functions nvmlDeviceGet…, by the rest of their names. Each is looked up once."""
 
     def __init__(self, nvml: Any) -> None:
         super().__init__()
@@ -154,11 +154,11 @@ class _Calls(dict):
 
 
 def _unknown_to_binding(*dummy: Any) -> None:
-    """For a call that an older binding does not have."""
+    """Stands in for a function that an older binding lacks."""
 
 
 class _Unit:
-    """Queries one handle, of a GPU or a MIG device, in calls that fail one by one."""
+    """Queries one GPU or MIG device. A failed query does not affect the others."""
 
     def __init__(self, calls: _Calls, handle: Any, record: Gpu) -> None:
         self.calls = calls
@@ -167,31 +167,31 @@ class _Unit:
         self.record = record
 
     def query(self, what: str, *more: Any) -> Any:
-        """The answer, or None where the card, the driver or the binding does not know it."""
+        """Return the answer, or None if the card, the driver or the binding does not know it."""
         try:
             return self.calls[what](self.handle, *more)
         except self.error as exc:
             if exc.value not in _UNKNOWN_TO_CARD:
-                self.refused(what, exc)
+                self.handle_error(what, exc)
             return None
 
-    def refused(self, what: str, exc: Any) -> None:
-        """An error that is more than 'this card has no such thing'."""
+    def handle_error(self, what: str, exc: Any) -> None:
+        """Handle an error other than 'not supported': raise _Gone if the GPU no longer answers, else record a warning."""
         if exc.value in gpu_record.GONE:
             raise _Gone(str(exc)) from exc
-        gpu_record.warn(self.record, "%s: %s" % (what, exc))
+        gpu_record.mark_warning(self.record, "%s: %s" % (what, exc))
 
 
 class _Gpu(_Unit):
-    """One GPU, by its place in NVML's order."""
+    """One GPU, by its index in NVML."""
 
     def __init__(self, calls: _Calls, index: int) -> None:
-        super().__init__(calls, None, gpu_record.blank(index))
+        super().__init__(calls, None, gpu_record.empty_record(index))
         self.address: tuple[int, int, int] | None = None  # domain, bus and device on PCI
         self.links_up: list[int] = []
 
     def read(self) -> None:
-        """Fills the record as far as the GPU answers."""
+        """Fill the record with all values that the GPU reports."""
         try:
             self._read_essentials()
             self._read_properties()
@@ -199,22 +199,22 @@ class _Gpu(_Unit):
             self._read_health()
             self._read_links_and_power()
         except _Gone as exc:
-            gpu_record.fail(self.record, str(exc))
+            gpu_record.mark_failed(self.record, str(exc))
         else:
-            gpu_record.judge(self.record)
+            gpu_record.rate_health(self.record)
 
     def is_failed(self) -> bool:
         return self.record["health"]["state"] == "failed"
 
-    def still_there(self) -> None:
-        """A query about two GPUs failed: is it this one that is gone?"""
+    def fail_if_gone(self) -> None:
+        """After a failed query about two GPUs: mark this one as failed if it no longer answers."""
         try:
             self.calls["UUID"](self.handle)
         except self.error as exc:
-            gpu_record.fail(self.record, str(exc))
+            gpu_record.mark_failed(self.record, str(exc))
 
     def _read_essentials(self) -> None:
-        """Without these there is nothing to advertise, so any error here is the GPU's failure."""
+        """Read the values that advertising needs. Any error here marks the GPU as failed."""
         calls, record = self.calls, self.record
         try:
             self.handle = calls["HandleByIndex"](record["index"])
@@ -235,18 +235,18 @@ class _Gpu(_Unit):
         record["memory_mib"] = memory and memory.total >> 20
         capability = query("CudaComputeCapability")
         record["compute_capability"] = capability and "%d.%d" % tuple(capability)
-        # The driver's word for it; what that cannot name follows from the compute capability.
+        # An older driver does not report the architecture. Then it follows from the compute capability.
         named = gpu_record.ARCHITECTURES.get(query("Architecture"))
         record["architecture"] = named or (capability and gpu_record.architecture_of(capability))
-        record["numa_node"] = gpu_record.lowest_node(query("MemoryAffinity", _NUMA_WORDS, 0) or ())
+        record["numa_node"] = gpu_record.lowest_numa_node(query("MemoryAffinity", _NUMA_WORDS, 0) or ())
 
     def _serial(self) -> str | None:
-        """It only describes the card, so a driver without an answer is no warning."""
+        """Return the serial number. If the driver does not know it, that is not worth a warning."""
         try:
             return _text(self.calls["Serial"](self.handle))
         except self.error as exc:
             if exc.value in gpu_record.GONE:
-                self.refused("Serial", exc)
+                self.handle_error("Serial", exc)
             return None
 
     def _read_mig(self) -> None:
@@ -264,7 +264,7 @@ class _Gpu(_Unit):
             handle = self.calls["MigDeviceHandleByIndex"](self.handle, place)
         except self.error as exc:
             if exc.value != _NOT_FOUND:  # an empty place
-                self.refused("MigDeviceHandleByIndex", exc)
+                self.handle_error("MigDeviceHandleByIndex", exc)
             return
         query = _Unit(self.calls, handle, self.record).query
         parts, memory = query("Attributes"), query("MemoryInfo")
@@ -310,7 +310,7 @@ class _Gpu(_Unit):
             found = self.calls["FieldValues"](self.handle, _RECOVERY_ACTION)
         except self.error as exc:
             if exc.value not in _UNKNOWN_FIELD:
-                self.refused("FieldValues", exc)
+                self.handle_error("FieldValues", exc)
             return None
         if not found or found[0].nvmlReturn != 0:
             return None
@@ -325,7 +325,7 @@ class _Gpu(_Unit):
         power["persistence_mode"] = None if mode is None else mode == 1
 
     def _nvlinks(self) -> tuple[int | None, int | None]:
-        """Links that are up, and links there are; each None for a card without NVLink."""
+        """Return the number of active links and of all links; both None for a card without NVLink."""
         read, handle = self.calls["NvLinkState"], self.handle
         states = []
         try:
@@ -333,12 +333,12 @@ class _Gpu(_Unit):
                 states.append(read(handle, link))
         except self.error as exc:
             if exc.value not in _END_OF_LINKS:
-                self.refused("NvLinkState", exc)
+                self.handle_error("NvLinkState", exc)
         self.links_up = [link for link, state in enumerate(states) if state]
         return (len(self.links_up), len(states)) if states else (None, None)
 
     def far_ends(self, addresses: Collection[Any]) -> list[Any]:
-        """Of these cards those at the other end of its links, up to one that leads elsewhere: where one goes to an NVSwitch, all do."""
+        """Return the card at the other end of each active link. It stops at a link to an NVSwitch: then all links lead to NVSwitches."""
         found: list[Any] = []
         try:
             for link in self.links_up:
@@ -349,23 +349,23 @@ class _Gpu(_Unit):
                 found.append(end)
         except self.error as exc:
             if exc.value in gpu_record.GONE:
-                self.still_there()
+                self.fail_if_gone()
         return found
 
     def reaches(self, other: _Gpu) -> bool | None:
-        """Whether tasks may go from card to card over NVLink; None where that is not known."""
+        """Return whether tasks can use NVLink between the two cards; None if that is unknown."""
         try:
             status = self.calls["P2PStatus"](self.handle, other.handle, _P2P_BY_NVLINK)
         except self.error as exc:
             if exc.value in gpu_record.GONE:
-                self.still_there()
-                other.still_there()
+                self.fail_if_gone()
+                other.fail_if_gone()
                 return False
             return None
         return None if status is None else status == _P2P_OK
 
 
 def _address(pci: Any) -> tuple[int, int, int]:
-    # Past the __getattribute__ of pynvml's structures, which is Python and decodes texts: these are numbers, and read for each card and link.
+    # Avoids the slow __getattribute__ of pynvml's structures, which decodes texts. These are numbers, and are read for each card and link.
     number = object.__getattribute__
     return number(pci, "domain"), number(pci, "bus"), number(pci, "device")

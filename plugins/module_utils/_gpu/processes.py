@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which processes NVML shows on each card and MIG device.
+"""Reads the processes on each card and MIG device from NVML.
 
 Private to this collection: no stability is promised to others.
 """
@@ -13,39 +13,38 @@ import contextlib
 from typing import Any, Callable, Iterator
 
 _MORE = ("GraphicsRunningProcesses", "MPSComputeRunningProcesses")
-# Older drivers know only older calls, and older bindings have only the plain name, which newer ones refuse where a driver is older.
+# Older drivers know only older functions. Older bindings have only the plain name; newer bindings refuse that with an older driver.
 _VERSIONS = ("_v3", "_v2", "")
 _FUNCTION_NOT_FOUND = 13
 
 
-def read(nvml: Any) -> list[dict[str, Any]]:
-    """``uuid`` and ``pids`` of each, and the ``index`` of its card; the pids are None where they are not known. ``nvml`` is the binding, with NVML
-    open."""
+def read_processes(nvml: Any) -> list[dict[str, Any]]:
+    """Return ``uuid``, ``pids`` and the card's ``index`` of each card or MIG device. Unknown pids are None. ``nvml`` is the open binding."""
     found = []
     for index in range(nvml.nvmlDeviceGetCount()):
-        with contextlib.suppress(nvml.NVMLError):  # one that is lost is reported by other means
+        with contextlib.suppress(nvml.NVMLError):  # other code reports a lost card
             card = nvml.nvmlDeviceGetHandleByIndex(index)
-            for handle in _divided(nvml, card) or [card]:
+            for handle in _mig_devices(nvml, card) or [card]:
                 found.append({"index": index, "uuid": _text(nvml.nvmlDeviceGetUUID(handle)), "pids": _pids(nvml, handle)})
     return found
 
 
-def _divided(nvml: Any, card: Any) -> list[Any]:
-    """Its MIG devices, of each of which NVML knows the processes."""
+def _mig_devices(nvml: Any, card: Any) -> list[Any]:
+    """Return the handles of the card's MIG devices; none if it is not in MIG mode."""
     try:
-        return list(_mig(nvml, card)) if nvml.nvmlDeviceGetMigMode(card)[0] == 1 else []
+        return list(_each_mig_device(nvml, card)) if nvml.nvmlDeviceGetMigMode(card)[0] == 1 else []
     except (nvml.NVMLError, AttributeError):  # a card, a driver or a binding without MIG
         return []
 
 
-def _mig(nvml: Any, card: Any) -> Iterator[Any]:
+def _each_mig_device(nvml: Any, card: Any) -> Iterator[Any]:
     for index in range(nvml.nvmlDeviceGetMaxMigDeviceCount(card)):
-        with contextlib.suppress(nvml.NVMLError):  # there is none in this place
+        with contextlib.suppress(nvml.NVMLError):  # this index has no device
             yield nvml.nvmlDeviceGetMigDeviceHandleByIndex(card, index)
 
 
 def _pids(nvml: Any, handle: Any) -> list[int] | None:
-    """None where this card or this driver does not say who computes on it; who draws, or shares it by MPS, comes on top."""
+    """Return the processes that compute, draw, or use MPS on the device. None if the driver does not report the computing ones."""
     found = _pids_of_kind(nvml, "ComputeRunningProcesses", handle)
     if found is None:
         return None

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The record of one GPU, and what follows from raw values: pure, plain data in and out.
+"""The record of one GPU, and conclusions from raw values (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -13,19 +13,19 @@ import functools
 import re
 from typing import Any, Dict, Iterable
 
-# As module gpu_info returns it.
+# A record as the module gpu_info returns it.
 Gpu = Dict[str, Any]
 
 MIXED = "mixed"
 
-# From NVML_ERROR_*: the GPU answers nothing more until somebody resets or replaces it.
+# From NVML_ERROR_*: the GPU does not answer until someone resets or replaces it.
 GONE = (15, 16)  # GPU_IS_LOST, RESET_REQUIRED
-# NVIDIA's RMA guidance; the board has room for 64 entries.
+# From NVIDIA's RMA guidance. The board can store 64 entries.
 RETIRED_PAGES_LIMIT = 60
 
 TOPOLOGY = {0: "internal", 10: "single", 20: "multiple", 30: "hostbridge", 40: "node", 50: "system"}
 
-# NVML_GPU_RECOVERY_ACTION_*: what the driver requires to be done to a GPU before it is fit for work again.
+# NVML_GPU_RECOVERY_ACTION_*: what the driver requires before the GPU can work again.
 RECOVERY_ACTIONS = {
     0: "none",
     1: "gpu_reset",
@@ -51,7 +51,7 @@ ARCHITECTURES = {
     13: "rubin",
 }
 
-# Compute capabilities keep their meaning for good; for a driver too old to report the architecture.
+# For drivers that are too old to report the architecture. The meaning of a compute capability never changes.
 _ARCHITECTURES = (
     ((3, 0), "kepler"),
     ((5, 0), "maxwell"),
@@ -68,8 +68,8 @@ _SLOT, _GROUP = ".slot", "+"
 _PROFILE = re.compile(r"\bMIG ((?:\d+c\.)?\d+g\.\d+gb\S*)")
 
 
-def blank(index: int) -> Gpu:
-    """A record of which nothing is known yet but the place in NVML's count."""
+def empty_record(index: int) -> Gpu:
+    """Return a record in which only the index is known."""
     return {
         "index": index,
         "uuid": None,
@@ -101,23 +101,22 @@ def blank(index: int) -> Gpu:
 
 @functools.lru_cache(maxsize=None)
 def label_safe(name: str | None) -> str:
-    """A name as it may stand in a label: ``NVIDIA H100 80GB HBM3`` -> ``NVIDIA-H100-80GB-HBM3``."""
+    """Return a name in the spelling of labels: ``NVIDIA H100 80GB HBM3`` -> ``NVIDIA-H100-80GB-HBM3``."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._")
 
 
 def slot_name(uuid: str, number: int) -> str:
-    """The value of a slot, a share of a card that swarm allocates by itself. NVIDIA's runtime takes it for no device, so that without the guard
-    a task with a slot does not start."""
+    """Return the value of a slot, a share of a card. NVIDIA's runtime does not accept it as a device: without the guard, the task does not start."""
     return "%s%s%d" % (uuid, _SLOT, number)
 
 
 def group_name(uuids: Iterable[str]) -> str:
-    """The value of several cards that are one unit. It names them all, so that whoever reads it needs no map; to NVIDIA's runtime it is no device."""
+    """Return the value of a group of cards. It contains all their UUIDs, so no lookup is needed. NVIDIA's runtime does not accept it as a device."""
     return _GROUP.join(uuids)
 
 
 def devices_of(value: str) -> list[str]:
-    """The GPUs or MIG devices that a generic resource's value names: one where it is a device or a slot of it, several where it is a group."""
+    """Return the GPUs or MIG devices in a generic resource's value: one for a device or a slot, several for a group."""
     return value.partition(_SLOT)[0].split(_GROUP)
 
 
@@ -126,7 +125,7 @@ def is_slot(value: str) -> bool:
 
 
 def architecture_of(capability: Any) -> str | None:
-    """The architecture's name for a ``(major, minor)``; None for one that is newer than this table."""
+    """Return the architecture of a compute capability ``(major, minor)``; None if it is newer than this table."""
     found = None
     for least, name in _ARCHITECTURES:
         if tuple(capability) >= least:
@@ -135,9 +134,9 @@ def architecture_of(capability: Any) -> str | None:
 
 
 def profile_of(name: str | None, slices: int | None, compute_slices: int | None, memory_mib: int | None, total_mib: int | None) -> str | None:
-    """A MIG device's profile as nvidia-smi shows it: from the name where it has it, else from its parts.
+    """Return a MIG device's profile as nvidia-smi shows it: from the device's name, else computed from its slices.
 
-    The memory in a profile's name is the share of the card in eighths, of the card's size rounded up to whole GiB.
+    The memory in a profile's name is a number of eighths of the card's memory, which is first rounded up to whole GiB.
     """
     found = _PROFILE.search(name or "")
     if found:
@@ -151,51 +150,51 @@ def profile_of(name: str | None, slices: int | None, compute_slices: int | None,
     return profile
 
 
-def lowest_node(masks: Iterable[int]) -> int | None:
-    """The first node in NVML's bit masks of 64 nodes each; None where there is none."""
+def lowest_numa_node(masks: Iterable[int]) -> int | None:
+    """Return the lowest NUMA node in NVML's bit masks of 64 nodes each; None if no bit is set."""
     for place, mask in enumerate(masks):
         if mask:
             return 64 * place + (mask & -mask).bit_length() - 1
     return None
 
 
-def fail(gpu: Gpu, reason: str) -> None:
-    """Marks a GPU that must not be advertised; a reason is listed once."""
+def mark_failed(gpu: Gpu, reason: str) -> None:
+    """Mark a GPU that must not be advertised. Each reason is listed once."""
     gpu["health"]["state"] = "failed"
     if reason not in gpu["health"]["reasons"]:
         gpu["health"]["reasons"].append(reason)
 
 
-def warn(gpu: Gpu, reason: str) -> None:
-    """Marks a GPU that works, and of which somebody should know."""
+def mark_warning(gpu: Gpu, reason: str) -> None:
+    """Mark a GPU that works but needs attention."""
     if gpu["health"]["state"] == "ok":
         gpu["health"]["state"] = "warning"
     gpu["health"]["reasons"].append(reason)
 
 
-def judge(gpu: Gpu) -> None:
-    """What the counters mean, by NVIDIA's guidance on memory errors."""
+def rate_health(gpu: Gpu) -> None:
+    """Set the health state from the error counters, by NVIDIA's guidance on memory errors."""
     health = gpu["health"]
     rows, pages = health["remapped_rows"], health["retired_pages"]
     if rows and rows["failure"]:
-        fail(gpu, "a memory row could not be remapped: the card must be replaced")
+        mark_failed(gpu, "a memory row could not be remapped: the card must be replaced")
     elif rows and rows["pending"]:
-        # From Ampere on the driver takes the page out of use at once, so work may go on until the reset.
-        warn(gpu, "a memory row is remapped at the next reset of the GPU")
+        # Since Ampere, the driver stops using the page at once, so work can continue until the reset.
+        mark_warning(gpu, "a memory row is remapped at the next reset of the GPU")
     if pages and pages["pending"] and pages["double_bit"]:
-        fail(gpu, "a memory page with uncorrectable errors is in use until the next reboot")
+        mark_failed(gpu, "a memory page with uncorrectable errors is in use until the next reboot")
     elif pages and pages["pending"]:
-        warn(gpu, "a memory page is retired at the next reboot")
+        mark_warning(gpu, "a memory page is retired at the next reboot")
     if pages and pages["single_bit"] + pages["double_bit"] >= RETIRED_PAGES_LIMIT:
         retired = pages["single_bit"] + pages["double_bit"]
-        warn(gpu, "%d memory pages are retired: the card is due for replacement" % retired)
+        mark_warning(gpu, "%d memory pages are retired: the card is due for replacement" % retired)
     if health["recovery_action"] not in (None, "none"):
-        warn(gpu, "the driver requires a recovery action: %s" % health["recovery_action"])
+        mark_warning(gpu, "the driver requires a recovery action: %s" % health["recovery_action"])
     if health["ecc_errors_uncorrected"]:
-        warn(gpu, "%d uncorrected memory errors since the driver was loaded" % health["ecc_errors_uncorrected"])
+        mark_warning(gpu, "%d uncorrected memory errors since the driver was loaded" % health["ecc_errors_uncorrected"])
 
 
-def common(values: Iterable[Any]) -> Any:
-    """The one value that all have, else ``mixed``; None where nobody knows."""
+def common_value(values: Iterable[Any]) -> Any:
+    """Return the value that all have in common, else ``mixed``. None if there are no values."""
     known = set(values) or {None}
     return known.pop() if len(known) == 1 else MIXED

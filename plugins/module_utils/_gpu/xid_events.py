@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The errors of cards (XIDs) as NVML reports them when they come, for as long as NVML is open.
+"""Receives errors of cards (XIDs) from NVML as they happen, while NVML is open.
 
 Private to this collection: no stability is promised to others.
 """
@@ -17,14 +17,14 @@ _TIMEOUT = 10
 
 
 class XidEvent(NamedTuple):
-    """One of a card that is known by its address."""
+    """One error of the card at this PCI address."""
 
     pci: str
     xid: int
 
 
 class XidEvents:
-    """Those of the cards that support it, which were registered when this was made. ``nvml`` is the binding, with NVML open."""
+    """Errors of all cards that support events. ``nvml`` is the binding with NVML open."""
 
     def __init__(self, nvml: Any) -> None:
         self._nvml = nvml
@@ -38,13 +38,13 @@ class XidEvents:
                     pci = nvml.nvmlDeviceGetPciInfo(handle).busId
                     self._cards[_address(handle)] = pci.decode("ascii") if isinstance(pci, bytes) else pci
             except nvml.NVMLError:
-                continue  # one that is lost, or knows no events
+                continue  # a lost card, or one without events
 
     def __len__(self) -> int:
         return len(self._cards)
 
     def wait(self, limit_ms: int) -> XidEvent | None:
-        """The next one, or None where there is none within this time. Raises NVML's error where a card is lost."""
+        """Return the next error, or None if none comes in time. Raises NVML's error if a card is lost."""
         try:
             found = self._nvml.nvmlEventSetWait_v2(self._set, limit_ms)
         except self._nvml.NVMLError as problem:

@@ -15,11 +15,11 @@ from typing import Any, Iterable, Mapping, NamedTuple
 
 from .._printable import printable
 
-# A card that is allocated to a task is used by another, or by what is no task; a process of a task is on a card that is not allocated to it, and
-# to nobody else; what is allocated to a task has had no process for long; a process that is of no task is on a card that is allocated to nobody;
-# a container that is of no task was given a card that is allocated to a task, and has no process there.
+# used-by-another: a process of another task, or of no task, uses an allocated card. not-held: a task uses a card that is allocated to nobody.
+# idle: an allocated card has had no process for long. outside: a process of no task uses a card that is allocated to nobody.
+# seen-by-another: a container of no task can use an allocated card, but has no process there.
 USED_BY_ANOTHER, NOT_HELD, IDLE, OUTSIDE, SEEN = NAMES = ("used-by-another", "not-held", "idle", "outside", "seen-by-another")
-# So many of one node, and of all.
+# The highest number of findings of one node, and of all nodes.
 MOST, MOST_OF_ALL = 16, 200
 
 _CARD = re.compile(r"(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -29,23 +29,23 @@ _YEAR_10000 = 253402300800
 
 
 class Finding(NamedTuple):
-    """One of them."""
+    """One difference between the allocations and the processes."""
 
     name: str
-    card: str  # the full UUID, of a MIG device too
-    task: str  # the id of the task whose process it is, or which has it and does not use it; empty where it is none
-    holder: str  # the id of the task that has the card, where that is another one
-    by: str  # who uses it: the name of a process, and before that whose it is where that is no task
-    since: int  # in seconds since 1970, by the node's clock
+    card: str  # the full UUID of a GPU or MIG device
+    task: str  # the id of the task that uses the card, or that leaves it idle; empty for a process of no task
+    holder: str  # the id of the task to which the card is allocated, if it is another one
+    by: str  # the name of the process that uses the card; its user comes first if it belongs to no task
+    since: int  # seconds since 1970, by the node's clock
 
 
 def text_of(words: str) -> str:
-    """As it may be shown and kept."""
+    """Return the text shortened and without control characters."""
     return printable(words[:_TEXT])[:_TEXT]
 
 
 def ordered(found: Iterable[Finding]) -> list[Finding]:
-    """The first ones, by what they mean."""
+    """Return the most important findings, at most MOST of them."""
     return sorted(found, key=lambda one: (NAMES.index(one.name), one))[:MOST]
 
 
@@ -54,7 +54,7 @@ def as_lists(found: Iterable[Finding]) -> list[list[Any]]:
 
 
 def checked(value: Any) -> list[Finding]:
-    """What of this is findings, as a node has them or a label of the swarm."""
+    """Return the valid findings in a value that a node or a label of the swarm contains."""
     items = value[: 2 * MOST] if isinstance(value, (list, tuple)) else ()
     return ordered({one for one in map(_finding, items) if one is not None})
 
@@ -73,7 +73,7 @@ def _finding(item: Any) -> Finding | None:
 
 
 def alike(one: Mapping[str, Iterable[Finding]], other: Mapping[str, Iterable[Finding]]) -> bool:
-    """Whether two swarms' findings by node differ in no more than since when they are."""
+    """Return whether two mappings of findings by node differ only in their start times."""
     return _plain(one) == _plain(other)
 
 

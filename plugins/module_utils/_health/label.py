@@ -2,13 +2,13 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The engine label by which a node reports the state of its GPUs to the swarm's managers (pure).
+"""The engine label in which a node reports the state of its GPUs to the swarm's managers (pure).
 
-``ok`` · ``warning GPU-… reason=remap since=1764000000`` · ``fault GPU-… xid=79 since=…`` · ``unwatched``, and behind any of them
-``drift=1f2e3d4c`` where the node's files have lost what provision wrote. Of a card, ``pci=00000000:C1:00.0 slot=12 serial=1320221054323`` say
-where it is, as far as that is known. ``model=Tesla-T4`` comes last, where the node has no labels about its GPUs.
+``ok`` · ``warning GPU-… reason=remap since=1764000000`` · ``fault GPU-… xid=79 since=…`` · ``unwatched``. Any of them may continue with
+``drift=1f2e3d4c`` if someone changed the node's files after provision. ``pci=00000000:C1:00.0 slot=12 serial=1320221054323`` say where the card
+is, as far as that is known. ``model=Tesla-T4`` comes last, if the node has no labels about its GPUs.
 
-Whoever controls a node can put anything there: what is no word of this vocabulary is left out.
+An attacker who controls a node can write anything there, so unknown words are ignored.
 Private to this collection: no stability is promised to others.
 """
 
@@ -17,17 +17,17 @@ from __future__ import annotations
 import re
 from typing import Any, Iterable, Mapping, NamedTuple
 
-from .._gpu.cards import place
+from .._gpu.cards import describe_place
 
 KEY = "fleet.gpu-swarm.health"
-# A label of the node, which a run sets: the GPUs that failed and are not advertised, in the words of the other label, with "; " between them. ``ok``
-# is one that somebody has consented to do without.
+# A node label that a run sets: the failed GPUs that are not advertised, each in the format of the engine label, separated by "; ". The state ``ok``
+# means that someone accepted the loss.
 LEFT_OUT = "fleet.gpu-swarm.left-out"
 MOST_LEFT_OUT = 16
 OK, WARNING, FAULT, UNWATCHED, UNKNOWN = "ok", "warning", "fault", "unwatched", "unknown"
 STATES = (OK, WARNING, FAULT, UNWATCHED)
 LIMIT = 320  # bytes
-# What the option on_loss (role: gpu_node_on_loss) has become of a node with a fault.
+# The choices of the option on_loss (role: gpu_node_on_loss): what happens to a node with a fault.
 AFTER_LOSS = PAUSE, REPORT, SHRINK = ("pause", "report", "shrink")
 
 _CARD = re.compile(r"(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -40,50 +40,50 @@ _PRINTED = re.compile(r"[0-9A-Za-z_.-]{1,24}")
 
 
 class Label(NamedTuple):
-    """What a node reports."""
+    """The report of a node."""
 
     state: str
-    card: str | None = None  # the full UUID; of several cards the first
-    reason: str | None = None  # one word, of those of verdict.py
+    card: str | None = None  # the full UUID of the first card in this state
+    reason: str | None = None  # one of the reasons in verdict.py
     xid: int | None = None  # the driver's number of the error
-    cards: int = 1  # how many are in this state
-    since: int | None = None  # by the node's clock, in seconds since 1970
-    drift: str | None = None  # a digest of the node's files, where they have lost what provision wrote
-    # For whoever replaces the card: where it is, or was when it could be read last, and what is printed on it.
+    cards: int = 1  # the number of cards in this state
+    since: int | None = None  # seconds since 1970, by the node's clock
+    drift: str | None = None  # a digest of the node's files, if they differ from what provision wrote
+    # For the person who replaces the card: its present or last known place, and the printed serial number.
     pci: str | None = None
     slot: str | None = None
     serial: str | None = None
-    gpu: int | None = None  # its place in NVML's count, where nothing else is known of it
-    model: str | None = None  # of the node's GPUs, only where managers have no label that says so
+    gpu: int | None = None  # NVML's index, if nothing else is known about the card
+    model: str | None = None  # the model of the node's GPUs, only if no node label contains it
 
     @property
     def of_cards(self) -> Label:
-        """What it says of the state of the cards, and no more."""
+        """The label without drift and model."""
         return self._replace(drift=None, model=None)
 
     def without_place(self) -> Label:
-        """What it reports, whatever is known of where the card is."""
+        """Return the label without the place of the card."""
         return self._replace(pci=None, slot=None, serial=None, gpu=None)
 
-    def place(self) -> str:
-        """Where the card is, in words; '' where that is not known."""
-        return place({"pci_bus_id": self.pci, "slot": self.slot, "serial": self.serial})
+    def describe_place(self) -> str:
+        """Return the place of the card as text; '' if it is unknown."""
+        return describe_place({"pci_bus_id": self.pci, "slot": self.slot, "serial": self.serial})
 
 
-def text(label: Label) -> str:
-    """The label's value."""
+def format_label(label: Label) -> str:
+    """Return the label's value."""
     words = [label.state, label.card]
     words += ["%s=%s" % (name, getattr(label, name)) for name in ("reason", "xid", "since", "drift") if getattr(label, name) is not None]
     if label.cards > 1:
         words.append("cards=%d" % label.cards)
     words += ["%s=%s" % (name, getattr(label, name)) for name in ("pci", "slot", "serial", "gpu") if getattr(label, name) is not None]
     if label.model is not None:
-        words.append("model=%s" % label.model)  # last, since managers of an older release read 200 bytes
+        words.append("model=%s" % label.model)  # last, because managers of an older release read only 200 bytes
     return " ".join(word for word in words if word)
 
 
-def parse(value: str) -> Label:
-    """What a label's value says."""
+def parse_label(value: str) -> Label:
+    """Return the label for a value. Unknown words are ignored."""
     words = value[:LIMIT].split()
     state = words[0] if words and words[0] in STATES else UNKNOWN
     card = next((word for word in words[1:] if _CARD.fullmatch(word)), None)
@@ -104,67 +104,67 @@ def parse(value: str) -> Label:
     )
 
 
-def reported(node: Mapping[str, Any]) -> str:
-    """What a node of the manager's API reports, '' for nothing."""
+def reported_label(node: Mapping[str, Any]) -> str:
+    """Return the label's value of a node from the manager's API, '' if it has none."""
     return str(((node.get("Description", {}).get("Engine") or {}).get("Labels") or {}).get(KEY) or "")
 
 
-def as_card(uuid: str | None) -> str | None:
-    """Return the UUID if it may stand in a label, else None."""
+def card_or_none(uuid: str | None) -> str | None:
+    """Return the UUID if it is valid, else None."""
     return _matching(_CARD, uuid)
 
 
-def at_place(label: Label, card: Mapping[str, Any]) -> Label:
-    """The label with where its card is, by a record of it. What no card has there is left out: whoever controls a node can answer anything."""
+def with_place(label: Label, card: Mapping[str, Any]) -> Label:
+    """Return the label with the place from the card's record. Invalid values are ignored, because an attacker may control the node."""
     return label._replace(
         pci=_matching(_PCI, card.get("pci_bus_id")), slot=_matching(_PRINTED, card.get("slot")), serial=_matching(_PRINTED, card.get("serial"))
     )
 
 
-def listed(found: Iterable[Label]) -> str:
-    """The value of LEFT_OUT."""
-    return "; ".join(text(one) for one in list(found)[:MOST_LEFT_OUT])
+def format_labels(found: Iterable[Label]) -> str:
+    """Return the value of the label LEFT_OUT."""
+    return "; ".join(format_label(one) for one in list(found)[:MOST_LEFT_OUT])
 
 
 def left_out(labels: Mapping[str, str]) -> list[Label]:
-    """The GPUs that a node does without though nobody has consented to that, by the node's labels."""
+    """Return the excluded GPUs whose loss nobody has accepted, from the node's labels."""
     return [one for one in _listed(labels.get(LEFT_OUT)) if one.state == FAULT]
 
 
-def with_consent(now: str | None, wanted: str) -> str:
-    """The value of LEFT_OUT that replaces the one of now: consent to do without a card stands until that is advertised again."""
+def with_earlier_consent(now: str | None, wanted: str) -> str:
+    """Return the new value of LEFT_OUT. An accepted loss stays accepted until the card is advertised again."""
     consented = [(one.card, one.gpu) for one in _listed(now) if one.state == OK]
-    return listed(one._replace(state=OK) if (one.card, one.gpu) in consented else one for one in _listed(wanted))
+    return format_labels(one._replace(state=OK) if (one.card, one.gpu) in consented else one for one in _listed(wanted))
 
 
 def _listed(value: str | None) -> list[Label]:
-    return [parse(one) for one in (value or "").split(";")[:MOST_LEFT_OUT] if one.strip()]
+    return [parse_label(one) for one in (value or "").split(";")[:MOST_LEFT_OUT] if one.strip()]
 
 
-def in_words(found: Label) -> str:
-    """A card, what it is unfit for and where it is, for people."""
+def describe_label(found: Label) -> str:
+    """Return a text about the card: its UUID, the reason, and its place."""
     words = [found.card or (None if found.gpu is None else "GPU %d" % found.gpu), found.reason]
     words.append("xid=%d" % found.xid if found.xid is not None else "")
     words.append("%d cards" % found.cards if found.cards > 1 else "")
-    words.append("(%s)" % found.place() if found.place() else "")
+    words.append("(%s)" % found.describe_place() if found.describe_place() else "")
     return " ".join(word for word in words if word)
 
 
 def fault_of(node: Mapping[str, Any]) -> str | None:
-    """The fault that it reports, in the words that are known; None where it reports none."""
-    found = parse(reported(node))
-    return text(found.of_cards) if found.state == FAULT else None
+    """Return the fault that a node reports, in the format of the label; None without a fault."""
+    found = parse_label(reported_label(node))
+    return format_label(found.of_cards) if found.state == FAULT else None
 
 
-def is_same(fault: str, known: str) -> bool:
-    """Whether two faults are one. The watcher says since when one is; a run that found it does not."""
-    since = {parse(fault).since, parse(known).since}
-    return is_like(fault, known) and (len(since) == 1 or None in since)
+def is_same_fault(fault: str, known: str) -> bool:
+    """Return whether two texts describe one fault. If both have a start time, it must be equal. A run that finds a fault writes no start time."""
+    since = {parse_label(fault).since, parse_label(known).since}
+    return is_like_fault(fault, known) and (len(since) == 1 or None in since)
 
 
-def is_like(fault: str, other: str) -> bool:
-    """Whether they differ in no more than since when they are, and in what is known of the card: where it is, and its model."""
-    return parse(fault).without_place()._replace(since=None, model=None) == parse(other).without_place()._replace(since=None, model=None)
+def is_like_fault(fault: str, other: str) -> bool:
+    """Return whether two faults differ only in start time, place of the card and model."""
+    return parse_label(fault).without_place()._replace(since=None, model=None) == parse_label(other).without_place()._replace(since=None, model=None)
 
 
 def _matching(pattern: re.Pattern[str], word: str | None) -> str | None:

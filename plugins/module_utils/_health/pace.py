@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""When a verdict counts, and when it is written (pure): each write is an update of the node, at which swarm's managers check its tasks.
+"""Decides when a verdict counts and when the label is written (pure). Each write updates the node, and swarm's managers then check its tasks.
 
 Private to this collection: no stability is promised to others.
 """
@@ -14,19 +14,19 @@ from typing import Any, Mapping, NamedTuple, Sequence
 from .label import FAULT, UNKNOWN, UNWATCHED, Label
 
 POLL_S = 10
-# The second of two equal reads comes sooner.
+# A changed verdict is confirmed by a second read after this time.
 CONFIRM_S = 2
-# A fault is written at once. What takes it away waits for two minutes, so that a card that comes and goes is written once a minute.
+# A fault is written at once. Its end waits for two minutes, so that an unstable card causes at most one write a minute.
 CALM_S = 120
-# Another card's fault, while one is shown, waits no longer than that minute: whoever returned the node for the first does not know of it.
+# While one fault is shown, a fault of another card waits only one minute: the person who fixes the first must see it.
 ANOTHER_S = 60
-# Where the errors that the driver logged are kept, below what the watcher has on a node, with the boot that they are of.
+# The watcher's file with the errors that the driver logged since the boot.
 EVENTS = "events.json"
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
 class Settled(NamedTuple):
-    """The verdict that counts, and the newest one: it counts once two reads in a row agree on it."""
+    """The verdict that counts, and the newest one. A new verdict counts after two equal reads in a row."""
 
     verdict: Label | None = None
     newest: Label | None = None
@@ -37,13 +37,16 @@ class Settled(NamedTuple):
 
 
 def settle(before: Settled, newest: Label, certain: bool = False) -> Settled:
-    """``certain``: the reading already took long, so no second read has to agree."""
+    """Return the state after a read. ``certain``: the read already took long, so no second read is needed."""
     return Settled(newest if certain or newest == before.newest else before.verdict, newest)
 
 
-def wanted(verdict: Label, before: Label | None, drift: str | None, now: float) -> Label:
-    """The label for a verdict, with the time since which it is one. ``before`` is the label that was wanted last, and not what the managers
-    see: the end of a fault may wait for tasks, and a card that is lost again meanwhile is another fault, for which its node is paused anew."""
+def wanted_label(verdict: Label, before: Label | None, drift: str | None, now: float) -> Label:
+    """Return the label for a verdict, with its start time.
+
+    ``before`` is the label that was wanted last, not the one that the managers see. The end of a fault may wait for tasks. If the card is lost
+    again meanwhile, that is a new fault, and the node is paused again.
+    """
     plain = verdict._replace(drift=drift)
     if verdict.card is None and verdict.reason is None:
         return plain
@@ -51,8 +54,8 @@ def wanted(verdict: Label, before: Label | None, drift: str | None, now: float) 
     return plain._replace(since=before.since if same and before.since else int(now))
 
 
-def due(shown: Label | None, label: Label, since_write_s: float | None) -> bool:
-    """Whether the label is to be written now."""
+def is_due(shown: Label | None, label: Label, since_write_s: float | None) -> bool:
+    """Return whether the label must be written now."""
     if label == shown:
         return False
     if shown is None or shown.state in (UNWATCHED, UNKNOWN) or since_write_s is None:
@@ -63,24 +66,24 @@ def due(shown: Label | None, label: Label, since_write_s: float | None) -> bool:
 
 
 def _is_of_another(shown: Label, label: Label) -> bool:
-    """Whether it reports a fault of a card that has none in what is shown."""
+    """Return whether the label reports a fault of a card that the shown label does not contain."""
     return label.state == FAULT and (label.card != shown.card or label.cards > shown.cards)
 
 
-def urgent(shown: Label | None, label: Label) -> bool:
-    """Whether it reports a fault that is not shown yet, or one anew: worth an update of the node at which an old leader may stop a task."""
+def is_urgent(shown: Label | None, label: Label) -> bool:
+    """Return whether the label reports a new fault. It is worth an update even if an old leader may then stop a task of the node."""
     return label.state == FAULT and (shown is None or label.without_place().of_cards != shown.without_place().of_cards)
 
 
 # -- errors that the driver logged -----------------------------------------------------------------------------------------
 
 
-def kept(stored: Mapping[str, Any], boot: str) -> list[dict[str, Any]]:
-    """The errors that still count: those of this boot."""
+def events_of_boot(stored: Mapping[str, Any], boot: str) -> list[dict[str, Any]]:
+    """Return the stored errors if they are of this boot."""
     return [dict(one) for one in stored.get("events") or []] if stored.get("boot") == boot else []
 
 
-def with_event(events: Sequence[Mapping[str, Any]], uuid: str, xid: int, state: str) -> list[dict[str, Any]]:
-    """The errors with one more; of each card and number one."""
+def add_event(events: Sequence[Mapping[str, Any]], uuid: str, xid: int, state: str) -> list[dict[str, Any]]:
+    """Return the errors with one more. Each card has at most one error of each number."""
     one = {"uuid": uuid, "xid": xid, "state": state}
     return [dict(other) for other in events if (other["uuid"], other["xid"]) != (uuid, xid)] + [one]

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a reading of a node's GPUs means for the swarm (pure).
+"""Decides from a reading of a node's GPUs whether the node is ok, or has a warning or a fault (pure).
 
-A reading is ``{"error": a word or None, "gpus": [{"uuid", "pci", "model", "state", "reasons", "action", "mig": [uuid, …]}]}``, with ``slow``
-where it took long. While it is not there yet, its error is ``slow`` and the cards are those of the last one. ``last_uuid`` is that of a card that
-does not answer, if it is known.
+A reading is ``{"error": a word or None, "gpus": [{"uuid", "pci", "model", "state", "reasons", "action", "mig": [uuid, …]}]}``. It has ``slow`` if it
+took long. While NVML has not answered, the error is ``slow`` and the cards are those of the last reading. ``last_uuid`` is the recorded UUID of a
+card that does not answer.
 Private to this collection: no stability is promised to others.
 """
 
@@ -14,29 +14,27 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
-from .._gpu.cards import Card, holding
-from .._gpu.record import common, devices_of
-from .label import FAULT, OK, WARNING, Label, as_card, at_place
+from .._gpu.cards import Card, find_card
+from .._gpu.record import common_value, devices_of
+from .label import FAULT, OK, WARNING, Label, card_or_none, with_place
 
-# The words for a driver that cannot be read, as `error` of a reading, and as the label's `reason`.
+# Why the driver cannot be read: the `error` of a reading and the `reason` of the label.
 HANG, MISMATCH, LIBRARY, DRIVER, BINDING = "hang", "mismatch", "library", "driver", "binding"
 # NVML works, but CUDA does not start because /dev/nvidia-uvm is missing.
 UVM = "uvm"
-# NVML can be read, and NVIDIA's toolkit gives no container its GPUs.
+# NVML works, but NVIDIA's toolkit gives no container its GPUs.
 TOOLKIT = "toolkit"
-# NVML has not answered yet, or has answered late. Late is more than this (seconds).
+# NVML has not answered yet, or took longer than SLOW_S seconds.
 SLOW, SLOW_S = "slow", 10
-# A driver that has its cards started answers at once. One that has answered before, and does not within this time, hangs; whoever sets more time than
-# by default (nvml_timeout) gives it so much more here too.
+# A driver with started cards answers at once. If it answered before and then needs longer than HANG_S seconds, it hangs. A higher nvml_timeout than
+# TIMEOUT_S raises this limit by the same amount.
 HANG_S, TIMEOUT_S = 20, 60
-# Soon after a boot these may only mean that the driver is not loaded yet.
+# Within GRACE_S seconds after a boot, these may only mean that the driver is not loaded yet.
 NOT_LOADED = (LIBRARY, DRIVER, UVM, TOOLKIT)
-# So soon, in seconds.
 GRACE_S = 180
-# Those for a card.
+# Reasons of a single card.
 LOST, FAILED, DEGRADED, XID = "lost", "failed", "degraded", "xid"
-# What the driver requires to be done to a card (NVML's recovery action) is one of these words. All else that it may require says less of the
-# card itself.
+# Faults by the driver's recovery action (NVML). Other recovery actions are not about the card itself.
 RESET, REBOOT, DRAIN = "reset", "reboot", "drain"
 ACTIONS = {
     "gpu_reset": RESET,
@@ -49,7 +47,7 @@ ACTIONS = {
 
 
 class Finding(NamedTuple):
-    """What is wrong with one card."""
+    """One fault or warning, of a card or of the driver."""
 
     state: str
     card: str | None
@@ -57,9 +55,9 @@ class Finding(NamedTuple):
     xid: int | None = None
 
 
-def judge(reading: Mapping[str, Any], expected: Sequence[str], events: Iterable[Mapping[str, Any]] = ()) -> Label:
-    """ok, warning or fault, with the card that it is about. ``expected`` are the UUIDs that the node advertises, ``events`` the errors
-    of this boot (``uuid``, ``xid``, ``state``)."""
+def assess_health(reading: Mapping[str, Any], expected: Sequence[str], events: Iterable[Mapping[str, Any]] = ()) -> Label:
+    """Return ok, or the worst warning or fault with its card. ``expected`` are the UUIDs that the node advertises, ``events`` the errors since the
+    boot (``uuid``, ``xid``, ``state``)."""
     found = list(_findings(reading, expected, list(events)))
     for state in (FAULT, WARNING):
         these = [one for one in found if one.state == state]
@@ -70,18 +68,18 @@ def judge(reading: Mapping[str, Any], expected: Sequence[str], events: Iterable[
 
 
 def common_model(gpus: Iterable[Mapping[str, Any]], expected: Sequence[str]) -> str | None:
-    """The model of the cards that tasks are given, ``mixed`` where there are several; None where nobody knows."""
-    return common(gpu.get("model") for gpu in gpus if _is_given(gpu, expected))
+    """Return the model of the advertised cards, ``mixed`` for several models, None if it is unknown."""
+    return common_value(gpu.get("model") for gpu in gpus if _is_given(gpu, expected))
 
 
-def here(reading: Mapping[str, Any]) -> set[str]:
-    """The UUIDs of the cards and MIG devices that answer."""
+def answering_uuids(reading: Mapping[str, Any]) -> set[str]:
+    """Return the UUIDs of the cards and MIG devices that answer."""
     return {one for gpu in reading["gpus"] for one in (gpu["uuid"], *gpu["mig"]) if one}
 
 
 def _findings(reading: Mapping[str, Any], expected: Sequence[str], events: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
     if reading["error"] == BINDING:
-        # Nothing is wrong with the cards, and nothing is known of them.
+        # The cards may work; they just cannot be read.
         yield Finding(WARNING, None, BINDING)
         return
     if reading["error"] == SLOW:
@@ -93,7 +91,7 @@ def _findings(reading: Mapping[str, Any], expected: Sequence[str], events: Seque
         return
     if reading.get("slow"):
         yield Finding(WARNING, None, SLOW)
-    there = here(reading)
+    there = answering_uuids(reading)
     for uuid in expected:
         if uuid not in there:
             yield Finding(FAULT, uuid, LOST, next((one["xid"] for one in events if one["uuid"] == uuid), None))
@@ -103,7 +101,7 @@ def _findings(reading: Mapping[str, Any], expected: Sequence[str], events: Seque
 
 
 def _is_given(gpu: Mapping[str, Any], expected: Sequence[str]) -> bool:
-    """Whether tasks are given this card or a part of it. One that nobody is given takes no work with it."""
+    """Return whether the node advertises this card or a part of it. If a card is not advertised, its failure affects no task."""
     return bool({gpu["uuid"], *gpu["mig"]} & set(expected))
 
 
@@ -124,20 +122,20 @@ def _of_card(gpu: Mapping[str, Any], given: bool) -> Iterator[Finding]:
         yield Finding(WARNING, gpu["uuid"], DEGRADED)
 
 
-def advertised(record: Mapping[str, Any]) -> list[str]:
-    """The UUIDs that a node advertises, by what is on record of its daemon.json (what this collection put in)."""
+def advertised_uuids(record: Mapping[str, Any]) -> list[str]:
+    """Return the UUIDs that a node advertises, from the record of what this collection wrote into daemon.json."""
     values = [entry.partition("=")[2] for entry in record.get("resources") or []]
     devices = [device for value in values if value.startswith(("GPU-", "MIG-")) for device in devices_of(value)]
     return list(dict.fromkeys(devices + list(record.get("gpus") or [])))
 
 
-def located(label: Label, known: Iterable[Card]) -> Label:
-    """The label with where its card is, by the record of the node's cards."""
-    card = holding(known, label.card) if label.card else None
-    return at_place(label, card) if card else label
+def with_card_place(label: Label, known: Iterable[Card]) -> Label:
+    """Return the label with the place of its card, from the node's recorded cards."""
+    card = find_card(known, label.card) if label.card else None
+    return with_place(label, card) if card else label
 
 
 def left_out(card: Mapping[str, Any], consented: bool) -> Label:
-    """The label for a GPU that should be advertised and failed, of a decision's ``left_out``."""
-    found = at_place(Label(OK if consented else FAULT, as_card(card["uuid"]), LOST if card.get("last_known") else FAILED), card)
+    """Return the label for an excluded GPU of a decision (``left_out``)."""
+    found = with_place(Label(OK if consented else FAULT, card_or_none(card["uuid"]), LOST if card.get("last_known") else FAILED), card)
     return found if found.card else found._replace(gpu=card["index"])

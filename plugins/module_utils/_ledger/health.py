@@ -28,7 +28,7 @@ def reported(node: Mapping[str, Any], prefix: str) -> dict[str, Any] | None:
     value = str(labels.get(label.KEY) or "").strip()
     if not value:
         return None
-    found = label.parse(value)
+    found = label.parse_label(value)
     return {
         "state": found.state,
         "card": found.card,
@@ -42,7 +42,7 @@ def reported(node: Mapping[str, Any], prefix: str) -> dict[str, Any] | None:
         "serial": found.serial,
         "model": found.model,
         "returned": _is_returned(node, prefix),
-        "text": " ".join(filter(None, [found.state, label.in_words(found)])),
+        "text": " ".join(filter(None, [found.state, label.describe_label(found)])),
     }
 
 
@@ -53,4 +53,4 @@ def _is_returned(node: Mapping[str, Any], prefix: str) -> bool:
     labels, fault = spec.get("Labels") or {}, label.fault_of(node)
     known = labels.get(prefix + PAUSED_FOR)
     in_service = spec.get("Availability") == ACTIVE and prefix + FORMER not in labels
-    return bool(fault and known and in_service and label.is_same(fault, known))
+    return bool(fault and known and in_service and label.is_same_fault(fault, known))

@@ -17,7 +17,7 @@ import time
 from typing import Any, Callable, Mapping, Sequence
 
 from .._errors import GpuSwarmError
-from .._health.label import parse, reported
+from .._health.label import parse_label, reported_label
 from .._ledger.ledger import ledger
 from .._ledger.listed import Listed
 from .._ledger.read import books_of, labels_of
@@ -111,5 +111,5 @@ def _states(nodes: Sequence[Mapping[str, Any]]) -> object:
 
 def _fault(node: Mapping[str, Any]) -> tuple[object, ...]:
     """Not since when, nor anything that a node that lies or flaps could change with each reading."""
-    found = parse(reported(node))
+    found = parse_label(reported_label(node))
     return found.state, found.card, found.reason

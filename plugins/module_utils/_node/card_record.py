@@ -42,7 +42,7 @@ class CardRecord:
 
     def after(self, now: Sequence[Card], expected: Collection[str]) -> list[Card]:
         """The record with what was read just now."""
-        return cards.remembered(self.read(), now, slots.slots_by_address(self._root), expected)
+        return cards.updated_records(self.read(), now, slots.slots_by_address(self._root), expected)
 
     def write(self, known: Sequence[Card]) -> None:
         """On a disk that is full the record stays as it was, and the next call tries again."""

@@ -70,7 +70,7 @@ def _case(params: Mapping[str, Any], seen: Observation) -> Case:
     coming = file_edits.coming(seen, params["daemon_config"], taken)
     found = _present(params, seen, coming) if present else {}
     advertisement = advertise.decide(seen.gpus, rules, extra, found, seen.system_memory_mib)
-    advertisement.update(left_out=cards.named(advertisement["left_out"], seen.gpus, seen.cards), cards=seen.cards)
+    advertisement.update(left_out=cards.with_identity(advertisement["left_out"], seen.gpus, seen.cards), cards=seen.cards)
     guard_seen.check_slots(params, advertisement, seen)
     advertisement["labels"] = _labels(params, seen, advertisement)
     findings = checks.check(_facts(params, seen, advertisement), params.get("accept_risks") or []) if present else []

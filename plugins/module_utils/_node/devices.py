@@ -15,7 +15,7 @@ from typing import Any, Mapping, NamedTuple, Sequence
 from .._dockerd.docker_unit import Run
 from .._errors import GpuSwarmError
 from .._files import Move
-from .._health.label import FAULT, Label, text
+from .._health.label import FAULT, Label, format_label
 from .._health.verdict import UVM
 from .._machine import uvm
 from .._program.unit import Unit
@@ -100,5 +100,5 @@ def check(seen: DevicesSeen) -> None:
             "%s. The GPUs are advertised, but CUDA does not start in any task here (cuInit: 999), though nvidia-smi works. %s has run and could "
             "not make it: see 'journalctl -u %s', and try 'modprobe nvidia-uvm' and 'dmesg | grep -i nvrm'. Then run this again."
             % (seen.problem, UNIT, UNIT),
-            fault=text(Label(FAULT, reason=UVM)),
+            fault=format_label(Label(FAULT, reason=UVM)),
         )

@@ -13,7 +13,7 @@ from typing import Any, Mapping, Sequence
 
 from .._config import daemon_json, runtime_toml
 from .._files import Snapshot
-from .._gpu.cards import in_words
+from .._gpu.cards import describe_gpu
 from .._policy import advertise, generic_resources
 from .journal import KILLED
 from .observation import Case
@@ -59,7 +59,7 @@ def _shown(case: Case) -> list[dict[str, Any]]:
 
 def left_out(advertisement: Mapping[str, Any]) -> list[str]:
     return [
-        "GPU %s is not advertised: %s" % (in_words(item), item["reason"])
+        "GPU %s is not advertised: %s" % (describe_gpu(item), item["reason"])
         for item in advertisement["left_out"]
     ]
 

@@ -12,14 +12,14 @@ from __future__ import annotations
 from typing import Any, Iterable, Mapping, Sequence
 
 from .._gpu.cards import Card
-from .._health.label import FAULT, Label, is_like, parse, text
-from .._health.verdict import DRIVER, GRACE_S, HANG, NOT_LOADED, SLOW_S, advertised, common_model, judge, located
+from .._health.label import FAULT, Label, format_label, is_like_fault, parse_label
+from .._health.verdict import DRIVER, GRACE_S, HANG, NOT_LOADED, SLOW_S, advertised_uuids, assess_health, common_model, with_card_place
 from .journal import INSERTED
 
 
 def expected(record: Mapping[str, Mapping[str, Any]], path: str) -> list[str]:
     """The UUIDs that a node advertises, by the record of its daemon.json."""
-    return advertised((record.get(path) or {}).get(INSERTED) or {})
+    return advertised_uuids((record.get(path) or {}).get(INSERTED) or {})
 
 
 def of_error(details: Mapping[str, Any], uuids: Sequence[str], uptime_s: float) -> str | None:
@@ -29,17 +29,17 @@ def of_error(details: Mapping[str, Any], uuids: Sequence[str], uptime_s: float) 
     reason = HANG if details.get("hangs") else details.get("unreadable") or DRIVER
     if reason in (*NOT_LOADED, HANG) and uptime_s < GRACE_S:
         return None  # it is being loaded, or starts its GPUs
-    return text(Label(FAULT, reason=reason))
+    return format_label(Label(FAULT, reason=reason))
 
 
 def limit_s(timeout_s: float, hung: bool, reported: str | None) -> float:
     """How long NVML is waited for. Where the last reading hung, or the watcher reports that it hangs, that is over once it answers at once."""
-    return min(timeout_s, SLOW_S) if hung or parse(reported or "").reason == HANG else timeout_s
+    return min(timeout_s, SLOW_S) if hung or parse_label(reported or "").reason == HANG else timeout_s
 
 
 def is_reported(fault: str, reported: str | None) -> bool:
     """Whether the watcher, which reads twice, has reported it too: it needs no second reading."""
-    return is_like(fault, text(parse(reported or "").of_cards))
+    return is_like_fault(fault, format_label(parse_label(reported or "").of_cards))
 
 
 def of_node(
@@ -47,8 +47,8 @@ def of_node(
 ) -> str | None:
     """What is wrong with the cards that the node is to advertise, ``uuids``. ``errors`` are those that the driver logged and the watcher kept:
     NVML may show nothing of them, and all else was read just now. ``known`` is the record of the node's cards."""
-    verdict = judge({"error": None, "gpus": [_read(gpu) for gpu in gpus]}, uuids, errors)
-    return text(located(verdict, known)) if verdict.state == FAULT else None
+    verdict = assess_health({"error": None, "gpus": [_read(gpu) for gpu in gpus]}, uuids, errors)
+    return format_label(with_card_place(verdict, known)) if verdict.state == FAULT else None
 
 
 def model_of(params: Mapping[str, Any], gpus: Sequence[Mapping[str, Any]], uuids: Sequence[str]) -> str | None:

@@ -15,8 +15,8 @@ from typing import Mapping, Sequence
 
 from .._config import engine_labels
 from .._files import Snapshot
-from .._health.label import FAULT, KEY, OK, is_like, parse, text
-from .._health.verdict import advertised
+from .._health.label import FAULT, KEY, OK, format_label, is_like_fault, parse_label
+from .._health.verdict import advertised_uuids
 from .channel import shown
 from .fault import model_of, of_node
 from .journal import INSERTED
@@ -55,7 +55,7 @@ def _for_what_is_repaired(case: Case, edits: Mapping[str, Edit]) -> str | None:
 
 def _reported_drift(case: Case) -> str | None:
     there = shown(case.seen.engine or {})
-    return parse(there).drift if there else None
+    return parse_label(there).drift if there else None
 
 
 def _tasks(case: Case) -> bool:
@@ -69,20 +69,20 @@ def _noted(edit: Edit) -> Edit:
 def _value(case: Case, edit: Edit, act: str | None) -> str:
     there = engine_labels.value(edit.content, case.params["daemon_config"], KEY) or OK
     if act == "reload" and (case.params.get("health_now") or not _tasks(case)):
-        return text(parse(there)._replace(drift=None))  # the files are as they were written by then
+        return format_label(parse_label(there)._replace(drift=None))  # the files are as they were written by then
     if act != "restart":
         return there
-    uuids = advertised(edit.inserted)
-    return text(parse(_after_restart(case, uuids, there))._replace(model=model_of(case.params, case.seen.gpus, uuids)))
+    uuids = advertised_uuids(edit.inserted)
+    return format_label(parse_label(_after_restart(case, uuids, there))._replace(model=model_of(case.params, case.seen.gpus, uuids)))
 
 
 def _after_restart(case: Case, uuids: Sequence[str], there: str) -> str:
     """The files are as they were written by then, and the cards those that are there now: what the watcher has of others is over."""
-    newest = text(parse(str((case.seen.watcher.status or {}).get("label") or there)).of_cards)
+    newest = format_label(parse_label(str((case.seen.watcher.status or {}).get("label") or there)).of_cards)
     found = of_node(case.seen.gpus, uuids, case.seen.watcher.errors, case.seen.cards)
     if found:
-        return newest if is_like(newest, found) else found
-    return OK if parse(newest).state == FAULT else newest
+        return newest if is_like_fault(newest, found) else found
+    return OK if parse_label(newest).state == FAULT else newest
 
 
 def _can_be_shown(case: Case, edit: Edit, act: str | None) -> bool:
@@ -103,7 +103,7 @@ def warnings(case: Case, act: str | None) -> list[str]:
 def _standing(case: Case) -> list[str]:
     """The fault that the watcher has of this node, in a sentence: of an error that the driver logged NVML may show nothing."""
     value = str((case.seen.watcher.status or {}).get("label") or "")
-    if parse(value).state != FAULT:
+    if parse_label(value).state != FAULT:
         return []
     return ["the watcher of this node's GPUs reports '%s'. See docs/HEALTH.md for what that means, and 'journalctl -u gpu-swarm-health'." % value]
 

@@ -160,7 +160,7 @@ class Node:
             return {}
         from .._gpu import cuda  # only for the role verify
 
-        return {"cuda": cuda.problem(self.params["nvml_timeout"])}
+        return {"cuda": cuda.cuda_problem(self.params["nvml_timeout"])}
 
     def _devices_made(self, seen: DevicesSeen) -> DevicesSeen:
         """The devices of CUDA, after its service has run or was removed."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, Mapping, Protocol
 
 from .._compat.checks import NO_CONTAINER
-from .._health.label import FAULT, Label, text
+from .._health.label import FAULT, Label, format_label
 from .._health.verdict import GRACE_S, TOOLKIT
 from .._machine import hardware
 from .._machine.toolkit_files import ToolkitFiles
@@ -98,4 +98,4 @@ def _fault(params: Mapping[str, Any], seen: Observation, decision: Decision) -> 
 def _of_toolkit(params: Mapping[str, Any], seen: Observation) -> str | None:
     """Of a node that advertises GPUs which its toolkit gives to no container. (What CUDA lacks is drift: the run makes it.)"""
     stands = seen.tried and NO_CONTAINER not in (params.get("accept_risks") or ()) and fault.expected(seen.record, params["daemon_config"])
-    return text(Label(FAULT, reason=TOOLKIT)) if stands else None
+    return format_label(Label(FAULT, reason=TOOLKIT)) if stands else None

@@ -152,7 +152,7 @@ class Watcher:
 
     def _errors(self) -> list[dict[str, Any]]:
         with open(pace.BOOT_ID, encoding="ascii") as stream:
-            return pace.kept(read(os.path.join(self.home, pace.EVENTS)) or {}, stream.read().strip())
+            return pace.events_of_boot(read(os.path.join(self.home, pace.EVENTS)) or {}, stream.read().strip())
 
     def _settings(self) -> dict[str, Any]:
         """Some are as they were, where nobody says: a single node cannot know who leads the swarm, nor a daemon that is down where its data is."""

@@ -165,7 +165,7 @@ def _availability(
 def _may_return(fault: str | None, want: Want) -> bool:
     """Whether a node that is paused for ``fault`` returns to service: it is known, or found to be over."""
     over = want.get("over")
-    return fault in (None, want.get("paused_for")) or bool(over and label.is_same(fault, over))
+    return fault in (None, want.get("paused_for")) or bool(over and label.is_same_fault(fault, over))
 
 
 def _forget(labels: dict[str, str], *keys: str) -> None:
@@ -179,7 +179,7 @@ def _known_fault(labels: dict[str, str], before: Mapping[str, Any], reported: st
     known = [one for one in ((before.get("Labels") or {}).get(prefix + owned_labels.PAUSED_FOR), want.get("over")) if one]
     if want["availability"] != "former" or want.get("mark") == owned_labels.REMOVE or not reported:
         return labels
-    return {prefix + owned_labels.PAUSED_FOR: reported, **labels} if any(label.is_same(reported, one) for one in known) else labels
+    return {prefix + owned_labels.PAUSED_FOR: reported, **labels} if any(label.is_same_fault(reported, one) for one in known) else labels
 
 
 def _seen(spec: Mapping[str, Any]) -> tuple[dict[str, str], str, str]:

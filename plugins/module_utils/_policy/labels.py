@@ -13,7 +13,7 @@ import re
 from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
 
 from .._errors import GpuSwarmError
-from .._gpu.record import Gpu, common, label_safe
+from .._gpu.record import Gpu, common_value, label_safe
 from . import generic_resources
 from .selection import in_mig_mode
 
@@ -77,16 +77,16 @@ def node_labels(
     sizes = [size_gb(gpu.get("memory_mib")) for gpu in gpus]
     labels = {
         "count": len(gpus),
-        "model": common(gpu.get("model") for gpu in gpus),
-        "architecture": common(gpu.get("architecture") for gpu in gpus),
-        "memory": common(sizes),
-        "compute_capability": common(gpu.get("compute_capability") for gpu in gpus),
+        "model": common_value(gpu.get("model") for gpu in gpus),
+        "architecture": common_value(gpu.get("architecture") for gpu in gpus),
+        "memory": common_value(sizes),
+        "compute_capability": common_value(gpu.get("compute_capability") for gpu in gpus),
         "driver": driver,
         "driver_major": driver and driver.split(".")[0],
         "cuda": cuda,
         "cuda_major": cuda and cuda.split(".")[0],
-        "mig": common(_truth(in_mig_mode(gpu)) for gpu in gpus),
-        "nvlink": common(_truth((gpu.get("links") or {}).get("nvlink_active")) for gpu in gpus),  # 0 for links that are down
+        "mig": common_value(_truth(in_mig_mode(gpu)) for gpu in gpus),
+        "nvlink": common_value(_truth((gpu.get("links") or {}).get("nvlink_active")) for gpu in gpus),  # 0 for links that are down
         "healthy": _truth(not failed),
     }
     labels.update(_thresholds("mem_ge_", options.memory, sizes, int))

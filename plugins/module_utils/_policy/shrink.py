@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
-from .._gpu.cards import holding, in_words, model, place
+from .._gpu.cards import describe_gpu, describe_place, find_card, model_of
 from .._gpu.record import devices_of
 from . import generic_resources
 
@@ -117,11 +117,11 @@ def _why(value: str, advertisement: Mapping[str, Any]) -> str:
         return f"no rule is left for {value}"
     forgotten = [one for one in advertisement["forgotten"] if _is_any(value, one["uuids"])]
     if forgotten:
-        return f"no rule selects GPU {forgotten[0]['index']} ({model(forgotten[0])}, {value})"
-    card = holding(advertisement.get("cards") or (), value)
-    known = ", ".join(filter(None, [model(card), card["uuid"] if value != card["uuid"] else None, place(card)])) if card else ""
+        return f"no rule selects GPU {forgotten[0]['index']} ({model_of(forgotten[0])}, {value})"
+    card = find_card(advertisement.get("cards") or (), value)
+    known = ", ".join(filter(None, [model_of(card), card["uuid"] if value != card["uuid"] else None, describe_place(card)])) if card else ""
     return f"{value} is gone" + (f" ({known})" if known else "")
 
 
 def _unfit(left: Mapping[str, Any]) -> str:
-    return f"GPU {in_words(left)} cannot be advertised: {left['reason']}"
+    return f"GPU {describe_gpu(left)} cannot be advertised: {left['reason']}"

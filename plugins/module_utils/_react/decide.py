@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
-from .._health.label import REPORT, fault_of, is_like, is_same, reported
+from .._health.label import REPORT, fault_of, is_like_fault, is_same_fault, reported_label
 from .._ledger.node_labels import is_labelled
 from .._ledger.unreserved import names_gpus
 from .._placement.availability import ACTIVE, FORMER, paused_for
@@ -79,7 +79,7 @@ def watched(nodes: Iterable[Mapping[str, Any]]) -> int:
     """How many nodes advertise GPUs, or report something of theirs: under an old leader, one on which tasks run reports nothing before it has a
     fault. Without the others, a few GPU nodes in a large swarm could all be paused. One that is down takes no tasks, and what it reported is of
     before."""
-    return sum(bool(reported(node) or _has_gpus(node)) and _is_there(node) for node in nodes)
+    return sum(bool(reported_label(node) or _has_gpus(node)) and _is_there(node) for node in nodes)
 
 
 def _has_gpus(node: Mapping[str, Any]) -> bool:
@@ -111,7 +111,7 @@ def _remember(nodes: Iterable[Mapping[str, Any]], before: Memory, now: float) ->
             handled[node_id] = done
         # A card may come and be lost again while its node is paused: who returns the node by hand has that one before his eyes. A run says in
         # a label which fault it found to be over, and takes the mark away.
-        if now_for and is_like(fault, now_for):
+        if now_for and is_like_fault(fault, now_for):
             anew[node_id] = fault
         elif node_id in before.anew and PREFIX + FORMER in (node["Spec"].get("Labels") or {}):
             anew[node_id] = before.anew[node_id]
@@ -128,7 +128,7 @@ def _left(node: Mapping[str, Any], memory: Memory) -> str | None:
         return "gpu_node_on_loss is %s for it" % REPORT
     # Whoever returned it knows of this fault; the node may report it a little longer than it is there.
     known = (memory.handled.get(node["ID"]), memory.anew.get(node["ID"]), labels.get(PREFIX + PAUSED_FOR))
-    if any(is_same(fault, one) for one in known if one):
+    if any(is_same_fault(fault, one) for one in known if one):
         return RETURNED
     return None
 

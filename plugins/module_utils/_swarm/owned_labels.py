@@ -14,7 +14,7 @@ import re
 from typing import Any, Iterable, Mapping
 
 from .._errors import GpuSwarmError
-from .._health.label import LEFT_OUT, with_consent
+from .._health.label import LEFT_OUT, with_earlier_consent
 
 PREFIX = "gpu-swarm."
 RECORD = "labels"
@@ -98,7 +98,7 @@ def compute(
     kept = {key: now[key] for key in owned if key in now and keep and key.startswith(tuple(keep))}
     wanted = dict(kept, **wanted)
     if LEFT_OUT in wanted and LEFT_OUT in owned:
-        wanted[LEFT_OUT] = with_consent(now.get(LEFT_OUT), wanted[LEFT_OUT])
+        wanted[LEFT_OUT] = with_earlier_consent(now.get(LEFT_OUT), wanted[LEFT_OUT])
     clashes = sorted(key for key in wanted if key in now and key not in owned and now[key] != wanted[key])
     owned_next = {key for key in wanted if key in owned or key not in now}
     labels = {key: value for key, value in now.items() if key not in owned and key != prefix + RECORD}

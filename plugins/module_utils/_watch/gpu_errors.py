@@ -44,7 +44,7 @@ class Events:
     def _load(self) -> None:
         try:
             with open(self._path, encoding="utf-8") as stream:
-                self._events = pace.kept(json.load(stream), self._boot)
+                self._events = pace.events_of_boot(json.load(stream), self._boot)
         except (FileNotFoundError, ValueError, AttributeError):
             self._events = []
         except OSError as problem:  # such as a disk that fails: what is known still counts
@@ -52,7 +52,7 @@ class Events:
 
     def add(self, found: Sequence[xids.Event], gpus: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) -> list[xids.Event]:
         """Keeps what was found of these GPUs, and returns what was not known: both channels report the same error."""
-        events, uuids = self.read(), {xids.bus(gpu["pci"]): gpu["uuid"] for gpu in gpus if gpu["pci"] and gpu["uuid"]}
+        events, uuids = self.read(), {xids.bus_address(gpu["pci"]): gpu["uuid"] for gpu in gpus if gpu["pci"] and gpu["uuid"]}
         before, new = events, []
         for one in found:
             state = xids.severity(one, settings["health_faults"], settings["health_ignored"])
@@ -60,7 +60,7 @@ class Events:
                 new += [one] if one.text else []  # of what is not kept, only the log's own words are worth a line
                 continue
             known = len(events)
-            events = pace.with_event(events, uuids[one.pci], one.xid, state)
+            events = pace.add_event(events, uuids[one.pci], one.xid, state)
             new += [one] if len(events) > known or one.text else []
         if events != before:
             self._events, self._is_written = events, False

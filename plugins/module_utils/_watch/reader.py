@@ -175,7 +175,7 @@ class Reader:
         for line in lines:
             found = json.loads(line.decode("utf-8"))
             if "xid" in found:
-                self._events.append(xids.Event(xids.bus(found["pci"]), found["xid"], ""))
+                self._events.append(xids.Event(xids.bus_address(found["pci"]), found["xid"], ""))
             else:
                 self._answers.append(found)
         return bool(part)
@@ -265,7 +265,7 @@ def _reading(settings: Mapping[str, Any], state_dir: str, opened: Any) -> tuple[
     try:
         if not opened:
             _libraries.use(None, state_dir)
-            opened = nvml.opened(settings["nvml_path"])
+            opened = nvml.open_nvml(settings["nvml_path"])
         found = nvml.read_all(settings["nvml_path"])
     except GpuSwarmError as problem:
         return {"error": words.get(type(problem), DRIVER), "text": problem.message, "gpus": []}, opened
@@ -279,7 +279,7 @@ def _processes(opened: Any) -> list[dict[str, Any]] | None:
     from .._gpu import processes
 
     try:
-        return processes.read(opened) if opened else None
+        return processes.read_processes(opened) if opened else None
     except Exception:  # whatever a binding raises: this is not what the service is for
         return None
 

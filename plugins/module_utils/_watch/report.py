@@ -18,7 +18,7 @@ from .. import _bounded
 from .._dockerd.engine import Engine
 from .._errors import GpuSwarmError
 from .._health import pace
-from .._health.label import UNWATCHED, Label, parse, text
+from .._health.label import UNWATCHED, Label, format_label, parse_label
 from .._health.verdict import LOST
 from .._node.channel import Channel, shown
 from .._node.fault import expected
@@ -35,7 +35,7 @@ def write(home: str, settings: Mapping[str, Any], label: str, lock_s: float = LO
     engine = Engine(settings["docker_socket"], settings["docker_unit"], _bounded.run)
     try:
         with state.lock(lock_s):
-            if _is_over(state, settings, parse(label)):
+            if _is_over(state, settings, parse_label(label)):
                 return {"waits": None, "blocked": "the node advertises another card by now"}
             label = _with_model(engine, label)
             waits = _waits(engine, settings, label)
@@ -46,9 +46,9 @@ def write(home: str, settings: Mapping[str, Any], label: str, lock_s: float = LO
 
 def _with_model(engine: Engine, label: str) -> str:
     """The cards are of the same model when the service has ended."""
-    found = parse(label)
+    found = parse_label(label)
     there = shown(engine.inspect() or {}) if found.state == UNWATCHED else None
-    return text(found._replace(model=parse(there).model)) if there else label
+    return format_label(found._replace(model=parse_label(there).model)) if there else label
 
 
 def _is_over(state: State, settings: Mapping[str, Any], label: Label) -> bool:
@@ -62,7 +62,7 @@ def _waits(engine: Engine, settings: Mapping[str, Any], label: str) -> str | Non
     if settings.get("health_report") == ALL or not now or not now["running"]:
         return None
     there = shown(now)
-    if pace.urgent(parse(there) if there else None, parse(label)):
+    if pace.is_urgent(parse_label(there) if there else None, parse_label(label)):
         return None
     tasks = sorted({item["service"] for item in engine.containers() if item["service"]})
     return "tasks run here (%s), and the swarm's leader may stop one of them for it" % ", ".join(tasks[:5]) if tasks else None
@@ -76,7 +76,7 @@ def stopped(home: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """
     if _bounded.run(["systemctl", "is-system-running"])[1].strip() == "stopping":
         return {}
-    return write(home, settings, text(Label(UNWATCHED)), lock_s=0)
+    return write(home, settings, format_label(Label(UNWATCHED)), lock_s=0)
 
 
 def _move(source: str, target: str) -> None:

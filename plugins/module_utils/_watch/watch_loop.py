@@ -17,9 +17,9 @@ import sys
 import time
 from typing import Any, Mapping, Sequence
 
-from .._gpu.cards import identified
+from .._gpu.cards import match_records
 from .._health import pace, verdict, xids
-from .._health.label import FAULT, KEY, OK, Label, parse, text
+from .._health.label import FAULT, KEY, OK, Label, format_label, parse_label
 from .._machine import driver, uvm
 from .._node.card_record import CardRecord
 from .._program.lifetime import Lifetime, notify, publish, say
@@ -76,7 +76,7 @@ class Service:
 
     def run(self) -> None:
         self._place = alone(self._home)
-        self._publish({"label": text(self._shown) if self._shown else None, "reasons": []})
+        self._publish({"label": format_label(self._shown) if self._shown else None, "reasons": []})
         self._lifetime.begin()
         standing = self._events.standing()
         if standing:
@@ -103,7 +103,7 @@ class Service:
 
     def _new_errors(self) -> list[xids.Event]:
         """What the kernel's log and NVML report; the log says more."""
-        return [one for one in map(xids.event, self._log.lines()) if one] + self._reader.events()
+        return [one for one in map(xids.parse_event, self._log.lines()) if one] + self._reader.events()
 
     # -- one inspection ----------------------------------------------------------------------------------------
 
@@ -125,16 +125,16 @@ class Service:
             self._compare(reading)
         written = self._written.read()
         reading = self._named(reading, written.expected)
-        found = verdict.judge(reading, written.expected, self._events.read())
-        self._there |= verdict.here(reading)
+        found = verdict.assess_health(reading, written.expected, self._events.read())
+        self._there |= verdict.answering_uuids(reading)
         if found.reason == verdict.LOST and found.card not in self._there and _uptime() < GRACE_S:
             return
         self._settled = pace.settle(self._settled, found, certain=reading["error"] == verdict.HANG and reading.get("slow", False))
         if self._settled.verdict:
-            label = pace.wanted(self._settled.verdict, self._wanted or self._shown, written.drift, time.time())
-            self._wanted = label = verdict.located(label, self._known)._replace(model=self._model(written.expected))
+            label = pace.wanted_label(self._settled.verdict, self._wanted or self._shown, written.drift, time.time())
+            self._wanted = label = verdict.with_card_place(label, self._known)._replace(model=self._model(written.expected))
             self._report(label)
-            self._publish({"label": text(label), "blocked": self._blocked, "waits": self._waits, "reasons": _reasons(reading)})
+            self._publish({"label": format_label(label), "blocked": self._blocked, "waits": self._waits, "reasons": _reasons(reading)})
 
     def _named(self, reading: dict[str, Any], expected: Sequence[str]) -> dict[str, Any]:
         """The reading with the last known UUIDs of cards that do not answer. Where the others are is kept for the day on which they do not."""
@@ -143,7 +143,7 @@ class Service:
         now = [gpu["card"] for gpu in reading["gpus"]]
         self._known = self._cards.after(now, expected)
         self._cards.write(self._known)
-        found = zip(reading["gpus"], identified(now, self._known))
+        found = zip(reading["gpus"], match_records(now, self._known))
         return {**reading, "gpus": [{**gpu, "last_uuid": card and card["uuid"]} for gpu, card in found]}
 
     def _model(self, expected: Sequence[str]) -> str | None:
@@ -151,7 +151,7 @@ class Service:
         if not self._settings.get("model"):
             return None
         known = self._shown.model if self._shown else None
-        is_whole = set(expected) <= verdict.here({"gpus": self._gpus})
+        is_whole = set(expected) <= verdict.answering_uuids({"gpus": self._gpus})
         return known if known and not is_whole else verdict.common_model(self._gpus, expected)
 
     def _compare(self, reading: Mapping[str, Any]) -> None:
@@ -183,7 +183,7 @@ class Service:
         words = uvm.uvm_problem(device)
         if words:
             return {"error": verdict.UVM, "text": words}
-        failed = any(gpu["state"] == "failed" for gpu in reading["gpus"]) or set(expected) - verdict.here(reading)
+        failed = any(gpu["state"] == "failed" for gpu in reading["gpus"]) or set(expected) - verdict.answering_uuids(reading)
         words = self._toolkit.problem(expected) if device.needed and not failed else None
         return {"error": verdict.TOOLKIT, "text": words} if words else {}
 
@@ -210,23 +210,23 @@ class Service:
             self._blocked = self._waits = None
         if now - self._tried < self._patience(label):
             return
-        if not pace.due(self._shown, label, None if self._at is None else now - self._at):
+        if not pace.is_due(self._shown, label, None if self._at is None else now - self._at):
             return
         self._tried = now
         _alive()
-        before, came = self._waits, self._write(text(label))
+        before, came = self._waits, self._write(format_label(label))
         self._blocked, self._waits = came.get("blocked"), came.get("waits")
         if self._blocked or self._waits:
             if self._blocked or self._waits != before:
-                say("the managers do not see %r yet: %s" % (text(label), self._blocked or self._waits))
+                say("the managers do not see %r yet: %s" % (format_label(label), self._blocked or self._waits))
             return
-        say("the managers see %r" % text(label))
+        say("the managers see %r" % format_label(label))
         self._shown, self._at = label, now
 
     def _patience(self, label: Label) -> int:
         if self._blocked:
             return FAULT_RETRY_S if label.state == FAULT else RETRY_S
-        return WAIT_S if self._waits and not pace.urgent(self._shown, label) else 0
+        return WAIT_S if self._waits and not pace.is_urgent(self._shown, label) else 0
 
     def _write(self, label: str) -> dict[str, Any]:
         try:
@@ -278,7 +278,7 @@ def _in_file(path: str) -> Label | None:
         values = [entry.partition("=")[2] for entry in entries if entry.startswith(KEY + "=")]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    return parse(values[-1]) if values else None
+    return parse_label(values[-1]) if values else None
 
 
 def _uptime() -> float:

@@ -53,7 +53,7 @@ class Written:
         entry = files.get(self._files[0]) or {}
         self.inserted = entry.get(INSERTED) or {}
         self.loaded = entry.get(NOTED) or {}
-        self.expected = verdict.advertised(self.inserted)
+        self.expected = verdict.advertised_uuids(self.inserted)
         found = [_files.Snapshot.take(path) for path in self._files if path in files]
         other = {one.path: one.sha256 for one in found if not is_kept(one.data, one.path, files[one.path][INSERTED])}
         if self._files[1] in files and not any(map(os.path.exists, TOOLKIT)):

@@ -17,7 +17,7 @@ from typing import Any
 
 from ansible.module_utils.parsing.convert_bool import boolean
 
-from ...module_utils._health.label import LEFT_OUT, PAUSE, SHRINK, listed
+from ...module_utils._health.label import LEFT_OUT, PAUSE, SHRINK, format_labels
 from ...module_utils._health.verdict import left_out
 from ...module_utils._policy.labels import DEDICATED, RESERVED, Options
 from ...module_utils._react.decide import ON_LOSS
@@ -67,7 +67,7 @@ def of_inventory(answer: dict[str, Any], args: Mapping[str, Any]) -> dict[str, A
         labels.update({ON_LOSS: on_loss} if on_loss != PAUSE else {})
         labels.update({key: "true"} if is_dedicated(args) else {})
         missed = [left_out(one, _consents(args)) for one in answer.get("left_out") or [] if "last_known" in one]
-        labels.update({LEFT_OUT: listed(missed)} if missed else {})
+        labels.update({LEFT_OUT: format_labels(missed)} if missed else {})
     return {**answer, "labels": labels}
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from ...module_utils._gpu.cards import model
+from ...module_utils._gpu.cards import model_of
 from ...module_utils._health import label
 from ...module_utils._printable import printable_lines
 from .._settings.declaration import default_of
@@ -71,7 +71,7 @@ class Host:
     def models(self) -> list[str]:
         """The model of each GPU, spelled as in the label gpu.model. Of a card that does not answer, its node has the model on record."""
         assessed = self.assessed or {}
-        last_known = {one["index"]: model(one) for one in assessed.get("left_out") or [] if one.get("last_known")}
+        last_known = {one["index"]: model_of(one) for one in assessed.get("left_out") or [] if one.get("last_known")}
         return [gpu["model"] or last_known.get(gpu["index"]) or "?" for gpu in assessed.get("gpus") or []]
 
     @property
@@ -182,7 +182,7 @@ class Step:
 
 def in_words(fault: str) -> str:
     """A fault as its node reports it, for people."""
-    return label.in_words(label.parse(fault))
+    return label.describe_label(label.parse_label(fault))
 
 
 # Also a step of another plan.

@@ -24,9 +24,9 @@ from .._fleet.model import Host, Step, Swarm
 
 def fault_of(host: Host, node: Mapping[str, Any] | None) -> str:
     """Why a member is unfit for what it advertises, also where it could not be assessed for that."""
-    found = label.parse(str((host.assessed or {}).get("fault") or ""))
+    found = label.parse_label(str((host.assessed or {}).get("fault") or ""))
     counts = node is not None and found.state == label.FAULT and host.settings.get("gpu_node_on_loss") != label.REPORT
-    return label.text(found) if counts else ""
+    return label.format_label(found) if counts else ""
 
 
 def is_to_pause(fault: str, node: Mapping[str, Any] | None) -> bool:
@@ -34,7 +34,7 @@ def is_to_pause(fault: str, node: Mapping[str, Any] | None) -> bool:
     if not fault or not node or node["state"] != "ready" or node["availability"] != ACTIVE:
         return False
     known = node["labels"].get(LABEL_PREFIX + owned_labels.PAUSED_FOR)
-    return not (known and label.is_same(fault, known)) or _is_anew(label.parse(known), node)
+    return not (known and label.is_same_fault(fault, known)) or _is_anew(label.parse_label(known), node)
 
 
 def _is_anew(known: label.Label, node: Mapping[str, Any]) -> bool:
@@ -48,7 +48,7 @@ def is_over(host: Host, node: Mapping[str, Any] | None) -> bool:
     """Whether a node in service still reports a fault that this run does not find. Managers would pause it as soon as fewer nodes are paused."""
     if not node or not host.gpu or host.unfit or fault_of(host, node) or host.settings.get("gpu_node_on_loss") == label.REPORT:
         return False
-    shown = label.parse(str(((host.assessed or {}).get("health") or {}).get("shown") or ""))
+    shown = label.parse_label(str(((host.assessed or {}).get("health") or {}).get("shown") or ""))
     reported = node.get("health") or {}
     stale = label.FAULT == shown.state == reported.get("state")
     return stale and not reported.get("returned") and node["availability"] == ACTIVE
@@ -112,7 +112,7 @@ def kept_in_service(nodes: Sequence[Mapping[str, Any]], percent: int) -> dict[st
 
 def _is_known(reported: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     """Whether the fault that a node in service reports is the one for which it was paused."""
-    known = label.parse(labels.get(LABEL_PREFIX + owned_labels.PAUSED_FOR) or "")
+    known = label.parse_label(labels.get(LABEL_PREFIX + owned_labels.PAUSED_FOR) or "")
     since = {reported["since"], stamp(known.since) if known.since else None}
     alike = [reported[key] for key in ("card", "reason", "xid", "cards")] == [known.card, known.reason, known.xid, known.cards]
     return known.state == label.FAULT and alike and (len(since) == 1 or None in since)

@@ -13,8 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...module_utils._gpu.record import devices_of
-from ...module_utils._health.label import FAULT, OK, WARNING, left_out
-from ...module_utils._health.label import in_words as label_in_words
+from ...module_utils._health.label import FAULT, OK, WARNING, describe_label, left_out
 from ...module_utils._ledger import allocation_report
 from ...module_utils._ledger.isolation_state import differs, level_of
 from ...module_utils._ledger.node_labels import is_left_out, model_of
@@ -112,7 +111,7 @@ def _state(node: Mapping[str, Any], of_swarm: Mapping[str, Any]) -> tuple[str, V
 
 def _with_excluded_cards(state: tuple[str, Verdict, str], node: Mapping[str, Any]) -> tuple[str, Verdict, str]:
     """The same with the failed cards that the node does not advertise. They are a failure until somebody consents to fewer GPUs."""
-    missed = ", ".join(map(label_in_words, left_out(node["labels"])))
+    missed = ", ".join(map(describe_label, left_out(node["labels"])))
     if not missed:
         return state
     text = f"excluded without consent: {missed}. Repair it, or consent with gpu_node_expect. Then run provision"

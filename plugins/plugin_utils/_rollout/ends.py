@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from ...module_utils._gpu.cards import in_words as in_words_of_card
+from ...module_utils._gpu.cards import describe_gpu
 from ...module_utils._ledger.shown import difference
 from ...module_utils._placement.availability import ACTIVE, why_closed
 from .._fleet.identity import problems
@@ -62,7 +62,7 @@ def state_of(host: Host, step: Step, end: End) -> HostState:
 
 def _gpu(gpu: Mapping[str, Any]) -> str:
     """One that failed with what is known of it, for the person who replaces it."""
-    return in_words_of_card(gpu) if "last_known" in gpu else str(gpu["index"])
+    return describe_gpu(gpu) if "last_known" in gpu else str(gpu["index"])
 
 
 def finished_before(step: Step) -> str:

@@ -109,8 +109,8 @@ def _as_decided(name: str, variables: Variables, ledger: Any, labels: bool) -> d
 
 def _over(found: Mapping[str, Any]) -> dict[str, str]:
     """The fault that a node reports in which none was found: under some managers it does so until its tasks have ended."""
-    shown = label.parse(str((found.get("health") or {}).get("shown") or ""))
-    return {"over": label.text(shown.of_cards)} if shown.state == label.FAULT and not found.get("fault") else {}
+    shown = label.parse_label(str((found.get("health") or {}).get("shown") or ""))
+    return {"over": label.format_label(shown.of_cards)} if shown.state == label.FAULT and not found.get("fault") else {}
 
 
 def _by(name: str, variables: Variables) -> dict[str, str]:
@@ -135,7 +135,7 @@ def _is_unfit(name: str, variables: Variables) -> bool:
 
 def _was_left(step: Mapping[str, Any], variables: Mapping[str, Any]) -> bool:
     """Whether no run took it out of service for this very fault, which it had when this one began."""
-    return bool(step.get("stands")) and label.is_like(str(decided(variables).get("fault")), step["fault"])
+    return bool(step.get("stands")) and label.is_like_fault(str(decided(variables).get("fault")), step["fault"])
 
 
 def _may_be_drained(name: str, variables: Variables, node: Mapping[str, Any] | None) -> bool:

@@ -20,7 +20,7 @@ def read(*gpus):
 
 
 def record(*gpus):
-    return cards.remembered([], read(*gpus), SLOTS)
+    return cards.updated_records([], read(*gpus), SLOTS)
 
 
 def uuids(found):
@@ -55,24 +55,24 @@ def test_a_card_is_on_record_with_its_slot_and_serial_number():
     ],
 )
 def test_what_stays_on_record(now, expected, kept):
-    found = cards.remembered(THREE, read(*now), SLOTS, expected)
+    found = cards.updated_records(THREE, read(*now), SLOTS, expected)
     assert sorted(uuids(found)) == sorted(uuid(number) for number in kept)
 
 
 def test_a_card_stays_on_record_while_a_mig_device_of_it_is_advertised():
     before = record(cut(0, "1g.10gb"))
-    assert uuids(cards.remembered(before, read(gpu(1)), {}, [mig_uuid(0)])) == [uuid(0), uuid(1)]
-    assert cards.holding(before, mig_uuid(0)) == before[0]
+    assert uuids(cards.updated_records(before, read(gpu(1)), {}, [mig_uuid(0)])) == [uuid(0), uuid(1)]
+    assert cards.find_card(before, mig_uuid(0)) == before[0]
 
 
 def test_a_card_that_moved_is_where_it_is_now():
-    (card,) = cards.remembered(record(gpu(1)), read(gpu(1, pci_bus_id="00000000:E2:00.0")), SLOTS)
+    (card,) = cards.updated_records(record(gpu(1)), read(gpu(1, pci_bus_id="00000000:E2:00.0")), SLOTS)
     assert (card["pci_bus_id"], card["slot"]) == ("00000000:E2:00.0", None)
 
 
 def test_what_a_card_that_dies_while_it_is_read_does_not_say_is_as_it_was():
     dying = {**cards.card_of(gpu(1, pci_bus_id=None, **FAILED)), "serial": None}
-    assert cards.remembered(THREE[1:2], [dying], SLOTS) == THREE[1:2]
+    assert cards.updated_records(THREE[1:2], [dying], SLOTS) == THREE[1:2]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_what_a_card_that_dies_while_it_is_read_does_not_say_is_as_it_was():
     ],
 )
 def test_a_card_that_does_not_answer_is_the_one_that_is_missed(now, known, found):
-    assert uuids(cards.identified(read(*now), known)) == [None if number is None else uuid(number) for number in found]
+    assert uuids(cards.match_records(read(*now), known)) == [None if number is None else uuid(number) for number in found]
 
 
 PLACE = "PCI address 00000000:C1:00.0, slot 12, serial number 131"
@@ -98,7 +98,7 @@ PLACE = "PCI address 00000000:C1:00.0, slot 12, serial number 131"
     ("one", "known", "text"),
     [
         (gpu(1, **UNREAD), THREE, f"GPU 1 (last known as NVIDIA-H100-80GB-HBM3, {uuid(1)}, {PLACE})"),
-        (gpu(1, **UNREAD), [], "GPU 1 (it does not answer, and this node has no record of it)"),
+        (gpu(1, **UNREAD), [], "GPU 1 (it does not answer and was never recorded on this node)"),
         (gpu(1, **{**UNREAD, "pci_bus_id": "00000000:C1:00.0"}), [], f"GPU 1 (PCI address 00000000:C1:00.0; {cards.NO_RECORD})"),
         (gpu(1, **FAILED), THREE, f"GPU 1 (NVIDIA-H100-80GB-HBM3, {uuid(1)}, {PLACE})"),
         (gpu(1), THREE, f"GPU 1 (NVIDIA-H100-80GB-HBM3, {uuid(1)})"),  # nothing is wrong with it: it is left out for another reason
@@ -106,8 +106,8 @@ PLACE = "PCI address 00000000:C1:00.0, slot 12, serial number 131"
 )
 def test_a_gpu_that_is_left_out_in_words(one, known, text):
     left = {"index": 1, "uuid": one["uuid"], "name": one["name"], "reason": "GPU is lost"}
-    (found,) = cards.named([left], [gpu(0), one, gpu(2)], known)
-    assert f"GPU {cards.in_words(found)}" == text
+    (found,) = cards.with_identity([left], [gpu(0), one, gpu(2)], known)
+    assert f"GPU {cards.describe_gpu(found)}" == text
     assert found["reason"] == "GPU is lost"
 
 
@@ -123,5 +123,5 @@ def test_a_gpu_that_is_left_out_in_words(one, known, text):
 def test_where_a_card_is_that_does_not_answer(addresses, places):
     """The driver has its address, also if it has not answered since the node was provisioned."""
     gpus = [gpu(0), gpu(1, **UNREAD), gpu(2)]
-    cards.locate(gpus, addresses)
+    cards.fill_addresses(gpus, addresses)
     assert [one["pci_bus_id"] for one in gpus] == [place and f"00000000:{place:02X}:00.0" for place in places]

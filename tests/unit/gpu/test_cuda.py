@@ -32,7 +32,7 @@ ROCKY = 'ID="rocky"\nID_LIKE="rhel centos fedora"\n'
     ],
 )
 def test_a_missing_library_is_named_with_its_package(release, name):
-    found = cuda.in_words({"missing": "libcuda.so.1: cannot open shared object file", "code": None}, release)
+    found = cuda.describe_problem({"missing": "libcuda.so.1: cannot open shared object file", "code": None}, release)
     assert "libcuda.so.1 cannot be loaded" in found
     assert "cannot open shared object file" in found
     assert name in found
@@ -48,16 +48,16 @@ def test_a_missing_library_is_named_with_its_package(release, name):
     ],
 )
 def test_what_cuinit_returns_is_named_with_the_remedy(code, words):
-    assert words in cuda.in_words({"missing": None, "code": code}, "")
+    assert words in cuda.describe_problem({"missing": None, "code": code}, "")
 
 
 def test_nothing_is_said_of_one_that_starts():
-    assert cuda.in_words({"missing": None, "code": 0}, UBUNTU) is None
+    assert cuda.describe_problem({"missing": None, "code": 0}, UBUNTU) is None
 
 
 CALL = """
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._gpu import cuda
-print(json.dumps(cuda.problem(float(sys.argv[1]), "/nonexistent")))
+print(json.dumps(cuda.cuda_problem(float(sys.argv[1]), "/nonexistent")))
 """
 
 

@@ -16,8 +16,8 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._gpu import proces
 
 READ = """
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._gpu import processes
-held = reader.opened(sys.argv[1])
-print(json.dumps(processes.read(held)))
+held = reader.open_nvml(sys.argv[1])
+print(json.dumps(processes.read_processes(held)))
 """
 
 
@@ -88,4 +88,4 @@ class Driver:
     ],
 )
 def test_a_driver_that_says_less(calls, pids):
-    assert processes.read(Driver(**calls)) == [{"index": 0, "uuid": "GPU-1", "pids": pids}]
+    assert processes.read_processes(Driver(**calls)) == [{"index": 0, "uuid": "GPU-1", "pids": pids}]

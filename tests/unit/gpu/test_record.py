@@ -62,7 +62,7 @@ def test_mig_profile(name, slices, compute, memory, total, profile):
 
 @pytest.mark.parametrize(("masks", "node"), [((), None), ((0, 0), None), ((1,), 0), ((0b1100,), 2), ((0, 2), 65)])
 def test_numa_node_from_masks(masks, node):
-    assert record.lowest_node(masks) == node
+    assert record.lowest_numa_node(masks) == node
 
 
 def rows(**changes):
@@ -89,18 +89,18 @@ def pages(**changes):
     ],
 )
 def test_what_the_counters_mean(health, state, word):
-    gpu = record.blank(0)
+    gpu = record.empty_record(0)
     gpu["health"].update(health)
-    record.judge(gpu)
+    record.rate_health(gpu)
     assert gpu["health"]["state"] == state
     assert len(gpu["health"]["reasons"]) == (0 if word is None else 1)
     assert word is None or word in gpu["health"]["reasons"][0]
 
 
 def test_a_failed_gpu_stays_failed():
-    gpu = record.blank(0)
-    record.fail(gpu, "GPU is lost")
-    record.fail(gpu, "GPU is lost")
-    record.warn(gpu, "something else")
+    gpu = record.empty_record(0)
+    record.mark_failed(gpu, "GPU is lost")
+    record.mark_failed(gpu, "GPU is lost")
+    record.mark_warning(gpu, "something else")
     assert gpu["health"]["state"] == "failed"
     assert gpu["health"]["reasons"] == ["GPU is lost", "something else"]

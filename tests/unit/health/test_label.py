@@ -31,14 +31,14 @@ TEXTS = [
 
 @pytest.mark.parametrize(("one", "value"), TEXTS)
 def test_a_label_is_written_and_read(one, value):
-    assert label.text(one) == value
-    assert label.parse(value) == one
+    assert label.format_label(one) == value
+    assert label.parse_label(value) == one
 
 
 def test_the_longest_label_is_short():
     longest = Label("unwatched", CARD, "x" * 20, 10**12 - 1, 10**12 - 1, 10**12 - 1, "ffffffff", "0" * 8 + ":C1:00.0", "x" * 24, "x" * 24, 10**12 - 1)
     longest = longest._replace(model="M" * 60)
-    assert len(label.text(longest).encode()) <= label.LIMIT
+    assert len(label.format_label(longest).encode()) <= label.LIMIT
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_the_longest_label_is_short():
     ],
 )
 def test_whatever_a_node_has_there_is_read_as_these_words_or_not_at_all(value, found):
-    assert label.parse(value) == found
+    assert label.parse_label(value) == found
 
 
 PLACE = "pci=00000000:C1:00.0 slot=12 serial=1322"
@@ -66,8 +66,8 @@ PLACE = "pci=00000000:C1:00.0 slot=12 serial=1322"
 
 def test_a_fault_is_the_same_whether_or_not_it_says_where_the_card_is():
     """As that of a watcher of an earlier release: else a node that somebody returned to service would be paused anew by an upgrade."""
-    assert label.is_same(f"fault {CARD} reason=lost since=5", f"fault {CARD} reason=lost since=5 {PLACE}")
-    assert not label.is_same(f"fault {CARD} reason=lost since=5", f"fault {CARD} reason=lost since=6 {PLACE}")
+    assert label.is_same_fault(f"fault {CARD} reason=lost since=5", f"fault {CARD} reason=lost since=5 {PLACE}")
+    assert not label.is_same_fault(f"fault {CARD} reason=lost since=5", f"fault {CARD} reason=lost since=6 {PLACE}")
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_a_fault_is_the_same_whether_or_not_it_says_where_the_card_is():
     ],
 )
 def test_a_card_in_words(value, words):
-    assert label.in_words(label.parse(value)) == words
+    assert label.describe_label(label.parse_label(value)) == words
 
 
 def test_the_gpus_that_a_node_does_without():
@@ -104,4 +104,4 @@ def test_the_gpus_that_a_node_does_without():
 def test_consent_to_do_without_a_card_stands(now, wanted, then):
     """Also if it was given on the command line of one run."""
     cards = {"a": CARD, "b": CARD.replace("4444", "5555")}
-    assert label.with_consent(now and now.format(**cards), wanted.format(**cards)) == then.format(**cards)
+    assert label.with_earlier_consent(now and now.format(**cards), wanted.format(**cards)) == then.format(**cards)

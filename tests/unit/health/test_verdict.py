@@ -66,14 +66,14 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_what_a_reading_means(case):
     read, expected, events, found = CASES[case]
-    assert verdict.judge(read, expected, events) == found
+    assert verdict.assess_health(read, expected, events) == found
 
 
 def test_what_a_node_advertises_is_on_record():
-    assert verdict.advertised({"resources": [f"NVIDIA-GPU={A}", f"MIG-1g.10gb={MIG}", "SSD=1", "VRAM=8000"], "gpus": [A, B]}) == [A, MIG, B]
-    assert verdict.advertised({"resources": [f"NVIDIA-SLOT={B}.slot1", f"NVIDIA-SLOT={B}.slot2"]}) == [B]
-    assert verdict.advertised({"resources": [f"NVIDIA-GROUP={B}+{A}"]}) == [B, A]
-    assert verdict.advertised({}) == []
+    assert verdict.advertised_uuids({"resources": [f"NVIDIA-GPU={A}", f"MIG-1g.10gb={MIG}", "SSD=1", "VRAM=8000"], "gpus": [A, B]}) == [A, MIG, B]
+    assert verdict.advertised_uuids({"resources": [f"NVIDIA-SLOT={B}.slot1", f"NVIDIA-SLOT={B}.slot2"]}) == [B]
+    assert verdict.advertised_uuids({"resources": [f"NVIDIA-GROUP={B}+{A}"]}) == [B, A]
+    assert verdict.advertised_uuids({}) == []
 
 
 OK, LOST = Label("ok"), Label("fault", A, "lost")
@@ -89,12 +89,12 @@ def test_a_verdict_counts_once_two_reads_agree():
 
 
 def test_a_fault_has_the_time_since_which_it_is_one():
-    shown = pace.wanted(LOST, OK, None, 1000.4)
+    shown = pace.wanted_label(LOST, OK, None, 1000.4)
     assert shown == Label("fault", A, "lost", since=1000)
-    assert pace.wanted(LOST, shown, None, 2000) == shown
-    assert pace.wanted(LOST, shown, "1f2e3d4c", 2000) == shown._replace(drift="1f2e3d4c")
-    assert pace.wanted(LOST._replace(card=B), shown, None, 2000).since == 2000
-    assert pace.wanted(OK, shown, None, 2000) == OK
+    assert pace.wanted_label(LOST, shown, None, 2000) == shown
+    assert pace.wanted_label(LOST, shown, "1f2e3d4c", 2000) == shown._replace(drift="1f2e3d4c")
+    assert pace.wanted_label(LOST._replace(card=B), shown, None, 2000).since == 2000
+    assert pace.wanted_label(OK, shown, None, 2000) == OK
 
 
 @pytest.mark.parametrize(
@@ -122,14 +122,14 @@ def test_a_fault_has_the_time_since_which_it_is_one():
     ],
 )
 def test_when_a_label_is_written(shown, label, since_write, due):
-    assert pace.due(shown, label, since_write) is due
+    assert pace.is_due(shown, label, since_write) is due
 
 
 def test_a_card_that_comes_and_goes_is_written_once_a_minute_at_most():
     writes, shown, last = 0, OK, None
     for second in range(0, 3600, 2):
         label = OK if second % 4 else LOST
-        if pace.due(shown, label, None if last is None else second - last):
+        if pace.is_due(shown, label, None if last is None else second - last):
             writes, shown, last = writes + 1, label, second
     assert writes <= 60
 
@@ -138,15 +138,15 @@ def test_two_cards_that_come_and_go_in_turn_are_written_once_a_minute_at_most():
     writes, shown, last = 0, OK, None
     for second in range(0, 3600, 2):
         label = LOST._replace(card=A if second % 4 else B)
-        if pace.due(shown, label, None if last is None else second - last):
+        if pace.is_due(shown, label, None if last is None else second - last):
             writes, shown, last = writes + 1, label, second
     assert 50 <= writes <= 60
 
 
 def test_errors_end_with_the_boot():
-    events = pace.with_event([], A, 79, "fault")
-    events = pace.with_event(events, A, 79, "fault")
+    events = pace.add_event([], A, 79, "fault")
+    events = pace.add_event(events, A, 79, "fault")
     assert events == [event(A, 79)]
-    assert pace.kept({"boot": "one", "events": events}, "one") == events
-    assert pace.kept({"boot": "one", "events": events}, "another") == []
-    assert pace.kept({}, "one") == []
+    assert pace.events_of_boot({"boot": "one", "events": events}, "one") == events
+    assert pace.events_of_boot({"boot": "one", "events": events}, "another") == []
+    assert pace.events_of_boot({}, "one") == []

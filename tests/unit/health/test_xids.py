@@ -34,7 +34,7 @@ HEAD = "3,1042,90211,-;"
     ],
 )
 def test_a_record_of_the_kernels_log(record, event):
-    assert xids.event(record) == event
+    assert xids.parse_event(record) == event
 
 
 FORGED = "NVRM: Xid (PCI:0000:c1:00): 79, GPU has fallen off the bus."
@@ -63,7 +63,7 @@ FORGED = "NVRM: Xid (PCI:0000:c1:00): 79, GPU has fallen off the bus."
     ],
 )
 def test_what_only_looks_like_one(record):
-    assert xids.event(record) is None
+    assert xids.parse_event(record) is None
 
 
 @pytest.mark.parametrize(
@@ -78,19 +78,19 @@ def test_what_only_looks_like_one(record):
     ],
 )
 def test_a_process_chooses_its_name_and_passes_for_nothing_by_it(name, shown):
-    found = xids.event(f"{HEAD}NVRM: Xid (PCI:0000:c1:00): 31, pid=4711, name={name}, Ch 00000008, intr 0")
+    found = xids.parse_event(f"{HEAD}NVRM: Xid (PCI:0000:c1:00): 31, pid=4711, name={name}, Ch 00000008, intr 0")
     assert found.text == f"pid=4711, {shown}, Ch 00000008, intr 0"
 
 
 def test_nor_does_its_name_decide_what_the_driver_requires():
     record = f"{HEAD}NVRM: Xid (PCI:0000:c1:00): 154, pid=1, name=to 0x0 (None), {ACTION % '0x1 (GPU Reset Required)'}"
-    assert xids.severity(xids.event(record)) == "fault"
-    assert xids.severity(xids.event(f"{HEAD}NVRM: Xid (PCI:0000:c1:00): 154, pid=1, name=to 0x0 (None)")) == "fault"
+    assert xids.severity(xids.parse_event(record)) == "fault"
+    assert xids.severity(xids.parse_event(f"{HEAD}NVRM: Xid (PCI:0000:c1:00): 154, pid=1, name=to 0x0 (None)")) == "fault"
 
 
 def test_both_ways_to_write_an_address():
-    assert xids.bus("00000000:C1:00.0") == xids.bus("0000:c1:00") == "0000:c1:00"
-    assert xids.bus("00010000:C1:00.0") != xids.bus("0000:c1:00")
+    assert xids.bus_address("00000000:C1:00.0") == xids.bus_address("0000:c1:00") == "0000:c1:00"
+    assert xids.bus_address("00010000:C1:00.0") != xids.bus_address("0000:c1:00")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from plugins.module_utils._health.label import LEFT_OUT, Label, text
+from plugins.module_utils._health.label import LEFT_OUT, Label, format_label
 from plugins.module_utils._ledger import node_labels
 from plugins.module_utils._ledger.health import reported
 from plugins.module_utils._ledger.unreserved import has_gpus
@@ -34,7 +34,7 @@ def written(prefix: str, failed: bool = False, **others: str) -> dict[str, str]:
 
 def record(labels: dict[str, str], report: Label | None = None, kind: str = "NVIDIA-GPU") -> dict[str, Any]:
     """A node of the ledger."""
-    engine = {"Labels": {"fleet.gpu-swarm.health": text(report)}} if report else {}
+    engine = {"Labels": {"fleet.gpu-swarm.health": format_label(report)}} if report else {}
     entry = {"type": "named", "total": 1, "values": [UUID], "free": [UUID], "held": []}
     memory = {"type": "discrete", "total": 16, "values": None, "free": 16, "held": []}
     return {

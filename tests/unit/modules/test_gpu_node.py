@@ -189,7 +189,7 @@ def test_a_card_that_is_lost_is_named_by_the_record_of_the_node(node):
     (node.state / "cards.json").unlink()
     answer = node.run(check=True, fleet="h100x8-one-lost")
     assert f"{of_card['uuid']} is gone" in answer["refused"][0]["text"]
-    assert f"GPU {lost} (it does not answer, and this node has no record of it) is not advertised: GPU is lost" in json.dumps(answer["warnings"])
+    assert f"GPU {lost} (it does not answer and was never recorded on this node) is not advertised: GPU is lost" in json.dumps(answer["warnings"])
     assert "None" not in json.dumps([answer["warnings"], answer["refused"]])
 
 

@@ -135,7 +135,7 @@ def test_what_the_service_cannot_make_is_an_error_that_pauses_the_node(tmp_path)
 def test_cuda_is_tried_for_the_role_verify_and_only_once_its_device_is_there(tmp_path, monkeypatch):
     """libcuda makes what is missing, and nobody would see that it was."""
     calls = []
-    monkeypatch.setattr(cuda, "problem", lambda limit_s: calls.append(limit_s) or "it does not start")
+    monkeypatch.setattr(cuda, "cuda_problem", lambda limit_s: calls.append(limit_s) or "it does not start")
     it = node(tmp_path, nvml_timeout=60)
     it.converge()
     assert ("cuda" in it.assess(), calls) == (False, [])

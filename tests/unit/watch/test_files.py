@@ -27,7 +27,7 @@ LINE = "3,1042,90211,-;NVRM: Xid (PCI:0000:c1:00): %d, pid=4711\n"
 
 
 def errors(*lines):
-    return [one for one in map(xids.event, lines) if one]
+    return [one for one in map(xids.parse_event, lines) if one]
 
 
 @pytest.fixture

@@ -254,7 +254,7 @@ def test_errors_that_nvml_reports_come_by_themselves_and_readings_go_on(machine)
     with path.open("a") as stream:
         stream.write("[gpu 1]\nxid = 79\nxid = 154\nxid = 95\nrecovery-action = gpu-reset\n")
     found = await_events(it, 2)
-    second = xids.bus(read["gpus"][1]["pci"])
+    second = xids.bus_address(read["gpus"][1]["pci"])
     assert found == [xids.Event(second, 79, ""), xids.Event(second, 95, "")]
     again = it.read()
     assert [(gpu["action"], gpu["state"]) for gpu in again["gpus"]] == [("none", "ok"), ("gpu_reset", "warning")]
