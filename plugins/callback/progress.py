@@ -71,7 +71,7 @@ class CallbackModule(Default):
     def v2_playbook_on_start(self, playbook):
         super().v2_playbook_on_start(playbook)
         if self._live is None and self._display.verbosity == 0:
-            self._live = LiveLine(self._run.now, _rewrites(), lambda: self._display.columns)
+            self._live = LiveLine(self._run.current, _rewrites(), lambda: self._display.columns)
             for name in ("display", *PROMPTS):
                 if hasattr(self._display, name):
                     setattr(self._display, name, self._live.above(getattr(self._display, name)))
@@ -100,7 +100,7 @@ class CallbackModule(Default):
         if self._is_quiet(task):
             self._task_type_cache[task._uuid], self._last_task_name = prefix, task.get_name().strip()
         else:
-            self._say(self._run.open_step(time.monotonic()))
+            self._say(self._run.open_step())
             super()._task_start(task, prefix)
 
     def v2_runner_on_start(self, host, task):
@@ -160,7 +160,7 @@ class CallbackModule(Default):
         action = task.resolved_action or task.action
         self._run.end_host(host, progress.outcomes_in(action, host, result._result))
         if action == PLAN and result._result.get("hosts_in") is not None:
-            self._run.roll.plan(result._result)
+            self._run.roll.set_plan(result._result)
 
     def _warn(self, result):
         """Print warnings and deprecations, as the default output does beside a result. Ansible 2.19 takes the result from elsewhere."""

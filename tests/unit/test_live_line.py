@@ -213,7 +213,7 @@ def test_without_a_terminal_a_long_wait_gets_lines(monkeypatch, tmp_path):
     seconds = iter([9.0, 10.0, 11.0, 19.0, 20.0, 39.0, 40.0, 1.0, 10.0])
     over = threading.Event()
 
-    def at(_now):
+    def current(_now):
         waited = next(seconds, 0.0)
         if not waited:
             over.set()
@@ -222,7 +222,7 @@ def test_without_a_terminal_a_long_wait_gets_lines(monkeypatch, tmp_path):
     monkeypatch.setattr(live_line, "EVERY_S", 0.001)
     with open(tmp_path / "output", "w+") as output:
         monkeypatch.setattr(sys, "stdout", output)
-        line = live_line.LiveLine(at, False, lambda: COLUMNS)
+        line = live_line.LiveLine(current, False, lambda: COLUMNS)
         line.start()
         assert over.wait(LIMIT_S)
         line.stop()

@@ -2,9 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One line at the bottom of a terminal that a thread rewrites; what Ansible prints meanwhile goes above it.
+"""A line at the bottom of a terminal. A thread rewrites it, and Ansible's own output goes above it.
 
-Ansible forks for each task. So the thread writes by os.write, which needs no lock of Python's, and in a fork nothing here does anything.
+Ansible forks for each task. A fork may happen while the thread holds a lock of Python's files, so the thread writes with os.write, which needs no
+lock. In the forked process, nothing here has an effect.
 
 Private to this collection: no stability is promised to others.
 """
@@ -28,11 +29,11 @@ LONG_S = 10.0
 
 
 class LiveLine:
-    """``at(now)`` is what the run is at, or '', and for how many seconds it has been. ``rewrites``: the terminal can erase a line; else only a long
-    wait gets a line, after 10, 20, 40 … seconds."""
+    """``current(now)`` returns the text to show, or '', and for how many seconds the current task has run. If ``rewrites`` is false, only a long wait
+    gets a line, after 10, 20, 40 … seconds."""
 
-    def __init__(self, at: Callable[[float], tuple[str, float]], rewrites: bool, width: Callable[[], int]) -> None:
-        self._at, self._rewrites, self._width = at, rewrites, width
+    def __init__(self, current: Callable[[float], tuple[str, float]], rewrites: bool, width: Callable[[], int]) -> None:
+        self._current, self._rewrites, self._width = current, rewrites, width
         self._lock, self._ended, self._pid = threading.Lock(), threading.Event(), os.getpid()
         self._shown, self._silenced, self._next_s = False, 0, LONG_S
         self._thread = threading.Thread(target=self._run, name="gpu_swarm_live_line", daemon=True)
@@ -47,7 +48,7 @@ class LiveLine:
         self._erase()
 
     def above(self, method: Callable[..., Any]) -> Callable[..., Any]:
-        """Wraps a method of Ansible's Display, so that what it prints has its own lines, and the thread is silent meanwhile."""
+        """Wrap a method of Ansible's Display: erase the line before it prints, and keep the thread silent meanwhile."""
 
         @functools.wraps(method)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -59,7 +60,7 @@ class LiveLine:
             try:
                 return method(*args, **kwargs)
             finally:
-                with contextlib.suppress(BrokenPipeError):  # such as "| head", which is no reason to end a run
+                with contextlib.suppress(BrokenPipeError):  # "| head" does not end a run
                     sys.stdout.flush()
                 with self._lock:
                     self._silenced -= 1
@@ -70,7 +71,7 @@ class LiveLine:
         while not self._ended.wait(EVERY_S):
             with self._lock:
                 if not self._silenced:
-                    self._show(*self._at(time.monotonic()))
+                    self._show(*self._current(time.monotonic()))
 
     def _show(self, text: str, seconds: float) -> None:
         text = printable(text)
@@ -98,8 +99,8 @@ class LiveLine:
 
 
 def columns() -> int:
-    """How wide the terminal is now; 0 if it does not say. Ansible looks once, and takes a narrow terminal for one of 79 columns: a line as long as
-    that has several rows there, of which only the last one can be erased."""
+    """How wide the terminal is now, or 0 if that is not known. Ansible reads the width once, and uses 79 for a narrow terminal. There such a line
+    would take several rows, and only the last row can be erased."""
     try:
         return os.get_terminal_size(sys.stdout.fileno()).columns
     except (OSError, ValueError):

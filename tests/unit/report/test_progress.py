@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The lines that a run prints while it goes on."""
+"""The lines that a quiet run prints while it goes on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEBUG = "ansible.builtin.debug"
 HOST_OUTCOME = "fleet.gpu_swarm.host_outcome"
 
 
-def of_step(name, seconds, hosts=0):
+def step_line(name, seconds, hosts=0):
     return f"{name:58}  {f'{hosts} hosts' if hosts else '':>9}  {seconds:>12}"
 
 
@@ -26,7 +26,7 @@ def played(run, step, hosts, *, begin, end, in_batches=False, outcomes=None):
         lines += run.begin_host(host, begin)
     for host in hosts:
         run.end_host(host, outcomes or {})
-    run.now(end)
+    run.current(end)
     return lines
 
 
@@ -34,8 +34,8 @@ def test_the_line_of_a_step_is_printed_when_another_one_begins():
     run = Run(0)
     assert played(run, "Assess", ["g1", "g2"], begin=0, end=4) == []
     assert run.begin_play("Plan", False, 4) == []  # it may have no hosts
-    assert run.begin_host("g1", 4) == [of_step("Assess", "4 s", 2)]
-    assert run.end(66) == [of_step("Plan", "1 min 2 s")]
+    assert run.begin_host("g1", 4) == [step_line("Assess", "4 s", 2)]
+    assert run.end(66) == [step_line("Plan", "1 min 2 s")]
 
 
 def test_a_run_of_a_single_step_has_no_line():
@@ -48,14 +48,14 @@ def test_a_step_without_hosts_has_no_line():
     lines = played(run, "Assess", ["g1", "g2"], begin=0, end=1)
     lines += run.begin_play("Join the swarm", False, 1)
     lines += played(run, "Report", ["g1"], begin=1, end=2)
-    assert lines + run.end(2) == [of_step("Assess", "1 s", 2), of_step("Report", "1 s")]
+    assert lines + run.end(2) == [step_line("Assess", "1 s", 2), step_line("Report", "1 s")]
 
 
 def test_the_next_playbook_prints_nothing_of_the_one_before():
     run = Run(0)
     played(run, "Plan", ["m1"], begin=0, end=1)
-    run.roll.plan({"batches": [["g1"]]})
-    assert played(run, "Change", ["g1"], begin=1, end=2, in_batches=True) == [of_step("Plan", "1 s"), "Change"]
+    run.roll.set_plan({"batches": [["g1"]]})
+    assert played(run, "Change", ["g1"], begin=1, end=2, in_batches=True) == [step_line("Plan", "1 s"), "Change"]
     assert run.end(9) == ["  g1: done (batch 1 of 1, 1 of 1 nodes, 9 s)"]
     assert run.begin_play("Assess", False, 10) + run.begin_host("g1", 10) + run.end(20) == []
 
@@ -63,9 +63,9 @@ def test_the_next_playbook_prints_nothing_of_the_one_before():
 def test_a_roll_has_a_line_per_node():
     run = Run(0)
     played(run, "Plan", ["m1"], begin=0, end=1)
-    run.roll.plan({"batches": [["g1"], ["g2", "g3"]]})
-    assert played(run, "Change", ["g1"], begin=1, end=2, in_batches=True) == [of_step("Plan", "1 s"), "Change"]
-    assert run.now(5)[0] == "  batch 1 of 2, 0 of 3 nodes done, 4 s: work"
+    run.roll.set_plan({"batches": [["g1"], ["g2", "g3"]]})
+    assert played(run, "Change", ["g1"], begin=1, end=2, in_batches=True) == [step_line("Plan", "1 s"), "Change"]
+    assert run.current(5)[0] == "  batch 1 of 2, 0 of 3 nodes done, 4 s: work"
     second = played(run, "Change", ["g2", "g3"], begin=9, end=10, in_batches=True, outcomes={"g3": "waiting: train.1"})
     assert second == ["  g1: done (batch 1 of 2, 1 of 3 nodes, 9 s)"]
     assert run.end(70) == [
@@ -74,25 +74,25 @@ def test_a_roll_has_a_line_per_node():
     ]
 
 
-def test_a_play_of_somebody_else_ends_the_step():
+def test_a_play_of_the_user_ends_the_step():
     run = Run(0)
     played(run, "Assess", ["g1", "g2"], begin=0, end=3)
-    assert run.begin_play("", False, 3) == [of_step("Assess", "3 s", 2)]
+    assert run.begin_play("", False, 3) == [step_line("Assess", "3 s", 2)]
     assert run.begin_host("g1", 3) == []
-    assert run.now(30) == ("", 27)
+    assert run.current(30) == ("", 27)
 
 
-def test_what_the_run_is_at():
+def test_the_line_of_the_current_task():
     run = Run(0)
     run.begin_play("Assess", False, 0)
-    assert run.now(1) == ("", 1)  # whether it has hosts is not known yet
+    assert run.current(1) == ("", 1)  # whether it has hosts is not known yet
     run.begin_task("fleet.gpu_swarm.gpu_node : Read the node", 0)
     for name in ("g1", "g2", "g3", "g4", "g5", "g6"):
         run.begin_host(name, 0)
     run.end_host("g2", {})
-    assert run.now(12) == ("  Assess, g1, g3, g4, g5 and 1 more, 12 s: Read the node", 12)
+    assert run.current(12) == ("  Assess, g1, g3, g4, g5 and 1 more, 12 s: Read the node", 12)
     run.begin_task("Plan", 12)
-    assert run.now(13)[1] == 1
+    assert run.current(13)[1] == 1
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_what_the_run_is_at():
         ("ansible.builtin.set_fact", {"ansible_facts": None}, {}),
     ],
 )
-def test_what_became_of_a_host(action, result, found):
+def test_the_outcome_of_a_host(action, result, found):
     assert outcomes_in(action, "g1", result) == found
 
 
@@ -123,7 +123,7 @@ def test_what_became_of_a_host(action, result, found):
         ("ansible.builtin.assert", {"msg": "All assertions passed"}, []),
     ],
 )
-def test_what_a_task_reports(action, result, found):
+def test_messages_of_debug_tasks(action, result, found):
     assert notes_in(action, "g1", result) == found
 
 
