@@ -138,7 +138,7 @@ class ActionModule(ActionBase):
     def _on_this_fleet(self, arguments):
         """The placement, for which nodes get the labels that they lack; where the job is refused, they get none."""
         api = {key: value for key, value in self._given.items() if key in CONNECTION_OPTIONS}
-        found = self._call("fleet.gpu_swarm.swarm_stack_info", {**api, "stack": self._given["name"]})
+        found = self._call("fleet.gpu_swarm.swarm_stack_on_manager", {**api, "stack": self._given["name"]})
         if "nodes" not in found:
             raise NoManager(reason_of(self._who, found))
         placed = for_job.placed(self._wants, self._given["name"], found["nodes"])

@@ -16,8 +16,9 @@ from ..module_utils._errors import ErrorList, Errors, GpuSwarmError
 from ..module_utils._mask import mask
 from ..module_utils._printable import printable
 from ..module_utils._swarm.manager_options import CONNECTION_OPTIONS
+from ..module_utils._swarm.stack_command import DOCKER_CONFIG, FILE
 from ..plugin_utils._calls.delegation import Call, called
-from ..plugin_utils._calls.libraries import zip_file, zipped
+from ..plugin_utils._calls.libraries import zip_file
 from ..plugin_utils._calls.managers import reason_of
 from ..plugin_utils._classes import labelling
 from ..plugin_utils._report import conclusion, last_words
@@ -47,10 +48,6 @@ OPTIONS = {
 }
 # docker's own rule, for names of services and of what belongs to a stack.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
-# Of the connection, what the docker command does not have.
-NOT_SHARED = ("timeout",)
-FILE, LIBRARIES, DOCKER = "stack.yml", "libraries.zip", "docker"
-REMOVAL_S = 60
 # How long the services that attach networks may take if the user sets no time to wait (seconds): a large image may be pulled for them.
 ATTACHING_S = 600
 
@@ -130,9 +127,8 @@ class ActionModule(ActionBase):
             self._say("nothing has changed, and it is not deployed again: its jobs would run once more")
             return {**result, "changed": labelled, **self._awaited(before)}
         self._deploy_ahead(stack.document, before)
-        answer = self._deploy(stack, before)
-        self._read(keep=text.written(stack.document))
-        return {**result, "changed": bool(answer.get("changed")) or labelled, **self._awaited(before)}
+        after = self._deploy(stack, before, prune=self._args["prune"], keep=text.written(stack.document))
+        return {**result, "changed": deploy_verdict.changed(before, after) or labelled, **self._awaited(before)}
 
     def _translated(self, folder):
         """The stack that the Compose file describes. All errors of the file are reported at once."""
@@ -214,18 +210,24 @@ class ActionModule(ActionBase):
         if left := attachments.waits_for(answer, first, name):
             raise GpuSwarmError(attachments.unattached(deploy_verdict.lines(answer), left))
 
-    def _deploy(self, stack, before, prune=None):
-        """Carry the files to the manager, where 'docker stack deploy' reads them. If it still refuses, a part of the stack may exist by then."""
+    def _deploy(self, stack, before, **options):
+        """Deploy on the manager and return what it reads afterwards. If 'docker stack deploy' fails, a part of the stack may exist by then.
+
+        The files are in the arguments of the module, so that with pipelining Ansible writes them to no file.
+        """
         files = {FILE: text.written(stack.document).encode("utf-8"), **stack.files}
         logins = self._access().logins
         if logins:
-            files[f"{DOCKER}/config.json"] = registries.docker_config(logins)
-        options = {"prune": self._args["prune"] if prune is None else prune, "with_registry_auth": self._args["with_registry_auth"] or bool(logins)}
+            files[DOCKER_CONFIG] = registries.docker_config(logins)
+        archive = base64.b64encode(zip_file(files)).decode("ascii")
+        self._deployed = True
         try:
-            return self._docker_stack(files, lambda directory: {"state": "present", "compose": [f"{directory}/{FILE}"], **options})
+            return self._read(archive=archive, with_registry_auth=self._args["with_registry_auth"] or bool(logins), **options)
+        except NoManager as problem:
+            problem.message = f"{problem.message.rstrip('.')}. It is not known whether the stack {self._args['name']} was deployed. Run this again."
+            raise
         except GpuSwarmError as problem:
-            if not isinstance(problem, NoManager):
-                problem.message = f"{problem.message} {self._left_behind(before)}"
+            problem.message = f"{problem.message} {self._left_behind(before)}"
             raise
 
     def _left_behind(self, before):
@@ -235,42 +237,10 @@ class ActionModule(ActionBase):
             made = deploy_verdict.made(before["there"], after["there"])
             removed = made if not before["there"]["services"] else {}
             if removed:
-                self._read(remove={kind: list(ids) for kind, ids in removed.items()})
-        except NoManager as problem:
+                self._read(remove=_ids(removed))
+        except GpuSwarmError as problem:
             return f"What was made of it is not known, or not removed: {problem.message}"
         return deploy_verdict.left_behind(before, after, made, bool(removed))
-
-    def _docker_stack(self, files, options):
-        """Calls docker_stack, which cannot check, and before which this stands. ``options`` by the directory of the files."""
-        lacking, former = self._absent_libraries, self._task.environment
-        api = {key: value for key, value in self._api.items() if key not in NOT_SHARED}
-        directory = self._carry({**files, **({LIBRARIES: zipped(lacking)} if lacking else {})})
-        self._deployed = True
-        more = {"PYTHONPATH": f"{directory}/{LIBRARIES}"} if lacking else {}
-        if f"{DOCKER}/config.json" in files:
-            more["DOCKER_CONFIG"] = f"{directory}/{DOCKER}"
-        self._task.environment = [*(former or []), more]
-        try:
-            answer = self._call("community.docker.docker_stack", {**api, "name": self._args["name"], **options(directory)})
-        finally:
-            self._task.environment = former
-            self._files(state="absent")
-        if answer.get("failed"):
-            said = str(answer.get("stderr") or answer.get("msg") or "no reason given")
-            why = deploy_verdict.failure(said, self._masked)
-            raise GpuSwarmError(f"{self._who}: the stack {self._args['name']} could not be deployed or removed as a whole: {why}")
-        return answer
-
-    def _carry(self, files):
-        """Where the files are on the manager: in the arguments of a module, so that with pipelining they are in no file of Ansible's."""
-        answer = self._files(state="present", archive=base64.b64encode(zip_file(files)).decode("ascii"))
-        if "directory" not in answer:
-            raise NoManager(reason_of(self._who, answer))
-        return answer["directory"]
-
-    def _files(self, **options):
-        swarm = str(self._api.get("docker_host") or "")
-        return self._call("fleet.gpu_swarm.swarm_stack_files", {"stack": self._args["name"], "swarm": swarm, **options})
 
     def _awaited(self, before):
         """Waits until all run, and go on doing so, with a line for each service whenever there is something new of it."""
@@ -303,17 +273,15 @@ class ActionModule(ActionBase):
     # -- gone ------------------------------------------------------------------------------------------------------
 
     def _absent(self):
-        before = self._read()
+        before = self._read(compared={})
         names = [one["service"] for one in before["progress"]]
         result = {"changed": bool(names), "services": [{"service": name} for name in names], "waiting": [], "not_ready": []}
         result["diff"] = {"before": "".join(f"{name}\n" for name in names), "after": ""}
         what = f"stack {self._args['name']}"
         if self._task.check_mode:
             return {**result, "summary": conclusion.removal_check_sentence(what, len(names))}
-        if names:
-            self._docker_stack({}, lambda _directory: {"state": "absent", "absent_retries": REMOVAL_S, "absent_retries_interval": 1})
-        else:
-            self._files(state="absent")  # of a run that was killed
+        self._deployed = bool(names)
+        self._read(remove=_ids(before["there"]) if names else {})  # with nothing to remove: files that a killed run left
         ending = self._ended()["ending"] if names or before["ending"] else []
         services = len(names) or (None if before["ending"] else 0)
         return {**result, "waiting": conclusion.allocations_of(ending), "summary": conclusion.removal_sentence(what, services, ending)}
@@ -332,12 +300,15 @@ class ActionModule(ActionBase):
     # -- the manager -----------------------------------------------------------------------------------------------
 
     def _read(self, **options):
-        answer = self._call("fleet.gpu_swarm.swarm_stack_info", {**self._api, "stack": self._args["name"], **options})
+        answer = self._call("fleet.gpu_swarm.swarm_stack_on_manager", {**self._api, "stack": self._args["name"], **options})
+        if answer.get("incomplete"):
+            why = deploy_verdict.failure(str(answer.get("msg")), self._masked)
+            raise GpuSwarmError(f"{self._who}: the stack {self._args['name']} could not be deployed or removed as a whole: {why}")
         if "progress" not in answer:
             raise NoManager(self._masked(reason_of(self._who, answer)))
         for one in answer["progress"]:
             one["failed"] = self._masked(one["failed"] or "")
-        self._absent_libraries, self._last = answer["absent"], answer
+        self._last = answer
         return answer
 
     def _call(self, module, arguments, checks=False):
@@ -351,6 +322,11 @@ class ActionModule(ActionBase):
 def _former(answer):
     """The stack file that was deployed last; None where none was kept."""
     return None if answer["kept"] is None else load("\n".join(answer["kept"]), "the deployed stack file")
+
+
+def _ids(objects):
+    """The ids by kind of objects that have their names by kind and id."""
+    return {kind: list(names) for kind, names in objects.items()}
 
 
 class NoManager(GpuSwarmError):

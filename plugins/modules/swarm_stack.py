@@ -15,8 +15,7 @@ description:
   - Checks whether each service of it fits, with the filters of swarm's scheduler, and deploys nothing where one does not.
   - Some values are refused by Docker only once a part of the stack is made, such as a port that another service has. They are checked beforehand, and
     nothing is deployed. If Docker still refuses, the error names what was made by then. If the stack is new, these parts are removed again.
-  - Deploys with M(community.docker.docker_stack) on the host of the task, which is a manager with the C(docker) command, and waits until all
-    tasks run. What that module needs of Python comes along where the manager lacks it.
+  - Deploys with C(docker stack deploy) on the host of the task, which is a manager with the C(docker) command, and waits until all tasks run.
   - Of a service that does not run in time it says why. The task fails only where nothing could be deployed; see RV(waiting) and RV(not_ready).
   - What C(x-gpu) of a service wants of its nodes becomes constraints. A label that these need is added to the nodes of which it is true; what it
     means is kept in the label C(gpu-swarm.classes) of the service, by which a run of provision keeps it true.
@@ -86,7 +85,6 @@ options:
     default: true
 seealso:
   - module: fleet.gpu_swarm.swarm_explain
-  - module: community.docker.docker_stack
 """
 
 EXAMPLES = r"""

@@ -101,12 +101,8 @@ def wanted(answer: Mapping[str, Any]) -> list[str]:
 
 def pack(names: Iterable[str]) -> str:
     """The zip file with the libraries ``names`` as text; the same for the same libraries."""
-    return base64.b64encode(zipped(names)).decode("ascii")
-
-
-def zipped(names: Iterable[str]) -> bytes:
-    """The zip file itself, from which Python can import as well."""
-    return zip_file({inside: source.read_bytes() for name in sorted(names) for inside, source in LIBRARIES[name]().items()})
+    files = {inside: source.read_bytes() for name in sorted(names) for inside, source in LIBRARIES[name]().items()}
+    return base64.b64encode(zip_file(files)).decode("ascii")
 
 
 def zip_file(files: Mapping[str, bytes]) -> bytes:
@@ -148,22 +144,8 @@ def _toml_parser() -> dict[str, Path]:
     return {os.path.join("tomli", source.name): source for source in sources}
 
 
-def _package(name: str, project: str) -> dict[str, Path]:
-    spec = importlib.util.find_spec(name)
-    home = Path(spec.origin).parent if spec and spec.origin else None
-    sources = sorted(home.glob("*.py")) if home else []
-    if not sources:
-        raise AnsibleActionFail(
-            f"The manager's Python has no {name}, which community.docker.docker_stack needs, and the controller has none to send. Install it on the "
-            f"controller: 'pip install {project}' into the Python that runs Ansible, or add it to the execution environment."
-        )
-    return {os.path.join(name, source.name): source for source in sources}
-
-
 # By the words that the modules use in ``missing``.
 LIBRARIES: dict[str, Callable[[], dict[str, Path]]] = {
     "nvml_binding": _binding,
     "toml_parser": _toml_parser,
-    "jsondiff": partial(_package, "jsondiff", "jsondiff"),
-    "yaml": partial(_package, "yaml", "PyYAML"),
 }

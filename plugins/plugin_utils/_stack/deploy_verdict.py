@@ -57,6 +57,12 @@ def unreadable(answer: Mapping[str, Any], masked: Callable[[str], str] = str) ->
     return found
 
 
+def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Whether a deployment changed, created or removed a service of the stack."""
+    first, then = ({one["id"]: one["specified"] for one in answer["progress"]} for answer in (before, after))
+    return first != then
+
+
 def made(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     """By kind and id the names of what has come since."""
     found = {kind: {one: name for one, name in now.items() if one not in before.get(kind, {})} for kind, now in after.items()}

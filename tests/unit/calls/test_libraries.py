@@ -49,14 +49,6 @@ def test_the_toml_parser_of_the_bundle_works_in_a_bare_python(tmp_path, monkeypa
     assert where.startswith(str(bundle))
 
 
-def test_what_docker_stack_needs_is_imported_from_the_archive_itself(tmp_path):
-    archive = tmp_path / "libraries.zip"
-    archive.write_bytes(libraries.zipped(["jsondiff", "yaml"]))
-    code = "import jsondiff, yaml; print(jsondiff.__file__, jsondiff.diff({'a': 1}, {'a': 2}, dump=True), yaml.dump([1]))"
-    done = subprocess.run([sys.executable, "-S", "-c", code], env={"PYTHONPATH": str(archive)}, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == [str(archive / "jsondiff" / "__init__.py"), '{"a":', "2}", "-", "1"]
-
-
 def test_what_the_controller_lacks_is_not_sent_with_a_first_call(monkeypatch):
     assert libraries.at_hand(["nvml_binding"]) == ["nvml_binding"]
     monkeypatch.setattr(libraries.importlib.util, "find_spec", lambda _name: None)

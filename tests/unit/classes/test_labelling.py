@@ -22,7 +22,7 @@ BUSY = {**FREE, "refused": [{"hostname": "g1", "tasks": TASKS}]}
 REFUSED = {"failed": True, "msg": "No node could ever run it.", "wrong": True}
 LOOK = {
     "nodes": [T4], "kinds": ["NVIDIA-GPU"], "preflight": [], "pending_now": [], "progress": [], "taken": [], "networks_taken": [], "images": {},
-    "not_there": [], "refused": [], "kept": None, "absent": [], "clashes": [], "unread": "",
+    "not_there": [], "refused": [], "kept": None, "clashes": [], "unread": "",
 }  # fmt: skip
 COMPOSE = 'services: {a: {image: i, x-gpu: {model: "*T4*"}}}'
 
@@ -53,19 +53,19 @@ def of_job(arguments: dict[str, Any], checks: bool) -> dict[str, Any]:
 
 def job(nodes: Any = None, answer: Any = of_job, checks: bool = False) -> tuple[dict[str, Any], list[str]]:
     args = {"name": "sweep", "image": "i", "x_gpu": {"model": "*T4*"}}
-    return run(JobAction, args, checks, swarm_job=answer, swarm_nodes=nodes or FREE, swarm_stack_info=LOOK)
+    return run(JobAction, args, checks, swarm_job=answer, swarm_nodes=nodes or FREE, swarm_stack_on_manager=LOOK)
 
 
 def test_a_job_is_judged_before_a_node_is_labelled() -> None:
     result, calls = job()
     assert "msg" not in result, result
-    assert calls == ["SWARM_JOB", "SWARM_STACK_INFO", "swarm_job", "swarm_nodes", "SWARM_NODES", "SWARM_JOB"]
+    assert calls == ["SWARM_JOB", "SWARM_STACK_ON_MANAGER", "swarm_job", "swarm_nodes", "SWARM_NODES", "SWARM_JOB"]
 
 
 def test_no_node_is_labelled_for_a_job_that_is_refused() -> None:
     result, calls = job(answer=lambda arguments, checks: REFUSED if "placement" in arguments else of_job(arguments, checks))
     assert (result["failed"], result["msg"]) == (True, "m1: No node could ever run it.")
-    assert calls == ["SWARM_JOB", "SWARM_STACK_INFO", "swarm_job"]
+    assert calls == ["SWARM_JOB", "SWARM_STACK_ON_MANAGER", "swarm_job"]
 
 
 def test_no_node_is_labelled_where_that_would_stop_a_task_of_one_of_them() -> None:
@@ -96,4 +96,4 @@ def compose(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 def stack(nodes: Any = None, checks: bool = False) -> tuple[dict[str, Any], list[str]]:
     explained = {"service": "s_a", "fits": True, "possible": True, "text": "", "feasible": ["n1"], "rivals": [], "stays": False, "beside": False}
     answer = {**LOOK, "preflight": [explained]}
-    return run(StackAction, {"name": "s", "compose": "compose.yml"}, checks, swarm_nodes=nodes or FREE, swarm_stack_info=answer)
+    return run(StackAction, {"name": "s", "compose": "compose.yml"}, checks, swarm_nodes=nodes or FREE, swarm_stack_on_manager=answer)

@@ -31,8 +31,7 @@ MODULES = [
     "modules.swarm_member_plan",
     "modules.swarm_members",
     "modules.swarm_react",
-    "modules.swarm_stack_files",
-    "modules.swarm_stack_info",
+    "modules.swarm_stack_on_manager",
     "modules.verify_report",
 ]
 

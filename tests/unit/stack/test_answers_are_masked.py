@@ -17,11 +17,14 @@ S = "s3cr3t-v4lue"
 COMPOSE = f"services: {{a: {{image: lab/task, environment: {{WHATEVER: {S}}}}}}}"
 FITS = {"service": "s_a", "fits": True, "possible": True, "text": "", "feasible": [], "rivals": [], "stays": False, "beside": False}
 SAID = f'failed to create service s_a: Error response from daemon: rpc error: expanding env "WHATEVER={S}" of lab/task'
-ONE = {"service": "s_a", "job": False, "wanted": 1, "running": 0, "complete": 0, "former": 0, "done": False, "over": True, "update": ""}
+ONE = {
+    "service": "s_a", "id": "1", "specified": "x", "job": False, "wanted": 1, "running": 0, "complete": 0, "former": 0, "done": False, "over": True,
+    "update": "",
+}  # fmt: skip
 PROGRESS = {**ONE, "failures": 1, "failed": f"starting container failed: {S}", "ended": ["t1"], "past": [], "digest": "", "tasks": []}
 ANSWER = {
     "nodes": [], "kinds": [], "preflight": [FITS], "pending_now": [], "progress": [], "taken": [], "networks_taken": [], "images": {},
-    "not_there": [], "refused": [], "kept": None, "absent": [], "clashes": [], "unread": "",
+    "not_there": [], "refused": [], "kept": None, "clashes": [], "unread": "",
     "there": {"services": {"1": "s_a"}},
 }  # fmt: skip
 
@@ -32,13 +35,13 @@ def deployed(tmp_path: Any) -> Any:
 
     def run(**answers: Any) -> tuple[dict[str, Any], str]:
         lines: list[str] = []
-        found = {"swarm_stack_info": ANSWER, "swarm_stack_files": {"directory": "/run/x"}, "docker_stack": {"changed": True}, **answers}
+        found = {"read": ANSWER, "deploy": ANSWER, **answers}
         action = ActionModule.__new__(ActionModule)
         args = {"name": "s", "compose": str(tmp_path / "compose.yml"), "wait_timeout": 0}
         action._task = SimpleNamespace(args=args, check_mode=False, diff=False, delegate_to=None, environment=None, no_log=False, async_val=0)
         action._connection = SimpleNamespace(_play_context=SimpleNamespace(no_log=False), _shell=SimpleNamespace(tmpdir=None))
         action._display = SimpleNamespace(display=lines.append, warning=lines.append)
-        action._execute_module = lambda module_name, module_args, task_vars: _copied(found[module_name.rpartition(".")[2]])
+        action._execute_module = lambda module_name, module_args, task_vars: _copied(found["deploy" if module_args.get("archive") else "read"])
         action._templar = None
         return action.run(task_vars={"inventory_hostname": "m1"}), "\n".join(lines)
 
@@ -51,9 +54,8 @@ def _copied(answer: Any) -> Any:
     }
 
 
-@pytest.mark.parametrize("answer", [{"failed": True, "stderr": SAID}, {"failed": True, "msg": SAID}])
-def test_what_docker_refuses_names_no_value(deployed: Any, answer: dict[str, Any]) -> None:
-    result, lines = deployed(docker_stack=answer)
+def test_what_docker_refuses_names_no_value(deployed: Any) -> None:
+    result, lines = deployed(deploy={"failed": True, "msg": SAID, "incomplete": True})
     assert 'failed to create service s_a: Error response from daemon: rpc error: expanding env "WHATEVER=***" of lab/task' in result["msg"]
     assert S not in result["msg"] + lines
 
@@ -67,12 +69,13 @@ def test_what_is_refused_of_the_file_names_no_password(deployed: Any, tmp_path: 
 
 
 def test_why_a_task_failed_names_no_value(deployed: Any) -> None:
-    result, lines = deployed(swarm_stack_info={**ANSWER, "progress": [PROGRESS]})
+    answer = {**ANSWER, "progress": [PROGRESS]}
+    result, lines = deployed(deploy=answer, read=answer)
     assert "starting container failed: ***" in lines
     assert S not in str(result["progress"]) + lines
 
 
 def test_what_a_manager_complains_of_names_no_value(deployed: Any) -> None:
-    result, lines = deployed(swarm_stack_info={"failed": True, "msg": f"The manager would not read: {S}."})
+    result, lines = deployed(read={"failed": True, "msg": f"The manager would not read: {S}."})
     assert "***" in result["msg"]
     assert S not in str(result) + lines

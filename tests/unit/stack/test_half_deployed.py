@@ -7,7 +7,6 @@ that is removed is waited for until its GPUs are free."""
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +15,7 @@ import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.action import swarm_stack
 from ansible_collections.fleet.gpu_swarm.plugins.action.swarm_stack import ActionModule
-from plugins.module_utils._swarm import stack_objects, stack_reader
+from plugins.module_utils._swarm import stack_objects
 from plugins.module_utils._swarm.manager import SwarmError
 from plugins.plugin_utils._rollout.poll import poll
 from plugins.plugin_utils._stack import deploy_verdict, patience
@@ -25,7 +24,7 @@ NOTHING_THERE: dict[str, dict[str, str]] = {kind: {} for kind in stack_objects.K
 FITS = {"service": "s_a", "fits": True, "possible": True, "text": "", "feasible": [], "stays": False, "rivals": [], "beside": False}
 ANSWER = {
     "nodes": [], "kinds": [], "preflight": [FITS], "pending_now": [], "progress": [], "taken": [], "networks_taken": [], "images": {},
-    "not_there": [], "refused": [], "kept": None, "absent": [], "clashes": [], "unread": "", "there": NOTHING_THERE,
+    "not_there": [], "refused": [], "kept": None, "clashes": [], "unread": "", "there": NOTHING_THERE,
     "ending": [],
 }  # fmt: skip
 SERVICE = {"service": "s_old", "id": "o1", "specified": "1", "failed": ""}
@@ -36,14 +35,13 @@ def run(tmp_path: Any) -> Any:
     """Deploys with these answers of the module that reads the swarm, one after the other; returns the result and what that module was called with."""
     (tmp_path / "compose.yml").write_text("services: {a: {image: i, environment: {TOKEN: s3cr3t-word}}}")
 
-    def call(*answers: dict[str, Any], check: bool = False, **options: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    def call(*answers: dict[str, Any], check: bool = False, deployed: Any = None, **options: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         read, left = [], list(answers)
 
         def execute(module_name: str, module_args: dict[str, Any], task_vars: Any) -> dict[str, Any]:
-            name = module_name.rpartition(".")[2]
-            if name != "swarm_stack_info":
-                refused = {} if options else {"failed": True, "stderr": "port '80' is already in use"}
-                return {"directory": "/run/x"} if name == "swarm_stack_files" else refused
+            assert module_name == "fleet.gpu_swarm.swarm_stack_on_manager"
+            if module_args.get("archive"):
+                return deployed or {"failed": True, "msg": "port '80' is already in use", "incomplete": True}
             read.append(module_args)
             return {**ANSWER, **left.pop(0)} if left else {"failed": True, "msg": "No manager."}
 
@@ -84,6 +82,32 @@ def test_of_a_stack_that_runs_nothing_is_removed(run: Any) -> None:
     assert result["msg"].endswith("Nothing was made or updated by then.")
 
 
+def test_a_manager_that_is_lost_while_it_deploys(run: Any) -> None:
+    result, read = run({}, deployed={"failed": True, "msg": "m1 cannot be reached: timeout."})
+    assert result["msg"] == "m1 cannot be reached: timeout. It is not known whether the stack s was deployed. Run this again."
+    assert (result["answered"], len(read)) == (True, 1)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "changed"),
+    [
+        ([SERVICE], [SERVICE], False),
+        ([SERVICE], [{**SERVICE, "specified": "2"}], True),
+        ([], [SERVICE], True),
+        ([SERVICE], [], True),
+        ([SERVICE], [{**SERVICE, "id": "o2"}], True),
+    ],
+)
+def test_changed_is_what_a_deployment_makes_of_the_services(before: Any, after: Any, changed: bool) -> None:
+    assert verdict.changed({"progress": before}, {"progress": after}) is changed
+
+
+def test_a_removal_that_fails_is_an_error_that_says_why(remove: Any) -> None:
+    result, _read = remove({"progress": [SERVICE]}, {"failed": True, "msg": "m1: cannot remove the network s_n: it is in use.", "incomplete": True})
+    assert result["msg"].startswith("m1: the stack s could not be deployed or removed as a whole: m1: cannot remove the network s_n: it is in use.")
+    assert (result["failed"], result["answered"]) == (True, True)
+
+
 def test_without_a_manager_it_is_not_known(run: Any) -> None:
     result, _read = run({})
     assert "port '80' is already in use" in result["msg"]
@@ -108,19 +132,6 @@ def test_what_is_refused_beforehand(run: Any, answer: dict[str, Any], words: str
 def test_what_has_come_since() -> None:
     assert deploy_verdict.made(NOTHING_THERE, MADE) == {"networks": {"n1": "s_default"}, "services": {"s1": "s_a"}}
     assert deploy_verdict.made(MADE, MADE) == {}
-
-
-def reader(script: str) -> tuple[str, ...]:
-    return sys.executable, "-c", f"import sys; text = sys.stdin.read(); {script}"
-
-
-def test_the_reader_of_docker() -> None:
-    assert stack_reader.refusal("a: b", reader("sys.exit(text != 'a: b')")) == ""
-    assert stack_reader.refusal("x", reader("sys.exit('services.a must be\\n  a mapping')")) == "services.a must be a mapping"
-    assert stack_reader.refusal("x", reader("sys.exit(1)")) == "no reason given"
-    assert stack_reader.refusal("x", ("/no/docker",)) == ""
-    for words in ("unknown flag: --compose-file", "unknown shorthand flag: 'c' in -c", "docker: 'stack config' is not a docker command."):
-        assert stack_reader.refusal("x", reader(f"sys.exit({words!r})")) == ""
 
 
 class Swarm:
@@ -200,9 +211,10 @@ def test_a_run_after_one_that_did_not_wait_waits_for_it(remove: Any) -> None:
     assert result["summary"] == "The stack s is removed. None of its tasks has a GPU any more."
 
 
-def test_a_stack_that_is_not_there_is_read_once(remove: Any) -> None:
-    result, read = remove({})
-    assert (result["changed"], len(read), result["summary"]) == (False, 1, "The swarm has no stack s. There is nothing to remove.")
+def test_of_a_stack_that_does_not_exist_only_files_of_a_killed_run_are_removed(remove: Any) -> None:
+    result, read = remove({}, {})
+    assert (result["changed"], result["summary"]) == (False, "The swarm has no stack s. There is nothing to remove.")
+    assert [one.get("remove") for one in read] == [None, {}]
     result, read = remove({"progress": [SERVICE]}, check=True)
     assert (result["changed"], len(read), result["summary"]) == (True, 1, "The stack s would be removed, services: 1. Nothing was changed.")
 

@@ -6,79 +6,88 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: swarm_stack_info
-short_description: Where the services of a stack fit, and how far they are (internal)
+module: swarm_stack_on_manager
+short_description: Reads, deploys and removes a stack on a manager (internal)
 version_added: 0.3.0
 description:
-  - Reads a stack for M(fleet.gpu_swarm.swarm_stack), which calls it. It reads the swarm, and with O(keep) notes there what was deployed and
-    removes what no service of the stack uses any more of the configs and secrets that are named by their content.
+  - Does for M(fleet.gpu_swarm.swarm_stack) what happens on a manager. It deploys with O(archive), removes objects with O(remove), keeps the deployed
+    stack file with O(keep), and then reads the swarm.
+  - Files of a stack contain secrets. They exist only while C(docker stack deploy) reads them, in memory (F(/run)) where possible, in a directory that
+    only this user can read. Files of an earlier run that was killed are removed.
 options:
   stack:
     description: The name of the stack.
     type: str
     required: true
   services:
-    description: Specifications of services as Docker's API has them, which are compared with the nodes as if they were deployed.
+    description: Specifications of services, in the format of Docker's API. The nodes are compared with them as if they were deployed.
     type: list
     elements: dict
     default: []
   labels:
     description:
-      - By the ids of nodes labels that they are to get before the stack is deployed. O(services) are compared with the nodes as if they had them.
+      - Labels that nodes will get before the stack is deployed, by node ID. O(services) are compared with the nodes as if they had these labels.
     type: dict
     default: {}
     version_added: 0.3.0
   images:
-    description: The images of the services, of which is read what they require of the driver, where the manager has them.
+    description: Images of the services. If the manager has such an image, the result has what it requires of the driver.
     type: list
     elements: str
     default: []
   query:
-    description: Images by which their registry is queried whether it lets them be read, each with the name of that registry.
+    description: Images for which the registry is queried whether it lets them be pulled, each with the name of its registry.
     type: dict
     default: {}
   logins:
     description:
-      - By registry a C(username) and a C(password), as JSON in base64. An empty mapping is no login at all.
-      - Without, the logins count that the user of this task has on the manager.
+      - A C(username) and a C(password) by registry, as JSON in base64. An empty mapping means no login at all.
+      - If not given, the logins of this task's user on the manager are used.
     type: str
   networks:
-    description: The names of networks that the stack would make.
+    description: The names of networks that the stack would create.
     type: list
     elements: str
     default: []
   external:
-    description: The names of C(configs), C(networks) and C(secrets) that have to be there already.
+    description: The names of C(configs), C(networks) and C(secrets) that must exist already.
     type: dict
     default: {}
     version_added: 0.3.0
   compared:
     description:
       - What else the stack needs of the swarm. C(networks) has the C(driver) and C(subnets) of each new network by its name. C(attached) has the
-        names of external networks. C(contents) has, for C(configs) and C(secrets), digests of those with a name of their own.
-      - Without it nothing is compared. With it RV(there) is read as well.
+        names of external networks. C(contents) has digests of the C(configs) and C(secrets) that have a name of their own.
+      - If not given, nothing is compared. If given, RV(there) is read too.
     type: dict
     version_added: 0.3.0
   stack_file:
     description: The text of the stack file. C(docker stack config) checks it, unless this text was deployed last.
     type: str
     version_added: 0.3.0
+  archive:
+    description: A zip file with the stack file and the files that it names, in base64. It is deployed before the swarm is read.
+    type: str
+  with_registry_auth:
+    description: Whether the nodes get the login to the registry when O(archive) is deployed.
+    type: bool
+    default: false
   remove:
-    description: The objects to remove, which a failed deployment has made, as lists of ids by kind.
+    description: Objects to remove before the swarm is read, as lists of IDs by kind. Files that a killed run left are removed as well.
     type: dict
-    default: {}
     version_added: 0.3.0
   prune:
-    description: Whether the services of the stack end that are not among O(services).
+    description: Whether services of the stack are removed that are not in O(archive), or not among O(services).
     type: bool
     default: false
   keep:
     description:
-      - The text of the stack file that was deployed, which is kept in a config of the swarm. The next run shows what has changed since.
-      - Empty to keep none.
+      - The text of the deployed stack file. It is kept in a config of the swarm, so that the next run shows what has changed since.
+      - Configs and secrets that are named by their content are then removed if no service of the stack uses them any more.
+      - If empty, none is kept.
     type: str
   prefix:
-    description: What the keys of M(fleet.gpu_swarm.swarm_nodes)'s own records begin with.
+    description: The prefix of labels that M(fleet.gpu_swarm.swarm_nodes) writes for itself.
     type: str
     default: gpu-swarm.
 extends_documentation_fragment:
@@ -94,13 +103,13 @@ author:
 
 EXAMPLES = r"""
 - name: How far is it?
-  fleet.gpu_swarm.swarm_stack_info:
+  fleet.gpu_swarm.swarm_stack_on_manager:
     stack: train
 """
 
 RETURN = r"""
 nodes:
-  description: As of M(fleet.gpu_swarm.swarm_gpu_info), and so are C(kinds) and the others.
+  description: As in M(fleet.gpu_swarm.swarm_gpu_info). C(kinds) is the same as there, too.
   returned: success
   type: list
   elements: dict
@@ -108,12 +117,12 @@ preflight:
   description:
     - Each of O(services), as M(fleet.gpu_swarm.swarm_explain) explains it, beside the others.
     - C(rivals) are others of O(services) that may take its room, depending on which of them swarm places first.
-    - C(stays) is whether all of its tasks are there already, and stay.
+    - C(stays) is true if all of its tasks exist already and stay.
   returned: success
   type: list
   elements: dict
 pending_now:
-  description: Those services of the stack that have fewer tasks than they are to have, explained likewise.
+  description: Services of the stack that have fewer tasks than they want, explained in the same way.
   returned: success
   type: list
   elements: dict
@@ -124,8 +133,8 @@ progress:
   elements: dict
 ending:
   description:
-    - What tasks of removed services of the stack still have allocated, each with C(hostname), C(kind), C(amount), and under C(state) the state of
-      the node.
+    - What tasks of removed services of the stack still have allocated, each with C(hostname), C(kind), C(amount) and C(state), which is the state
+      of the node.
   returned: success
   type: list
   elements: dict
@@ -135,30 +144,30 @@ taken:
   type: list
   elements: str
 networks_taken:
-  description: Those of O(networks) that are there already and are not of the stack.
+  description: Names of O(networks) that exist already and do not belong to the stack.
   returned: success
   type: list
   elements: str
 not_there:
-  description: Those of O(external) that the swarm does not have, each after the word config, network or secret.
+  description: Names of O(external) that the swarm does not have, each after the word config, network or secret.
   returned: success
   type: list
   elements: str
 clashes:
-  description: What the managers would refuse in the stack because of what the swarm has, in words.
+  description: Conflicts with what the swarm has, because of which the managers would refuse the stack. Each is a sentence.
   returned: success
   type: list
   elements: str
 unread:
-  description: Why C(docker stack config) refuses O(stack_file); empty if it does not, or if this Docker does not have it.
+  description: Why C(docker stack config) refuses O(stack_file). Empty if it does not, or if this Docker does not have that command.
   returned: success
   type: str
 there:
-  description: The objects of the stack that the swarm has, as names by kind and id; empty without O(compared).
+  description: The objects of the stack that the swarm has, as names by kind and ID. Empty without O(compared).
   returned: success
   type: dict
 images:
-  description: By image those of its variables by which NVIDIA's toolkit decides whether it starts it.
+  description: The variables of each image that decide whether NVIDIA's toolkit starts it.
   returned: success
   type: dict
 refused:
@@ -167,19 +176,17 @@ refused:
   type: list
   elements: dict
 kept:
-  description: The lines of the stack file that was deployed last, null where none was kept.
+  description: The lines of the stack file that was deployed last, null if none was kept.
   returned: success
   type: list
   elements: str
-absent:
-  description: What this machine's Python lacks for M(community.docker.docker_stack).
-  returned: success
-  type: list
-  elements: str
+incomplete:
+  description: Whether the deployment or the removal failed, and not the reading. The reason is in C(msg).
+  returned: failure
+  type: bool
 """
 
 import base64
-import importlib.util
 import json
 
 from ansible.module_utils.basic import AnsibleModule
@@ -192,34 +199,58 @@ from ..module_utils._dockerd.local_images import required
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._ledger.ledger import ledger
 from ..module_utils._ledger.listed import Listed
-from ..module_utils._swarm import stack_file, stack_objects, stack_reader, stack_versions
+from ..module_utils._swarm import stack_command, stack_directory, stack_file, stack_objects, stack_versions
 from ..module_utils._swarm.manager import connect
 from ..module_utils._swarm.manager_options import CONNECTION_OPTIONS, unprotected
 from ..module_utils._swarm.registry import judged
 from ..module_utils._tasks.tasks import epoch, still_allocated
 
-# What community.docker.docker_stack imports.
-NEEDED = ("jsondiff", "yaml")
-
 
 def run(params, check_mode):
-    manager, name = connect(params), params["stack"]
-    if params["remove"] and not check_mode:
-        stack_objects.remove(manager, params["remove"])
-    tasks, services = list(manager.tasks()), manager.services()
+    manager = connect(params)
+    changed = False if check_mode else _change(manager, params)
+    answer = _read(manager, params)
+    if params["keep"] is not None:
+        changed = _keep(manager, params, "\n".join(answer["kept"] or ()), check_mode) or changed
+    return dict(answer, changed=changed)
+
+
+def _change(manager, params):
+    """Deploy and remove, and return whether there was anything to do. If it fails, a part may be done."""
+    files = stack_directory.home(), params["stack"], params["docker_host"]
+    try:
+        if params["archive"]:
+            stack_command.deploy([stack_command.docker_path()], stack_directory.carry(*files, params["archive"]), params)
+        if params["remove"]:
+            stack_objects.remove(manager, params["remove"])
+    except GpuSwarmError as exc:
+        raise GpuSwarmError(exc.message, incomplete=True) from exc
+    finally:
+        if params["archive"] or params["remove"] is not None:
+            stack_directory.clear(*files)
+    return bool(params["archive"] or params["remove"])
+
+
+def _keep(manager, params, kept, check_mode):
+    """Keep the deployed stack file and remove versions of configs and secrets that nobody uses. Return whether anything changed."""
+    changed = params["keep"] != kept
+    if check_mode:
+        return changed
+    if changed:
+        stack_file.keep(manager, params["stack"], params["keep"])
+    return bool(stack_versions.remove_unused(manager, params["stack"])) or changed
+
+
+def _read(manager, params):
+    name, tasks, services = params["stack"], list(manager.tasks()), manager.services()
     listed = Listed(manager.nodes(), tasks, services, epoch(manager.time))
     own = stack.of_stack(name, services)
     labelled = listed._replace(nodes=stack.with_labels(listed.nodes, params["labels"]))
     found = preflight(name, params["services"], labelled, params["prefix"], params["prune"])
     explained = ledger(listed, params["prefix"], [service["ID"] for service in own])["explained"] if own else []
     kept = stack_file.kept(manager, name)
-    changed = params["keep"] is not None and params["keep"] != (kept or "")
-    if changed and not check_mode:
-        stack_file.keep(manager, name, params["keep"])
     networks = manager.networks() if params["compared"] or params["networks"] or params["external"].get("networks") else []
-    unused = [] if params["keep"] is None or check_mode else stack_versions.remove_unused(manager, name)
     return {
-        "changed": changed or bool(unused or params["remove"]),
         "nodes": found["nodes"],
         "kinds": found["kinds"],
         "preflight": found["explained"],
@@ -230,13 +261,20 @@ def run(params, check_mode):
         "networks_taken": stack.networks_taken(name, params["networks"], networks),
         "not_there": stack.not_there(params["external"], {**manager.names(), "networks": stack.of_swarm(networks)}) if params["external"] else [],
         "clashes": _clashes(manager, params, listed, networks),
-        "unread": stack_reader.refusal(params["stack_file"]) if params["stack_file"] not in (None, kept) else "",
+        "unread": _unread(params["stack_file"], kept),
         "there": stack_objects.listed(manager, name) if params["compared"] is not None else {},
         "images": {image: required(manager.image_environment(image)) for image in params["images"]},
         "refused": _refused(manager, params["query"], params["logins"]),
         "kept": None if kept is None else kept.split("\n"),
-        "absent": [one for one in NEEDED if importlib.util.find_spec(one) is None],
     }
+
+
+def _unread(text, kept):
+    """Why Docker cannot read the stack file. A machine that has no docker command is an error now, before anything is made."""
+    if text is None:
+        return ""
+    docker = stack_command.docker_path()
+    return "" if text == kept else stack_command.refusal([docker], text)
 
 
 def _clashes(manager, params, listed, networks):
@@ -275,7 +313,9 @@ def main():
             external=dict(type="dict", default={}),
             compared=dict(type="dict"),
             stack_file=dict(type="str", no_log=True),
-            remove=dict(type="dict", default={}),
+            remove=dict(type="dict"),
+            archive=dict(type="str", no_log=True),
+            with_registry_auth=dict(type="bool", default=False),
             prune=dict(type="bool", default=False),
             keep=dict(type="str", no_log=True),
             prefix=dict(type="str", default="gpu-swarm."),
