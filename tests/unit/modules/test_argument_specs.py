@@ -19,7 +19,7 @@ from ansible.plugins.action import ActionBase
 from documentation import PLUGINS
 from documentation import options as documented
 
-from ansible_collections.fleet.gpu_swarm.plugins.action import await_containers, await_return, call_manager, swarm_batch
+from ansible_collections.fleet.gpu_swarm.plugins.action import await_node, call_manager, swarm_batch
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._calls import managers
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.steps import STEPS
 
@@ -27,11 +27,11 @@ ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "
 MODULES = {path.stem: path.read_text() for path in (ROOT / "plugins/modules").glob("*.py")}
 # By what a task of theirs goes on with, these hand what they do not know themselves to another module.
 WAITING = {
-    "await_containers": (await_containers, "event", await_containers.EVENTS),
+    "await_node": (await_node, "event", await_node.EVENTS),
     "call_manager": (call_manager, "module", managers.MODULES),
     "swarm_batch": (swarm_batch, "step", STEPS),
 }
-ACTIONS = sorted(name for name, text in MODULES.items() if "AnsibleModule(" not in text and name not in (*WAITING, "await_return"))
+ACTIONS = sorted(name for name, text in MODULES.items() if "AnsibleModule(" not in text and name not in WAITING)
 
 
 def types_of(options):
@@ -84,10 +84,6 @@ def test_what_waits_documents_what_for(name):
     options, (action, option, choices) = documented(name), WAITING[name]
     assert set(action.OWN) <= set(options)
     assert options[option]["choices"] == list(choices)
-
-
-def test_what_waits_for_a_node_documents_its_own_options():
-    assert set(documented("await_return")) == set(await_return.OWN)
 
 
 # -- roles -----------------------------------------------------------------------------------------------------------

@@ -17,8 +17,7 @@ ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "
 # But for what users compute with.
 FILTERS = sorted(f"filter.{path.stem}" for path in (ROOT / "plugins/filter").glob("*.py") if path.stem != "memory_fraction")
 MODULES = [
-    "modules.await_containers",
-    "modules.await_return",
+    "modules.await_node",
     "modules.call_manager",
     "modules.check_settings",
     "modules.host_outcome",

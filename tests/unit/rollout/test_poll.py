@@ -11,7 +11,7 @@ from ansible.errors import AnsibleConnectionFailure
 from fleet_lab import ledger, member, task
 from host_vars import HostVars
 
-from ansible_collections.fleet.gpu_swarm.plugins.action import await_containers, await_return
+from ansible_collections.fleet.gpu_swarm.plugins.action import await_node
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd.containers import not_drained
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.poll import apart, poll
 
@@ -80,14 +80,14 @@ def test_the_module_does_not_see_the_options_of_the_wait():
     [
         ("work_ended", {"containers": [NOTEBOOK]}, ["container notebook (for 1 min)"]),
         ("work_ended", {"containers": []}, []),
-        ("work_ended", {"failed": True}, await_containers.NO_ANSWER),
+        ("work_ended", {"failed": True}, await_node.NO_ANSWER),
         ("drained", {"containers": [NOTEBOOK]}, []),
         ("drained", {"containers": [REPLICA, NOTEBOOK]}, ["container svc.1.x"]),
-        ("drained", {"failed": True}, await_containers.NO_ANSWER),
+        ("drained", {"failed": True}, await_node.NO_ANSWER),
     ],
 )
 def test_containers(event, answer, left):
-    assert await_containers.EVENTS[event]("g1", VARIABLES, None, answer) == left
+    assert await_node.EVENTS[event]("g1", VARIABLES, None, answer) == left
 
 
 ONE_SHOT = task("job.1", "job", movable=False)
@@ -104,7 +104,7 @@ ONE_SHOT = task("job.1", "job", movable=False)
 )
 def test_tasks_of_the_ledger_are_not_waited_for_again(tasks, containers, left):
     book = ledger(member("n1", tasks=tasks))
-    assert await_containers.EVENTS["work_ended"]("g1", VARIABLES, book, {"containers": containers}) == left
+    assert await_node.EVENTS["work_ended"]("g1", VARIABLES, book, {"containers": containers}) == left
 
 
 def node(monkeypatch, *answers):
@@ -121,12 +121,11 @@ def node(monkeypatch, *answers):
     def paced(query, waits_for, timeout, say, delay):
         return poll(query, waits_for, timeout, say, delay, lambda: clock.now, clock.sleep)
 
-    for module in (await_containers, await_return):
-        monkeypatch.setattr(module.NodeAction, "query", query)
-        monkeypatch.setattr(module, "poll", paced)
+    monkeypatch.setattr(await_node.NodeAction, "query", query)
+    monkeypatch.setattr(await_node, "poll", paced)
 
-    def run(module, variables=None, **options):
-        action = module.ActionModule.__new__(module.ActionModule)
+    def run(variables=None, **options):
+        action = await_node.ActionModule.__new__(await_node.ActionModule)
         action._task, action._display = SimpleNamespace(args=options), SimpleNamespace(display=lambda text: None)
         return action.run(None, {"inventory_hostname": "g1", "hostvars": HostVars(VARIABLES), **(variables or {})})
 
@@ -135,7 +134,7 @@ def node(monkeypatch, *answers):
 
 def test_what_a_drain_did_not_end_fails_with_the_remedy(monkeypatch):
     run, _calls = node(monkeypatch, {"containers": [REPLICA]})
-    drained = run(await_containers, event="drained", wait_timeout="0")
+    drained = run(event="drained", wait_timeout="0")
     assert drained["containers"] == [REPLICA]
     assert drained["failed"]
     assert drained["msg"] == f"svc.1.x still runs here. {not_drained(0)}, then run this again."
@@ -145,7 +144,7 @@ def test_what_a_drain_did_not_end_fails_with_the_remedy(monkeypatch):
 @pytest.mark.parametrize("answers", [["no route"], [{"containers": [REPLICA]}, "no route", {"containers": []}]])
 def test_a_connection_that_is_lost_during_the_drain_has_left_no_list(monkeypatch, answers):
     run, _calls = node(monkeypatch, *answers)
-    drained = run(await_containers, event="drained", wait_timeout=9)
+    drained = run(event="drained", wait_timeout=9)
     assert drained["failed"]
     assert "what still runs there could not be read (no route). Nothing was changed." in drained["msg"]
 
@@ -170,7 +169,7 @@ BLOCKED, FREE = {**BUSY, "blocking": ["container notebook (for 1 min)"]}, {**IDL
 )
 def test_work_is_waited_for_while_the_node_answers(monkeypatch, answers, result, queries):
     run, calls = node(monkeypatch, *answers)
-    assert run(await_containers, event="work_ended", wait_timeout=4, docker_socket="/x") == result
+    assert run(event="work_ended", wait_timeout=4, docker_socket="/x") == result
     assert calls == [{"docker_socket": "/x", "state": "gathered"}] * queries
 
 
@@ -178,7 +177,7 @@ def test_the_ledger_is_that_of_the_last_call_of_a_manager(monkeypatch):
     """With it, a container of a task is that task, which swarm starts again."""
     kept = {"gpu_swarm_ledger": ledger(member("n1", tasks=[task("svc.1", "svc", id="t1")]))}
     run, _calls = node(monkeypatch, {"containers": [REPLICA]})
-    found = [run(await_containers, kept, event="work_ended", wait_timeout=0, with_tasks=one)["blocking"] for one in ("true", "false")]
+    found = [run(kept, event="work_ended", wait_timeout=0, with_tasks=one)["blocking"] for one in ("true", "false")]
     assert found == [[], ["task svc.1.x of service svc (for 1 min)"]]
 
 
@@ -193,10 +192,10 @@ HANGS = {"failed": True, "hangs": True, "msg": "NVML hangs"}
         ([DEAD, PENDING, BACK], BACK, 3),
         ([DEAD], DEAD, 5),
         ([HANGS, BACK], HANGS, 1),  # what hangs once hangs on
-        ([PENDING], {**PENDING, "failed": True, "msg": await_return.NOT_BACK % ("pending", 4)}, 5),
+        ([PENDING], {**PENDING, "failed": True, "msg": await_node.NOT_BACK % ("pending", 4)}, 5),
     ],
 )
 def test_a_node_is_waited_for_until_it_is_back(monkeypatch, answers, result, queries):
     run, calls = node(monkeypatch, *answers)
-    assert run(await_return, wait_timeout=4, delay=1, advertise=[]) == result
+    assert run(event="returned", wait_timeout=4, delay=1, advertise=[]) == result
     assert calls == [{"advertise": []}] * queries

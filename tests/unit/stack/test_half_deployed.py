@@ -99,7 +99,7 @@ def test_a_manager_that_is_lost_while_it_deploys(run: Any) -> None:
     ],
 )
 def test_changed_is_what_a_deployment_makes_of_the_services(before: Any, after: Any, changed: bool) -> None:
-    assert verdict.changed({"progress": before}, {"progress": after}) is changed
+    assert deploy_verdict.changed({"progress": before}, {"progress": after}) is changed
 
 
 def test_a_removal_that_fails_is_an_error_that_says_why(remove: Any) -> None:

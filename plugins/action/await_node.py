@@ -18,11 +18,13 @@ from ..plugin_utils._rollout.window import blocking_workloads, not_emptied
 from .gpu_node import ActionModule as NodeAction
 
 NO_ANSWER = ["an answer of the node"]  # dockerd is slow to answer while it stops containers
+NOT_BACK = "its dockerd is not back in its swarm (%s) after %g s. Look at 'docker info' there."
 OWN = ("event", "with_tasks", "wait_timeout", "delay")
+DELAY_S, DELAY_OF_A_START_S = 2, 5
 
 
-def still_blocked(host, variables, ledger, answer):
-    """What must not be stopped on the host. Its tasks were waited for before: where such a one is left, it waits whatever else ends here."""
+def work_left(host, variables, ledger, answer):
+    """What must not be stopped on the host. Tasks of the ledger were waited for before: if one is left, the host waits, whatever else ends here."""
     if "containers" not in answer:
         return NO_ANSWER
     if ledger and blocking_workloads([host], variables, ledger, []):
@@ -30,32 +32,44 @@ def still_blocked(host, variables, ledger, answer):
     return blocking_workloads([host], variables, ledger, answer["containers"])
 
 
-def still_there(host, variables, ledger, answer):
-    """What a drain has yet to end."""
+def service_containers_left(_host, _variables, _ledger, answer):
+    """Containers that a drain has yet to end."""
     if "containers" not in answer:
         return NO_ANSWER
     return [f"container {item['name']}" for item in answer["containers"] if item["service"]]
 
 
-EVENTS = {"work_ended": still_blocked, "drained": still_there}
+def start_left(_host, _variables, _ledger, answer):
+    """What of the node is not back after a reboot. If a read hangs once, the next one does too, so nobody waits for it."""
+    if answer.get("hangs"):
+        return []
+    if answer.get("failed"):
+        return ["the driver and dockerd"]
+    return [] if _swarm_state(answer) == "active" else ["dockerd to be back in its swarm"]
+
+
+EVENTS = {"work_ended": work_left, "drained": service_containers_left, "returned": start_left}
 
 
 class ActionModule(NodeAction):
-    """Queries a node again until what is waited for has ended there."""
+    """Queries a node again until the event."""
 
     def run(self, tmp=None, task_vars=None):
         own, args = apart(self._task.args, OWN)
-        self._task.args = {**args, "state": "gathered"}
+        event, timeout = own["event"], float(own["wait_timeout"])
+        self._task.args = args if event == "returned" else {**args, "state": "gathered"}
         host, variables = task_vars["inventory_hostname"], Found(task_vars["hostvars"])
-        # As it stands there: templated, it would be the whole swarm for each host.
+        # Not from a template: that would be the ledger of the whole swarm for each host.
         ledger = task_vars["gpu_swarm_ledger"] if boolean(own.get("with_tasks", False)) else None
-        left, timeout = partial(EVENTS[own["event"]], host, variables, ledger), float(own["wait_timeout"])
+        left, delay = partial(EVENTS[event], host, variables, ledger), DELAY_OF_A_START_S if event == "returned" else DELAY_S
 
         def wait(query):
-            return poll(query, left, timeout, lambda text: self._display.display(f"{host}: {text}"), float(own.get("delay", 2)))
+            return poll(query, left, timeout, lambda text: self._display.display(f"{host}: {text}"), float(own.get("delay", delay)))
 
         query = partial(self.query, tmp, task_vars)
-        if own["event"] == "drained":
+        if event == "returned":
+            return _returned(wait(query), timeout)
+        if event == "drained":
             answer = _answer(partial(wait, query))
             why = not_emptied(step_of(host, variables), answer, not_drained(timeout))
             return {**answer, "failed": True, "msg": why} if why else answer
@@ -63,8 +77,19 @@ class ActionModule(NodeAction):
         return {**answer, "blocking": blocking_workloads([host], variables, ledger, answer["containers"])} if "containers" in answer else answer
 
 
+def _returned(answer, timeout):
+    state = _swarm_state(answer)
+    if answer.get("failed") or state == "active":
+        return answer
+    return {**answer, "failed": True, "msg": NOT_BACK % (state or "no state", timeout)}
+
+
+def _swarm_state(answer):
+    return (answer.get("swarm") or {}).get("state")
+
+
 def _answer(query):
-    """No answer is a failure: with ignore_unreachable, Ansible would go on as if nothing ran there."""
+    """The answer of the node. No answer is a failure: with ignore_unreachable, Ansible would go on as if nothing ran there."""
     try:
         return query()
     except AnsibleConnectionFailure as failure:
@@ -72,8 +97,8 @@ def _answer(query):
 
 
 def _until_ended(query, left, wait):
-    """A node that cannot be reached is not waited for. Once it has answered, a round without an answer is no more than that: what ran there
-    runs on, as far as anybody knows."""
+    """The last answer in which containers are listed. A node that cannot be reached at first is not waited for. Later, a round without an answer
+    changes nothing: what ran there is assumed to run on."""
     first = query()
     if not left(first):
         return first
