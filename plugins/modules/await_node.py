@@ -16,8 +16,8 @@ description:
 options:
   event:
     description:
-      - With V(work_ended), it waits until nothing runs on the node that must not be stopped, by C(provision_disrupt) of the host. RV(blocking) has what
-        is left at the end. It fails if the node does not answer at first, or never answers.
+      - With V(work_ended), it waits until nothing runs on the node that must not be stopped, by C(provision_disrupt) of the host. RV(blocking) has
+        what is left at the end. It fails if the node does not answer at first, or never answers.
       - With V(drained), it waits until no container of a service of the swarm runs on the node. It fails if something is left that the change would
         stop, or if the node does not answer.
       - With V(returned), it waits until the node can be assessed and is a member of its swarm. Run this in check mode.

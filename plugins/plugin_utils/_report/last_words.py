@@ -23,7 +23,7 @@ from .fold import fold
 
 KEY = "gpu_swarm_last_words"
 # The actions that have last words. In any other result they come from a node or a manager, and are ignored.
-SPEAKERS = ("provision_plan", "provision_report", "status_report", "swarm_job", "swarm_stack", "verify_report")
+SPEAKERS = ("provision_plan", "report", "swarm_job", "swarm_stack")
 DONE, WAITING, FAILED = "done", "waiting", "failed"
 FAILS, UNREACHABLE = "failed", "cannot be reached"
 COLOURS = {DONE: "green", WAITING: "yellow", FAILED: "red"}

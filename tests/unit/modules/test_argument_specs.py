@@ -71,7 +71,7 @@ def specification(monkeypatch):
 
 
 def test_there_are_modules_that_are_actions():
-    assert {"provision_plan", "provision_report", "verify_report", "check_settings"} <= set(ACTIONS)
+    assert {"provision_plan", "report", "check_settings"} <= set(ACTIONS)
 
 
 @pytest.mark.parametrize("name", ACTIONS)

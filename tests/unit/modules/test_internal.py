@@ -23,15 +23,13 @@ MODULES = [
     "modules.host_outcome",
     "modules.image_requirements",
     "modules.provision_plan",
-    "modules.provision_report",
-    "modules.status_report",
+    "modules.report",
     "modules.swarm_batch",
     "modules.swarm_member",
     "modules.swarm_member_plan",
     "modules.swarm_members",
     "modules.swarm_react",
     "modules.swarm_stack_on_manager",
-    "modules.verify_report",
 ]
 
 

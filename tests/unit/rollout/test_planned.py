@@ -13,7 +13,7 @@ import pytest
 import yaml
 from fleet_lab import LABELS, assessed
 
-from ansible_collections.fleet.gpu_swarm.plugins.action import provision_report
+from ansible_collections.fleet.gpu_swarm.plugins.action import report
 from ansible_collections.fleet.gpu_swarm.plugins.filter.planned import FilterModule
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.inventory import FAILED_BEFORE, current_answer, left_out
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import END, FETCH, WINDOW, Host
@@ -108,7 +108,7 @@ def test_a_report_reads_nothing_that_a_lost_host_has_kept_of_an_earlier_playbook
         raw_get = dict.__getitem__
 
     known = HostVars(fleet(a=FIRST, b=SECOND))
-    read = provision_report._of_this_plan({"hostvars": known, "gpu_swarm_plan": SECOND}, ["a", "b"])
+    read = report._of_this_plan({"hostvars": known, "gpu_swarm_plan": SECOND}, ["a", "b"])
     assert read == {"a": {}, "b": known["b"]}
 
 

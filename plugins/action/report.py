@@ -1,0 +1,173 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import json
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible.utils import color
+
+from ..plugin_utils._fleet import identity
+from ..plugin_utils._fleet.inventory import current_answer, hosts_of
+from ..plugin_utils._fleet.model import Host, Step
+from ..plugin_utils._fleet.outcome import Verdict, outcome_of
+from ..plugin_utils._fleet.room import without_room
+from ..plugin_utils._plan.deprovision import DeprovisionStep
+from ..plugin_utils._report import last_words, provision_tables, status, terminal, verify
+from ..plugin_utils._report.fold import paragraphs
+from ..plugin_utils._report.rerun import this_command
+from ..plugin_utils._report.status_text import Screen, plain
+from ..plugin_utils._report.table import render
+from ..plugin_utils._rollout import ends
+from ..plugin_utils._rollout.manager_updates import ASSESSED, node_id_of, node_ids
+from ..plugin_utils._rollout.planned import made
+from ..plugin_utils._rollout.refused_evictions import refused_by_node
+
+# A host's assessment, and what the run then applied to it.
+OF_A_NODE = ("gpu_node_assessed", "gpu_node_applied")
+PENDING = "pending, since no node that is left in the swarm has room for them: %s"
+OPTIONS = {
+    "of": {"type": "str", "choices": ["provision", "deprovision", "status", "verify"], "required": True},
+    "ledger": {"type": "dict"},
+    "steps": {"type": "dict"},
+    "unlabelled": {"type": "str", "default": ""},
+    "refused": {"type": "list", "elements": "dict", "default": []},
+    "managers": {"type": "list", "elements": "str", "default": []},
+    "service": {"type": "str", "default": ""},
+    "what": {"type": "str", "choices": ["all", "free", "holders", "pending", "faulty"], "default": "all"},
+    "output": {"type": "str", "choices": ["table", "json"], "default": "table"},
+    "fault_limit": {"type": "int", "default": Host.fault_limit},
+    "hosts": {"type": "list", "elements": "str"},
+    "tested": {"type": "dict"},
+}
+NEEDED = {"provision": ["steps"], "deprovision": ["steps"], "status": ["ledger"], "verify": ["hosts", "ledger", "tested"]}
+
+
+class ActionModule(ActionBase):
+    """Runs on the controller only; see the documentation of the module of this name."""
+
+    TRANSFERS_FILES = False
+    _requires_connection = False
+
+    def run(self, tmp=None, task_vars=None):
+        result = super().run(tmp, task_vars)
+        _validation, args = self.validate_argument_spec(argument_spec=OPTIONS, required_if=[("of", *one) for one in NEEDED.items()])
+        reports = {"provision": self._of_a_plan, "deprovision": self._of_a_plan, "status": self._status, "verify": self._verify}
+        words, answer = reports[args["of"]](args, task_vars)
+        last_words.say(result, words)
+        result.update(answer, changed=False)
+        return result
+
+    # -- provision and deprovision ---------------------------------------------------------------------------------
+
+    def _of_a_plan(self, args, task_vars):
+        """Compare each host with what was decided for it. The table has a line for each."""
+        removes = args["of"] == "deprovision"
+        variables = _of_this_plan(task_vars, args["steps"])
+        hosts = hosts_of(task_vars, list(args["steps"]), OF_A_NODE, self._templar.template)
+        states, table = (self._deprovisioned if removes else self._provisioned)(hosts, args, variables)
+        verdicts = provision_tables.by_verdict(states)
+        done_is = "deprovisioned" if removes else "as they should be"
+        words = provision_tables.outcome(states, [name for name, step in args["steps"].items() if step["groups"]], done_is)
+        text = "\n\n".join(filter(None, [table, provision_tables.list_by_verdict(verdicts, self._width())]))
+        answer = {
+            "states": {name: state.text for name, state in states.items()},
+            "waiting": verdicts[Verdict.WAITING],
+            "not_ready": verdicts[Verdict.FAILED] + verdicts[Verdict.UNTOUCHED],
+        }
+        if not removes:
+            answer["warnings"] = provision_tables.old_entries(node_ids(variables, variables), ends.by_id(args["ledger"]))
+        elif short := without_room(args["ledger"]):
+            answer["warnings"] = [PENDING % ", ".join(short)]
+        return words._replace(text=text, command=provision_tables.command_for_the_rest(verdicts, this_command)), answer
+
+    def _provisioned(self, hosts, args, variables):
+        at_the_end = ends.ends(args["steps"], variables, args["ledger"], args["refused"], args["unlabelled"])
+        states = {host.name: ends.state_of(host, Step(**args["steps"][host.name]), at_the_end[host.name]) for host in hosts}
+        return states, provision_tables.table([provision_tables.row(host, at_the_end[host.name].node, states[host.name]) for host in hosts], self._width())
+
+    def _deprovisioned(self, hosts, args, variables):
+        nodes, kept, states, rows = ends.by_id(args["ledger"]), refused_by_node(args["refused"]), {}, []
+        # A manager that left has no swarm to report.
+        left = [name for name in args["managers"] if (variables.get(name, {}).get("swarm_member_state") or {}).get("state") == "inactive"]
+        answered = bool(nodes) or left == args["managers"]
+        for host in hosts:
+            step = DeprovisionStep(**args["steps"][host.name])
+            # By the id that it had: whether the manager has forgotten it is the question.
+            node_id = step.entry or step.node_id
+            end = ends.End(nodes.get(node_id or ""), outcome_of(variables[host.name]), answered, tuple(kept.get(node_id or "", ())))
+            states[host.name] = provision_tables.deprovision_state(step, end)
+            applied = variables[host.name].get("gpu_node_applied") or {}
+            files = "restart_required" in applied and not applied.get("failed")
+            rows.append(provision_tables.deprovision_row(host, step, states[host.name], files))
+        return states, provision_tables.table(rows, self._width(), provision_tables.DEPROVISION_HEADINGS)
+
+    # -- status ----------------------------------------------------------------------------------------------------
+
+    def _status(self, args, _task_vars):
+        """Show the answer of a manager. An error beside the ledger fails the task after the table."""
+        ledger = args["ledger"]
+        if "nodes" not in ledger:
+            raise AnsibleActionFail(ledger["msg"])
+        screen = Screen(self._width(), color.stringc if color.ANSIBLE_COLOR else plain)
+        if args["service"]:
+            found, text = _of_service(screen, ledger, args["service"])
+        else:
+            found = status.status(ledger, args["fault_limit"])
+            text = screen.show(found, args["what"])
+            found = found if args["what"] == "all" else {key: found[key] for key in (args["what"], "waiting", "wrong")}
+        if args["output"] == "json":
+            self._display.display(json.dumps(found, ensure_ascii=False))
+            text = ""
+        line = "" if args["service"] or not text else status.outcome(found)
+        answer = {"waiting": found["waiting"], "not_ready": found["wrong"]}
+        if ledger.get("msg"):
+            answer.update(failed=True, msg=f"{ledger['manager']}: {ledger['msg']}")
+        return last_words.LastWords(last_words.verdict_of(found["waiting"], found["wrong"]), line, text), answer
+
+    # -- verify ----------------------------------------------------------------------------------------------------
+
+    def _verify(self, args, task_vars):
+        """Compare each host with what the manager shows and what its tasks saw."""
+        nodes = {node["id"]: node for node in args["ledger"].get("nodes") or []}
+        assessed = _assessed(task_vars, args["hosts"])
+        ids = {name: node_id_of({ASSESSED: answer}) for name, answer in assessed.items()}
+        mistaken = identity.problems(ids, nodes)
+        swarm = verify.SwarmResult(args["tested"], (args["ledger"].get("swarm") or {}).get("isolation"))
+        rows, problems = [], {}
+        for name, node_id in ids.items():
+            found = verify.host_result(assessed[name], nodes.get(node_id), node_id, swarm, mistaken.get(name))
+            rows.extend(verify.rows(name, found))
+            if found.wrong:
+                problems[name] = found.wrong
+        used = verify.images({node_id: name for name, node_id in ids.items() if node_id}, args["tested"])
+        untested = {} if self._task.check_mode else verify.untested(ids, args["tested"])
+        below = [verify.summary(args["hosts"], problems, args["tested"]), *used, *verify.enforcement(assessed)]
+        text = f"{render(verify.HEADINGS, rows, self._width())}\n\n{paragraphs(below, self._width())}"
+        line = verify.outcome(args["hosts"], problems, untested)
+        words = last_words.LastWords(last_words.verdict_of(untested, problems), line, text, hosts=list(problems))
+        return words, {"problems": problems, "rows": rows, "waiting": list(untested)}
+
+    def _width(self):
+        return terminal.width(self._display.columns)
+
+
+def _of_service(screen, ledger, service):
+    one = status.of_service(ledger, service)
+    if one is None:
+        raise AnsibleActionFail(f"The swarm has no service {service}. 'docker service ls' on a manager lists those that it has.")
+    return status.only_service(one), screen.service(one)
+
+
+def _assessed(task_vars, names):
+    alive = set(task_vars["ansible_play_hosts"])
+    return {name: current_answer(task_vars["hostvars"].raw_get(name).get(ASSESSED), name in alive) for name in names}
+
+
+def _of_this_plan(task_vars, names):
+    """The variables of the hosts. Those of a host that was lost before this plan are left out: an earlier playbook of this run set them."""
+    found = {name: task_vars["hostvars"].raw_get(name) for name in names}
+    return {name: own if made(own) == made(task_vars) else {} for name, own in found.items()}

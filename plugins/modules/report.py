@@ -1,0 +1,141 @@
+#!/usr/bin/python
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: report
+short_description: Prints the table at the end of a playbook, with what became of each host (internal)
+version_added: 0.3.0
+description:
+  - Compares hosts with what the manager shows, and prints a table, a line with the outcome, and the command that continues if hosts are not done.
+  - Runs on the controller. Use it once in a play, with C(run_once).
+options:
+  of:
+    description:
+      - With V(provision), each host is compared with what was decided for it (C(gpu_node_assessed), C(gpu_node_applied)). The column C(advertised)
+        shows what the manager shows of a node, and beside it what was decided if that differs. If a host is in no swarm, it shows what its daemon
+          runs
+        with.
+      - With V(deprovision), the table shows what was removed. A warning names services whose tasks have room on no node that is left.
+      - With V(status), it shows nodes, GPUs and services, or why one service is pending.
+      - With V(verify), GPUs, files and daemon of each host (C(gpu_node_assessed)) are compared with resources and labels that the manager shows,
+        and with what M(fleet.gpu_swarm.swarm_gpu_verify) found.
+    type: str
+    choices: [provision, deprovision, status, verify]
+    required: true
+  ledger:
+    description:
+      - What M(fleet.gpu_swarm.swarm_gpu_info) returned, after the changes of a run. For V(status), what M(fleet.gpu_swarm.swarm_explain) returned
+        on the first manager that answered.
+      - Required with O(of=status) and O(of=verify).
+    type: dict
+  steps:
+    description: The RV(fleet.gpu_swarm.provision_plan#module:steps) of the plan. Required with O(of=provision) and O(of=deprovision).
+    type: dict
+  unlabelled:
+    description: Why the nodes could not be labelled, for O(of=provision). Empty if they could.
+    type: str
+    default: ""
+  refused:
+    description:
+      - The RV(fleet.gpu_swarm.swarm_nodes#module:refused) of all calls of M(fleet.gpu_swarm.swarm_nodes), for O(of=provision) and
+        O(of=deprovision). The hosts of these nodes wait.
+    type: list
+    elements: dict
+    default: []
+  managers:
+    description:
+      - The managers that answered when the run began, for O(of=deprovision). While one of them is still in the swarm, the report needs a ledger to
+        know what the manager shows.
+    type: list
+    elements: str
+    default: []
+  service:
+    description: The service that O(of=status) explains, by name or ID. Empty for the whole fleet.
+    type: str
+    default: ""
+  what:
+    description: The part of the fleet that O(of=status) shows.
+    type: str
+    choices: [all, free, holders, pending, faulty]
+    default: all
+  output:
+    description: With V(json), O(of=status) prints one line of JSON.
+    type: str
+    choices: [table, json]
+    default: table
+  fault_limit:
+    description: How many of a hundred GPU nodes may be paused for a fault (C(swarm_member_react_limit)), for O(of=status).
+    type: int
+    default: 20
+  hosts:
+    description: The hosts of the table of O(of=verify), in order. Required with O(of=verify).
+    type: list
+    elements: str
+  tested:
+    description: What M(fleet.gpu_swarm.swarm_gpu_verify) returned. Required with O(of=verify).
+    type: dict
+extends_documentation_fragment:
+  - fleet.gpu_swarm.attributes.controller
+  - fleet.gpu_swarm.attributes
+  - fleet.gpu_swarm.internal
+seealso:
+  - module: fleet.gpu_swarm.provision_plan
+  - module: fleet.gpu_swarm.swarm_explain
+  - module: fleet.gpu_swarm.swarm_gpu_info
+  - module: fleet.gpu_swarm.swarm_gpu_verify
+author:
+  - The fleet.gpu_swarm authors (@fleet)
+"""
+
+EXAMPLES = r"""
+- name: Print the state of the fleet
+  fleet.gpu_swarm.report:
+    of: provision
+    steps: "{{ plan.steps }}"
+    ledger: "{{ ledger }}"
+  run_once: true
+
+- name: Print the status
+  fleet.gpu_swarm.report:
+    of: status
+    ledger: "{{ gpu_swarm_answer }}"
+"""
+
+RETURN = r"""
+states:
+  description: By host, V(ready), with O(of=deprovision) V(deprovisioned), or what keeps it from that, in words.
+  returned: with O(of=provision) and O(of=deprovision)
+  type: dict
+  sample: {"n1": "ready", "n2": "waiting for container by-hand (for 3 h); paused"}
+waiting:
+  description:
+    - Hosts on which something must end before they are changed. With O(of=verify), hosts on which no task was tried, for example because nothing
+      is free there, unless a task has proved the GPUs of any host.
+    - With O(of=status), names of nodes that take no new tasks because somebody wanted it, and of services with fewer tasks than they want.
+  returned: success
+  type: list
+  elements: str
+  sample: [g4, train]
+not_ready:
+  description:
+    - Hosts that are not as they should be for another reason, including those whose turn did not come. With O(of=status), names of nodes and
+      services in trouble.
+  returned: success, not with O(of=verify)
+  type: list
+  elements: str
+  sample: [g5]
+problems:
+  description: What is wrong with each host, in words. Hosts without problems are not listed.
+  returned: with O(of=verify)
+  type: dict
+  sample: {"g2": ["drift: swarm-resource is not set"]}
+rows:
+  description: The lines of the table, each with the node, what was allocated to its task, what the task saw, and the verdict.
+  returned: with O(of=verify)
+  type: list
+  elements: list
+"""
