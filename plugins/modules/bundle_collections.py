@@ -43,7 +43,7 @@ collections:
     name:
       description: The collection.
       type: str
-      sample: community.docker
+      sample: community.general
     version:
       description: Its version.
       type: str
@@ -51,5 +51,5 @@ collections:
     file:
       description: The name of its archive.
       type: str
-      sample: community-docker-4.8.6.tar.gz
+      sample: community.general-4.8.6.tar.gz
 """

@@ -211,7 +211,7 @@ def test_the_image_has_what_the_collection_names(image: str, work: Path) -> None
     assert [name for name in libraries if f"{name}==" not in listed] == []
     assert "openssh-clients" in run("docker", "run", "--rm", image, "rpm", "--query", "openssh-clients", cwd=work)
     collections = run("docker", "run", "--rm", image, "ansible-galaxy", "collection", "list", cwd=work)
-    assert [name for name in ("fleet.gpu_swarm", "community.docker", "community.general") if name not in collections] == []
+    assert [name for name in ("fleet.gpu_swarm", "community.general") if name not in collections] == []
 
 
 def test_a_fleet_is_provisioned_from_it(fleet: Fleet, runner: Runner) -> None:

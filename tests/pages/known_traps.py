@@ -252,7 +252,7 @@ DAEMON = (
         "swarm-service-module", "swarm", "community.docker",
         "docker_swarm_service has no option for generic resources, and removes a reservation when it updates a service.",
         "community.docker 4.8",
-        DOCUMENTED, "Use community.docker.docker_stack with deploy.resources.reservations.generic_resources.",
+        DOCUMENTED, "Use docker stack deploy with deploy.resources.reservations.generic_resources.",
         "cited",
     ),
 )  # fmt: skip
