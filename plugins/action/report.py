@@ -87,7 +87,8 @@ class ActionModule(ActionBase):
     def _provisioned(self, hosts, args, variables):
         at_the_end = ends.ends(args["steps"], variables, args["ledger"], args["refused"], args["unlabelled"])
         states = {host.name: ends.state_of(host, Step(**args["steps"][host.name]), at_the_end[host.name]) for host in hosts}
-        return states, provision_tables.table([provision_tables.row(host, at_the_end[host.name].node, states[host.name]) for host in hosts], self._width())
+        rows = [provision_tables.row(host, at_the_end[host.name].node, states[host.name]) for host in hosts]
+        return states, provision_tables.table(rows, self._width())
 
     def _deprovisioned(self, hosts, args, variables):
         nodes, kept, states, rows = ends.by_id(args["ledger"]), refused_by_node(args["refused"]), {}, []
