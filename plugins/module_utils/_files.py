@@ -13,6 +13,7 @@ import base64
 import contextlib
 import glob
 import hashlib
+import json
 import os
 import stat
 import tempfile
@@ -199,3 +200,22 @@ def sync_directory(folder: str) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def read_mapping(path: str) -> dict[str, Any] | None:
+    """The mapping in a file of JSON; None if there is none."""
+    try:
+        with open(path, encoding="utf-8") as stream:
+            found = json.load(stream)
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def point(link: str, target: str) -> None:
+    """Have a link lead to ``target``, with one rename."""
+    temporary = "%s.%d" % (link, os.getpid())
+    if os.path.lexists(temporary):
+        os.unlink(temporary)
+    os.symlink(target, temporary)
+    os.replace(temporary, link)

@@ -370,7 +370,6 @@ from ..module_utils._libraries import received
 from ..module_utils._mask import mask, masked
 from ..module_utils._node.node import Node
 from ..module_utils._node.node_options import argument_spec
-from ..module_utils._watch.code import load
 
 # What others compare with the swarm or with another result of this node. A kind may be called LICENSE-TOKEN, and its number is no secret.
 DATA = (
@@ -379,10 +378,17 @@ DATA = (
 )  # fmt: skip
 
 
+def _load_watcher():
+    """For Ansible, which sends what a module imports, and for the node that installs the watcher: the other calls need none of it."""
+    from ..module_utils._watch import commands
+
+    return commands
+
+
 def main():
     module = AnsibleModule(argument_spec=argument_spec(), supports_check_mode=True)
     module.params["library_path"] = module.params["library_path"] or received(module.params["libraries"], module.tmpdir)
-    node = Node(module.params, run=run, move=module.atomic_move, diff=module._diff, load=load)
+    node = Node(module.params, run=run, move=module.atomic_move, diff=module._diff, load=_load_watcher)
     try:
         result = node.assess() if module.check_mode or module.params["state"] == "gathered" else node.converge()
     except GpuSwarmError as problem:

@@ -71,7 +71,8 @@ from ..module_utils._errors import GpuSwarmError
 from ..module_utils._jobs import logs
 from ..module_utils._jobs.prune import refuse
 from ..module_utils._jobs.timer import Timer
-from ..module_utils._program.unit import require_own_python
+from ..module_utils._program.installer import Machine
+from ..module_utils._program.own_python import require_own_python
 
 SETTINGS = ("older_than", "keep_last", "failed", "log_directory", "log_limit_mib", "docker_socket")
 
@@ -91,7 +92,7 @@ def main():
         supports_check_mode=True,
     )
     params = module.params
-    timer = Timer(params["state_dir"], {name: params[name] for name in SETTINGS}, run=run, move=module.atomic_move)
+    timer = Timer(params["state_dir"], {name: params[name] for name in SETTINGS}, Machine(run, module.atomic_move))
     present = params["state"] == "present"
     changed = not timer.is_current() if present else timer.is_there()
     try:

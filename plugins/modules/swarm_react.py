@@ -56,7 +56,8 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
 from ..module_utils._bounded import run
 from ..module_utils._errors import GpuSwarmError
-from ..module_utils._program.unit import require_own_python
+from ..module_utils._program.installer import Machine
+from ..module_utils._program.own_python import require_own_python
 from ..module_utils._react.install import Reactor
 
 
@@ -75,7 +76,7 @@ def main():
     if not 1 <= params["limit"] <= 100:
         module.fail_json(msg="limit is %d, but must be from 1 to 100 (role: swarm_member_react_limit). Nothing was changed." % params["limit"])
     settings = {name: params[name] for name in ("limit", "docker_socket", "metrics_directory")}
-    reactor = Reactor(params["state_dir"], settings, run=run, move=module.atomic_move)
+    reactor = Reactor(params["state_dir"], settings, Machine(run, module.atomic_move))
     present = params["state"] == "present"
     changed = not reactor.is_current() if present else reactor.is_there()
     try:

@@ -10,22 +10,20 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import sys
 from typing import Any, Mapping
 
 from .. import _files
 from .._errors import GpuSwarmError
-from .._files import Move
-from .._program.unit import CURRENT, SYSTEMD, Run, Unit, keep_code, read
-from . import code
+from .._program.code import Code
+from .._program.installer import Machine, Service
+from .._program.seen import CURRENT
+from .._program.unit import SYSTEMD, Unit, has_gpus
 
 HOME = "prune-jobs"  # below the state directory
 NAME = "gpu-swarm-prune-jobs"
-SETTINGS = "settings.json"
-_NVIDIA = "dev/nvidiactl"  # of a machine with GPUs
+CODE = Code("_jobs/hourly.py")
 # Neither names a setting: systemd need not read them anew where one changes.
 _TIMER = b"""\
 # Made by the Ansible collection fleet.gpu_swarm; it is written anew. To remove it: fleet.gpu_swarm.prune_jobs -e timer=false
@@ -71,28 +69,21 @@ MemoryMax=512M
 
 
 class Timer:
-    """That of one manager. ``root`` is where its files lie."""
+    """That of one manager."""
 
-    def __init__(self, state_dir: str, settings: Mapping[str, Any], run: Run, move: Move, root: str = "/") -> None:
+    def __init__(self, state_dir: str, settings: Mapping[str, Any], machine: Machine) -> None:
         self._state_dir, self._home = state_dir, os.path.join(state_dir, HOME)
         self._settings = dict(settings)
-        self._move, self._run = move, run
-        self._service = os.path.join(root, SYSTEMD, NAME + ".service")
-        self._unit = Unit(NAME + ".timer", run, move, root, may_reload=not os.path.exists(os.path.join(root, _NVIDIA)))
+        self._move = machine.move
+        self._started = os.path.join(machine.root, SYSTEMD, NAME + ".service")
+        unit = Unit(NAME + ".timer", *machine, may_reload=not has_gpus(machine.root))
+        self._service = Service(unit, self._home, CODE, machine.move)
 
     def is_there(self) -> bool:
-        return self._unit.is_there() or os.path.lexists(self._service) or os.path.lexists(self._home)
+        return self._service.is_there() or os.path.lexists(self._started)
 
     def is_current(self) -> bool:
-        try:
-            version = os.readlink(os.path.join(self._home, CURRENT))
-        except OSError:
-            return False
-        service = _files.Snapshot.take(self._service).data == self._service_text()
-        return service and version == code.version() and self._kept() == self._settings and self._unit.is_current(_TIMER)
-
-    def _kept(self) -> dict[str, Any] | None:
-        return read(os.path.join(self._home, SETTINGS))
+        return _files.Snapshot.take(self._started).data == self._service_text() and self._service.is_current(self._settings, _TIMER)
 
     def install(self) -> None:
         from .._swarm.manager import SDK_ERROR
@@ -102,30 +93,30 @@ class Timer:
                 "The Docker SDK for Python cannot be imported by %s: %s. Install the distribution's package python3-docker. No timer was set."
                 % (sys.executable, SDK_ERROR)
             )
-        from . import hourly  # noqa: F401  # pylint: disable=unused-import  # what this machine's Python cannot run is not installed
-
-        for directory in (self._state_dir, self._home):
-            _files.make_directory(directory, 0o700)
-        keep_code(self._home, code.version(), code.sources())
-        text = json.dumps(self._settings, indent=1, sort_keys=True) + "\n"
-        _files.write(os.path.join(self._home, SETTINGS), text.encode("utf-8"), self._move, 0o600)
-        if _files.Snapshot.take(self._service).data != self._service_text():
-            _files.write(self._service, self._service_text(), self._move, 0o644)
-        failure = self._unit.start(_TIMER)
+        _load()
+        self._service.keep(self._settings)
+        if _files.Snapshot.take(self._started).data != self._service_text():
+            _files.write(self._started, self._service_text(), self._move, 0o644)
+        failure = self._service.start(_TIMER)
         if failure is not None:
             raise GpuSwarmError("%s.timer did not start: %s. Check 'systemctl status %s.timer' and run this again." % (NAME, failure, NAME))
 
     def remove(self) -> None:
         """What runs just now ends by itself. Logs stay: they are the user's."""
-        failure = self._unit.stop()
+        failure = self._service.stop()
         if failure is not None:
             raise GpuSwarmError("%s.timer did not stop: %s. Check 'systemctl status %s.timer' and run this again." % (NAME, failure, NAME))
-        self._unit.remove()
-        _files.remove(self._service)
-        shutil.rmtree(self._home, ignore_errors=True)
+        self._service.remove()
+        _files.remove(self._started)
         if os.path.isdir(self._state_dir) and not os.listdir(self._state_dir):
             os.rmdir(self._state_dir)
 
     def _service_text(self) -> bytes:
         start = os.path.join(self._home, CURRENT)
-        return _SERVICE.replace("{command}", "%s -I %s" % (sys.executable, start)).replace("{start}", start).encode("utf-8")
+        return _SERVICE.replace("{command}", self._service.command()).replace("{start}", start).encode("utf-8")
+
+
+def _load() -> object:
+    from . import hourly
+
+    return hourly

@@ -22,11 +22,11 @@ from .._dockerd.engine import SBIN
 from .._files import Move
 from .._guard import finding_counts
 from .._guard.call import PASS_THROUGH
-from .._program.unit import read
-from . import guard_code
+from .._program import code
 from .guard_seen import FRONT, HOME, OFF, GuardSeen
 from .guarded import GuardWanted
 
+CODE = code.Code("_guard/check_container.py", compiled=True)
 _SETTINGS = "settings.json"
 _RUN = "run/gpu-swarm-guard"
 _MADE = "made"  # among the settings: the directories that were made for it
@@ -53,23 +53,23 @@ class Guard:
             there=True,
             link=os.path.islink(self._front),
             front=None if os.path.islink(self._front) else _files.Snapshot.take(self._front).data,
-            settings=read(os.path.join(self.home, _SETTINGS)),
-            code_is_current=guard_code.is_current(self.home),
+            settings=_files.read_mapping(os.path.join(self.home, _SETTINGS)),
+            code_is_current=CODE.is_kept(self.home),
             turned_off=os.path.exists(os.path.join(self.home, PASS_THROUGH)),
             found=finding_counts.read(os.path.join(self._root, _RUN, finding_counts.FILE)),
         )
 
     def install(self, wanted: GuardWanted) -> None:
         """The front comes last: what it calls is there by then."""
-        guard_code.load()  # what this node's Python cannot run is not installed
+        _load()
         made = self._make_home()
-        if not guard_code.is_current(self.home):
-            guard_code.keep(self.home)
+        if not CODE.is_kept(self.home):
+            CODE.keep(self.home)
         self.adopt(wanted)  # what runs holds its own before the first task is judged by these settings
         self._write(_SETTINGS, (json.dumps({**wanted.settings, _MADE: made}, indent=1, sort_keys=True) + "\n").encode("utf-8"), _files.NEW_FILE_MODE)
         self._put_front(wanted.front)
         # A container that is starting may still need that of before.
-        for old in [*guard_code.versions(self.home)[2:], *guard_code.unfinished(self.home)]:
+        for old in [*code.versions(self.home, CODE.name())[2:], *code.unfinished(self.home)]:
             _remove(old)
 
     def adopt(self, wanted: GuardWanted) -> list[str]:
@@ -108,7 +108,7 @@ class Guard:
 
     def remove(self, program: str, in_use: bool) -> None:
         """All of it; what is still called stays as a link to the program of before, or, where that is not found, as it is, until nothing calls it."""
-        made = (read(os.path.join(self.home, _SETTINGS)) or {}).get(_MADE) or []
+        made = (_files.read_mapping(os.path.join(self.home, _SETTINGS)) or {}).get(_MADE) or []
         if in_use:
             found = shutil.which(program, path=SBIN)
             if found is None:
@@ -125,13 +125,13 @@ class Guard:
                 os.rmdir(folder)
 
     def _code(self) -> str:
-        return os.path.join(self.home, guard_code.name())
+        return os.path.join(self.home, CODE.name())
 
     # -- parts -------------------------------------------------------------------------------------------------
 
     def _make_home(self) -> list[str]:
         """The directories above it that were not there before it came."""
-        noted = (read(os.path.join(self.home, _SETTINGS)) or {}).get(_MADE)
+        noted = (_files.read_mapping(os.path.join(self.home, _SETTINGS)) or {}).get(_MADE)
         parent = os.path.dirname(self.home)
         made = [parent] if not os.path.isdir(parent) else []
         _files.make_directory(self.home, _PROGRAM)
@@ -159,6 +159,12 @@ class Guard:
             os.unlink(new)
         os.symlink(program, new)
         os.replace(new, self._front)
+
+
+def _load() -> object:
+    from .._guard import check_container
+
+    return check_container
 
 
 def _remove(path: str) -> None:

@@ -24,6 +24,6 @@ def require_root(params: Mapping[str, Any]) -> None:
 def require_own_python(params: Mapping[str, Any]) -> None:
     """Whether a watcher or a guard is wanted. Both are started with the Python of this process."""
     if watcher_seen.is_wanted(params) or guard_seen.may_be_wanted(params):
-        from .._program import unit  # not on top: most calls are of nodes without them, and need not load this
+        from .._program import own_python  # not on top: most calls are of nodes without them, and need not load this
 
-        unit.require_own_python()
+        own_python.require_own_python()

@@ -12,11 +12,11 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from .._program.unit import CURRENT, read
+from .._files import read_mapping
+from .._program import seen
 
 # Below the state directory: all that the service has on a manager.
 HOME = "react"
-SETTINGS = "settings.json"
 UNIT = "gpu-swarm-react.service"
 UNIT_PATH = "etc/systemd/system/" + UNIT
 STATUS = "run/gpu-swarm-react/status.json"
@@ -27,19 +27,6 @@ def react_seen(state_dir: str, root: str = "/") -> dict[str, Any] | None:
     home = os.path.join(state_dir, HOME)
     if not (os.path.isdir(home) or os.path.lexists(os.path.join(root, UNIT_PATH))):
         return None
-    try:
-        version = os.readlink(os.path.join(home, CURRENT))
-    except OSError:
-        version = ""
-    status = read(os.path.join(root, STATUS)) or {}
-    return {"version": version, "settings": read(os.path.join(home, SETTINGS)) or {}, "running": _runs(status.get("pid"))}
-
-
-def _runs(pid: Any) -> bool:
-    if not isinstance(pid, int):
-        return False
-    try:
-        with open("/proc/%d/cmdline" % pid, "rb") as stream:
-            return os.path.join(HOME, CURRENT).encode("ascii") in stream.read()
-    except OSError:
-        return False
+    status = read_mapping(os.path.join(root, STATUS)) or {}
+    settings = read_mapping(os.path.join(home, seen.SETTINGS)) or {}
+    return {"version": seen.version(home), "settings": settings, "running": seen.runs(status.get("pid"), HOME)}

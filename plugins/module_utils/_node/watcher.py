@@ -9,25 +9,25 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
-import sys
 from typing import Any, Callable, Mapping, NamedTuple
 
-from .. import _files
+from .. import _zip_import
 from .._dockerd.docker_unit import Run
 from .._errors import GpuSwarmError
-from .._files import Move
+from .._files import Move, read_mapping
 from .._health import pace
-from .._program.unit import CURRENT, Unit, read
-from . import watcher_code
+from .._program import seen
+from .._program.code import PACKAGE, Code
+from .._program.installer import Service
+from .._program.unit import Unit
 from .channel import Channel
 from .fault import is_model_reported
-from .journal import FILE_MODE, State
+from .journal import State
 from .watcher_seen import FAULTS, HOME, NOT_INSTALLED, STATUS, WatcherSeen, is_wanted
 
 UNIT = "gpu-swarm-health.service"
+CODE = Code("_watch/commands.py")
 BOOKS = "run/gpu-swarm/books.json"
 # What of the module's options the watcher goes by.
 SETTINGS = (
@@ -78,10 +78,9 @@ class Watcher:
         run, move, root, load, data_root = machine
         self._params = params
         self._state = state
-        self._move = move
         self._load = load
         self.home = os.path.join(state.directory, HOME)
-        self._unit = Unit(UNIT, run, move, root)
+        self._service = Service(Unit(UNIT, run, move, root), self.home, CODE, move)
         self._status = os.path.join(root, STATUS)
         self._books = os.path.join(root, BOOKS)
         self._data_root = data_root
@@ -90,8 +89,8 @@ class Watcher:
 
     def inspect(self, blocked: str | None, label: str | None = None) -> WatcherSeen:
         """``label`` is what dockerd shows, ``blocked`` why that cannot be changed."""
-        status = read(self._status)
-        books = (read(self._books) or {}).get("found") or ()
+        status = read_mapping(self._status)
+        books = (read_mapping(self._books) or {}).get("found") or ()
         missing = is_wanted(self._params) and not self.is_there()
         drift = [NOT_INSTALLED] if missing else self._drift(status)
         return WatcherSeen(drift, blocked, status, label, self._errors(), books, missing)
@@ -103,26 +102,21 @@ class Watcher:
             return []
         if not is_wanted(self._params):
             return ["the watcher of the GPUs is still installed"] if self.is_there() else []
-        if not self._is_current():
+        if not self._service.is_current(self._settings(), self._unit_text()):
             return ["the watcher of the GPUs is of another version, or has other settings"]
-        return [] if _runs(status) else ["the watcher of the GPUs is not running"]
+        return [] if status and seen.runs(status.get("pid"), HOME) else ["the watcher of the GPUs is not running"]
 
     def is_there(self) -> bool:
-        return self._unit.is_there() or os.path.lexists(os.path.join(self.home, CURRENT))
-
-    def _is_current(self) -> bool:
-        return self._unit.is_current(self._unit_text()) and watcher_code.is_current(self.home) and read(self._settings_path()) == self._settings()
+        return self._service.is_there()
 
     # -- changing ----------------------------------------------------------------------------------------------
 
     def install(self) -> None:
         """Puts it there, and starts it anew."""
         self._load()  # what this node's Python cannot run is not installed
-        _files.make_directory(self.home, 0o700)
-        watcher_code.install(self.home)
-        settings = json.dumps(self._settings(), indent=1, sort_keys=True) + "\n"
-        _files.write(self._settings_path(), settings.encode("utf-8"), self._move, FILE_MODE)
-        failure = self._unit.start(self._unit_text())
+        self._service.keep(self._settings())
+        _zip_import.keep(os.path.join(self.home, seen.CURRENT, PACKAGE))
+        failure = self._service.start(self._unit_text())
         if failure is not None:
             raise GpuSwarmError(
                 "%s did not start: %s. The GPUs are advertised, and nothing watches them. Check 'journalctl -u %s' and run this again; or "
@@ -132,7 +126,7 @@ class Watcher:
     def remove(self, channel: Channel, tasks: bool) -> str | None:
         """Stops it, has the managers see no label any more, and removes all of it. Returns why they still see one, or None. ``tasks``: some
         run here. Raises GpuSwarmError where it does not stop."""
-        failure = self._unit.stop()
+        failure = self._service.stop()
         if failure is not None:
             raise GpuSwarmError(
                 "%s did not stop: %s. Nothing was changed. Check 'systemctl status %s', stop it, and run this again." % (UNIT, failure, UNIT)
@@ -141,41 +135,24 @@ class Watcher:
             left: str | None = "the swarm's leader may stop one of the tasks here for the update of the node"
         else:
             left = channel.clear() if os.path.isdir(self.home) else None
-        self._unit.remove()
-        shutil.rmtree(self.home, ignore_errors=True)
+        self._service.remove()
         return left
 
     # -- parts -------------------------------------------------------------------------------------------------
 
-    def _settings_path(self) -> str:
-        return os.path.join(self.home, "settings.json")
-
     def _errors(self) -> list[dict[str, Any]]:
         with open(pace.BOOT_ID, encoding="ascii") as stream:
-            return pace.events_of_boot(read(os.path.join(self.home, pace.EVENTS)) or {}, stream.read().strip())
+            return pace.events_of_boot(read_mapping(os.path.join(self.home, pace.EVENTS)) or {}, stream.read().strip())
 
     def _settings(self) -> dict[str, Any]:
         """Some are as they were, where nobody says: a single node cannot know who leads the swarm, nor a daemon that is down where its data is."""
-        kept = read(self._settings_path()) or {}
+        kept = self._service.settings() or {}
         known = {"health_report": self._report(), "data_root": self._data_root or kept.get("data_root")}
         known["model"] = is_model_reported(self._params)
         return {**{name: self._params.get(name) for name in SETTINGS}, **known}
 
     def _report(self) -> str:
-        return self._params.get("health_report") or (read(self._settings_path()) or {}).get("health_report") or FAULTS
+        return self._params.get("health_report") or (self._service.settings() or {}).get("health_report") or FAULTS
 
     def _unit_text(self) -> bytes:
-        command = "%s -I %s" % (sys.executable, os.path.join(self.home, CURRENT))
-        return _UNIT.replace("{command}", command).encode("utf-8")
-
-
-def _runs(status: Mapping[str, Any] | None) -> bool:
-    """Whether the process that wrote the status is there. systemd removes that file with the service."""
-    pid = status.get("pid") if status else None
-    if not isinstance(pid, int):
-        return False
-    try:
-        with open("/proc/%d/cmdline" % pid, "rb") as stream:
-            return HOME.encode("ascii") in stream.read()
-    except OSError:
-        return False
+        return _UNIT.replace("{command}", self._service.command()).encode("utf-8")

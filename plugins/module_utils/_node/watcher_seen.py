@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 from typing import Any, Mapping, NamedTuple, Sequence
 
-from .._program.unit import read
+from .._files import read_mapping
 from .journal import INSERTED
 
 # Below the state directory: all that the watcher has on a node.
@@ -28,7 +28,7 @@ NOT_INSTALLED = "the watcher of the GPUs is not installed"
 
 def reported(root: str) -> str | None:
     """The label that it wants the managers to see; None where none runs."""
-    return (read(os.path.join(root, STATUS)) or {}).get("label")
+    return (read_mapping(os.path.join(root, STATUS)) or {}).get("label")
 
 
 def is_wanted(params: Mapping[str, Any]) -> bool:

@@ -10,21 +10,19 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import sys
 from typing import Any, Mapping
 
 from .. import _files
 from .._errors import GpuSwarmError
-from .._files import Move
 from .._metrics import file
-from .._node.react_seen import HOME, SETTINGS, UNIT, react_seen
-from .._program.unit import CURRENT, Run, Unit, keep_code, point, read
-from . import code
+from .._node.react_seen import HOME, UNIT, react_seen
+from .._program.code import Code
+from .._program.installer import Machine, Service
+from .._program.unit import Unit, has_gpus
 
-_NVIDIA = "dev/nvidiactl"  # of a machine with GPUs
+CODE = Code("_react/run_service.py")
 _METRICS = "metrics"  # the link to the directory of metrics, beside the code
 _UNIT = """\
 # Made by the Ansible collection fleet.gpu_swarm; it is written anew. To remove it, set swarm_member_react: false.
@@ -69,23 +67,23 @@ WantedBy=multi-user.target
 
 
 class Reactor:
-    """The service of one manager. ``root`` is where its files lie."""
+    """The service of one manager."""
 
-    def __init__(self, state_dir: str, settings: Mapping[str, Any], run: Run, move: Move, root: str = "/") -> None:
+    def __init__(self, state_dir: str, settings: Mapping[str, Any], machine: Machine) -> None:
         self._state_dir = state_dir
         self._home = os.path.join(state_dir, HOME)
         self._settings = dict(settings)
-        self._move = move
-        self._root = root
-        self._unit = Unit(UNIT, run, move, root, may_reload=not os.path.exists(os.path.join(root, _NVIDIA)))
+        self._root = machine.root
+        unit = Unit(UNIT, *machine, may_reload=not has_gpus(machine.root))
+        self._service = Service(unit, self._home, CODE, machine.move)
 
     def is_there(self) -> bool:
-        return self._unit.is_there() or os.path.lexists(self._home)
+        return self._service.is_there()
 
     def is_current(self) -> bool:
         """Whether it runs, as it is to be."""
-        wanted = {"version": code.version(), "settings": self._settings, "running": True}
-        return react_seen(self._state_dir, self._root) == wanted and self._unit.is_current(self._unit_text())
+        found = react_seen(self._state_dir, self._root)
+        return bool(found and found["running"]) and self._service.is_current(self._settings, self._unit_text())
 
     def install(self) -> None:
         """Puts it there, and starts it anew."""
@@ -96,15 +94,13 @@ class Reactor:
                 "The Docker SDK for Python cannot be imported by %s: %s. Install the distribution's package python3-docker, or set "
                 "swarm_member_react: false to do without the service that pauses nodes with faults." % (sys.executable, SDK_ERROR)
             )
-        code.load()
-        for directory in (self._state_dir, self._home):
-            _files.make_directory(directory, 0o700)
+        _load()
+        _files.make_directory(self._state_dir, 0o700)
+        _files.make_directory(self._home, 0o700)
         self._remove_metrics(but=self._settings["metrics_directory"])
         self._link_metrics()
-        keep_code(self._home, code.version(), code.sources())
-        text = json.dumps(self._settings, indent=1, sort_keys=True) + "\n"
-        _files.write(os.path.join(self._home, SETTINGS), text.encode("utf-8"), self._move, 0o600)
-        failure = self._unit.start(self._unit_text())
+        self._service.keep(self._settings)
+        failure = self._service.start(self._unit_text())
         if failure is not None:
             raise GpuSwarmError(
                 "%s did not start: %s. Check 'journalctl -u %s' and run this again; or set swarm_member_react: false to do without it, and "
@@ -113,32 +109,36 @@ class Reactor:
 
     def remove(self) -> None:
         """Stops it and removes all of it. Nodes that it has paused stay so until a run returns them."""
-        failure = self._unit.stop()
+        failure = self._service.stop()
         if failure is not None:
             raise GpuSwarmError(
                 "%s did not stop: %s. It still pauses nodes with faults, and nothing of it was removed. Check 'systemctl status %s', stop it, and "
                 "run this again." % (UNIT, failure, UNIT)
             )
         self._remove_metrics()
-        self._unit.remove()
-        shutil.rmtree(self._home, ignore_errors=True)
+        self._service.remove()
         # Only where nothing else is kept.
         if os.path.isdir(self._state_dir) and not os.listdir(self._state_dir):
             os.rmdir(self._state_dir)
 
     def _remove_metrics(self, but: str = "") -> None:
         """What it has written to the directory that it was installed with."""
-        directory = (read(os.path.join(self._home, SETTINGS)) or {}).get("metrics_directory")
+        directory = (self._service.settings() or {}).get("metrics_directory")
         if directory and directory != but:
             file.remove(directory)
 
     def _link_metrics(self) -> None:
         directory, link = self._settings["metrics_directory"], os.path.join(self._home, _METRICS)
         if directory:
-            point(link, directory)
+            _files.point(link, directory)
         elif os.path.lexists(link):
             os.unlink(link)
 
     def _unit_text(self) -> bytes:
-        command = "%s -I %s" % (sys.executable, os.path.join(self._home, CURRENT))
-        return _UNIT.replace("{command}", command).replace("{metrics}", os.path.join(self._home, _METRICS)).encode("utf-8")
+        return _UNIT.replace("{command}", self._service.command()).replace("{metrics}", os.path.join(self._home, _METRICS)).encode("utf-8")
+
+
+def _load() -> object:
+    from . import run_service
+
+    return run_service

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 
-from ...module_utils._react import code
+from ...module_utils._react.install import CODE
 from .._fleet.model import Host, Swarm
 
 _NAMED = 5  # nodes that the warning names at most
@@ -56,4 +56,4 @@ def react_differs(host: Host) -> bool:
 
 @lru_cache
 def _version() -> str:
-    return code.version()
+    return CODE.name()

@@ -18,8 +18,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._guard import front
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import guard_code
-from tests.pages import rooms
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.guard import CODE
 
 DATA = Path(__file__).parents[1] / "data" / "guard" / "tasks-26.1.5.db.gz"
 WITH_GPU, UUID, FORGES = "os4h3yhd38lmqy77fykgvxym7", "GPU-77a610a8-caa6-5036-afec-4399b4137c2b", "sznzfnmgku8fpv6rmqqbwynu1"
@@ -39,7 +38,7 @@ class Node:
     def __init__(self, home, level="reserved"):
         self.home, self.calls = home, home / "calls"
         self.libexec, self.bundles = home / "libexec it's", home / "bundles"
-        for name, data in guard_code.sources().items():
+        for name, data in CODE.files().items():
             path = self.libexec / "current" / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
@@ -126,17 +125,6 @@ class Node:
 @pytest.fixture
 def node(tmp_path):
     return Node(tmp_path)
-
-
-def test_the_files_are_what_the_guard_imports():
-    graph, found = rooms.imports(), set()
-    left = [rooms.PLUGINS / "module_utils/_guard/check_container.py"]
-    while left:
-        path = left.pop()
-        if path not in found:
-            found.add(path)
-            left += graph[path]
-    assert sorted(path.relative_to(rooms.PLUGINS / "module_utils").as_posix() for path in found) == list(guard_code.FILES)
 
 
 def test_a_task_gets_what_it_reserved_and_the_runtime_the_same_arguments(node):

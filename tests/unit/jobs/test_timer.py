@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 
 import pytest
@@ -16,10 +15,10 @@ from swarm_api import node, service, task
 from versioned_services import VersionedServices
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs import code, hourly, logs
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs import hourly, logs
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs.timer import Timer
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._program import installer as program
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm import manager as swarm_manager
-from tests.pages import rooms
 
 SETTINGS = {
     "older_than": "1h", "keep_last": 0, "failed": False, "log_directory": "/x", "log_limit_mib": 1, "docker_socket": "/var/run/docker.sock",
@@ -38,7 +37,7 @@ class Machine:
         return self.rc, "", "it has no reason."
 
     def timer(self, **settings):
-        return Timer(str(self.state), dict(SETTINGS, **settings), run=self.run, move=os.replace, root=str(self.root))
+        return Timer(str(self.state), dict(SETTINGS, **settings), program.Machine(self.run, os.replace, str(self.root)))
 
     def files(self):
         return sorted(path.relative_to(self.root).as_posix() for path in self.root.rglob("*") if path.is_file() or path.is_symlink())
@@ -47,17 +46,6 @@ class Machine:
 @pytest.fixture
 def machine(tmp_path):
     return Machine(tmp_path)
-
-
-def test_the_files_are_what_it_imports():
-    graph, found = rooms.imports(), set()
-    left = [rooms.PLUGINS / "module_utils/_jobs/hourly.py"]
-    while left:
-        path = left.pop()
-        if path not in found:
-            found.add(path)
-            left += graph[path]
-    assert sorted(path.relative_to(rooms.PLUGINS / "module_utils").as_posix() for path in found) == list(code.FILES)
 
 
 def test_it_is_put_there_compared_and_removed_with_nothing_left(machine):
@@ -95,16 +83,6 @@ def test_without_docker_s_sdk_nothing_is_put_there(machine, monkeypatch):
     with pytest.raises(GpuSwarmError, match="python3-docker"):
         machine.timer().install()
     assert not machine.timer().is_there()
-
-
-def test_its_code_runs_without_ansible(machine):
-    machine.timer().install()
-    start = machine.state / "prune-jobs/current"
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {str(start)!r})\nimport gpu_swarm._jobs.hourly\nprint([*sys.modules])"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert "ansible" not in done.stdout
 
 
 def once(service_id, name):

@@ -20,7 +20,8 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd import en
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._guard import adopted
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import guard as guard_files
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import guard_code
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.guard import CODE
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._program import code
 
 PLAIN = "nvidia-container-runtime"
 CONTAINER = {"id": "c1", "name": "job", "image": "x", "service": None, "task": None, "age": 5, "swarm_networks": []}
@@ -418,9 +419,9 @@ def test_another_version_leaves_that_of_before_for_what_is_starting(tmp_path, mo
     it = advertising(tmp_path, isolation="off").option(isolation="reserved")
     it.converge()
     for number in range(3):
-        monkeypatch.setattr(guard_code, "_START", f"# version {number}\n")
+        monkeypatch.setattr(code, "START", code.START + f"# version {number}\n")
         assert it.converge()["changed"] is True
-        assert guard_code.name() in (home(it) / "nvidia-guard").read_text()
+        assert CODE.name() in (home(it) / "nvidia-guard").read_text()
     assert len([name for name in os.listdir(home(it)) if name.startswith("code-")]) == 2
     assert it.converge()["changed"] is False
 
@@ -440,12 +441,12 @@ def test_code_that_a_loss_of_power_emptied_is_put_there_again(tmp_path, name):
 def test_the_code_of_now_is_never_removed_and_what_a_kill_left_is(tmp_path):
     it = advertising(tmp_path, isolation="off").option(isolation="reserved")
     it.converge()
-    code = home(it) / guard_code.name()
-    os.utime(code, (1, 1))
+    kept = home(it) / CODE.name()
+    os.utime(kept, (1, 1))
     for name in ("code-1", "code-2", "code-3", ".new.1", ".new.2", ".new.3"):
         (home(it) / name).mkdir()
     it.option(isolation="exclusive").converge()
-    assert (code.exists(), len(list(home(it).glob("code-*"))), list(home(it).glob(".new.*"))) == (True, 2, [])
+    assert (kept.exists(), len(list(home(it).glob("code-*"))), list(home(it).glob(".new.*"))) == (True, 2, [])
 
 
 def test_there_is_a_program_at_every_moment(tmp_path, monkeypatch):

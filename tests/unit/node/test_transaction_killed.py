@@ -22,7 +22,7 @@ from node_lab import CONFIG_TOML, DAEMON_JSON, gpu, node, resources
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd import engine
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import guard as guard_files
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import guard_code
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.guard import CODE
 
 SYSTEM_CALLS = ("fsync", "rename", "replace", "unlink", "chmod", "chown", "mkdir", "symlink", "rmdir")
 DAEMON_CALLS = ("restart", "reload", "wait")
@@ -280,9 +280,9 @@ def its_level_changes(it):
 def it_gets_other_code(it):
     it.option(isolation="reserved").converge()
     home = guard_home(it)
-    (home / guard_code.name()).rename(home / "code-before")
+    (home / CODE.name()).rename(home / "code-before")
     front = home / "nvidia-guard"
-    front.write_bytes(front.read_bytes().replace(guard_code.name().encode(), b"code-before"))
+    front.write_bytes(front.read_bytes().replace(CODE.name().encode(), b"code-before"))
 
 
 def it_goes(it):
@@ -322,7 +322,7 @@ def whoever_calls_the_guard_finds_all_of_it(it):
     assert os.access(path, os.X_OK)
     if not path.is_symlink():
         (code,) = [line.partition("=")[2] for line in path.read_text().splitlines() if line.startswith("code=")]
-        for name, data in guard_code.sources().items():
+        for name, data in CODE.files().items():
             with open(os.path.join(code, name), "rb") as stream:
                 assert stream.read() == data
         assert json.loads((guard_home(it) / "settings.json").read_text())["level"] in ("audit", "reserved", "exclusive")

@@ -17,6 +17,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd import en
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import channel, watcher
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.journal import State
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._program import seen
 
 OK = "fleet.gpu-swarm.health=ok"
 FAULT = "fault xid=79"
@@ -27,7 +28,7 @@ SETTINGS = {"health": True, "health_faults": [79], "health_ignored": [13], "nvml
 def _no_pauses(monkeypatch):
     monkeypatch.setattr(engine, "POLL_S", 0.001)
     monkeypatch.setattr(channel, "SHOWN_WITHIN_S", 0)
-    monkeypatch.setattr(watcher, "_runs", bool)
+    monkeypatch.setattr(seen, "runs", lambda *_process: True)
 
 
 def watched(home, **options):
@@ -523,5 +524,5 @@ def test_what_is_watched_is_said_by_the_files_that_python_can_run(tmp_path):
     it = watched(tmp_path)
     it.converge()
     code = tmp_path / "state" / "health" / "current"
-    assert (code / "gpu_swarm" / "_watch" / "service.py").exists()
+    assert (code / "gpu_swarm" / "_watch" / "watch_loop.py").exists()
     assert not (code / "gpu_swarm" / "_ledger").exists()

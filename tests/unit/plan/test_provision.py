@@ -12,7 +12,7 @@ from node_lab import resources
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.health import reported
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine.packages import PACKAGES
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._react import code
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._react.install import CODE
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import (
     END,
     FETCH,
@@ -232,7 +232,7 @@ def test_those_that_are_too_many_go_back_after_a_window():
     assert [step.stands for step in unfit_fleet(3)[2].values()] == [False, False, True]
 
 
-REACT = {"version": code.version(), "settings": {"limit": 20, "docker_socket": "/run/docker.sock"}, "running": True}
+REACT = {"version": CODE.name(), "settings": {"limit": 20, "docker_socket": "/run/docker.sock"}, "running": True}
 
 
 @pytest.mark.parametrize(

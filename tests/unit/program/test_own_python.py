@@ -14,7 +14,7 @@ import module_process
 import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._program.unit import require_own_python
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._program.own_python import require_own_python
 
 SOMEBODY = 4711
 

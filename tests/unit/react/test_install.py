@@ -15,10 +15,10 @@ import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.react_seen import UNIT, react_seen
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._react import code
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._react.install import Reactor
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._program import code
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._program import installer as program
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._react.install import CODE, Reactor
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm import manager
-from tests.pages import rooms
 
 SETTINGS = {"limit": 20, "docker_socket": "/var/run/docker.sock", "metrics_directory": ""}
 
@@ -35,7 +35,7 @@ class Machine:
         return self.rc, "", "it has no reason.\n"
 
     def reactor(self, **settings):
-        return Reactor(str(self.state), dict(SETTINGS, **settings), run=self.run, move=os.replace, root=str(self.root))
+        return Reactor(str(self.state), dict(SETTINGS, **settings), program.Machine(self.run, os.replace, str(self.root)))
 
     def files(self):
         return sorted(path.relative_to(self.root).as_posix() for path in self.root.rglob("*") if path.is_file() or path.is_symlink())
@@ -51,27 +51,6 @@ def machine(tmp_path):
     return Machine(tmp_path)
 
 
-def test_the_files_are_what_the_service_imports():
-    graph, found = rooms.imports(), set()
-    left = [rooms.PLUGINS / "module_utils/_react/run_service.py"]
-    while left:
-        path = left.pop()
-        if path not in found:
-            found.add(path)
-            left += graph[path]
-    assert sorted(path.relative_to(rooms.PLUGINS / "module_utils").as_posix() for path in found) == list(code.FILES)
-
-
-def test_it_runs_without_ansible(machine):
-    machine.reactor().install()
-    start = machine.state / "react/current"
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {str(start)!r})\nimport gpu_swarm._react.run_service\nprint([*sys.modules])"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert "ansible" not in done.stdout
-
-
 def test_installed_compared_and_removed_without_a_trace(machine):
     before = machine.files()
     reactor = machine.reactor()
@@ -79,7 +58,7 @@ def test_installed_compared_and_removed_without_a_trace(machine):
     reactor.install()
     assert machine.commands[-1] == ["restart", "gpu-swarm-react.service"]
     assert not any("daemon-reload" in command for command in machine.commands)
-    assert react_seen(str(machine.state), str(machine.root)) == {"version": code.version(), "settings": SETTINGS, "running": False}
+    assert react_seen(str(machine.state), str(machine.root)) == {"version": CODE.name(), "settings": SETTINGS, "running": False}
     reactor.remove()
     assert (machine.files(), machine.state.exists(), reactor.is_there()) == (before, False, False)
     assert react_seen(str(machine.state), str(machine.root)) is None
@@ -154,8 +133,8 @@ def test_another_version_replaces_the_one_before(machine, monkeypatch):
     first = os.readlink(machine.state / "react/current")
     monkeypatch.setattr(code, "START", code.START + "# newer\n")
     machine.reactor().install()
-    assert os.readlink(machine.state / "react/current") == code.version() != first
-    assert sorted(path.name for path in (machine.state / "react").iterdir()) == [code.version(), "current", "settings.json"]
+    assert os.readlink(machine.state / "react/current") == CODE.name() != first
+    assert sorted(path.name for path in (machine.state / "react").iterdir()) == [CODE.name(), "current", "settings.json"]
 
 
 def test_without_the_sdk_nothing_is_installed(machine, monkeypatch):

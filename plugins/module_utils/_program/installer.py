@@ -1,0 +1,77 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A service of this collection on a machine: its code, its settings and its unit, put there, compared and removed.
+
+Every step is a rename or can be done twice, so that the next run finishes what a killed one began.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from typing import Any, Mapping, NamedTuple
+
+from .. import _files
+from .code import Code
+from .seen import CURRENT, SETTINGS
+from .unit import Run, Unit
+
+_SETTINGS_MODE = 0o600
+
+
+class Machine(NamedTuple):
+    """How a machine is changed. ``root`` is where its files lie."""
+
+    run: Run
+    move: _files.Move
+    root: str = "/"
+
+
+class Service:
+    """One service. ``home`` is the directory of its code and its settings."""
+
+    def __init__(self, unit: Unit, home: str, code: Code, move: _files.Move) -> None:
+        self._unit = unit
+        self._home = home
+        self._code = code
+        self._move = move
+
+    def is_there(self) -> bool:
+        return self._unit.is_there() or os.path.lexists(self._home)
+
+    def is_current(self, settings: Mapping[str, Any], unit_text: bytes) -> bool:
+        """Whether code, settings and unit are as they should be. Whether it runs is in its status."""
+        return self._unit.is_current(unit_text) and self._code.is_current(self._home) and self.settings() == settings
+
+    def settings(self) -> dict[str, Any] | None:
+        return _files.read_mapping(os.path.join(self._home, SETTINGS))
+
+    def keep(self, settings: Mapping[str, Any]) -> None:
+        """Put code and settings there, for the next start."""
+        _files.make_directory(os.path.dirname(self._home), 0o700)
+        _files.make_directory(self._home, 0o700)
+        self._code.make_current(self._home)
+        text = json.dumps(settings, indent=1, sort_keys=True) + "\n"
+        _files.write(os.path.join(self._home, SETTINGS), text.encode("utf-8"), self._move, _SETTINGS_MODE)
+
+    def start(self, unit_text: bytes) -> str | None:
+        """Put the unit there and restart it. Returns why it did not start, or None."""
+        return self._unit.start(unit_text)
+
+    def stop(self) -> str | None:
+        """Returns why it still runs, or None."""
+        return self._unit.stop()
+
+    def remove(self) -> None:
+        """Remove all of it. It must have been stopped."""
+        self._unit.remove()
+        shutil.rmtree(self._home, ignore_errors=True)
+
+    def command(self) -> str:
+        """What a unit starts."""
+        return "%s -I %s" % (sys.executable, os.path.join(self._home, CURRENT))
