@@ -150,11 +150,11 @@ CASES = [
     network(
         "network-own-name",
         "name: host",
-        "networks.net has the name host, which a network of each machine has",
+        "networks.net has the name host, but every machine has such a network",
         "network with name host already exists",
     ),
     network(
-        "network-driver", "driver: macvlan", "networks.net.driver is macvlan, and a stack cannot make such a network", "operation not supported"
+        "network-driver", "driver: macvlan", "networks.net.driver is macvlan, but a stack cannot create such a network", "operation not supported"
     ),
     network("ipam-driver", "ipam: {driver: none-such}", "networks.net.ipam.driver", "none-such"),
     network("subnet", "ipam: {config: [{subnet: 10.99.0}]}", "ipam.config[0].subnet", "subnet"),
@@ -178,8 +178,8 @@ CASES = [
     Case("constraint", "deploy: {placement: {constraints: [a=b]}}", "constraints has 'a=b'", "constraint expected one operator"),
     Case("mount-target", "volumes: ['/a:/x', '/b:/x']", "mounts two things at /x", "duplicate mount point"),
     Case("mount-path", "volumes: [{type: volume, source: v}]", "services.a.volumes[0] is mounted at nothing", None),
-    Case("mount-path", "volumes: [{type: volume, source: v, target: x}]", "services.a.volumes[0] is mounted at x, which is not a full path", None),
-    Case("mount-path", "volumes: ['v:/x']", "which Docker takes for a path of Windows", None),
+    Case("mount-path", "volumes: [{type: volume, source: v, target: x}]", "volumes[0] is mounted at x, which is not an absolute path", None),
+    Case("mount-path", "volumes: ['v:/x']", "which Docker reads as a Windows path", None),
     Case(
         "health-short",
         "healthcheck: {test: x, interval: 10us}",

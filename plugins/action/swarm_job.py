@@ -20,8 +20,8 @@ from ..plugin_utils._classes import for_job, labelling
 from ..plugin_utils._report import conclusion, last_words, terminal
 from ..plugin_utils._report import jobs as report
 from ..plugin_utils._rollout.poll import apart, poll
-from ..plugin_utils._stack.job_file import checked, read
-from ..plugin_utils._stack.patience import patient
+from ..plugin_utils._stack.job_file import check_options, read_job_file
+from ..plugin_utils._stack.patience import tolerate_silence
 
 OWN = {
     "file": {"type": "path"},
@@ -65,14 +65,14 @@ class ActionModule(ActionBase):
 
     def _arguments(self):
         path, errors = self._task.args.get("file"), Errors()
-        found = errors.of(read, str(path)) if path else {}
+        found = errors.of(read_job_file, str(path)) if path else {}
         if found is None:
             errors.refuse()
         self._given = {**found, **self._given}
         if self._given.get("state") == "absent":  # for which the name is enough
             self._given = {key: value for key, value in self._given.items() if key == "name" or key not in JOB_OPTIONS}
             errors = Errors()
-        self._wants = errors.of(checked, self._given)
+        self._wants = errors.of(check_options, self._given)
         if errors.messages:
             raise ErrorList(errors.messages, os.path.basename(path) if path else f"The job {self._given.get('name') or ''}".rstrip(), NOTHING)
         self._given.pop("x_gpu", None)
@@ -95,7 +95,7 @@ class ActionModule(ActionBase):
             problems.extend(one for one in answer["problems"] if one not in problems)
             return answer
 
-        again = patient(query, first, NoManager, lambda text: self._display.display(f"  note: {printable(text)}"))
+        again = tolerate_silence(query, first, NoManager, lambda text: self._display.display(f"  note: {printable(text)}"))
         try:
             last = poll(again, _left, own["wait_timeout"] if waits else 0, lambda _text: None, DELAY_S)
         except NoManager as problem:

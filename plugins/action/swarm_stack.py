@@ -25,14 +25,14 @@ from ..plugin_utils._report import conclusion, last_words
 from ..plugin_utils._rollout.poll import apart, poll
 from ..plugin_utils._stack import attachments, beforehand, deploy_verdict, on_nodes, registries, replaced, secret_values, text
 from ..plugin_utils._stack.attachments import Swarm
-from ..plugin_utils._stack.document import load
+from ..plugin_utils._stack.document import load_compose
 from ..plugin_utils._stack.folder import Folder
-from ..plugin_utils._stack.patience import Steadiness, patient, since
-from ..plugin_utils._stack.placement import placed
+from ..plugin_utils._stack.patience import Steadiness, tolerate_silence, without_former_failures
+from ..plugin_utils._stack.placement import place_services
 from ..plugin_utils._stack.references import check_names
 from ..plugin_utils._stack.specification import specifications
 from ..plugin_utils._stack.translate import DEFAULT_KIND, Stack, translate
-from ..plugin_utils._stack.versioned_names import versioned
+from ..plugin_utils._stack.versioned_names import name_by_content
 
 OPTIONS = {
     "name": {"type": "str", "required": True},
@@ -95,7 +95,7 @@ class ActionModule(ActionBase):
 
     def _present(self):
         name, folder = self._args["name"], Folder(self._args["compose"])
-        stack = versioned(self._translated(folder), name)
+        stack = name_by_content(self._translated(folder), name)
         self._masked = secret_values.masking(stack.document, stack.files, name)
         for note in stack.notes:
             self._say(f"note: {note}")
@@ -107,7 +107,7 @@ class ActionModule(ActionBase):
         specs = self._marked(stack, specs, before)
         if replaced.starts_first(specs):  # whether the tasks of that are replaced was not known before
             before = {**before, "preflight": self._read(services=specs, **options)["preflight"]}
-        for line in deploy_verdict.fitting(before, specs):
+        for line in deploy_verdict.placement_lines(before, specs):
             self._say(line)
         stack = self._attached(stack, before)
         specs = [*specs, *specifications(stack.document, name)[len(specs) :]]
@@ -123,11 +123,11 @@ class ActionModule(ActionBase):
             self._display.display(f"\n# {FILE}\n{result['stack_file']}")
             changed = result["changed"] or labelled
             return {**result, "changed": changed, "summary": conclusion.deployment_check_sentence(self._args["name"], changed)}
-        if not result["changed"] and deploy_verdict.jobs(specs):
+        if not result["changed"] and deploy_verdict.has_jobs(specs):
             self._say("nothing has changed, and it is not deployed again: its jobs would run once more")
             return {**result, "changed": labelled, **self._awaited(before)}
         self._deploy_ahead(stack.document, before)
-        after = self._deploy(stack, before, prune=self._args["prune"], keep=text.written(stack.document))
+        after = self._deploy(stack, before, prune=self._args["prune"], keep=text.to_yaml(stack.document))
         return {**result, "changed": deploy_verdict.changed(before, after) or labelled, **self._awaited(before)}
 
     def _translated(self, folder):
@@ -142,38 +142,39 @@ class ActionModule(ActionBase):
 
     def _queries(self, stack):
         """The queries to the manager before anything is deployed, besides where services fit."""
-        wanted = beforehand.queries(stack.document, self._args["name"], self._access(), self._args["query_registries"])
-        return {**wanted, "compared": beforehand.compared(stack, self._args["name"]), "stack_file": text.written(stack.document)}
+        wanted = beforehand.query_options(stack.document, self._args["name"], self._access(), self._args["query_registries"])
+        return {**wanted, "compared": beforehand.objects_to_compare(stack, self._args["name"]), "stack_file": text.to_yaml(stack.document)}
 
     def _refusal(self, stack, specs, before):
         """Why nothing is deployed; empty if it is."""
         name, file = self._args["name"], Folder(self._args["compose"]).name
-        seen, silent = on_nodes.seen(self._vars.get("hostvars") or {}) if beforehand.with_gpus(stack.document) else ({}, [])
-        wrong, notes = beforehand.judged(before, stack.document, name, self._access(), seen)
+        seen, silent = on_nodes.read_answers(self._vars.get("hostvars") or {}) if beforehand.with_gpus(stack.document) else ({}, [])
+        wrong, notes = beforehand.check_answer(before, stack.document, name, self._access(), seen)
         for note in silent + notes:
             self._say(f"note: {note}")
-        strange = None if self._args["prune"] else beforehand.another_stack(before, [spec["Name"] for spec in specs], name, file)
+        strange = None if self._args["prune"] else beforehand.name_conflict(before, [spec["Name"] for spec in specs], name, file)
         if strange:
             return [strange]
-        return [*deploy_verdict.unreadable(before, self._masked), *deploy_verdict.refusals(name, before, specs, self._args["allow_pending"]), *wrong]
+        unplaced = deploy_verdict.placement_errors(name, before, specs, self._args["allow_pending"])
+        return [*deploy_verdict.docker_errors(before, self._masked), *unplaced, *wrong]
 
     def _on_this_fleet(self, stack):
         """The stack with what x-gpu of its services means here; and the labels that nodes get for it."""
         if not stack.wanted:
             return stack, {}, []
         found = self._read()
-        made = placed(stack.document, stack.wanted, self._args["name"], found["nodes"], _former(found))
+        made = place_services(stack.document, stack.wanted, self._args["name"], found["nodes"], _former(found))
         for line in made.lines:
             self._say(line)
         return stack._replace(document=made.document), made.labels, made.placement
 
     def _marked(self, stack, specs, before):
-        return replaced.marked(specs, self._args["name"], stack.document, _former(before), [one["service"] for one in before["progress"]])
+        return replaced.mark_replaced(specs, self._args["name"], stack.document, _former(before), [one["service"] for one in before["progress"]])
 
     def _attached(self, stack, before):
         """The stack with the services that attach its networks, where the leader needs that."""
         feasible = {one["service"]: one["feasible"] for one in before["preflight"] if one["fits"]}
-        document, said = attachments.attached(stack.document, Swarm(self._args["name"], before["nodes"], feasible, _former(before)))
+        document, said = attachments.add_attaching_services(stack.document, Swarm(self._args["name"], before["nodes"], feasible, _former(before)))
         for line in said:
             self._say(line)
         return stack._replace(document=document)
@@ -185,12 +186,12 @@ class ActionModule(ActionBase):
 
     def _described(self, stack, before):
         """The stack file beside the deployed one, without its secrets."""
-        shown, hidden = text.shown(stack.document)
+        shown, hidden = text.to_display(stack.document)
         former = None if before["kept"] is None else "\n".join(before["kept"])
-        deployed = text.shown(load(former, "the deployed stack file"))[0] if former else ""
+        deployed = text.to_display(load_compose(former, "the deployed stack file"))[0] if former else ""
         if hidden and (self._task.check_mode or self._task.diff):
             self._say(f"hidden below: {', '.join(hidden)}")
-        changed = former != text.written(stack.document) or len(before["progress"]) < len(stack.document["services"])
+        changed = former != text.to_yaml(stack.document) or len(before["progress"]) < len(stack.document["services"])
         return {
             "changed": changed,
             "stack_file": shown,
@@ -202,20 +203,20 @@ class ActionModule(ActionBase):
 
     def _deploy_ahead(self, document, before):
         """Deploy the services that attach networks, and wait until each of their nodes has a task."""
-        name, first = self._args["name"], attachments.ahead(document)
-        if first is None or not attachments.waits_for(self._last, first, name):
+        name, first = self._args["name"], attachments.attaching_part(document)
+        if first is None or not attachments.not_running(self._last, first, name):
             return
         self._deploy(Stack(first, {}, [], {}), before, prune=False)
-        answer = poll(self._read, lambda answer: attachments.waits_for(answer, first, name), self._args["wait_timeout"] or ATTACHING_S, self._say)
-        if left := attachments.waits_for(answer, first, name):
-            raise GpuSwarmError(attachments.unattached(deploy_verdict.lines(answer), left))
+        answer = poll(self._read, lambda answer: attachments.not_running(answer, first, name), self._args["wait_timeout"] or ATTACHING_S, self._say)
+        if left := attachments.not_running(answer, first, name):
+            raise GpuSwarmError(attachments.not_attached_error(deploy_verdict.progress_lines(answer), left))
 
     def _deploy(self, stack, before, **options):
         """Deploy on the manager and return what it reads afterwards. If 'docker stack deploy' fails, a part of the stack may exist by then.
 
         The files are in the arguments of the module, so that with pipelining Ansible writes them to no file.
         """
-        files = {FILE: text.written(stack.document).encode("utf-8"), **stack.files}
+        files = {FILE: text.to_yaml(stack.document).encode("utf-8"), **stack.files}
         logins = self._access().logins
         if logins:
             files[DOCKER_CONFIG] = registries.docker_config(logins)
@@ -234,13 +235,13 @@ class ActionModule(ActionBase):
         """Say what a failed deployment has made. If the stack is new, remove these parts and nothing else."""
         try:
             after = self._read(compared={})
-            made = deploy_verdict.made(before["there"], after["there"])
+            made = deploy_verdict.new_objects(before["there"], after["there"])
             removed = made if not before["there"]["services"] else {}
             if removed:
                 self._read(remove=_ids(removed))
         except GpuSwarmError as problem:
             return f"What was made of it is not known, or not removed: {problem.message}"
-        return deploy_verdict.left_behind(before, after, made, bool(removed))
+        return deploy_verdict.describe_leftovers(before, after, made, bool(removed))
 
     def _awaited(self, before):
         """Waits until all run, and go on doing so, with a line for each service whenever there is something new of it."""
@@ -248,25 +249,26 @@ class ActionModule(ActionBase):
         timeout, steadiness = self._args["wait_timeout"], Steadiness(before)
 
         def unsteady(answer):
-            return steadiness.unsteady(answer) if timeout else []
+            return steadiness.unsteady_services(answer) if timeout else []
 
         def query():
-            answer = since(before, self._read())
-            for service, line in deploy_verdict.lines(answer, unsteady(answer)).items():
+            answer = without_former_failures(before, self._read())
+            for service, line in deploy_verdict.progress_lines(answer, unsteady(answer)).items():
                 if said.get(service) != line:
                     said[service] = line
                     self._say(f"{service}: {line}")
             return answer
 
-        again = patient(query, since(before, self._last), NoManager, lambda text: self._say(f"note: {text}"))
+        again = tolerate_silence(query, without_former_failures(before, self._last), NoManager, lambda text: self._say(f"note: {text}"))
         try:
-            answer = poll(again, lambda answer: [*deploy_verdict.left(answer), *unsteady(answer)], timeout, lambda _text: None)
+            answer = poll(again, lambda answer: [*deploy_verdict.unfinished_services(answer), *unsteady(answer)], timeout, lambda _text: None)
         except NoManager as problem:
             self._deployed = False  # another one finds it deployed, and waits
             what = f"{problem.message.rstrip('.')}. The stack {self._args['name']} is deployed, and it is not known whether it runs."
             problem.message = f"{what} Run this again when a manager answers."
             raise
-        progress, (waiting, wrong) = deploy_verdict.lines(answer, unsteady(answer)), deploy_verdict.outcome(answer, unsteady(answer))
+        progress = deploy_verdict.progress_lines(answer, unsteady(answer))
+        waiting, wrong = deploy_verdict.waiting_and_failed(answer, unsteady(answer))
         summary = printable(conclusion.deployment_sentence(self._args["name"], progress, waiting, wrong))
         return {"progress": progress, "waiting": waiting, "not_ready": wrong, "summary": summary}
 
@@ -288,7 +290,7 @@ class ActionModule(ActionBase):
 
     def _ended(self):
         """Waits until no task of the stack has anything allocated: their services are gone, and their containers still stop."""
-        again = patient(self._read, self._last, NoManager, lambda text: self._say(f"note: {text}"))
+        again = tolerate_silence(self._read, self._last, NoManager, lambda text: self._say(f"note: {text}"))
         try:
             return poll(again, lambda answer: conclusion.allocations_on_ready_nodes(answer["ending"]), self._args["wait_timeout"], self._say)
         except NoManager as problem:
@@ -302,7 +304,7 @@ class ActionModule(ActionBase):
     def _read(self, **options):
         answer = self._call("fleet.gpu_swarm.swarm_stack_on_manager", {**self._api, "stack": self._args["name"], **options})
         if answer.get("incomplete"):
-            why = deploy_verdict.failure(str(answer.get("msg")), self._masked)
+            why = deploy_verdict.deployment_error(str(answer.get("msg")), self._masked)
             raise GpuSwarmError(f"{self._who}: the stack {self._args['name']} could not be deployed or removed as a whole: {why}")
         if "progress" not in answer:
             raise NoManager(self._masked(reason_of(self._who, answer)))
@@ -321,7 +323,7 @@ class ActionModule(ActionBase):
 
 def _former(answer):
     """The stack file that was deployed last; None where none was kept."""
-    return None if answer["kept"] is None else load("\n".join(answer["kept"]), "the deployed stack file")
+    return None if answer["kept"] is None else load_compose("\n".join(answer["kept"]), "the deployed stack file")
 
 
 def _ids(objects):

@@ -100,5 +100,5 @@ def test_what_docker_refuses_all_the_same_leaves_nothing(fleet: Fleet, inventory
     run = fleet.playbook(inventory, "-e", f"compose={tmp_path / 'compose.yml'}", "-e", f"stack={STACK}", playbook=PLAYBOOK)
     assert run.rc == 2, run.output
     assert 'plugin "none-such" not found' in run.output.replace("\\", ""), run.output
-    assert f"The stack is new, so what was made of it is removed again: the network {STACK}_default." in run.output, run.output
+    assert f"The stack is new, so its parts are removed again: the network {STACK}_default." in run.output, run.output
     assert left(fleet) == []

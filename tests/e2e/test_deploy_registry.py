@@ -93,7 +93,7 @@ def _services(fleet: Fleet) -> str:
 
 
 @pytest.mark.parametrize(
-    ("password", "remedy"), [(None, "Write its login into gpu_stack_registries"), ("wrong-p4ss", "Fix its login in gpu_stack_registries")]
+    ("password", "remedy"), [(None, "Add a login to gpu_stack_registries"), ("wrong-p4ss", "Correct the login in gpu_stack_registries")]
 )
 def test_a_registry_that_refuses(fleet: Fleet, inventory: Path, registry: str, arguments: list[str], password: str | None, remedy: str) -> None:
     logins = {registry: {"username": USER, "password": password}} if password else {}

@@ -47,6 +47,6 @@ def test_what_an_image_requires(fleet: Fleet, inventory: Path, image: str, tmp_p
     refused = fleet.playbook(inventory, *arguments, playbook=PLAYBOOK)
     assert refused.rc == 2, refused.output
     assert f"{said}g1 has cuda " in refused.output
-    assert "in legacy mode, starts no such task" in refused.output
+    assert "in legacy mode, refuses such tasks" in refused.output
     started = fleet["g1"].start("docker", "run", "--rm", image, "true", check=False)
     assert "requirement error: unsatisfied condition: cuda>=99.1" in started.stderr.decode()

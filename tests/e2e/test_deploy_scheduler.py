@@ -19,7 +19,7 @@ import yaml
 from plugins.module_utils._deployment.preflight import preflight
 from plugins.module_utils._ledger.listed import Listed
 from plugins.plugin_utils._stack.specification import specifications
-from plugins.plugin_utils._stack.text import written
+from plugins.plugin_utils._stack.text import to_yaml
 from plugins.plugin_utils._stack.translate import translate
 
 from .conftest import Loud
@@ -168,7 +168,7 @@ def _compared(manager: Node, numbers: range) -> Counter[str]:
         read = _read(manager)
         listed = Listed(read["nodes"], read["tasks"], read["services"], None)
         explained = {one["service"]: one for one in preflight(stack, specifications(document, stack), listed, "gpu-swarm.")["explained"]}
-        manager.start("docker", "stack", "deploy", "--resolve-image", "never", "--compose-file", "-", stack, text=written(document).encode())
+        manager.start("docker", "stack", "deploy", "--resolve-image", "never", "--compose-file", "-", stack, text=to_yaml(document).encode())
         try:
             answers[_judged(explained, _decided(manager, stack, explained))] += 1
         except AssertionError as problem:
@@ -235,7 +235,7 @@ def _explained(manager: Node, document: Any, replaced: bool) -> dict[str, Any]:
 
 
 def _deployed(manager: Node, document: Any) -> None:
-    manager.start("docker", "stack", "deploy", "--resolve-image", "never", "--compose-file", "-", "genu", text=written(document).encode())
+    manager.start("docker", "stack", "deploy", "--resolve-image", "never", "--compose-file", "-", "genu", text=to_yaml(document).encode())
 
 
 def _has_ended(manager: Node, version: str, fits: bool) -> bool:

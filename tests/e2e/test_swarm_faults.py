@@ -276,7 +276,7 @@ def test_the_next_manager_goes_on_waiting_for_a_stack_when_the_one_that_deployed
     going = meanwhile(deploy)
     wait_until("the wait", lambda: "2 of 3 running" in log.read_text(), shown=log.read_text)
     with stopped(fleet, "m1"):
-        wait_until("the run to notice", lambda: "no answer; queried again for up to 60 s" in log.read_text(), shown=log.read_text)
+        wait_until("the run to notice", lambda: "no answer; retrying for up to 60 s" in log.read_text(), shown=log.read_text)
         wait_until("another leader", lambda: works(fleet, "m2"))
         fleet["m2"].docker("service", "rm", "holder")
         run = going.result()

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Services that attach a stack's networks to nodes before its tasks with GPUs come there (pure), under a leader that evicts tasks at such an update.
+"""Adds services that attach a stack's networks to nodes before its GPU tasks start (pure). Only some versions of Docker on the leader need this.
 
-Swarm attaches an overlay network to a node with the first task there that uses it, which is an update of the node. Such a leader then stops a task
-with an allocated GPU on it: the first one, which takes the network away again, so that none ever starts. A service without GPUs that has a task
-on each node in the same network does it beforehand.
+Swarm attaches an overlay network to a node when the first task there uses it. That updates the node, and such a leader then stops tasks with
+allocated GPUs on it. It stops the new task itself, which removes the network again, so no GPU task ever starts. So a service without GPUs starts
+first, with a task on each node, and attaches the network.
 Private to this collection: no stability is promised to others.
 """
 
@@ -20,17 +20,17 @@ from ...module_utils._errors import GpuSwarmError
 from ...module_utils._placement import node_match
 from .beforehand import with_gpus
 from .deploy_verdict import NOTHING
-from .references import DEFAULT, OF_A_MACHINE
+from .references import DEFAULT, LOCAL_NETWORKS
 
 SUFFIX = "-gpu-swarm-network"
 MARK = "gpu-swarm.attaches"
 TRAP = "network-evicts-gpu-tasks"
-# Which leaders evict tasks with named resources at an update of their node, and which those with counted ones.
+# The known issue, by the type of resource: which leaders evict tasks with such resources when their node is updated.
 _EVICTS = {"named": "old-leader-evicts-gpu-tasks", "discrete": "old-leader-evicts-discrete-tasks"}
 
 
 class Swarm(NamedTuple):
-    """``nodes`` are the ledger's, ``feasible`` by service the ids of those with room for it; ``former`` is the deployed stack file, or None."""
+    """``nodes`` are the nodes of the ledger. ``feasible`` has the ids of nodes with room, by service. ``former`` is the deployed file or None."""
 
     stack: str
     nodes: list[dict[str, Any]]
@@ -38,26 +38,26 @@ class Swarm(NamedTuple):
     former: Any
 
 
-def attached(document: Mapping[str, Any], swarm: Swarm) -> tuple[dict[str, Any], list[str]]:
-    """The document with these services, and the notes for the user. Raises GpuSwarmError if a task of others would be evicted."""
+def add_attaching_services(document: Mapping[str, Any], swarm: Swarm) -> tuple[dict[str, Any], list[str]]:
+    """Return the document with attaching services, and notes for the user. Raise GpuSwarmError if a task of another stack would be evicted."""
     leader = next((node["engine_version"] for node in swarm.nodes if node["leader"]), None)
-    made: dict[str, Any] = {}
+    attaching: dict[str, Any] = {}
     for name, service in with_gpus(document).items():
         networks = _overlays(service, document)
         nodes = [node for node in swarm.nodes if any(_is_evicting(node, kind, leader) for kind in _kinds(service))]
         if networks and nodes:
-            made[name + SUFFIX] = _service(name, service, networks, nodes, swarm)
-    if not made:
+            attaching[name + SUFFIX] = _service(name, service, networks, nodes, swarm)
+    if not attaching:
         return dict(document), []
-    said = (
-        f"note: the swarm's leader, Docker Engine {leader}, stops tasks with GPUs when a network is attached to their node. So {', '.join(made)} "
-        f"is deployed first, with a task on each of these nodes, and attaches the network ({TRAP})"
+    note = (
+        f"note: the swarm's leader, Docker Engine {leader}, stops GPU tasks when a network is attached to their node. So {', '.join(attaching)} "
+        f"is deployed first. It has a task on each of these nodes and attaches the network ({TRAP})"
     )
-    return {**document, "services": {**document["services"], **made}}, [said]
+    return {**document, "services": {**document["services"], **attaching}}, [note]
 
 
-def ahead(document: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The part of the document that is deployed first; None if there is no such part."""
+def attaching_part(document: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The part of the document that is deployed first, or None."""
     first = {name: service for name, service in document["services"].items() if is_attaching(service)}
     kept = {key: document[key] for key in ("version", "networks") if key in document}
     return {**kept, "services": first} if first else None
@@ -67,18 +67,18 @@ def is_attaching(service: Mapping[str, Any]) -> bool:
     return MARK in ((service.get("deploy") or {}).get("labels") or {})
 
 
-def waits_for(answer: Mapping[str, Any], document: Mapping[str, Any], stack: str) -> list[str]:
-    """Those of these services whose tasks do not all run yet."""
+def not_running(answer: Mapping[str, Any], document: Mapping[str, Any], stack: str) -> list[str]:
+    """The services of the document whose tasks do not all run yet."""
     done = {one["service"] for one in answer["progress"] if one["done"] and one["running"]}
     return [f"{stack}_{name}" for name in document["services"] if f"{stack}_{name}" not in done]
 
 
-def unattached(lines: Mapping[str, str], names: Iterable[str]) -> str:
-    """Why the rest of the stack was not deployed. ``lines`` says how far each service is."""
-    far = "; ".join(f"{name}: {lines.get(name, 'has no tasks')}" for name in names)
+def not_attached_error(lines: Mapping[str, str], names: Iterable[str]) -> str:
+    """The error if the rest of the stack was not deployed. ``lines`` has the progress of each service."""
+    progress = "; ".join(f"{name}: {lines.get(name, 'has no tasks')}" for name in names)
     return (
-        f"The stack's networks are not on all nodes with GPUs, where the leader's version of Docker would then stop its tasks ({TRAP}): {far}. "
-        "The other services were not deployed. Run this again, or remove what is there: -e state=absent."
+        f"The stack's networks are not attached to all GPU nodes: {progress}. The leader's version of Docker would stop the tasks there ({TRAP}). "
+        "The other services were not deployed. Run this again, or remove the stack with -e state=absent."
     )
 
 
@@ -87,24 +87,24 @@ def _kinds(service: Mapping[str, Any]) -> list[str]:
 
 
 def _is_evicting(node: Mapping[str, Any], kind: str, leader: str | None) -> bool:
-    """Whether the leader evicts tasks there that have any of this kind."""
+    """Whether the leader evicts tasks on this node that have resources of this kind."""
     entry = node["resources"].get(kind)
     return bool(entry and entry["total"]) and checks.affects(_EVICTS[entry["type"]], leader)
 
 
 def _overlays(service: Mapping[str, Any], document: Mapping[str, Any]) -> list[str]:
-    """The networks of the service, without those that belong to each machine."""
+    """The networks of the service, except those that every machine has."""
     declared = document.get("networks") or {}
-    return [key for key in service.get("networks") or [DEFAULT] if (declared.get(key) or {}).get("name", "") not in OF_A_MACHINE]
+    return [key for key in service.get("networks") or [DEFAULT] if (declared.get(key) or {}).get("name", "") not in LOCAL_NETWORKS]
 
 
 def _service(name: str, service: Mapping[str, Any], networks: list[str], nodes: list[dict[str, Any]], swarm: Swarm) -> dict[str, Any]:
-    """The attaching service. It uses the service's image, which the nodes need anyway. A deployed one that covers all nodes with room stays as it is:
-    it keeps the networks there."""
+    """Build the attaching service. It uses the image of the service, which the nodes need anyway. If the deployed one already covers all nodes with
+    room, it stays unchanged, because it keeps the networks attached."""
     own = (service["deploy"].get("placement") or {}).get("constraints") or []
     room = swarm.feasible.get(f"{swarm.stack}_{name}", [])
     former = ((swarm.former or {}).get("services") or {}).get(name + SUFFIX) or {}
-    if former.get("networks") == networks and _is_enough(former["deploy"]["placement"]["constraints"], own, room):
+    if former.get("networks") == networks and _covers(former["deploy"]["placement"]["constraints"], own, room):
         return dict(former)
     busy = {node["id"]: holders for node in nodes if (holders := _holders(node, swarm.stack))}
     _refuse([node for node in nodes if node["id"] in room and node["id"] in busy], busy, name)
@@ -121,24 +121,24 @@ def _service(name: str, service: Mapping[str, Any], networks: list[str], nodes: 
             "mode": "global",
             "labels": {MARK: "true"},
             "placement": {"constraints": constraints},
-            "update_config": {"order": "start-first"},  # so that the networks stay
+            "update_config": {"order": "start-first"},  # so that the networks stay attached
         },
     }
 
 
-def _is_enough(former: list[str], own: list[str], room: Iterable[str]) -> bool:
+def _covers(former: list[str], own: list[str], room: Iterable[str]) -> bool:
     return former[: len(own)] == own and not any(f"node.id!={node_id}" in former for node_id in room)
 
 
 def _meets(node: Mapping[str, Any], constraints: Iterable[str]) -> bool:
-    """By what the ledger knows of a node."""
+    """Whether the node meets the constraints, as far as the ledger knows the node."""
     shown = {"ID": node["id"], "Description": {"Hostname": node["hostname"]}, "Spec": {"Labels": node["labels"], "Role": node["role"]}}
     known = ("node.id", "node.hostname", "node.role", node_match.NODE_LABEL)
     return all(node_match.is_met(one, shown) for one in constraints if one.strip().lower().startswith(known))
 
 
 def _holders(node: Mapping[str, Any], stack: str) -> list[str]:
-    """The tasks of others on the node that have allocated resources. If the stack has a task there, its networks are attached already."""
+    """Tasks of other stacks on the node that have resources. [] if this stack has a task there, because its networks are attached already."""
     own = f"{stack}_"
     tasks = [task for task in node["tasks"] if not task["service"].startswith(own)]
     return [task["name"] for task in tasks if task["holding"]] if len(tasks) == len(node["tasks"]) else []
@@ -148,7 +148,7 @@ def _refuse(nodes: list[dict[str, Any]], busy: Mapping[str, list[str]], name: st
     if nodes:
         where = "; ".join(f"{node['hostname']} ({', '.join(busy[node['id']])})" for node in nodes)
         raise GpuSwarmError(
-            f"services.{name} needs its network on nodes where others have GPUs. When it is attached, the leader's version of Docker stops their "
-            f"tasks ({TRAP}): {where}. Wait until these have ended, keep the service from these nodes by a constraint, write "
+            f"services.{name} needs its network on nodes where tasks of others have GPUs. The leader's version of Docker would stop these "
+            f"tasks ({TRAP}): {where}. Wait until they have ended, keep the service off these nodes with a constraint, set "
             f"network_mode: host, or upgrade Docker Engine on the managers to 25.0.3 or newer. {NOTHING}"
         )

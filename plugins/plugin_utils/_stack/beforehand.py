@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What else than room is checked before a stack is deployed (pure): names that others have, registries, and drivers for its images.
+"""Checks before a stack is deployed, besides its placement (pure): name conflicts, registries, and drivers for its images.
 
 Private to this collection: no stability is promised to others.
 """
@@ -15,35 +15,35 @@ from typing import Any, NamedTuple
 from . import image_requirement, on_nodes, registries
 from .deploy_verdict import NOTHING
 from .on_nodes import Seen
-from .references import contents, external, networks, of_stack
+from .references import content_digests, external_names, network_names, stack_networks
 from .registries import Logins
 from .translate import Stack
 
-MADE_WITH = {"config": "docker config create", "network": "docker network create --driver overlay", "secret": "docker secret create"}
+CREATE_COMMANDS = {"config": "docker config create", "network": "docker network create --driver overlay", "secret": "docker secret create"}
 
 
 class Access(NamedTuple):
-    """To registries. ``passed_on``: nodes get the manager's own logins."""
+    """Access to registries. ``passed_on``: nodes get the manager's own logins."""
 
     logins: Logins
     passed_on: bool
 
 
-def compared(stack: Stack, name: str) -> dict[str, Any]:
-    """The parts of the stack that the manager compares with the swarm, besides services."""
-    found = external(stack.document).get("networks") or []
-    return {"networks": of_stack(stack.document, name), "attached": found, "contents": contents(stack.document, stack.files)}
+def objects_to_compare(stack: Stack, name: str) -> dict[str, Any]:
+    """The networks, configs and secrets of the stack that the manager compares with those of the swarm."""
+    found = external_names(stack.document).get("networks") or []
+    return {"networks": stack_networks(stack.document, name), "attached": found, "contents": content_digests(stack.document, stack.files)}
 
 
-def queries(document: Mapping[str, Any], stack: str, access: Access, query: bool) -> dict[str, Any]:
-    """What of the manager is queried."""
+def query_options(document: Mapping[str, Any], stack: str, access: Access, query: bool) -> dict[str, Any]:
+    """The options for the module that queries the manager."""
     logins, passed_on = access
     images = sorted({image_of(service) for service in document["services"].values()})
-    options: dict[str, Any] = {"images": images, "networks": networks(document, stack), "external": external(document)}
+    options: dict[str, Any] = {"images": images, "networks": network_names(document, stack), "external": external_names(document)}
     if query:
-        options["query"] = registries.looked_up(images, logins)
+        options["query"] = registries.images_to_query(images, logins)
     if logins or not passed_on:
-        options["logins"] = registries.packed(logins)
+        options["logins"] = registries.pack_logins(logins)
     return options
 
 
@@ -51,23 +51,24 @@ def image_of(service: Mapping[str, Any]) -> str:
     return str(service["image"]).replace("$$", "$")
 
 
-def judged(
+def check_answer(
     answer: Mapping[str, Any], document: Mapping[str, Any], stack: str, access: Access, seen: Mapping[str, Seen]
 ) -> tuple[list[str], list[str]]:
-    """(why nothing is deployed, what is to be said). ``seen`` is what is known of the hosts of the inventory."""
+    """Return (errors that prevent the deployment, notes for the user). ``seen`` has what is known of each host of the inventory."""
     taken, errors = answer["networks_taken"], []
     if taken:
         errors.append(
-            f"The networks {', '.join(taken)} are there already, and the stack {stack} does not own them: of another stack, or of a project of "
-            f"'docker compose' on the manager. Give the stack another name, or remove them there ('docker network rm'). {NOTHING}"
+            f"The networks {', '.join(taken)} exist already and do not belong to the stack {stack}. Another stack owns them, or a project of "
+            f"'docker compose' on the manager. Give the stack another name, or remove the networks ('docker network rm'). {NOTHING}"
         )
     if answer["not_there"]:
-        made_with = " and ".join(f"'{command}'" for kind, command in MADE_WITH.items() if any(one.startswith(kind) for one in answer["not_there"]))
+        missing = answer["not_there"]
+        commands = " and ".join(f"'{command}'" for kind, command in CREATE_COMMANDS.items() if any(one.startswith(kind) for one in missing))
         errors.append(
-            f"The swarm has no {', no '.join(answer['not_there'])}, which the Compose file uses as external. Make what is missing with {made_with}, "
-            f"or fix its name. {NOTHING}"
+            f"The swarm has no {', no '.join(answer['not_there'])}, but the Compose file uses that as external. Create it with {commands}, "
+            f"or correct its name. {NOTHING}"
         )
-    errors += registries.refusals(answer["refused"], access.logins, access.passed_on)
+    errors += registries.refusal_errors(answer["refused"], access.logins, access.passed_on)
     notes: list[str] = []
     by_id = {node["id"]: node for node in answer["nodes"]}
     feasible = {one["service"]: [by_id[node] for node in one["feasible"] if node in by_id] for one in answer["preflight"]}
@@ -75,9 +76,9 @@ def judged(
         name, image = f"{stack}_{key}", image_of(service)
         own = {key: str(value).replace("$$", "$") for key, value in (service.get("environment") or {}).items()}
         machines = on_nodes.machines(feasible.get(name, []), seen, image, answer["images"].get(image) or {}, own)
-        wrong, said = image_requirement.judged(name, image, machines)
-        errors += [f"{wrong} {NOTHING}"] if wrong else []
-        notes += said
+        error, image_notes = image_requirement.check_image(name, image, machines)
+        errors += [f"{error} {NOTHING}"] if error else []
+        notes += image_notes
     return errors, notes
 
 
@@ -92,17 +93,17 @@ def _reserved(service: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def images_with_gpus(stack: Stack) -> list[str]:
-    """The images of these services, and those among which x-gpu chooses."""
+    """The images of services with generic resources, including all choices of x-gpu."""
     chosen = [entry["image"] for one in stack.wanted.values() for entry in one.matrix]
     return sorted({*chosen, *(image_of(service) for service in with_gpus(stack.document).values())})
 
 
-def another_stack(answer: Mapping[str, Any], names: Iterable[str], stack: str, file: str) -> str | None:
-    """Why nothing is deployed where the name of the stack is that of somebody else's."""
-    there = [one["service"] for one in answer["progress"]]
-    if not there or set(there).intersection(names):
+def name_conflict(answer: Mapping[str, Any], names: Iterable[str], stack: str, file: str) -> str | None:
+    """Return an error if another stack in the swarm has this name, else None."""
+    existing = [one["service"] for one in answer["progress"]]
+    if not existing or set(existing).intersection(names):
         return None
     return (
-        f"The swarm has a stack {stack} already, with {', '.join(there[:5])}, and of none of its services does {file} say anything. Give yours "
-        f"another name; or have those removed that the file has not: gpu_stack_prune: true. {NOTHING}"
+        f"The swarm already has a stack {stack}, with the services {', '.join(existing[:5])}. {file} contains none of them. Give your stack another "
+        f"name. To replace the existing stack, set gpu_stack_prune: true, which removes these services. {NOTHING}"
     )

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""GPUs that a service requests by other means than a number of them (pure): device nodes, CDI names, mounts. Swarm passes on none of these.
+"""Refuses services that request GPUs by device nodes, CDI names or mounts instead of a number (pure). Swarm passes on none of these.
 
 Private to this collection: no stability is promised to others.
 """
@@ -15,55 +15,55 @@ from typing import Any
 
 from ...module_utils._errors import SeveralErrors
 
-# NVIDIA's device nodes, also those of Jetson and of WSL; its CDI names; and the folder by which its toolkit takes mounts for requests.
+# NVIDIA's device nodes, also those of Jetson and WSL; its CDI names; and the directory whose mounts NVIDIA's toolkit reads as requests.
 _DEVICE = re.compile(r"/+dev/+(?:nvidia|nvhost-|nvmap|nvgpu|dxg)")
 _CDI = re.compile(r"(?:[\w.-]+\.)?nvidia\.com/[\w.-]+(?:=|\Z)")
 _REQUEST = re.compile(r"/*(?:var/+)?run/+nvidia-container-devices")
 _RULE = re.compile(r"[ca]\s+195:")  # the major number of NVIDIA's device nodes
 INSTEAD = (
-    "Swarm allocates GPUs by number: take it out, and write {driver: nvidia, count: 1, capabilities: [gpu]} under deploy.resources.reservations."
+    "Swarm allocates GPUs by number: remove this, and write {driver: nvidia, count: 1, capabilities: [gpu]} under deploy.resources.reservations."
     "devices."
 )
 
 
 def refuse(service: dict[str, Any], where: str) -> dict[str, Any]:
-    """Refuse a service that would run without the GPUs that it requests, or with other GPUs than it is allocated."""
+    """Refuse a service that would run without the GPUs that it requests, or with other GPUs than those allocated to it."""
     found = list(_requests(service))
     if found:
         place, what = found[0]
         others = ", ".join(f"{one} by {by}" for one, by in found[1:])
         also = f" The same holds for {others}." if others else ""
         message = f"{where}.{place} requests GPUs by {what}, which swarm does not pass on.{also} {INSTEAD}"
-        # Each of the volumes is there, so that those that follow have the same numbers.
+        # Refused volumes are replaced, not removed, so that the others keep their numbers.
         places = {one for one, _by in found}
-        volumes = enumerate(_list(service.get("volumes")))
+        volumes = enumerate(_as_list(service.get("volumes")))
         mounts = [f"/volumes[{number}]" if f"volumes[{number}]" in places else mount for number, mount in volumes]
         raise SeveralErrors([message], {**service, "volumes": mounts} if mounts else service)
     return service
 
 
 def _requests(service: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    for number, entry in enumerate(_list(service.get("devices"))):
+    for number, entry in enumerate(_as_list(service.get("devices"))):
         source = str(entry.get("source") if isinstance(entry, dict) else entry).strip()
         if _DEVICE.match(source) or _CDI.match(source):
-            yield f"devices[{number}]", _first(source)
-    for number, entry in enumerate(_list(service.get("volumes"))):
+            yield f"devices[{number}]", _source_of(source)
+    for number, entry in enumerate(_as_list(service.get("volumes"))):
         parts = [str(entry.get("source")), str(entry.get("target"))] if isinstance(entry, dict) else str(entry).split(":")
         found = [part for part in parts if _DEVICE.match(part) or _REQUEST.match(part)]
         if _DEVICE.match(parts[0]) or any(_REQUEST.match(part) for part in parts):
             yield f"volumes[{number}]", found[0]
-    for number, rule in enumerate(_list(service.get("device_cgroup_rules"))):
+    for number, rule in enumerate(_as_list(service.get("device_cgroup_rules"))):
         if _RULE.match(str(rule).strip()):
             yield f"device_cgroup_rules[{number}]", "the rule for major number 195"
     annotations = service.get("annotations")
-    for text in [str(one) for one in (annotations.values() if isinstance(annotations, dict) else _list(annotations))]:
+    for text in [str(one) for one in (annotations.values() if isinstance(annotations, dict) else _as_list(annotations))]:
         if "nvidia.com/" in text:
             yield "annotations", "a CDI name"
 
 
-def _list(found: Any) -> list[Any]:
+def _as_list(found: Any) -> list[Any]:
     return found if isinstance(found, list) else []
 
 
-def _first(text: str) -> str:
+def _source_of(text: str) -> str:
     return text.partition(":")[0]

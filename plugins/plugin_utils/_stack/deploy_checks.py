@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What Docker refuses in a stack file only while it deploys, as one table (pure). Each row is checked before anything is deployed.
+"""One table of everything that Docker refuses in a stack file only during the deployment (pure). Each row is checked before the deployment.
 
-'docker stack deploy' reads the file, then makes networks, secrets and configs, and only then converts and creates one service after the other. So
-most of these rows would leave a stack half made. What needs the swarm's own knowledge, such as a port that another service has, is decided in
-module_utils/_deployment/clashes.py; those rows are here too, so that the table is whole.
+'docker stack deploy' reads the file, then creates networks, secrets and configs, and only then converts and creates the services one by one. So
+most of these errors would leave a stack half deployed. Checks that need data of the swarm, such as the ports of other services, are in
+module_utils/_deployment/clashes.py; their rows are here too, so that the table is complete.
 Private to this collection: no stability is promised to others.
 """
 
@@ -21,7 +21,7 @@ from ...module_utils._deployment import stack as on_swarm
 from ...module_utils._errors import Errors
 from ...module_utils._swarm.image_name import is_image_name
 from . import mounts, ports, references, services, shapes
-from .fields import only
+from .fields import refuse_unknown
 
 # Where Docker checks it.
 SCHEMA, LOADER = "docker/cli cli/compose/schema", "docker/cli cli/compose/loader"
@@ -37,8 +37,8 @@ TASK = "moby daemon/cluster/executor, for each task"
 
 
 class Stack(NamedTuple):
-    """A translated stack file, of the Compose file ``file``, with what it carries by path. ``written`` has the services as they stand there, with
-    their variables, and ``unset`` those of them that nobody has set. ``choices`` are by service the images among which x-gpu chooses."""
+    """A stack file, translated from the Compose file ``file``. ``files`` has the content of its configs and secrets. ``written`` has the services
+    before variables were replaced, ``unset`` the variables without a value. ``choices`` has the images of x-gpu, by service."""
 
     document: Mapping[str, Any]
     files: Mapping[str, bytes]
@@ -49,7 +49,7 @@ class Stack(NamedTuple):
 
 
 class Check(NamedTuple):
-    """``since`` is the first release of Docker that refuses it; empty means 20.10. ``by`` is the function that refuses it here."""
+    """One row. ``since`` is the first release of Docker that refuses this; empty means 20.10. ``by`` is the function here that refuses it."""
 
     id: str
     what: str
@@ -59,14 +59,14 @@ class Check(NamedTuple):
 
 
 def refuse(stack: Stack) -> None:
-    """Refuses a stack file for each row that it meets. Its services may lack what was refused before."""
+    """Refuse a stack file with all errors of the table. Values that were refused earlier may be missing in its services."""
     errors = Errors()
     for check in dict.fromkeys(check.by for check in CHECKS if check.by in _OF_A_FILE):
-        errors.add(*errors.of(_met, check, stack, instead=[]))
+        errors.add(*errors.of(_run_check, check, stack, instead=[]))
     errors.refuse()
 
 
-def _met(check: Callable[[Stack], Iterator[str]], stack: Stack) -> list[str]:
+def _run_check(check: Callable[[Stack], Iterator[str]], stack: Stack) -> list[str]:
     return list(check(stack))
 
 
@@ -74,7 +74,7 @@ def _met(check: Callable[[Stack], Iterator[str]], stack: Stack) -> list[str]:
 
 
 def _services(stack: Stack) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """(where it stands, the service)"""
+    """Each service, with its place for messages."""
     yield from ((f"{stack.file}: services.{name}", service) for name, service in stack.document["services"].items())
 
 
@@ -86,16 +86,16 @@ def _image(stack: Stack) -> Iterator[str]:
         written = stack.written.get(name) or {}
         choices = [(f"x-gpu.images[{number}].image", image) for number, image in enumerate(stack.choices.get(name, []))]
         for key, image in choices or [("image", service["image"])] if "image" in service else []:
-            if not is_image_name(image) and (image or choices or written.get("image")):  # else it has none, which is an error of its own
+            if not is_image_name(image) and (image or choices or written.get("image")):  # otherwise the image is missing, which another check reports
                 yield (
                     f"{stack.file}: services.{name}.{key} is {image!r}, which is not a valid image name."
-                    f"{_unset(stack, written.get('x-gpu') if choices else written.get('image'))} Write it as name:tag, in small letters, such as "
+                    f"{_unset(stack, written.get('x-gpu') if choices else written.get('image'))} Write it as name:tag, in lower case, such as "
                     "nvidia/cuda:13.0.0-base-ubuntu24.04."
                 )
 
 
 def _unset(stack: Stack, written: Any) -> str:
-    """Which variables of what is written there nobody has set."""
+    """A sentence about variables in ``written`` that are not set, or ''."""
     found = [one for one in dict.fromkeys(_VARIABLE.findall(str(written))) if one in stack.unset]
     return f" The variable {', '.join(found)} is not set: set it in .env, or in the environment." if found else ""
 
@@ -117,10 +117,10 @@ def _replicas_of_global(stack: Stack) -> Iterator[str]:
 def _credentials(stack: Stack) -> Iterator[str]:
     for where, service in _services(stack):
         found = service.get("credential_spec") or {}
-        only(found, ("config", "file", "registry"), f"{where}.credential_spec")
-        given = [key for key in ("config", "file", "registry") if found.get(key)]
-        if len(given) > 1:
-            yield f"{where}.credential_spec has {' and '.join(given)}. Leave one of them."
+        refuse_unknown(found, ("config", "file", "registry"), f"{where}.credential_spec")
+        sources = [key for key in ("config", "file", "registry") if found.get(key)]
+        if len(sources) > 1:
+            yield f"{where}.credential_spec has {' and '.join(sources)}. Keep only one of them."
 
 
 def _volume_texts(stack: Stack) -> Iterator[str]:
@@ -140,11 +140,11 @@ def _mount_targets(stack: Stack) -> Iterator[str]:
             windows = "\\" in str(mount) or (isinstance(mount, dict) and mount.get("type") == "npipe")
             if isinstance(mount, str) and re.match("[A-Za-z]:/", mount):
                 yield (
-                    f"{where}.volumes[{number}] is {mount!r}, which Docker takes for a path of Windows. Give the volume a name of two letters or "
+                    f"{where}.volumes[{number}] is {mount!r}, which Docker reads as a Windows path. Give the volume a name of two letters or "
                     "more, or write it as {type: volume, source: …, target: …}."
                 )
             elif not windows and not target.startswith("/"):
-                yield f"{where}.volumes[{number}] is mounted at {target or 'nothing'}, which is not a full path. Write one, such as /data."
+                yield f"{where}.volumes[{number}] is mounted at {target or 'nothing'}, which is not an absolute path. Write one, such as /data."
 
 
 def _mount_sources(stack: Stack) -> Iterator[str]:
@@ -161,7 +161,7 @@ def _carried_targets(section: str, root: str) -> Callable[[Stack], Iterator[str]
             for one in service.get(section) or []:
                 entry = one if isinstance(one, dict) else {"source": one}
                 if not entry.get("source"):
-                    continue  # which is an error of its own
+                    continue  # another check reports this
                 target = entry.get("target") or entry["source"]
                 path = target if target.startswith("/") else root + target
                 if path in at:
@@ -184,19 +184,19 @@ def _port_twice(stack: Stack) -> Iterator[str]:
         taken: set[tuple[int, str]] = set()
         for port in ports.expanded(service):
             if port.published and (port.published, port.protocol) in taken:
-                yield f"{where}.ports publishes {port.words} twice. Write another number for one of them."
+                yield f"{where}.ports publishes {port.label} twice. Write another number for one of them."
             taken.add((port.published, port.protocol))
 
 
 def _port_in_stack(stack: Stack) -> Iterator[str]:
-    """Two services may have the same port of the host: they run on different nodes then."""
+    """Two services may publish the same port in host mode. Swarm then runs them on different nodes."""
     taken: dict[tuple[int, str], tuple[str, str]] = {}
     for name, service in stack.document["services"].items():
         for port in ports.expanded(service):
             other, mode = taken.setdefault((port.published, port.protocol), (name, port.mode))
             if port.published and other != name and ports.INGRESS in (mode, port.mode):
                 where = f"{stack.file}: services.{name}.ports"
-                yield f"{where} publishes {port.words}, as services.{other} does. Write another number for one of them."
+                yield f"{where} publishes {port.label}, as services.{other} does. Write another number for one of them."
 
 
 # -- the other sections --------------------------------------------------------------------------------------------------------
@@ -221,7 +221,7 @@ def _external(stack: Stack) -> Iterator[str]:
 
 
 def _networks(stack: Stack) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """(where it stands, its own name, the network), of those that are not external"""
+    """Each network that is not external: its place for messages, its name, and its definition."""
     for key, entry in (stack.document.get("networks") or {}).items():
         if not (entry or {}).get("external"):
             yield f"{stack.file}: networks.{key}", str((entry or {}).get("name") or ""), entry or {}
@@ -229,8 +229,8 @@ def _networks(stack: Stack) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
 
 def _network_names(stack: Stack) -> Iterator[str]:
     for where, name, _entry in _networks(stack):
-        if name in references.OF_A_MACHINE:
-            yield f"{where} has the name {name}, which a network of each machine has. Use another name, or external: true for that network."
+        if name in references.LOCAL_NETWORKS:
+            yield f"{where} has the name {name}, but every machine has such a network. Use another name, or external: true to use that network."
 
 
 def _predefined(stack: Stack) -> Iterator[str]:
@@ -239,29 +239,29 @@ def _predefined(stack: Stack) -> Iterator[str]:
         name = str((external.get("name") if isinstance(external, dict) else None) or (entry or {}).get("name") or key)
         if external and name in ("none", "default"):
             where = f"{stack.file}: networks.{key}"
-            yield f"{where} is the network {name} of each machine, which a swarm's services cannot use. Write host, bridge or a network of the file."
+            yield f"{where} is the network {name} of each machine, which services of a swarm cannot use. Use host, bridge or a network of the file."
 
 
 def _network_drivers(stack: Stack) -> Iterator[str]:
     for where, _name, entry in _networks(stack):
         if entry.get("driver") in ("host", "ipvlan", "macvlan", "none", "null"):
             yield (
-                f"{where}.driver is {entry['driver']}, and a stack cannot make such a network. Remove it to get overlay, or make the "
+                f"{where}.driver is {entry['driver']}, but a stack cannot create such a network. Remove the driver to get overlay, or create the "
                 "network with 'docker network create --scope swarm' and name it here as external."
             )
         ipam = (entry.get("ipam") or {}).get("driver")
         if ipam not in (None, "", "default") and not re.search("[/:]", str(ipam)):
-            yield f"{where}.ipam.driver is {ipam}, and swarm only has default. Remove it."
+            yield f"{where}.ipam.driver is {ipam}, but swarm only has default. Remove it."
 
 
 def _network_labels(stack: Stack) -> Iterator[str]:
     for where, _name, entry in _networks(stack):
         if "com.docker.swarm.predefined" in (entry.get("labels") or {}):
-            yield f"{where}.labels has com.docker.swarm.predefined, which swarm keeps for its own networks. Take it out."
+            yield f"{where}.labels has com.docker.swarm.predefined, which swarm keeps for its own networks. Remove it."
 
 
-# More than Docker takes in one of them (MaxConfigSize in controlapi/config.go, MaxSecretSize in api/validation of swarmkit).
-TOO_MUCH = {"configs": 1000 * 1024, "secrets": 500 * 1024}
+# Docker refuses this size and more (MaxConfigSize in controlapi/config.go, MaxSecretSize in api/validation of swarmkit).
+REFUSED_SIZE = {"configs": 1000 * 1024, "secrets": 500 * 1024}
 
 
 def _contents(section: str) -> Callable[[Stack], Iterator[str]]:
@@ -270,9 +270,9 @@ def _contents(section: str) -> Callable[[Stack], Iterator[str]]:
             content = stack.files.get(str((entry or {}).get("file") or "").removeprefix("./"))
             if content is not None and not content:
                 yield f"{stack.file}: {section}.{key} is empty, which swarm refuses. Write something into it, or remove it."
-            if content is not None and len(content) >= TOO_MUCH[section]:
+            if content is not None and len(content) >= REFUSED_SIZE[section]:
                 yield (
-                    f"{stack.file}: {section}.{key} has {len(content)} bytes, and swarm takes less than {TOO_MUCH[section]}. Mount a volume instead."
+                    f"{stack.file}: {section}.{key} has {len(content)} bytes; swarm accepts less than {REFUSED_SIZE[section]}. Use a volume instead."
                 )
 
     return check
@@ -284,32 +284,32 @@ _secret_contents, _config_contents = _contents("secrets"), _contents("configs")
 # -- the table -----------------------------------------------------------------------------------------------------------------
 
 CHECKS = [
-    # The reader: nothing is made yet, and Docker's words name no remedy.
-    Check("text", "a list or a mapping where Docker wants text", SCHEMA, "", shapes.text),
-    Check("texts", "anything but a list of texts, such as under `cap_add` or `dns`", SCHEMA, "", shapes.texts),
+    # While Docker reads the file. Nothing is created yet, but Docker's messages name no remedy.
+    Check("text", "a list or a mapping where Docker expects text", SCHEMA, "", shapes.text),
+    Check("texts", "anything but a list of strings, for example under `cap_add` or `dns`", SCHEMA, "", shapes.texts),
     Check("command", "a list inside the list of a command, an entrypoint or a test", SCHEMA, "", shapes.command),
     Check("quotes", "a command as text in which a quote is not closed", LOADER, "", shapes.command),
-    Check("flag", "anything but true or false, such as for `init`", SCHEMA, "", shapes.flag),
-    Check("whole", "text or a fraction where a whole number belongs, such as `replicas`", SCHEMA, "", shapes.whole),
+    Check("flag", "anything but true or false, for example for `init`", SCHEMA, "", shapes.flag),
+    Check("whole", "text or a fraction instead of a whole number, for example for `replicas`", SCHEMA, "", shapes.whole),
     Check("negative", "a negative number of tasks, attempts or retries", LOADER, "", shapes.whole),
     Check("duration", "a duration without a unit, or in words", SCHEMA, "", shapes.duration),
     Check("size", "a size that is not a number with a unit", LOADER, "", shapes.size),
     Check("order", "an unknown `order` of updates", SCHEMA, "", shapes.word),
     Check("ulimits", "`ulimits` with only one of `soft` and `hard`", SCHEMA, "", shapes.ulimits),
-    Check("pairs", "text where a mapping or a list of `NAME=value` belongs", SCHEMA, "", shapes.shared),
-    Check("options", "a list among the options of `logging`", SCHEMA, "", shapes.shared),
+    Check("pairs", "text instead of a mapping or a list of `NAME=value`", SCHEMA, "", shapes.name_values),
+    Check("options", "a list among the options of `logging`", SCHEMA, "", shapes.name_values),
     Check("file-mode", "a `mode` of a config or secret that is not a number", SCHEMA, "", shapes.file_mode),
     Check("preferences", "`placement.preferences` that is not a list", SCHEMA, "", shapes.each),
-    Check("unknown", "a key that the format does not have", SCHEMA, "", only),
+    Check("unknown", "an unknown key", SCHEMA, "", refuse_unknown),
     Check("section-name", "a service, network, volume, config or secret whose key has a blank or a special character", SCHEMA, "", _section_names),
     Check("external-volume", "an external volume with a driver, options or labels", LOADER, "", _external),
     Check("external-name", "an external network, config or secret with two names", LOADER, "", _external),
     Check("bind-source", "a bind mount without a source", LOADER, "", _mount_sources),
     Check("volume-spec", "a volume as text with an empty part, or with more than three parts", LOADER, "", _volume_texts),
-    Check("port-spec", "a port as text above 65535 or not a number, or with another protocol than tcp, udp and sctp", SCHEMA, "", ports.translated),
-    Check("port-range", "two ranges of ports of different length", SCHEMA, "", ports.translated),
-    Check("port-number", "a `published` port above 65535: Docker accepts it, and the tasks wait for ever", ALLOCATOR, "", ports.translated),
-    Check("port-target", "a port without its `target`: Docker accepts it, and it leads nowhere", ALLOCATOR, "", ports.translated),
+    Check("port-spec", "a port as text above 65535 or not a number, or with a protocol other than tcp, udp, sctp", SCHEMA, "", ports.translate_ports),
+    Check("port-range", "two ranges of ports of different length", SCHEMA, "", ports.translate_ports),
+    Check("port-number", "a `published` port above 65535: Docker accepts it, but the tasks wait for ever", ALLOCATOR, "", ports.translate_ports),
+    Check("port-target", "a port without its `target`: Docker accepts it, but the port leads nowhere", ALLOCATOR, "", ports.translate_ports),
     Check("image", "an invalid image name, such as one with an empty tag", SERVICE, "", _image),
     # The conversion: networks, secrets and configs are made by then.
     Check("credential", "`credential_spec` with more than one of `config`, `file` and `registry`", CONVERT, "", _credentials),
@@ -319,9 +319,9 @@ CHECKS = [
     Check("declared-config", "a config that the file does not declare", CONVERT, "", references.check_declared),
     Check("mode", "an unknown `mode`", CONVERT, "", shapes.word),
     Check("replicas-global", "`replicas` of a global service", CONVERT, "", _replicas_of_global),
-    Check("mount-type", "a mount of a type that stacks do not have", VOLUMES, "", mounts.volumes),
-    Check("mount-options", "a mount with the options of another type", VOLUMES, "", mounts.volumes),
-    Check("tmpfs-source", "a tmpfs with a source", VOLUMES, "", mounts.volumes),
+    Check("mount-type", "a mount of a type that stacks do not have", VOLUMES, "", mounts.translate_volumes),
+    Check("mount-options", "a mount with the options of another type", VOLUMES, "", mounts.translate_volumes),
+    Check("tmpfs-source", "a tmpfs with a source", VOLUMES, "", mounts.translate_volumes),
     Check("npipe-source", "a pipe or a cluster volume without a source", VOLUMES, "", _mount_sources),
     Check("cpus", "`cpus` that is not a number", CONVERT, "", shapes.cpus),
     Check("cpus-precise", "`cpus` with more than 9 decimals", CONVERT, "", shapes.cpus),
@@ -342,7 +342,7 @@ CHECKS = [
     Check("subnet", "an invalid subnet", NETWORKS, "", shapes.subnet),
     Check("predefined-label", "a network with the label of swarm's own networks, `com.docker.swarm.predefined`", NETWORKS, "", _network_labels),
     # Swarm, when it creates or updates a service.
-    Check("service-name", "a service whose name, with that of the stack, has a dot or more than 63 characters", COMMON, "", references.check_names),
+    Check("service-name", "a service whose name, with the stack's name, has a dot or more than 63 characters", COMMON, "", references.check_names),
     Check("service-taken", "a service whose name another service already has", SERVICE, "", on_swarm.taken),
     Check("cpus-least", "less than 0.001 CPUs", SERVICE, "", shapes.cpus),
     Check("memory-least", "less than 4 MiB of memory, such as `16` without a unit", SERVICE, "", shapes.memory),
@@ -351,9 +351,9 @@ CHECKS = [
     Check("update-negative", "a negative `delay` of `update_config`", SERVICE, "", shapes.duration),
     Check("monitor-negative", "a negative `monitor` of `update_config`", SERVICE, "", shapes.duration),
     Check("failure-ratio", "a `max_failure_ratio` below 0 or above 1", SERVICE, "", shapes.ratio),
-    Check("constraint", "a constraint without `==` or `!=`, or with special signs", "swarmkit manager/constraint", "", services.refuse_constraints),
+    Check("constraint", "a constraint without `==` or `!=`, or a wrong character", "swarmkit manager/constraint", "", services.refuse_constraints),
     Check("mount-target", "two mounts with the same target", SERVICE, "", mounts.refuse_same_target),
-    Check("mount-path", "a mount whose target is not a full path: Docker accepts it, and no task starts", TASK, "", _mount_targets),
+    Check("mount-path", "a mount whose target is not an absolute path: Docker accepts it, but no task starts", TASK, "", _mount_targets),
     Check("health-short", "a healthcheck with an interval below one millisecond", SERVICE, "", shapes.duration),
     Check("dnsrr", "a port for the whole swarm together with `endpoint_mode: dnsrr`", SERVICE, "", _dnsrr),
     Check("port-twice", "a port that a service publishes twice", SERVICE, "", _port_twice),
@@ -364,15 +364,15 @@ CHECKS = [
     Check("mode-changed", "a changed `mode`, such as from global to replicated", SERVICE, "", clashes.modes),
     Check("job-update", "`update_config` of a job", SERVICE, "23.0", _jobs),
     Check("job-mode", "a job, if the manager has Docker 20.10", CONVERT, "up to 20.10", clashes.jobs),
-    Check("subnet-taken", "a subnet that overlaps with another network's: Docker accepts it, and no task starts", ALLOCATOR, "", clashes.subnets),
+    Check("subnet-taken", "a subnet that overlaps with another network's: Docker accepts it, but no task starts", ALLOCATOR, "", clashes.subnets),
     Check("config-empty", "an empty config", CONFIGS, "", _config_contents),
     Check("config-large", "a config of 1,024,000 bytes or more", CONFIGS, "", _config_contents),
-    Check("config-changed", "changed content of a config that has a `name:` of its own", CONFIGS, "", clashes.contents),
-    Check("template-driver", "a `template_driver` other than golang: Docker accepts it, and no task starts", TASK, "", shapes.word),
+    Check("config-changed", "changed content of a config that has its own `name:`", CONFIGS, "", clashes.contents),
+    Check("template-driver", "a `template_driver` other than golang: Docker accepts it, but no task starts", TASK, "", shapes.word),
     Check("secret-empty", "an empty secret", PAYLOAD, "", _secret_contents),
     Check("secret-large", "a secret of 512,000 bytes or more", PAYLOAD, "", _secret_contents),
-    Check("secret-changed", "changed content of a secret that has a `name:` of its own", SECRET, "", clashes.contents),
-    Check("carried-name", "a config or secret whose name has more than 64 characters, or special ones", COMMON, "", references.check_names),
+    Check("secret-changed", "changed content of a secret that has its own `name:`", SECRET, "", clashes.contents),
+    Check("carried-name", "a config or secret whose name has more than 64 characters, or special characters", COMMON, "", references.check_names),
 ]  # fmt: skip
 _OF_A_FILE = (
     _image, _jobs, _replicas_of_global, _credentials, _volume_texts, _mount_targets, _mount_sources, _secret_targets, _config_targets, _dnsrr,

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One service as several, one for each image of a matrix (pure).
+"""Splits a service into several, one for each image of its ``x-gpu.images`` (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -21,24 +21,24 @@ from .._classes.constraints import Node
 from .._classes.shares import shares
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,28}[a-z0-9])?")
-# Docker's limit for a service's name, with that of the stack.
-_LONGEST = 63
-MOST = 10_000
+# Docker's limit for the name of a service, including the name of its stack.
+_MAX_NAME = 63
+MAX_REPLICAS = 10_000
 _OF_THE_HOST = ("host", "bridge", "none")
 
 
 def check_names(matrix: Sequence[Mapping[str, Any]], where: str) -> None:
-    """Those that somebody has written beside the images."""
+    """Check the names that the user gave the parts."""
     names = [entry[images.NAME] for entry in matrix if images.NAME in entry]
     for name in names:
         if not isinstance(name, str) or not _NAME.fullmatch(name) or names.count(name) > 1:
             raise GpuSwarmError(
-                f"{where}: the name {name!r} has to be of at most 30 small letters, digits, _ and -, and to stand there once. Fix it."
+                f"{where}: the name {name!r} must have at most 30 lower-case letters, digits, _ and -, and must be unique. Correct it."
             )
 
 
 def names(service: str, matrix: Sequence[Mapping[str, Any]], stack: str) -> list[str]:
-    """By what an image requires, so that a new tag changes no name."""
+    """The names of the parts. They depend on what an image requires, so that a new tag does not change them."""
     slugs = [str(entry.get(images.NAME) or classes.slug(entry)) for entry in matrix]
     more = [f"-{_digest(str(images.criterion(entry)))}" if slugs.count(slug) > 1 else "" for slug, entry in zip(slugs, matrix, strict=True)]
     unique = [slug + one for slug, one in zip(slugs, more, strict=True)]
@@ -50,41 +50,41 @@ def _digest(text: str) -> str:
 
 
 def _short(name: str, stack: str) -> str:
-    room = _LONGEST - len(stack) - 1
+    room = _MAX_NAME - len(stack) - 1
     return name if len(name) <= room else f"{name[: max(room - 7, 1)].rstrip('-_')}-{_digest(name)}"
 
 
-def chosen(matrix: list[dict[str, Any]], nodes: Sequence[Node]) -> tuple[dict[str, list[int]], list[str]]:
-    """By node the best images, by their places, and of each node that runs none the reasons."""
+def best_images(matrix: list[dict[str, Any]], nodes: Sequence[Node]) -> tuple[dict[str, list[int]], list[str]]:
+    """Return the best images of each node, as their positions, and a reason for each node that can run none."""
     found = {node.id: images.choose(matrix, node.facts) for node in nodes}
     unfit = [
-        f"{node.name} runs no image of it: " + ", ".join(f"{matrix[place][images.IMAGE]}: {why}" for place, why in sorted(found[node.id].why.items()))
+        f"{node.name} can run none: " + ", ".join(f"{matrix[place][images.IMAGE]}: {why}" for place, why in sorted(found[node.id].why.items()))
         for node in nodes
         if not found[node.id].best
     ]
     return {node_id: choice.best for node_id, choice in found.items()}, unfit
 
 
-def parts(service: Mapping[str, Any], nodes: Mapping[str, Sequence[Node]], former: Any, where: str) -> dict[str, int | None]:
-    """By the names of the parts their replicas, None for one task on each node. A global one that has no nodes yet may get some."""
+def replicas_of_parts(service: Mapping[str, Any], nodes: Mapping[str, Sequence[Node]], former: Any, where: str) -> dict[str, int | None]:
+    """Return the replicas of each part, by name. None means one task on each node. Global parts are kept even without nodes, which may come later."""
     deploy = service.get("deploy") or {}
     mode = str(deploy.get("mode") or "replicated")
     if mode.startswith("global"):
         found: dict[str, int | None] = dict.fromkeys(nodes)
     else:
         total = deploy.get("replicas", 1)
-        if isinstance(total, bool) or not isinstance(total, int) or not 0 <= total <= MOST:
-            raise GpuSwarmError(f"{where}: deploy.replicas is {total!r}, but must be a whole number up to {MOST} to be divided. Write one.")
+        if isinstance(total, bool) or not isinstance(total, int) or not 0 <= total <= MAX_REPLICAS:
+            raise GpuSwarmError(f"{where}: deploy.replicas is {total!r}, but must be a whole number up to {MAX_REPLICAS} to be divided.")
         room = {name: sum(_room(service, node) for node in these) for name, these in nodes.items() if these}
-        of_each = shares(total, room, _former(former, room))
-        # A job of no tasks is none.
-        found = {name: number for name, number in of_each.items() if number or not mode.endswith("-job")}
+        replicas = shares(total, room, _former(former, room))
+        # A job without tasks is not created.
+        found = {name: number for name, number in replicas.items() if number or not mode.endswith("-job")}
     _check_ports(service, found, where)
     return found
 
 
 def _room(service: Mapping[str, Any], node: Node) -> int:
-    """How many tasks fit there now."""
+    """How many tasks of the service fit on the node now."""
     if not is_open(node.record):
         return 0
     generic = ((((service.get("deploy") or {}).get("resources") or {}).get("reservations") or {}).get("generic_resources")) or []
@@ -104,13 +104,13 @@ def _check_ports(service: Mapping[str, Any], found: Mapping[str, Any], where: st
     shared = [port for port in service.get("ports") or [] if not isinstance(port, dict) or port.get("mode") != "host"]
     if shared and len(found) > 1:
         raise GpuSwarmError(
-            f"{where}: the service becomes {len(found)}, of which only one could publish its ports for the whole swarm. Publish them in mode: "
-            "host, or have another service pass on to it."
+            f"{where}: the service is split into {len(found)}, but only one of them can publish its ports for the whole swarm. Publish them in mode: "
+            "host, or put another service in front of it."
         )
 
 
-def part(service: dict[str, Any], image: str, replicas: int | None, name: str, document: Mapping[str, Any]) -> dict[str, Any]:
-    """One of them. Others reach all of them by the name of the service that they were."""
+def build_part(service: dict[str, Any], image: str, replicas: int | None, name: str, document: Mapping[str, Any]) -> dict[str, Any]:
+    """Build one part. Other services reach all parts by the name of the original service."""
     made = {**service, "image": image, "networks": _networks(service.get("networks"), name, document.get("networks") or {})}
     if replicas is not None:
         made["deploy"] = {**(service.get("deploy") or {}), "replicas": replicas}

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A mapping of a Compose file, read key by key (pure): what a stack takes of it, and what is said of the rest.
+"""Reads values of a Compose file and collects notes for the user (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -15,21 +15,21 @@ from typing import Any
 from ...module_utils._errors import Errors, GpuSwarmError, SeveralErrors
 from ...module_utils._mask import name_alone
 
-# What helps against a key that nothing is known of.
-FIX = "Fix it, or take it out."
-_WRONG = object()  # in place of a value that is refused
-# Reads a file beside the Compose file; None where there is none.
+# The remedy for an unknown key.
+FIX = "Correct it or remove it."
+_WRONG = object()  # stands for a refused value
+# Reads a file beside the Compose file. Returns None if it does not exist.
 Reader = Callable[[str], "bytes | None"]
 
 
 class Notes:
-    """What is left out or meant otherwise, in the order in which it was found."""
+    """Notes about keys that are ignored or changed, in the order in which they were found."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
 
-    def left_out(self, where: str, key: str, instead: str) -> None:
-        self.texts.append(f"{where}.{key} has no meaning on Swarm and is left out; instead: {instead}")
+    def ignored(self, where: str, key: str, instead: str) -> None:
+        self.texts.append(f"{where}.{key} has no effect on Swarm and is ignored; instead: {instead}")
 
     def add(self, text: str) -> None:
         if text not in self.texts:
@@ -37,7 +37,7 @@ class Notes:
 
 
 def mapping(value: Any, where: str) -> dict[str, Any]:
-    """A mapping, which may be left empty."""
+    """Return ``value`` as a mapping. Empty becomes {}, anything else is an error."""
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -46,21 +46,21 @@ def mapping(value: Any, where: str) -> dict[str, Any]:
 
 
 def texts(value: Any, where: str) -> list[str]:
-    """A list of texts, or one."""
+    """Return a list of strings. One string becomes a list of one."""
     found = [value] if isinstance(value, str) else [] if value is None else value
     if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
-        raise GpuSwarmError(f"{where} is {kind_of(value)}, but must be a list of texts. Begin each with '- '.")
+        raise GpuSwarmError(f"{where} is {kind_of(value)}, but must be a list of strings. Begin each with '- '.")
     return found
 
 
 def kind_of(value: Any) -> str:
-    """In words; no value, which may be a secret."""
+    """Describe the type of a value. The value itself is not shown, because it may be a secret."""
     names = {dict: "a mapping", list: "a list", str: "text", bool: "true or false", int: "a number", float: "a number"}
     return "empty" if value is None else names.get(type(value), "something else")
 
 
-def only(value: Collection[str], known: Collection[str], where: str, remedy: str = FIX) -> None:
-    """Refuses each key that has no business there."""
+def refuse_unknown(value: Collection[str], known: Collection[str], where: str, remedy: str = FIX) -> None:
+    """Refuse all keys that are not in ``known``."""
     unknown = [key for key in value if key not in known]
     if unknown:
         raise SeveralErrors([not_known(f"{where}.{name_alone(key)}", remedy) for key in unknown])
@@ -71,13 +71,13 @@ def not_known(place: str, remedy: str = FIX) -> str:
 
 
 def pairs(value: Any, where: str) -> dict[str, str | None]:
-    """A mapping, or a list of NAME=value; None for what is only named."""
+    """Read a mapping or a list of NAME=value. A name without a value gets None."""
     if isinstance(value, list):
         split = [one.partition("=") for one in texts(value, where)]
         return {name: content if sign else None for name, sign, content in split}
     found, errors = mapping(value, where), Errors()
-    made = {key: errors.of(text_of, item, f"{where}.{key}", instead=_WRONG) for key, item in found.items()}
-    right = {key: item for key, item in made.items() if item is not _WRONG}
+    converted = {key: errors.of(text_of, item, f"{where}.{key}", instead=_WRONG) for key, item in found.items()}
+    right = {key: item for key, item in converted.items() if item is not _WRONG}
     errors.refuse(right)
     return right
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The files of a project on the controller: the Compose file, and what lies beside it.
+"""Reads the files of a Compose project on the controller.
 
 Private to this collection: no stability is promised to others.
 """
@@ -13,19 +13,19 @@ from pathlib import Path
 
 from ...module_utils._errors import GpuSwarmError
 
-# No Compose file is as large, and no config or secret may be.
-MOST_BYTES = 4_000_000
+# More than any real Compose file, and more than a config or secret may have.
+MAX_BYTES = 4_000_000
 
 
 def decoded(content: bytes, name: str, encoding: str = "utf-8") -> str:
     try:
         return content.decode(encoding)
     except UnicodeDecodeError as problem:
-        raise GpuSwarmError(f"{name} is no text in UTF-8. Save it as that.") from problem
+        raise GpuSwarmError(f"{name} is not UTF-8 text. Save it as UTF-8.") from problem
 
 
 class Folder:
-    """That of a Compose file, by whose path others are."""
+    """The folder of a Compose file. Other paths are relative to it."""
 
     def __init__(self, compose: str) -> None:
         self.path = Path(compose).expanduser().absolute()
@@ -34,19 +34,19 @@ class Folder:
     def text(self) -> str:
         content = self.read(self.name)
         if content is None:
-            raise GpuSwarmError(f"There is no file {self.path} on this machine. Fix the path of the Compose file.")
+            raise GpuSwarmError(f"The file {self.path} does not exist on this machine. Correct the path of the Compose file.")
         return decoded(content, str(self.path), "utf-8-sig")
 
     def read(self, path: str) -> bytes | None:
-        """A file beside it; None where there is none."""
+        """Return the content of a file, or None if it does not exist."""
         place = self.path.parent / Path(path).expanduser()
         try:
             with place.open("rb") as stream:
-                content = stream.read(MOST_BYTES + 1)
+                content = stream.read(MAX_BYTES + 1)
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as problem:
-            raise GpuSwarmError(f"{place} cannot be read: {getattr(problem, 'strerror', None) or problem}. Fix that.") from problem
-        if len(content) > MOST_BYTES:
-            raise GpuSwarmError(f"{place} has more than {MOST_BYTES} bytes. Mount a volume instead.")
+            raise GpuSwarmError(f"{place} cannot be read: {getattr(problem, 'strerror', None) or problem}. Make it readable.") from problem
+        if len(content) > MAX_BYTES:
+            raise GpuSwarmError(f"{place} has more than {MAX_BYTES} bytes. Use a volume instead.")
         return content

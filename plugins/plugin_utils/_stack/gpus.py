@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The GPUs that a service of a Compose file reserves, as the generic resources of a swarm (pure).
+"""Translates the GPUs that a service of a Compose file reserves into generic resources of a swarm (pure).
 
 https://docs.docker.com/compose/how-tos/gpu-support/ has the forms that are translated.
 Private to this collection: no stability is promised to others.
@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 from ...module_utils._errors import Errors, GpuSwarmError
 from .fields import Notes
 
-# By which Docker finds its driver for NVIDIA, and of these what becomes NVIDIA_DRIVER_CAPABILITIES (daemon/nvidia_linux.go of moby/moby).
+# Docker finds its NVIDIA driver by GENERAL. It passes on DRIVER as NVIDIA_DRIVER_CAPABILITIES (daemon/nvidia_linux.go of moby/moby).
 GENERAL = ("gpu", "nvidia")
 DRIVER = ("compute", "compat32", "graphics", "utility", "video", "display")
-# The names of NVIDIA's driver: Docker's three (daemon/devices_nvidia_linux.go of moby/moby), and the CDI kind that Podman and others take.
-NVIDIAS = ("nvidia", "nvidia.cdi", "nvidia.runtime-hook", "nvidia.com/gpu")
-CDI = "cdi"  # Docker's driver for devices of any maker, which it finds by their CDI names alone (daemon/cdi.go)
+# Names of NVIDIA's driver: three of Docker (daemon/devices_nvidia_linux.go of moby/moby), and the CDI kind that Podman and others use.
+NVIDIA_DRIVERS = ("nvidia", "nvidia.cdi", "nvidia.runtime-hook", "nvidia.com/gpu")
+CDI = "cdi"  # Docker's driver for devices of any vendor, found only by their CDI names (daemon/cdi.go)
 DRIVER_VARIABLE = "NVIDIA_DRIVER_CAPABILITIES"
-_COUNTED = "Swarm allocates GPUs by number: write how many one task is to have, such as count: 1."
+_COUNTED = "Swarm allocates GPUs by number: write how many each task needs, such as count: 1."
 
 
 class _Device(NamedTuple):
@@ -32,14 +32,14 @@ class _Device(NamedTuple):
 
 
 class Reserved(NamedTuple):
-    """``resources`` are the generic resources of a service, ``capabilities`` those of the driver that its GPUs name."""
+    """``resources`` are the generic resources of a service, ``capabilities`` the driver capabilities that it requests."""
 
     resources: list[dict[str, Any]]
     capabilities: list[str]
 
 
 def reserved(service: dict[str, Any], kind: str, where: str, notes: Notes) -> Reserved:
-    """The GPUs of a service, whichever way they are written. ``where`` names the service in messages."""
+    """Return the GPUs of a service, in whichever form they are written. ``where`` names the service in messages."""
     reservations = ((service.get("deploy") or {}).get("resources") or {}).get("reservations") or {}
     below, errors = f"{where}.deploy.resources.reservations", Errors()
     own = errors.of(_each, _generic, errors.of(_list, reservations, "generic_resources", below), f"{below}.generic_resources")
@@ -47,11 +47,11 @@ def reserved(service: dict[str, Any], kind: str, where: str, notes: Notes) -> Re
     gpus = errors.of(_gpus, service.get("gpus"), f"{where}.gpus", notes)
     errors.refuse()
     if devices and gpus:
-        raise GpuSwarmError(f"{where} requests GPUs in both gpus and deploy.resources.reservations.devices. Leave one of the two out.")
+        raise GpuSwarmError(f"{where} requests GPUs in both gpus and deploy.resources.reservations.devices. Remove one of the two.")
     kinds = [name for name, _value in own]
     double = [name for name in dict.fromkeys(kinds) if kinds.count(name) > 1]
     if devices + gpus and kind in kinds:
-        raise GpuSwarmError(f"{where} requests {kind} in generic_resources and for GPUs besides, which are {kind} too. Leave one of the two out.")
+        raise GpuSwarmError(f"{where} requests {kind} in generic_resources, and again as devices or gpus, which become {kind}. Remove one.")
     if double:
         raise GpuSwarmError(f"{below}.generic_resources has {', '.join(double)} twice. Write it once, with the sum.")
     wanted = own + ([(kind, sum(one.number for one in devices + gpus))] if devices + gpus else [])
@@ -80,7 +80,7 @@ def _devices(found: list[Any] | None, where: str, notes: Notes) -> list[_Device]
         if isinstance(item, dict) and isinstance(before, dict) and item and before and not before.keys() & item.keys():
             key = next(iter(item))
             errors.add(f"{where}[{number}]: {key} belongs to the device before it. Remove the hyphen before {key}.")
-            entries[-1] = {**before, **item}  # what else is wrong with the device, such as its count, is an error too
+            entries[-1] = {**before, **item}  # so that other errors of the device, such as its count, are reported too
         else:
             entries.append(item)
             places.append(f"{where}[{number}]")
@@ -90,21 +90,21 @@ def _devices(found: list[Any] | None, where: str, notes: Notes) -> list[_Device]
 
 
 def _generic(item: Any, where: str) -> tuple[str, int]:
-    """(kind, value)"""
+    """Return (kind, value)."""
     if isinstance(item, dict) and "discrete_resource_spec" in item and {"kind", "value"} & item.keys():
         raise GpuSwarmError(
-            f"{where}: kind and value stand beside discrete_resource_spec, and have to stand under it. Indent both by two more blanks."
+            f"{where}: kind and value are beside discrete_resource_spec, but must be under it. Indent both by two more blanks."
         )
     spec = item.get("discrete_resource_spec") if isinstance(item, dict) and len(item) == 1 else None
     if not isinstance(spec, dict) or spec.keys() - {"kind", "value"}:
-        raise GpuSwarmError(f"{where} has to be discrete_resource_spec with kind and value under it, and nothing else. Write it so.")
+        raise GpuSwarmError(f"{where} must be discrete_resource_spec with only kind and value under it. Rewrite it like that.")
     kind, value = spec.get("kind"), spec.get("value")
     if not isinstance(kind, str) or not kind:
-        raise GpuSwarmError(f"{where}: its kind is {_shown(kind)}. Write the name of a kind, such as NVIDIA-GPU.")
+        raise GpuSwarmError(f"{where}: its kind is {_shown(kind)}. Write the name of a resource kind, such as NVIDIA-GPU.")
     if str(value).strip() == "0":
         raise GpuSwarmError(
-            f"{where}: the value of {kind} is 0. With 0 a task takes every {kind} that is free on its node if the kind has names, as GPUs do, and "
-            "nothing otherwise. Write how many one task needs, such as value: 1. If the service needs none, remove the reservation."
+            f"{where}: the value of {kind} is 0. If the kind has names, as GPUs do, a task would get every free {kind} of its node, otherwise none. "
+            "Write how many each task needs, such as value: 1. If the service needs none, remove the reservation."
         )
     return kind, _positive(value, f"{where}: the value of {kind}")
 
@@ -120,25 +120,25 @@ def _gpus(found: Any, where: str, notes: Notes) -> list[_Device]:
 
 
 def _device(item: Any, where: str, capabilities: list[str] | None, notes: Notes) -> _Device:
-    """An entry that requests GPUs. ``capabilities`` are those that it has by default."""
+    """Read an entry that requests GPUs. ``capabilities`` is the default."""
     if not isinstance(item, dict):
         raise GpuSwarmError(f"{where} is {_shown(item)}, but must be a mapping. Write {{driver: nvidia, count: 1, capabilities: [gpu]}}.")
     errors = Errors()
     unknown = sorted(item.keys() - {"driver", "count", "device_ids", "capabilities", "options"})
     if unknown:
-        errors.add(f"{where} has {', '.join(unknown)}, which no device has. It takes driver, count and capabilities.")
+        errors.add(f"{where} has {', '.join(unknown)}, which a device does not have. Use driver, count and capabilities.")
     errors.of(_refuse_driver, item, where)
     if item.get("driver") == CDI:
-        errors.refuse()  # another entry has to be written
+        errors.refuse()  # the entry must be rewritten, so further errors do not help
     found = errors.of(_capabilities, item.get("capabilities") or capabilities, where)
     if item.get("device_ids"):
         errors.add(
-            f"{where} names device_ids: swarm chooses the cards itself. {_COUNTED} A constraint such as node.labels.gpu.model chooses nodes."
+            f"{where} names device_ids, but swarm chooses the cards. {_COUNTED} To choose nodes, use a constraint such as node.labels.gpu.model."
         )
     else:
         count = errors.of(_count, item.get("count"), where)
     if item.get("options"):
-        notes.left_out(where, "options", "nothing: Docker's driver for NVIDIA reads none")
+        notes.ignored(where, "options", "nothing: Docker's driver for NVIDIA reads none")
     errors.refuse()
     return _Device(count, found)
 
@@ -149,23 +149,23 @@ def _refuse_driver(item: dict[str, Any], where: str) -> None:
     others = [one for one in names if not str(one).startswith("nvidia.com/")]
     if driver == CDI and not others:
         number = len(names) if names and not any(str(one).endswith("=all") for one in names) else 1
-        by = f"by their names, such as {names[0]}" if names else "by their names alone"
+        by = f"by names such as {names[0]}" if names else "only by their names"
         raise GpuSwarmError(
-            f"{where}: its driver is cdi, which finds devices {by}. Swarm allocates GPUs by number, and chooses the cards itself: write "
-            f"{{driver: nvidia, count: {number}, capabilities: [gpu]}} instead, with the number that one task is to have."
+            f"{where}: its driver is cdi, which finds devices {by}. Swarm allocates GPUs by number and chooses the cards itself. Write "
+            f"{{driver: nvidia, count: {number}, capabilities: [gpu]}} instead, with the number that each task needs."
         )
-    if driver not in (None, "", *NVIDIAS):
+    if driver not in (None, "", *NVIDIA_DRIVERS):
         named = f" for {others[0]}" if driver == CDI else ""
         if not named and "nvidia" in str(driver).lower():
-            raise GpuSwarmError(f"{where}: its driver is {_shown(driver)}, and Docker has no driver of that name. Write driver: nvidia.")
-        raise GpuSwarmError(f"{where}: its driver is {_shown(driver)}{named}. Only NVIDIA's GPUs are allocated: write driver: nvidia, or none.")
+            raise GpuSwarmError(f"{where}: its driver is {_shown(driver)}, but Docker has no such driver. Write driver: nvidia.")
+        raise GpuSwarmError(f"{where}: its driver is {_shown(driver)}{named}. Only NVIDIA GPUs can be allocated. Write driver: nvidia.")
 
 
 def _count(count: Any, where: str) -> int:
     if count == "all":
         raise GpuSwarmError(f"{where}: its count is all. {_COUNTED}")
     if count is None:
-        raise GpuSwarmError(f"{where} has no count, which means all GPUs of the machine. {_COUNTED}")
+        raise GpuSwarmError(f"{where} has no count, which would mean all GPUs of the machine. {_COUNTED}")
     return _positive(count, f"{where}: its count")
 
 
@@ -176,7 +176,7 @@ def _capabilities(found: Any, where: str) -> list[str]:
     if strange:
         raise GpuSwarmError(
             f"{where}: its capabilities have {', '.join(map(_shown, strange))}, which NVIDIA's driver does not support. Write capabilities: [gpu], "
-            f"and beside it no others than {', '.join(DRIVER)}."
+            f"and add only {', '.join(DRIVER)}."
         )
     return found
 

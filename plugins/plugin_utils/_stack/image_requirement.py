@@ -2,13 +2,13 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What an image requires of the driver, NVIDIA_REQUIRE_*, compared with the nodes on which its service fits (pure).
+"""Compares what an image requires of the driver (NVIDIA_REQUIRE_*) with the nodes where its service fits (pure).
 
-Which variables count: GetRequirements in nvidia-container-toolkit's internal/config/image/cuda_image.go. All those that begin so, but for
-JETPACK; CUDA_VERSION without NVIDIA_REQUIRE_CUDA stands for cuda>=MAJOR.MINOR; NVIDIA_DISABLE_REQUIRE turns all of it off.
-How one is read: dsl_evaluate in libnvidia-container's src/cli/dsl.c. Blanks mean OR, commas AND; cuda, driver and arch are versions, brand is text.
-Who checks it: the toolkit in its legacy mode. In the modes with CDI, which 1.19 and later have by default, nobody does (nvidia-container-toolkit
-issue 1470): the task starts, and fails where the driver cannot do it.
+Variables: GetRequirements in nvidia-container-toolkit's internal/config/image/cuda_image.go. All variables with this prefix count, except
+JETPACK. CUDA_VERSION without NVIDIA_REQUIRE_CUDA means cuda>=MAJOR.MINOR. NVIDIA_DISABLE_REQUIRE disables the check.
+Syntax: dsl_evaluate in libnvidia-container's src/cli/dsl.c. A blank means OR, a comma AND. cuda, driver and arch are versions, brand is text.
+The toolkit checks requirements only in legacy mode. In the CDI modes, the default since 1.19, nobody checks them (nvidia-container-toolkit
+issue 1470): the task starts and fails later if the driver is too old.
 Private to this collection: no stability is promised to others.
 """
 
@@ -22,13 +22,13 @@ from typing import NamedTuple
 from ...module_utils._ledger.node_labels import DEFAULT, about_gpus
 
 PREFIX, CUDA, DISABLED, LEGACY = "NVIDIA_REQUIRE_", "NVIDIA_REQUIRE_CUDA", "NVIDIA_DISABLE_REQUIRE", "CUDA_VERSION"
-# Before, the toolkit is in legacy mode: of itself up to 1.17, and by gpu_node with 1.18, which needs it for the GPUs that swarm allocates.
-CHECKS_NO_MORE = "1.19"
+# Older toolkits use legacy mode: up to 1.17 by default, and 1.18 because gpu_node sets it for the GPUs that swarm allocates.
+FIRST_WITHOUT_CHECK = "1.19"
 JETPACK = "NVIDIA_REQUIRE_JETPACK"
-# By whether the toolkit enforces a requirement, what becomes of a task that does not meet it.
+# What happens to a task with unmet requirements, by whether the toolkit enforces them.
 NOTES: dict[bool | None, str] = {
-    False: "the toolkit there does not check that, so its tasks start, and may fail later",
-    None: "it is not known whether the toolkit there checks that, and starts its tasks; those that it starts may fail later",
+    False: "the toolkit there does not check that, so the tasks start but may fail later",
+    None: "it is not known whether the toolkit there checks that, so the tasks may be refused or fail later",
 }
 # strconv.ParseBool of Go.
 TRUE = ("1", "t", "T", "TRUE", "true", "True")
@@ -45,8 +45,8 @@ _COMPARED: dict[str, Callable[[int], bool]] = {
 
 
 class Machine(NamedTuple):
-    """What is known of a node; None for what is not. ``enforces``: its toolkit refuses what does not meet a requirement. ``variables`` are those of
-    a task there, of its image as well."""
+    """What is known of a node. Unknown facts are None. ``enforces``: its toolkit refuses images with unmet requirements. ``variables`` are those of
+    a task there, including those of its image."""
 
     hostname: str
     facts: Mapping[str, str | None]  # cuda, driver, arch, brand
@@ -56,19 +56,19 @@ class Machine(NamedTuple):
 
 
 def facts_of(labels: Mapping[str, str]) -> dict[str, str | None]:
-    """Of a node with these labels."""
+    """Read the facts of a node from its labels."""
     own = about_gpus(labels)
     found = {name: own.get(key) for name, key in (("cuda", "cuda"), ("driver", "driver"), ("arch", "compute_capability"))}
     return {name: value if value and _VERSION.fullmatch(value) else None for name, value in found.items()}
 
 
 def in_legacy_mode(version: str) -> bool | None:
-    """Whether provision leaves a toolkit of this version in the mode that enforces requirements; None where it is no version."""
-    return _order(version, CHECKS_NO_MORE) < 0 if _VERSION.fullmatch(version) else None
+    """Whether provision uses legacy mode, which enforces requirements, for this version of the toolkit. None if it is not a version."""
+    return _order(version, FIRST_WITHOUT_CHECK) < 0 if _VERSION.fullmatch(version) else None
 
 
 def requirements(variables: Mapping[str, str]) -> list[str]:
-    """Those of a task with these variables, each of which has to be met."""
+    """The requirements of a task with these variables. All must be met."""
     if variables.get(DISABLED) in TRUE:
         return []
     found = [value for name, value in sorted(variables.items()) if name.startswith(PREFIX) and not name.startswith(JETPACK) and value]
@@ -79,7 +79,7 @@ def requirements(variables: Mapping[str, str]) -> list[str]:
 
 
 def is_met(requirement: str, facts: Mapping[str, str | None]) -> bool | None:
-    """Whether such a node meets it; None where that is not known."""
+    """Whether a node with these facts meets the requirement. None if unknown."""
     answers = [_all(alternative, facts) for alternative in requirement.split(" ") if alternative]
     return _or(answers) if answers else True
 
@@ -111,26 +111,26 @@ def _atom(text: str, facts: Mapping[str, str | None]) -> bool | None:
 
 
 def _order(one: str, other: str) -> int:
-    """Less than, equal to or more than 0, as the first version is; what one of them lacks counts as 0."""
+    """Compare two versions: the result is below, equal to or above 0. Missing parts count as 0."""
     pairs = zip_longest(map(int, one.split(".")), map(int, other.split(".")), fillvalue=0)
     return next((left - right for left, right in pairs if left != right), 0)
 
 
-def judged(service: str, image: str, machines: Iterable[Machine]) -> tuple[str | None, list[str]]:
-    """(why it is not deployed, what is to be said of it): an error where a toolkit refuses the image, and a note where it starts all the same."""
+def check_image(service: str, image: str, machines: Iterable[Machine]) -> tuple[str | None, list[str]]:
+    """Return (error, notes): an error if a toolkit refuses the image, a note if its tasks may start but fail."""
     unmet = [(one, need) for one in machines for need in requirements(one.variables) if is_met(need, one.facts) is False]
     by_kind = {kind: [pair for pair in unmet if pair[0].enforces is kind] for kind in (True, False, None)}
     if by_kind[True]:
         return (
-            f"{_what(service, image, by_kind[True])}; the toolkit there, in legacy mode, starts no such task, even where CUDA's minor-version "
-            f"compatibility would do. Keep it off those nodes with a constraint such as node.labels.{by_kind[True][0][0].prefix}cuda_ge_12_4==true, "
+            f"{_what(service, image, by_kind[True])}; the toolkit there, in legacy mode, refuses such tasks, even if CUDA's minor-version "
+            f"compatibility would allow them. Keep it off with a constraint such as node.labels.{by_kind[True][0][0].prefix}cuda_ge_12_4==true, "
             f"or set {DISABLED}: '1' in its environment."
         ), []
     return None, [f"{_what(service, image, by_kind[kind])}; {said}. A constraint keeps them off" for kind, said in NOTES.items() if by_kind[kind]]
 
 
 def _what(service: str, image: str, unmet: list[tuple[Machine, str]]) -> str:
-    """The first of these requirements, and the nodes that do not meet it."""
+    """Describe the first unmet requirement, and the nodes that do not meet it."""
     machine, need = unmet[0]
     names = sorted({one.hostname for one, other in unmet if other == need})
     has = ", ".join(f"{name} {value}" for name, value in machine.facts.items() if value and re.search(rf"(?i)\b{name}\b", need))

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The file in which a user keeps a job, and whether its options are right.
+"""Reads a job file and checks its options.
 
 Private to this collection: no stability is promised to others.
 """
@@ -21,50 +21,50 @@ from ...module_utils._jobs.job_options import JOB_OPTIONS, RUN_OPTIONS
 from ...module_utils._mask import name_alone
 from .._classes import for_job
 from .._classes.requirement import Requirement
-from .document import bounded
+from .document import load_yaml
 
-# As a Compose file has it.
+# The key as in a Compose file.
 X_GPU = "x-gpu"
-# By type what a value has to be, and what to write.
+# For each type, what a value must be and the remedy.
 _TYPES = {
     "bool": ("true or false", "Write one of them"),
     "dict": ("a mapping", "Write 'key: value' under it"),
     "int": ("a whole number", "Write one"),
     "list": ("a list", "Begin each entry with '- '"),
 }
-_MAY_BE_SECRET = ("dict", "list", "raw")  # such as variables and the words of a command
+_MAY_BE_SECRET = ("dict", "list", "raw")  # for example variables and the words of a command
 _TEXT = ("text", "Put it in quotes")
 _KINDS = {dict: "a mapping", list: "a list", str: "text", bool: "true or false", int: "a number", float: "a number", type(None): "empty"}
 
 
-def read(path: str) -> dict[str, Any]:
-    """The user's file as options."""
+def read_job_file(path: str) -> dict[str, Any]:
+    """Return the options in the job file."""
     try:
         with open(path, encoding="utf-8") as stream:
             text = stream.read()
     except (OSError, UnicodeDecodeError) as problem:
-        raise GpuSwarmError(f"{path} cannot be read: {getattr(problem, 'strerror', None) or problem}. Fix it. {NOTHING}") from None
+        raise GpuSwarmError(f"{path} cannot be read: {getattr(problem, 'strerror', None) or problem}. Make it readable. {NOTHING}") from None
     try:
-        found = bounded(text, path)  # by the rules of Ansible's own files, of which the module takes the same
+        found = load_yaml(text, path)  # YAML 1.1, as in Ansible's own files
     except GpuSwarmError as problem:
         raise GpuSwarmError(f"{problem.message} {NOTHING}") from None
     if not isinstance(found, dict):
-        raise GpuSwarmError(f"{path} is no mapping of options such as name and image. {NOTHING}")
+        raise GpuSwarmError(f"{path} is not a mapping of options such as name and image. {NOTHING}")
     if X_GPU in found and "x_gpu" not in found:
         found["x_gpu"] = found.pop(X_GPU)
     unknown = sorted(str(key) for key in found if key not in JOB_OPTIONS)
     if unknown:
-        message = f"{path}: {', '.join(map(name_alone, unknown))} is not known; there are {', '.join(JOB_OPTIONS)}. {NOTHING}"
+        message = f"{path}: {', '.join(map(name_alone, unknown))} is not known. Options are {', '.join(JOB_OPTIONS)}. {NOTHING}"
         raise SeveralErrors([message], {key: value for key, value in found.items() if key in JOB_OPTIONS})
     return found
 
 
-def checked(given: Mapping[str, Any]) -> Requirement:
-    """What the job wants under x-gpu. Raises all that is wrong with its options, in their order: it is so on each manager, so that none has to be
+def check_options(options: Mapping[str, Any]) -> Requirement:
+    """Return the x-gpu of the job. Raise all errors of its options, in their order. The errors do not depend on a manager, so none needs to be
     called for it."""
     errors, right = Errors(), {option: spec["default"] for option, spec in JOB_OPTIONS.items() if "default" in spec}
-    name, wants = str(given.get("name") or "without a name"), Requirement()
-    for option, value in given.items():
+    name, wants = str(options.get("name") or "without a name"), Requirement()
+    for option, value in options.items():
         if option in JOB_OPTIONS or option in RUN_OPTIONS:
             before = len(errors.messages)
             typed = errors.of(_typed, name, option, value)
@@ -73,30 +73,30 @@ def checked(given: Mapping[str, Any]) -> Requirement:
                 wants = errors.of(for_job.wanted, typed, name)
             if len(errors.messages) == before:
                 right[option] = typed
-    if not given.get("name"):
+    if not options.get("name"):
         errors.add(f"The job has no name. Write one: name: sweep. {NOTHING}")
     elif "name" in right:
         errors.of(definition.refuse_name, name)
-    if given.get("state") != "absent":
-        known_wrong = {"image": "x"} if "image" in given and "image" not in right else {}
+    if options.get("state") != "absent":
+        known_wrong = {"image": "x"} if "image" in options and "image" not in right else {}
         errors.of(definition.jobs, {**right, "name": name, **known_wrong}, "")
     errors.refuse()
     return wants
 
 
 def _typed(name: str, option: str, value: Any) -> Any:
-    """The value as Ansible's modules take it."""
+    """Convert the value as Ansible's modules do."""
     spec = {**JOB_OPTIONS, **RUN_OPTIONS}[option]
     rule, remedy = _TYPES.get(spec["type"], _TEXT)
     if "choices" in spec:
         *others, last = spec["choices"]
         rule, remedy = f"{', '.join(others)} or {last}", "Write one of them"
     found = ArgumentSpecValidator({option: spec}).validate({option: value})
-    # Ansible makes text of everything, and several entries of a text with commas, such as a mount.
+    # Ansible converts everything to text, and splits text at commas, for example a mount.
     strange = isinstance(value, (dict, list)) if spec["type"] in ("path", "str") else rule == "a list" and isinstance(value, str) and "," in value
     entries = value if isinstance(value, list) and spec.get("elements") == "str" else []
     if not strange and any(one is None or isinstance(one, (dict, list)) for one in entries):
-        strange, rule, remedy = True, "a list of texts", "Put each entry in quotes"
+        strange, rule, remedy = True, "a list of strings", "Put each entry in quotes"
     if found.error_messages or strange:
         is_shown = isinstance(value, (str, int, float)) and spec["type"] not in _MAY_BE_SECRET and len(repr(value)) <= 60
         shown = repr(value) if is_shown else _KINDS.get(type(value), "something else")

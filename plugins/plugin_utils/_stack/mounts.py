@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a service of a Compose file mounts (pure), as a stack takes it.
+"""Translates the mounts of a Compose service for a stack (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -15,36 +15,36 @@ from typing import Any
 
 from ...module_utils._errors import Errors, GpuSwarmError
 from . import keys
-from .fields import Notes, kind_of, only, texts
+from .fields import Notes, kind_of, refuse_unknown, texts
 from .shapes import no_mount, size
 
 _RELATIVE = re.compile(r"\.{1,2}(?:/|\Z)|~|[^/]+/")
 _OWN_FOLDER = re.compile(r"\$\{?(?:PWD|HOME)\b[^:]*")
-IN_BYTES = "write it in bytes, such as size=64m; without a size it may take half of the node's memory"
-# Of those of tmpfs: what Docker mounts each with, and what a stack cannot allow (WithMounts in daemon/oci_linux.go of moby).
-_BY_DEFAULT = ("rw", "noexec", "nosuid", "nodev")
-_ALLOWS = {"exec": "run programs", "suid": "run programs as their owners", "dev": "open devices"}
+IN_BYTES = "write a size such as size=64m; without one it may use half of the node's memory"
+# Options of tmpfs: Docker's defaults, and options that a stack cannot set (WithMounts in daemon/oci_linux.go of moby).
+_TMPFS_DEFAULTS = ("rw", "noexec", "nosuid", "nodev")
+_TMPFS_REFUSED = {"exec": "run programs", "suid": "run programs as their owners", "dev": "open devices"}
 _WINDOWS = re.compile(r"[A-Za-z]:[\\/]")
 
 
-def volumes(found: Any, where: str, notes: Notes) -> list[Any]:
+def translate_volumes(found: Any, where: str, notes: Notes) -> list[Any]:
     if not isinstance(found, list):
         raise GpuSwarmError(f"{where} is {kind_of(found)}, but must be a list. Begin each volume with '- '.")
     errors = Errors()
-    made = [errors.of(_volume, item, place, notes, instead=no_mount(place)) for item, place in _each(found, where)]
-    errors.refuse(made)  # each of them is there, so that those that follow have the same numbers
+    made = [errors.of(_volume, item, place, notes, instead=no_mount(place)) for item, place in _with_places(found, where)]
+    errors.refuse(made)  # refused volumes are replaced, not removed, so that the others keep their numbers
     return made
 
 
-def _each(found: list[Any], where: str) -> list[tuple[Any, str]]:
-    """Each of them, and where it stands."""
+def _with_places(found: list[Any], where: str) -> list[tuple[Any, str]]:
+    """Each item with its place for messages."""
     return [(item, f"{where}[{number}]") for number, item in enumerate(found)]
 
 
-def tmpfs(found: Any, where: str, notes: Notes) -> list[dict[str, Any]]:
-    """As mounts, of which a stack has the size alone: of ``tmpfs`` itself 'docker stack deploy' makes nothing."""
+def translate_tmpfs(found: Any, where: str, notes: Notes) -> list[dict[str, Any]]:
+    """Translate ``tmpfs`` into mounts, because 'docker stack deploy' ignores the key. A stack supports only the size."""
     errors = Errors()
-    made = [errors.of(_tmpfs, text, place, notes) for text, place in _each(texts(found, where), where)]
+    made = [errors.of(_tmpfs, text, place, notes) for text, place in _with_places(texts(found, where), where)]
     errors.refuse([one for one in made if one])
     return made
 
@@ -52,20 +52,20 @@ def tmpfs(found: Any, where: str, notes: Notes) -> list[dict[str, Any]]:
 def _tmpfs(text: str, where: str, notes: Notes) -> dict[str, Any]:
     target, _colon, options = text.partition(":")
     if not target.startswith("/"):
-        raise GpuSwarmError(f"{where}: {target or 'nothing'} is no full path. Write one, such as /run:size=64m.")
+        raise GpuSwarmError(f"{where}: {target or 'nothing'} is not an absolute path. Write one, such as /run:size=64m.")
     mount: dict[str, Any] = {"type": "tmpfs", "target": target}
     for option in filter(None, options.split(",")):
         name, _sign, value = option.partition("=")
         if name == "size" and value.endswith("%"):
-            notes.left_out(where, option, IN_BYTES)
+            notes.ignored(where, option, IN_BYTES)
         elif name == "size":
             mount["tmpfs"] = {"size": size(value, f"{where}.size")}
         elif option == "ro":
             mount["read_only"] = True
-        elif option in _ALLOWS:
-            notes.left_out(where, option, f"a task cannot {_ALLOWS[option]} from its tmpfs: mount a volume there")
-        elif option not in _BY_DEFAULT:
-            notes.left_out(where, option, "have the command prepare the directory")
+        elif option in _TMPFS_REFUSED:
+            notes.ignored(where, option, f"a task cannot {_TMPFS_REFUSED[option]} from its tmpfs: mount a volume there")
+        elif option not in _TMPFS_DEFAULTS:
+            notes.ignored(where, option, "have the command prepare the directory")
     return mount
 
 
@@ -78,7 +78,7 @@ def _volume(item: Any, where: str, notes: Notes) -> Any:
     if not isinstance(item, dict):
         raise GpuSwarmError(f"{where} is {kind_of(item)}. Write it as source:target, or as a mapping.")
     errors = Errors()
-    errors.of(only, item, keys.MOUNT, where, "A mount has type, source, target, read_only, and bind, volume or tmpfs.")
+    errors.of(refuse_unknown, item, keys.MOUNT, where, "A mount supports type, source, target, read_only, and bind, volume or tmpfs.")
     if item.get("type") == "bind":
         errors.of(_refuse_relative, str(item.get("source") or "."), where)
     made = dict(item)
@@ -93,33 +93,33 @@ def _volume(item: Any, where: str, notes: Notes) -> Any:
 
 
 def _refuse_mixed(item: dict[str, Any], where: str) -> None:
-    """What no type of mount has, of which Docker would say so once other parts of the stack are made."""
+    """Refuse keys that do not fit the type of the mount. Docker would refuse them only after it created other parts of the stack."""
     kind = item.get("type")
     if kind not in keys.MOUNT_TYPES:
         raise GpuSwarmError(f"{where}: its type is {'empty' if not kind else repr(kind)}. Write volume, bind, tmpfs, npipe or cluster.")
     strange = [key for key in keys.MOUNT_OPTIONS if item.get(key) not in (None, {}) and key != kind]
     errors = Errors()
-    errors.add(*(f"{where} has {key}, which is for the type {key}. Take it out." for key in strange))
+    errors.add(*(f"{where} has {key}, which needs the type {key}. Remove it." for key in strange))
     if kind == "tmpfs" and item.get("source"):
-        errors.add(f"{where}: a tmpfs has no source. Take it out, or write another type.")
+        errors.add(f"{where}: a tmpfs has no source. Remove it, or use another type.")
     errors.refuse()
 
 
 def is_path(source: str) -> bool:
-    """Whether Docker takes it for a path of the node, and not for the name of a volume."""
+    """Whether Docker reads this as a path of the node, not as the name of a volume."""
     return source.startswith((".", "/", "~")) or bool(_WINDOWS.match(source))
 
 
-def targets(found: list[Any]) -> list[str]:
+def targets_of(found: list[Any]) -> list[str]:
     return [target.rstrip("/") for one in found if (target := target_of(one))]
 
 
 def refuse_same_target(found: list[Any], where: str) -> None:
-    """Refuses what swarm would refuse once other parts of the stack are made (validateMounts in swarmkit's manager/controlapi)."""
-    there, errors = targets(found), Errors()
-    for number, target in enumerate(there):
-        if target in there[:number]:
-            errors.add(f"{where} mounts two things at {target or '/'}, under volumes or tmpfs. Take one of them out.")
+    """Refuse two mounts with one target. Swarm would refuse them only after other parts exist (validateMounts in swarmkit's manager/controlapi)."""
+    all_targets, errors = targets_of(found), Errors()
+    for number, target in enumerate(all_targets):
+        if target in all_targets[:number]:
+            errors.add(f"{where} mounts two things at {target or '/'}, under volumes or tmpfs. Remove one of them.")
     errors.refuse()
 
 
@@ -134,13 +134,13 @@ def target_of(mount: Any) -> str:
 
 def _options(options: dict[str, Any], known: frozenset[str], where: str, notes: Notes) -> dict[str, Any]:
     if "subpath" in options:
-        raise GpuSwarmError(f"{where}.subpath: swarm mounts whole volumes. Mount it whole, and have the service use the directory in it.")
+        raise GpuSwarmError(f"{where}.subpath: swarm mounts only whole volumes. Mount the whole volume, and let the service use the directory in it.")
     if options.get("recursive") in ("disabled", "readonly"):
         raise GpuSwarmError(
-            f"{where}.recursive: swarm also mounts what is mounted below it, writable. Remove the key, and mount a directory without mounts below it."
+            f"{where}.recursive: swarm also mounts, writable, what is mounted below it. Remove the key and mount a directory without mounts below it."
         )
     for key in sorted(options.keys() - known):
-        notes.left_out(where, key, "prepare the directory on the nodes, or in the image")
+        notes.ignored(where, key, "prepare the directory on the nodes, or in the image")
     return {key: value for key, value in options.items() if key in known}
 
 
@@ -149,19 +149,19 @@ def _refuse_relative(source: str, where: str, form: re.Pattern[str] = _RELATIVE)
     if found:
         path = found.group() if form is _OWN_FOLDER else source
         raise GpuSwarmError(
-            f"{where}: the path {path} is on your machine, and a task may run on any node. Write a full path that all nodes have, such as that of "
-            "a shared file system, or a named volume; what is only a file goes into configs."
+            f"{where}: the path {path} is on your machine, but a task may run on any node. Use an absolute path that exists on all nodes, such as a "
+            "shared file system, or a named volume. Put single files into configs."
         )
 
 
 def refuse_own_folders(found: dict[str, Any], deployed: Collection[str], name: str) -> None:
-    """Refuses paths that begin with a folder of yours, in a file whose variables are not replaced yet: afterwards they look like any other.
-    ``deployed`` are the services that no profile leaves out."""
+    """Refuse paths that begin with $HOME or $PWD. Call this before variables are replaced, because later such paths look like any other.
+    ``deployed`` has the services that the profiles select."""
     errors = Errors()
     for key in deployed:
         service = found["services"][key]
         volumes = service.get("volumes") if isinstance(service, dict) else None
-        for item, place in _each(volumes if isinstance(volumes, list) else [], f"{name}: services.{key}.volumes"):
+        for item, place in _with_places(volumes if isinstance(volumes, list) else [], f"{name}: services.{key}.volumes"):
             errors.of(_refuse_relative, str(item.get("source") if isinstance(item, dict) else item), place, _OWN_FOLDER)
     for key, volume in (found["volumes"].items() if isinstance(found.get("volumes"), dict) else ()):
         options = volume.get("driver_opts") if isinstance(volume, dict) else None
@@ -171,7 +171,7 @@ def refuse_own_folders(found: dict[str, Any], deployed: Collection[str], name: s
 
 
 def refuse_relative_device(volume: dict[str, Any], where: str) -> None:
-    """Refuses a volume that is a folder of your machine."""
+    """Refuse a volume that is a folder of the user's machine."""
     options = volume.get("driver_opts")
     if isinstance(options, dict) and "bind" in str(options.get("o") or "").split(","):
         _refuse_relative(str(options.get("device") or ""), f"{where}.driver_opts.device")

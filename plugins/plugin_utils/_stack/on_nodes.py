@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What images on the nodes require of the driver, and which toolkit enforces it, as the nodes themselves have answered (pure).
+"""What images require of the driver, and whether a node's toolkit enforces that, according to the nodes (pure).
 
-Their answers are variables of the hosts, as the playbook deploy registers them. With the role alone there are none, and what counts is the toolkit's
-version in the inventory. A node can answer anything: what has not the right form is no answer.
+The playbook deploy registers the answers of the nodes as host variables. The role alone has no answers, so it uses the toolkit's version from the
+inventory. A node can answer anything, so answers of the wrong form are ignored.
 Private to this collection: no stability is promised to others.
 """
 
@@ -27,14 +27,14 @@ Variables = Mapping[str, str]
 
 
 class Seen(NamedTuple):
-    """``enforces``: its toolkit refuses what does not meet a requirement; None where that is not known. ``images`` are those that it has."""
+    """``enforces``: the toolkit refuses images with unmet requirements; None if unknown. ``images`` are the node's images."""
 
     enforces: bool | None = None
     images: Mapping[str, Variables] = {}
 
 
-def seen(hostvars: Mapping[str, Any]) -> tuple[dict[str, Seen], list[str]]:
-    """(by host of the inventory what is known of it, what is to be said of those that gave no answer)"""
+def read_answers(hostvars: Mapping[str, Any]) -> tuple[dict[str, Seen], list[str]]:
+    """Return (what is known of each host of the inventory, notes about hosts without an answer)."""
     found, silent = {}, []
     for host in hostvars:
         answer, version = hostvars[host].get(ANSWER), hostvars[host].get(VERSION)
@@ -43,8 +43,8 @@ def seen(hostvars: Mapping[str, Any]) -> tuple[dict[str, Seen], list[str]]:
         if isinstance(answer, Mapping) and isinstance(answer.get("images"), Mapping):
             found[host] = Seen(by_version if answer.get("enforces") is None else answer["enforces"] is True, _images(answer["images"]))
         elif isinstance(answer, Mapping) and "msg" in answer:
-            silent.append(f"what images on {host} require is not known: {answer['msg']}")
-    more = [f"and {len(silent) - _SHOWN} more of them are not known either"] if len(silent) > _SHOWN else []
+            silent.append(f"the requirements of images on {host} are not known: {answer['msg']}")
+    more = [f"the same holds for {len(silent) - _SHOWN} more hosts"] if len(silent) > _SHOWN else []
     return found, silent[:_SHOWN] + more
 
 
@@ -54,9 +54,9 @@ def _images(answer: Mapping[Any, Any]) -> dict[str, Variables]:
 
 
 def machines(nodes: Iterable[Mapping[str, Any]], seen: Mapping[str, Seen], image: str, elsewhere: Variables, own: Variables) -> list[Machine]:
-    """Nodes of the ledger, each with the variables that a task has there: the image's, and the service's ``own``.
+    """Return the nodes with the variables that a task has there: those of the image, and the service's ``own``.
 
-    On a node that does not have the image it counts as it is ``elsewhere``, on the manager, or else on another node: that is what will be pulled.
+    A node without the image will pull it. For it the variables of the image are taken from ``elsewhere`` (the manager), or from another node.
     """
     common = elsewhere or next((one.images[image] for _host, one in sorted(seen.items()) if one.images.get(image)), {})
     found = []

@@ -2,11 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a wait for a stack takes no notice of (pure, but for the clock): a manager that does not answer for a while, tasks that run for a moment, and
-those that ended before.
+"""What a wait for a stack ignores (pure, except for the clock): short silences of a manager, tasks that run only for a moment, and former failures.
 
-A dockerd that is restarted, or a leader that is elected anew, takes some seconds, and the stack is deployed by then: what it answered last counts.
-A command that fails at once is running all the same whenever swarm starts it again.
+A restart of dockerd or the election of a leader takes some seconds. The stack is already deployed then, so the last answer counts meanwhile.
+A command that fails at once is still running for a moment each time that swarm restarts it.
 Private to this collection: no stability is promised to others.
 """
 
@@ -17,13 +16,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 Answer = dict[str, Any]
-# For so long it may be silent.
+# How long a manager may be silent.
 LIMIT_S = 60.0
-# For so long the same tasks have to run, as with 'docker service create' (ServiceProgress in docker/cli).
+# How long the same tasks must run, as for 'docker service create' (ServiceProgress in docker/cli).
 STEADY_S = 5.0
 
 
-def patient(
+def tolerate_silence(
     query: Callable[[], Answer],
     first: Answer,
     lost: type[Exception],
@@ -31,7 +30,7 @@ def patient(
     limit_s: float = LIMIT_S,
     clock: Callable[[], float] = time.monotonic,
 ) -> Callable[[], Answer]:
-    """``query`` with the answer before in place of ``lost``, up to ``limit_s`` seconds. ``first`` is the one before its first."""
+    """Wrap ``query``: if it raises ``lost``, return the last answer, for up to ``limit_s`` seconds. ``first`` is the first answer."""
     answer, since = first, None
 
     def again() -> Answer:
@@ -41,7 +40,7 @@ def patient(
         except lost as problem:
             if since is None:
                 since = clock()
-                say(f"no answer; queried again for up to {limit_s:g} s: {problem}")
+                say(f"no answer; retrying for up to {limit_s:g} s: {problem}")
             if clock() - since >= limit_s:
                 raise
         return answer
@@ -49,32 +48,32 @@ def patient(
     return again
 
 
-def since(before: Mapping[str, Any], answer: Answer) -> Answer:
-    """The answer without the failures that were there before the deployment."""
+def without_former_failures(before: Mapping[str, Any], answer: Answer) -> Answer:
+    """The answer without failures from before the deployment."""
     former = {task for one in before["progress"] for task in one["past"]}
-    return {**answer, "progress": [_since(one, former) for one in answer["progress"]]}
+    return {**answer, "progress": [_without_former(one, former) for one in answer["progress"]]}
 
 
-def _since(one: dict[str, Any], former: set[str]) -> dict[str, Any]:
-    """By the ids of tasks, since swarm forgets the oldest ones. Of what restarts no more, and of a job, also those before say how it is now."""
+def _without_former(one: dict[str, Any], former: set[str]) -> dict[str, Any]:
+    """Compare ids of tasks, because swarm forgets the oldest ones. For jobs and services without restarts, former failures still count."""
     failures = one["failures"] if one["over"] or one["job"] else len(set(one["ended"]) - former)
     return {**one, "failures": failures, "failed": one["failed"] if failures else ""}
 
 
 class Steadiness:
-    """Since when the tasks of each service are the same. ``first`` is the answer before the deployment: what runs then, and stays, is steady."""
+    """Tracks since when the tasks of each service are unchanged. Tasks that already run in ``first``, before the deployment, are steady."""
 
     def __init__(self, first: Mapping[str, Any], seconds: float = STEADY_S, clock: Callable[[], float] = time.monotonic) -> None:
         self._seconds, self._clock = seconds, clock
         self._last: Mapping[str, Any] | None = None
         self._found: list[str] = []
-        # Not of a service with tasks that have ended: what it runs then may be about to end as well.
+        # Services with failed tasks are not steady: their running tasks may be about to fail as well.
         self._since = {one["service"]: (_key(one), -seconds - 1 + clock()) for one in first["progress"] if one["done"] and not one["failures"]}
 
-    def unsteady(self, answer: Mapping[str, Any]) -> list[str]:
-        """The services that are as they should be, for less than these seconds.
+    def unsteady_services(self, answer: Mapping[str, Any]) -> list[str]:
+        """The services that are complete, but for less than ``seconds``.
 
-        An answer is judged once, when it came: the one before stands in for a manager that does not answer.
+        Each answer is evaluated only once, when it arrives, because an old answer is repeated while a manager is silent.
         """
         if answer is self._last:
             return self._found
@@ -90,5 +89,5 @@ class Steadiness:
 
 
 def _key(one: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Of a service that was specified anew, swarm may still have to replace the tasks."""
+    """What must stay unchanged. It includes the specification, because after a change swarm may still have to replace tasks."""
     return one["specified"], *one["tasks"], one["done"]

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The ports that a service of a Compose file publishes (pure), as a stack takes them, and as swarm counts them.
+"""Translates the published ports of a Compose service for a stack, and lists them as swarm sees them (pure).
 
-After nat.ParsePortSpec of docker/go-connections. Of the long form Docker checks less than of the short one: it takes an unknown mode for ingress,
-an unknown protocol for tcp, and a number above 65535, with which the tasks of the service wait for ever.
+The rules are those of nat.ParsePortSpec of docker/go-connections. Docker checks the long form less than the short one: it reads an unknown mode as
+ingress and an unknown protocol as tcp. It also accepts numbers above 65535, and then the tasks of the service wait for ever.
 Private to this collection: no stability is promised to others.
 """
 
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from ...module_utils._errors import Errors, GpuSwarmError
 from . import keys
-from .fields import Notes, kind_of, only
+from .fields import Notes, kind_of, refuse_unknown
 
 HOST, INGRESS = "host", "ingress"
 PROTOCOLS = ("tcp", "udp", "sctp")
@@ -26,7 +26,7 @@ _SHORT = re.compile(r"(?:(?P<published>\d{1,5})?(?:-(?P<until>\d{1,5}))?:)?(?P<t
 
 
 class Port(NamedTuple):
-    """``published`` 0: swarm chooses it."""
+    """A published port. If ``published`` is 0, swarm chooses the number."""
 
     published: int
     protocol: str
@@ -34,15 +34,15 @@ class Port(NamedTuple):
     target: int
 
     @property
-    def words(self) -> str:
+    def label(self) -> str:
         return f"{self.published}/{self.protocol}"
 
 
-def translated(found: Any, where: str, notes: Notes) -> list[Any]:
+def translate_ports(found: Any, where: str, notes: Notes) -> list[Any]:
     if not isinstance(found, list):
         raise GpuSwarmError(f"{where} is {kind_of(found)}, but must be a list. Begin each port with '- '.")
     errors = Errors()
-    # Each of them is there, so that those that follow have the same numbers.
+    # Refused ports are replaced, not removed, so that the others keep their numbers.
     made = [errors.of(_port, item, f"{where}[{number}]", notes, instead={"target": 1, "mode": HOST}) for number, item in enumerate(found)]
     errors.refuse(made)
     return made
@@ -55,7 +55,7 @@ def _port(item: Any, where: str, notes: Notes) -> Any:
             address, published, target = text.rsplit(":", 2)
             _refuse_address(where, address)
             text = f"{published}:{target}"
-        _of_text(text, where)
+        _parse_short_form(text, where)
         return text
     if not isinstance(item, dict):
         raise GpuSwarmError(f"{where} is {kind_of(item)}. Write it as published:target, or as a mapping.")
@@ -64,8 +64,8 @@ def _port(item: Any, where: str, notes: Notes) -> Any:
         errors.of(_refuse_address, where, str(item["host_ip"]))
     for key in ("name", "app_protocol"):
         if key in item:
-            notes.left_out(where, key, "nothing: it says what the port is for")
-    errors.of(only, item, keys.PORT | {"host_ip", "name", "app_protocol"}, where, "A port has target, published, protocol and mode.")
+            notes.ignored(where, key, "nothing: it only describes the port")
+    errors.of(refuse_unknown, item, keys.PORT | {"host_ip", "name", "app_protocol"}, where, "A port supports target, published, protocol and mode.")
     made = errors.of(_long, {key: value for key, value in item.items() if key in keys.PORT and value not in (None, "")}, where, notes)
     errors.refuse()
     return made
@@ -85,7 +85,7 @@ def _long(made: dict[str, Any], where: str, notes: Notes) -> dict[str, Any]:
         mode = str(made["mode"]).lower()
         if mode not in (HOST, INGRESS):
             notes.add(
-                f"{where}.mode is {mode}, which no port has. Docker reads it as ingress, so ingress is written. For a port on each node write host"
+                f"{where}.mode is {mode}, which does not exist. Docker reads it as ingress, so ingress is used. Write host for a port on each node"
             )
         made["mode"] = mode if mode == HOST else INGRESS
     return made
@@ -94,20 +94,20 @@ def _long(made: dict[str, Any], where: str, notes: Notes) -> dict[str, Any]:
 def _number(found: Any, least: int, where: str) -> int:
     text = str(found)
     if not text.isdecimal() or not least <= int(text) <= HIGHEST:
-        raise GpuSwarmError(f"{where} is {found!r}. Write one number up to {HIGHEST}, and each further port as an entry of its own.")
+        raise GpuSwarmError(f"{where} is {found!r}. Write one number up to {HIGHEST}, and a separate entry for each further port.")
     return int(text)
 
 
 def _refuse_address(where: str, address: str) -> None:
-    """Refuse a port on one address only: on a swarm everybody could reach it."""
+    """Refuse a port on a single address, because a swarm would publish it on all addresses."""
     if address.strip("[]") not in ("0.0.0.0", "::", ""):
         raise GpuSwarmError(
-            f"{where} is published on {address} alone, and swarm publishes a port on all addresses of the nodes. Take the address out if others may "
-            "reach it; or take the port out: services of one network reach each other without it."
+            f"{where} is published only on {address}, but swarm publishes a port on all addresses of the nodes. Remove the address if others may "
+            "reach the port. Otherwise remove the port: services in one network reach each other without it."
         )
 
 
-def _of_text(text: str, where: str) -> list[Port]:
+def _parse_short_form(text: str, where: str) -> list[Port]:
     found = _SHORT.fullmatch(text)
     protocol = (found.group("protocol") or "tcp").lower() if found else ""
     if found is None or protocol not in PROTOCOLS or (found.group("until") and not found.group("published")):
@@ -116,21 +116,21 @@ def _of_text(text: str, where: str) -> list[Port]:
     begin = int(found.group("published") or 0)
     end = int(found.group("until") or begin)
     if not 0 < first <= last <= HIGHEST or not begin <= end <= HIGHEST:
-        raise GpuSwarmError(f"{where} is {text!r}, and a port is a number up to {HIGHEST}; a range begins with the lower one. Fix it.")
+        raise GpuSwarmError(f"{where} is {text!r}, but a port is a number from 1 to {HIGHEST}, and a range starts with the lower one. Correct it.")
     count = last - first
     if count and begin and end - begin != count:
-        raise GpuSwarmError(f"{where} is {text!r}: its two ranges are not of the same length. Write as many ports on both sides.")
+        raise GpuSwarmError(f"{where} is {text!r}: its two ranges differ in length. Write the same number of ports on both sides.")
     if count:
         return [Port(begin + step if begin else 0, protocol, INGRESS, first + step) for step in range(count + 1)]
     return [Port(one, protocol, INGRESS, first) for one in range(begin, end + 1)]
 
 
 def expanded(service: Mapping[str, Any], where: str = "") -> list[Port]:
-    """Each port that the service of a stack publishes."""
+    """List each port that the service of a stack publishes."""
     made: list[Port] = []
     for item in service.get("ports") or []:
         if isinstance(item, dict):
             made.append(Port(item.get("published") or 0, item.get("protocol") or "tcp", item.get("mode") or INGRESS, item["target"]))
         else:
-            made += _of_text(item, where)
+            made += _parse_short_form(item, where)
     return made

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether all that the services of a stack use is declared, under names that swarm takes (pure).
+"""Checks that everything services use is declared, under names that swarm accepts (pure).
 
-'docker stack deploy' removes services, makes networks, secrets and configs, and only then checks the services themselves: what it would find
-there leaves a stack half made (RunDeploy in cli/command/stack, cli/compose/convert/service.go and volume.go of docker/cli).
+'docker stack deploy' removes services, creates networks, secrets and configs, and only then checks the services. An error there leaves a stack half
+deployed (RunDeploy in cli/command/stack, cli/compose/convert/service.go and volume.go of docker/cli).
 Private to this collection: no stability is promised to others.
 """
 
@@ -22,36 +22,36 @@ from .fields import kind_of
 from .mounts import is_path
 
 DEFAULT = "default"
-# The networks that each machine has, for which Docker does not look in the swarm.
-OF_A_MACHINE = frozenset(("bridge", "default", "host", "none"))
-# swarmkit's manager/controlapi/common.go, for services and networks, and for configs and secrets.
+# Networks that every machine has. Docker does not look for them in the swarm.
+LOCAL_NETWORKS = frozenset(("bridge", "default", "host", "none"))
+# From swarmkit's manager/controlapi/common.go: names of services and networks, and names of configs and secrets.
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]*[A-Za-z0-9])?")
-_CARRIED_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?")
+_FILE_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?")
 _KEY = re.compile(r"[A-Za-z0-9._-]+")
-_LONGEST, _LONGEST_CARRIED = 63, 64
+_MAX_NAME, _MAX_FILE_NAME = 63, 64
 
 
 def check_declared(document: Mapping[str, Any], file: str) -> None:
-    """Refuses a service that names what the file does not declare. Docker makes the network ``default`` by itself. Nothing is known of a section
-    that is None."""
+    """Refuse services that use something undeclared. Docker creates the network ``default`` itself. A section that is None was unreadable and is not
+    checked."""
     errors = Errors()
     for name, service in document["services"].items():
         for key, section, used in errors.of(_used, service, f"{file}: services.{name}", instead=[]):
             if document.get(section, {}) is not None and used not in document.get(section, {}) and (section, used) != ("networks", DEFAULT):
                 errors.add(
-                    f"{file}: services.{name}.{key} has {used}, and the file declares no such {section[:-1]}. Declare it under {section}, or fix "
-                    "its name."
+                    f"{file}: services.{name}.{key} has {used}, but the file declares no such {section[:-1]}. Declare it under {section}, or correct "
+                    "the name."
                 )
     errors.refuse()
 
 
 def _used(service: Mapping[str, Any], where: str) -> list[tuple[str, str, str]]:
-    """(the service's key, the section where it is declared, its name there)"""
+    """Return (key of the service, section of the declaration, name) for everything that the service uses."""
     errors = Errors()
     found = [("networks", "networks", str(name)) for name in service.get("networks") or []]
     found += [("volumes", "volumes", name) for one in service.get("volumes") or [] if (name := _volume(one))]
     for section in ("configs", "secrets"):
-        found += [(section, section, name) for name in errors.of(_carried, service.get(section), f"{where}.{section}", instead=[])]
+        found += [(section, section, name) for name in errors.of(_file_sources, service.get(section), f"{where}.{section}", instead=[])]
     credentials = service.get("credential_spec")
     if isinstance(credentials, dict) and credentials.get("config"):
         found.append(("credential_spec", "configs", str(credentials["config"])))
@@ -60,47 +60,47 @@ def _used(service: Mapping[str, Any], where: str) -> list[tuple[str, str, str]]:
 
 
 def _volume(mount: Any) -> str | None:
-    """The volume that it mounts; None for a path, and for one without a name."""
+    """The volume of a mount, or None for a path or an anonymous volume."""
     if isinstance(mount, str):
         source, colon, _target = mount.partition(":")
         return source if colon and not is_path(mount) else None
     if mount.get("type") == "cluster" and str(mount.get("source")).startswith("group:"):
-        return None  # a group is declared nowhere
+        return None  # groups are not declared
     return str(mount["source"]) if mount.get("type") in ("volume", "cluster") and mount.get("source") else None
 
 
-def _carried(found: Any, where: str) -> list[str]:
+def _file_sources(found: Any, where: str) -> list[str]:
     if found is not None and not isinstance(found, list):
         raise GpuSwarmError(f"{where} is {kind_of(found)}, but must be a list. Begin each entry with '- '.")
     errors = Errors()
     names = [one.get("source") if isinstance(one, dict) else one for one in found or []]
     for number, name in enumerate(names):
         if not isinstance(name, str):
-            errors.add(f"{where}[{number}] has to be the name of one, or a mapping with source. Write it so.")
+            errors.add(f"{where}[{number}] must be a name, or a mapping with source. Correct it.")
     made = [name for name in names if isinstance(name, str)]
     errors.refuse(made)
     return made
 
 
-def networks(document: Mapping[str, Any], stack: str) -> list[str]:
-    """The names of those that 'docker stack deploy' makes: what services use, and is not external."""
+def network_names(document: Mapping[str, Any], stack: str) -> list[str]:
+    """The names of the networks that 'docker stack deploy' creates: those that services use and that are not external."""
     used = {key for service in document["services"].values() for key in service.get("networks") or [DEFAULT]}
     entries = {key: (document.get("networks") or {}).get(key) or {} for key in used}
     return sorted(str(entry.get("name") or f"{stack}_{key}") for key, entry in entries.items() if not entry.get("external"))
 
 
-def of_stack(document: Mapping[str, Any], stack: str) -> dict[str, dict[str, Any]]:
-    """Those that it makes, by name: their driver and their subnets."""
+def stack_networks(document: Mapping[str, Any], stack: str) -> dict[str, dict[str, Any]]:
+    """The driver and subnets of the networks that 'docker stack deploy' creates, by name."""
     made = {}
     for key, entry in (document.get("networks") or {}).items():
         configs = ((entry or {}).get("ipam") or {}).get("config") or []
         name = str((entry or {}).get("name") or f"{stack}_{key}")
         made[name] = {"driver": (entry or {}).get("driver") or "", "subnets": [one["subnet"] for one in configs if one.get("subnet")]}
-    return {name: made.get(name, {}) for name in networks(document, stack)}
+    return {name: made.get(name, {}) for name in network_names(document, stack)}
 
 
-def contents(document: Mapping[str, Any], files: Mapping[str, bytes]) -> dict[str, dict[str, str]]:
-    """By section and name the digests of what the file carries under a name of its own."""
+def content_digests(document: Mapping[str, Any], files: Mapping[str, bytes]) -> dict[str, dict[str, str]]:
+    """The digests of configs and secrets that have their own ``name:``, by section and name."""
     found: dict[str, dict[str, str]] = {"configs": {}, "secrets": {}}
     for section, names in found.items():
         for entry in (document.get(section) or {}).values():
@@ -110,7 +110,7 @@ def contents(document: Mapping[str, Any], files: Mapping[str, bytes]) -> dict[st
     return {section: names for section, names in found.items() if names}
 
 
-def external(document: Mapping[str, Any]) -> dict[str, list[str]]:
+def external_names(document: Mapping[str, Any]) -> dict[str, list[str]]:
     """The configs, networks and secrets that services use and that have to be there already, by the names that the swarm knows."""
     found: dict[str, set[str]] = {}
     for name, service in document["services"].items():
@@ -120,26 +120,26 @@ def external(document: Mapping[str, Any]) -> dict[str, list[str]]:
             if section in ("configs", "networks", "secrets") and entry.get("external"):
                 older = entry["external"].get("name") if isinstance(entry["external"], dict) else None
                 found.setdefault(section, set()).add(str(entry.get("name") or older or used))
-    return {section: left for section, names in found.items() if (left := sorted(names - OF_A_MACHINE if section == "networks" else names))}
+    return {section: left for section, names in found.items() if (left := sorted(names - LOCAL_NETWORKS if section == "networks" else names))}
 
 
 def is_key(name: str) -> bool:
-    """Whether a service, or what a section declares, may have this key."""
+    """Whether a service or an entry of another section may have this key."""
     return bool(_KEY.fullmatch(name))
 
 
 def check_names(document: Mapping[str, Any], stack: str) -> None:
-    """Refuses names that swarm does not take. Keys that are no names at all are refused before."""
+    """Refuse names that swarm does not accept. Invalid keys were refused earlier."""
     errors = Errors()
     for name in filter(is_key, document["services"]):
-        errors.of(_check, "service", f"{stack}_{name}", _NAME, _LONGEST, "letters, digits, - and _")
-    for name in networks(document, stack):
-        errors.of(_check, "network", name, _NAME, _LONGEST, "letters, digits, - and _")
+        errors.of(_check, "service", f"{stack}_{name}", _NAME, _MAX_NAME, "letters, digits, - and _")
+    for name in network_names(document, stack):
+        errors.of(_check, "network", name, _NAME, _MAX_NAME, "letters, digits, - and _")
     for section in ("configs", "secrets"):
         for key, entry in (document.get(section) or {}).items():
             if is_key(key) and not entry.get("external"):
                 name = str(entry.get("name") or f"{stack}_{key}")
-                errors.of(_check, section[:-1], name, _CARRIED_NAME, _LONGEST_CARRIED, "letters, digits, -, _ and .")
+                errors.of(_check, section[:-1], name, _FILE_NAME, _MAX_FILE_NAME, "letters, digits, ., - and _")
     errors.refuse()
 
 
@@ -147,6 +147,6 @@ def _check(what: str, name: str, form: re.Pattern[str], longest: int, characters
     if form.fullmatch(name) and len(name) <= longest:
         return
     raise GpuSwarmError(
-        f"The name of the {what} {name} has {len(name)} characters. Swarm takes at most {longest}, which are {characters}, and begin and end with a "
-        "letter or digit. Write another one."
+        f"The name of the {what} {name} has {len(name)} characters. Swarm accepts at most {longest}: {characters}. The first and last must be a "
+        "letter or digit. Use another name."
     )

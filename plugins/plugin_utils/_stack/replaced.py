@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which services of a stack get new tasks by a deployment, since the file differs from the deployed one (pure).
+"""Finds the services whose tasks a deployment replaces, because the file differs from the deployed one (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -15,17 +15,19 @@ from typing import Any
 # Keys that swarm changes without new tasks (IsTaskDirty in swarmkit's manager/orchestrator/task.go), or that docker/cli ignores.
 _OF_DEPLOY = ("replicas", "labels", "update_config", "rollback_config", "placement")
 _OF_SERVICE = ("depends_on", "deploy")
-# What a service names there is part of it.
+# Sections whose entries belong to the services that use them.
 _SECTIONS = ("configs", "secrets", "networks", "volumes")
 
 
-def marked(specs: Iterable[Mapping[str, Any]], stack: str, document: Mapping[str, Any], former: Any, there: Collection[str]) -> list[dict[str, Any]]:
-    """The specifications, those with ForceUpdate whose tasks are replaced. ``former`` is the stack file that was deployed last, None if that is
-    unknown; ``there`` are the services that the swarm has."""
-    return [_marked(spec, spec["Name"] in there and _differs(document, former, spec["Name"][len(stack) + 1 :])) for spec in specs]
+def mark_replaced(
+    specs: Iterable[Mapping[str, Any]], stack: str, document: Mapping[str, Any], former: Any, existing: Collection[str]
+) -> list[dict[str, Any]]:
+    """Set ForceUpdate in the specifications whose tasks are replaced. ``former`` is the stack file that was deployed last, or None if unknown.
+    ``existing`` has the services of the swarm."""
+    return [_mark(spec, spec["Name"] in existing and _differs(document, former, spec["Name"][len(stack) + 1 :])) for spec in specs]
 
 
-def _marked(spec: Mapping[str, Any], is_replaced: bool) -> dict[str, Any]:
+def _mark(spec: Mapping[str, Any], is_replaced: bool) -> dict[str, Any]:
     return {**spec, "TaskTemplate": {**spec["TaskTemplate"], "ForceUpdate": 1}} if is_replaced else dict(spec)
 
 
@@ -34,7 +36,7 @@ def _differs(document: Mapping[str, Any], former: Any, name: str) -> bool:
 
 
 def _definition(document: Mapping[str, Any], name: str) -> Any:
-    """All that defines a service's tasks; None if the file does not have the service."""
+    """Everything that defines the tasks of a service, or None if the file has no such service."""
     service = (document.get("services") or {}).get(name)
     if service is None:
         return None
@@ -44,5 +46,5 @@ def _definition(document: Mapping[str, Any], name: str) -> Any:
 
 
 def starts_first(specs: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether new tasks start beside those that they replace."""
+    """Whether new tasks start before the old ones stop."""
     return any(spec["TaskTemplate"].get("ForceUpdate") and spec["UpdateConfig"]["Order"] == "start-first" for spec in specs)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What of a stack may be a secret (pure): where it stands, and all that Docker might repeat in an answer.
+"""Finds values of a stack that may be secret (pure), and masks them in messages of Docker.
 
 Private to this collection: no stability is promised to others.
 """
@@ -18,24 +18,24 @@ from ...module_utils._secret_names import has_secret, is_name_of_secret, is_secr
 from ...module_utils._swarm.go_templates import as_written
 from .references import DEFAULT
 
-# Under these keys stand values of the user's own, each with a name of the user's own.
+# Keys with values under names that users choose.
 _NAMED = frozenset(["environment", "labels", "driver_opts", "options"])
-# Under these stand the words of a command.
+# Keys with the words of a command.
 _COMMANDS = frozenset(["command", "entrypoint", "test"])
-# Words of Docker's own, which say what it did not do.
+# Docker's own phrases. They must stay readable even if a secret value is one of their words.
 _DOCKERS = frozenset(f"failed to {verb} {what}" for verb in ("create", "update", "remove") for what in ("service", "network", "secret", "config"))
 _PORTS = re.compile(r"[0-9]{1,5}(?::[0-9]{1,5})*(?:/[a-z]+)?")
 
 
-def hidden(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """The places of a stack file whose text may be a secret."""
+def secret_places(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The paths of values in a stack file that may be secret."""
     if isinstance(value, dict):
         for key, item in value.items():
-            yield from hidden(item, (*path, key))
+            yield from secret_places(item, (*path, key))
     elif isinstance(value, list):
         for number, item in enumerate(value):
             is_secret = bool(_COMMANDS.intersection(path[-1:])) and is_secret_word(value, number)
-            yield from [(*path, str(number))] if is_secret else hidden(item, (*path, str(number)))
+            yield from [(*path, str(number))] if is_secret else secret_places(item, (*path, str(number)))
     elif isinstance(value, (str, int, float)) and not isinstance(value, bool) and value != "":
         by_name = _NAMED.intersection(path[:-1]) and is_name_of_secret(path[-1])
         if by_name or (isinstance(value, str) and has_secret(value)):
@@ -43,7 +43,7 @@ def hidden(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
 
 
 def masking(document: Mapping[str, Any], files: Mapping[str, bytes], stack: str) -> Callable[[str], str]:
-    """A function that returns Docker's words without the values of this stack."""
+    """Return a function that masks the values of this stack in a message of Docker."""
     shown = _names(document, stack)
     found = {text for one in _values(document, document) for text in (one, as_written(one))}
     found |= {one.replace("$$", "$") for one in found} | {*_contents(document, files)}
@@ -52,14 +52,14 @@ def masking(document: Mapping[str, Any], files: Mapping[str, bytes], stack: str)
 
 
 def _is_host(text: str, shown: set[str]) -> bool:
-    """Whether it is a service and its port."""
+    """Whether the text is a service with its port."""
     name, _colon, port = text.partition(":")
     return name in shown and bool(_PORTS.fullmatch(port))
 
 
 def _values(value: Any, document: Mapping[str, Any]) -> Iterator[str]:
-    """What stands under the user's own names, and what may be a secret elsewhere."""
-    places = {*_named(value), *hidden(value)}
+    """All values under names that users choose, and other values that may be secret."""
+    places = {*_named(value), *secret_places(value)}
     for place in places:
         found: Any = document
         for key in place:
@@ -76,7 +76,7 @@ def _named(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
 
 
 def _contents(document: Mapping[str, Any], files: Mapping[str, bytes]) -> Iterator[str]:
-    """What is in the secrets that the stack carries, and in each of their lines."""
+    """The contents of the stack's secrets, and each of their lines."""
     for entry in (document.get("secrets") or {}).values():
         content = files.get(str(entry.get("file") or "").removeprefix("./"))
         text = content.decode("utf-8", "replace").strip() if content else ""
@@ -84,7 +84,7 @@ def _contents(document: Mapping[str, Any], files: Mapping[str, bytes]) -> Iterat
 
 
 def _names(document: Mapping[str, Any], stack: str) -> set[str]:
-    """Names and images, which Docker's words need."""
+    """Names and images, which messages need to show."""
     found = {stack, f"{stack}_{DEFAULT}"}
     for section in ("services", "networks", "volumes", "configs", "secrets"):
         for name, entry in (document.get(section) or {}).items():

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One service of a Compose file as one of a stack (pure).
+"""Translates one service of a Compose file into a service of a stack (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -14,11 +14,11 @@ from typing import Any
 from ...module_utils._errors import Errors, GpuSwarmError, SeveralErrors, messages_of
 from ...module_utils._placement.node_match import is_constraint
 from . import by_other_means, equivalents, gpus, keys, mounts, placement, ports, protection, shapes, templates
-from .fields import Notes, Reader, kind_of, mapping, only, pairs, texts
+from .fields import Notes, Reader, kind_of, mapping, pairs, refuse_unknown, texts
 from .folder import decoded
 from .variables import Variables, read_variables
 
-RUNTIME = "runtime has no meaning on Swarm: a task gets the default runtime of its node, which provision sets to nvidia. Take it out"
+RUNTIME = "runtime is not supported on Swarm: a task gets the default runtime of its node, which provision sets to nvidia. Remove it"
 RESERVE = ", and reserve GPUs with deploy.resources.reservations.devices, driver nvidia, capabilities [gpu] and a count"
 NONE_VISIBLE = ("", "void", "none")
 
@@ -28,39 +28,39 @@ class Context:
 
     def __init__(self, kind: str, variables: Variables, read: Reader, notes: Notes) -> None:
         self.kind, self.variables, self.read, self.notes = kind, variables, read, notes
-        self.written: dict[str, Any] = {}  # the services as they stand in the file
-        self.wanted: dict[str, placement.Wanted] = {}  # by service what it wants under x-gpu
+        self.written: dict[str, Any] = {}  # the services before variables are replaced
+        self.wanted: dict[str, placement.Wanted] = {}  # the x-gpu of services
         self.chosen = {one.strip() for one in variables.values.get("COMPOSE_PROFILES", "").split(",")}
-        self.profiles: list[str] = []  # of services that are left out
-        self.networks: dict[str, Any] = {}  # as the file declares them, and that of the node where a service uses it
+        self.profiles: list[str] = []  # of services that are skipped
+        self.networks: dict[str, Any] = {}  # those of the file, and the host network if a service uses it
 
 
-def translated(name: str, found: Any, file: str, context: Context) -> dict[str, Any] | None:
-    """The service as a stack takes it; None for one that Compose does not start by default either."""
+def translate_service(name: str, found: Any, file: str, context: Context) -> dict[str, Any] | None:
+    """Return the service for the stack, or None if its profiles are not selected."""
     where = f"{file}: services.{name}"
     service = mapping(found, where)
     profiles = texts(service.get("profiles"), f"{where}.profiles")
     if profiles and not context.chosen.intersection([*profiles, "*"]):
         context.profiles += profiles
-        context.notes.add(f"{where} is left out: Compose starts it only with COMPOSE_PROFILES={profiles[0]}. Set that, or take profiles out")
+        context.notes.add(f"{where} is skipped: Compose starts it only with COMPOSE_PROFILES={profiles[0]}. Set that, or remove profiles")
         return None
     errors = Errors()
     errors.of(_refuse, service, where)
     service = errors.of(by_other_means.refuse, service, where)
-    service = errors.of(equivalents.under_deploy, service, where, instead={key: value for key, value in service.items() if key != "deploy"})
-    want = errors.of(placement.wanted, service.get("x-gpu"), f"{where}.x-gpu")
+    service = errors.of(equivalents.move_to_deploy, service, where, instead={key: value for key, value in service.items() if key != "deploy"})
+    want = errors.of(placement.parse_x_gpu, service.get("x-gpu"), f"{where}.x-gpu")
     if want:
         context.wanted[name] = want
-    if want and want.matrix:  # which is for a swarm what image is for a machine
+    if want and want.matrix:  # x-gpu.images replaces image
         service = {**service, "image": want.matrix[0]["image"]}
     errors.of(_refuse_no_image, service, where, context.written.get(name))
     service = errors.of(shapes.service, service, where)
     made = {key: value for key, value in service.items() if key in keys.SERVICE}
     for key, value in service.items():
-        if key in keys.INSTEAD and value not in (False, "", [], {}):  # which request nothing
+        if key in keys.INSTEAD and value not in (False, "", [], {}):  # such values request nothing
             enough = key == "ipc" and service.get("shm_size")
-            context.notes.left_out(where, key, "nothing: shm_size is there" if enough else keys.INSTEAD[key])
-    made.update(errors.of(_changed, service, where, context))
+            context.notes.ignored(where, key, "nothing: shm_size is set" if enough else keys.INSTEAD[key])
+    made.update(errors.of(_translated_keys, service, where, context))
     _find_unreserved(made, where, context.notes)
     errors.of(templates.refuse_in_service, made, where)
     made = {key: value for key, value in made.items() if value is not None}
@@ -69,12 +69,12 @@ def translated(name: str, found: Any, file: str, context: Context) -> dict[str, 
 
 
 def _refuse_no_image(service: dict[str, Any], where: str, written: Any) -> None:
-    """Refuses a service without an image. One that is refused for another reason is written all the same, and so is a variable that is empty."""
+    """Refuse a service without an image. An image that is invalid, or a variable that is empty, is another error."""
     own = mapping(written, where)
     images = isinstance(own.get("x-gpu"), dict) and own["x-gpu"].get("images")
     if not service.get("image") and not images and not own.get("image"):
         built = "Build it, push it to a registry that the nodes reach, and write" if "build" in service else "Write"
-        raise GpuSwarmError(f"{where} has no image. {built} its name there.")
+        raise GpuSwarmError(f"{where} has no image. {built} its name under image.")
 
 
 def _refuse(service: dict[str, Any], where: str) -> None:
@@ -83,33 +83,33 @@ def _refuse(service: dict[str, Any], where: str) -> None:
         errors.add(f"{where}.{RUNTIME}{'' if _reserves(service) else RESERVE}.")
     for key in service:
         if key in keys.REFUSED:
-            errors.add(f"{where}.{key} has no meaning on Swarm: {keys.REFUSED[key]}.")
+            errors.add(f"{where}.{key} is not supported on Swarm: {keys.REFUSED[key]}.")
     known = keys.SERVICE | keys.TRANSLATED | keys.INSTEAD.keys() | keys.REFUSED.keys() | {"profiles", "runtime"}
-    # What begins with x- is somebody's own, but for x-gpu.
-    errors.of(only, [key for key in service if not key.startswith("x-")], known, where)
+    # Keys that begin with x- are extensions of users, except x-gpu.
+    errors.of(refuse_unknown, [key for key in service if not key.startswith("x-")], known, where)
     errors.of(protection.refuse, service, where)
     errors.refuse()
 
 
 def _reserves(service: dict[str, Any]) -> bool:
-    """Whether the service requests GPUs by number, rightly or not."""
+    """Whether the service requests GPUs by number, correctly or not."""
     found: Any = service.get("deploy")
     for key in ("resources", "reservations"):
         found = found.get(key) if isinstance(found, dict) else None
     return bool(service.get("gpus") or (isinstance(found, dict) and (found.get("devices") or found.get("generic_resources"))))
 
 
-def _changed(service: dict[str, Any], where: str, context: Context) -> dict[str, Any]:
-    """What is other than it stands in the file."""
+def _translated_keys(service: dict[str, Any], where: str, context: Context) -> dict[str, Any]:
+    """The keys whose values differ from those in the file."""
     notes, errors = context.notes, Errors()
     deploy, requested = errors.of(_deploy, service, where, context, instead=(None, gpus.Reserved([], [])))
     made: dict[str, Any] = {"deploy": deploy}
     if service.get("environment") is not None or service.get("env_file") is not None:
         made["environment"] = errors.of(_environment, service, where, context, instead={})
-    if requested.capabilities:  # as Docker's own driver for NVIDIA has it
+    if requested.capabilities:  # as Docker's own NVIDIA driver does
         made["environment"] = {gpus.DRIVER_VARIABLE: ",".join(requested.capabilities), **made.get("environment", {})}
     if service.get("labels") is not None:
-        made["labels"] = errors.of(shapes.shared, service["labels"], f"{where}.labels")
+        made["labels"] = errors.of(shapes.name_values, service["labels"], f"{where}.labels")
     made["volumes"] = errors.of(_mounted, service, where, notes)
     made.update(errors.of(_connected, service, where, context))
     if service.get("healthcheck") is not None:
@@ -121,12 +121,12 @@ def _changed(service: dict[str, Any], where: str, context: Context) -> dict[str,
 
 
 def _mounted(service: dict[str, Any], where: str, notes: Notes) -> list[Any] | None:
-    """What it mounts; None for nothing."""
+    """All mounts of the service, or None."""
     errors = Errors()
-    made = errors.of(mounts.volumes, service.get("volumes") or [], f"{where}.volumes", notes, instead=[])
+    made = errors.of(mounts.translate_volumes, service.get("volumes") or [], f"{where}.volumes", notes, instead=[])
     if service.get("tmpfs"):
-        made = [*made, *errors.of(mounts.tmpfs, service["tmpfs"], f"{where}.tmpfs", notes, instead=[])]
-    shared = errors.of(equivalents.shared_memory, service.get("shm_size"), mounts.targets(made), where, notes, instead=[])
+        made = [*made, *errors.of(mounts.translate_tmpfs, service["tmpfs"], f"{where}.tmpfs", notes, instead=[])]
+    shared = errors.of(equivalents.shared_memory, service.get("shm_size"), mounts.targets_of(made), where, notes, instead=[])
     made = [*made, *shared]
     errors.of(mounts.refuse_same_target, made, where)
     errors.refuse(made)
@@ -135,10 +135,10 @@ def _mounted(service: dict[str, Any], where: str, notes: Notes) -> list[Any] | N
 
 def _deploy(service: dict[str, Any], where: str, context: Context) -> tuple[dict[str, Any] | None, gpus.Reserved]:
     deploy, errors = mapping(service.get("deploy"), f"{where}.deploy"), Errors()
-    errors.of(only, deploy, keys.DEPLOY, f"{where}.deploy")
+    errors.of(refuse_unknown, deploy, keys.DEPLOY, f"{where}.deploy")
     made, below = dict(deploy), f"{where}.deploy.resources"
     resources = errors.of(mapping, deploy.get("resources"), below, instead={})
-    errors.of(only, resources, ("limits", "reservations"), below, "There are limits and reservations.")
+    errors.of(refuse_unknown, resources, ("limits", "reservations"), below, "Use limits and reservations.")
     limits = errors.of(_limits, resources.get("limits"), f"{below}.limits", instead={})
     wanted = errors.of(_reservations, resources.get("reservations"), f"{below}.reservations", instead={})
     requested = errors.of(gpus.reserved, {**service, "deploy": {"resources": {"reservations": wanted}}}, context.kind, where, context.notes)
@@ -155,8 +155,8 @@ def _deploy(service: dict[str, Any], where: str, context: Context) -> tuple[dict
 
 def _limits(found: Any, where: str) -> dict[str, Any]:
     limits, errors = dict(mapping(found, where)), Errors()
-    errors.of(only, limits, keys.LIMITS, where, "GPUs are reserved: write it under reservations." if "devices" in limits else "Take it out.")
-    if limits.get("pids") in (None, -1, "-1"):  # no limit, as for Compose
+    errors.of(refuse_unknown, limits, keys.LIMITS, where, "Write it under reservations." if "devices" in limits else "Remove it.")
+    if limits.get("pids") in (None, -1, "-1"):  # no limit, as in Compose
         limits.pop("pids", None)
     else:
         limits["pids"] = errors.of(shapes.whole(), limits["pids"], f"{where}.pids")
@@ -166,7 +166,7 @@ def _limits(found: Any, where: str) -> dict[str, Any]:
 
 def _reservations(found: Any, where: str) -> dict[str, Any]:
     wanted, errors = mapping(found, where), Errors()
-    errors.of(only, wanted, keys.RESERVATIONS | {"devices"}, where, "Take it out; pids stands under limits.")
+    errors.of(refuse_unknown, wanted, keys.RESERVATIONS | {"devices"}, where, "Remove it; pids belongs under limits.")
     errors.refuse(wanted)
     return wanted
 
@@ -179,12 +179,12 @@ def refuse_constraints(found: Any, where: str) -> None:
     if isinstance(found, str):
         raise GpuSwarmError(f"{where} is text, but must be a list. Begin each constraint with '- '.")
     wrong, errors = [one for one in texts(found, where) if not is_constraint(one)], Errors()
-    errors.add(*(f"{where} has {one!r}, which swarm does not take: write it as node.labels.gpu.model==Tesla-T4, with == or !=." for one in wrong))
+    errors.add(*(f"{where} has {one!r}, which swarm does not accept. Write it as node.labels.gpu.model==Tesla-T4, with == or !=." for one in wrong))
     errors.refuse()
 
 
 def _environment(service: dict[str, Any], where: str, context: Context) -> dict[str, str]:
-    """What its files say, and above that what stands here. What is only named has the value that the variable has where you are."""
+    """The variables of env_file, overridden by environment. A name without a value gets its value from .env or the user's environment."""
     found: dict[str, str | None] = {}
     files, errors = service.get("env_file"), Errors()
     for number, entry in enumerate(files if isinstance(files, list) else [files] if files else []):
@@ -192,22 +192,22 @@ def _environment(service: dict[str, Any], where: str, context: Context) -> dict[
     found.update(errors.of(pairs, service.get("environment"), f"{where}.environment", instead={}))
     known = context.variables.values
     values = {key: known[key] if value is None else value for key, value in found.items() if value is not None or key in known}
-    made: dict[str, str] = errors.of(templates.environment, values, f"{where}.environment", context.notes, instead={})
+    made: dict[str, str] = errors.of(templates.escape_environment, values, f"{where}.environment", context.notes, instead={})
     errors.refuse(made)
     return made
 
 
 def _env_file(entry: Any, where: str, context: Context) -> dict[str, str | None]:
     entry = {"path": entry} if isinstance(entry, str) else mapping(entry, where)
-    only(entry, ("path", "required", "format"), where, "An entry has path, required and format.")
+    refuse_unknown(entry, ("path", "required", "format"), where, "An entry has path, required and format.")
     path, form = entry.get("path"), entry.get("format")
     if not isinstance(path, str) or not path or form not in (None, "raw"):
-        raise GpuSwarmError(f"{where} has to have a path, and raw or nothing as its format. Write the path of a file with NAME=value lines.")
+        raise GpuSwarmError(f"{where} must have a path, and its format may only be raw. Write the path of a file with NAME=value lines.")
     content = context.read(path)
     if content is None:
         if entry.get("required") is False:
             return {}
-        raise GpuSwarmError(f"{where}: there is no file {path}. Make it, or write required: false beside its path.")
+        raise GpuSwarmError(f"{where}: the file {path} does not exist. Create it, or write required: false beside its path.")
     try:
         return read_variables(decoded(content, path), path, context.variables.values, raw=form == "raw")
     except GpuSwarmError as problem:
@@ -215,21 +215,21 @@ def _env_file(entry: Any, where: str, context: Context) -> dict[str, str | None]
 
 
 def _connected(service: dict[str, Any], where: str, context: Context) -> dict[str, Any]:
-    """Its networks and ports."""
+    """The networks and ports of the service."""
     notes, errors = context.notes, Errors()
     made: dict[str, Any] = {}
     if service.get("ports") is not None:
-        made["ports"] = errors.of(ports.translated, service["ports"], f"{where}.ports", notes)
+        made["ports"] = errors.of(ports.translate_ports, service["ports"], f"{where}.ports", notes)
     if service.get("networks") is not None:
         made["networks"] = errors.of(_networks, service["networks"], f"{where}.networks", notes)
     host = errors.of(equivalents.network_of_host, service, context.networks, where)
     if host:
         context.networks.update({key: {"external": True, "name": "host"} for key in host})
         if made.get("ports"):
-            notes.left_out(where, "ports", "nothing: with the network of its node a task uses the ports of the node itself, as without a swarm")
+            notes.ignored(where, "ports", "nothing: in the host network a task uses the ports of its node directly")
         made.update({"networks": host, "ports": None})
     elif service.get("network_mode"):
-        notes.left_out(where, "network_mode", "nothing: the service is in the network default of its stack")
+        notes.ignored(where, "network_mode", "nothing: the service is in the network default of its stack")
     errors.refuse(made)
     return made
 
@@ -240,10 +240,10 @@ def _networks(found: Any, where: str, notes: Notes) -> Any:
     made, errors = {}, Errors()
     for name, options in mapping(found, where).items():
         entry = errors.of(mapping, options, f"{where}.{name}", instead={})
-        errors.of(only, entry, keys.ON_NETWORK | keys.INSTEAD_ON_NETWORK.keys(), f"{where}.{name}")
+        errors.of(refuse_unknown, entry, keys.ON_NETWORK | keys.INSTEAD_ON_NETWORK.keys(), f"{where}.{name}")
         for key in entry:
             if key in keys.INSTEAD_ON_NETWORK:
-                notes.left_out(f"{where}.{name}", key, keys.INSTEAD_ON_NETWORK[key])
+                notes.ignored(f"{where}.{name}", key, keys.INSTEAD_ON_NETWORK[key])
         taken = {key: value for key, value in entry.items() if key in keys.ON_NETWORK and value is not None}
         made[name] = {key: errors.of(shapes.texts, value, f"{where}.{name}.{key}", instead=[]) for key, value in taken.items()} or None
     errors.refuse(made)
@@ -252,10 +252,10 @@ def _networks(found: Any, where: str, notes: Notes) -> Any:
 
 def _healthcheck(found: Any, where: str, notes: Notes) -> dict[str, Any]:
     options = mapping(found, where)
-    if options.get("disable") is True:  # whatever else stands there, as for Compose
+    if options.get("disable") is True:  # other keys do not matter then, as in Compose
         return {"disable": True}
     for key in sorted(options.keys() - keys.HEALTHCHECK):
-        notes.left_out(where, key, "start_period")
+        notes.ignored(where, key, "start_period")
     return {key: value for key, value in options.items() if key in keys.HEALTHCHECK}
 
 
@@ -265,7 +265,7 @@ def _depends_on(found: Any, where: str, notes: Notes) -> list[str]:
         conditions = {str(errors.of(mapping, options, f"{where}.{name}", instead={}).get("condition") or "") for name, options in found.items()}
         errors.refuse(list(found))
         if conditions - {"", "service_started"}:
-            notes.add(f"{where}: swarm starts services in no order and waits for none; have the service itself wait until the others answer")
+            notes.add(f"{where}: swarm does not start services in order; let the service itself wait until the others answer")
         return list(found)
     if isinstance(found, list):
         return texts(found, where)
@@ -276,4 +276,4 @@ def _find_unreserved(made: dict[str, Any], where: str, notes: Notes) -> None:
     reserves = ((made.get("deploy") or {}).get("resources") or {}).get("reservations", {}).get("generic_resources")
     visible = (made.get("environment") or {}).get("NVIDIA_VISIBLE_DEVICES")
     if visible not in (None, *NONE_VISIBLE) and not reserves:
-        notes.add(f"{where} sets NVIDIA_VISIBLE_DEVICES and reserves no GPU: it would see those of others. Reserve what it needs")
+        notes.add(f"{where} sets NVIDIA_VISIBLE_DEVICES but reserves no GPU, so it would see GPUs of others. Reserve the GPUs that it needs")

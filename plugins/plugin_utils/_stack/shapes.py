@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which values the keys of a stack file take (pure). A value that means the same is converted, such as a number where Docker wants text.
+"""The values that keys of a stack file accept (pure). Equivalent values are converted, such as a number where Docker expects text.
 
-After cli/compose/schema/data/config_schema_v3.9.json and cli/compose/loader of docker/cli. An empty value counts as no value, as for Compose.
+The rules are those of cli/compose/schema/data/config_schema_v3.9.json and cli/compose/loader of docker/cli. As in Compose, empty means no value.
 Private to this collection: no stability is promised to others.
 """
 
@@ -20,20 +20,20 @@ from typing import Any
 from ...module_utils._errors import Errors, GpuSwarmError
 from .fields import kind_of, mapping, pairs, text_of
 
-# Returns the value as Docker's reader takes it; the text says where it stands.
+# Converts a value for Docker, or raises an error. The string is the place for messages.
 Shape = Callable[[Any, str], Any]
 _YES, _NO = ("y", "yes", "true", "on"), ("n", "no", "false", "off")
 _UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 _HOURS = {"d": 24, "w": 7 * 24}
 _AMOUNT = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h|d|w)")
-_LONGEST = 2**63 - 1
+_MAX_INT = 2**63 - 1
 MILLISECOND = 10**6
-_WRONG = object()  # in place of a value that is refused
+_WRONG = object()  # stands for a refused value
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(?:([kmgtp])(?:i?b)?|b)?", re.IGNORECASE)
 _BYTES = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
 _CPUS = re.compile(r"\+?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,2})?")
-# The least of swarmkit's manager/controlapi/service.go.
-LEAST_MEMORY, LEAST_CPUS, NANO = 4 * 2**20, Decimal("0.001"), Decimal(10) ** 9
+# The minimum of swarmkit's manager/controlapi/service.go.
+MIN_MEMORY, MIN_CPUS, NANO = 4 * 2**20, Decimal("0.001"), Decimal(10) ** 9
 
 
 def wrong(value: Any, where: str, rule: str, remedy: str = "Write one.") -> GpuSwarmError:
@@ -51,13 +51,13 @@ def text(value: Any, where: str) -> str:
 
 
 def texts(value: Any, where: str) -> list[str]:
-    """A list; one text is a list of one. Docker takes each once."""
+    """A list without duplicates. One string becomes a list of one."""
     found = value if isinstance(value, list) else [value]
     return list(dict.fromkeys(_items(found, where)))
 
 
 def command(value: Any, where: str) -> str | list[str]:
-    """As text Docker splits it into words as a shell does; as a list nothing is changed, but for numbers that become text."""
+    """Docker splits a string into words like a shell. A list stays as it is, except that numbers become text."""
     found = words(value, where)
     if isinstance(found, list):
         return found
@@ -65,13 +65,13 @@ def command(value: Any, where: str) -> str | list[str]:
         shlex.split(found, comments=True)
     except ValueError as problem:
         raise GpuSwarmError(
-            f"{where} cannot be split into words: a quote or a backslash at its end is left open. Close it, or write a list."
+            f"{where} cannot be split into words: a quote is not closed, or it ends with a backslash. Close the quote, or write a list."
         ) from problem
     return found
 
 
 def words(value: Any, where: str) -> str | list[str]:
-    """One text, or a list."""
+    """A string or a list."""
     return _items(value, where) if isinstance(value, list) else text(value, where)
 
 
@@ -84,7 +84,7 @@ def _items(found: list[Any], where: str) -> list[str]:
 
 def _item(value: Any, where: str) -> str:
     if value is None:
-        raise GpuSwarmError(f"{where} is empty, but must be text. Take it out, or put it in quotes.")
+        raise GpuSwarmError(f"{where} is empty, but must be text. Remove it, or put it in quotes.")
     return text(value, where)
 
 
@@ -101,7 +101,7 @@ def whole(least: int = 0) -> Shape:
 
     def check(value: Any, where: str) -> int:
         found: Any = int(value) if isinstance(value, str) and re.fullmatch(r"[-+]?[0-9]{1,19}", value) else value
-        if isinstance(found, bool) or not isinstance(found, int) or not least <= found <= _LONGEST:
+        if isinstance(found, bool) or not isinstance(found, int) or not least <= found <= _MAX_INT:
             raise wrong(value, where, f"a whole number of {least} or more")
         return found
 
@@ -109,7 +109,7 @@ def whole(least: int = 0) -> Shape:
 
 
 def file_mode(value: Any, where: str) -> int:
-    """As text it is octal, as for Compose: Docker would take '0440' for the number 440."""
+    """A string is read as octal, as in Compose. Docker would read '0440' as the number 440."""
     if isinstance(value, str) and re.fullmatch(r"(?:0o)?[0-7]{1,5}", value):
         return int(value.removeprefix("0o"), 8)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 0o7777:
@@ -138,7 +138,7 @@ def word(*words: str) -> Shape:
 
 
 def duration(least: int | None = 0) -> Shape:
-    """As Go writes it; days and weeks, which Compose takes too, become hours. ``least`` in nanoseconds: 0 is allowed beside it."""
+    """A duration in Go's format. Days and weeks, which Compose allows, become hours. ``least`` is in nanoseconds; 0 is always allowed."""
 
     def check(value: Any, where: str) -> str:
         found: Any = "0s" if value in (0, "0") and not isinstance(value, bool) else value
@@ -149,7 +149,7 @@ def duration(least: int | None = 0) -> Shape:
         made = "".join(f"{Decimal(number) * _HOURS[unit]:f}h" if unit in _HOURS else number + unit for number, unit in parts)
         amount: Decimal = sum((Decimal(number) * _UNITS[unit] for number, unit in _AMOUNT.findall(made)), Decimal(0))
         nanoseconds = -amount if found.startswith("-") else amount
-        if amount > _LONGEST:
+        if amount > _MAX_INT:
             raise wrong(value, where, "at most 2562047h")
         if least is not None and nanoseconds and nanoseconds < max(least, 1):
             raise wrong(value, where, "0, or 1ms or longer" if least else "0 or longer")
@@ -159,7 +159,7 @@ def duration(least: int | None = 0) -> Shape:
 
 
 def size(value: Any, where: str) -> int:
-    """In bytes, of which 1 KB has 1024 as in Docker."""
+    """A size in bytes. As in Docker, 1 KB is 1024 bytes."""
     found = _SIZE.fullmatch(str(value).strip())
     if found is None or isinstance(value, bool):
         raise wrong(value, where, "a size", "Write it as 8gb, or in bytes.")
@@ -168,9 +168,9 @@ def size(value: Any, where: str) -> int:
 
 def memory(value: Any, where: str) -> str:
     found = size(value, where)
-    if 0 < found < LEAST_MEMORY:
-        meant = f"Without a unit it is bytes: write {value}g, if that is meant." if str(value).strip().isdecimal() else "Write more."
-        raise wrong(value, where, "4m or more: swarm takes no less", meant)
+    if 0 < found < MIN_MEMORY:
+        remedy = f"Without a unit this is in bytes: write {value}g if you mean gigabytes." if str(value).strip().isdecimal() else "Write more."
+        raise wrong(value, where, "4m or more, the minimum of swarm", remedy)
     return str(value).strip()
 
 
@@ -181,13 +181,13 @@ def cpus(value: Any, where: str) -> str:
     number = Decimal(found)
     if number * NANO != (number * NANO).to_integral_value():
         raise wrong(value, where, "a number with at most 9 decimals", "Write fewer.")
-    if 0 < number < LEAST_CPUS:
-        raise wrong(value, where, "0.001 or more: swarm takes no less", "Write 0.5 for half a CPU.")
+    if 0 < number < MIN_CPUS:
+        raise wrong(value, where, "0.001 or more, the minimum of swarm", "Write 0.5 for half a CPU.")
     return found
 
 
 def subnet(value: Any, where: str) -> str:
-    """Docker before 25.0 reads 10.1.2.3/24 as the network in which that is, and later ones refuse it."""
+    """Return the subnet without host bits. Docker before 25.0 reads 10.1.2.3/24 as 10.1.2.0/24, later versions refuse it."""
     found = text(value, where)
     try:
         network = ip_network(found, strict=False)
@@ -198,13 +198,13 @@ def subnet(value: Any, where: str) -> str:
     return str(network)
 
 
-def shared(value: Any, where: str) -> Any:
-    """A mapping, or a list of NAME=value, with text in it."""
+def name_values(value: Any, where: str) -> Any:
+    """A mapping of text, or a list of NAME=value."""
     return {key: item or "" for key, item in pairs(value, where).items()}
 
 
 def hosts(value: Any, where: str) -> list[str]:
-    """host:address, which a mapping has as key and value; with several addresses one entry for each."""
+    """A list of host:address. In a mapping the host is the key. A host with several addresses gets several entries."""
     errors = Errors()
     if isinstance(value, dict):
         entries = [(key, one) for key, item in value.items() for one in (item if isinstance(item, list) else [item])]
@@ -212,7 +212,7 @@ def hosts(value: Any, where: str) -> list[str]:
     else:
         found = texts(value, where)
     lacking = [one for one in found if not re.search(r"[=:]", one)]
-    errors.add(*(wrong(one, where, "host:address", "Docker would leave it out. Write both.").message for one in lacking))
+    errors.add(*(wrong(one, where, "host:address", "Docker would ignore it. Write both.").message for one in lacking))
     errors.refuse()
     split = [re.split("[=:]", one, maxsplit=1) for one in found]
     return list(dict.fromkeys(f"{host}:{address.removeprefix('[').removesuffix(']')}" for host, address in split))
@@ -237,11 +237,11 @@ def _of_each(shape: Shape, found: Mapping[str, Any], where: str) -> dict[str, An
     return made
 
 
-# -- those with values below -----------------------------------------------------------------------------------------------------
+# -- lists and mappings ----------------------------------------------------------------------------------------------------------
 
 
 def each(shape: Shape, stand_in: Callable[[str], Any] = lambda _where: _WRONG) -> Shape:
-    """A list of such values. What ``stand_in`` returns for the place of a wrong one keeps the numbers of the others for further checks."""
+    """A list of such values. ``stand_in(place)`` replaces a refused value, so that the others keep their numbers in later checks."""
 
     def check(value: Any, where: str) -> list[Any]:
         if not isinstance(value, list):
@@ -255,13 +255,13 @@ def each(shape: Shape, stand_in: Callable[[str], Any] = lambda _where: _WRONG) -
 
 
 def keys(shapes: Mapping[str, Shape]) -> Shape:
-    """A mapping of which these keys have such values. Which others it may have is decided elsewhere."""
+    """A mapping whose values have these shapes. Keys without a shape are checked elsewhere."""
 
     def check(value: Any, where: str) -> dict[str, Any]:
         found = {key: item for key, item in mapping(value, where).items() if item is not None}
         errors = Errors()
-        made = {key: errors.of(shapes[key], item, f"{where}.{key}", instead=_WRONG) if key in shapes else item for key, item in found.items()}
-        right = {key: item for key, item in made.items() if item is not _WRONG}
+        converted = {key: errors.of(shapes[key], item, f"{where}.{key}", instead=_WRONG) if key in shapes else item for key, item in found.items()}
+        right = {key: item for key, item in converted.items() if item is not _WRONG}
         errors.refuse(right)
         return right
 
@@ -278,7 +278,7 @@ _UPDATE: dict[str, Shape] = {
 DEPLOY = keys(
     {
         "endpoint_mode": word("vip", "dnsrr"),
-        "labels": shared,
+        "labels": name_values,
         "mode": word("replicated", "global", "replicated-job", "global-job"),
         "placement": keys({"max_replicas_per_node": whole(), "preferences": each(keys({"spread": text}))}),
         "replicas": whole(),
@@ -308,7 +308,7 @@ def _either(value: Any, where: str, of_mapping: Shape) -> Any:
 
 
 def no_mount(where: str) -> dict[str, Any]:
-    """In place of a mount that is refused: one with which nothing is wrong."""
+    """A valid mount that replaces a refused one."""
     return {"type": "tmpfs", "target": f"/{where}"}
 
 
@@ -328,25 +328,25 @@ SERVICE: dict[str, Shape] = {
     "image": text,
     "init": flag,
     "isolation": text,
-    "logging": keys({"driver": text, "options": shared}),
+    "logging": keys({"driver": text, "options": name_values}),
     "read_only": flag,
     "secrets": each(lambda value, where: _either(value, where, _CARRIED)),
     "stdin_open": flag,
     "stop_grace_period": duration(None),
     "stop_signal": text,
-    "sysctls": shared,
+    "sysctls": name_values,
     "tty": flag,
     "ulimits": ulimits,
     "user": text,
     "volumes": each(lambda value, where: _either(value, where, _MOUNT), no_mount),
     "working_dir": text,
 }
-NETWORK = keys({"attachable": flag, "driver": text, "driver_opts": shared, "internal": flag, "labels": shared, "name": text})
+NETWORK = keys({"attachable": flag, "driver": text, "driver_opts": name_values, "internal": flag, "labels": name_values, "name": text})
 SUBNET = keys({"subnet": subnet})
-VOLUME = keys({"driver": text, "driver_opts": shared, "labels": shared, "name": text})
-CARRIED = keys({"driver": text, "driver_opts": shared, "labels": shared, "name": text, "template_driver": word("golang")})
+VOLUME = keys({"driver": text, "driver_opts": name_values, "labels": name_values, "name": text})
+CARRIED = keys({"driver": text, "driver_opts": name_values, "labels": name_values, "name": text, "template_driver": word("golang")})
 
 
 def service(found: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """The service with each value as Docker's reader takes it."""
+    """Return the service with all values converted for Docker."""
     return dict(keys(SERVICE)(found, where))

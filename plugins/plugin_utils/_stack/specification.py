@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the services of a stack file need of a node, as Docker's API has it (pure): what the scheduler's filters read, and what swarm
+"""Converts services of a stack file to specifications of Docker's API (pure). They have only what swarm's scheduler reads, and what swarm
 compares with other services.
 
 Private to this collection: no stability is promised to others.
@@ -53,7 +53,7 @@ def _mode(deploy: dict[str, Any]) -> dict[str, Any]:
 
 
 def _update(found: dict[str, Any]) -> dict[str, Any]:
-    """Docker replaces one task at a time unless the file says otherwise, and all at once for 0."""
+    """By default Docker replaces one task at a time. A parallelism of 0 means all at once."""
     return {"Order": found.get("order") or "stop-first", "Parallelism": found.get("parallelism", 1)}
 
 
@@ -74,7 +74,7 @@ def _port(port: ports.Port) -> dict[str, Any]:
 
 
 def _mount(one: Any, document: dict[str, Any]) -> dict[str, Any] | None:
-    """Of a volume with a driver, or of the cluster."""
+    """The specification of a mount that matters for placement: a volume with a driver, or a cluster volume. None for others."""
     source, kind = (one.get("source"), one.get("type")) if isinstance(one, dict) else (one.partition(":")[0] if ":" in one else None, "volume")
     if kind == "cluster":
         return {"Type": "cluster", "Source": source, "Target": "/"}

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Parts of a stack that swarm would expand as Go templates (pure): environment, hostname, mounts, and the volumes that mounts make.
+"""Handles text that swarm would expand as Go templates (pure): environment, hostname, mounts, and the volumes of mounts.
 
 Private to this collection: no stability is promised to others.
 """
@@ -17,33 +17,33 @@ from ...module_utils._swarm.go_templates import WRITE, is_meant_for_swarm, liter
 from .fields import Notes
 
 
-def environment(found: dict[str, str], where: str, notes: Notes) -> dict[str, str]:
-    """The variables, each with the value that the container is to see."""
+def escape_environment(found: dict[str, str], where: str, notes: Notes) -> dict[str, str]:
+    """Escape the variables, so that the container sees each value unchanged."""
     errors = Errors()
     for name, value in found.items():
         if is_meant_for_swarm(value):
-            errors.add(f"{where}.{name} has one of swarm's fields within another template. {WRITE}.")
+            errors.add(f"{where}.{name} has one of swarm's fields inside another template. {WRITE}.")
         elif not only_fields(value):
-            notes.add(f"{where}.{name}: swarm would expand its '{{{{' as a template. It is written so that the container sees it as it stands")
+            notes.add(f"{where}.{name}: swarm would expand its '{{{{' as a template. It is escaped, so that the container sees it unchanged")
     errors.refuse()
     return {name: literal(value) for name, value in found.items()}
 
 
 def refuse_in_service(service: dict[str, Any], where: str) -> None:
-    """Refuses templates in its hostname and mounts: neither can have braces in it otherwise."""
+    """Refuse templates in hostname and mounts. Braces cannot be escaped there, because neither may contain them."""
     _refuse([(service.get(key), f"{where}.{key}") for key in ("hostname", "volumes")])
 
 
 def refuse_in_volume(volume: dict[str, Any], where: str) -> None:
-    """Refuses templates in a volume, whose options and labels each mount of it carries."""
+    """Refuse templates in a volume, because each of its mounts carries its options and labels."""
     _refuse([(value, f"{where}.{key}") for key, value in volume.items()])
 
 
 def _refuse(values: list[tuple[Any, str]]) -> None:
-    """``values`` each with where it stands."""
+    """``values`` are pairs of a value and its place for messages."""
     wrong = [place for found, where in values for place, text in _texts(found, where) if not only_fields(text)]
     errors = Errors()
-    errors.add(*(f"{place} has '{{{{', which swarm would expand as a template of its own. {WRITE}, or take it out." for place in wrong))
+    errors.add(*(f"{place} has '{{{{', which swarm would expand as a template. {WRITE}, or remove it." for place in wrong))
     errors.refuse()
 
 

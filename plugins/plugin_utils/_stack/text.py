@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A stack document as the text of its file, and as text that may be shown (pure).
+"""Writes a stack document as YAML: for its file, and without secrets for display (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -19,7 +19,7 @@ from ...module_utils._mask import MASK, mask
 from ...module_utils._printable import printable_lines
 from . import secret_values
 
-# Readers of YAML 1.1 and 1.2 agree on these being text without quotes.
+# YAML 1.1 and 1.2 both read this as text without quotes.
 _PLAIN = re.compile(r"[A-Za-z/.][A-Za-z0-9_./@+-]*(?::[A-Za-z0-9_./@+-]+)*")
 _WORDS = frozenset(["y", "n", "yes", "no", "on", "off", "true", "false", "null"])
 
@@ -37,15 +37,15 @@ def _text(dumper: Any, data: str) -> Any:
 _Dumper.add_representer(str, _text)
 
 
-def written(document: dict[str, Any]) -> str:
-    """The text of the file."""
+def to_yaml(document: dict[str, Any]) -> str:
+    """Return the text of the stack file."""
     return yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1000)
 
 
-def shown(document: dict[str, Any]) -> tuple[str, list[str]]:
-    """The same for a terminal, and the paths of what it does not show."""
-    places = {*secret_values.hidden(document)}
-    return printable_lines(mask(written(_masked(document, (), places)))), [".".join(place) for place in secret_values.hidden(document)]
+def to_display(document: dict[str, Any]) -> tuple[str, list[str]]:
+    """Return the text for a terminal, and the paths of the values that are masked in it."""
+    places = {*secret_values.secret_places(document)}
+    return printable_lines(mask(to_yaml(_masked(document, (), places)))), [".".join(place) for place in secret_values.secret_places(document)]
 
 
 def _masked(value: Any, path: tuple[str, ...], places: Collection[tuple[str, ...]]) -> Any:

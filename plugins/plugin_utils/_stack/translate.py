@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A Compose file as the stack file that a swarm takes (pure, but for the files beside it, which ``read`` has).
+"""Translates a Compose file into a stack file for a swarm (pure, except that ``read`` reads files beside it).
 
 Private to this collection: no stability is promised to others.
 """
@@ -16,22 +16,22 @@ from typing import Any, NamedTuple
 from ...module_utils._errors import Errors, GpuSwarmError, SeveralErrors
 from ...module_utils._mask import name_alone
 from . import deploy_checks, document, keys, mounts, references, shapes, templates
-from .fields import Notes, Reader, mapping, not_known, only, text_of
+from .fields import Notes, Reader, mapping, not_known, refuse_unknown, text_of
 from .folder import decoded
 from .placement import Wanted
-from .services import Context, translated
-from .variables import Variables, read_variables, resolved
+from .services import Context, translate_service
+from .variables import Variables, read_variables, replace_variables
 
-# Docker Engine 20.10 refuses a file that has none, and later ones go by the newest that they know. The newer one is for a limit of processes.
+# Docker Engine 20.10 requires a version. Later releases use the newest that they know. A limit of processes needs 3.9.
 VERSION, VERSION_OF_PIDS = "3.8", "3.9"
 ENV = ".env"
 DEFAULT_KIND = "NVIDIA-GPU"
-_APART = "make the network with 'docker network create', and name it here as external"
+_APART = "create the network with 'docker network create', and declare it here as external"
 
 
 class Stack(NamedTuple):
-    """``document`` is the stack file; ``files`` are those that it names, by their path beside it; ``notes`` what is to be said of it; ``wanted`` is
-    what services want under x-gpu, which only a fleet can give a meaning."""
+    """``document`` is the stack file. ``files`` are the files that it uses, by relative path. ``notes`` are for the user. ``wanted`` has the x-gpu of
+    services, which is resolved later for a fleet."""
 
     document: dict[str, Any]
     files: dict[str, bytes]
@@ -40,27 +40,27 @@ class Stack(NamedTuple):
 
 
 def translate(text: str, name: str, read: Reader, environment: Mapping[str, str], kind: str = DEFAULT_KIND) -> Stack:
-    """The Compose file ``name`` with this text. ``environment`` are variables, which count before those of .env. All errors of the file are raised at
-    once, in its order."""
+    """Translate the text of the Compose file ``name``. Variables of ``environment`` override .env. All errors of the file are raised at once,
+    in the order of the file."""
     notes, errors = Notes(), Errors()
     own = read(ENV)
     of_file = {} if own is None else read_variables(decoded(own, ENV), ENV, environment)
     values = {**{key: value for key, value in of_file.items() if value is not None}, **environment}
     variables = Variables(values)
-    read_in = errors.of(document.load, text, name)
+    read_in = errors.of(document.load_compose, text, name)
     if read_in is None:
         errors.refuse()
-    found = errors.of(resolved, read_in, variables, name)
-    notes.texts += [f"{name}: the variable {one} is not set, and counts as empty" for one in variables.unset]
+    found = errors.of(replace_variables, read_in, variables, name)
+    notes.texts += [f"{name}: the variable {one} is not set, so it is empty" for one in variables.unset]
     context = Context(kind, variables, read, notes)
     stack = errors.of(_translated, _Read(found, read_in, name), context)
     if errors.messages:
-        raise SeveralErrors(document.in_order(errors.messages, read_in, name), stack)
+        raise SeveralErrors(document.sort_by_place(errors.messages, read_in, name), stack)
     return stack
 
 
 class _Read(NamedTuple):
-    """A Compose file, with its variables replaced and as it is ``written``."""
+    """A Compose file with its variables replaced (``found``), and before that (``written``)."""
 
     found: dict[str, Any]
     written: dict[str, Any]
@@ -99,7 +99,7 @@ def _translated(file: _Read, context: Context) -> Stack:
 def _services(found: dict[str, Any], name: str, context: Context) -> dict[str, Any]:
     errors = Errors()
     entries = mapping(found.get("services"), f"{name}: services")
-    services = {key: errors.of(translated, key, value, name, context, instead={}) for key, value in entries.items()}
+    services = {key: errors.of(translate_service, key, value, name, context, instead={}) for key, value in entries.items()}
     made = {key: value for key, value in services.items() if value is not None}
     errors.refuse(made)
     return made
@@ -109,7 +109,7 @@ def _refuse(found: dict[str, Any], name: str) -> None:
     errors = Errors()
     for key in found:
         if key in keys.TOP_REFUSED:
-            errors.add(f"{name}: {key} has no meaning on Swarm: {keys.TOP_REFUSED[key]}.")
+            errors.add(f"{name}: {key} is not supported on Swarm: {keys.TOP_REFUSED[key]}.")
         elif key not in keys.TOP | {"version", "name"} and not key.startswith("x-"):
             errors.add(not_known(f"{name}: {name_alone(key)}"))
     errors.refuse()
@@ -118,9 +118,9 @@ def _refuse(found: dict[str, Any], name: str) -> None:
 def _refuse_none(services: dict[str, Any], context: Context, name: str) -> None:
     if context.profiles and not services:
         chosen = ", ".join(sorted(filter(None, context.chosen)))
-        none = f"none has one of COMPOSE_PROFILES={chosen}" if chosen else "Compose starts none of them by default"
+        reason = f"none has a profile of COMPOSE_PROFILES={chosen}" if chosen else "Compose starts none of them by default"
         raise GpuSwarmError(
-            f"{name}: each service has a profile, and {none}. Choose one in .env or your environment, such as "
+            f"{name}: all services have profiles, and {reason}. Choose one in .env or your environment, such as "
             f"COMPOSE_PROFILES={context.profiles[0]}. The file has the profiles {', '.join(dict.fromkeys(context.profiles))}."
         )
     if not services:
@@ -133,20 +133,20 @@ def _section(found: dict[str, Any], key: str, name: str) -> dict[str, Any]:
 
 def _network(found: Any, where: str, notes: Notes) -> dict[str, Any]:
     errors = Errors()
-    made = dict(errors.of(shapes.NETWORK, _own(mapping(found, where), keys.NETWORK, where, notes), where))
+    made = dict(errors.of(shapes.NETWORK, _supported(mapping(found, where), keys.NETWORK, where, notes), where))
     if made.get("ipam") is not None:
         made["ipam"] = errors.of(_addresses, made["ipam"], f"{where}.ipam", notes)
-    if made.get("driver") == "bridge":  # of one machine
+    if made.get("driver") == "bridge":  # exists on one machine only
         del made["driver"]
-        notes.left_out(where, "driver", "nothing: overlay, which reaches all nodes, is what a stack takes")
+        notes.ignored(where, "driver", "nothing: a stack uses overlay, which reaches all nodes")
     errors.refuse(made)
     return made
 
 
 def _addresses(found: Any, where: str, notes: Notes) -> dict[str, Any]:
-    made, entries, errors = _own(mapping(found, where), keys.IPAM, where, notes), [], Errors()
+    made, entries, errors = _supported(mapping(found, where), keys.IPAM, where, notes), [], Errors()
     if not isinstance(made.get("config", []), list):
-        raise GpuSwarmError(f"{where}.config has to be a list. Begin each subnet with '- '.")
+        raise GpuSwarmError(f"{where}.config must be a list. Begin each subnet with '- '.")
     for number, entry in enumerate(made.get("config", [])):
         entries.append(errors.of(_subnet, entry, f"{where}.config[{number}]", notes))
     made = {**made, **({"config": [one for one in entries if one]} if entries else {})}
@@ -155,21 +155,21 @@ def _addresses(found: Any, where: str, notes: Notes) -> dict[str, Any]:
 
 
 def _subnet(found: Any, where: str, notes: Notes) -> dict[str, Any]:
-    return dict(shapes.SUBNET(_own(mapping(found, where), keys.IPAM_CONFIG, where, notes), where))
+    return dict(shapes.SUBNET(_supported(mapping(found, where), keys.IPAM_CONFIG, where, notes), where))
 
 
-def _own(found: dict[str, Any], known: frozenset[str], where: str, notes: Notes) -> dict[str, Any]:
-    """What a network has that is made with a stack."""
+def _supported(found: dict[str, Any], known: frozenset[str], where: str, notes: Notes) -> dict[str, Any]:
+    """The keys that a network of a stack supports. Others are noted as ignored."""
     for key in found:
         if key not in known:
-            notes.left_out(where, key, _APART)
+            notes.ignored(where, key, _APART)
     return {key: value for key, value in found.items() if key in known}
 
 
 def _volume(found: Any, where: str, _notes: Notes) -> dict[str, Any]:
     entry, errors = mapping(found, where), Errors()
     volume = dict(errors.of(shapes.VOLUME, entry, where))
-    errors.of(only, volume, keys.VOLUME, where)
+    errors.of(refuse_unknown, volume, keys.VOLUME, where)
     errors.of(mounts.refuse_relative_device, volume, where)
     errors.of(templates.refuse_in_volume, volume, where)
     errors.refuse(volume)
@@ -177,7 +177,7 @@ def _volume(found: Any, where: str, _notes: Notes) -> dict[str, Any]:
 
 
 class _Entry(NamedTuple):
-    """A config or a secret as it is written."""
+    """A config or secret of the Compose file."""
 
     section: str
     key: str
@@ -186,13 +186,13 @@ class _Entry(NamedTuple):
 
 
 def _carried(one: _Entry, context: Context, files: dict[str, bytes]) -> dict[str, Any]:
-    """A config or a secret for the stack, with its content among ``files``."""
+    """Translate a config or secret, and add its content to ``files``."""
     section, key, found, where = one
     errors = Errors()
     written = mapping(found, where)
     entry = dict(errors.of(shapes.CARRIED, written, where))
     known = ("file", "content", "environment", "external", "name", "labels", "driver", "driver_opts", "template_driver")
-    errors.of(only, entry, known, where, "Take it out.")
+    errors.of(refuse_unknown, entry, known, where, "Remove it.")
     sources = [one for one in ("file", "content", "environment", "external", "driver") if written.get(one) not in (None, False)]
     if len(sources) != 1:
         errors.add(f"{where} has {' and '.join(sources) or 'no content'}. Write one of file, content, environment, or external: true.")
@@ -202,7 +202,7 @@ def _carried(one: _Entry, context: Context, files: dict[str, bytes]) -> dict[str
         return made
     path = f"{section}/{re.sub(r'[^A-Za-z0-9_.-]', '_', key)}"
     if path in files or key in (".", ".."):
-        raise GpuSwarmError(f"{where}: another one has nearly this name. Give it one of letters, digits and . _ -")
+        raise GpuSwarmError(f"{where}: another entry has nearly the same name. Use only letters, digits and . _ - in the name")
     files[path] = _content(sources[0], entry[sources[0]], where, context)
     return {"file": f"./{path}", **made}
 
@@ -217,12 +217,12 @@ def _content(source: str, value: Any, where: str, context: Context) -> bytes:
         return context.variables.values[text].encode("utf-8")
     content = context.read(text)
     if content is None:
-        raise GpuSwarmError(f"{where}: there is no file {text}. Make it, or fix its path.")
+        raise GpuSwarmError(f"{where}: the file {text} does not exist. Create it, or correct its path.")
     return content
 
 
 def _escaped(value: Any) -> Any:
-    """'docker stack deploy' replaces variables once more: what is a dollar now stays one."""
+    """Double each dollar sign, because 'docker stack deploy' replaces variables once more."""
     if isinstance(value, dict):
         return {key: _escaped(item) for key, item in value.items()}
     if isinstance(value, list):

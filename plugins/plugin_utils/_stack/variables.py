@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Variables in a Compose file, and files of them (pure): ``${NAME:-default}`` and ``.env``, by the rules of Docker Compose.
+"""Replaces variables in a Compose file and reads files such as ``.env``, by the rules of Docker Compose (pure).
 
 https://docs.docker.com/reference/compose-file/interpolation/ and
 https://docs.docker.com/compose/how-tos/environment-variables/variable-interpolation/
@@ -19,10 +19,10 @@ from ...module_utils._errors import Errors, GpuSwarmError
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OPERATOR = re.compile(r":?[-?+]")
-# Only a name, or a name with its sign.
+# A name alone, or a name and its sign.
 _BEGIN = re.compile(r"\s*(?:export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_.-]*)[ \t]*(?:(?P<sign>[=:])[ \t]*|\Z)")
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\", "'": "'"}
-# What a value has to be that a variable stands for, by its key: Compose and 'docker stack' convert the same.
+# Keys whose values are converted after a variable was replaced. Compose and 'docker stack' convert the same.
 NUMBERS = frozenset(
     [
         "replicas",
@@ -43,20 +43,20 @@ NUMBERS = frozenset(
     ]
 )
 SWITCHES = frozenset(["disable", "init", "privileged", "read_only", "stdin_open", "tty", "external", "internal", "attachable", "nocopy", "required"])
-# Under these keys stands text of the user's.
+# Values under these keys are never converted.
 TEXTS = frozenset(["environment", "labels", "args", "driver_opts", "options", "sysctls"])
 _LACKING = object()
 
 
 class Variables:
-    """What variables are, and which of them nobody has set."""
+    """The values of variables. ``unset`` collects the names of those that are used without a value."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self.values = values
         self.unset: list[str] = []
 
-    def substituted(self, text: str, where: str) -> str:
-        """The text with its variables replaced."""
+    def substitute(self, text: str, where: str) -> str:
+        """Return the text with its variables replaced."""
         found: list[str] = []
         at = 0
         while True:
@@ -68,12 +68,12 @@ class Variables:
             found.append(value)
 
     def _one(self, text: str, at: int, where: str) -> tuple[str, int]:
-        """What stands after a dollar, and where it ends."""
+        """Return the value of the variable after a dollar sign, and the position behind it."""
         if text[at : at + 1] == "$":
             return "$", at + 1
         braced = text[at : at + 1] == "{"
         name = _NAME.match(text, at + braced)
-        if name is None and not braced:  # as for Compose, such as the end of a regular expression, or $(date) of a shell
+        if name is None and not braced:  # a lone dollar sign stays, as in Compose: the end of a regular expression, or $(date) of a shell
             return "$", at
         if name is None:
             raise _invalid(text, where)
@@ -95,21 +95,21 @@ class Variables:
         operator = _OPERATOR.match(rest)
         if operator is None:
             raise _invalid(text, where)
-        # With the colon, empty counts as not set.
+        # With a colon, an empty value counts as not set.
         is_set = bool(self.values.get(name)) if operator.group().startswith(":") else name in self.values
         kind = operator.group()[-1]
         if kind == "+":
-            return self.substituted(rest[operator.end() :], where) if is_set else ""
+            return self.substitute(rest[operator.end() :], where) if is_set else ""
         if is_set:
             return self.values[name]
         other = rest[operator.end() :]
-        if kind == "?":  # in its message variables stay as they are written: their values may be secrets
+        if kind == "?":  # variables in the message are not replaced, because their values may be secret
             raise GpuSwarmError(f"{where}: the variable {name} is required: {other or 'it is not set'}. Set it in .env, or in the environment.")
-        return self.substituted(other, where)
+        return self.substitute(other, where)
 
 
 def _closing(text: str, at: int) -> int | None:
-    """Where the brace is closed that was opened before ``at``."""
+    """The position of the brace that closes the one before ``at``, or None."""
     depth = 1
     while at < len(text):
         if text.startswith("${", at):
@@ -123,28 +123,28 @@ def _closing(text: str, at: int) -> int | None:
 
 
 def _invalid(text: str, where: str) -> GpuSwarmError:
-    return GpuSwarmError(f"{where}: a '${{' begins a variable there, and none follows that can be read. Write ${{NAME}}, or $${{ for the signs.")
+    return GpuSwarmError(f"{where}: there is a '${{' without a valid variable after it. Write ${{NAME}}, or $${{ for a literal '${{'.")
 
 
-def resolved(value: Any, variables: Variables, name: str, path: tuple[str, ...] = ()) -> Any:
-    """A document with the variables in its values replaced; keys stay as they are. Without a variable that is required, its key is left out."""
+def replace_variables(value: Any, variables: Variables, name: str, path: tuple[str, ...] = ()) -> Any:
+    """Replace variables in the values of a document. Keys stay unchanged. If a required variable is missing, its key is dropped and reported."""
     errors = Errors()
     if isinstance(value, dict):
-        made = {key: errors.of(resolved, item, variables, name, (*path, key), instead=_LACKING) for key, item in value.items()}
+        made = {key: errors.of(replace_variables, item, variables, name, (*path, key), instead=_LACKING) for key, item in value.items()}
         errors.refuse(right := {key: item for key, item in made.items() if item is not _LACKING})
         return right
     if isinstance(value, list):
-        items = [errors.of(resolved, item, variables, name, path, instead=_LACKING) for item in value]
-        errors.refuse(None if _LACKING in items else items)  # without one of them, the others would have other numbers
+        items = [errors.of(replace_variables, item, variables, name, path, instead=_LACKING) for item in value]
+        errors.refuse(None if _LACKING in items else items)  # a shorter list would change the numbers of its items
         return items
     if not isinstance(value, str):
         return value
     where = f"{name}: {'.'.join(path)}"
-    return converted(variables.substituted(value, where), path, where)
+    return convert_value(variables.substitute(value, where), path, where)
 
 
-def converted(text: str, path: tuple[str, ...], where: str) -> Any:
-    """The text that a variable stood for, as what has to stand at this place."""
+def convert_value(text: str, path: tuple[str, ...], where: str) -> Any:
+    """Convert text after its variables were replaced to the type that belongs at this place."""
     if TEXTS.intersection(path):
         return text
     if SWITCHES.intersection(path[-1:]) and text.lower() in ("true", "false"):
@@ -155,7 +155,7 @@ def converted(text: str, path: tuple[str, ...], where: str) -> Any:
 
 
 def read_variables(text: str, name: str, known: Mapping[str, str], raw: bool = False) -> dict[str, str | None]:
-    """A file of variables, as ``.env`` and ``env_file`` are; None for those that are only named. ``known`` are those before it."""
+    """Read a file such as ``.env`` or ``env_file``. A name without a value gets None. ``known`` are variables from before."""
     found: dict[str, str | None] = {}
     at, text, errors = 0, text.replace("\r\n", "\n").lstrip("\ufeff") + "\n", Errors()
     while at < len(text):
@@ -167,7 +167,7 @@ def read_variables(text: str, name: str, known: Mapping[str, str], raw: bool = F
         where = f"{name}, line {text.count(chr(10), 0, at) + 1}"
         begin = _BEGIN.match(text, at, end)
         if begin is None:
-            errors.add(f"{where} is not of the form NAME=value. Fix it, or make it a comment with '#'.")
+            errors.add(f"{where} is not of the form NAME=value. Correct it, or make it a comment with '#'.")
         if begin is None or not begin.group("sign"):
             found.update({begin.group("name"): None} if begin else {})
             at = end + 1
@@ -181,20 +181,20 @@ def read_variables(text: str, name: str, known: Mapping[str, str], raw: bool = F
 
 
 def _value(text: str, begin: int, end: int, where: str, variables: Variables | None) -> tuple[str, int]:
-    """The value that begins there, and where the next line does. ``variables`` None: the line is taken as it stands."""
+    """Return the value and the start of the next line. If ``variables`` is None, the line is used unchanged."""
     if variables is None:
         return text[begin:end], end + 1
     quote = text[begin : begin + 1]
     if quote not in ("'", '"'):
-        return variables.substituted(re.split(r"(?:^|\s)#", text[begin:end], maxsplit=1)[0].strip(), where), end + 1
+        return variables.substitute(re.split(r"(?:^|\s)#", text[begin:end], maxsplit=1)[0].strip(), where), end + 1
     close = re.compile(r"(?:\\.|[^\\%s])*" % quote, re.DOTALL).match(text, begin + 1)
     if close is None or text[close.end() : close.end() + 1] != quote:
-        raise GpuSwarmError(f"{where}: the quote that begins the value is not closed. Close it.")
+        raise GpuSwarmError(f"{where}: the quote at the start of the value is not closed. Close it.")
     inner = close.group()
-    value = inner.replace("\\'", "'") if quote == "'" else variables.substituted(_unescaped(inner), where)
+    value = inner.replace("\\'", "'") if quote == "'" else variables.substitute(_unescaped(inner), where)
     return value, text.index("\n", close.end()) + 1
 
 
 def _unescaped(text: str) -> str:
-    """What a backslash stands for within double quotes; a dollar that has one stays a dollar."""
+    """Replace escapes in double quotes. An escaped dollar sign stays a dollar sign."""
     return re.sub(r"\\(.)", lambda found: "$$" if found.group(1) == "$" else _ESCAPES.get(found.group(1), found.group()), text, flags=re.DOTALL)

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Names for the configs and secrets of a stack that change with their content (pure).
+"""Names configs and secrets of a stack by their content (pure).
 
-Docker changes neither of them: under the same name another content is refused. So each content has a name of its own, as people write it by
-hand with 'name: settings-2'. Services update when the name does, and what no service uses any more is removed after the deployment.
+Docker cannot change a config or secret: it refuses new content under the same name. So each content gets its own name, as users do by hand with
+'name: settings-2'. A new name updates the services, and unused configs and secrets are removed after the deployment.
 Private to this collection: no stability is promised to others.
 """
 
@@ -21,12 +21,12 @@ from .fields import pairs
 from .translate import Stack
 
 SECTIONS = ("configs", "secrets")
-# Of a name in swarm, and of the digest in it.
-MOST_CHARACTERS, DIGITS = 64, 12
+# The length of a name in swarm, and of the digest in it.
+MAX_NAME, DIGITS = 64, 12
 
 
-def versioned(stack: Stack, name: str) -> Stack:
-    """The stack, of this name, with a name for each content that it carries. A name that the file gives stays: others may know it."""
+def name_by_content(stack: Stack, name: str) -> Stack:
+    """Return the stack with a name for each content. Names from the file stay, because others may use them."""
     made = dict(stack.document)
     for section in SECTIONS:
         if section in made:
@@ -37,8 +37,8 @@ def versioned(stack: Stack, name: str) -> Stack:
 def _named(section: str, key: str, entry: dict[str, Any], files: dict[str, bytes], stack: str) -> dict[str, Any]:
     if "file" not in entry or ("name" in entry and section == "configs"):
         return entry
-    plain = re.sub(r"[^A-Za-z0-9_.-]", "_", f"{stack}_{key}")[: MOST_CHARACTERS - DIGITS - 1]
-    # What else of it Docker does not change.
+    plain = re.sub(r"[^A-Za-z0-9_.-]", "_", f"{stack}_{key}")[: MAX_NAME - DIGITS - 1]
+    # Other properties that Docker cannot change.
     fixed = json.dumps({one: value for one, value in entry.items() if one not in ("file", "labels")}, sort_keys=True)
     digest = _digest(section, f"{stack}\0{key}\0{fixed}\0".encode(), files[entry["file"].removeprefix("./")])
     labels = {one: value or "" for one, value in pairs(entry.get("labels"), f"{section}.{key}.labels").items()}
@@ -48,7 +48,7 @@ def _named(section: str, key: str, entry: dict[str, Any], files: dict[str, bytes
 
 
 def _digest(section: str, salt: bytes, content: bytes) -> str:
-    """Names can be read by all who read services, so that of a secret is one by which guesses at a short password take long."""
+    """Everyone who can read services sees these names. So the digest of a secret is slow to compute, which makes guessing passwords slow."""
     if section == "secrets":
         return hashlib.scrypt(content, salt=salt, n=2**14, r=8, p=1, dklen=32).hex()[:DIGITS]
     return hashlib.sha256(salt + content).hexdigest()[:DIGITS]

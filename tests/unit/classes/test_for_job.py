@@ -48,7 +48,7 @@ def test_it_may_want_nothing(nothing):
 
 
 WRONG = [
-    ({"memory": 40000}, "The job sweep: x-gpu.memory is not known. It takes memory_min,"),
+    ({"memory": 40000}, "The job sweep: x-gpu.memory is not known. x-gpu supports memory_min,"),
     ("large", "The job sweep: x-gpu has to be a mapping."),
     ({"cuda": "new"}, "The job sweep: x-gpu.cuda is 'new'."),
     ({"images": [{"image": "a"}]}, "The job sweep: x-gpu.images is not known."),

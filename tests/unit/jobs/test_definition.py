@@ -124,7 +124,7 @@ WRONG = {
     "constraint": ({"constraints": ["node.labels.a=b"]}, "with == or !="),
     "constraint's key": ({"constraints": ["node.labels.a/b==c"]}, "'node.labels.a/b==c' of the constraints"),
     "an entry": ({"command": ["a", [1]]}, "command of the job train: entry 2 is no text and no number"),
-    "mount": ({"mounts": ["type=bind,source=./a,target=/b"]}, "its source is no full path"),
+    "mount": ({"mounts": ["type=bind,source=./a,target=/b"]}, "its source is not an absolute path"),
     "mount's key": ({"mounts": ["target=/b,mode=7"]}, "'mode=7' is not understood"),
     "mounts": ({"mounts": ["type=tmpfs,target=/b/", "source=v,target=/b"]}, "The job train mounts two things at /b. Remove one of them."),
     "mount's type": ({"mounts": ["type=npipe,target=/b"]}, "its type is none of"),

@@ -41,7 +41,7 @@ def waits(calls: list[Any], again: str, limit_s: float, monkeypatch: pytest.Monk
     CHECKED.clear()
     module._task = SimpleNamespace(check_mode=False)
     module._display = SimpleNamespace(display=said.append, warning=said.append, columns=79)
-    monkeypatch.setattr(swarm_job, "patient", lambda *given: patience.patient(*given, limit_s=limit_s))
+    monkeypatch.setattr(swarm_job, "patient", lambda *given: patience.tolerate_silence(*given, limit_s=limit_s))
 
     def queried(_arguments: Any, checks: bool = False) -> Any:
         found = calls.pop(0) if len(calls) > 1 else calls[0]
@@ -58,7 +58,7 @@ def test_a_manager_that_is_silent_for_a_moment_is_queried_again(calls: list[Any]
     calls += [answer(True, ["sweep"]), swarm_job.NoManager("m1: timed out"), answer(False, [])]
     found, said = waits(calls, "always", 60, monkeypatch)
     assert (found["changed"], found["waiting"]) == (True, [])
-    assert "  note: no answer; queried again for up to 60 s: m1: timed out" in said
+    assert "  note: no answer; retrying for up to 60 s: m1: timed out" in said
 
 
 @pytest.mark.parametrize("again", ["always", "failed"])

@@ -54,14 +54,14 @@ x-gpu: {memory_min: lots, cuda: 12, cud: 1}
 wait: maybe
 """
 BEGINS = [
-    "{}: imagee, wait is not known; there are name, image,",
+    "{}: imagee, wait is not known. Options are name, image,",
     "image of the job sweep is 'lab/task:', which is not a valid image name. Write it as name:tag",
     "gpus of the job sweep is 'two', but must be a whole number. Write one.",
     "time_limit of the job sweep is -1, and is 0 or more.",
     "env of the job sweep is a list, but must be a mapping. Write 'key: value' under it.",
     "command of the job sweep cannot be cut into words",
     "mounts of the job sweep is text, but must be a list. Begin each entry with '- '.",
-    "networks of the job sweep is a list, but must be a list of texts. Put each entry in quotes.",
+    "networks of the job sweep is a list, but must be a list of strings. Put each entry in quotes.",
     "'node.role=manager' of the constraints of the job sweep is none",
     "The job sweep: x-gpu.cud is not known.",
     "The job sweep: x-gpu.memory_min is 'lots'",
@@ -87,12 +87,12 @@ ONE = {
     "no secret": ("name: a\nimage: x\nenv: [KEY=s3cret]", "env of the job a is a list, but must be a mapping."),
     "no secret as a key": ("name: a\nimage: x\nenv: {KEY=s3cret}", "env of the job a: 'KEY=***' cannot be a variable's name"),
     "no secret as an option": ("name: a\nimage: x\nKEY=s3cret:", "{}: KEY=*** is not known"),
-    "no secret that begins as an alias": ("name: a\nimage: x\nenv: {KEY: *s3cret}", "{} is no YAML that can be read: line 3, column 12: an"),
-    "no secret that begins as a tag": ("name: a\nimage: x\nenv: {KEY: !!int s3cret}", "{} is no YAML that can be read: a value is not"),
+    "no secret that begins as an alias": ("name: a\nimage: x\nenv: {KEY: *s3cret}", "{} is not readable YAML: line 3, column 12: an"),
+    "no secret that begins as a tag": ("name: a\nimage: x\nenv: {KEY: !!int s3cret}", "{} is not readable YAML: a value is not"),
     "no secret in an address": ("name: a\nimage: http://me:s3cret@h/x", "image of the job a is 'http://me:***@h/x', which is not"),
     "no secret in a mount": ("name: a\nimage: x\nmounts: ['target=/x,password=s3cret']", "The mount 'target=/x,password=***' of"),
-    "an empty entry": ("name: a\nimage: x\nnetworks: [n, null]", "networks of the job a is a list, but must be a list of texts."),
-    "a file that cannot be read": ("name: [", "{} is no YAML that can be read"),
+    "an empty entry": ("name: a\nimage: x\nnetworks: [n, null]", "networks of the job a is a list, but must be a list of strings."),
+    "a file that cannot be read": ("name: [", "{} is not readable YAML"),
 }
 
 

@@ -18,7 +18,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import Gpu
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy.rules import check_rules
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._classes import for_job
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.roles import declared_settings
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._stack.job_file import read
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._stack.job_file import read_job_file
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._stack.translate import translate
 from tests.pages import settings
 
@@ -46,7 +46,7 @@ def taken(text: str, folder: Path) -> None:
         assert translate(text, "compose.yml", {}.get, {}).notes == []
     elif kind == "job":
         (folder / "job.yml").write_text(text, encoding="utf-8")
-        assert set(read(str(folder / "job.yml"))) == set(found)
+        assert set(read_job_file(str(folder / "job.yml"))) == set(found)
     elif kind == "nodes of a job":
         for_job.wanted(found["x-gpu"], "job")
     elif kind == "variables":

@@ -13,10 +13,10 @@ import yaml
 
 from plugins.module_utils._errors import GpuSwarmError
 from plugins.plugin_utils._stack import attachments
-from plugins.plugin_utils._stack.attachments import Swarm, attached
-from plugins.plugin_utils._stack.document import load
+from plugins.plugin_utils._stack.attachments import Swarm, add_attaching_services
+from plugins.plugin_utils._stack.document import load_compose
 from plugins.plugin_utils._stack.specification import specifications
-from plugins.plugin_utils._stack.text import written
+from plugins.plugin_utils._stack.text import to_yaml
 from plugins.plugin_utils._stack.translate import translate
 
 OLD, NEW = "20.10.24+dfsg1", "26.1.5+dfsg1"
@@ -50,18 +50,18 @@ def constraints(found: tuple[dict[str, Any], list[str]]) -> list[str] | None:
 
 
 def test_a_task_without_gpus_on_each_node_that_has_them() -> None:
-    made, said = attached(document(), swarm())
+    made, said = add_attaching_services(document(), swarm())
     one = made["services"]["a-gpu-swarm-network"]
     assert (one["image"], one["networks"], one["deploy"]["mode"]) == ("i", ["default"], "global")
     assert one["environment"] == {"NVIDIA_VISIBLE_DEVICES": "void"}
     assert constraints((made, said)) == ["node.id!=m1", "node.id!=n3"]
     assert list(made["services"]) == ["a", "web", "a-gpu-swarm-network"]
-    assert said[0].startswith("note: the swarm's leader, Docker Engine 20.10.24+dfsg1, stops tasks with GPUs when a network is attached")
-    first = attachments.ahead(made)
+    assert said[0].startswith("note: the swarm's leader, Docker Engine 20.10.24+dfsg1, stops GPU tasks when a network is attached")
+    first = attachments.attaching_part(made)
     assert first is not None
     assert list(first["services"]) == ["a-gpu-swarm-network"]
     assert specifications(made, "s")[-1]["Mode"] == {"Global": {}}
-    assert attachments.ahead(document()) is None
+    assert attachments.attaching_part(document()) is None
 
 
 @pytest.mark.parametrize(
@@ -88,41 +88,42 @@ def test_a_task_without_gpus_on_each_node_that_has_them() -> None:
     ids=range(14),
 )  # fmt: skip
 def test_where(of_a: Any, more: Any, found: Any) -> None:
-    assert constraints(attached(document(**of_a), swarm(**more))) == found
+    assert constraints(add_attaching_services(document(**of_a), swarm(**more))) == found
 
 
 def test_nobody_is_evicted_for_it() -> None:
     with pytest.raises(GpuSwarmError) as raised:
-        attached(document(), swarm(nodes=[node("n1", 4, tasks=["other.1", "other.2"]), node("n2")]))
-    assert "stops their tasks (network-evicts-gpu-tasks): host-n1 (other.1, other.2). Wait until" in raised.value.message
+        add_attaching_services(document(), swarm(nodes=[node("n1", 4, tasks=["other.1", "other.2"]), node("n2")]))
+    assert "would stop these tasks (network-evicts-gpu-tasks): host-n1 (other.1, other.2). Wait until" in raised.value.message
     assert raised.value.message.endswith("Nothing was deployed.")
 
 
 def test_what_is_deployed_stays_as_it_is() -> None:
     """Tasks of others that have come since change nothing: the network is there."""
-    former = load(written(attached(document(), swarm())[0]), "stack.yml")
+    former = load_compose(to_yaml(add_attaching_services(document(), swarm())[0]), "stack.yml")
     later = swarm(former=former, nodes=[node("n1", 4, tasks=["other.1"]), node("n2"), node("n3", 0)])
-    assert constraints(attached(document(), later)) == ["node.id!=m1", "node.id!=n3"]
+    assert constraints(add_attaching_services(document(), later)) == ["node.id!=m1", "node.id!=n3"]
     # A node that has got GPUs, and room, is not left out any more.
     more = swarm(former=former, room=["n1", "n2", "n3"], nodes=[node("n1"), node("n2"), node("n3")])
-    assert constraints(attached(document(), more)) == ["node.id!=m1"]
+    assert constraints(add_attaching_services(document(), more)) == ["node.id!=m1"]
 
 
 def test_another_image_takes_no_network_away() -> None:
     """While the tasks of a service are replaced, those that hold its networks run on."""
-    former = load(written(attached(document(), swarm())[0]), "stack.yml")
-    made, _said = attached(document(image="other"), swarm(former=former))
+    former = load_compose(to_yaml(add_attaching_services(document(), swarm())[0]), "stack.yml")
+    made, _said = add_attaching_services(document(image="other"), swarm(former=former))
     assert made["services"]["a-gpu-swarm-network"] == former["services"]["a-gpu-swarm-network"]
-    moved, _said = attached(document(image="other", deploy={"placement": {"constraints": ["node.role==worker"]}}), swarm(former=former))
+    moved, _said = add_attaching_services(document(image="other", deploy={"placement": {"constraints": ["node.role==worker"]}}), swarm(former=former))
     assert moved["services"]["a-gpu-swarm-network"]["image"] == "other"
     assert moved["services"]["a-gpu-swarm-network"]["deploy"]["update_config"] == {"order": "start-first"}
 
 
 def test_what_is_waited_for() -> None:
-    made = attachments.ahead(attached(document(), swarm())[0])
+    made = attachments.attaching_part(add_attaching_services(document(), swarm())[0])
     assert made is not None
     one = {"service": "s_a-gpu-swarm-network", "done": True, "running": 2}
-    assert attachments.waits_for({"progress": [one]}, made, "s") == []
-    assert attachments.waits_for({"progress": [{**one, "done": False}]}, made, "s") == ["s_a-gpu-swarm-network"]
-    assert attachments.waits_for({"progress": []}, made, "s") == ["s_a-gpu-swarm-network"]
-    assert "s_a-gpu-swarm-network: 1 of 2 running. The other services" in attachments.unattached({one["service"]: "1 of 2 running"}, [one["service"]])
+    assert attachments.not_running({"progress": [one]}, made, "s") == []
+    assert attachments.not_running({"progress": [{**one, "done": False}]}, made, "s") == ["s_a-gpu-swarm-network"]
+    assert attachments.not_running({"progress": []}, made, "s") == ["s_a-gpu-swarm-network"]
+    error = attachments.not_attached_error({one["service"]: "1 of 2 running"}, [one["service"]])
+    assert "s_a-gpu-swarm-network: 1 of 2 running. The leader" in error

@@ -48,7 +48,7 @@ def answer(**more: Any) -> dict[str, Any]:
 
 
 def judged(hostvars: dict[str, Any] | None = None, **more: Any) -> tuple[str | None, list[str]]:
-    errors, notes = beforehand.judged(answer(**more), document(), "s", beforehand.Access({}, False), on_nodes.seen(hostvars or {})[0])
+    errors, notes = beforehand.check_answer(answer(**more), document(), "s", beforehand.Access({}, False), on_nodes.read_answers(hostvars or {})[0])
     return " ".join(errors) or None, notes
 
 
@@ -68,12 +68,12 @@ def test_the_registry_of_an_image(image: str, registry: str) -> None:
 
 
 def test_what_is_queried() -> None:
-    found = beforehand.queries(document(), "s", beforehand.Access({}, False), True)
+    found = beforehand.query_options(document(), "s", beforehand.Access({}, False), True)
     assert (found["query"], found["networks"]) == ({PRIVATE: "registry.example:5000"}, ["s_default", "s_own", "x"])
     assert json.loads(base64.b64decode(found["logins"])) == {}  # the manager's own are not passed on to the nodes, and do not count
-    assert "logins" not in beforehand.queries(document(), "s", beforehand.Access({}, True), True)
-    assert "query" not in beforehand.queries(document(), "s", beforehand.Access(LOGINS, False), False)
-    hub = beforehand.queries(document(), "s", beforehand.Access({"docker.io": LOGINS["registry.example:5000"]}, False), True)
+    assert "logins" not in beforehand.query_options(document(), "s", beforehand.Access({}, True), True)
+    assert "query" not in beforehand.query_options(document(), "s", beforehand.Access(LOGINS, False), False)
+    hub = beforehand.query_options(document(), "s", beforehand.Access({"docker.io": LOGINS["registry.example:5000"]}, False), True)
     assert sorted(hub["query"]) == ["lab/task", PRIVATE]
 
 
@@ -87,11 +87,11 @@ def test_logins_as_docker_has_them() -> None:
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ("s3cret", "has to have username and password"),
-        ({"username": "u"}, "has to have username and password"),
-        ({"username": "u", "password": "s3cret", "email": "e"}, "has to have username and password"),
+        ("s3cret", "must have username and password"),
+        ({"username": "u"}, "must have username and password"),
+        ({"username": "u", "password": "s3cret", "email": "e"}, "must have username and password"),
         ({"username": "u", "password": ""}, "its password is empty"),
-        ({"username": "u:s3cret", "password": "s3cret"}, "its username is not one"),
+        ({"username": "u:s3cret", "password": "s3cret"}, "its username has a colon"),
     ],
 )
 def test_a_login_that_is_none_does_not_show(entry: Any, message: str) -> None:
@@ -104,10 +104,10 @@ def test_a_registry_that_refuses() -> None:
     refused = [{"image": PRIVATE, "said": "unauthorized: authentication required"}]
     error, _notes = judged(refused=refused)
     assert error is not None
-    assert error.startswith(f"The registry registry.example:5000 refuses the image {PRIVATE}: unauthorized: authentication required. Write its login")
-    assert "Fix its login" in str(registries.refusals(refused, LOGINS, False))
-    assert "Log in on the manager again" in str(registries.refusals(refused, {}, True))
-    assert registries.refusals([], LOGINS, False) == []
+    assert error.startswith(f"The registry registry.example:5000 refuses the image {PRIVATE}: unauthorized: authentication required. Add a login")
+    assert "Correct the login" in str(registries.refusal_errors(refused, LOGINS, False))
+    assert "Log in on the manager again" in str(registries.refusal_errors(refused, {}, True))
+    assert registries.refusal_errors([], LOGINS, False) == []
 
 
 def test_networks_that_are_there_already() -> None:
@@ -116,7 +116,7 @@ def test_networks_that_are_there_already() -> None:
     assert taken == ["s_default"]
     error, _notes = judged(networks_taken=taken)
     assert error is not None
-    assert error.startswith("The networks s_default are there already, and the stack s does not own them")
+    assert error.startswith("The networks s_default exist already and do not belong to the stack s")
 
 
 def test_external_configs_networks_and_secrets_that_are_not_there() -> None:
@@ -129,26 +129,26 @@ def test_external_configs_networks_and_secrets_that_are_not_there() -> None:
       secrets: {s: {external: true}, named: {external: true, name: other}, older: {external: {name: former}}}
       networks: {default: {external: true, name: shared}, n: {external: true}, own: {}, unused: {external: true}, host: {external: true, name: host}}
     """
-    wanted = beforehand.queries(document(dedent(text)), "s", beforehand.Access({}, False), False)["external"]
+    wanted = beforehand.query_options(document(dedent(text)), "s", beforehand.Access({}, False), False)["external"]
     assert wanted == {"configs": ["c"], "networks": ["n", "shared"], "secrets": ["former", "other", "s"]}
-    assert beforehand.queries(document("services: {a: {image: i}}"), "s", beforehand.Access({}, False), False)["external"] == {}
+    assert beforehand.query_options(document("services: {a: {image: i}}"), "s", beforehand.Access({}, False), False)["external"] == {}
     networks = on_swarm.of_swarm([{"Name": "n", "Id": "n1", "Scope": "local"}, {"Name": "shared", "Id": "n2", "Scope": "swarm"}])
     assert networks == ["shared", "n2"]
     found = on_swarm.not_there(wanted, {"services": ["c"], "configs": ["x"], "secrets": ["s", "former"], "networks": networks})
     assert found == ["config c", "network n", "secret other"]
     error, _notes = judged(not_there=found)
     assert error == (
-        "The swarm has no config c, no network n, no secret other, which the Compose file uses as external. Make what is missing with 'docker config "
-        "create' and 'docker network create --driver overlay' and 'docker secret create', or fix its name. Nothing was deployed."
+        "The swarm has no config c, no network n, no secret other, but the Compose file uses that as external. Create it with 'docker config "
+        "create' and 'docker network create --driver overlay' and 'docker secret create', or correct its name. Nothing was deployed."
     )
 
 
 def test_the_stack_of_somebody_else() -> None:
     other = {"progress": [{"service": "s_x"}]}
-    said = str(beforehand.another_stack(other, ["s_a"], "s", "c.yml"))
-    assert said.startswith("The swarm has a stack s already, with s_x, and of none of its services does c.yml say anything.")
-    assert beforehand.another_stack({"progress": []}, ["s_a"], "s", "c.yml") is None
-    assert beforehand.another_stack({"progress": [{"service": "s_a"}, {"service": "s_x"}]}, ["s_a"], "s", "c.yml") is None
+    said = str(beforehand.name_conflict(other, ["s_a"], "s", "c.yml"))
+    assert said.startswith("The swarm already has a stack s, with the services s_x. c.yml contains none of them.")
+    assert beforehand.name_conflict({"progress": []}, ["s_a"], "s", "c.yml") is None
+    assert beforehand.name_conflict({"progress": [{"service": "s_a"}, {"service": "s_x"}]}, ["s_a"], "s", "c.yml") is None
 
 
 NEEDS = {"NVIDIA_REQUIRE_CUDA": "cuda>=12.4"}
@@ -166,18 +166,18 @@ def answered(enforces: Any, images: Any) -> dict[str, Any]:
         ({}, True, "it is not known whether the toolkit there checks that"),
         ({"nvidia_container_toolkit_version": ""}, True, "it is not known"),
         ({"nvidia_container_toolkit_version": "latest"}, True, "it is not known"),
-        ({"nvidia_container_toolkit_version": "1.17.8"}, True, "in legacy mode, starts no such task"),
+        ({"nvidia_container_toolkit_version": "1.17.8"}, True, "in legacy mode, refuses such tasks"),
         ({"nvidia_container_toolkit_version": "1.19.0"}, True, "the toolkit there does not check that"),
         ({}, False, ""),
         # The node's own answer goes before both.
-        (answered(True, {PRIVATE: NEEDS}), False, "in legacy mode, starts no such task"),
-        ({**answered(True, {PRIVATE: NEEDS}), "nvidia_container_toolkit_version": "1.20.0"}, False, "in legacy mode, starts no such task"),
+        (answered(True, {PRIVATE: NEEDS}), False, "in legacy mode, refuses such tasks"),
+        ({**answered(True, {PRIVATE: NEEDS}), "nvidia_container_toolkit_version": "1.20.0"}, False, "in legacy mode, refuses such tasks"),
         (answered(False, {PRIVATE: NEEDS}), False, "the toolkit there does not check that"),
         (answered(None, {PRIVATE: NEEDS}), False, "it is not known"),
-        ({**answered(None, {PRIVATE: NEEDS}), "nvidia_container_toolkit_version": "1.17.8"}, False, "in legacy mode, starts no such task"),
+        ({**answered(None, {PRIVATE: NEEDS}), "nvidia_container_toolkit_version": "1.17.8"}, False, "in legacy mode, refuses such tasks"),
         (answered(True, {PRIVATE: {}}), True, ""),
         # What it does not have it will pull.
-        (answered(True, {}), True, "in legacy mode, starts no such task"),
+        (answered(True, {}), True, "in legacy mode, refuses such tasks"),
         (answered(True, {}), False, ""),
         # Answers that are none.
         ({on_nodes.ANSWER: {"failed": True, "msg": "no dockerd"}}, True, "it is not known"),
@@ -202,9 +202,9 @@ def test_an_image_that_only_another_node_has() -> None:
 
 def test_nodes_that_gave_no_answer_are_named() -> None:
     silent = {f"g{number}": {on_nodes.ANSWER: {"failed": True, "msg": "it hangs"}} for number in range(7)}
-    said = on_nodes.seen({"m1": {}, **silent})[1]
-    assert said[0] == "what images on g0 require is not known: it hangs"
-    assert (len(said), said[-1]) == (6, "and 2 more of them are not known either")
+    said = on_nodes.read_answers({"m1": {}, **silent})[1]
+    assert said[0] == "the requirements of images on g0 are not known: it hangs"
+    assert (len(said), said[-1]) == (6, "the same holds for 2 more hosts")
 
 
 def test_of_which_images_nodes_are_queried(tmp_path: Path) -> None:
@@ -218,8 +218,8 @@ def test_of_which_images_nodes_are_queried(tmp_path: Path) -> None:
 
 def test_all_that_is_wrong_is_said_at_once() -> None:
     refused = [{"image": PRIVATE, "said": "denied"}, {"image": f"{PRIVATE}2", "said": "denied"}]
-    errors, _notes = beforehand.judged(
+    errors, _notes = beforehand.check_answer(
         answer(refused=refused, networks_taken=["s_n"], not_there=["config c"]), document(), "s", beforehand.Access({}, False), {}
     )
-    begins = ["The networks s_n are there", "The swarm has no config c", f"The registry registry.example:5000 refuses the image {PRIVATE}:"]
+    begins = ["The networks s_n exist", "The swarm has no config c", f"The registry registry.example:5000 refuses the image {PRIVATE}:"]
     assert [one.startswith(begin) for begin, one in zip([*begins, begins[-1][:-1] + "2:"], errors, strict=True)] == [True] * 4

@@ -97,7 +97,7 @@ def test_what_means_the_same_is_converted(text: str, made: dict[str, Any]) -> No
 def test_a_mode_of_a_port_that_docker_takes_for_ingress_is_named() -> None:
     notes = of_file("services: {a: {image: i, ports: [{target: 80, published: 18000, mode: overlay}]}}").notes
     (note,) = notes
-    assert note.startswith("compose.yml: services.a.ports[0].mode is overlay, which no port has. Docker reads it as ingress, so ingress is written")
+    assert note.startswith("compose.yml: services.a.ports[0].mode is overlay, which does not exist. Docker reads it as ingress, so ingress is used")
 
 
 def test_two_services_may_have_one_port_of_their_nodes() -> None:
@@ -147,7 +147,7 @@ def test_a_subnet_is_read_as_docker_before_25_does() -> None:
 def test_how_much_swarm_takes(section: str, most: int) -> None:
     text = f"services: {{a: {{image: i}}}}\n{section}: {{c: {{file: large}}}}"
     assert translate(text, "compose.yml", {"large": b"x" * (most - 1)}.get, {})
-    with pytest.raises(GpuSwarmError, match=f"{section}.c has {most} bytes, and swarm takes less than {most}. Mount a volume instead"):
+    with pytest.raises(GpuSwarmError, match=f"{section}.c has {most} bytes; swarm accepts less than {most}. Use a volume instead"):
         translate(text, "compose.yml", {"large": b"x" * most}.get, {})
 
 

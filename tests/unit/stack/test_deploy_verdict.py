@@ -41,12 +41,12 @@ def answer(text: str, nodes: Any = None, tasks: Any = (), services: Any = (), wa
 
 def fitting(text: str, marked: bool = False, **options: Any) -> list[str]:
     """``marked``: the file says something else of its services than the deployed one."""
-    wanted = replaced.marked(specs("services: {" + text + "}"), "s", {}, None, ["s_a"] if marked else [])
-    return deploy_verdict.fitting(answer(text, wanted=wanted, **options), wanted)
+    wanted = replaced.mark_replaced(specs("services: {" + text + "}"), "s", {}, None, ["s_a"] if marked else [])
+    return deploy_verdict.placement_lines(answer(text, wanted=wanted, **options), wanted)
 
 
 def refused(text: str, allow_pending: bool = False, **options: Any) -> str | None:
-    return " ".join(deploy_verdict.refusals("s", answer(text, **options), specs("services: {" + text + "}"), allow_pending)) or None
+    return " ".join(deploy_verdict.placement_errors("s", answer(text, **options), specs("services: {" + text + "}"), allow_pending)) or None
 
 
 BUSY = [task("t1", "n1", given=named(A, B), service="other", reserves={"NVIDIA-GPU": 2})]
@@ -66,7 +66,7 @@ OTHER = [service("other", "batch", reserves={"NVIDIA-GPU": 2})]
         (gpus("a", 1, "placement: {constraints: [node.labels.rack==7]}"), None),
         (gpus("a", 1, "placement: {constraints: [node.labels.rack==8]}"), "does not meet node.labels.rack==8. No node could ever run it"),
         ("a: {image: i, deploy: {resources: {reservations: {generic_resources: [{discrete_resource_spec: {kind: VRAM, value: 1}}]}}}}",
-         "No node of the swarm advertises VRAM; there are NVIDIA-GPU."),
+         "No node of the swarm advertises VRAM; existing kinds are NVIDIA-GPU"),
         ("a: {image: i, deploy: {resources: {reservations: {memory: 900g}}}}", "No node could ever run it"),
         ("a: {image: i, deploy: {mode: global}}", None),
         ("a: {image: i, deploy: {replicas: 0}}", None),
@@ -133,7 +133,7 @@ def test_tasks_that_are_replaced_do_not_stay() -> None:
 
 
 def test_a_name_that_is_taken() -> None:
-    assert refused(gpus("a", 1), services=[service("x", "s_a")]).startswith("The swarm has s_a already, which the stack s does not own.")
+    assert refused(gpus("a", 1), services=[service("x", "s_a")]).startswith("The swarm already has s_a, which do not belong to the stack s.")
 
 
 def test_what_fits_where() -> None:
@@ -221,7 +221,7 @@ def test_a_name_that_swarm_does_not_take(text: str, message: str) -> None:
     with pytest.raises(GpuSwarmError) as raised:
         specifications(translate(text, "c.yml", lambda path: b"x" if path == "a" else None, {}).document, "s")
     assert raised.value.message.startswith(message)
-    assert raised.value.message.endswith("Write another one.")
+    assert raised.value.message.endswith("Use another name.")
 
 
 def test_a_name_that_swarm_takes() -> None:
@@ -244,7 +244,7 @@ def of_own(task_id: str, state: str, desired: str = "running", said: str = "star
 
 
 def line(one: dict[str, Any], pending: list[dict[str, Any]] | None = None) -> str:
-    return deploy_verdict.lines({"progress": [one], "pending_now": pending or []})["s_a"]
+    return deploy_verdict.progress_lines({"progress": [one], "pending_now": pending or []})["s_a"]
 
 
 def test_it_runs() -> None:
@@ -273,8 +273,8 @@ def test_it_is_pending() -> None:
     found = far([task("t1", None, service="own", state="pending", reserves={"NVIDIA-GPU": 2})])
     pending = [{"service": "s_a", "text": "needs 2", "possible": True, "waiting": 1}]
     assert line(found, pending) == "0 of 1 running; needs 2"
-    assert deploy_verdict.outcome({"progress": [found], "pending_now": pending}) == (["s_a"], [])
-    assert deploy_verdict.left({"progress": [found], "pending_now": pending}) == ["s_a"]
+    assert deploy_verdict.waiting_and_failed({"progress": [found], "pending_now": pending}) == (["s_a"], [])
+    assert deploy_verdict.unfinished_services({"progress": [found], "pending_now": pending}) == ["s_a"]
 
 
 @pytest.mark.parametrize(
@@ -294,11 +294,11 @@ def test_a_paused_update_is_said_once(state: str, said: str, shown: str) -> None
 def test_it_fails() -> None:
     found = far([of_own("t1", "failed", "shutdown", "task: non-zero exit (1)"), of_own("t2", "starting")])
     assert line(found) == "0 of 1 running; 1 failed, the last with: task: non-zero exit (1)"
-    assert deploy_verdict.outcome({"progress": [found], "pending_now": []}) == ([], ["s_a"])
+    assert deploy_verdict.waiting_and_failed({"progress": [found], "pending_now": []}) == ([], ["s_a"])
     # A next task is about to start; where none is, there is nothing to wait for.
-    assert deploy_verdict.left({"progress": [found], "pending_now": []}) == ["s_a"]
+    assert deploy_verdict.unfinished_services({"progress": [found], "pending_now": []}) == ["s_a"]
     over = far([of_own("t1", "failed", "shutdown", "task: non-zero exit (1)")])
-    assert deploy_verdict.left({"progress": [over], "pending_now": []}) == []
+    assert deploy_verdict.unfinished_services({"progress": [over], "pending_now": []}) == []
     # Swarm has not decided yet whether it starts another one.
     assert not far([of_own("t1", "failed", "running", "task: non-zero exit (1)")])["over"]
 
@@ -308,26 +308,26 @@ def test_a_task_that_ended_before_leaves_a_pending_service_pending() -> None:
     before = {"progress": [far([of_own("t1", "complete", "shutdown"), of_own("t2", "running")])]}
     pending = {"service": "s_a", "text": "needs 2", "possible": True, "waiting": 1}
     now = far([of_own("t1", "complete", "shutdown"), task("t3", None, service="own", state="pending", reserves={"NVIDIA-GPU": 2})])
-    found = patience.since(before, {"progress": [now], "pending_now": [pending]})
-    assert deploy_verdict.outcome(found) == (["s_a"], [])
-    assert deploy_verdict.lines(found)["s_a"] == "0 of 1 running; needs 2"
+    found = patience.without_former_failures(before, {"progress": [now], "pending_now": [pending]})
+    assert deploy_verdict.waiting_and_failed(found) == (["s_a"], [])
+    assert deploy_verdict.progress_lines(found)["s_a"] == "0 of 1 running; needs 2"
     # One that has failed, and that nothing follows, is no longer waited for.
     over = {"progress": [far([of_own("t1", "failed", "shutdown", "task: non-zero exit (1)")])], "pending_now": []}
-    assert deploy_verdict.outcome(patience.since(over, over)) == ([], ["s_a"])
+    assert deploy_verdict.waiting_and_failed(patience.without_former_failures(over, over)) == ([], ["s_a"])
 
 
 def test_a_command_that_ends_is_no_service() -> None:
     found = far([of_own("t1", "complete", "shutdown"), of_own("t2", "ready", "ready")])
     why = "1 failed, the last with: ended with exit code 0, and swarm starts it again: a command that ends is a job, or needs deploy.restart_policy"
     assert line(found).startswith(f"0 of 1 running; {why}")
-    assert deploy_verdict.outcome({"progress": [found], "pending_now": []}) == ([], ["s_a"])
+    assert deploy_verdict.waiting_and_failed({"progress": [found], "pending_now": []}) == ([], ["s_a"])
     # The next one runs at the moment, for as long as the one before it.
     found = far([of_own("t1", "complete", "shutdown"), of_own("t2", "running")])
     answer = {"progress": [found], "pending_now": []}
-    assert deploy_verdict.outcome(answer) == ([], [])
-    assert deploy_verdict.outcome(answer, ["s_a"]) == ([], ["s_a"])
+    assert deploy_verdict.waiting_and_failed(answer) == ([], [])
+    assert deploy_verdict.waiting_and_failed(answer, ["s_a"]) == ([], ["s_a"])
     assert line(found) == "1 of 1 running"
-    assert deploy_verdict.lines(answer, ["s_a"])["s_a"].startswith(f"1 of 1 running; {why}")
+    assert deploy_verdict.progress_lines(answer, ["s_a"])["s_a"].startswith(f"1 of 1 running; {why}")
 
 
 @pytest.mark.parametrize(
@@ -376,7 +376,7 @@ def test_which_tasks_count_and_by_which_specification() -> None:
 def test_what_becomes_of_the_run(tasks: Any, more: Any, pending: Any, outcome: str) -> None:
     found = far([of_own(f"t{number}", state, desired) for number, (state, desired) in enumerate(tasks)], **more)
     explained = [{"service": "s_a", "text": "needs 2", "waiting": 1, **pending}] if pending else []
-    waiting, wrong = deploy_verdict.outcome({"progress": [found], "pending_now": explained})
+    waiting, wrong = deploy_verdict.waiting_and_failed({"progress": [found], "pending_now": explained})
     assert (waiting, wrong) == (["s_a"] if outcome == "waits" else [], ["s_a"] if outcome == "wrong" else [])
 
 
@@ -387,16 +387,16 @@ def test_an_update_that_has_ended_otherwise_is_not_waited_for() -> None:
 
 
 def left(tasks: Any, state: str) -> list[str]:
-    return deploy_verdict.left({"progress": [far(tasks, UpdateStatus={"State": state})]})
+    return deploy_verdict.unfinished_services({"progress": [far(tasks, UpdateStatus={"State": state})]})
 
 
 def test_an_update_that_swarm_rolled_back_is_said_to_be() -> None:
     """What runs then is what ran before, however well it does."""
     found = far([of_own("t1", "running")], UpdateStatus={"State": "rollback_completed"})
     assert not found["done"]
-    assert line(found) == "1 of 1 running; swarm rolled its update back, and it runs as before: 'docker service ps --no-trunc s_a' says why"
+    assert line(found) == "1 of 1 running; swarm rolled its update back, and it runs as before: 'docker service ps --no-trunc s_a' shows why"
     starts = far([of_own("t1", "ready", "ready")], UpdateStatus={"State": "rollback_completed"})
-    assert line(starts) == "0 of 1 running; swarm rolled its update back: 'docker service ps --no-trunc s_a' says why"
+    assert line(starts) == "0 of 1 running; swarm rolled its update back: 'docker service ps --no-trunc s_a' shows why"
     paused = far([of_own("t1", "running")], UpdateStatus={"State": "rollback_paused"})
     assert line(paused) == "1 of 1 running; its update is rollback paused"
 
@@ -408,8 +408,8 @@ def test_why_swarm_rolled_an_update_back_is_what_its_tasks_ended_with() -> None:
     of_update["Status"]["Timestamp"] = "2999-01-01T00:00:00Z"
     before = {"progress": [far([earlier, of_own("t3", "running")])]}
     tasks = [earlier, of_update, of_own("t3", "running")]
-    found = patience.since(before, {"progress": [far(tasks, UpdateStatus={"State": "rollback_completed"})], "pending_now": []})
-    assert deploy_verdict.lines(found)["s_a"].endswith("'docker service ps --no-trunc s_a' says why; 1 failed, the last with: why t2 failed")
+    found = patience.without_former_failures(before, {"progress": [far(tasks, UpdateStatus={"State": "rollback_completed"})], "pending_now": []})
+    assert deploy_verdict.progress_lines(found)["s_a"].endswith("--no-trunc s_a' shows why; 1 failed, the last with: why t2 failed")
     assert far(tasks)["ended"] == ["t1"]
     # Before swarm has a task again that is as before, it is waited for.
     assert left(tasks[:2], "rollback_started") == ["s_a"]
@@ -424,7 +424,7 @@ def test_what_failed_long_ago_is_no_failure_of_an_update_that_is_rolled_back() -
     runs = of_own("t3", "running")
     before = {"progress": [far([old, runs])]}
     assert before["progress"][0]["failures"] == 0
-    found = patience.since(before, {"progress": [far([old, of_update, runs], UpdateStatus={"State": "rollback_completed"})]})
+    found = patience.without_former_failures(before, {"progress": [far([old, of_update, runs], UpdateStatus={"State": "rollback_completed"})]})
     assert (found["progress"][0]["failures"], found["progress"][0]["failed"]) == (1, "why t2 failed")
 
 
@@ -434,32 +434,32 @@ def test_what_was_rolled_back_to_a_task_that_has_failed_for_good_is_not_waited_f
         there = own(UpdateStatus={"State": "rollback_completed"})
         there["Spec"]["TaskTemplate"]["RestartPolicy"] = {"Condition": condition}
         (found,) = on_swarm.progress([there], [failed])
-        assert bool(deploy_verdict.left({"progress": [found]})) is waits
+        assert bool(deploy_verdict.unfinished_services({"progress": [found]})) is waits
 
 
 def test_jobs_and_services_that_the_file_has_no_more() -> None:
-    assert not deploy_verdict.jobs(specs("services: {a: {image: i}}"))
+    assert not deploy_verdict.has_jobs(specs("services: {a: {image: i}}"))
     job = specs("services: {a: {image: i, deploy: {mode: global-job}}}")
-    assert deploy_verdict.jobs(job)
+    assert deploy_verdict.has_jobs(job)
     assert deploy_verdict.orphans({"progress": [{"service": "s_a"}, {"service": "s_b"}]}, job) == ["s_b"]
 
 
 def test_what_docker_refuses_to_change_is_said_with_what_to_do() -> None:
     said = "failed to update config settings: Error response from daemon: rpc error: code = InvalidArgument desc = only updates to Labels are allowed"
-    assert deploy_verdict.failure(said).startswith("the swarm has a config settings with another content already, and Docker changes none. Take its")
-    assert deploy_verdict.failure("no such\nthing.") == "no such thing. Fix that, and run this again."
+    assert deploy_verdict.deployment_error(said).startswith("the swarm already has a config settings with other content, and Docker cannot")
+    assert deploy_verdict.deployment_error("no such\nthing.") == "no such thing. Correct that, and run this again."
 
 
 KIND = "a: {image: i, deploy: {resources: {reservations: {generic_resources: [{discrete_resource_spec: {kind: VRAM, value: 1}}]}}}}"
 
 
-REASONS = ["The swarm has s_b already", "No node of the swarm advertises VRAM", "s_b needs 9", "s_c needs 1"]
+REASONS = ["The swarm already has s_b", "No node of the swarm advertises VRAM", "s_b needs 9", "s_c needs 1"]
 
 
 def test_each_reason_of_a_swarm_is_named_and_none_twice() -> None:
     """A service whose kind no node has fits nowhere because of that alone."""
     text = f"{KIND}, {gpus('b', 9)}, {gpus('c', 1, 'replicas: 4')}"
-    found = deploy_verdict.refusals("s", answer(text, services=[service("other", "s_b")]), specs("services: {" + text + "}"), False)
+    found = deploy_verdict.placement_errors("s", answer(text, services=[service("other", "s_b")]), specs("services: {" + text + "}"), False)
     assert [one.startswith(begin) for begin, one in zip(REASONS, found, strict=True)] == [True] * 4
     assert "s_a" not in " ".join(found)
     assert all(one.endswith("Nothing was deployed.") for one in found)

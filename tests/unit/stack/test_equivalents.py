@@ -118,14 +118,14 @@ def test_with_the_network_of_the_host_no_port_is_published() -> None:
     """Docker leaves them out as well, with a warning."""
     service, (note,) = made("network_mode: host\nports: ['80:80']")
     assert service == {"networks": ["host"]}
-    assert "services.a.ports has no meaning on Swarm and is left out; instead: nothing: with the network of its node" in note
+    assert "services.a.ports has no effect on Swarm and is ignored; instead: nothing: in the host network a task" in note
 
 
 @pytest.mark.parametrize("mode", ["bridge", "default"])
 def test_the_bridge_of_a_machine_is_the_network_of_the_stack(mode: str) -> None:
     service, (note,) = made(f"network_mode: {mode}")
     assert service == {}
-    assert "services.a.network_mode has no meaning on Swarm" in note
+    assert "services.a.network_mode has no effect on Swarm" in note
 
 
 LOOSENS = [
@@ -138,7 +138,7 @@ LOOSENS = [
 def test_what_gives_a_task_more_is_a_note(option: str) -> None:
     service, (note,) = made(f"security_opt: ['{option}']")
     assert service == {}
-    assert note.startswith("compose.yml: services.a.security_opt has no meaning on Swarm and is left out")
+    assert note.startswith("compose.yml: services.a.security_opt has no effect on Swarm and is ignored")
 
 
 @pytest.mark.parametrize(("key", "value"), [("cgroup", "host"), ("userns_mode", "host"), ("pid", "host"), ("ipc", "host"), ("privileged", "true")])
@@ -159,27 +159,27 @@ def test_with_what_docker_mounts_each_tmpfs_nothing_is_left_out(options: str) ->
 def test_a_tmpfs_from_which_programs_run_is_a_volume_on_a_swarm() -> None:
     (note,) = made("tmpfs: ['/transcode:exec']")[1]
     instead = "a task cannot run programs from its tmpfs: mount a volume there"
-    assert note == f"compose.yml: services.a.tmpfs[0].exec has no meaning on Swarm and is left out; instead: {instead}"
+    assert note == f"compose.yml: services.a.tmpfs[0].exec has no effect on Swarm and is ignored; instead: {instead}"
 
 
 PROTECTS = [
-    ("network_mode: none", "services.a.network_mode is none, and swarm gives each task a network, so the task would have one after all."),
-    ("network_mode: service:other", "services.a.network_mode is 'service:other', and swarm gives each task a network of its own"),
+    ("network_mode: none", "services.a.network_mode is none, but on Swarm each task gets a network."),
+    ("network_mode: service:other", "services.a.network_mode is 'service:other', but on Swarm each task has its own network"),
     ("network_mode: container:other", "services.a.network_mode is 'container:other'"),
     ("network_mode: mine", "services.a.network_mode is 'mine'"),
-    ("network_mode: host\nnetworks: [default]", "services.a has both network_mode and networks. Take one of them out."),
-    ("security_opt: [no-new-privileges]", "services.a.security_opt: no-new-privileges cannot be passed on to swarm, and the task would run without"),
-    ("security_opt: ['no-new-privileges:true']", "services.a.security_opt: no-new-privileges cannot"),
-    ("security_opt: ['no-new-privileges=true']", "services.a.security_opt: no-new-privileges cannot"),
-    ("security_opt: ['apparmor=unconfined', 'seccomp=./profile.json']", "services.a.security_opt: seccomp cannot"),
-    ("security_opt: ['apparmor:mine']", "services.a.security_opt: apparmor cannot"),
-    ("security_opt: ['label:type:svirt_apache_t']", "services.a.security_opt: label cannot"),
-    ("security_opt: ['mask=/proc/x']", "services.a.security_opt: mask cannot"),
-    ("cgroup: private", "services.a.cgroup: private cannot be passed on to swarm"),
-    ("userns_mode: 'auto:size=65536'", "services.a.userns_mode: auto cannot be passed on to swarm"),
-    ("ports: ['127.0.0.1:5432:5432']", "services.a.ports[0] is published on 127.0.0.1 alone"),
-    ("ports: ['[::1]:5432:5432']", "services.a.ports[0] is published on [::1] alone"),
-    ("ports: [{target: 80, published: 80, host_ip: 10.0.0.1}]", "services.a.ports[0] is published on 10.0.0.1 alone"),
+    ("network_mode: host\nnetworks: [default]", "services.a has both network_mode and networks. Remove one of them."),
+    ("security_opt: [no-new-privileges]", "services.a.security_opt: no-new-privileges is not supported on Swarm, so the task would run without"),
+    ("security_opt: ['no-new-privileges:true']", "services.a.security_opt: no-new-privileges is not supported"),
+    ("security_opt: ['no-new-privileges=true']", "services.a.security_opt: no-new-privileges is not supported"),
+    ("security_opt: ['apparmor=unconfined', 'seccomp=./profile.json']", "services.a.security_opt: seccomp is not supported"),
+    ("security_opt: ['apparmor:mine']", "services.a.security_opt: apparmor is not supported"),
+    ("security_opt: ['label:type:svirt_apache_t']", "services.a.security_opt: label is not supported"),
+    ("security_opt: ['mask=/proc/x']", "services.a.security_opt: mask is not supported"),
+    ("cgroup: private", "services.a.cgroup: private is not supported on Swarm"),
+    ("userns_mode: 'auto:size=65536'", "services.a.userns_mode: auto is not supported on Swarm"),
+    ("ports: ['127.0.0.1:5432:5432']", "services.a.ports[0] is published only on 127.0.0.1"),
+    ("ports: ['[::1]:5432:5432']", "services.a.ports[0] is published only on [::1]"),
+    ("ports: [{target: 80, published: 80, host_ip: 10.0.0.1}]", "services.a.ports[0] is published only on 10.0.0.1"),
     ("volumes: [{type: bind, source: /a, target: /a, bind: {recursive: readonly}}]", "services.a.volumes[0].bind.recursive: swarm also mounts"),
 ]
 
@@ -198,7 +198,7 @@ def test_a_key_whose_absence_takes_protection_away_is_an_error(text: str, messag
         ("restart: never", "services.a.restart is 'never', but must be no, always, on-failure or unless-stopped"),
         ("restart: false", "services.a.restart is 'false'"),
         ("restart: on-failure:x", "services.a.restart is 'on-failure:x'"),
-        ("scale: 3\ndeploy: {replicas: 2}", "services.a.scale and deploy.replicas have two values"),
+        ("scale: 3\ndeploy: {replicas: 2}", "services.a.scale and deploy.replicas have different values"),
         ("mem_limit: 1g\ndeploy: {resources: {limits: {memory: 2g}}}", "services.a.mem_limit and deploy.resources.limits.memory have"),
         ("pids_limit: 5\ndeploy: {resources: {limits: {pids: x}}}", "services.a.pids_limit and"),
         ("mem_limit: big", "services.a.mem_limit is 'big', but must be a size"),
@@ -248,7 +248,7 @@ def test_gpus_that_are_requested_by_other_means_are_an_error(text: str, message:
 def test_devices_that_are_no_gpu_of_nvidia_are_a_note(text: str) -> None:
     service, (note,) = made(text)
     assert service == {}
-    assert "has no meaning on Swarm and is left out" in note
+    assert "has no effect on Swarm and is ignored" in note
 
 
 # Files as people write them, each with what it becomes.

@@ -61,7 +61,7 @@ MADE = {**NOTHING_THERE, "networks": {"n1": "s_default"}, "services": {"s1": "s_
 
 def test_of_a_stack_that_is_new_what_was_made_is_removed(run: Any) -> None:
     result, read = run({}, {"there": MADE}, {})
-    assert result["msg"].endswith("The stack is new, so what was made of it is removed again: the network s_default, the service s_a.")
+    assert result["msg"].endswith("The stack is new, so its parts are removed again: the network s_default, the service s_a.")
     assert read[-1]["remove"] == {"networks": ["n1"], "services": ["s1"]}
 
 
@@ -76,10 +76,10 @@ def test_of_a_stack_that_runs_nothing_is_removed(run: Any) -> None:
     after = {**before, "configs": {"c1": "s_c"}}
     changed = {**SERVICE, "specified": "2"}
     result, read = run({"there": before, "progress": [SERVICE]}, {"there": after, "progress": [changed]})
-    assert result["msg"].endswith("Made by then: the config s_c. Updated by then: s_old.")
+    assert result["msg"].endswith("Created before the failure: the config s_c. Updated before the failure: s_old.")
     assert not any(one.get("remove") for one in read)
     result, _read = run({"there": before, "progress": [SERVICE]}, {"there": before, "progress": [SERVICE]})
-    assert result["msg"].endswith("Nothing was made or updated by then.")
+    assert result["msg"].endswith("Nothing was created or updated before the failure.")
 
 
 def test_a_manager_that_is_lost_while_it_deploys(run: Any) -> None:
@@ -119,7 +119,7 @@ def test_without_a_manager_it_is_not_known(run: Any) -> None:
     ("answer", "words"),
     [
         ({"clashes": ["s_a publishes port 80/tcp, which the service x has."]}, "80/tcp, which the service x has. Nothing was deployed."),
-        ({"unread": "services.a.x must be s3cr3t-word"}, "refuses the stack file: services.a.x must be ***. Fix that. Nothing"),
+        ({"unread": "services.a.x must be s3cr3t-word"}, "refuses the stack file: services.a.x must be ***. Correct that. Nothing"),
     ],
 )
 def test_what_is_refused_beforehand(run: Any, answer: dict[str, Any], words: str, check: bool) -> None:
@@ -130,8 +130,8 @@ def test_what_is_refused_beforehand(run: Any, answer: dict[str, Any], words: str
 
 
 def test_what_has_come_since() -> None:
-    assert deploy_verdict.made(NOTHING_THERE, MADE) == {"networks": {"n1": "s_default"}, "services": {"s1": "s_a"}}
-    assert deploy_verdict.made(MADE, MADE) == {}
+    assert deploy_verdict.new_objects(NOTHING_THERE, MADE) == {"networks": {"n1": "s_default"}, "services": {"s1": "s_a"}}
+    assert deploy_verdict.new_objects(MADE, MADE) == {}
 
 
 class Swarm:
@@ -177,7 +177,7 @@ def test_what_the_swarm_refuses_is_on_a_line_each(run: Any) -> None:
     result, _read = run({"clashes": ["Port 80 is taken."], "not_there": ["config c"], "networks_taken": ["s_n"], "unread": "no, not that."})
     lines = result["msg"].splitlines()
     assert lines[0] == "The stack s has 4 errors. Nothing was deployed."
-    assert [line[:12] for line in lines[1:]] == ["- Port 80 is", "- Docker's o", "- The networ", "- The swarm "]
+    assert [line[:12] for line in lines[1:]] == ["- Port 80 is", "- 'docker st", "- The networ", "- The swarm "]
     assert not any("Nothing" in line for line in lines[1:])
     assert not result["changed"]
 
@@ -220,7 +220,7 @@ def test_of_a_stack_that_does_not_exist_only_files_of_a_killed_run_are_removed(r
 
 
 def test_another_manager_goes_on_waiting(remove: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(swarm_stack, "patient", partial(patience.patient, limit_s=0))
+    monkeypatch.setattr(swarm_stack, "tolerate_silence", partial(patience.tolerate_silence, limit_s=0))
     result, _read = remove({"progress": [SERVICE]}, HAS)
     assert (result["answered"], result["failed"]) == (False, True)
     assert "The stack s is removed, and it is not known whether its tasks have ended. Run this again when a manager answers." in result["msg"]

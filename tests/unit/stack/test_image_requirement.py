@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from plugins.plugin_utils._stack.image_requirement import Machine, is_met, judged, requirements
+from plugins.plugin_utils._stack.image_requirement import Machine, check_image, is_met, requirements
 
 # NVIDIA's own, of nvidia/cuda:12.4.1-base-ubuntu22.04, shortened.
 REAL = "cuda>=12.4 brand=tesla,driver>=470,driver<471 brand=unknown,driver>=535,driver<536"
@@ -93,19 +93,19 @@ def machine(name: str, cuda: str, enforces: bool | None = False, variables: Any 
 
 
 def test_a_node_whose_toolkit_refuses_it_is_an_error_and_another_a_note() -> None:
-    assert judged("s_a", "i", [machine("g1", "12.4", True)]) == (None, [])
-    error, notes = judged("s_a", "i", [machine("g1", "12.2", True), machine("g2", "12.2"), machine("g3", "12.2", None)])
+    assert check_image("s_a", "i", [machine("g1", "12.4", True)]) == (None, [])
+    error, notes = check_image("s_a", "i", [machine("g1", "12.2", True), machine("g2", "12.2"), machine("g3", "12.2", None)])
     assert error
-    assert error.startswith("s_a: its image i requires cuda>=12.4, and g1 has cuda 12.2; the toolkit there, in legacy mode, starts no such")
+    assert error.startswith("s_a: its image i requires cuda>=12.4, and g1 has cuda 12.2; the toolkit there, in legacy mode, refuses such")
     assert notes == []
-    error, notes = judged("s_a", "i", [machine("g1", "12.4", True), machine("g2", "12.2"), machine("g3", "11.8"), machine("g4", "12.0", None)])
+    error, notes = check_image("s_a", "i", [machine("g1", "12.4", True), machine("g2", "12.2"), machine("g3", "11.8"), machine("g4", "12.0", None)])
     assert error is None
     known, unknown = (note.partition(", and ")[2] for note in notes)
-    assert known.startswith("g2, g3 have cuda 12.2; the toolkit there does not check that, so its tasks start, and may fail later. A constraint ")
-    assert unknown.startswith("g4 has cuda 12.0; it is not known whether the toolkit there checks that, and starts its tasks; ")
+    assert known.startswith("g2, g3 have cuda 12.2; the toolkit there does not check that, so the tasks start but may fail later. A constraint ")
+    assert unknown.startswith("g4 has cuda 12.0; it is not known whether the toolkit there checks that, so ")
 
 
 def test_what_a_task_requires_is_of_its_node() -> None:
     """Under one name, each node has an image of its own."""
-    assert judged("s_a", "i", [machine("g1", "12.2", True, {}), machine("g2", "12.4", True)]) == (None, [])
-    assert judged("s_a", "i", [machine("g1", "1.0", True, {**NEEDS, "NVIDIA_DISABLE_REQUIRE": "1"})]) == (None, [])
+    assert check_image("s_a", "i", [machine("g1", "12.2", True, {}), machine("g2", "12.4", True)]) == (None, [])
+    assert check_image("s_a", "i", [machine("g1", "1.0", True, {**NEEDS, "NVIDIA_DISABLE_REQUIRE": "1"})]) == (None, [])

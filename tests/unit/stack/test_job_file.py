@@ -10,21 +10,21 @@ import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs import definition
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._stack.job_file import read
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._stack.job_file import read_job_file
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "docs/examples/jobs").glob("*.yml"))
 WRONG = {
-    "is no YAML": "a: [",
-    "is no mapping": "- a",
-    "array[0] contains itself: an alias (*name) stands within": "name: a\narray: &a [*a]",
+    "is not readable YAML": "a: [",
+    "is not a mapping": "- a",
+    "array[0] contains itself: an alias (*name) is inside": "name: a\narray: &a [*a]",
     "env.A contains itself": "name: a\nenv: &e {A: *e}",
-    "has more than 100000 values with its aliases written out": "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+    "has more than 100000 values after its aliases are expanded": "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
     + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9)),
-    "is no YAML that can be read: it is nested too deeply": "[" * 5000,
+    "is not readable YAML: it is nested too deeply": "[" * 5000,
     "name is binary data": "name: !!binary aGVsbG8=",
-    "is no mapping of options": "",
-    "imagee is not known; there are name, image,": "imagee: x",
-    "cannot be read: No such file or directory. Fix it.": None,
+    "is not a mapping of options": "",
+    "imagee is not known. Options are name, image,": "imagee: x",
+    "cannot be read: No such file or directory. Make it readable.": None,
     "cannot be read: ": b"\xff\xfe\x00",
 }
 
@@ -35,7 +35,7 @@ def test_a_file_that_is_none(tmp_path, words, text):
     if text is not None:
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(GpuSwarmError) as problem:
-        read(str(path))
+        read_job_file(str(path))
     assert str(path) in problem.value.message
     assert words in problem.value.message
     assert problem.value.message.endswith("Nothing was submitted.")
@@ -45,14 +45,14 @@ def test_it_is_read_as_ansibles_own_files_are(tmp_path):
     """The module takes the same options from a playbook, and is to make the same jobs of them."""
     path = tmp_path / "job.yml"
     path.write_text("name: a\nenv: {A: on, LR: 1e-3, AT: 22:22}\narray: [&one {A: 1}, {<<: *one, B: 2}]\n")
-    found = read(str(path))
+    found = read_job_file(str(path))
     assert found["env"] == {"A": True, "LR": "1e-3", "AT": 1342}
     assert found["array"] == [{"A": 1}, {"A": 1, "B": 2}]
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_an_example_is_a_job(path):
-    given = {"kind": "NVIDIA-GPU", **read(str(path))}
+    given = {"kind": "NVIDIA-GPU", **read_job_file(str(path))}
     assert len(definition.jobs(given, "gpu-swarm.")) == len(given.get("array", [{}]))
     assert f"-e job=docs/examples/jobs/{path.name}" in path.read_text(encoding="utf-8")
 
@@ -61,7 +61,7 @@ def test_x_gpu_is_written_as_in_a_compose_file(tmp_path):
     path = tmp_path / "job.yml"
     for key in ("x-gpu", "x_gpu"):
         path.write_text(f"name: a\n{key}: {{memory_min: 40000}}\n")
-        assert read(str(path)) == {"name": "a", "x_gpu": {"memory_min": 40000}}
+        assert read_job_file(str(path)) == {"name": "a", "x_gpu": {"memory_min": 40000}}
 
 
 def test_there_are_examples():

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from plugins.plugin_utils._stack.patience import Steadiness, patient, since
+from plugins.plugin_utils._stack.patience import Steadiness, tolerate_silence, without_former_failures
 
 
 class Lost(Exception):
@@ -29,7 +29,7 @@ def queried(*answers: Any) -> tuple[list[Any], list[str]]:
             raise Lost("m1 cannot be reached")
         return found
 
-    again = patient(query, {"n": 0}, Lost, said.append, 30, lambda: now[0])
+    again = tolerate_silence(query, {"n": 0}, Lost, said.append, 30, lambda: now[0])
     found: list[Any] = []
     while left:
         try:
@@ -52,7 +52,7 @@ def queried(*answers: Any) -> tuple[list[Any], list[str]]:
 def test_patience(answers: Any, found: list[Any], notes: int) -> None:
     seen, said = queried(*answers)
     assert (seen, len(said)) == (found, notes)
-    assert all(one == "no answer; queried again for up to 30 s: m1 cannot be reached" for one in said)
+    assert all(one == "no answer; retrying for up to 30 s: m1 cannot be reached" for one in said)
 
 
 def far(tasks: str = "", specified: str = "1", **more: Any) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def ended(*tasks: str, **more: Any) -> dict[str, Any]:
 )
 def test_what_ended_before_the_deployment_is_no_failure_of_it(before: Any, now: Any, failures: int) -> None:
     answer = {"progress": [now], "nodes": []}
-    found = since({"progress": [before] if before else []}, answer)
+    found = without_former_failures({"progress": [before] if before else []}, answer)
     (one,) = found["progress"]
     assert (one["failures"], one["failed"]) == (failures, "exit (1)" if failures else "")
     assert ({**one, "failures": 0, "failed": ""}, found["nodes"]) == ({**now, "failures": 0, "failed": ""}, [])
@@ -113,7 +113,7 @@ def test_steadiness(first: Any, after: list[Any], unsteady: str) -> None:
     steadiness = Steadiness({"progress": [first] if first else []}, 5, lambda: now[0])
     seen = ""
     for one in after:
-        found = steadiness.unsteady({"progress": [one] if one else []})
+        found = steadiness.unsteady_services({"progress": [one] if one else []})
         assert found in ([], ["a"])
         seen += "+" if found else "-"
         now[0] += 2
@@ -125,7 +125,7 @@ def test_an_answer_from_before_says_nothing_of_now() -> None:
     now = [0.0]
     steadiness, first = Steadiness({"progress": []}, 5, lambda: now[0]), {"progress": [ONE]}
     for _each in range(5):
-        assert steadiness.unsteady(first) == ["a"]
+        assert steadiness.unsteady_services(first) == ["a"]
         now[0] += 2
-    assert steadiness.unsteady({"progress": [ONE]}) == []
-    assert steadiness.unsteady({"progress": [TWO]}) == ["a"]
+    assert steadiness.unsteady_services({"progress": [ONE]}) == []
+    assert steadiness.unsteady_services({"progress": [TWO]}) == ["a"]

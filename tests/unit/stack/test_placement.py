@@ -17,8 +17,8 @@ from plugins.module_utils._deployment.stack import with_labels
 from plugins.module_utils._errors import GpuSwarmError
 from plugins.module_utils._swarm.owned_labels import PREFIX, compute
 from plugins.module_utils._tasks.class_labels import LABEL
-from plugins.plugin_utils._stack.placement import Placed, placed
-from plugins.plugin_utils._stack.text import written
+from plugins.plugin_utils._stack.placement import Placed, place_services
+from plugins.plugin_utils._stack.text import to_yaml
 from plugins.plugin_utils._stack.translate import translate
 
 
@@ -50,7 +50,7 @@ ONE = "deploy: {replicas: 4, resources: {reservations: {devices: [{count: 1, cap
 def on(text: str, nodes: Any = FLEET, former: Any = None, more: str = "", stack: str = "s", declared: str = "") -> Placed:
     file = "services:\n  train:\n    image: lab/task\n" + indent(dedent(text).strip(), "    ") + "\n" + indent(dedent(more), "  ") + declared
     found = translate(file, "c.yml", lambda _path: None, {})
-    return placed(found.document, found.wanted, stack, nodes, former)
+    return place_services(found.document, found.wanted, stack, nodes, former)
 
 
 def constraints(made: Placed, service: str = "train") -> list[str]:
@@ -72,7 +72,7 @@ def test_what_a_label_says_already_needs_no_other(wants: str, constraint: str) -
     made = on(f"x-gpu: {{{wants}}}")
     assert constraints(made) == [constraint]
     assert made.labels == {}
-    assert LABEL not in written(made.document)
+    assert LABEL not in to_yaml(made.document)
 
 
 @pytest.mark.parametrize(
@@ -126,16 +126,16 @@ def test_the_order_of_a_fleet_and_a_service_without_a_wish_change_nothing() -> N
         ("x-gpu: {model: '*H100*'}", "there are NVIDIA-GeForce-RTX-4090 (g2), Tesla-T4 (g1)"),
         ("x-gpu: {cpu: icelake}", "there are broadwell (g1), zen4 (g2)"),
         ("x-gpu: {model: '*T4*', cuda: '>=12.4'}", "no node has all of that. g1 has a driver for CUDA 12.2, not >=12.4; g2 has NVIDIA-"),
-        ("x-gpu: {gpu: 1}", "services.train.x-gpu.gpu is not known. It takes memory_min, compute_capability, cuda, model, cpu, images"),
+        ("x-gpu: {gpu: 1}", "services.train.x-gpu.gpu is not known. x-gpu supports memory_min, compute_capability, cuda, model, cpu, images"),
         ("x-gpu: 1", "x-gpu is a number, but must be a mapping"),
-        ("x-gpu: {images: [{image: a, cuda: '14.0'}]}", "no node runs any of them. g1 runs no image of it: a: its driver has CUDA 12.2, not 14.0"),
+        ("x-gpu: {images: [{image: a, cuda: '14.0'}]}", "no node can run any of them. g1 can run none: a: its driver has CUDA 12.2, not 14.0"),
         (
             "x-gpu: {images: [{image: a, cuda: '12.0'}, {image: b, cpu: x86-64-v3}]}",
-            "x-gpu.images is ambiguous: g1 runs a and b, and neither requires more than the other in everything",
+            "x-gpu.images is ambiguous: g1 can run a and b, and neither requires at least as much as the other",
         ),
-        ("x-gpu: {images: [{image: a, name: 'A b'}]}", "the name 'A b' has to be of at most 30 small letters"),
+        ("x-gpu: {images: [{image: a, name: 'A b'}]}", "the name 'A b' must have at most 30 lower-case letters"),
         ("x-gpu: {images: [{image: a}]}\ndeploy: {replicas: -1}", "deploy.replicas is -1"),
-        ("x-gpu: {images: [{image: a}, {image: b, cuda: '12.4'}]}\nports: ['80:80']", "the service becomes 2, of which only one could publish"),
+        ("x-gpu: {images: [{image: a}, {image: b, cuda: '12.4'}]}\nports: ['80:80']", "is split into 2, but only one of them can publish"),
     ],
 )
 def test_one_clear_error(text: str, message: str) -> None:
@@ -214,7 +214,7 @@ def test_a_service_for_each_image_with_its_share_and_its_constraint() -> None:
     keys = {node: list(labels) for node, labels in made.labels.items()}
     assert keys.keys() == {"id-g1", "id-g2"}
     assert [f"node.labels.{key}==true" for key in keys["id-g1"]] == constraints(made, OLD)
-    assert any("train-cuda14-0 is left out: lab/task:14.0 is the best for no node now" in line for line in made.lines)
+    assert any("train-cuda14-0 is not created: lab/task:14.0 is currently the best image for no node" in line for line in made.lines)
     assert any(f"{NEW}: lab/task:12.8 on g2, 1 of the replicas" in line for line in made.lines)
 
 
@@ -244,7 +244,7 @@ def test_a_job_without_tasks_is_none() -> None:
 
 def test_a_node_that_no_image_fits_is_named_with_the_reason() -> None:
     made = on(MATRIX + ONE, [*FLEET, t4("g3", driver="470.256.02", cuda="11.4")])
-    assert "note: train: g3 runs no image of it: lab/task:12.2: its driver has CUDA 11.4, not 12.2" in "\n".join(made.lines)
+    assert "note: train: g3 can run none: lab/task:12.2: its driver has CUDA 11.4, not 12.2" in "\n".join(made.lines)
     assert "id-g3" not in made.labels
 
 
@@ -260,7 +260,7 @@ def test_names_of_the_parts_can_be_chosen_and_are_what_others_depend_on() -> Non
     assert list(made.document["services"]) == ["train-old", "train-new", "web"]
     assert made.document["services"]["web"]["depends_on"] == ["train-old", "train-new"]
     assert made.document["services"]["train-new"]["networks"] == {"one": {"aliases": ["train"]}, "host": None}
-    with pytest.raises(GpuSwarmError, match="one of its services would be train-old, and there is one of that name"):
+    with pytest.raises(GpuSwarmError, match="one of its services would be train-old, but another service has that name"):
         on("x-gpu: {images: [{image: a, name: old}]}", more="train-old: {image: i}")
 
 

@@ -60,26 +60,26 @@ def test_a_profile_chooses_services(chosen: dict[str, str], services: list[str])
 
 def test_where_each_service_has_a_profile_one_is_to_be_chosen() -> None:
     text = "x-base: &base {image: lab/cuda}\nservices:\n  a: &a {<<: *base, profiles: [auto], tty: true}\n  b: {<<: *a, profiles: [auto-cpu]}"
-    with pytest.raises(GpuSwarmError, match=r"compose\.yml: each service has a profile, .*COMPOSE_PROFILES=auto. The file has .* auto, auto-cpu\."):
+    with pytest.raises(GpuSwarmError, match=r"compose\.yml: all services have profiles, .*COMPOSE_PROFILES=auto. The file has .* auto, auto-cpu\."):
         of(text)
     assert list(of(text, COMPOSE_PROFILES="auto-cpu").document["services"]) == ["b"]
 
 
-@pytest.mark.parametrize(("more", "instead"), [("", "for more shared memory write shm_size"), (", shm_size: 16g", "nothing: shm_size is there")])
+@pytest.mark.parametrize(("more", "instead"), [("", "for more shared memory use shm_size"), (", shm_size: 16g", "nothing: shm_size is set")])
 def test_ipc_of_the_host_names_shm_size_unless_it_is_there(more: str, instead: str) -> None:
     (note,) = of(f"services: {{a: {{image: lab/cuda, ipc: host{more}}}}}").notes
-    assert note == f"compose.yml: services.a.ipc has no meaning on Swarm and is left out; instead: {instead}"
+    assert note == f"compose.yml: services.a.ipc has no effect on Swarm and is ignored; instead: {instead}"
 
 
 def test_a_profile_that_no_service_has_is_named() -> None:
-    with pytest.raises(GpuSwarmError, match=r"each service has a profile, and none has one of COMPOSE_PROFILES=gpu\. Choose one"):
+    with pytest.raises(GpuSwarmError, match=r"all services have profiles, and none has a profile of COMPOSE_PROFILES=gpu\. Choose one"):
         of("services: {a: {image: lab/cuda, profiles: [gpu-nvidia]}}", COMPOSE_PROFILES="gpu")
 
 
 def test_a_runtime_beside_a_reservation_has_only_to_go() -> None:
-    with pytest.raises(GpuSwarmError, match=r"services\.a\.runtime has .*Take it out\.$"):
+    with pytest.raises(GpuSwarmError, match=r"services\.a\.runtime is .*Remove it\.$"):
         of(f"services:\n  a:\n    image: lab/cuda\n    runtime: nvidia\n    {GPU}")
-    with pytest.raises(GpuSwarmError, match=r"services\.a\.runtime has .*Take it out, and reserve GPUs with .* and a count\.$"):
+    with pytest.raises(GpuSwarmError, match=r"services\.a\.runtime is .*Remove it, and reserve GPUs with .* and a count\.$"):
         of("services: {a: {image: lab/cuda, runtime: nvidia}}")
 
 
@@ -134,7 +134,7 @@ VOLUME = "services: {{a: {{image: lab/cuda, volumes: ['vol:/v']}}}}\nvolumes: {{
 def test_a_folder_of_your_machine_is_a_relative_path(text: str, place: str, path: str) -> None:
     with pytest.raises(GpuSwarmError) as raised:
         of(text, PWD="/work", HOME="/root")
-    assert raised.value.message.startswith(f"compose.yml: {place}: the path {path} is on your machine, and a task may run on any node.")
+    assert raised.value.message.startswith(f"compose.yml: {place}: the path {path} is on your machine, but a task may run on any node.")
 
 
 @pytest.mark.parametrize("volume", ["/:/rootfs:ro", "/:/host:ro,rslave", "vo:/data", "/a"])

@@ -12,11 +12,11 @@ import pytest
 import yaml
 
 from plugins.plugin_utils._stack import replaced
-from plugins.plugin_utils._stack.document import load
+from plugins.plugin_utils._stack.document import load_compose
 from plugins.plugin_utils._stack.specification import specifications
-from plugins.plugin_utils._stack.text import written
+from plugins.plugin_utils._stack.text import to_yaml
 from plugins.plugin_utils._stack.translate import translate
-from plugins.plugin_utils._stack.versioned_names import versioned
+from plugins.plugin_utils._stack.versioned_names import name_by_content
 
 FILE: dict[str, Any] = {
     "services": {
@@ -37,8 +37,8 @@ def marked(change: Any, former: Any, there: Any) -> list[dict[str, Any]]:
     new = yaml.safe_load(yaml.safe_dump(FILE))
     if change:
         change(new["services"]["a"], new)
-    before, after = (one and versioned(translate(yaml.safe_dump(one), "c.yml", lambda _path: None, {}), "s").document for one in (former, new))
-    return replaced.marked(specifications(after, "s"), "s", after, before and load(written(before), "stack.yml"), there)
+    before, after = (one and name_by_content(translate(yaml.safe_dump(one), "c.yml", lambda _path: None, {}), "s").document for one in (former, new))
+    return replaced.mark_replaced(specifications(after, "s"), "s", after, before and load_compose(to_yaml(before), "stack.yml"), there)
 
 
 @pytest.mark.parametrize(

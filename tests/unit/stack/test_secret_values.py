@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from plugins.module_utils._secret_names import has_secret, is_name_of_secret
-from plugins.plugin_utils._stack.secret_values import hidden, masking
-from plugins.plugin_utils._stack.text import shown
+from plugins.plugin_utils._stack.secret_values import masking, secret_places
+from plugins.plugin_utils._stack.text import to_display
 from plugins.plugin_utils._stack.translate import Stack, translate
 
 S = "s3cr3t-v4lue"
@@ -75,21 +75,21 @@ def of(service: dict[str, Any], **more: Any) -> Stack:
 
 @pytest.mark.parametrize(("service", "place"), HIDDEN.values(), ids=HIDDEN)
 def test_a_secret_does_not_show(service: dict[str, Any], place: str) -> None:
-    text, places = shown(of(service).document)
+    text, places = to_display(of(service).document)
     assert S not in text
     assert f"services.a.{place}" in places
     assert "lab/task" in text
 
 
 def test_secrets_of_volumes_do_not_show() -> None:
-    text, places = shown(of({"volumes": ["data:/data"]}, volumes=VOLUMES).document)
+    text, places = to_display(of({"volumes": ["data:/data"]}, volumes=VOLUMES).document)
     assert S not in text
     assert places == ["volumes.data.driver_opts.o"]
 
 
 @pytest.mark.parametrize("service", SHOWN)
 def test_what_is_no_secret_is_shown(service: dict[str, Any]) -> None:
-    assert shown(of(service).document)[1] == []
+    assert to_display(of(service).document)[1] == []
 
 
 def test_names() -> None:
@@ -167,7 +167,7 @@ def test_a_value_with_a_name_in_it_is_masked_as_a_whole() -> None:
 
 def test_what_is_hidden_are_places_of_the_document() -> None:
     document = of(STACK, secrets={"k": {"file": "k"}}).document
-    for place in hidden(document):
+    for place in secret_places(document):
         found: Any = document
         for key in place:
             found = found[int(key)] if isinstance(found, list) else found[key]

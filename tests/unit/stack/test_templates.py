@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from plugins.module_utils._errors import GpuSwarmError
-from plugins.plugin_utils._stack.text import shown
+from plugins.plugin_utils._stack.text import to_display
 from plugins.plugin_utils._stack.translate import Stack, translate
 
 S = "s3cr3t"
@@ -39,7 +39,7 @@ def test_a_value_is_written_so_that_swarm_leaves_it(value: str) -> None:
 def test_so_is_one_of_a_file() -> None:
     stack = of({"env_file": "own.env"})
     assert stack.document["services"]["llm"]["environment"] == {"OF_FILE": f'{S}-{{{{"{{{{"}}}}Zq'}
-    assert S in shown(stack.document)[0]  # its name says nothing of a secret
+    assert S in to_display(stack.document)[0]  # its name says nothing of a secret
 
 
 def test_swarms_own_fields_are_deployed_as_they_are() -> None:

@@ -17,9 +17,9 @@ import yaml
 from junk import JUNK, PLACES, WHOLE
 
 from plugins.module_utils._errors import GpuSwarmError
-from plugins.plugin_utils._stack.document import bounded, load
+from plugins.plugin_utils._stack.document import load_compose, load_yaml
 from plugins.plugin_utils._stack.specification import specifications
-from plugins.plugin_utils._stack.text import shown, written
+from plugins.plugin_utils._stack.text import to_display, to_yaml
 from plugins.plugin_utils._stack.translate import Stack, translate
 
 ONE_GPU = [{"discrete_resource_spec": {"kind": "NVIDIA-GPU", "value": 1}}]
@@ -89,7 +89,7 @@ def test_the_capabilities_of_the_driver_are_what_docker_makes_of_them(text: str,
 
 def test_options_of_a_device_are_named() -> None:
     _service, (note,) = of_service(DEVICES.format("devices", "{count: 1, capabilities: [gpu], options: {virtualization: false}}"))
-    assert note.startswith("compose.yml: services.train.deploy.resources.reservations.devices[0].options has no meaning on Swarm and is left out")
+    assert note.startswith("compose.yml: services.train.deploy.resources.reservations.devices[0].options has no effect on Swarm and is ignored")
     assert of_service("gpus: [{count: 1, options: {}}]")[1] == []
 
 
@@ -115,13 +115,13 @@ NOT_DEPLOYED = [
     ("gpus: 2", "services.train.gpus is 2, but must be a list. Write gpus: [{count: 1}]"),
     ("gpus: {count: 2}", "services.train.gpus is {'count': 2}, but must be a list"),
     ("gpus: [{count: all}]", "its count is all"),
-    ("gpus: [{driver: nvidia}]", "has no count, which means all"),
+    ("gpus: [{driver: nvidia}]", "has no count, which would mean all"),
     (DEVICES.format("devices", "{count: all, capabilities: [gpu]}"), "reservations.devices[0]: its count is all"),
-    (DEVICES.format("devices", "{driver: nvidia, capabilities: [gpu]}"), "has no count, which means all GPUs of the machine"),
-    (DEVICES.format("devices", "{device_ids: ['0'], capabilities: [gpu]}"), "names device_ids: swarm chooses the cards itself"),
+    (DEVICES.format("devices", "{driver: nvidia, capabilities: [gpu]}"), "has no count, which would mean all GPUs of the machine"),
+    (DEVICES.format("devices", "{device_ids: ['0'], capabilities: [gpu]}"), "names device_ids, but swarm chooses the cards"),
     (DEVICES.format("devices", "{count: 1}"), "capabilities: [gpu]"),
-    (DEVICES.format("devices", "{driver: cdi, count: 1, capabilities: [gpu]}"), "its driver is cdi, which finds devices by their names alone"),
-    ("gpus: [{driver: NVIDIA, count: 1}]", "its driver is 'NVIDIA', and Docker has no driver of that name. Write driver: nvidia."),
+    (DEVICES.format("devices", "{driver: cdi, count: 1, capabilities: [gpu]}"), "its driver is cdi, which finds devices only by their names"),
+    ("gpus: [{driver: NVIDIA, count: 1}]", "its driver is 'NVIDIA', but Docker has no such driver. Write driver: nvidia."),
     (DEVICES.format("devices", "{count: 1, capabilities: [nvidia-compute]}"), "its capabilities have 'nvidia-compute', which NVIDIA's driver"),
     (DEVICES.format("devices", "{count: 1, capabilities: [gpu, tpu]}"), "its capabilities have 'tpu'"),
     (DEVICES.format("devices", "{count: 1, capabilities: [[gpu]]}"), "its capabilities have ['gpu']"),
@@ -134,68 +134,68 @@ NOT_DEPLOYED = [
     (DEVICES.format("devices", "{cuont: 1, capabilities: [gpu]}"), "has cuont"),
     (DEVICES.format("devices", "gpu"), "is 'gpu', but must be a mapping"),
     (DEVICES.format("generic_resources", "{discrete_resource_spec: {kind: VRAM, value: -4000}}"), "the value of VRAM is -4000"),
-    (DEVICES.format("generic_resources", "{discrete_resource_spec: {kind: NVIDIA-GPU, value: 0}}"), "a task takes every NVIDIA-GPU that is free on"),
-    (DEVICES.format("generic_resources", "{discrete_resource_spec: {kind: NVIDIA-GPU, value: '0'}}"), "Write how many one task needs"),
+    (DEVICES.format("generic_resources", "{discrete_resource_spec: {kind: NVIDIA-GPU, value: 0}}"), "a task would get every free NVIDIA-GPU of"),
+    (DEVICES.format("generic_resources", "{discrete_resource_spec: {kind: NVIDIA-GPU, value: '0'}}"), "Write how many each task needs"),
     (DEVICES.format("generic_resources", "{discrete_resource_spec: {kind: VRAM, value: 0.5}}"), "the value of VRAM is 0.5"),
-    (DEVICES.format("generic_resources", "{discrete_resource_spec: {kind: '', value: 1}}"), "its kind is empty. Write the name of a kind"),
-    (DEVICES.format("generic_resources", "{discrete_resource_spec: {kind: 5, value: 1}}"), "its kind is 5. Write the name of a kind"),
-    (DEVICES.format("generic_resources", "{discrete_resource_spec: {value: 1}}"), "its kind is empty. Write the name of a kind"),
-    (DEVICES.format("generic_resources", "{discrete_resource_spec: {kind: A, value: 1}, a: 1}"), "under it, and nothing else. Write it so"),
-    (DEVICES.format("generic_resources", "a"), "has to be discrete_resource_spec with kind and value under it"),
-    (DEVICES.format("generic_resources", "{named_resource_spec: {kind: GPU, value: a}}"), "has to be discrete_resource_spec"),
+    (DEVICES.format("generic_resources", "{discrete_resource_spec: {kind: '', value: 1}}"), "its kind is empty. Write the name of a resource kind"),
+    (DEVICES.format("generic_resources", "{discrete_resource_spec: {kind: 5, value: 1}}"), "its kind is 5. Write the name of a resource kind"),
+    (DEVICES.format("generic_resources", "{discrete_resource_spec: {value: 1}}"), "its kind is empty. Write the name of a resource kind"),
+    (DEVICES.format("generic_resources", "{discrete_resource_spec: {kind: A, value: 1}, a: 1}"), "under it. Rewrite it like that"),
+    (DEVICES.format("generic_resources", "a"), "must be discrete_resource_spec with only kind and value under it"),
+    (DEVICES.format("generic_resources", "{named_resource_spec: {kind: GPU, value: a}}"), "must be discrete_resource_spec"),
     (TWICE, "generic_resources has NVIDIA-GPU twice. Write it once, with the sum"),
-    (MISPRINT, "kind and value stand beside discrete_resource_spec, and have to stand under it. Indent both"),
+    (MISPRINT, "kind and value are beside discrete_resource_spec, but must be under it. Indent both"),
     ("gpus: [{count: 1}]\n" + DEVICES.format("devices", "{count: 1, capabilities: [gpu]}"), "in both gpus and"),
-    ("gpus: [{count: 1}]\n" + DEVICES.format("generic_resources", "{discrete_resource_spec: {kind: NVIDIA-GPU, value: 1}}"), "GPUs besides"),
-    ("runtime: nvidia", "services.train.runtime has no meaning on Swarm: a task gets the default runtime"),
-    ("x-gpu: {memory: 40000}", "services.train.x-gpu.memory is not known. It takes memory_min, "),
+    ("gpus: [{count: 1}]\n" + DEVICES.format("generic_resources", "{discrete_resource_spec: {kind: NVIDIA-GPU, value: 1}}"), "again as devices"),
+    ("runtime: nvidia", "services.train.runtime is not supported on Swarm: a task gets the default runtime"),
+    ("x-gpu: {memory: 40000}", "services.train.x-gpu.memory is not known. x-gpu supports memory_min, "),
     ("comand: x", "services.train.comand is not known"),
     ("deploy: {replica: 2}", "services.train.deploy.replica is not known"),
-    ("deploy: {resources: {limits: {devices: []}}}", "limits.devices is not known. GPUs are reserved"),
-    ("extends: {service: base}", "services.train.extends has no meaning on Swarm: write out"),
+    ("deploy: {resources: {limits: {devices: []}}}", "limits.devices is not known. Write it under reservations"),
+    ("extends: {service: base}", "services.train.extends is not supported on Swarm: write the extended"),
     ("volumes: ['./data:/data']", "volumes[0]: the path ./data is on your machine"),
     ("volumes: ['../data:/data:ro']", "the path ../data is on your machine"),
     ("volumes: ['~/data:/data']", "the path ~/data is on your machine"),
     ("volumes: ['sub/data:/data']", "the path sub/data is on your machine"),
     ("volumes: [{type: bind, source: ., target: /data}]", "the path . is on your machine"),
-    ("volumes: [{type: volume, source: a, target: /b, volume: {subpath: c}}]", "swarm mounts whole volumes"),
-    ("env_file: missing.env", "services.train.env_file[0]: there is no file missing.env"),
+    ("volumes: [{type: volume, source: a, target: /b, volume: {subpath: c}}]", "swarm mounts only whole volumes"),
+    ("env_file: missing.env", "services.train.env_file[0]: the file missing.env does not exist"),
     ("env_file: own.env", "own.env, line 2 is not of the form NAME=value"),
-    ("env_file: quote.env", "quote.env, line 2: the quote that begins the value is not closed. Close it"),
+    ("env_file: quote.env", "quote.env, line 2: the quote at the start of the value is not closed. Close it"),
     ("environment: {A: [1]}", "environment.A is a list, but must be text"),
     ("command: ${WHO:?say who}", "the variable WHO is required: say who"),
-    ("command: echo ${", "a '${' begins a variable there"),
+    ("command: echo ${", "there is a '${' without a valid variable"),
     ("command: echo ${ A}", "Write ${NAME}, or $${"),
-    ("command: echo ${A!x}", "a '${' begins a variable there"),
-    ("command: echo ${A", "a '${' begins a variable there"),
-    ("command: echo ${A:-${B}", "a '${' begins a variable there"),
+    ("command: echo ${A!x}", "there is a '${' without a valid variable"),
+    ("command: echo ${A", "there is a '${' without a valid variable"),
+    ("command: echo ${A:-${B}", "there is a '${' without a valid variable"),
     ("ports: [{target: 80, published: '8000-8010'}]", "ports[0].published is '8000-8010'"),
     ("volumes: [{type: tmpfs, target: /t, tmpfs: {size: big}}]", "tmpfs.size is 'big'"),
-    ("tmpfs: run", "services.train.tmpfs[0]: run is no full path"),
+    ("tmpfs: run", "services.train.tmpfs[0]: run is not an absolute path"),
     ("tmpfs: ['/run:size=big']", "services.train.tmpfs[0].size is 'big'"),
-    ("tmpfs: {/run: }", "services.train.tmpfs is a mapping, but must be a list of texts"),
+    ("tmpfs: {/run: }", "services.train.tmpfs is a mapping, but must be a list of strings"),
     ("deploy: {resources: {limits: {pids: many}}}", "limits.pids is 'many', but must be a whole number"),
     ("networks: {default: {alias: x}}", "services.train.networks.default.alias is not known"),
     # What Docker itself would find only once it has made networks, secrets and configs.
-    ("networks: [back]", "services.train.networks has back, and the file declares no such network. Declare it under networks, or fix its name"),
+    ("networks: [back]", "services.train.networks has back, but the file declares no such network. Declare it under networks, or correct the name"),
     ("networks: {back: {aliases: [x]}}", "services.train.networks has back"),
     ("networks: [host]", "services.train.networks has host"),
-    ("volumes: ['data:/data']", "services.train.volumes has data, and the file declares no such volume"),
+    ("volumes: ['data:/data']", "services.train.volumes has data, but the file declares no such volume"),
     ("volumes: [{type: volume, source: data, target: /data}]", "services.train.volumes has data"),
     ("volumes: [{type: cluster, source: data, target: /data}]", "services.train.volumes has data"),
-    ("configs: [settings]", "services.train.configs has settings, and the file declares no such config"),
+    ("configs: [settings]", "services.train.configs has settings, but the file declares no such config"),
     ("configs: [{source: settings, target: /s}]", "services.train.configs has settings"),
-    ("configs: [{target: /s}]", "services.train.configs[0] has to be the name of one, or a mapping with source"),
+    ("configs: [{target: /s}]", "services.train.configs[0] must be a name, or a mapping with source"),
     ("configs: settings", "services.train.configs is text, but must be a list"),
-    ("credential_spec: {config: mine}", "services.train.credential_spec has mine, and the file declares no such config"),
-    ("secrets: [{source: key}]", "services.train.secrets has key, and the file declares no such secret"),
-    ("deploy: {placement: {constraints: [node.labels.x=1]}}", "constraints has 'node.labels.x=1', which swarm does not take: write it as node."),
+    ("credential_spec: {config: mine}", "services.train.credential_spec has mine, but the file declares no such config"),
+    ("secrets: [{source: key}]", "services.train.secrets has key, but the file declares no such secret"),
+    ("deploy: {placement: {constraints: [node.labels.x=1]}}", "constraints has 'node.labels.x=1', which swarm does not accept. Write it as node."),
     ("deploy: {placement: {constraints: [node.labels.a/b==1]}}", "constraints has 'node.labels.a/b==1'"),
     ("deploy: {placement: {constraints: [disktype=ssd]}}", "constraints has 'disktype=ssd'"),
     ("volumes: [{source: a, target: /b}]", "volumes[0]: its type is empty. Write volume, bind, tmpfs, npipe or cluster"),
-    ("volumes: [{type: volume, target: /b, tmpfs: {size: 1}}]", "volumes[0] has tmpfs, which is for the type tmpfs. Take it out"),
+    ("volumes: [{type: volume, target: /b, tmpfs: {size: 1}}]", "volumes[0] has tmpfs, which needs the type tmpfs. Remove it"),
     ("volumes: [{type: tmpfs, source: a, target: /b}]", "volumes[0]: a tmpfs has no source"),
-    ("volumes: ['/a:/tmp/:ro']\ntmpfs: /tmp", "services.train mounts two things at /tmp, under volumes or tmpfs. Take one of them out"),
+    ("volumes: ['/a:/tmp/:ro']\ntmpfs: /tmp", "services.train mounts two things at /tmp, under volumes or tmpfs. Remove one of them"),
     ("volumes: [{type: tmpfs, target: /tmp}, /tmp]", "services.train mounts two things at /tmp"),
     ("tmpfs: [/run, '/run:size=1m']", "services.train mounts two things at /run"),
 ]  # fmt: skip
@@ -236,21 +236,21 @@ def test_one_clear_error(text: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("services: [", "compose.yml is no YAML that can be read: line 1"),
-        ("- a", "compose.yml is no Compose file"),
-        ("", "compose.yml is no Compose file"),
+        ("services: [", "compose.yml is not readable YAML: line 1"),
+        ("- a", "compose.yml is not a Compose file"),
+        ("", "compose.yml is not a Compose file"),
         ("{}", "compose.yml has no services to deploy"),
         ("services: {a: }", "services.a has no image. Write its name"),
         ("services: {a: {build: .}}", "services.a has no image. Build it, push it"),
         ("services: {a: {image: '', build: .}}", "services.a has no image. Build it, push it"),
         ("services: {a: {image: '${X}', build: .}}", "services.a.image is '', which is not a valid image name. The variable X is not set"),
-        ("services: {a: {image: x}, a: {image: y}}", "the key a stands there twice"),
+        ("services: {a: {image: x}, a: {image: y}}", "the key a appears twice"),
         ("services: {a: &a {image: x, environment: {b: *a}}}", "contains itself: an alias"),
-        ("services: {a: {image: !reset x}}", "line 1, column 23: a tag (!name) stands there, and no tags are read. Take it out"),
+        ("services: {a: {image: !reset x}}", "line 1, column 23: there is a tag (!name), but tags are not supported. Remove it"),
         ("service: {a: {image: x}}", "compose.yml: service is not known"),
         ("services: {a: {image: x}}\n---\nservices: {}", "line 2, column 1: a second document (---) begins there"),
-        ("include: [other.yml]\nservices: {a: {image: x}}", "include has no meaning on Swarm"),
-        ("services: {a: {image: x}}\nconfigs: {c: {file: lost.txt}}", "configs.c: there is no file lost.txt"),
+        ("include: [other.yml]\nservices: {a: {image: x}}", "include is not supported on Swarm"),
+        ("services: {a: {image: x}}\nconfigs: {c: {file: lost.txt}}", "configs.c: the file lost.txt does not exist"),
         ("services: {a: {image: x}}\nconfigs: {c: {}}", "configs.c has no content"),
         ("services: {a: {image: x}}\nsecrets: {c: {file: a, environment: B}}", "secrets.c has file and environment"),
         ("services: {a: {image: x}}\nsecrets: {c: {environment: B}}", "the variable B is not set"),
@@ -269,7 +269,7 @@ def test_aliases_of_aliases_are_bounded() -> None:
         of_file(bomb)
 
 
-@pytest.mark.parametrize("read", [load, bounded])
+@pytest.mark.parametrize("read", [load_compose, load_yaml])
 def test_merge_keys_are_bounded(read: Callable[[str, str], Any]) -> None:
     """PyYAML copies a mapping for each alias, ten times more at each of these levels."""
     keys, ten = ", ".join(f"k{n}: 1" for n in range(10)), "[{}]".format
@@ -279,7 +279,7 @@ def test_merge_keys_are_bounded(read: Callable[[str, str], Any]) -> None:
     assert time.process_time() - began < 1
     keys = ", ".join(f"k{n}: 1" for n in range(3000))
     many = f"a0: &a0 {{{keys}}}\n" + "".join(f"a{n}: &a{n} {{<<: *a{n - 1}, z{n}: 1}}\n" for n in range(1, 60))
-    with pytest.raises(GpuSwarmError, match=r"c\.yml is no YAML that can be read: line 35, column 6: merge keys \(<<\) add more than 100000 values"):
+    with pytest.raises(GpuSwarmError, match=r"c\.yml is not readable YAML: line 35, column 6: merge keys \(<<\) add more than 100000 values"):
         read(many, "c.yml")
 
 
@@ -298,7 +298,7 @@ h: {<<: *g, y: 9}
 def test_what_overrides_an_anchor_is_no_second_key() -> None:
     """Also where a merge of the same anchor was built before, which has PyYAML see all keys in one mapping."""
     b, c, e = {"x": 3, "y": 2}, {"x": 3, "y": 9}, {"x": 3, "y": 2, "z": 1}
-    assert load(MERGED, "c.yml") == {"a": {"x": 1, "y": 2}, "b": b, "c": c, "d": b, "e": e, "f": {"x": 4, "y": 5}, "g": {"deeper": b}, "h": c}
+    assert load_compose(MERGED, "c.yml") == {"a": {"x": 1, "y": 2}, "b": b, "c": c, "d": b, "e": e, "f": {"x": 4, "y": 5}, "g": {"deeper": b}, "h": c}
     stack = of_file("""
         x-base: &base {image: lab/cuda, environment: {A: "1"}}
         services:
@@ -314,15 +314,15 @@ def test_what_overrides_an_anchor_is_no_second_key() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: {<<: 1}", "a merge key (<<) takes mappings alone"),
-        ("a: {<<: [1]}", "a merge key (<<) takes mappings alone"),
-        ("a: &a {x: 1}\nb: {<<: *a, y: 1, y: 2}", "line 2, column 19: the key y stands there twice"),
+        ("a: {<<: 1}", "a merge key (<<) accepts only mappings"),
+        ("a: {<<: [1]}", "a merge key (<<) accepts only mappings"),
+        ("a: &a {x: 1}\nb: {<<: *a, y: 1, y: 2}", "line 2, column 19: the key y appears twice"),
         ("a: &a {b: &b {<<: *a}, <<: *b}", "contains itself"),
     ],
 )
 def test_a_merge_that_is_none(text: str, message: str) -> None:
     with pytest.raises(GpuSwarmError) as raised:
-        load(text, "c.yml")
+        load_compose(text, "c.yml")
     assert message in raised.value.message
 
 
@@ -338,7 +338,7 @@ def test_what_has_no_meaning_is_left_out_and_named() -> None:
     """)
     assert service == {"stop_signal": "SIGINT"}
     assert [note.split(" ")[1].rpartition(".")[2] for note in notes] == ["container_name", "memswap_limit", "ipc", "build", "cpuset"]
-    assert notes[-1] == "compose.yml: services.train.cpuset has no meaning on Swarm and is left out; instead: deploy.resources.limits.cpus"
+    assert notes[-1] == "compose.yml: services.train.cpuset has no effect on Swarm and is ignored; instead: deploy.resources.limits.cpus"
 
 
 def test_what_has_no_meaning_on_a_network_of_a_service() -> None:
@@ -351,7 +351,7 @@ def test_what_has_no_meaning_on_a_network_of_a_service() -> None:
     assert service == {"networks": {"default": {"aliases": ["x"]}}}
     found = {note.split(" ")[1].rpartition(".")[2]: note.partition("instead: ")[2] for note in notes}
     assert list(found) == ["dns_opt", "pull_refresh_after", "ipv4_address", "mac_address", "priority", "driver_opts", "interface_name"]
-    assert found["driver_opts"] == "write them where the network is declared"
+    assert found["driver_opts"] == "set them where the network is declared"
     assert found["dns_opt"] == "set dns-opts in daemon.json of the nodes"
 
 
@@ -372,17 +372,17 @@ def test_tmpfs_becomes_mounts() -> None:
     run, tmp = {"type": "tmpfs", "target": "/run"}, {"type": "tmpfs", "target": "/tmp", "read_only": True, "tmpfs": {"size": 3 * 2**29}}
     assert service == {"volumes": ["/data", run, tmp]}
     assert len(notes) == 1
-    assert notes[0].startswith("compose.yml: services.train.tmpfs[1].mode=1777 has no meaning on Swarm and is left out; instead: ")
+    assert notes[0].startswith("compose.yml: services.train.tmpfs[1].mode=1777 has no effect on Swarm and is ignored; instead: ")
     assert of_service("tmpfs: /run")[0] == {"volumes": [run]}
     # Linux counts by the memory of the node, and swarm in bytes alone.
     service, notes = of_service("tmpfs: ['/run:size=50%']")
     assert service == {"volumes": [run]}
-    why = "compose.yml: services.train.tmpfs[0].size=50% has no meaning on Swarm and is left out; instead: write it in bytes, such as size=64m"
-    assert notes == [f"{why}; without a size it may take half of the node's memory"]
+    why = "compose.yml: services.train.tmpfs[0].size=50% has no effect on Swarm and is ignored; instead: write a size such as size=64m"
+    assert notes == [f"{why}; without one it may use half of the node's memory"]
 
 
 def test_options_of_another_type_of_mount_count_by_what_is_left_of_them() -> None:
-    """Docker refuses them; what has no meaning on Swarm never reaches it."""
+    """Docker refuses them; what has no effect on Swarm never reaches it."""
     service, notes = of_service("volumes: [{type: bind, source: /d, target: /y, volume: {}}, {type: bind, source: /e, target: /z, tmpfs: }]")
     binds = [{"type": "bind", "source": "/d", "target": "/y"}, {"type": "bind", "source": "/e", "target": "/z"}]
     assert ([{key: value for key, value in one.items() if value} for one in service["volumes"]], notes) == (binds, [])
@@ -472,7 +472,7 @@ def test_environment() -> None:
 def test_interpolation(text: str, value: str) -> None:
     service, notes = of_service(f"hostname: '{text}'", A="a", E="")
     assert service["hostname"] == value
-    assert notes == (["compose.yml: the variable N is not set, and counts as empty"] if text == "$N." else [])
+    assert notes == (["compose.yml: the variable N is not set, so it is empty"] if text == "$N." else [])
 
 
 def test_values_have_the_types_of_compose() -> None:
@@ -585,20 +585,20 @@ def test_files_are_carried() -> None:
 def test_a_request_without_a_reservation_is_named() -> None:
     _service, notes = of_service("environment: {NVIDIA_VISIBLE_DEVICES: all}")
     (note,) = notes
-    assert note.startswith("compose.yml: services.train sets NVIDIA_VISIBLE_DEVICES and reserves no GPU: it would see those of others.")
+    assert note.startswith("compose.yml: services.train sets NVIDIA_VISIBLE_DEVICES but reserves no GPU, so it would see GPUs of others.")
     assert of_service("environment: {NVIDIA_VISIBLE_DEVICES: void}")[1] == []
 
 
 @pytest.mark.parametrize("value", ["on", "1e3", "0o14", "22:22", "1.10", "null", "~", "a: b", "two\nlines", "", "=", "<<", "é", "- a", "#a", "x #y"])
 def test_the_file_reads_back_as_what_was_meant(value: str) -> None:
-    text = written({"services": {"a": {"environment": {"A": value, value or "B": "1"}}}})
+    text = to_yaml({"services": {"a": {"environment": {"A": value, value or "B": "1"}}}})
     assert yaml.safe_load(text)["services"]["a"]["environment"]["A"] == value
     assert f'A: "{value}"' in text or value in ("two\nlines",)
 
 
 def test_secrets_do_not_show() -> None:
     stack = of_file("services: {a: {image: i, environment: {API_KEY: k1, PLAIN: p, URL: 'http://u:pw@h'}}}")
-    text, hidden = shown(stack.document)
+    text, hidden = to_display(stack.document)
     assert "k1" not in text
     assert "pw" not in text
     assert "PLAIN: p" in text
@@ -656,5 +656,5 @@ def test_0_of_a_kind_is_an_error_that_says_what_it_does() -> None:
     with pytest.raises(GpuSwarmError) as raised:
         translate(ZERO, "c.yml", lambda _path: None, {})
     where = "c.yml: services.llm.deploy.resources.reservations.generic_resources[0]: the value of NVIDIA-GPU is 0"
-    assert raised.value.message.startswith(f"{where}. With 0 a task takes every NVIDIA-GPU that is free on its node")
+    assert raised.value.message.startswith(f"{where}. If the kind has names, as GPUs do, a task would get every free NVIDIA-GPU of its node")
     assert "such as value: 1" in raised.value.message

@@ -13,7 +13,7 @@ from plugins.module_utils._swarm.manager import SwarmError
 from plugins.module_utils._swarm.owned_labels import VERSION_OF
 from plugins.module_utils._swarm.stack_versions import remove_unused
 from plugins.plugin_utils._stack.translate import translate
-from plugins.plugin_utils._stack.versioned_names import versioned
+from plugins.plugin_utils._stack.versioned_names import name_by_content
 
 COMPOSE = """
 services: {a: {image: i}}
@@ -23,7 +23,7 @@ secrets: {s: {environment: X, labels: [mine=1]}}
 
 
 def entries(content: str, text: str = COMPOSE, stack: str = "train") -> dict[str, Any]:
-    found = versioned(translate(dedent(text), "c.yml", lambda _path: None, {"X": content}), stack).document
+    found = name_by_content(translate(dedent(text), "c.yml", lambda _path: None, {"X": content}), stack).document
     return {**found["configs"], **found.get("secrets", {})}
 
 
