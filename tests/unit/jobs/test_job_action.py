@@ -41,7 +41,7 @@ def waits(calls: list[Any], again: str, limit_s: float, monkeypatch: pytest.Monk
     CHECKED.clear()
     module._task = SimpleNamespace(check_mode=False)
     module._display = SimpleNamespace(display=said.append, warning=said.append, columns=79)
-    monkeypatch.setattr(swarm_job, "patient", lambda *given: patience.tolerate_silence(*given, limit_s=limit_s))
+    monkeypatch.setattr(swarm_job, "tolerate_silence", lambda *given: patience.tolerate_silence(*given, limit_s=limit_s))
 
     def queried(_arguments: Any, checks: bool = False) -> Any:
         found = calls.pop(0) if len(calls) > 1 else calls[0]
