@@ -55,8 +55,8 @@ options:
     version_added: 0.3.0
   idle_after:
     description:
-      - After how many seconds without a process a GPU, slot or share that a task has is reported as not used, in C(books) of RV(health).
-      - V(0) leaves that out. What uses a card that it does not have is reported all the same.
+      - After how many seconds without a process an allocated GPU, slot or share is reported as not used, in C(allocation_findings) of RV(health).
+      - V(0) disables this. Processes on a card that their task does not have are still reported.
     type: int
     default: 14400
     version_added: 0.3.0

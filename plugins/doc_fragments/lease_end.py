@@ -52,9 +52,9 @@ options:
         description: Whether O(isolation.found) was read on all nodes that have a guard.
         type: bool
         default: false
-      books:
+      allocation_findings:
         description:
-          - What the watchers of nodes found where processes on their GPUs and reservations differ, by the ids of the nodes, as C(books) of
-            RV(fleet.gpu_swarm.gpu_node#module:health). It takes the place of what was known of these nodes.
+          - What the allocation check of nodes found, by the ids of the nodes, as C(allocation_findings) of
+            RV(fleet.gpu_swarm.gpu_node#module:health). It replaces the findings that were known of these nodes.
         type: dict
 """

@@ -315,8 +315,9 @@ swarm:
   type: dict
 health:
   description: What the node's watcher reports, with C(label), the engine label's value; C(blocked), why the managers cannot see it, or null;
-    C(reasons); C(report), as O(health_report); C(shown), the label that the managers see, which may say for a while what is over; and C(books), a
-    list for each finding of name, card, ids of the task and of the holder, who uses it, and since when (C(docs/ISOLATION.md)).
+    C(reasons); C(report), as O(health_report); C(shown), the label that the managers see, which may be outdated for a while; and
+    C(allocation_findings), a list for each finding. It holds the name, the card, the ids of the task and of the holder, who uses it, and since when
+    (C(docs/ISOLATION.md)).
   returned: success; null where no watcher runs
   type: dict
   version_added: 0.3.0

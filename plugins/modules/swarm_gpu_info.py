@@ -341,10 +341,10 @@ pending:
     - {service: train, count: 2, tasks: [1pnkjcn108mjfj51ruz41jgsw, 6xbb1e6wcyi0gbmektrvxx6nx], node: null, hostname: null, state: pending,
        since: "2026-03-01T11:00:00.123456789Z", age: 20, said: no suitable node (insufficient resources on 3 nodes), wants: {NVIDIA-GPU: 2},
        missing: ["wants 2 NVIDIA-GPU; most free on one node: 1 (gpu-03); 3 in all"]}
-books:
+allocation_findings:
   description:
-    - Where processes on GPUs and reservations differ, as watchers found when a run of provision read them last, by the names in C(docs/ISOLATION.md).
-      What is of a task that has ended since is left out.
+    - What the allocation check of each node found when a run of provision last read it, by the names in C(docs/ISOLATION.md).
+      Findings of tasks that have ended since are excluded.
     - Each has its C(name), C(node), C(hostname), C(card), the C(task), C(task_id) and C(service) whose process it is or which does not use it,
       C(holder) and C(holder_id) of another task that has the card, C(by), who uses it, C(since), by the node's clock, and when it was C(read).
   returned: success
@@ -354,7 +354,8 @@ books:
 classes:
   {type: list, elements: str, returned: success, version_added: 0.3.0, description: What services say of the classes of nodes that they need.}
 findings:
-  description: What needs action, one for each known issue that the ledger shows, and for each name in RV(books). Each is also a warning.
+  description:
+    - What needs action, one for each known issue that the ledger shows, and for each name in RV(allocation_findings). Each is also a warning.
   returned: success
   type: list
   elements: dict
@@ -362,7 +363,7 @@ findings:
     id:
       description:
         - The name in C(docs/TRAPS.md), V(new-leader-claims-again), V(finished-jobs-count), V(variable-set-by-hand) or V(no-reservation-sees-all);
-          or the name in RV(books).
+          or the name in RV(allocation_findings).
       type: str
     text: {type: str, description: 'What goes wrong, who is concerned (at most five are named), and the remedy.'}
 """

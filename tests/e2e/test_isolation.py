@@ -40,7 +40,7 @@ VARIABLE = "DOCKER_RESOURCE_NVIDIA-GPU"
 HOME = "/usr/local/libexec/gpu-swarm"
 GUARD = f"{HOME}/nvidia-guard"
 FOUND = "/run/gpu-swarm-guard/found.json"
-BOOKS, PROCESSES = "/run/gpu-swarm/books.json", "/etc/gpu-lab/nvml.conf.processes"
+ALLOCATIONS, PROCESSES = "/run/gpu-swarm/allocations.json", "/etc/gpu-lab/nvml.conf.processes"
 DROP_IN = "/run/systemd/system/docker.service.d/flag.conf"
 RESERVES = ("--generic-resource", "NVIDIA-GPU=1")
 SLEEP = ("sleep", "9999")
@@ -209,7 +209,7 @@ def test_a_guard_that_takes_a_restart_is_previewed_where_only_the_swarm_names_th
 
 
 @pytest.mark.rare
-def test_the_books_are_checked_without_a_guard(fleet: Fleet, inventory: Path) -> None:
+def test_allocations_are_checked_without_a_guard(fleet: Fleet, inventory: Path) -> None:
     """With cgroups as both releases of Docker make them. NVML shows a process of a task on another one's card and on a card that nobody has, and
     one outside containers."""
     at(fleet, inventory, "off", gpu_node_idle_after=5)
@@ -230,7 +230,7 @@ def test_the_books_are_checked_without_a_guard(fleet: Fleet, inventory: Path) ->
         wrong[name] = [*first, ["idle", held, train, "", ""], ["outside", free, "", "", "root (systemd-journal)"]]
         node.run("systemctl", "restart", "gpu-swarm-health.service")  # it finds all of it by its first two looks
     for name in NODES:
-        found = wait_until("the findings", lambda name=name: books(fleet[name]), 60, lambda name=name: fleet[name].read(BOOKS))
+        found = wait_until("the findings", lambda name=name: found_on(fleet[name]), 60, lambda name=name: fleet[name].read(ALLOCATIONS))
         assert [one[:5] for one in found] == wrong[name]
     assert set(at(fleet, inventory, "off", gpu_node_idle_after=5).changed().values()) == {0}
     shown = status(fleet, inventory)
@@ -242,14 +242,14 @@ def test_the_books_are_checked_without_a_guard(fleet: Fleet, inventory: Path) ->
         fleet[name].run("rm", PROCESSES)
 
 
-def books(node: Node) -> list[list[Any]]:
-    return json.loads(node.read(BOOKS) or b"{}").get("found", [])
+def found_on(node: Node) -> list[list[Any]]:
+    return json.loads(node.read(ALLOCATIONS) or b"{}").get("found", [])
 
 
 def status(fleet: Fleet, inventory: Path) -> list[dict[str, Any]]:
     run = fleet.playbook(inventory, "--extra-vars", "output=json", playbook="fleet.gpu_swarm.status")
     assert run.rc == 0, run.output
-    return json.loads(next(line for line in run.output.splitlines() if line.startswith("{")))["books"]
+    return json.loads(next(line for line in run.output.splitlines() if line.startswith("{")))["allocation_findings"]
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -607,7 +607,7 @@ def test_the_toolkit_is_upgraded_under_the_guard(fleet: Fleet, inventory: Path) 
 
 @pytest.mark.rare
 def test_a_gpu_that_swarm_gives_out_twice_is_refused(fleet: Fleet, inventory: Path) -> None:
-    """A leader that begins anew claims the GPUs of running tasks from the front of its list (swarmkit nodeinfo.go). Its books of this node
+    """A leader that begins anew claims the GPUs of running tasks from the front of its list (swarmkit nodeinfo.go). Its allocations of this node
     stay wrong after that."""
     at(fleet, inventory, "exclusive")
     on = ("--mode", "replicated", "--replicas", "1", "--constraint", "node.hostname==" + fleet["i2"].run("hostname"))

@@ -17,8 +17,6 @@ ORDER = [*rooms.DOORS, *(room.folder for room in rooms.ROOMS)]
 # A library that is somebody else's -> the one file that imports it.
 ALONE = {"pynvml": "module_utils/_gpu/binding.py", "docker": "module_utils/_swarm/manager.py"}
 
-DIGESTS = {"code.py"}  # which sources a program consists of: the same for each program
-
 
 def short(path: Path) -> str:
     return path.relative_to(rooms.PLUGINS).as_posix()
@@ -41,7 +39,7 @@ def test_no_room_imports_one_that_stands_above_it():
 
 def test_no_two_rooms_have_a_file_of_one_name():
     names = Counter(path.name for path in rooms.sources() if rooms.folder_of(path) in rooms.BY_FOLDER)
-    assert [name for name, files in names.items() if files > 1 and name not in DIGESTS] == []
+    assert [name for name, files in names.items() if files > 1] == []
 
 
 def test_no_files_import_each_other_in_a_circle():

@@ -15,7 +15,7 @@ from typing import Any, Iterable, Iterator, Mapping
 from .._gpu.record import devices_of
 from .._health.allocation_findings import IDLE, NAMES, NOT_HELD, OUTSIDE, SEEN, USED_BY_ANOTHER, Finding
 from .._printable import shortened
-from .._swarm.isolation import Books
+from .._swarm.isolation import NodeFindings
 from .._swarm.lease import in_words
 
 # What a finding means, and what to do.
@@ -35,7 +35,7 @@ _REMEDIES = {
 }
 
 
-def books(records: Iterable[Mapping[str, Any]], of_nodes: Mapping[str, Books]) -> list[dict[str, Any]]:
+def allocation_findings(records: Iterable[Mapping[str, Any]], of_nodes: Mapping[str, NodeFindings]) -> list[dict[str, Any]]:
     """As a module's result has it. ``records`` are the ledger's of all nodes, ``of_nodes`` what the label of the swarm has by node."""
     records = list(records)
     owners: dict[str, set[str]] = {}
@@ -49,7 +49,7 @@ def _cards(record: Mapping[str, Any]) -> Iterator[str]:
     return (card for entry in record["resources"].values() for value in entry["values"] or () for card in devices_of(value))
 
 
-def _of_node(record: Mapping[str, Any], found: Books, owners: Mapping[str, set[str]]) -> Iterator[dict[str, Any]]:
+def _of_node(record: Mapping[str, Any], found: NodeFindings, owners: Mapping[str, set[str]]) -> Iterator[dict[str, Any]]:
     tasks = {task["id"]: task for task in record["tasks"]}
     for one in found.found:
         of_another = one.card in owners and record["id"] not in owners[one.card]

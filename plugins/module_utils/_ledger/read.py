@@ -26,15 +26,15 @@ def read(manager: Manager, prefix: str, explained: Collection[str] = (), keep_la
     """The result of a module: the ledger, and the swarm that it is of."""
     listed = Listed(manager.nodes(), manager.tasks(), manager.services(), epoch(manager.time), keep_label)
     result = ledger(listed, prefix, explained, levels=kept.read(manager.spec).nodes)
-    result["books"] = books_of(manager.spec, result["nodes"])
+    result["allocation_findings"] = allocation_findings_of(manager.spec, result["nodes"])
     result["classes"] = class_labels.needed(listed.services)
-    result["findings"] += allocation_report.findings(result["books"])
+    result["findings"] += allocation_report.findings(result["allocation_findings"])
     return dict(result, changed=False, swarm=dict(swarm_of(manager), **labels_of(manager.spec, manager.time, listed)))
 
 
-def books_of(spec: Mapping[str, Any], records: Collection[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def allocation_findings_of(spec: Mapping[str, Any], records: Collection[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Where processes and reservations differ, by the label of the swarm; ``records`` are the ledger's of all nodes."""
-    return allocation_report.books(records, kept.read(spec).books)
+    return allocation_report.allocation_findings(records, kept.read(spec).allocation_findings)
 
 
 def labels_of(spec: Mapping[str, Any], time: str | None, listed: Listed) -> dict[str, Any]:

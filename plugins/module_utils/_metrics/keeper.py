@@ -20,7 +20,7 @@ from .._errors import GpuSwarmError
 from .._health.label import parse_label, reported_label
 from .._ledger.ledger import ledger
 from .._ledger.listed import Listed
-from .._ledger.read import books_of, labels_of
+from .._ledger.read import allocation_findings_of, labels_of
 from .._placement.explain import ALL
 from .._swarm.owned_labels import PREFIX
 from .._tasks.tasks import epoch
@@ -83,7 +83,7 @@ class Keeper:
             spec, now = manager.cluster()
             listed = Listed(nodes, manager.tasks(), manager.services(), epoch(now))
             found = ledger(listed, PREFIX, [ALL], MOST_SERVICES)
-            found["books"] = books_of(spec["Spec"], found["nodes"])
+            found["allocation_findings"] = allocation_findings_of(spec["Spec"], found["nodes"])
             run = labels_of(spec["Spec"], now, listed)
             file.write(self._directory, rendered(dict(found, swarm=dict(run, id=manager.swarm_id)), epoch(now) or time.time(), file.REACTOR))
         finally:

@@ -71,9 +71,10 @@ ISOLATION_FOUND = Metric(
 )
 ISOLATION_READ = Metric("gpu_swarm_isolation_read_timestamp_seconds", (), "When a run last read what audit counted on all nodes.")
 
-BOOKS = Metric("gpu_swarm_books_findings", ("finding",), "How often processes on GPUs and reservations differ, as a run last read it of all nodes.")
-GPU_BOOKS = Metric("gpu_swarm_gpu_books_finding", ("UUID", *NODE, "finding", "service"), "A GPU whose processes and reservations differ.")
-GPU_BOOKS_SINCE = Metric("gpu_swarm_gpu_books_finding_since_timestamp_seconds", GPU_BOOKS.labels, "Since when, by the node's clock.")
+_OF_FINDING = ("UUID", *NODE, "finding", "service")
+ALLOCATION_FINDINGS = Metric("gpu_swarm_allocation_findings", ("finding",), "GPUs on which processes and allocations differ, at the last run.")
+GPU_ALLOCATION_FINDING = Metric("gpu_swarm_gpu_allocation_finding", _OF_FINDING, "A GPU whose processes and allocations differ.")
+GPU_ALLOCATION_FINDING_SINCE = Metric("gpu_swarm_gpu_allocation_finding_since_timestamp_seconds", _OF_FINDING, "Since when, by the node's clock.")
 
 LEASE_SINCE = Metric("gpu_swarm_run_lease_since_timestamp_seconds", (), "Since when a run has the lease of this swarm; not there where none has it.")
 LEASE_UNTIL = Metric("gpu_swarm_run_lease_until_timestamp_seconds", (), "When that lease ends unless it is renewed.")
@@ -87,6 +88,6 @@ METRICS: tuple[Metric, ...] = (
     ADVERTISED, ALLOCATED, FREE, PLACEABLE, FAULTY,
     GPU_ALLOCATED, GPU_FAULT, GPU_FAULT_SINCE, TWICE, GPU_TWICE,
     SERVICE_ALLOCATED, PENDING_SERVICES, PENDING, PENDING_SINCE, PENDING_WANTS, PENDING_POSSIBLE, UNRESERVED_SERVICES, UNRESERVED,
-    ISOLATION, NODE_ISOLATION, ISOLATION_FOUND, ISOLATION_READ, BOOKS, GPU_BOOKS, GPU_BOOKS_SINCE,
+    ISOLATION, NODE_ISOLATION, ISOLATION_FOUND, ISOLATION_READ, ALLOCATION_FINDINGS, GPU_ALLOCATION_FINDING, GPU_ALLOCATION_FINDING_SINCE,
     LEASE_SINCE, LEASE_UNTIL, RUN_END, RUN_HOSTS,
 )  # fmt: skip

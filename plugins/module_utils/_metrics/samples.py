@@ -38,7 +38,7 @@ def samples(ledger: Mapping[str, Any], now: float, source: str) -> Iterator[Samp
     yield from of_nodes(ledger, now)
     yield from of_services(ledger, now)
     yield from _isolation(ledger, ledger["swarm"].get("isolation"), now)
-    yield from _books(ledger.get("books") or ())
+    yield from _allocation_findings(ledger.get("allocation_findings") or ())
     yield from _lease(ledger["swarm"].get("lease"), now)
     yield from _last_run(ledger["swarm"].get("last_run"))
 
@@ -64,16 +64,16 @@ def _isolation(ledger: Mapping[str, Any], shown: Mapping[str, Any] | None, now: 
         yield Sample(metric_names.ISOLATION_READ, (), read)
 
 
-def _books(found: Collection[Mapping[str, Any]]) -> Iterator[Sample]:
+def _allocation_findings(found: Collection[Mapping[str, Any]]) -> Iterator[Sample]:
     for name in allocation_findings.NAMES:
-        yield Sample(metric_names.BOOKS, (name,), sum(1 for one in found if one["name"] == name))
+        yield Sample(metric_names.ALLOCATION_FINDINGS, (name,), sum(1 for one in found if one["name"] == name))
     since: dict[tuple[str, ...], float] = {}
     for one in found:
         labels = tuple(str(one[key] or "") for key in ("card", "hostname", "node", "name", "service"))
         since[labels] = min(since.get(labels, float("inf")), epoch(one["since"]) or 0)
     for of_one, began in since.items():
-        yield Sample(metric_names.GPU_BOOKS, of_one, 1)
-        yield Sample(metric_names.GPU_BOOKS_SINCE, of_one, began)
+        yield Sample(metric_names.GPU_ALLOCATION_FINDING, of_one, 1)
+        yield Sample(metric_names.GPU_ALLOCATION_FINDING_SINCE, of_one, began)
 
 
 def _lease(lease: Mapping[str, Any] | None, now: float) -> Iterator[Sample]:

@@ -28,7 +28,7 @@ from .watcher_seen import FAULTS, HOME, NOT_INSTALLED, STATUS, WatcherSeen, is_w
 
 UNIT = "gpu-swarm-health.service"
 CODE = Code("_watch/commands.py")
-BOOKS = "run/gpu-swarm/books.json"
+ALLOCATIONS = "run/gpu-swarm/allocations.json"
 # What of the module's options the watcher goes by.
 SETTINGS = (
     "daemon_config", "runtime_config", "docker_socket", "docker_unit", "nvml_path", "nvml_timeout", "health_faults", "health_ignored", "idle_after",
@@ -82,7 +82,7 @@ class Watcher:
         self.home = os.path.join(state.directory, HOME)
         self._service = Service(Unit(UNIT, run, move, root), self.home, CODE, move)
         self._status = os.path.join(root, STATUS)
-        self._books = os.path.join(root, BOOKS)
+        self._allocations = os.path.join(root, ALLOCATIONS)
         self._data_root = data_root
 
     # -- reading -----------------------------------------------------------------------------------------------
@@ -90,10 +90,10 @@ class Watcher:
     def inspect(self, blocked: str | None, label: str | None = None) -> WatcherSeen:
         """``label`` is what dockerd shows, ``blocked`` why that cannot be changed."""
         status = read_mapping(self._status)
-        books = (read_mapping(self._books) or {}).get("found") or ()
+        findings = (read_mapping(self._allocations) or {}).get("found") or ()
         missing = is_wanted(self._params) and not self.is_there()
         drift = [NOT_INSTALLED] if missing else self._drift(status)
-        return WatcherSeen(drift, blocked, status, label, self._errors(), books, missing)
+        return WatcherSeen(drift, blocked, status, label, self._errors(), findings, missing)
 
     def _drift(self, status: Mapping[str, Any] | None) -> list[str]:
         """Of a watcher that is there, or is not to be."""

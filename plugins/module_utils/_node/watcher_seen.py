@@ -49,11 +49,12 @@ class WatcherSeen(NamedTuple):
     status: dict[str, Any] | None  # what it wrote of itself last
     shown: str | None = None  # the label that the managers see
     errors: Sequence[Mapping[str, Any]] = ()  # of cards, as the driver logged them since the node booted; they outlast the service
-    books: Sequence[Any] = ()  # what it found where processes and reservations differ
+    allocation_findings: Sequence[Any] = ()  # what it found where processes and reservations differ
     missing: bool = False  # whether there is none, and is to be one
 
     def report(self) -> dict[str, Any] | None:
         """What the watcher reports of this node's GPUs, as the module returns it; None where none runs."""
         if not self.status:
             return None
-        return {**{name: self.status.get(name) for name in ("label", "blocked", "reasons", "report")}, "shown": self.shown, "books": list(self.books)}
+        of_status = {name: self.status.get(name) for name in ("label", "blocked", "reasons", "report")}
+        return {**of_status, "shown": self.shown, "allocation_findings": list(self.allocation_findings)}

@@ -34,7 +34,7 @@ class Found(NamedTuple):
     last: int  # in seconds since 1970
 
 
-class Books(NamedTuple):
+class NodeFindings(NamedTuple):
     """Of one node."""
 
     read: int  # when a run read it
@@ -50,7 +50,7 @@ class Isolation(NamedTuple):
     found: Mapping[str, Found] = {}  # by service
     read: int | None = None  # when a run read what all of these nodes counted
     joined: int | None = None  # when a node came to the level ``audit`` last: before that it counted nothing
-    books: Mapping[str, Books] = {}  # by id, of each node that has any
+    allocation_findings: Mapping[str, NodeFindings] = {}  # by id, of each node that has any
     leader: str | None = None  # which leader of the managers counted the tasks last, and since when its dockerd runs
     again: Mapping[str, tuple[str, ...]] = {}  # by task what it has and that leader counts as free
 
@@ -71,8 +71,8 @@ def _parsed(kept: Mapping[str, Any]) -> Isolation:
     found = {str(name): Found(tuple(map(str, one["names"])), _time(one["last"])) for name, one in (kept.get("found") or {}).items()}
     level = kept["level"] if kept["level"] in LEVELS else UNKNOWN
     times = [_seconds(kept.get(name)) for name in ("since", "read", "joined")]
-    by_node = (kept.get("books") or {}).items()
-    of_nodes = {str(node): Books(_time(one["read"]), tuple(allocation_findings.checked(one["found"]))) for node, one in by_node}
+    by_node = (kept.get("allocation_findings") or {}).items()
+    of_nodes = {str(node): NodeFindings(_time(one["read"]), tuple(allocation_findings.checked(one["found"]))) for node, one in by_node}
     leader, again = kept.get("leader"), {str(task): tuple(map(str, values)) for task, values in (kept.get("again") or {}).items()}
     return Isolation(level, times[0], nodes, found, times[1], times[2], of_nodes, None if leader is None else str(leader), again)
 
@@ -92,7 +92,7 @@ def _time(value: Any) -> int:
 def write(spec: dict[str, Any], isolation: Isolation) -> dict[str, Any]:
     """The spec with it; without a label where all is off."""
     labels = {key: value for key, value in (spec.get("Labels") or {}).items() if key != LABEL}
-    if isolation.level != OFF or isolation.nodes or isolation.books:
+    if isolation.level != OFF or isolation.nodes or isolation.allocation_findings:
         labels[LABEL] = json.dumps(as_shown(isolation), separators=(",", ":"))
     return dict(spec, Labels=labels)
 
@@ -103,23 +103,25 @@ def as_shown(isolation: Isolation) -> dict[str, Any]:
     for node, level in sorted(isolation.nodes.items()):
         nodes.setdefault(level, []).append(node)
     found = {name: {"names": list(one.names), "last": one.last} for name, one in isolation.found.items()}
-    of_nodes = {node: {"read": one.read, "found": allocation_findings.as_lists(one.found)} for node, one in sorted(isolation.books.items())}
+    by_node = sorted(isolation.allocation_findings.items())
+    of_nodes = {node: {"read": one.read, "found": allocation_findings.as_lists(one.found)} for node, one in by_node}
     again = {task: list(values) for task, values in isolation.again.items()}
-    made = {**isolation._asdict(), "nodes": nodes, "found": found, "books": of_nodes, "again": again}
+    made = {**isolation._asdict(), "nodes": nodes, "found": found, "allocation_findings": of_nodes, "again": again}
     return {key: value for key, value in made.items() if value not in (None, {})}
 
 
 def merged(before: Isolation, change: Mapping[str, Any], now: int) -> Isolation:
     """What it becomes. Of ``change``, ``level`` replaces that of the swarm, ``nodes`` are by id those of nodes, ``listed`` are the nodes of which
     anything is kept, and ``found`` is what nodes counted, by service (without names for one that exists no more), ``whole`` where it is of all that
-    have a guard; ``books`` is by node what its watcher found; what is None says nothing."""
+    have a guard; ``allocation_findings`` is by node what its watcher found; what is None says nothing."""
     level = change.get("level") or before.level
     listed, found = change.get("listed"), change.get("found")
     nodes = {**before.nodes, **(change.get("nodes") or {})}
     nodes = {node: one for node, one in nodes.items() if one != OFF and (listed is None or node in listed)}
     known = level == before.level and (before.since is not None or level == UNKNOWN)
     since = before.since if known else now  # a swarm that is made is labelled without
-    kept = Isolation(level, since, nodes, books=_books(before.books, change.get("books") or {}, listed, now))
+    findings = _merge_findings(before.allocation_findings, change.get("allocation_findings") or {}, listed, now)
+    kept = Isolation(level, since, nodes, allocation_findings=findings)
     if level != OFF:
         kept = kept._replace(leader=before.leader, again=before.again)
     if level != AUDIT:
@@ -132,9 +134,11 @@ def merged(before: Isolation, change: Mapping[str, Any], now: int) -> Isolation:
     )
 
 
-def _books(before: Mapping[str, Books], read_now: Mapping[str, Any], listed: Sequence[str] | None, now: int) -> dict[str, Books]:
-    """Of each node what it found last. One that lies takes the place of no other's first finding."""
-    found = {**before, **{node: Books(now, tuple(_not_ahead(these, now))) for node, these in read_now.items()}}
+def _merge_findings(
+    before: Mapping[str, NodeFindings], read_now: Mapping[str, Any], listed: Sequence[str] | None, now: int
+) -> dict[str, NodeFindings]:
+    """The last findings of each node. A node that lies cannot displace the first finding of another node."""
+    found = {**before, **{node: NodeFindings(now, tuple(_not_ahead(these, now))) for node, these in read_now.items()}}
     there = {node: one for node, one in found.items() if one.found and (listed is None or node in listed)}
     kept = sorted((place, node) for node, one in there.items() for place in range(len(one.found)))[: allocation_findings.MOST_OF_ALL]
     count = {node: sum(1 for dummy, other in kept if other == node) for node in there}

@@ -22,7 +22,7 @@ LEASE_END_OPTIONS = dict(
             listed=dict(type="list", elements="str"),
             found=dict(type="dict"),
             whole=dict(type="bool", default=False),
-            books=dict(type="dict"),
+            allocation_findings=dict(type="dict"),
         ),
     ),
 )

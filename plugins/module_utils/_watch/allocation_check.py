@@ -2,129 +2,116 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Processes on cards compared with what swarm gave to their tasks (pure), without anything in the way of a task: also where no guard is.
+"""What has the processes of the cards compared with what swarm gave to their tasks, and keeps what was found for who assesses this node.
 
 Private to this collection: no stability is promised to others.
 """
 
 from __future__ import annotations
 
-from typing import Any, Collection, Iterable, Mapping, NamedTuple, Sequence
+import time
+from typing import Any, Callable, Iterator, Mapping, Sequence
 
-from .._gpu.record import devices_of
-from .._health.allocation_findings import IDLE, NOT_HELD, OUTSIDE, SEEN, USED_BY_ANOTHER, Finding, ordered, text_of
-from .._policy.generic_resources import AMOUNT
-from .container_files import Given
+from .._guard.admission import is_allowed
+from .._health.allocation_findings import Finding, as_lists, text_of
+from .._program.lifetime import publish
+from . import process_owner
+from .allocation_comparison import Comparison, Held, Snapshot, Use, holdings
+from .container_files import Container, Containers, cards_of
+from .written import Written
 
-# What is compared so late says nothing of the time before.
-GAP_S = 300
-_NAMED_BY_CARD = ("GPU-", "MIG-")
-
-
-class Use(NamedTuple):
-    """A process on a card."""
-
-    card: str  # the UUID, of a MIG device too
-    task: str  # its id, empty for what is of no task
-    by: str
-
-
-class Held(NamedTuple):
-    """One thing that a task has, and the cards or MIG devices that it stands for."""
-
-    kind: str
-    value: str
-    devices: Sequence[str]
+PATH = "/run/gpu-swarm/allocations.json"
+# A minute is enough for what is to last for hours, and each time costs more than all else that the service does.
+EVERY_S = 60
+# The second of two comparisons that have to agree comes sooner.
+CONFIRM_S = 10
+DATA_ROOT = "/var/lib/docker"
+# It serves the tasks that share a card by MPS, and computes nothing itself. As much of its name as the kernel keeps.
+_MPS_SERVER = "nvidia-cuda-mps"
+_OF_NO_TASK = "container %s"
 
 
-class Snapshot(NamedTuple):
-    """What there is at one moment."""
+class AllocationCheck:
+    """Compares once a minute. ``query()`` returns what _gpu/processes reads, or None."""
 
-    uses: Sequence[Use]
-    held: Mapping[str, Sequence[Held] | None]  # by the ids of the tasks that run; None where nobody knows what one has
-    advertised: Collection[str]  # cards and MIG devices
-    known: Collection[str]  # those of which the processes are known
-    given: Sequence[Use] = ()  # what dockerd gave containers that are of no task, whether they use it or not
-
-
-def holdings(given: Iterable[Given], inserted: Mapping[str, Any]) -> list[Held]:
-    """Of what swarm gave a task, that which stands for cards. ``inserted`` is what the node has on record of what it advertises."""
-    found = [Held(one.kind, one.value, _devices(one, inserted)) for one in given]
-    return [one for one in found if one.devices]
-
-
-def _devices(one: Given, inserted: Mapping[str, Any]) -> Sequence[str]:
-    known = ((inserted.get("map") or {}).get(one.kind) or {}).get(AMOUNT if one.amount else one.value)
-    if known:
-        return tuple(known["devices"])
-    if one.amount:  # a record of before there was a map has no more than the cards of all such kinds
-        return tuple(inserted.get("gpus") or ()) if one.kind in (inserted.get("kinds") or ()) else ()
-    return devices_of(one.value) if one.value.startswith(_NAMED_BY_CARD) else ()
-
-
-def judge(
-    uses: Iterable[Use], held: Mapping[str, Sequence[Held] | None], advertised: Collection[str], given: Iterable[Use] = ()
-) -> set[Finding]:
-    """What is used otherwise than it was given. ``held`` is by task; None where nobody knows what it has. ``given``: of what is no task."""
-    holders: dict[str, list[str]] = {}
-    for task in sorted(held):
-        for device in dict.fromkeys(device for one in held[task] or () for device in one.devices):
-            holders.setdefault(device, []).append(task)
-    found: dict[tuple[str, ...], Finding] = {}
-    for use in sorted(uses):
-        if use.task and (held.get(use.task) is None or use.task in holders.get(use.card, ())):
-            continue
-        one = _finding(use, holders.get(use.card), use.card in advertised)
-        if one:
-            # A task that changes the names of its processes is still one finding.
-            found.setdefault((one.name, one.card, one.task, one.holder, "" if one.task else one.by), one)
-    unused = [one for one in given if one.card in holders and not any(_is_by(use, one) for use in found.values())]
-    return {*found.values(), *(Finding(SEEN, one.card, "", holders[one.card][0], one.by, 0) for one in unused)}
-
-
-def _is_by(found: Finding, given: Use) -> bool:
-    """Whether it is of a process of this container: its name comes first, and a long one leaves no room for that of the process."""
-    return found.card == given.card and not found.task and found.by.startswith(text_of(given.by + " ("))
-
-
-def _finding(use: Use, holders: Sequence[str] | None, is_advertised: bool) -> Finding | None:
-    if holders:
-        return Finding(USED_BY_ANOTHER, use.card, use.task, holders[0], use.by, 0)
-    if use.task:
-        return Finding(NOT_HELD, use.card, use.task, "", use.by, 0)
-    return Finding(OUTSIDE, use.card, "", "", use.by, 0) if is_advertised else None
-
-
-class Books:
-    """What was found from snapshot to snapshot."""
-
-    def __init__(self, idle_after_s: float) -> None:
-        self._idle_after_s = idle_after_s  # 0: what is held and not used is no finding
+    def __init__(self, settings: Mapping[str, Any], query: Callable[[], Sequence[Mapping[str, Any]] | None]) -> None:
+        self._query = query
+        self._allow = settings.get("isolation_allow") or ()
+        self._containers = Containers(settings.get("data_root") or DATA_ROOT)
+        self._users = process_owner.Users()
+        self._comparison = Comparison(settings.get("idle_after") or 0)
         self._compared: float | None = None
-        self._before: set[Finding] = set()  # what the last snapshot showed
-        self.settled = True  # whether the last two snapshots showed the same
-        self._since: dict[Finding, int] = {}
-        self._used: dict[tuple[str, str, str], tuple[float, int]] = {}  # by task, kind and value: when it was used last, or seen first
+        self._published: list[list[Any]] = []
+        self._failure = ""
 
-    def compare(self, snapshot: Snapshot, now: float, clock: int) -> list[Finding]:
-        """The findings that count. ``now`` runs evenly, ``clock`` is in seconds since 1970."""
-        if self._compared is None or now - self._compared > GAP_S:
-            self._before, self._since, self._used = set(), {}, {}
+    def compare(self, readable: bool, written: Written) -> str:
+        """``readable``: whether the cards can be read at all. Returns what went wrong, once, which is no reason to watch the cards no more."""
+        try:
+            self._compare(readable, written)
+        except Exception as problem:
+            before, self._failure = self._failure, "processes cannot be compared with reservations: %r" % problem
+            return self._failure if self._failure != before else ""
+        return ""
+
+    def _compare(self, readable: bool, written: Written) -> None:
+        now = time.monotonic()
+        if self._compared is not None and now - self._compared < (EVERY_S if self._comparison.settled else CONFIRM_S):
+            return
         self._compared = now
-        found = judge(snapshot.uses, snapshot.held, snapshot.advertised, snapshot.given)
-        # A process may outlast its container by a moment: two snapshots in a row have to agree.
-        agreed, self.settled, self._before = found & self._before, found == self._before, found
-        self._since = {one: self._since.get(one, clock) for one in found}
-        return ordered([*(one._replace(since=self._since[one]) for one in agreed), *self._idle(snapshot, now, clock)])
+        cards = self._query() if readable else None
+        if cards is None:
+            self._publish([])
+            return
+        try:
+            running = self._containers.running()
+        except OSError:  # dockerd is not there, or keeps its data elsewhere by now, which the next run notes
+            self._publish([])
+            return
+        self._publish(self._comparison.compare(self._seen(cards, running, written), now, int(time.time())))
 
-    def _idle(self, snapshot: Snapshot, now: float, clock: int) -> list[Finding]:
-        used = {(use.task, use.card) for use in snapshot.uses}
-        before, self._used, found = self._used, {}, []
-        for task, several in snapshot.held.items():
-            for one in several or ():
-                key = (task, one.kind, one.value)
-                busy = any((task, device) in used or device not in snapshot.known for device in one.devices)
-                self._used[key] = last = (now, clock) if busy else before.get(key, (now, clock))
-                if 0 < self._idle_after_s <= now - last[0]:
-                    found.append(Finding(IDLE, one.devices[0], task, "", "", last[1]))
-        return found
+    def _seen(self, cards: Sequence[Mapping[str, Any]], running: Mapping[str, Container], written: Written) -> Snapshot:
+        # What may see all cards has none, whatever its service reserves.
+        tasks = {one.task: self._is_allowed(one) for one in running.values() if one.task and not self._containers.is_over(one.task)}
+        held = {task: () if allowed else self._held(task, written) for task, allowed in tasks.items()}
+        known = [card["uuid"] for card in cards if card["pids"] is not None]
+        return Snapshot(list(self._uses(cards, running)), held, written.expected, known, list(self._given(cards, running)))
+
+    def _is_allowed(self, container: Container) -> bool:
+        return is_allowed(self._allow, container.labels)
+
+    def _held(self, task: str, written: Written) -> Sequence[Held] | None:
+        given = self._containers.given(task)
+        return None if given is None else holdings(given, written.inserted)
+
+    def _uses(self, cards: Sequence[Mapping[str, Any]], running: Mapping[str, Container]) -> Iterator[Use]:
+        for card in cards:
+            for pid in card["pids"] or ():
+                process = process_owner.read(pid)
+                use = self._use(card["uuid"], process, running) if process else None
+                if use:
+                    yield use
+
+    def _given(self, cards: Sequence[Mapping[str, Any]], running: Mapping[str, Container]) -> Iterator[Use]:
+        for one in running.values():
+            if one.requests and not self._is_allowed(one):
+                yield from (Use(card, "", text_of(_OF_NO_TASK % one.name)) for card in cards_of(one.requests, cards))
+
+    def _use(self, card: str, process: process_owner.Process, running: Mapping[str, Container]) -> Use | None:
+        # The outermost: one within another is what a task starts by a dockerd of its own.
+        container = next((running[one] for one in process.containers if one in running), None)
+        if container and container.task and not self._containers.is_over(container.task):
+            return None if self._is_allowed(container) else Use(card, container.task, process.name)
+        if process.name.startswith(_MPS_SERVER):
+            return None
+        whose = _OF_NO_TASK % container.name if container else self._users.name(process.uid)
+        return Use(card, "", text_of("%s (%s)" % (whose, process.name)))
+
+    def _publish(self, found: Sequence[Finding]) -> None:
+        """Only what differs is written."""
+        lists = as_lists(found)
+        if lists == self._published:
+            return
+        failure = publish(PATH, {"found": lists})
+        if failure:
+            raise OSError(failure)
+        self._published = lists

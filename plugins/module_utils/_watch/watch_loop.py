@@ -23,7 +23,7 @@ from .._health.label import FAULT, KEY, OK, Label, format_label, parse_label
 from .._machine import driver, uvm
 from .._node.card_record import CardRecord
 from .._program.lifetime import Lifetime, notify, publish, say
-from .bookkeeper import Bookkeeper
+from .allocation_check import AllocationCheck
 from .gpu_errors import Events, Log
 from .reader import Reader
 from .starts import Starts
@@ -52,7 +52,7 @@ class Service:
         self._reader = Reader(home, settings, _alive)
         self._written = Written(home, settings)
         self._starts = Starts(home, settings)
-        self._books = Bookkeeper(settings, self._reader.processes)
+        self._allocation_check = AllocationCheck(settings, self._reader.processes)
         self._toolkit = Toolkit(settings)
         self._settled = pace.Settled()
         self._shown: Label | None = None
@@ -155,7 +155,7 @@ class Service:
         return known if known and not is_whole else verdict.common_model(self._gpus, expected)
 
     def _compare(self, reading: Mapping[str, Any]) -> None:
-        failure = self._books.compare(reading["error"] is None, self._written.read())
+        failure = self._allocation_check.compare(reading["error"] is None, self._written.read())
         if failure:
             say(failure)
 

@@ -150,7 +150,7 @@ PARTS: dict[str, Judge] = {
     "health": nullable(record({
         "label": optional(is_text), "blocked": optional(is_text), "reasons": optional(is_texts), "report": optional(is_text),
         "shown": optional(is_text),
-        "books": optional(lambda value: isinstance(value, list)),  # each is judged by itself, see _health/allocation_findings
+        "allocation_findings": optional(lambda value: isinstance(value, list)),  # each is judged by itself, see _health/allocation_findings
     })),
     "watcher_missing": is_bool,
     "isolation": nullable(record({

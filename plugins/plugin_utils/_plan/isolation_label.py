@@ -50,7 +50,7 @@ def change(setting: str | None, hosts: Iterable[Host], ledger: Mapping[str, Any]
     to_read = {*(shown.get("nodes") or {})} & {*ids} | {node["id"] for node in nodes if has_gpus(node)}
     read = [host for host in hosts if host.gpu and not host.failed and host.node_id in ids and host.assessed and host.assessed.get("gpus")]
     guarded = {host.node_id: host.assessed or {} for host in read if (host.assessed or {}).get("isolation")}
-    found = _books(read, _kept(shown))
+    found = _read_findings(read, _kept(shown))
     made = {
         **({"level": setting} if setting else {}),
         "nodes": {host.node_id: current(host.assessed) for host in read},
@@ -58,7 +58,7 @@ def change(setting: str | None, hosts: Iterable[Host], ledger: Mapping[str, Any]
         **({"found": _of_those_there(_found(guarded.values()), shown)} if guarded else {}),
         # Of a node that was not read, or has no guard, nobody knows that there is nothing to count.
         **({"whole": True} if guarded and to_read <= guarded.keys() else {}),
-        **({"books": found} if found else {}),
+        **({"allocation_findings": found} if found else {}),
     }
     return made if _is_due(shown, made) else {}
 
@@ -72,9 +72,9 @@ def in_words(change: Mapping[str, Any], ledger: Mapping[str, Any] | None) -> str
 def _is_due(shown: Mapping[str, Any], made: Mapping[str, Any]) -> bool:
     before, now = _kept(shown), int(shown.get("time") or 0)
     after = isolation.merged(before, made, now)
-    if (before.level, before.nodes) != (after.level, after.nodes) or not _same_books(before, after):
+    if (before.level, before.nodes) != (after.level, after.nodes) or not _same_findings(before, after):
         return True
-    if any(one.read - before.books[node].read > FRESH_S for node, one in after.books.items()):
+    if any(one.read - before.allocation_findings[node].read > FRESH_S for node, one in after.allocation_findings.items()):
         return True
     if after.level != isolation.AUDIT or "found" not in made:
         return False
@@ -83,14 +83,15 @@ def _is_due(shown: Mapping[str, Any], made: Mapping[str, Any]) -> bool:
     return stays != _names(after) or (after.read != before.read and (before.read is None or now - before.read > FRESH_S))
 
 
-def _books(read: Iterable[Host], before: isolation.Isolation) -> dict[str, Any]:
+def _read_findings(read: Iterable[Host], before: isolation.Isolation) -> dict[str, Any]:
     """By node what its watcher found, of those that have found anything, now or before."""
-    of_nodes = {host.node_id or "": allocation_findings.checked(((host.assessed or {}).get("health") or {}).get("books")) for host in read}
-    return {node: allocation_findings.as_lists(found) for node, found in of_nodes.items() if found or node in before.books}
+    health = {host.node_id or "": (host.assessed or {}).get("health") or {} for host in read}
+    of_nodes = {node: allocation_findings.checked(one.get("allocation_findings")) for node, one in health.items()}
+    return {node: allocation_findings.as_lists(found) for node, found in of_nodes.items() if found or node in before.allocation_findings}
 
 
-def _same_books(before: isolation.Isolation, after: isolation.Isolation) -> bool:
-    one, other = ({node: found.found for node, found in each.books.items()} for each in (before, after))
+def _same_findings(before: isolation.Isolation, after: isolation.Isolation) -> bool:
+    one, other = ({node: found.found for node, found in each.allocation_findings.items()} for each in (before, after))
     return allocation_findings.alike(one, other)
 
 

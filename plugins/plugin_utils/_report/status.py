@@ -42,7 +42,7 @@ def status(ledger: Mapping[str, Any], fault_limit: int = Host.fault_limit) -> di
         "free": list(_free(ledger["nodes"])),
         "pending": [_service(one) for one in ledger.get("explained") or []],
         "isolation": isolation(ledger),
-        "books": [_book(one) for one in ledger.get("books") or []],
+        "allocation_findings": [_allocation_finding(one) for one in ledger.get("allocation_findings") or []],
         "on_gpu_nodes": ledger["on_gpu_nodes"],
     }
     found["faulty"] = [*_faulty(found["nodes"], ledger["held_twice"]), *_allocated_but_free(ledger)]
@@ -205,7 +205,7 @@ def _allocated_but_free(ledger: Mapping[str, Any]) -> Iterable[Row]:
 # -- the whole swarm -------------------------------------------------------------------------------------------------
 
 
-def _book(one: Mapping[str, Any]) -> Row:
+def _allocation_finding(one: Mapping[str, Any]) -> Row:
     return {"node": one["hostname"], "card": one["card"], "finding": one["name"], "details": allocation_report.text(one), "read": one["read"]}
 
 

@@ -41,9 +41,9 @@ class Screen:
     def show(self, found: Mapping[str, Any], what: str) -> str:
         """The sections for ``what``."""
         sections = {
-            "all": (self._nodes, self._totals, self._pending, self._books),
+            "all": (self._nodes, self._totals, self._pending, self._allocation_findings),
             "free": (self._free, self._totals),
-            "holders": (self._holders, self._books),
+            "holders": (self._holders, self._allocation_findings),
             "pending": (self._pending,),
             "faulty": (self._faulty,),
         }[what]
@@ -95,9 +95,9 @@ class Screen:
         rows = [((row["node"], row["what"], row["details"]), Verdict.FAILED.value) for row in found["faulty"]]
         return self._table(("node", "what", "details"), rows) if rows else "Nothing is faulty."
 
-    def _books(self, found: Mapping[str, Any]) -> str:
+    def _allocation_findings(self, found: Mapping[str, Any]) -> str:
         """Where processes differ from the allocations; '' if they agree."""
-        rows = [((row["node"], row["card"], row["details"]), Verdict.WAITING.value) for row in found["books"]]
+        rows = [((row["node"], row["card"], row["details"]), Verdict.WAITING.value) for row in found["allocation_findings"]]
         return self._table(("node", "GPU", "what uses it"), rows) if rows else ""
 
     def _summary(self, found: Mapping[str, Any]) -> str:

@@ -68,7 +68,7 @@ def answer(**other):
         "isolation_level": "audit",
         "health": {
             "label": "ok", "blocked": None, "reasons": [], "report": "all", "shown": "ok",
-            "books": [["outside", "GPU-00000000-1111-2222-3333-444444444444", "", "", "alice (py)", 5]],
+            "allocation_findings": [["outside", "GPU-00000000-1111-2222-3333-444444444444", "", "", "alice (py)", 5]],
         },
         "containers": [{"name": "c", "service": None, "task": None, "age": 7, "swarm_networks": ["mesh"]}],
     }

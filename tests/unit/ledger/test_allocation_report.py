@@ -10,10 +10,10 @@ import pytest
 from swarm_api import named, node, service, task
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health.allocation_findings import Finding
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.allocation_report import books, findings, text
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.allocation_report import allocation_findings, findings, text
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.isolation import Books
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.isolation import NodeFindings
 
 A, B, FREE, FOREIGN, OWN = ("GPU-00000000-1111-2222-3333-44444444444%d" % place for place in range(5))
 NODES = [node("n1", resources=named(A, B, FREE)), node("n2", resources=named(FOREIGN))]
@@ -29,7 +29,7 @@ SINCE, READ = 1764000000, 1764003600
 
 def of(*found, node_id="n1"):
     records = ledger(Listed(NODES, TASKS, [service()], READ), "gpu-swarm.")["nodes"]
-    return books(records, {node_id: Books(READ, found)})
+    return allocation_findings(records, {node_id: NodeFindings(READ, found)})
 
 
 def finding(name, card, task_id="", holder="", by="python3"):

@@ -24,10 +24,10 @@ MARK = "gpu-swarm.former-availability"
 PAUSED = {MARK: "active", "gpu-swarm.paused-since": "2026-11-20T11:00:00Z"}
 
 
-def file_of(nodes=(), tasks=(), services=(), lease=None, last_run=None, isolation=None, now=NOW, books=()):
-    found = ledger(Listed(list(node_metrics), list(tasks), list(service_metrics), now), "gpu-swarm.", ["*"])
+def file_of(nodes=(), tasks=(), services=(), lease=None, last_run=None, isolation=None, now=NOW, allocation_findings=()):
+    found = ledger(Listed(list(nodes), list(tasks), list(services), now), "gpu-swarm.", ["*"])
     found["swarm"] = {"id": "c1", "lease": lease, "last_run": last_run, "isolation": isolation}
-    found["books"] = books
+    found["allocation_findings"] = allocation_findings
     return rendered(found, now, "status")
 
 
@@ -332,17 +332,18 @@ def test_isolation():
 def test_where_processes_and_reservations_differ():
     found = {"hostname": "host-n1", "node": "n1", "card": A, "since": "2026-11-20T12:00:00Z", "service": None}
     earlier = {**found, "name": "outside", "since": "2026-11-20T11:00:00Z"}
-    books = [{**found, "name": "outside"}, earlier, {**found, "name": "idle", "service": "train"}]
+    differing = [{**found, "name": "outside"}, earlier, {**found, "name": "idle", "service": "train"}]
     of_card = f'{{UUID="{A}",node="host-n1",node_id="n1",finding='
     idle, outside = of_card + '"idle",service="train"}', of_card + '"outside",service=""}'
-    assert [line for line in file_of(books=books).splitlines() if line.startswith(("gpu_swarm_books", "gpu_swarm_gpu_books"))] == [
-        'gpu_swarm_books_findings{finding="idle"} 1',
-        'gpu_swarm_books_findings{finding="not-held"} 0',
-        'gpu_swarm_books_findings{finding="outside"} 2',
-        'gpu_swarm_books_findings{finding="seen-by-another"} 0',
-        'gpu_swarm_books_findings{finding="used-by-another"} 0',
-        f"gpu_swarm_gpu_books_finding{idle} 1",
-        f"gpu_swarm_gpu_books_finding{outside} 1",
-        f"gpu_swarm_gpu_books_finding_since_timestamp_seconds{idle} {NOW - 3600:.0f}",
-        f"gpu_swarm_gpu_books_finding_since_timestamp_seconds{outside} {NOW - 7200:.0f}",
+    names = ("gpu_swarm_allocation_findings", "gpu_swarm_gpu_allocation_finding")
+    assert [line for line in file_of(allocation_findings=differing).splitlines() if line.startswith(names)] == [
+        'gpu_swarm_allocation_findings{finding="idle"} 1',
+        'gpu_swarm_allocation_findings{finding="not-held"} 0',
+        'gpu_swarm_allocation_findings{finding="outside"} 2',
+        'gpu_swarm_allocation_findings{finding="seen-by-another"} 0',
+        'gpu_swarm_allocation_findings{finding="used-by-another"} 0',
+        f"gpu_swarm_gpu_allocation_finding{idle} 1",
+        f"gpu_swarm_gpu_allocation_finding{outside} 1",
+        f"gpu_swarm_gpu_allocation_finding_since_timestamp_seconds{idle} {NOW - 3600:.0f}",
+        f"gpu_swarm_gpu_allocation_finding_since_timestamp_seconds{outside} {NOW - 7200:.0f}",
     ]

@@ -257,12 +257,12 @@ FINDING = ["outside", CARD, "", "", "alice (py)", NOW - 60]
 
 def found_by(found, name="gpu-1", node_id="n1"):
     one = at("off", name, node_id)
-    one.assessed["health"] = {"label": "ok", "books": found}
+    one.assessed["health"] = {"label": "ok", "allocation_findings": found}
     return one
 
 
 def known(found, read):
-    return {"level": "off", "books": {"n1": {"read": read, "found": found}}}
+    return {"level": "off", "allocation_findings": {"n1": {"read": read, "found": found}}}
 
 
 @pytest.mark.parametrize(
@@ -282,9 +282,10 @@ def known(found, read):
 )
 def test_what_a_watcher_found_is_written_once_without_a_guard_too(found, label, written):
     change = isolation_label.change(None, [found_by(found)], shows(label))
-    assert change.get("books") == (None if written is None else {"n1": written})
+    assert change.get("allocation_findings") == (None if written is None else {"n1": written})
     other = found_by([FINDING], "gpu-2", "n2")
-    assert isolation_label.change(None, [other], shows(known([FINDING], NOW - 90000), member(), member("n2")))["books"] == {"n2": [FINDING]}
+    after = isolation_label.change(None, [other], shows(known([FINDING], NOW - 90000), member(), member("n2")))
+    assert after["allocation_findings"] == {"n2": [FINDING]}
 
 
 def test_a_host_that_is_no_member_yet_or_did_not_answer_is_none_of_it():

@@ -57,13 +57,13 @@ def test_a_node_that_is_not_at_the_level_of_its_swarm_waits(label, differ, waiti
 def test_where_processes_and_reservations_differ_has_a_table_and_waits_for_nobody():
     nodes = [node("n1", resources=named("GPU-1"))]
     one = {"name": "outside", "hostname": "host-n1", "card": "GPU-1", "task": None, "by": "alice (py)", "holder": None, "since": READ, "read": READ}
-    found = status.status({**ledger(Listed(nodes, [], [], NOW), "gpu-swarm."), "books": [one]})
+    found = status.status({**ledger(Listed(nodes, [], [], NOW), "gpu-swarm."), "allocation_findings": [one]})
     words = "alice (py) uses it, which nobody has, since 2025-11-24T15:59:50Z"
-    assert found["books"] == [{"node": "host-n1", "card": "GPU-1", "finding": "outside", "details": words, "read": READ}]
+    assert found["allocation_findings"] == [{"node": "host-n1", "card": "GPU-1", "finding": "outside", "details": words, "read": READ}]
     assert (found["waiting"], found["wrong"]) == ([], [])
     screen = Screen()
     assert [words in screen.show(found, what) for what in ("all", "holders", "free", "pending", "faulty")] == [True, True, False, False, False]
-    assert "what uses it" not in screen.show({**found, "books": []}, "all")
+    assert "what uses it" not in screen.show({**found, "allocation_findings": []}, "all")
 
 
 def test_a_guard_that_is_broken_is_not_safe_to_enforce():

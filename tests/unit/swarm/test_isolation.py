@@ -18,7 +18,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health.allocation
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import guard_seen
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm import isolation
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm import lease as swarm_lease
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.isolation import Books, Found, Isolation
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.isolation import Found, Isolation, NodeFindings
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings import declaration
 
 CLOCK = "2026-11-21T02:10:00.652836451Z"
@@ -207,35 +207,36 @@ CARD = "GPU-00000000-1111-2222-3333-444444444444"
 OUTSIDE = ["outside", CARD, "", "", "alice (py)", NOW - 5]
 
 
-def books_of(*found, read=NOW):
-    return Books(read, tuple(Finding(*one) for one in found))
+def findings_of(*found, read=NOW):
+    return NodeFindings(read, tuple(Finding(*one) for one in found))
 
 
 @pytest.mark.parametrize("level", ["off", "audit", "reserved"])
 def test_what_watchers_found_is_kept_by_node_at_any_level(level):
-    before = Isolation(level, 5, {}, books={"n1": books_of(OUTSIDE, read=7), "n2": books_of(OUTSIDE, read=7)})
-    after = isolation.merged(before, {"books": {"n1": [], "n3": [OUTSIDE, "x", [*OUTSIDE[:5], NOW + DAY]]}}, NOW).books
-    assert after == {"n2": books_of(OUTSIDE, read=7), "n3": books_of(OUTSIDE, [*OUTSIDE[:5], NOW])}  # a clock that is ahead
-    assert isolation.merged(before, {}, NOW).books == before.books
-    assert list(isolation.merged(before, {"listed": ["n2"]}, NOW).books) == ["n2"]
+    before = Isolation(level, 5, {}, allocation_findings={"n1": findings_of(OUTSIDE, read=7), "n2": findings_of(OUTSIDE, read=7)})
+    after = isolation.merged(before, {"allocation_findings": {"n1": [], "n3": [OUTSIDE, "x", [*OUTSIDE[:5], NOW + DAY]]}}, NOW).allocation_findings
+    assert after == {"n2": findings_of(OUTSIDE, read=7), "n3": findings_of(OUTSIDE, [*OUTSIDE[:5], NOW])}  # a clock that is ahead
+    assert isolation.merged(before, {}, NOW).allocation_findings == before.allocation_findings
+    assert list(isolation.merged(before, {"listed": ["n2"]}, NOW).allocation_findings) == ["n2"]
     spec = isolation.write({"Labels": {}}, before)
-    assert isolation.read(spec).books == before.books
+    assert isolation.read(spec).allocation_findings == before.allocation_findings
     assert isolation.LABEL not in isolation.write(spec, isolation.merged(before, {"level": "off", "listed": []}, NOW))["Labels"]
 
 
 def test_nodes_that_lie_take_the_place_of_no_other_and_all_of_it_stays_small():
     liars = {f"liar{place:03}": [["outside", CARD, "", "", f"{place} {other} " + "x" * 99, 1] for other in range(99)] for place in range(100)}
-    after = isolation.merged(Isolation(), {"books": {**liars, "true": [OUTSIDE]}}, NOW)
-    assert sum(len(one.found) for one in after.books.values()) == allocation_findings.MOST_OF_ALL
-    assert after.books["true"] == books_of(OUTSIDE)
+    after = isolation.merged(Isolation(), {"allocation_findings": {**liars, "true": [OUTSIDE]}}, NOW)
+    assert sum(len(one.found) for one in after.allocation_findings.values()) == allocation_findings.MOST_OF_ALL
+    assert after.allocation_findings["true"] == findings_of(OUTSIDE)
     assert len(json.dumps(isolation.as_shown(after))) < 50000
 
 
 @pytest.mark.parametrize("kept", [5, ["x"], {"n1": 5}, {"n1": {"read": "x", "found": []}}, {"n1": {"found": []}}])
-def test_a_label_with_other_books_is_none_of_this_collection(kept):
-    assert isolation.read({"Labels": {isolation.LABEL: json.dumps({"level": "audit", "books": kept})}}) == Isolation("unknown")
+def test_a_label_with_other_allocation_findings_is_none_of_this_collection(kept):
+    assert isolation.read({"Labels": {isolation.LABEL: json.dumps({"level": "audit", "allocation_findings": kept})}}) == Isolation("unknown")
 
 
 def test_of_a_label_that_somebody_edited_what_is_no_finding_is_left_out():
     kept = {"n1": {"read": NOW, "found": ["x", OUTSIDE]}}
-    assert isolation.read({"Labels": {isolation.LABEL: json.dumps({"level": "off", "books": kept})}}).books == {"n1": books_of(OUTSIDE)}
+    label = json.dumps({"level": "off", "allocation_findings": kept})
+    assert isolation.read({"Labels": {isolation.LABEL: label}}).allocation_findings == {"n1": findings_of(OUTSIDE)}

@@ -44,7 +44,7 @@ class Node:
         monkeypatch.setattr(watch_loop, "time", self.clock)
         monkeypatch.setattr(watch_loop, "_uptime", lambda: self.uptime)
         self.uvm = UvmSeen(511, 511)
-        monkeypatch.setattr(watch_loop.uvm, "read", lambda: self.uvm)
+        monkeypatch.setattr(watch_loop.uvm, "read_uvm", lambda: self.uvm)
         monkeypatch.setattr(gpu_errors, "LOG", str(home / "none"))
         (home / "health").mkdir()
         daemon = home / "daemon.json"

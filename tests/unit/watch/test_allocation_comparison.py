@@ -17,8 +17,8 @@ import pytest
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._bounded import TimedOut
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._gpu.record import group_name, slot_name
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health.allocation_findings import Finding, text_of
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch import bookkeeper, process_owner
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch.allocation_check import Books, Held, Snapshot, Use, holdings, judge
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch import allocation_check, process_owner
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch.allocation_comparison import Comparison, Held, Snapshot, Use, holdings, judge
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch.container_files import SERVICE, TASK, Containers, Given, cards_of, requested
 
 ONE, TWO = "1" * 64, "2" * 64
@@ -294,10 +294,10 @@ def test_several_tasks_share_a_card_and_many_processes_are_one_finding():
 
 
 def test_two_looks_have_to_agree_and_a_finding_keeps_its_time():
-    books, wrong, well = Books(0), [Use(B, "a", "py")], [Use(A, "a", "py")]
+    comparison, wrong, well = Comparison(0), [Use(B, "a", "py")], [Use(A, "a", "py")]
 
     def compare(uses, now):
-        return books.compare(Snapshot(uses, HELD, [A, B], [A, B]), now, 1000 + now)
+        return comparison.compare(Snapshot(uses, HELD, [A, B], [A, B]), now, 1000 + now)
 
     expected = found("used-by-another", B, "a", "b")
     assert compare(wrong, 0) == []
@@ -309,10 +309,10 @@ def test_two_looks_have_to_agree_and_a_finding_keeps_its_time():
 
 
 def test_what_is_held_and_not_used_for_long():
-    books = Books(600)
+    comparison = Comparison(600)
 
     def compare(now, uses=(), known=(A, B), held=None):
-        return [(one.task, one.card, one.since) for one in books.compare(Snapshot(list(uses), held or HELD, [A, B], known), now, now)]
+        return [(one.task, one.card, one.since) for one in comparison.compare(Snapshot(list(uses), held or HELD, [A, B], known), now, now)]
 
     for now in range(0, 600, 60):
         assert compare(now, [Use(A, "a", "py")]) == []
@@ -325,14 +325,14 @@ def test_what_is_held_and_not_used_for_long():
     assert compare(1260) == [("a", A, 600), ("b", B, 660)]
     assert compare(1320, known=(A,)) == [("a", A, 600)]  # the driver does not say
     assert compare(1380, held={"new": HELD["a"]}) == []
-    assert Books(0).compare(Snapshot([], HELD, [], [A]), 0, 0) == []
+    assert Comparison(0).compare(Snapshot([], HELD, [], [A]), 0, 0) == []
 
 
 def test_of_what_stands_for_several_cards_one_has_to_be_used():
-    books, held = Books(60), {"a": [Held("PAIR", "p", (A, B))]}
+    comparison, held = Comparison(60), {"a": [Held("PAIR", "p", (A, B))]}
     for now in (0, 60, 120):
-        assert books.compare(Snapshot([Use(B, "a", "py")], held, [], [A, B]), now, now) == []
-    assert len(books.compare(Snapshot([], held, [], [A, B]), 180, 180)) == 1
+        assert comparison.compare(Snapshot([Use(B, "a", "py")], held, [], [A, B]), now, now) == []
+    assert len(comparison.compare(Snapshot([], held, [], [A, B]), 180, 180)) == 1
 
 
 # -- all together ------------------------------------------------------------------------------------------------------
@@ -362,18 +362,18 @@ def sleeper():
 @pytest.fixture
 def keeper(tmp_path, monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(bookkeeper, "PATH", str(tmp_path / "books.json"))
-    monkeypatch.setattr(bookkeeper, "time", clock)
+    monkeypatch.setattr(allocation_check, "PATH", str(tmp_path / "allocations.json"))
+    monkeypatch.setattr(allocation_check, "time", clock)
     (tmp_path / "docker" / "containers").mkdir(parents=True)
     cards = []
     settings = {"data_root": str(tmp_path / "docker"), "idle_after": 0, "isolation_allow": ["exporter", "label:monitors"]}
-    it = bookkeeper.Bookkeeper(settings, lambda: cards[-1])
+    it = allocation_check.AllocationCheck(settings, lambda: cards[-1])
 
     def compare(answer, readable=True):
         cards.append(answer)
         it.compare(readable, Written())
         clock.now += 60
-        path = tmp_path / "books.json"
+        path = tmp_path / "allocations.json"
         return json.loads(path.read_text())["found"] if path.exists() else []
 
     compare.root, compare.clock = tmp_path / "docker", clock
@@ -438,7 +438,7 @@ def test_a_process_of_a_container_is_that_of_its_task(keeper, sleeper, monkeypat
         ({}, None, False),
     ],
 )
-def test_an_idle_container_of_docker_run_stands_in_the_books(keeper, labels, host, expected):
+def test_an_idle_container_of_docker_run_is_a_finding(keeper, labels, host, expected):
     (keeper.root / "swarm" / "worker").mkdir(parents=True)
     (keeper.root / "swarm" / "worker" / "tasks.db").write_bytes(gzip.decompress((DATA / "tasks-26.1.5.db.gz").read_bytes()))
     held, task = "GPU-77a610a8-caa6-5036-afec-4399b4137c2b", "os4h3yhd38lmqy77fykgvxym7"
@@ -454,8 +454,8 @@ def test_what_goes_wrong_is_said_once_and_ends_nothing(tmp_path, monkeypatch):
     def broken():
         raise ValueError("x")
 
-    it = bookkeeper.Bookkeeper({}, broken)
-    monkeypatch.setattr(bookkeeper, "EVERY_S", 0)
+    it = allocation_check.AllocationCheck({}, broken)
+    monkeypatch.setattr(allocation_check, "EVERY_S", 0)
     said = [it.compare(True, Written()) for _time in range(3)]
     assert said == ["processes cannot be compared with reservations: ValueError('x')", "", ""]
 
