@@ -12,9 +12,9 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from ..module_utils._dockerd.containers import not_drained
 from ..module_utils._printable import printable
 from ..plugin_utils._fleet.found import Found
-from ..plugin_utils._rollout.manager_updates import step_of
+from ..plugin_utils._rollout.member import view
 from ..plugin_utils._rollout.poll import apart, poll
-from ..plugin_utils._rollout.window import blocking_workloads, not_emptied
+from ..plugin_utils._rollout.window import not_emptied
 from .gpu_node import ActionModule as NodeAction
 
 NO_ANSWER = ["an answer of the node"]  # dockerd is slow to answer while it stops containers
@@ -23,23 +23,23 @@ OWN = ("event", "with_tasks", "wait_timeout", "delay")
 DELAY_S, DELAY_OF_A_START_S = 2, 5
 
 
-def work_left(host, variables, ledger, answer):
+def work_left(member, with_tasks, answer):
     """What must not be stopped on the host. Tasks of the ledger were waited for before: if one is left, the host waits, whatever else ends here."""
     if "containers" not in answer:
         return NO_ANSWER
-    if ledger and blocking_workloads([host], variables, ledger, []):
+    if with_tasks and member.blocking([]):
         return []
-    return blocking_workloads([host], variables, ledger, answer["containers"])
+    return member.blocking(answer["containers"])
 
 
-def service_containers_left(_host, _variables, _ledger, answer):
+def service_containers_left(_member, _with_tasks, answer):
     """Containers that a drain has yet to end."""
     if "containers" not in answer:
         return NO_ANSWER
     return [f"container {item['name']}" for item in answer["containers"] if item["service"]]
 
 
-def start_left(_host, _variables, _ledger, answer):
+def start_left(_member, _with_tasks, answer):
     """What of the node is not back after a reboot. If a read hangs once, the next one does too, so nobody waits for it."""
     if answer.get("hangs"):
         return []
@@ -58,10 +58,11 @@ class ActionModule(NodeAction):
         own, args = apart(self._task.args, OWN)
         event, timeout = own["event"], float(own["wait_timeout"])
         self._task.args = args if event == "returned" else {**args, "state": "gathered"}
-        host, variables = task_vars["inventory_hostname"], Found(task_vars["hostvars"])
+        host = task_vars["inventory_hostname"]
         # Not from a template: that would be the ledger of the whole swarm for each host.
         ledger = task_vars["gpu_swarm_ledger"] if boolean(own.get("with_tasks", False)) else None
-        left, delay = partial(EVENTS[event], host, variables, ledger), DELAY_OF_A_START_S if event == "returned" else DELAY_S
+        (member,) = view([host], Found(task_vars["hostvars"]), ledger)
+        left, delay = partial(EVENTS[event], member, bool(ledger)), DELAY_OF_A_START_S if event == "returned" else DELAY_S
 
         def wait(query):
             return poll(query, left, timeout, lambda text: self._display.display(f"{host}: {text}"), float(own.get("delay", delay)))
@@ -71,10 +72,10 @@ class ActionModule(NodeAction):
             return _returned(wait(query), timeout)
         if event == "drained":
             answer = _answer(partial(wait, query))
-            why = not_emptied(step_of(host, variables), answer, not_drained(timeout))
+            why = not_emptied(member.step, answer, not_drained(timeout))
             return {**answer, "failed": True, "msg": why} if why else answer
         answer = _answer(partial(_until_ended, query, left, wait))
-        return {**answer, "blocking": blocking_workloads([host], variables, ledger, answer["containers"])} if "containers" in answer else answer
+        return {**answer, "blocking": member.blocking(answer["containers"])} if "containers" in answer else answer
 
 
 def _returned(answer, timeout):

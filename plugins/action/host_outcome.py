@@ -24,13 +24,14 @@ class ActionModule(ActionBase):
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
         _validation, args = self.validate_argument_spec(argument_spec={"failed_as": {"type": "str", "choices": ["failed", "out"]}})
+        host = task_vars["inventory_hostname"]
         # Of a task with run_once that failed, the other hosts have none.
         failed, task = task_vars.get("ansible_failed_result") or {}, task_vars.get("ansible_failed_task") or {}
         # One that was lost on the way fails over something else; and one that did not end a task in its time may still be at it. Who has an outcome
         # keeps it.
         gone = "" if is_late(failed) or outcome_of(task_vars) else self._gone(task_vars)
         failure = Failure(failed, self._templated(str(task.get("name") or "")), gone)
-        return merge_hash(result, outcome(task_vars["inventory_hostname"], Found(task_vars["hostvars"]), failure, args["failed_as"]))
+        return merge_hash(result, outcome(host, Found(task_vars["hostvars"])[host], failure, args["failed_as"]))
 
     def _templated(self, name):
         try:

@@ -116,7 +116,7 @@ class ActionModule(ActionBase):
             rows = [provision_tables.deprovision_row(host, steps[host.name], states[host.name]) for host in hosts]
             table = provision_tables.table(rows, width, provision_tables.DEPROVISION_HEADINGS)
         else:
-            own = {name: nodes.get(step.node_id) for name, step in steps.items()}
+            own = {name: nodes.get(step.membership.node_id) for name, step in steps.items()}
             states = {host.name: ends.state_of(host, steps[host.name], ends.End(own[host.name])) for host in hosts}
             table = provision_tables.table([provision_tables.row(host, own[host.name], states[host.name]) for host in hosts], width)
         return provision_tables.outcome(states, [], "deprovisioned" if absent else "as they should be")._replace(text=table)
@@ -133,9 +133,9 @@ def _warnings(planned, managers, settings, absent):
         *react.warnings([] if absent else hosts, swarm),
         *dedicated.warnings(settings[DEDICATED] and not absent, swarm.ledger),
         *warnings.unread_keeps(swarm.nodes.values()),
-        *warnings.long_runners({name: step.long_running for name, step in steps.items()}, settings["provision_keep_label"]),
+        *warnings.long_runners({name: step.work.long_running for name, step in steps.items()}, settings["provision_keep_label"]),
         *(deprovision.staying(hosts) if absent else []),
-        *provision_tables.old_entries({name: step.node_id for name, step in steps.items()}, swarm.nodes),
+        *provision_tables.old_entries({name: step.membership.node_id for name, step in steps.items()}, swarm.nodes),
     ]
 
 
@@ -169,15 +169,15 @@ def _steps(hosts, swarm, args, settings, level=isolation_change.OFF):
     if args["state"] == "absent":
         deprovisioned = deprovision.plan(hosts, swarm, args["contents"])
         plan_finished_jobs(hosts, deprovisioned, swarm, remove_jobs)
-        return {host.name: replace(deprovisioned[host.name], settings=host.settings, by="deprovision") for host in hosts}, []
+        return {host.name: replace(deprovisioned[host.name], settings=host.settings, playbook="deprovision") for host in hosts}, []
     steps = plan(hosts, swarm, args["maintain"], level)
     lost = check_reservations(hosts, steps, swarm, settings["provision_allow_pending"])
     plan_finished_jobs(hosts, steps, swarm, remove_jobs)
     for host in hosts:
         step = steps[host.name]
         step.settings = host.settings
-        step.by = f"maintain ({args['maintain']})" if args["maintain"] else "provision"
-        step.restart_waits = restart_waits(step, host.settings["provision_drain_timeout"], bool(args["maintain"]))
+        step.playbook = f"maintain ({args['maintain']})" if args["maintain"] else "provision"
+        step.work.restart_waits = restart_waits(step, host.settings["provision_drain_timeout"], bool(args["maintain"]))
     return steps, lost
 
 

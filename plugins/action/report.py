@@ -13,16 +13,15 @@ from ansible.utils import color
 from ..plugin_utils._fleet import identity
 from ..plugin_utils._fleet.inventory import current_answer, hosts_of
 from ..plugin_utils._fleet.model import Host, Step
-from ..plugin_utils._fleet.outcome import Verdict, outcome_of
+from ..plugin_utils._fleet.outcome import Verdict
 from ..plugin_utils._fleet.room import without_room
-from ..plugin_utils._plan.deprovision import DeprovisionStep
 from ..plugin_utils._report import last_words, provision_tables, status, terminal, verify
 from ..plugin_utils._report.fold import paragraphs
 from ..plugin_utils._report.rerun import this_command
 from ..plugin_utils._report.status_text import Screen, plain
 from ..plugin_utils._report.table import render
 from ..plugin_utils._rollout import ends
-from ..plugin_utils._rollout.manager_updates import ASSESSED, node_id_of, node_ids
+from ..plugin_utils._rollout.member import ASSESSED, member_of, view
 from ..plugin_utils._rollout.planned import made
 from ..plugin_utils._rollout.refused_evictions import refused_by_node
 
@@ -67,11 +66,13 @@ class ActionModule(ActionBase):
         """Compare each host with what was decided for it. The table has a line for each."""
         removes = args["of"] == "deprovision"
         variables = _of_this_plan(task_vars, args["steps"])
-        hosts = hosts_of(task_vars, list(args["steps"]), OF_A_NODE, self._templar.template)
-        states, table = (self._deprovisioned if removes else self._provisioned)(hosts, args, variables)
+        seen = view(variables, variables, args["ledger"])
+        steps = {name: Step.from_plan(step) for name, step in args["steps"].items()}
+        hosts = hosts_of(task_vars, list(steps), OF_A_NODE, self._templar.template)
+        states, table = (self._deprovisioned if removes else self._provisioned)(hosts, steps, args, seen)
         verdicts = provision_tables.by_verdict(states)
         done_is = "deprovisioned" if removes else "as they should be"
-        words = provision_tables.outcome(states, [name for name, step in args["steps"].items() if step["groups"]], done_is)
+        words = provision_tables.outcome(states, [name for name, step in steps.items() if step.groups], done_is)
         text = "\n\n".join(filter(None, [table, provision_tables.list_by_verdict(verdicts, self._width())]))
         answer = {
             "states": {name: state.text for name, state in states.items()},
@@ -79,30 +80,30 @@ class ActionModule(ActionBase):
             "not_ready": verdicts[Verdict.FAILED] + verdicts[Verdict.UNTOUCHED],
         }
         if not removes:
-            answer["warnings"] = provision_tables.old_entries(node_ids(variables, variables), ends.by_id(args["ledger"]))
+            answer["warnings"] = provision_tables.old_entries({member.name: member.node_id for member in seen}, seen.nodes)
         elif short := without_room(args["ledger"]):
             answer["warnings"] = [PENDING % ", ".join(short)]
         return words._replace(text=text, command=provision_tables.command_for_the_rest(verdicts, this_command)), answer
 
-    def _provisioned(self, hosts, args, variables):
-        at_the_end = ends.ends(args["steps"], variables, args["ledger"], args["refused"], args["unlabelled"])
-        states = {host.name: ends.state_of(host, Step(**args["steps"][host.name]), at_the_end[host.name]) for host in hosts}
+    def _provisioned(self, hosts, steps, args, seen):
+        at_the_end = ends.ends(seen, args["refused"], args["unlabelled"])
+        states = {host.name: ends.state_of(host, steps[host.name], at_the_end[host.name]) for host in hosts}
         rows = [provision_tables.row(host, at_the_end[host.name].node, states[host.name]) for host in hosts]
         return states, provision_tables.table(rows, self._width())
 
-    def _deprovisioned(self, hosts, args, variables):
-        nodes, kept, states, rows = ends.by_id(args["ledger"]), refused_by_node(args["refused"]), {}, []
-        # A manager that left has no swarm to report.
-        left = [name for name in args["managers"] if (variables.get(name, {}).get("swarm_member_state") or {}).get("state") == "inactive"]
-        answered = bool(nodes) or left == args["managers"]
+    def _deprovisioned(self, hosts, steps, args, seen):
+        kept, states, rows = refused_by_node(args["refused"]), {}, []
+        members = {member.name: member for member in seen}
+        # If all managers have left, there is no swarm to read.
+        left = [name for name in args["managers"] if name in members and members[name].has_left]
+        answered = bool(seen.nodes) or left == args["managers"]
         for host in hosts:
-            step = DeprovisionStep(**args["steps"][host.name])
-            # By the id that it had: whether the manager has forgotten it is the question.
-            node_id = step.entry or step.node_id
-            end = ends.End(nodes.get(node_id or ""), outcome_of(variables[host.name]), answered, tuple(kept.get(node_id or "", ())))
+            step, member = steps[host.name], members[host.name]
+            # By the id that it had, since the manager should list it no longer.
+            node_id = (step.removal and step.removal.entry) or step.membership.node_id or ""
+            end = ends.End(seen.nodes.get(node_id), member.outcome, answered, tuple(kept.get(node_id, ())))
             states[host.name] = provision_tables.deprovision_state(step, end)
-            applied = variables[host.name].get("gpu_node_applied") or {}
-            files = "restart_required" in applied and not applied.get("failed")
+            files = "restart_required" in member.applied and not member.applied.get("failed")
             rows.append(provision_tables.deprovision_row(host, step, states[host.name], files))
         return states, provision_tables.table(rows, self._width(), provision_tables.DEPROVISION_HEADINGS)
 
@@ -135,7 +136,7 @@ class ActionModule(ActionBase):
         """Compare each host with what the manager shows and what its tasks saw."""
         nodes = {node["id"]: node for node in args["ledger"].get("nodes") or []}
         assessed = _assessed(task_vars, args["hosts"])
-        ids = {name: node_id_of({ASSESSED: answer}) for name, answer in assessed.items()}
+        ids = {name: member_of(name, {ASSESSED: answer}).node_id for name, answer in assessed.items()}
         mistaken = identity.problems(ids, nodes)
         swarm = verify.SwarmResult(args["tested"], (args["ledger"].get("swarm") or {}).get("isolation"))
         rows, problems = [], {}

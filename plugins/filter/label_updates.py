@@ -51,10 +51,14 @@ _value:
 from ..plugin_utils._fleet.found import Found
 
 
-def _label_updates(names, hostvars, *args, **options):
-    from ..plugin_utils._rollout.manager_updates import label_updates  # not on top, see images_with_gpus
+def _label_updates(names, hostvars, ledger=None, clashes=False, planned=True):
+    from ..plugin_utils._rollout.manager_updates import label_updates
+    from ..plugin_utils._rollout.member import ASSESSED, view  # not on top, see images_with_gpus
 
-    return label_updates(names, Found(hostvars), *args, **options)
+    found = Found(hostvars)
+    # Before there is a plan, all else that is known of a host is of an earlier playbook of this run.
+    facts = found if planned else {name: {ASSESSED: found[name].get(ASSESSED)} for name in names}
+    return label_updates(view(names, facts, ledger), clashes)
 
 
 class FilterModule:

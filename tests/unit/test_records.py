@@ -18,6 +18,10 @@ RECORDS = {
     "Observation": "module_utils/_node/observation.py",
     "Host": "plugin_utils/_fleet/model.py",
     "Step": "plugin_utils/_fleet/model.py",
+    "PlannedWork": "plugin_utils/_fleet/model.py",
+    "PlannedFault": "plugin_utils/_fleet/model.py",
+    "Target": "plugin_utils/_fleet/model.py",
+    "Removal": "plugin_utils/_fleet/model.py",
 }
 
 

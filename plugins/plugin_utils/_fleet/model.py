@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from ...module_utils._gpu.cards import model_of
 from ...module_utils._health import label
 from ...module_utils._printable import printable_lines
+from ...module_utils._swarm import owned_labels
 from .._settings.declaration import default_of
 from . import unreachable
 from .workload import NOTHING
@@ -140,50 +141,101 @@ class Swarm:
 
 
 @dataclass
+class PlannedWork:
+    """What runs on a host, and what its change does with that."""
+
+    disrupt: str = default_of("provision_disrupt")  # what may be stopped there
+    stops: str = NOTHING  # what the change would stop
+    waits_for: list[str] = field(default_factory=list)  # what must end there first, in words
+    left_alone: bool = False  # nothing is done there before what it waits for has ended
+    long_running: list[str] = field(default_factory=list)  # the tasks that are moved after a long time, with their age
+    jobs: list[str] = field(default_factory=list)  # finished jobs that are removed first, since the change would run them again
+    remove_jobs: bool | None = None  # whether finished jobs may be removed; None where nothing is judged
+    restart_waits: int = 0  # how long the call that restarts dockerd waits for the drain (seconds); 0 if a task before it waits
+
+
+@dataclass
+class PlannedFault:
+    """Whether a host is unfit for what it advertises, and what the run does about that."""
+
+    text: str = ""  # the fault that keeps it out of service, as its watcher reports it
+    pauses: bool = False  # whether this run pauses it for that
+    left_in_service: bool = False  # whether it stays in service with that fault: somebody returned it, or as many as may be are paused
+    too_many: bool = False  # whether it is not paused since as many as may be are paused
+    cleared: bool = False  # it is in service and still reports a fault that this run does not find
+    paused_for: str = ""  # the fault for which it is paused already
+
+
+@dataclass
+class PlannedMembership:
+    """The node that a host is in the swarm, as the manager lists it before the run."""
+
+    node_id: str | None = None
+    leader: bool = False  # of the swarm's managers
+    left_paused: bool = False  # an earlier run left it paused
+    by_hand: bool = False  # somebody returned it to service since, and the notes of that run are still there
+
+
+@dataclass
+class Target:
+    """What the change of a host brings it to."""
+
+    toolkit: str | None = None  # the version that is installed
+    report: str | None = None  # what the watcher of its GPUs reports while tasks run there
+    report_now: bool = False  # whether a repair may be reported now: the update of the node harms no task
+    isolation: str = ""  # the level
+    reacts: bool = False  # whether it has the service that pauses nodes with faults
+
+
+@dataclass
+class Removal:
+    """What deprovision leaves of a host in the swarm."""
+
+    labels: dict[str, str] = field(default_factory=dict)  # the labels of this collection that its node has from here on
+    mark: str = owned_labels.KEEP  # what becomes of the label that binds the node to the host
+    remains: str | None = None  # why it remains a member, though it was to leave
+    entry: str | None = None  # the node id that a run left in the manager's list when it was killed after the host had left
+
+
+_PARTS = {"work": PlannedWork, "fault": PlannedFault, "membership": PlannedMembership, "target": Target, "removal": Removal}
+
+
+@dataclass
 class Step:
-    """What one host needs, which groups that puts it in, and what it means for those who use it."""
+    """What a run does with one host, and what that means for its users.
+
+    ``work``, ``fault``, ``membership`` and ``target`` are described above.
+    """
 
     needs: list[str] = field(default_factory=list)  # what is to be done, such as toolkit, restart or join; nothing is done where it is empty
-    groups: list[str] = field(default_factory=list)  # those of the names above whose plays are for it
-    impact: list[str] = field(default_factory=list)  # what that means for users, in words
-    waits_for: list[str] = field(default_factory=list)  # what must end there first, in words
-    fault: str = ""  # why it is unfit for what it advertises, in the words of its watcher, where that keeps it out of service
-    pauses: bool = False  # whether this run pauses it for that
-    stands: bool = False  # whether it is as somebody left it with that fault, or as this run leaves it
-    cleared: bool = False  # it is in service and still reports a fault that this run does not find
-    too_many: bool = False  # whether it is not paused for that since as many as may be are
-    paused_for: str = ""  # the fault for which it is paused already
-    by: str = ""  # the playbook, in words, which is noted on a node that it pauses
-    reacts: bool = False  # whether it is to have the service that pauses nodes with faults
-    maintained: str = ""  # the maintenance that was finished there by an earlier run
-    left_alone: bool = False  # nothing is done there before what it waits for has ended
-    disrupt: str = default_of("provision_disrupt")  # what may be stopped there
+    groups: list[str] = field(default_factory=list)  # the names above whose plays are for this host
+    impact: list[str] = field(default_factory=list)  # what the change means for users, in words
     error: str | None = None  # why nothing is done there, or not all of it
-    stops: str = NOTHING  # what the change would stop
-    leader: bool = False  # of the swarm's managers
-    node_id: str | None = None  # of the node that it is, if the manager lists it
-    left_paused: bool = False  # an earlier run left it paused
-    by_hand: bool = False  # and somebody returned it to service since; what that run noted is still there
-    toolkit: str | None = None  # the version that is to be installed
-    report: str | None = None  # as of the host, where anything is to be done
-    report_now: bool = False  # whether a repair may be reported now: the update of the node harms no task
-    isolation: str = ""  # the level that it is to have, where anything is to be done
-    jobs: list[str] = field(default_factory=list)  # finished jobs that are removed first, lest they run again
-    remove_jobs: bool | None = None  # whether any may be; None where that is not judged
+    playbook: str = ""  # in words; a node that the run pauses has it as a note
+    maintained: str = ""  # the maintenance that an earlier run finished there
     settings: dict[str, Any] = field(default_factory=dict)  # of the host, those that tasks read, by name
-    long_running: list[str] = field(default_factory=list)  # of the tasks that are moved those that have run for long, with their age
-    restart_waits: int = 0  # for so many seconds the call that restarts dockerd waits for the drain, instead of a task before it
+    work: PlannedWork = field(default_factory=PlannedWork)
+    fault: PlannedFault = field(default_factory=PlannedFault)
+    membership: PlannedMembership = field(default_factory=PlannedMembership)
+    target: Target = field(default_factory=Target)
+    removal: Removal | None = None  # of a deprovision
+
+    @classmethod
+    def from_plan(cls, plain: Mapping[str, Any]) -> Step:
+        """The step from the facts of a run, which have it as asdict() returns it."""
+        return cls(**{name: _PARTS[name](**value) if name in _PARTS and value is not None else value for name, value in plain.items()})
+
+    @property
+    def remains(self) -> str | None:
+        """Why the host remains a member though it was to leave."""
+        return self.removal.remains if self.removal else None
 
     @property
     def problem(self) -> str | None:
         """What the run ends with an error for, whatever else it does on the host."""
-        return self.error or (f"unfit for work: {in_words(self.fault)}" if self.fault else None)
+        return self.error or self.remains or (f"unfit for work: {in_words(self.fault.text)}" if self.fault.text else None)
 
 
 def in_words(fault: str) -> str:
     """A fault as its node reports it, for people."""
     return label.describe_label(label.parse_label(fault))
-
-
-# Also a step of another plan.
-AnyStep = TypeVar("AnyStep", bound=Step)

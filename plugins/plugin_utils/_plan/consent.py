@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from .._fleet import finished_jobs
-from .._fleet.model import END, JOIN, LABEL, MARKED, WINDOWS, AnyStep, Host, Step, Swarm
+from .._fleet.model import END, JOIN, LABEL, MARKED, WINDOWS, Host, Step, Swarm
 from .displaced_services import Loss, consented, decided_totals, is_open, losses, refusal, takes_away, totals
 from .provision import settle
 
@@ -28,14 +28,14 @@ def check_reservations(hosts: Iterable[Host], steps: dict[str, Step], swarm: Swa
     nodes, changes, joining = swarm.nodes, {}, []
     changing = [host for host in hosts if host.assessed and "advertised" in host.assessed and _is_changed(steps[host.name])]
     for host in changing:
-        node = nodes.get(steps[host.name].node_id or "")
+        node = nodes.get(steps[host.name].membership.node_id or "")
         if node:
             changes[node["id"]] = decided_totals(host.assessed or {}, node)
         elif JOIN in steps[host.name].groups:
             joining.append(decided_totals(host.assessed or {}, None))
     found = losses(swarm.ledger, changes, joining)
     for host in changing if found else []:
-        node = nodes.get(steps[host.name].node_id or "")
+        node = nodes.get(steps[host.name].membership.node_id or "")
         mine = [loss for loss in found if node and is_open(node) and takes_away(loss, totals(node), changes[node["id"]])]
         refused = [loss for loss in mine if not consented(loss.service, allowed)]
         if refused:
@@ -44,26 +44,26 @@ def check_reservations(hosts: Iterable[Host], steps: dict[str, Step], swarm: Swa
     return [loss for loss in found if consented(loss.service, allowed)]
 
 
-def plan_finished_jobs(hosts: Iterable[Host], steps: dict[str, AnyStep], swarm: Swarm, remove: bool) -> None:
+def plan_finished_jobs(hosts: Iterable[Host], steps: dict[str, Step], swarm: Swarm, remove: bool) -> None:
     """Has a host wait whose update would run a finished job again, or, with consent, remove that first.
 
     Only where the run updates the node: elsewhere nothing is judged, and no job removed."""
     for host in hosts:
         step = steps[host.name]
         # One that is left alone may still return to service, which is an update as well. One that leaves is paused until it is gone.
-        if not UPDATED & set(step.groups) or ("leave" in step.needs and not step.left_alone):
+        if not UPDATED & set(step.groups) or ("leave" in step.needs and not step.work.left_alone):
             continue
-        step.remove_jobs = remove
-        advertised = None if step.left_alone else (host.assessed or {}).get("advertised")
-        jobs = finished_jobs.in_the_way(swarm.ledger, step.node_id, advertised)
+        step.work.remove_jobs = remove
+        advertised = None if step.work.left_alone else (host.assessed or {}).get("advertised")
+        jobs = finished_jobs.in_the_way(swarm.ledger, step.membership.node_id, advertised)
         if jobs and remove:
-            step.jobs = jobs
+            step.work.jobs = jobs
             step.impact.append(f"removes {', '.join(f'finished job {job}' for job in jobs)}")
         elif jobs:
-            waits_for = finished_jobs.in_words(jobs) + step.waits_for
+            waits_for = finished_jobs.in_words(jobs) + step.work.waits_for
             # Nor does it return to service: that is an update as well.
-            steps[host.name] = replace(step, waits_for=waits_for, left_alone=True, groups=[END])
+            steps[host.name] = replace(step, work=replace(step.work, waits_for=waits_for, left_alone=True), groups=[END])
 
 
 def _is_changed(step: Step) -> bool:
-    return bool(step.groups) and not step.error and not step.left_alone
+    return bool(step.groups) and not step.error and not step.work.left_alone

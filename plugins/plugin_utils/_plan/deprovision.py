@@ -10,14 +10,13 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from ...module_utils._placement.availability import NOTES
 from ...module_utils._swarm import owned_labels
 from .._fleet.identity import BOUND, LABEL_PREFIX
 from .._fleet.membership import Candidate, demotion_error, membership
-from .._fleet.model import IDLE, MARKED, PREPARE, WINDOW_MANAGERS, Host, Step, Swarm
+from .._fleet.model import IDLE, MARKED, PREPARE, WINDOW_MANAGERS, Host, PlannedWork, Removal, Step, Swarm
 from .._fleet.workload import CONTAINERS, NOTHING, TASKS
 from .._settings.declaration import ALL
 from .impact import RELEASES, RESTARTS
@@ -48,26 +47,12 @@ UP_TO_FILES = ("labels", "configure", "restart")
 Contents = Mapping[str, list[str]]
 
 
-@dataclass
-class DeprovisionStep(Step):
-    """``labels`` are those of this collection that the node has from here on, ``entry`` is what an earlier run left in the list."""
-
-    labels: dict[str, str] = field(default_factory=dict)
-    stays: str | None = None  # why it remains a member, though it was to leave
-    entry: str | None = None
-    mark: str = owned_labels.KEEP  # what becomes of the label that binds the node to the host
-
-    @property
-    def problem(self) -> str | None:
-        return self.error or self.stays
-
-
-def plan(hosts: list[Host], swarm: Swarm, contents: Contents | None) -> dict[str, DeprovisionStep]:
+def plan(hosts: list[Host], swarm: Swarm, contents: Contents | None) -> dict[str, Step]:
     """The step of each host, by name. ``contents`` is None where those of the swarm could not be read."""
     nodes = swarm.nodes
     hosts = identified(hosts, nodes)
     gone: dict[str, str] = {}
-    steps: dict[str, DeprovisionStep] = {}
+    steps: dict[str, Step] = {}
 
     def turn(host: Host) -> tuple[bool, bool]:
         node = nodes.get(host.node_id or "", {})
@@ -77,27 +62,28 @@ def plan(hosts: list[Host], swarm: Swarm, contents: Contents | None) -> dict[str
     for host in sorted(hosts, key=turn):
         node = nodes.get(host.node_id or "")
         step = settle(_decide(host, node, swarm, gone, contents), host, node)
-        if step.entry:
-            gone[step.entry] = host.name
-        elif node and "leave" in step.needs and not step.left_alone:
+        if step.removal and step.removal.entry:
+            gone[step.removal.entry] = host.name
+        elif node and "leave" in step.needs and not step.work.left_alone:
             gone[node["id"]] = host.name
         steps[host.name] = step
     return {host.name: steps[host.name] for host in hosts}
 
 
-def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, gone: dict[str, str], contents: Contents | None) -> DeprovisionStep:
+def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, gone: dict[str, str], contents: Contents | None) -> Step:
     error = host.unfit or _packages_held(host) or _used_by_docker(host) or _cannot(host, node, swarm) or _manager_error(host, node, swarm, gone)
     if error or not host.assessed:
-        return DeprovisionStep(error=error)
-    stays = _stays(host, node, swarm, gone, contents) if _is_last(host, node, swarm, gone) else None
-    leaves = _would_leave(host) and not stays
+        return Step(error=error, removal=Removal())
+    remains = _remains(host, node, swarm, gone, contents) if _is_last(host, node, swarm, gone) else None
+    leaves = _would_leave(host) and not remains
     entry = None if _in_a_swarm(host) else _left_behind(host, swarm)
-    step = DeprovisionStep(stays=stays, entry=entry, labels={LEAVING: host.name} if leaves and node else {}, disrupt=host.disrupt)
-    # It goes with the node, or with the other labels: until then it shows whose entry this is.
-    step.mark = owned_labels.KEEP if leaves else owned_labels.REMOVE
+    # The mark goes with the node, or with the other labels: until then it shows whose entry this is.
+    mark = owned_labels.KEEP if leaves else owned_labels.REMOVE
+    removal = Removal({LEAVING: host.name} if leaves and node else {}, mark, remains, entry)
+    step = Step(work=PlannedWork(host.disrupt), removal=removal)
     step.needs = _needs(host, node, leaves, entry, _is_last(host, node, swarm, gone))
     step.impact = _impact(step, contents)
-    step.stops = _stops(step)
+    step.work.stops = _stops(step)
     if step.needs:
         windowed = [WINDOW_MANAGERS if node and node["role"] == "manager" else IDLE, MARKED]
         apply_disruption_policy(step, host, node, swarm, windowed if node else [PREPARE])
@@ -153,7 +139,7 @@ def _own_labels(node: Mapping[str, Any]) -> set[str]:
     return own & set(node["labels"])
 
 
-def _stops(step: DeprovisionStep) -> str:
+def _stops(step: Step) -> str:
     if {"restart", "packages"} & set(step.needs):
         return CONTAINERS
     # A node that leaves stops swarm's tasks and disconnects what is on swarm's networks; else what was started by hand runs on.
@@ -221,7 +207,7 @@ def _manager_error(host: Host, node: dict[str, Any] | None, swarm: Swarm, gone: 
     return demotion_error(as_docker_has_them(swarm), node["id"], leaving=gone)
 
 
-def _stays(host: Host, node: dict[str, Any] | None, swarm: Swarm, gone: Mapping[str, str], contents: Contents | None) -> str | None:
+def _remains(host: Host, node: dict[str, Any] | None, swarm: Swarm, gone: Mapping[str, str], contents: Contents | None) -> str | None:
     """Why the last manager does not leave: the swarm would end with it."""
     others = [other for node_id, other in swarm.nodes.items() if node_id not in gone and node_id != host.node_id]
     if others:
@@ -264,12 +250,12 @@ def _names(nodes: list[dict[str, Any]]) -> str:
     return ", ".join(sorted(node["hostname"] for node in nodes))
 
 
-def _impact(step: DeprovisionStep, contents: Contents | None) -> list[str]:
+def _impact(step: Step, contents: Contents | None) -> list[str]:
     lost = _named(contents or {}) if "dissolve" in step.needs else []
     steps = [WORDS[need][0] for need in step.needs if not (need == "leave" and "dissolve" in step.needs)]
     return [*steps, "destroys " + ", ".join(lost)] if lost else steps
 
 
-def removed(step: DeprovisionStep) -> str:
+def removed(step: Step) -> str:
     """What a run that went well removed."""
     return ", ".join(words for need in step.needs if (words := WORDS[need][1]))

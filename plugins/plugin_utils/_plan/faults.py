@@ -58,19 +58,19 @@ def settle(hosts: Iterable[Host], steps: Mapping[str, Step], swarm: Swarm) -> No
     """Leaves those in service that would be too many: what a whole fleet stumbles over, such as another driver, should not close it. What is
     not taken out of service for its fault returns there after a window."""
     most, paused, _watched = _room(hosts, swarm)
-    for step in [step for step in steps.values() if step.pauses][max(0, most - paused) :]:
-        step.pauses, step.too_many = False, True
+    for step in [step for step in steps.values() if step.fault.pauses][max(0, most - paused) :]:
+        step.fault.pauses, step.fault.too_many = False, True
     for step in steps.values():
-        node = swarm.nodes.get(step.node_id or "") or {}
-        step.stands = bool(step.fault) and not step.pauses and not node.get("set_by_run")
+        node = swarm.nodes.get(step.membership.node_id or "") or {}
+        step.fault.left_in_service = bool(step.fault.text) and not step.fault.pauses and not node.get("set_by_run")
 
 
 def warnings(hosts: Iterable[Host], steps: Mapping[str, Step], swarm: Swarm) -> list[str]:
-    left = [name for name, step in steps.items() if step.too_many]
+    left = [name for name, step in steps.items() if step.fault.too_many]
     if not left:
         return []
     most, paused, watched = _room(hosts, swarm)
-    now = paused + sum(step.pauses for step in steps.values())
+    now = paused + sum(step.fault.pauses for step in steps.values())
     text = (
         f"{', '.join(left)}: unfit for work, and left in service, where swarm may place tasks there: with this run {now} of {watched} GPU nodes are "
         f"paused for a fault, and at most {most} may be (swarm_member_react_limit). If it is right to take more out of service: "

@@ -25,7 +25,7 @@ def describe_impact(step: Step, host: Host, new: bool) -> None:
     """``new``: the swarm begins on this host."""
     assessed = host.assessed or {}
     if "toolkit" in step.needs:
-        now, wanted = assessed["toolkit_version"], toolkit_version.version_of(step.toolkit)
+        now, wanted = assessed["toolkit_version"], toolkit_version.version_of(step.target.toolkit)
         step.impact.append(f"toolkit {now} → {wanted}" if now not in (None, wanted) else f"installs toolkit {wanted}")
     if "hold" in step.needs:
         step.impact.append("holds the toolkit's version" if host.hold else RELEASES)
@@ -40,7 +40,7 @@ def describe_impact(step: Step, host: Host, new: bool) -> None:
         ("join", "initialises the swarm" if new else "joins the swarm"),
         ("role", "becomes a manager" if host.manager else "becomes a worker"),
         ("docker_sdk", "installs the Docker SDK for Python"),
-        ("react", "installs the service that pauses nodes with faults" if step.reacts else "removes the service that pauses nodes with faults"),
+        ("react", f"{'installs' if step.target.reacts else 'removes'} the service that pauses nodes with faults"),
         ("labels", "changes node labels"),
     ):
         if need in step.needs:
@@ -65,7 +65,7 @@ def leader_warnings(hosts: list[Host], steps: Mapping[str, Step], swarm: Swarm) 
 
 def toolkit_warnings(hosts: list[Host], steps: Mapping[str, Step]) -> list[str]:
     """Which versions of the toolkit the fleet will have, where that is more than one."""
-    will = {host.name: steps[host.name].toolkit or (host.assessed or {}).get("toolkit_version") for host in hosts if host.gpu}
+    will = {host.name: steps[host.name].target.toolkit or (host.assessed or {}).get("toolkit_version") for host in hosts if host.gpu}
     return toolkit_version.mixture({name: str(toolkit_version.version_of(version)) for name, version in will.items() if version})
 
 

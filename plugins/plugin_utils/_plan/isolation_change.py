@@ -61,12 +61,11 @@ def current(answer: Mapping[str, Any] | None) -> str:
     return OFF if not report or report.get("turned_off") else guard_seen.level_of(report)
 
 
-def reached(variables: Mapping[str, Any], level: str) -> str:
-    """The level of a host at the end of a run that was to bring it to this one."""
-    applied, before = variables.get("gpu_node_applied") or {}, variables.get("gpu_node_assessed") or {}
-    turned_off = ((applied or before).get("isolation") or {}).get("turned_off")
+def reached(assessed: Mapping[str, Any], applied: Mapping[str, Any], level: str) -> str:
+    """The level of a host at the end of a run that was to bring it to this one: by what gpu_node found, and by what it did."""
+    turned_off = ((applied or assessed).get("isolation") or {}).get("turned_off")
     done = bool(applied) and not applied.get("failed") and not applied.get("unreachable")
-    return (OFF if turned_off else level) if done else current(before)
+    return (OFF if turned_off else level) if done else current(assessed)
 
 
 def is_to_change(host: Host) -> bool:

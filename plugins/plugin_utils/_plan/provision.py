@@ -21,7 +21,26 @@ from ...module_utils._tasks.keep import may_be_moved
 from .._classes.in_ledger import with_classes
 from .._fleet.identity import LABEL_PREFIX, problems
 from .._fleet.membership import Candidate, membership
-from .._fleet.model import DISRUPTIVE, END, FETCH, IDLE, JOIN, LABEL, MARKED, PREPARE, WINDOW, WINDOW_MANAGERS, WINDOWS, AnyStep, Host, Step, Swarm
+from .._fleet.model import (
+    DISRUPTIVE,
+    END,
+    FETCH,
+    IDLE,
+    JOIN,
+    LABEL,
+    MARKED,
+    PREPARE,
+    WINDOW,
+    WINDOW_MANAGERS,
+    WINDOWS,
+    Host,
+    PlannedFault,
+    PlannedMembership,
+    PlannedWork,
+    Step,
+    Swarm,
+    Target,
+)
 from .._fleet.workload import CONTAINERS, NOTHING, TASKS, in_words, long_running, must_stay, what_becomes, what_is_stopped, work_on
 from .._settings.declaration import ALL, NEVER, SERVICES
 from . import faults, isolation_change, react, toolkit_version, watchers
@@ -65,16 +84,16 @@ def _classed(host: Host, swarm: Swarm) -> Host:
 def in_batches(hosts: list[Host], steps: Mapping[str, Step], setting: Any = None) -> list[list[str]]:
     """The members that get a window, batch by batch. Those that have to wait come last of their kind, and after all others the managers: one at
     a time, the leader very last, so that it changes once."""
-    order = sorted(hosts, key=lambda host: bool(steps[host.name].waits_for))
+    order = sorted(hosts, key=lambda host: bool(steps[host.name].work.waits_for))
     idle, busy = ({host.name: ", ".join(sorted({*host.models})) for host in order if group in steps[host.name].groups} for group in (IDLE, WINDOW))
     managers = [host.name for host in hosts if WINDOW_MANAGERS in steps[host.name].groups]
-    return [*batches(idle, busy, setting), *([name] for name in sorted(managers, key=lambda name: steps[name].leader))]
+    return [*batches(idle, busy, setting), *([name] for name in sorted(managers, key=lambda name: steps[name].membership.leader))]
 
 
 def hosts_in(steps: Mapping[str, Step], cut: Sequence[Sequence[str]] = ()) -> dict[str, list[str]]:
     """The hosts by group, in the order of the changes: batch by batch (``cut``), else with the leader last."""
     groups: dict[str, list[str]] = {}
-    for name in sorted(steps, key=lambda name: steps[name].leader):
+    for name in sorted(steps, key=lambda name: steps[name].membership.leader):
         for group in steps[name].groups:
             groups.setdefault(group, []).append(name)
     return {**groups, **({WINDOW: [name for batch in cut for name in batch]} if cut else {})}
@@ -83,17 +102,17 @@ def hosts_in(steps: Mapping[str, Step], cut: Sequence[Sequence[str]] = ()) -> di
 def only_paused(steps: Mapping[str, Step]) -> list[str]:
     """The hosts that an earlier run left paused, and for which nothing is to be done before they return to service."""
     alone = [name for name, step in steps.items() if MARKED in step.groups and set(step.groups) <= {MARKED, LABEL, END}]
-    return [name for name in alone if steps[name].left_paused and not steps[name].jobs]
+    return [name for name in alone if steps[name].membership.left_paused and not steps[name].work.jobs]
 
 
 def cleared(steps: Mapping[str, Step]) -> list[str]:
     """The hosts in service whose reported fault is over. That is recorded before another host returns and makes room for one more pause."""
-    return [name for name, step in steps.items() if step.cleared]
+    return [name for name, step in steps.items() if step.fault.cleared]
 
 
 def to_pause(steps: Mapping[str, Step]) -> dict[str, str]:
     """The hosts that are paused for a fault before anything else is done, with that."""
-    return {name: step.fault for name, step in steps.items() if step.pauses}
+    return {name: step.fault.text for name, step in steps.items() if step.fault.pauses}
 
 
 def to_change(groups: Mapping[str, Iterable[str]]) -> list[str]:
@@ -103,24 +122,24 @@ def to_change(groups: Mapping[str, Iterable[str]]) -> list[str]:
 
 def _step(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[Any], maintain: str | None) -> Step:
     step = _decide(host, node, swarm, coming, maintain)
-    step.fault = faults.fault_of(host, node)
-    step.pauses = faults.is_to_pause(step.fault, node)
-    step.cleared = not step.error and faults.is_over(host, node)
+    fault = faults.fault_of(host, node)
+    step.fault = PlannedFault(fault, faults.is_to_pause(fault, node), cleared=not step.error and faults.is_over(host, node))
     return settle(step, host, node)
 
 
-def settle(step: AnyStep, host: Host, node: dict[str, Any] | None) -> AnyStep:
+def settle(step: Step, host: Host, node: dict[str, Any] | None) -> Step:
     """The step with what is common to every host, whatever is done there."""
-    step.leader, step.node_id = bool(node and node.get("leader")), node["id"] if node else None
-    step.left_paused = bool(node and node.get("former_availability"))
-    step.by_hand = bool(node and step.left_paused and node["availability"] == "active")
-    step.paused_for = str((node or {}).get("paused_for") or "")
+    left_paused = bool(node and node.get("former_availability"))
+    if node:
+        by_hand = left_paused and node["availability"] == "active"
+        step.membership = PlannedMembership(node["id"], bool(node.get("leader")), left_paused, by_hand)
+    step.fault.paused_for = str((node or {}).get("paused_for") or "")
     # By a run that was killed, or over something that failed. Only a clean assessment returns it to service: nobody knows what a node
     # is good for that could not be assessed, or that refuses its policy.
-    if step.left_paused and not (step.error or host.failed or step.fault) and MARKED not in step.groups:
+    if left_paused and not (step.error or host.failed or step.fault.text) and MARKED not in step.groups:
         step.groups.append(MARKED)
     # Ansible has removed a host whose assessment failed from the run, and has shown why.
-    if step.groups or step.waits_for or (step.problem and not host.failed):
+    if step.groups or step.work.waits_for or (step.problem and not host.failed):
         step.groups.append(END)
     return step
 
@@ -142,23 +161,29 @@ def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[
     if maintain and node is None:
         return Step(error="it is no member of the swarm. Make it one with fleet.gpu_swarm.provision, or leave it out with --limit.")
     if maintain and node and host.settings.get("maintain_id") in owned_labels.maintained(node["labels"], LABEL_PREFIX):
-        return Step(disrupt=host.disrupt, maintained=host.settings["maintain_id"])
+        return Step(work=PlannedWork(host.disrupt), maintained=host.settings["maintain_id"])
     needs = _needs(host, host.assessed, node, member["action"])
     if maintain:
         needs = [need for need in needs if need not in ("toolkit", "react")] + ["maintain"]
-    step = Step(needs=needs, disrupt=host.disrupt, toolkit=toolkit_version.to_have(host.toolkit, host.assessed) if "toolkit" in needs else None)
-    step.report = host.report if needs else None
-    step.report_now = "configure" in needs and watchers.may_report_now(host, swarm)
-    step.isolation = host.isolation if needs else ""
-    step.reacts = host.reacts is not None
+    step = Step(needs=needs, work=PlannedWork(host.disrupt), target=_target(host, needs, swarm))
     if {"restart", "maintain"} & set(step.needs) and node and node["role"] == "manager" and swarm.autolocked:
         return Step(error=LOCKS)
     describe_impact(step, host, new=swarm.found.get("init_on") == host.name)
     if maintain:
         step.impact.append(f"{maintain} and reboots" if host.settings.get("maintain_reboot") else maintain)
-    step.stops = _stops(set(step.needs))
+    step.work.stops = _stops(set(step.needs))
     apply_disruption_policy(step, host, node, swarm, _groups(step, node))
     return step
+
+
+def _target(host: Host, needs: list[str], swarm: Swarm) -> Target:
+    return Target(
+        toolkit=toolkit_version.to_have(host.toolkit, host.assessed or {}) if "toolkit" in needs else None,
+        report=host.report if needs else None,
+        report_now="configure" in needs and watchers.may_report_now(host, swarm),
+        isolation=host.isolation if needs else "",
+        reacts=host.reacts is not None,
+    )
 
 
 def _stops(needs: set[str]) -> str:
@@ -169,19 +194,19 @@ def _stops(needs: set[str]) -> str:
 
 def apply_disruption_policy(step: Step, host: Host, node: dict[str, Any] | None, swarm: Swarm, groups: list[str]) -> None:
     """By provision_disrupt and what runs there, whether the change may come now, and how. ``groups`` are its groups if it may."""
-    work = what_is_stopped(step.stops, work_on((host.assessed or {})["containers"], node))
+    work = what_is_stopped(step.work.stops, work_on((host.assessed or {})["containers"], node))
     stay = must_stay(work, host.disrupt)
     # Where the node is emptied first, its labels change while nothing is there that they could evict.
-    moved, kept = ([], []) if WINDOWS & set(groups) and step.stops != NOTHING else _evicted(step, host, node, swarm)
-    step.waits_for = in_words(stay) + kept
+    moved, kept = ([], []) if WINDOWS & set(groups) and step.work.stops != NOTHING else _evicted(step, host, node, swarm)
+    step.work.waits_for = in_words(stay) + kept
     # A window waits for what its change would stop, and not for tasks that the labels alone would evict.
-    step.left_alone = bool(kept) or (bool(stay) and (host.disrupt == NEVER or not WINDOWS & set(groups)))
-    if step.left_alone:
+    step.work.left_alone = bool(kept) or (bool(stay) and (host.disrupt == NEVER or not WINDOWS & set(groups)))
+    if step.work.left_alone:
         return
     step.groups = [WINDOW if group == IDLE and work else group for group in groups]
     ends = [item for item in work if item not in stay]
-    step.long_running = long_running(ends)
-    cut_off = [item for item in ends if step.stops == TASKS and not item.service]
+    step.work.long_running = long_running(ends)
+    cut_off = [item for item in ends if step.work.stops == TASKS and not item.service]
     becomes = what_becomes((item for item in ends if item not in cut_off), leaves="leave" in step.needs)
     for word, names in [*becomes, ("disconnects", in_words(cut_off)), ("evicts", moved)]:
         if names:

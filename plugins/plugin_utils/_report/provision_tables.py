@@ -17,7 +17,7 @@ from typing import Any
 from ...module_utils._printable import shortened
 from .._fleet.model import MARKED, WINDOWS, Host, Step, in_words
 from .._fleet.outcome import HostState, State, Verdict
-from .._plan.deprovision import UP_TO_FILES, DeprovisionStep, removed
+from .._plan.deprovision import UP_TO_FILES, removed
 from .._plan.provision import label_change
 from .._rollout.ends import End, finished_before, not_done, not_returned, refused
 from . import offer
@@ -33,23 +33,24 @@ MIB_PER_GIB = 1024
 
 def impact(steps: Mapping[str, Step], width: int | None) -> str:
     """The table printed before any change: what the run will do, and which hosts wait. '' if there is nothing to do."""
-    rows = [(name, _describe_step(step)) for name, step in steps.items() if step.error or step.needs or step.groups or step.maintained or step.pauses]
+    shown = {name: step for name, step in steps.items() if step.error or step.needs or step.groups or step.maintained or step.fault.pauses}
+    rows = [(name, _describe_step(step)) for name, step in shown.items()]
     return render(["node", "impact"], rows, width) if rows else ""
 
 
 def _describe_step(step: Step) -> str:
     # An earlier run left this node paused. Other nodes return to service at the end of their window, so that is not mentioned.
     returns = MARKED in step.groups and not WINDOWS & set(step.groups)
-    first = ["returns to service"] if returns else ["stays paused"] if step.left_paused and (step.error or step.fault) else []
-    if step.by_hand:
+    first = ["returns to service"] if returns else ["stays paused"] if step.membership.left_paused and (step.error or step.fault.text) else []
+    if step.membership.by_hand:
         first = ["removes the marks of a pause that somebody has ended"] if returns else []
-    first += [f"is paused for a fault: {in_words(step.fault)}"] if step.pauses else []
-    remains = ["remains in the swarm: " + step.problem] if step.problem and not (step.error or step.fault) else []
+    first += [f"is paused for a fault: {in_words(step.fault.text)}"] if step.fault.pauses else []
+    remains = [f"remains in the swarm: {step.remains}"] if step.remains and not step.error else []
     if step.error:
         return "; ".join([*first, "cannot be changed: " + step.error])
-    if step.waits_for:
-        how = "waits for" if step.left_alone else "paused, waits for"
-        return "; ".join([*first, f"{how} {', '.join(step.waits_for)}, then: {'; '.join(step.impact)}", *remains])
+    if step.work.waits_for:
+        how = "waits for" if step.work.left_alone else "paused, waits for"
+        return "; ".join([*first, f"{how} {', '.join(step.work.waits_for)}, then: {'; '.join(step.impact)}", *remains])
     finished = [f"left alone, {finished_before(step)}"] if step.maintained else []
     return "; ".join(first + finished + step.impact + remains)
 
@@ -94,7 +95,7 @@ def command_for_the_rest(verdicts: Mapping[Verdict, list[str]], command: Callabl
 def check_outcome(steps: Mapping[str, Step]) -> LastWords:
     """The last words of a run in check mode."""
     failing = [name for name, step in steps.items() if step.error]
-    waiting = [name for name, step in steps.items() if step.waits_for and not step.error]
+    waiting = [name for name, step in steps.items() if step.work.waits_for and not step.error]
     changing = [name for name, step in steps.items() if step.groups and not step.error]
     sentences = [f"Nothing was changed. A run would change {len(changing)} of {len(steps)} hosts."]
     sentences += [f"Waiting for work to end: {', '.join(waiting)}."] if waiting else []
@@ -102,7 +103,7 @@ def check_outcome(steps: Mapping[str, Step]) -> LastWords:
     return LastWords(FAILED if failing else DONE, " ".join(sentences), hosts=failing)
 
 
-def deprovision_state(step: DeprovisionStep, end: End) -> HostState:
+def deprovision_state(step: Step, end: End) -> HostState:
     """The state of a host after deprovision: done, or the one thing that is left. If the swarm has no manager any more, that counts as an answer."""
     node = end.node
     missed = not_done(step, end.outcome, node) or refused(end)
@@ -114,14 +115,14 @@ def deprovision_state(step: DeprovisionStep, end: End) -> HostState:
         return State.STILL_LISTED.of()
     if node and node.get("former_availability"):
         return not_returned(node)
-    if step.stays:
-        return State.STILL_A_MEMBER.of(step.stays)
+    if step.remains:
+        return State.STILL_A_MEMBER.of(step.remains)
     if node and label_change(node, {}):
         return State.STILL_LABELLED.of()
     return State.ABSENT.of()
 
 
-def deprovision_row(host: Host, step: DeprovisionStep, state: HostState, files: bool = False) -> list[str]:
+def deprovision_row(host: Host, step: Step, state: HostState, files: bool = False) -> list[str]:
     """The table row of a host. ``files``: the files were restored, and all earlier steps were done, even if the run failed later."""
     finished = state.state in (State.ABSENT, State.STILL_A_MEMBER)
     done = removed(step if finished else replace(step, needs=[need for need in step.needs if files and need in UP_TO_FILES]))
@@ -143,7 +144,7 @@ def old_entries(ids: Mapping[str, str | None], nodes: Mapping[str, Mapping[str, 
     ]
 
 
-def row(host: Host, node: dict[str, Any] | None, state: HostState) -> list[str]:
+def row(host: Host, node: Mapping[str, Any] | None, state: HostState) -> list[str]:
     """The row of a host in the table at the end."""
     answer = host.assessed or {}
     return [

@@ -10,15 +10,13 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import time
-from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .._fleet.outcome import FACT, State, outcome_of
-from .manager_updates import Variables
+from .member import Member, Variables, View, by_ledger, member_of
 from .poll import poll
-from .run_lease import FACT as LEASE
 
 Answer = dict[str, Any]
 # Runs a module of this collection on the manager, by its name and options.
@@ -29,10 +27,10 @@ ELECTION_S = 20
 
 
 @dataclass
-class Batch(Mapping[str, Mapping[str, Any]]):
-    """As a mapping it is the variables of hosts, with what this step has found out of them.
+class Batch:
+    """A batch of hosts during one step, and the manager that is called for them.
 
-    ``ledger`` and ``lease`` are the manager's latest answers. ``outcomes`` are of the hosts that do not get through this step.
+    ``ledger`` and ``lease`` are the manager's latest answers. ``outcomes`` are those of hosts that do not get through this step.
     """
 
     hosts: list[str]
@@ -52,31 +50,33 @@ class Batch(Mapping[str, Mapping[str, Any]]):
     outcomes: dict[str, dict[str, Any]] = field(default_factory=dict)
     poll: Callable[..., Answer] = poll
     clock: Callable[[], float] = time.time
-    _read: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    _members: dict[str, Member] = field(default_factory=dict)
 
-    def __getitem__(self, name: str) -> Mapping[str, Any]:
-        if name not in self._read:
-            self._read[name] = self.variables[name]
-        found = {LEASE: self.lease if self.lease_known else None, FACT: self.outcomes.get(name)}
-        now = {fact: value for fact, value in found.items() if value is not None}
-        return ChainMap(now, self._read[name])  # type: ignore[arg-type]
+    def member(self, name: str) -> Member:
+        """A host of the run, with what this step has found out about it so far."""
+        if name not in self._members:
+            self._members[name] = member_of(name, self.variables[name])
+        return replace(self._members[name], lease=self.lease) if self.lease_known else self._members[name]
 
-    def __iter__(self) -> Any:
-        return iter(self.hosts)
+    def view(self, names: Iterable[str] | None = None) -> View:
+        """These hosts, by default all of the batch, and the swarm by the latest ledger."""
+        return self.view_by(self.ledger, names)
 
-    def __len__(self) -> int:
-        return len(self.hosts)
+    def view_by(self, ledger: Mapping[str, Any] | None, names: Iterable[str] | None = None) -> View:
+        """The same by this ``ledger``. None: by no ledger, since the latest one is older than the lease and shows who had that before."""
+        return by_ledger((self.member(name) for name in (self.hosts if names is None else names)), ledger)
 
     @property
     def left(self) -> list[str]:
         """The hosts that have got through so far."""
-        return [name for name in self.hosts if not outcome_of(self[name])]
+        return [name for name in self.hosts if not self.member(name).outcome]
 
     def keep(self, names: Iterable[str], state: State, reason: str, **more: Any) -> None:
-        """The outcome of those of these hosts that had none."""
-        for name in names:
-            if reason and not outcome_of(self[name]):
+        """Give these hosts an outcome, except those that have one. An empty ``reason`` is none."""
+        for name in names if reason else ():
+            if not self.member(name).outcome:
                 self.outcomes[name] = {"state": state.value, "reason": reason, **more}
+                self._members[name] = replace(self._members[name], outcome=outcome_of({FACT: self.outcomes[name]}))
 
     def longest(self, setting: str) -> int:
         return max((self.plan["steps"][name]["settings"][setting] for name in self.hosts), default=0)

@@ -17,10 +17,10 @@ from ...module_utils._ledger.shown import difference
 from ...module_utils._placement.availability import ACTIVE, why_closed
 from .._fleet.identity import problems
 from .._fleet.model import LABEL, MARKED, Host, Step, in_words
-from .._fleet.outcome import HostState, Outcome, State, Verdict, outcome_of
-from .manager_updates import Variables, node_ids, to_label
+from .._fleet.outcome import HostState, Outcome, State, Verdict
+from .manager_updates import wanted_labels
+from .member import View
 from .refused_evictions import refused_by_node
-from .run_lease import lost_lease
 
 UNLABELLED = "its labels could not be set: %s"
 NOT_RETURNED = "it could not be returned to service: %s"
@@ -29,7 +29,7 @@ NOT_RETURNED = "it could not be returned to service: %s"
 class End(NamedTuple):
     """What is known of a host at the end of a run."""
 
-    node: dict[str, Any] | None  # its entry in the manager's ledger
+    node: Mapping[str, Any] | None  # its entry in the manager's ledger
     outcome: Outcome | None = None  # why it did not get through this run
     answered: bool = True  # whether there is a ledger at all
     kept: tuple[str, ...] = ()  # the tasks for which its labels or availability were not written
@@ -50,7 +50,7 @@ def state_of(host: Host, step: Step, end: End) -> HostState:
     different = difference(host.assessed or {}, node)
     if different:
         return State.NOT_CONVERGED.of(different)
-    unfit = step.problem if step.fault and (host.assessed or {}).get("fault") else None
+    unfit = step.problem if step.fault.text and (host.assessed or {}).get("fault") else None
     notes = [unfit] if unfit else []
     notes += [f"left alone, {finished_before(step)}"] if step.maintained else []
     notes += [f"GPU {_gpu(gpu)} left out: {gpu['reason']}" for gpu in (host.assessed or {}).get("left_out") or []]
@@ -69,15 +69,15 @@ def finished_before(step: Step) -> str:
     return f"since maintenance {step.maintained} was finished there before"
 
 
-def not_done(step: Step, outcome: Outcome | None, node: dict[str, Any] | None) -> HostState | None:
+def not_done(step: Step, outcome: Outcome | None, node: Mapping[str, Any] | None) -> HostState | None:
     if step.error:
         return _and_not_returned(State.FAILED.of(step.error), node)
     if outcome and outcome.state is not State.WAITING:
         return _and_not_returned(outcome.state.of(outcome.reason), node)
-    if outcome or step.left_alone:
+    if outcome or step.work.left_alone:
         # Else it is no node, or returned to service before what it waits for was found.
         paused = "; paused" if outcome and MARKED in step.groups and (node is None or node["availability"] != "active") else ""
-        return State.WAITING.of(outcome.reason if outcome else ", ".join(step.waits_for), more=paused)
+        return State.WAITING.of(outcome.reason if outcome else ", ".join(step.work.waits_for), more=paused)
     return None
 
 
@@ -86,7 +86,7 @@ def refused(end: End) -> HostState | None:
     return State.WAITING.of(", ".join(end.kept), more=paused) if end.kept else None
 
 
-def _and_not_returned(state: HostState, node: dict[str, Any] | None) -> HostState:
+def _and_not_returned(state: HostState, node: Mapping[str, Any] | None) -> HostState:
     if not node or not node.get("former_availability") or node["availability"] == ACTIVE:
         return state
     text = state.text.rstrip().rstrip(".")
@@ -98,7 +98,7 @@ def _and_not_returned(state: HostState, node: dict[str, Any] | None) -> HostStat
     return state._replace(text=text)
 
 
-def not_returned(node: dict[str, Any]) -> HostState:
+def not_returned(node: Mapping[str, Any]) -> HostState:
     if node.get("paused_for"):
         return State.UNFIT.of(in_words(node["paused_for"]), more=". It returns to service with the first run that finds nothing wrong with it")
     return State.NOT_RETURNED.of(node["availability"], node["former_availability"])
@@ -107,49 +107,32 @@ def not_returned(node: dict[str, Any]) -> HostState:
 # -- of a whole fleet ------------------------------------------------------------------------------------------------
 
 
-def ends(
-    steps: Mapping[str, Mapping[str, Any]],
-    variables: Variables,
-    ledger: Mapping[str, Any] | None,
-    kept: Iterable[Mapping[str, Any]] = (),
-    unlabelled: str = "",
-) -> dict[str, End]:
-    """By host of the plan. ``kept`` are the nodes of which not all was written, as swarm_nodes returns them, ``unlabelled`` is why labels could
+def ends(view: View, kept: Iterable[Mapping[str, Any]] = (), unlabelled: str = "") -> dict[str, End]:
+    """The end of each host. ``kept`` are the nodes of which not all was written, as swarm_nodes returns them, ``unlabelled`` is why labels could
     not be set."""
-    nodes, tasks, ids = by_id(ledger), refused_by_node(kept), node_ids(steps, variables)
-    mistaken = problems(ids, nodes)  # of hosts that have joined in this run; the plan has reported the others
-    left = _left_undone(steps, variables, ids, ledger, unlabelled)
+    tasks = refused_by_node(kept)
+    mistaken = problems({member.name: member.node_id for member in view}, view.nodes)  # of hosts that have joined in this run
+    left = _left_undone(view, unlabelled)
     found = {}
-    for name in steps:
-        outcome = outcome_of(variables[name])
-        if not outcome and name in mistaken:
-            outcome = Outcome(State.FAILED, mistaken[name])
-        node_id = "" if name in mistaken else ids[name] or ""
-        found[name] = End(nodes.get(node_id), outcome or left.get(name), bool(nodes), tuple(tasks.get(node_id, ())))
+    for member in view:
+        outcome = member.outcome
+        if not outcome and member.name in mistaken:
+            outcome = Outcome(State.FAILED, mistaken[member.name])
+        node = None if member.name in mistaken or not member.node_id else member.node
+        refused_there = () if member.name in mistaken else tasks.get(member.node_id or "", ())
+        found[member.name] = End(node, outcome or left.get(member.name), bool(view.nodes), tuple(refused_there))
     return found
 
 
-def by_id(ledger: Mapping[str, Any] | None) -> dict[str, dict[str, Any]]:
-    return {node["id"]: node for node in (ledger or {}).get("nodes", [])}
-
-
-def _left_undone(
-    steps: Mapping[str, Mapping[str, Any]],
-    variables: Variables,
-    ids: Mapping[str, str | None],
-    ledger: Mapping[str, Any] | None,
-    unlabelled: str,
-) -> dict[str, Outcome]:
+def _left_undone(view: View, unlabelled: str) -> dict[str, Outcome]:
     """By host, why its labels are not set, or it has not returned to service: the call failed, or none was made since another run changes the
     swarm."""
-    planned = [name for name, step in steps.items() if LABEL in step.get("groups", ())]
+    to_label = View(tuple(member for member in view if LABEL in member.step.groups), view.ledger)
     if unlabelled:
-        return dict.fromkeys(planned, Outcome(State.FAILED, UNLABELLED % unlabelled))
-    nodes = by_id(ledger)
-    left = {update["host"]: UNLABELLED for update in to_label(planned, variables, ledger, clashes=True)}
-    left.update((name, NOT_RETURNED) for name in steps if (nodes.get(ids[name] or "") or {}).get("former_availability"))
-    lost = {name: lost_lease(variables[name], ledger) for name in left}
-    return {name: Outcome(State.UNTOUCHED, left[name] % why) for name, why in lost.items() if why}
+        return dict.fromkeys((member.name for member in to_label), Outcome(State.FAILED, UNLABELLED % unlabelled))
+    left = {update["host"]: UNLABELLED for update in wanted_labels(to_label, clashes=True)}
+    left.update((member.name, NOT_RETURNED) for member in view if member.not_returned)
+    return {one.name: Outcome(State.UNTOUCHED, left[one.name] % one.lost_lease) for one in view if one.name in left and one.lost_lease}
 
 
 def failed_before(ledger: Mapping[str, Any] | None) -> bool:

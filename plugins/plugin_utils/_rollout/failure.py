@@ -4,7 +4,7 @@
 
 """What became of a host on which a task failed (pure).
 
-``variables`` are Ansible's hostvars, see updates. Private to this collection: no stability is promised to others.
+Private to this collection: no stability is promised to others.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 
 from .._answers.answer import CONTAINERS
 from .._fleet.outcome import FACT, State
-from .manager_updates import Variables
-from .window import blocking_workloads
+from .member import member_of
 
 LOST_OVER = "gpu_swarm_connection_lost"  # by the callback gpu_swarm_lost_connections
 LATE = "failed to execute in the expected time frame"
@@ -35,28 +34,29 @@ def is_late(result: Mapping[str, Any]) -> bool:
     return "timedout" in result or LATE in str(result.get("msg") or "")
 
 
-def outcome(name: str, variables: Variables, failure: Failure, failed_as: str | None = None) -> dict[str, Any]:
-    """The state and the reason for the end of the run; ``failed_as`` is the state of a host that answers, where nobody undoes its change."""
-    known = variables[name].get(FACT)
+def outcome(name: str, facts: Mapping[str, Any], failure: Failure, failed_as: str | None = None) -> dict[str, Any]:
+    """The state and the reason for the end of the run, by the ``facts`` of the host. ``failed_as`` is the state of a host that answers, where nobody
+    undoes its change."""
+    known = facts.get(FACT)
     if known:  # with run_once a failure is everybody's
         return dict(known)
-    blocking = _came(name, variables, failure.result)
+    blocking = _came(name, facts, failure.result)
     if failure.gone or is_late(failure.result):
         state = State.LOST
     elif blocking:
         state = State.WAITING
     else:  # a node that is not as it was before is out
         state = State(failed_as) if failed_as else State.FAILED if failure.result.get("restored", True) else State.OUT
-    reason = failure.gone or ", ".join(blocking) or _said(variables[name].get(LOST_OVER), failure, failed_as)
+    reason = failure.gone or ", ".join(blocking) or _said(facts.get(LOST_OVER), failure, failed_as)
     return {"state": state.value, "reason": reason}
 
 
-def _came(name: str, variables: Variables, result: Mapping[str, Any]) -> list[str]:
+def _came(name: str, facts: Mapping[str, Any], result: Mapping[str, Any]) -> list[str]:
     """What came between the assessment of a node and the restart of its dockerd must end first, as what had been there before. What is of swarm
     had its time to end, with the drain. The result may be of any module, and of a host that answers what it likes."""
     came, busy = (result[key] if CONTAINERS(result.get(key)) else None for key in ("came", "busy"))
     found = [item for item in busy or () if not item["service"]] if came is None else came
-    return blocking_workloads([name], variables, containers=found) + list(variables[name].get("swarm_member_waits_for") or ())
+    return member_of(name, facts).blocking(found) + list(facts.get("swarm_member_waits_for") or ())
 
 
 def _said(lost_over: str | None, failure: Failure, failed_as: str | None) -> str:

@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from .._fleet.model import END
+from .member import PLAN
 from .run_lease import FACT as LEASE
 
-PLAN = "gpu_swarm_plan"
 # A group of the inventory: one host for each plan of this run that has anything to do.
 GROUP = "gpu_swarm_planned"
 BATCHES = "batches"

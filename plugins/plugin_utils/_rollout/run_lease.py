@@ -21,20 +21,14 @@ FACT = "gpu_swarm_lease"
 CHANGE_S = 900
 
 
-def lost_lease(variables: Mapping[str, Any], ledger: Any = None) -> str:
-    """Why this run may change nothing of the swarm now, or ''. By a host's ``variables``, and by what the ``ledger`` shows since.
-
-    A run that began before there was a swarm has no lease, and needs none.
-    """
-    answer = variables.get(FACT)
-    if not answer:
-        return ""
-    others = _of_another(answer, ledger)
-    return lease_blocker({**others, "acquired": False} if others else answer)
+def lease_by(answer: Mapping[str, Any], ledger: Any) -> Mapping[str, Any]:
+    """Who has the lease now: by the ``answer`` that this run got, or by the ``ledger``, if that shows that another run has taken it since."""
+    others = _of_another(answer, ledger) if answer else None
+    return {**others, "acquired": False} if others else answer
 
 
 def _of_another(answer: Mapping[str, Any], ledger: Any) -> Mapping[str, Any] | None:
-    """The lease that the ledger shows, if another run has taken it from this one. Whether that has ended since, only the leader's clock says."""
+    """The lease that the ledger shows, if another run has taken it from this one. Only the leader's clock says whether that lease has ended."""
     now = ((ledger or {}).get("swarm") or {}).get("lease")
     return now if answer.get("acquired") and now and now["holder"] != answer["holder"] else None
 

@@ -21,8 +21,9 @@ from .._plan import isolation_change, isolation_label
 from . import window
 from .batch import NO_MANAGER, Answer, Batch
 from .ends import ends, state_of
-from .manager_updates import FORMER, availability_updates, decided, fault_updates, finished_jobs, label_updates, node_id_of, not_converged
-from .planned import PLAN, made
+from .manager_updates import FORMER, availability_updates, fault_updates, finished_jobs, label_updates, not_converged
+from .member import PLAN, by_ledger, member_of
+from .planned import made
 from .refused_evictions import NO_REASON
 from .run_lease import lease_blocker
 
@@ -41,7 +42,7 @@ def start(batch: Batch) -> Answer:
     first = list(dict.fromkeys([*batch.plan["cleared"], *batch.plan["only_paused"]]))
     if first and batch.lease.get("acquired"):
         # The ledger shows the lease of before. What fails is done once more at the end of the run.
-        batch.write(availability_updates(first, batch, FORMER, labels=False))
+        batch.write(availability_updates(batch.view_by(None, first), FORMER, labels=False))
     if faults and batch.lease.get("acquired"):
         answered = _pause_for_faults(batch, faults)
         latest = batch.query()
@@ -54,7 +55,7 @@ def start(batch: Batch) -> Answer:
 
 
 def _pause_for_faults(batch: Batch, faults: dict[str, str]) -> bool:
-    updates = fault_updates(faults, batch, batch.ledger)
+    updates = fault_updates(faults, batch.view(faults))
     written = batch.write(updates) if updates else {"nodes": []}
     gone = written.get("unknown") or []
     if "nodes" not in written and gone:  # taken off the list since the plan: it would keep all others in service
@@ -82,16 +83,16 @@ def finish(batch: Batch) -> Answer:
         return batch.answer(False)
     if batch.lease.get("acquired"):
         for name in batch.left:  # a job may have finished since the plan
-            batch.keep([name], State.WAITING, ", ".join(finished_jobs([name], batch, batch.ledger, False, updates_left=True)))
+            batch.keep([name], State.WAITING, ", ".join(finished_jobs(batch.view([name]), False, updates_left=True)))
         window.remove_jobs(batch, updates_left=True)
     groups = batch.plan["hosts_in"]
     # Labels of a change come next: a clash over one host's would keep all nodes away.
     # A manager may have paused a node after the plan, before this was recorded.
     marked = list(dict.fromkeys([*batch.plan["cleared"], *(groups.get(MARKED) or [])]))
-    back = availability_updates(marked, batch, FORMER, batch.ledger, labels=batch.absent)
+    back = availability_updates(batch.view(marked), FORMER, labels=batch.absent)
     returned = batch.write(back) if back else {}
-    labels = label_updates(groups.get(LABEL) or [], batch, batch.ledger, clashes=True)
-    last = not (back or batch.absent or batch.checks or not_converged(batch.hosts, batch, batch.ledger))
+    labels = label_updates(batch.view(groups.get(LABEL) or []), clashes=True)
+    last = not (back or batch.absent or batch.checks or not_converged(batch.view()))
     labelled = batch.write(labels, **(_with_release(batch) if last else {})) if labels else {}
     refused = [item for answer in (returned, labelled) for item in answer.get("refused") or []]
     unlabelled = labelled.get("msg") or "" if "nodes" not in labelled else ""
@@ -125,24 +126,26 @@ def _isolation(batch: Batch) -> dict[str, Any]:
         nodes = batch.ledger.get("nodes") or []
         return isolation_label.without((node["id"] for node in nodes if owned_labels.bound_to(node["labels"], LABEL_PREFIX)), batch.ledger)
     now = {}
-    for name, step in batch.plan["steps"].items():
-        node_id = node_id_of(batch[name], step) if name in batch.hosts and step.get("isolation") else None
-        if node_id:
-            now[node_id] = isolation_change.reached(batch[name], step["isolation"])
+    for member in batch.view(name for name in batch.plan["steps"] if name in batch.hosts):
+        level = batch.plan["steps"][member.name]["target"]["isolation"]
+        if member.node_id and level:
+            now[member.node_id] = isolation_change.reached(member.assessed, member.applied, level)
     planned = batch.plan["isolation"]
     return isolation_label.at_the_end(planned["level"], planned["set"], now, batch.ledger)
 
 
 def _noted(batch: Batch, refused: list[dict[str, Any]], unlabelled: str) -> dict[str, int]:
     """How many hosts came to which end, for whoever reads the swarm later."""
-    steps = batch.plan["steps"]
+    steps = {name: Step.from_plan(step) for name, step in batch.plan["steps"].items()}
     when, judged = made({PLAN: batch.plan}), [name for name in steps if name in batch.hosts]
     # One that was lost before the plan has what another playbook of this run left.
-    variables = {name: batch[name] if made(batch[name]) == when else {} for name in judged}
-    found = Counter((Verdict.FAILED if step.get("error") else Verdict.DONE).value for name, step in steps.items() if name not in variables)
-    for name, end in ends({name: steps[name] for name in judged}, variables, batch.ledger, refused, unlabelled).items():
-        host = Host(name, gpu=False, manager=False, assessed=dict(decided(variables[name])))
-        found[state_of(host, Step(**steps[name]), end).verdict.value] += 1
+    members = [batch.member(name) if made(batch.variables[name]) == when else member_of(name, {}) for name in judged]
+    view = by_ledger(members, batch.ledger)
+    found = Counter((Verdict.FAILED if step.error else Verdict.DONE).value for name, step in steps.items() if name not in judged)
+    at_the_end = ends(view, refused, unlabelled)
+    for member in view:
+        host = Host(member.name, gpu=False, manager=False, assessed=dict(member.decided))
+        found[state_of(host, steps[member.name], at_the_end[member.name]).verdict.value] += 1
     return dict(found)
 
 

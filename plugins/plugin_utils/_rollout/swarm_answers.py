@@ -16,7 +16,8 @@ from typing import Any
 
 from .._fleet.inventory import MANAGERS
 from .._fleet.membership import find_swarm
-from .manager_updates import ASSESSED, label_updates
+from .manager_updates import label_updates
+from .member import ASSESSED, view
 
 # As the tasks register what managers answered that are not in the play.
 _QUERIED = ("gpu_swarm_manager_answers", "gpu_swarm_external_answers")
@@ -46,7 +47,7 @@ class SwarmAnswers:
             # In check mode nobody has provided what it takes; the plan says so.
             return [] if check_mode and self.lacks_sdk else [LEDGER, *([CONTENTS] if absent else [])]
         # A changed label evicts the tasks that have a constraint on it, so that is found out before anything is planned.
-        changes = label_updates(self.assessed, self.assessed, self.ledger, planned=False)
+        changes = label_updates(view(self.assessed, self.assessed, self.ledger))
         return [*([EVICTIONS] if changes else []), *([CONTENTS] if absent else [])]
 
 

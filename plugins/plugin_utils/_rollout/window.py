@@ -5,39 +5,24 @@
 """The steps of a window, as a manager carries them out for a batch of hosts, and what decides whether these may be changed.
 
 Each step is one call, with an outcome for each host that does not get through it. It says whether its manager ``answered``. Where it did not, the
-same step is carried out by the next one, so that each can be done twice. The decisions are pure; ``variables`` are Ansible's hostvars, see updates.
+same step is carried out by the next one, so that each can be done twice. The decisions are pure.
 Private to this collection: no stability is promised to others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ...module_utils._ledger.shown import difference
 from .._fleet.model import Step
-from .._fleet.outcome import BAD, State, outcome_of
+from .._fleet.outcome import BAD, State
 from .._fleet.room import Room, newly_pending
-from .._fleet.workload import TASKS, in_words
+from .._fleet.workload import TASKS
 from .._settings.declaration import ALL
 from .batch import NO_MANAGER, Answer, Batch
-from .manager_updates import (
-    DRAIN,
-    FORMER,
-    PAUSE,
-    Variables,
-    availability_updates,
-    containers_of,
-    decided,
-    finished_jobs,
-    label_updates,
-    node_id_of,
-    node_ids,
-    not_converged,
-    stays,
-    step_of,
-    stopped_work,
-)
+from .manager_updates import DRAIN, FORMER, PAUSE, availability_updates, finished_jobs, label_updates, not_converged
+from .member import View
 from .refused_evictions import NO_REASON, not_written
 from .run_lease import is_due, lease_blocker
 
@@ -70,18 +55,18 @@ def judge(batch: Batch) -> Answer:
     if "nodes" not in batch.ledger:
         batch.know({"msg": batch.ledger.get("msg")})  # counts as lost
     plan = batch.plan
-    blocker = rollout_blocker(plan["to_change"], batch, batch.ledger, plan["rooms"], plan["settings"]["provision_max_failed"])
+    blocker = rollout_blocker(batch.view(plan["to_change"]), plan["rooms"], plan["settings"]["provision_max_failed"])
     batch.keep(batch.hosts, State.UNTOUCHED, blocker or lease_blocker(batch.lease))
     managers = plan["hosts_in"].get("gpu_swarm_window_managers") or []
     for name in batch.left:
         if name in managers:
-            batch.keep([name], State.UNTOUCHED, manager_blocker(name, managers, batch, batch.ledger))
+            batch.keep([name], State.UNTOUCHED, manager_blocker(name, batch.view(managers)))
     return batch.answer(answered)
 
 
 def _settle(batch: Batch) -> bool:
     # A roll that was stopped is not waited for by every batch that is left.
-    outcomes = [outcome_of(batch[name]) for name in batch.plan["to_change"]]
+    outcomes = [batch.member(name).outcome for name in batch.plan["to_change"]]
     if any(outcome and outcome.state is State.UNTOUCHED for outcome in outcomes):
         return True
 
@@ -98,7 +83,7 @@ def pause(batch: Batch) -> Answer:
     place work between the assessment and the change."""
     if not batch.left:
         return batch.answer()
-    written = batch.write(availability_updates(batch.hosts, batch, PAUSE))
+    written = batch.write(availability_updates(batch.view_by(None), PAUSE))
     if "nodes" not in written:
         batch.keep(batch.hosts, State.FAILED, f"it could not be paused: {written.get('msg') or NO_REASON}")
         return batch.answer(False)
@@ -112,7 +97,7 @@ def _await_tasks(batch: Batch) -> Answer:
     """A manager that fails once in a wait of hours is queried again, and given the time for an election, before another one is called."""
 
     def waits_for(ledger: Answer) -> list[str]:
-        return blocking_workloads(batch.hosts, batch, ledger, containers=[]) if "nodes" in ledger else []
+        return batch.view_by(ledger).blocking(containers=[]) if "nodes" in ledger else []
 
     end = batch.clock() + batch.longest("provision_wait")
     answer, last = batch.wait(waits_for, batch.longest("provision_wait")), batch.ledger
@@ -125,15 +110,15 @@ def _await_tasks(batch: Batch) -> Answer:
 def drain(batch: Batch) -> Answer:
     """Hosts on which something must end first wait. Of the others swarm starts the rest elsewhere, while this run has the lease."""
     for name in batch.left:
+        view = batch.view([name])
         # What ended meanwhile may be a job that would run again.
-        blocking = blocking_workloads([name], batch, batch.ledger) + finished_jobs([name], batch, batch.ledger, remove=False)
-        batch.keep([name], State.WAITING, ", ".join(blocking))
+        batch.keep([name], State.WAITING, ", ".join(view.blocking() + finished_jobs(view, remove=False)))
     answered = _renew_if_due(batch) and remove_jobs(batch)
-    updates = availability_updates(batch.left, batch, DRAIN, batch.ledger) if answered else []
+    updates = availability_updates(batch.view(batch.left), DRAIN) if answered else []
     if updates:
         answered = _write(batch, updates, "it could not be drained")
     drained = {update["id"] for update in updates}
-    return {**batch.answer(answered), "drained": [name for name, node_id in node_ids(batch.left, batch).items() if node_id in drained]}
+    return {**batch.answer(answered), "drained": [member.name for member in batch.view(batch.left) if member.node_id in drained]}
 
 
 def restart_waits(step: Step, drain_timeout_s: int, maintain: bool) -> int:
@@ -165,13 +150,13 @@ def _renew(batch: Batch, lost: State) -> bool:
 
 def remove_jobs(batch: Batch, updates_left: bool = False) -> bool:
     """With the user's consent (provision_remove_finished_jobs) those that an update of their nodes would run again."""
-    jobs = finished_jobs(batch.left, batch, batch.ledger, True, updates_left)
+    jobs = finished_jobs(batch.view(batch.left), True, updates_left)
     if not jobs:
         return True
     pruned = batch.call("swarm_job_prune", services=jobs)
     why = ", ".join(item["reason"] for item in pruned.get("kept") or []) or pruned.get("msg") or "the manager did not answer"
     for name in batch.left:
-        of_host = finished_jobs([name], batch, batch.ledger, True, updates_left)
+        of_host = finished_jobs(batch.view([name]), True, updates_left)
         left = [f"job {job}" for job in of_host if job not in (pruned.get("removed") or [])]
         batch.keep([name], State.WAITING, f"{', '.join(left)} could not be removed: {why}" if left else "")
     return "removed" in pruned
@@ -179,17 +164,17 @@ def remove_jobs(batch: Batch, updates_left: bool = False) -> bool:
 
 def _write(batch: Batch, updates: list[dict[str, Any]], what: str) -> bool:
     written = batch.write(updates)
-    for name, node_id in node_ids(batch.left, batch).items():
-        missed = not_written(written, node_id or "", what)
+    for member in batch.view(batch.left):
+        missed = not_written(written, member.node_id or "", what)
         if missed:
-            batch.keep([name], State(missed["state"]), missed["reason"])
+            batch.keep([member.name], State(missed["state"]), missed["reason"])
     return "nodes" in written
 
 
 def unlabel(batch: Batch) -> Answer:
     """Of all nodes at once, and of none on which something failed. A node that leaves gets one last label: it shows the next run whose entry
     this was, should this run be killed before the entry is gone."""
-    updates = label_updates(batch.hosts, batch)
+    updates = label_updates(batch.view_by(None))
     return batch.answer(_write(batch, updates, "its labels could not be removed") if updates else True)
 
 
@@ -206,7 +191,7 @@ def restore(batch: Batch) -> Answer:
     if batch.clock() - began > HANGS_S or not batch.find():
         return batch.answer(False)
     converge(batch)
-    updates = availability_updates(batch.hosts, batch, FORMER, batch.ledger)
+    updates = availability_updates(batch.view(), FORMER)
     if not updates:
         return batch.answer()
     # A manager that was restarted finds its peers first.
@@ -219,16 +204,16 @@ def _restore_at_once(batch: Batch) -> bool:
     is not returned by it, and where something is wrong with one; then each is judged here, by a ledger of this moment."""
     if batch.left != batch.hosts or "nodes" not in batch.ledger:
         return False
-    updates = availability_updates(batch.hosts, batch, FORMER, batch.ledger)
+    updates = availability_updates(batch.view(), FORMER)
     if len(updates) < len(batch.hosts):
         return False
-    written = batch.write([{**update, "if_shown": list(decided(batch[update["host"]]).get("resources") or [])} for update in updates])
+    written = batch.write([{**update, "if_shown": list(batch.member(update["host"]).decided.get("resources") or [])} for update in updates])
     return "nodes" in written and not written.get("held_back")
 
 
 def converge(batch: Batch) -> None:
     def waits_for(ledger: Answer) -> list[str]:
-        return [f"the manager to show {name} as decided" for name in not_converged(batch.hosts, batch, ledger)] if "nodes" in ledger else NO_MANAGER
+        return [f"the manager to show {name} as decided" for name in not_converged(batch.view_by(ledger))] if "nodes" in ledger else NO_MANAGER
 
     if waits_for(dict(batch.ledger)):
         batch.wait(waits_for, CONVERGES_S, 1)
@@ -237,14 +222,18 @@ def converge(batch: Batch) -> None:
 # -- whether a host may be changed (pure) ------------------------------------------------------------------------------
 
 
-def rollout_blocker(names: Iterable[str], variables: Variables, ledger: Any, before: Mapping[str, Room] | None, max_failed: int) -> str:
-    """Why no further host may be changed now, or ''. ``names`` are all hosts of the run, ``before`` which services had room when
-    the run began (of rooms()), None where the run takes the room away for good."""
-    bad = _gone_wrong(names, variables, ledger)
+def rollout_blocker(view: View, before: Mapping[str, Room] | None, max_failed: int) -> str:
+    """Why no further host may be changed now, or ''.
+
+    ``view`` has all hosts of the run. ``before`` has the services that had room when the run began (of rooms()), None where the run takes the room
+    away for good.
+    """
+    bad = _gone_wrong(view)
     if bad and len(bad) >= max_failed:
         return f"its turn did not come, since {', '.join(bad)} failed. Fix that and run this again."
-    if "nodes" not in (ledger or {}):
-        reason = (ledger or {}).get("msg") or "none of them answered"
+    ledger = view.ledger or {}
+    if "nodes" not in ledger:
+        reason = ledger.get("msg") or "none of them answered"
         return f"its turn did not come, since no manager could be queried about the swarm ({reason}). Fix that and run this again."
     new = newly_pending(ledger, before)
     if new:
@@ -253,34 +242,30 @@ def rollout_blocker(names: Iterable[str], variables: Variables, ledger: Any, bef
     return ""
 
 
-def _gone_wrong(names: Iterable[str], variables: Variables, ledger: Any) -> list[str]:
-    """The hosts that failed, and those that were changed and are not what was decided by now, as the manager shows them."""
-    nodes = {node["id"]: node for node in (ledger or {}).get("nodes") or []}
+def _gone_wrong(view: View) -> list[str]:
+    """The hosts that failed, and those that were changed and whose nodes the manager does not show as decided."""
     wrong = []
-    for name in names:
-        host = variables[name]
-        outcome, applied = outcome_of(host), host.get("gpu_node_applied")
-        node = nodes.get(node_id_of(host, step_of(name, variables)) or "") if applied and not outcome else None
-        if (outcome and outcome.state in BAD) or (node and (node["state"] != "ready" or difference(applied or {}, node))):
-            wrong.append(name)
+    for member in view:
+        node = member.node if member.applied and not member.outcome else None
+        if (member.outcome and member.outcome.state in BAD) or (node and (node["state"] != "ready" or difference(member.applied, node))):
+            wrong.append(member.name)
     return wrong
 
 
-def manager_blocker(name: str, others: Iterable[str], variables: Variables, ledger: Any) -> str:
-    """Why this manager must not be taken out now, or ''. ``others`` are the managers that this run changes too.
+def manager_blocker(name: str, view: View) -> str:
+    """Why this manager must not be taken out now, or ''. ``view`` has the managers that this run changes, ``name`` among them.
 
-    A swarm of one or two managers stands still for the seconds of a restart whatever is done; from three on it must not.
+    A swarm of one or two managers stands still during a restart in any case. From three managers on it must not.
     """
-    for other in others:
-        outcome = outcome_of(variables[other])
-        if other != name and outcome and outcome.state in BAD:
-            return f"left alone, since the change of the manager {other} failed. Fix that and run this again."
-    managers = [node for node in (ledger or {}).get("nodes") or [] if node["role"] == "manager"]
+    for other in view:
+        if other.name != name and other.outcome and other.outcome.state in BAD:
+            return f"left alone, since the change of the manager {other.name} failed. Fix that and run this again."
+    managers = [node for node in view.nodes.values() if node["role"] == "manager"]
     if not managers:
-        reason = (ledger or {}).get("msg") or "it gave no list of nodes"
+        reason = (view.ledger or {}).get("msg") or "it gave no list of nodes"
         return f"left alone: no manager could be queried who else runs the swarm ({reason}). Fix that and run this again."
-    own_id = node_ids([name], variables)[name]
-    up = [node for node in managers if node["reachability"] == "reachable" and node["id"] != own_id]
+    own_ids = [member.node_id for member in view if member.name == name]
+    up = [node for node in managers if node["reachability"] == "reachable" and node["id"] not in own_ids]
     if len(managers) > 2 and len(up) <= len(managers) // 2:
         return (
             f"left alone: without it {len(up)} of {len(managers)} managers could be reached, too few to run the swarm. "
@@ -289,29 +274,12 @@ def manager_blocker(name: str, others: Iterable[str], variables: Variables, ledg
     return ""
 
 
-def blocking_workloads(names: Iterable[str], variables: Variables, ledger: Any = None, containers: list[dict[str, Any]] | None = None) -> list[str]:
-    """What runs on these hosts and must not be stopped, in words.
-
-    Tasks are those of the manager's ledger; ``containers``, by default those that were read last, may be more. With none of them only tasks count,
-    and those of a service that was removed have the names of their containers all the same.
-    """
-    nodes = {node["id"]: node for node in (ledger or {}).get("nodes") or []}
-    blocking = []
-    for name, node_id in node_ids(names, variables).items():
-        if outcome_of(variables[name]):
-            continue
-        node = nodes.get(node_id or "")
-        work = stopped_work(name, variables, node, containers_of(node, variables[name]) if containers == [] else containers)
-        blocking += in_words(stays(name, variables, work))
-    return blocking
-
-
-def not_emptied(step: Mapping[str, Any], answer: Mapping[str, Any], remedy: str) -> str:
+def not_emptied(step: Step, answer: Mapping[str, Any], remedy: str) -> str:
     """Why nothing may be done on a node that was drained, or '', by the ``answer`` of gpu_node. What could not be read is not nothing."""
     if "containers" not in answer:
         reason = answer.get("msg") or "no reason given"
         return f"the node was drained, and what still runs there could not be read ({reason}). Nothing was changed. Run this again."
     # Where only the membership ends, what was started by hand runs on, unless it is on a network of the swarm.
-    counts = [item for item in answer["containers"] if step.get("stops") != TASKS or item["service"] or item.get("swarm_networks")]
-    left = [] if step.get("disrupt") == ALL else [item["name"] for item in counts]
+    counts = [item for item in answer["containers"] if step.work.stops != TASKS or item["service"] or item.get("swarm_networks")]
+    left = [] if step.work.disrupt == ALL else [item["name"] for item in counts]
     return f"{', '.join(left)} still runs here. {remedy}, then run this again." if left else ""

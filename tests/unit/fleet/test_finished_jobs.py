@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 
+import fleet_lab
 import pytest
 from fleet_lab import BOUND, host, member, swarm, task
 from node_lab import UUIDS, resources
@@ -16,10 +17,10 @@ from ansible_collections.fleet.gpu_swarm.plugins.action.provision_plan import _s
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.finished_jobs import in_the_way
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import END, IDLE, LABEL, MARKED
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.consent import plan_finished_jobs
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.deprovision import DeprovisionStep
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.provision import only_paused, plan
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.manager_updates import availability_updates
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.manager_updates import finished_jobs as on
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.member import view
 
 KIND = "NVIDIA-GPU"
 SAME, RENAMED = resources(0, 1), resources(0, 1, kind="TRAINING")
@@ -68,32 +69,32 @@ def renamed(**more):
 
 def test_without_consent_the_node_waits_and_is_left_alone():
     step = planned(renamed(), finished())["gpu-1"]
-    assert (step.waits_for, step.left_alone, step.error, step.groups) == ([WORDS], True, None, ["gpu_swarm_end"])
+    assert (step.work.waits_for, step.work.left_alone, step.error, step.groups) == ([WORDS], True, None, ["gpu_swarm_end"])
     assert "restarts dockerd" in step.impact  # for later
 
 
 def test_with_consent_it_is_reported_and_goes_on():
     step = planned(renamed(), finished(), remove=True)["gpu-1"]
-    assert (step.waits_for, step.jobs, step.groups[0]) == ([], ["sweep"], IDLE)
+    assert (step.work.waits_for, step.work.jobs, step.groups[0]) == ([], ["sweep"], IDLE)
     assert "removes finished job sweep" in step.impact
 
 
 @pytest.mark.parametrize("remove", [True, False])
 def test_a_node_that_is_not_updated_runs_nothing_again(remove):
     step = planned(host(advertised=SAME), finished(clash=True), remove=remove)["gpu-1"]
-    assert (step.waits_for, step.groups, step.impact) == ([], [], [])
+    assert (step.work.waits_for, step.groups, step.impact) == ([], [], [])
 
 
 def test_a_restart_that_takes_nothing_away_runs_nothing_again():
     step = planned(host(restart_required=True, drift=["x"], advertised=SAME), finished())["gpu-1"]
-    assert (step.waits_for, step.groups[0]) == ([], IDLE)
+    assert (step.work.waits_for, step.groups[0]) == ([], IDLE)
 
 
 def test_labels_and_a_return_to_service_are_updates_too():
-    assert planned(host(advertised=SAME), finished(clash=True), labels={})["gpu-1"].waits_for == [WORDS]
+    assert planned(host(advertised=SAME), finished(clash=True), labels={})["gpu-1"].work.waits_for == [WORDS]
     paused = {"availability": "pause", "former_availability": "active"}
     steps = planned(host(advertised=SAME), finished(clash=True), **paused)
-    assert (steps["gpu-1"].waits_for, only_paused(steps)) == ([WORDS], [])
+    assert (steps["gpu-1"].work.waits_for, only_paused(steps)) == ([WORDS], [])
     steps = planned(host(advertised=SAME), finished(clash=True), remove=True, **paused)
     assert (MARKED in steps["gpu-1"].groups, only_paused(steps)) == (True, [])  # not before the job is gone
     steps = planned(host(advertised=SAME), remove=True, **paused)
@@ -112,12 +113,12 @@ NOT_UPDATED = {
 @pytest.mark.parametrize(("one", "node", "removes"), NOT_UPDATED.values(), ids=NOT_UPDATED)
 def test_jobs_are_removed_only_where_the_node_is_updated(one, node, removes):
     steps = planned(one, remove=True, **node)
-    assert steps["gpu-1"].remove_jobs is removes
+    assert steps["gpu-1"].work.remove_jobs is removes
     # By the end of the run a job has finished there.
     plan_of_run = {"steps": {"gpu-1": asdict(steps["gpu-1"])}}
     variables = {"gpu-1": {"gpu_swarm_plan": plan_of_run, "gpu_node_assessed": one.assessed}}
     now = {"finished_jobs": [finished(clash=True)], "nodes": [member("n1")]}
-    assert on(["gpu-1"], variables, now, remove=True) == (["sweep"] if removes else [])
+    assert on(view(["gpu-1"], variables, now), remove=True) == (["sweep"] if removes else [])
 
 
 @pytest.mark.parametrize(("remove", "words"), [(True, ([], ["sweep"])), (False, ([WORDS], []))])
@@ -126,8 +127,8 @@ def test_one_that_is_left_alone_may_return_to_service(remove, words):
     paused = {"availability": "pause", "former_availability": "active", "tasks": [task("train.1", "train")]}
     one = renamed(disrupt="never")
     step = planned(one, finished(clash=True), remove=remove, **paused)["gpu-1"]
-    assert ([text for text in step.waits_for if "sweep" in text], step.jobs) == words
-    assert (step.left_alone, MARKED in step.groups) == (True, remove)
+    assert ([text for text in step.work.waits_for if "sweep" in text], step.work.jobs) == words
+    assert (step.work.left_alone, MARKED in step.groups) == (True, remove)
     assert planned(one, finished(), remove=remove, **paused)["gpu-1"].groups == [MARKED, END]
 
 
@@ -164,13 +165,13 @@ ABSENT = {
 @pytest.mark.parametrize(("one", "node", "expected"), ABSENT.values(), ids=ABSENT)
 def test_what_is_removed_from_a_node_that_stays_is_an_update(one, node, expected):
     step = deprovisioned(one, member("n1", hostname="host-n1", **node), M1)
-    assert isinstance(step, DeprovisionStep)
-    assert (step.waits_for, step.left_alone, step.groups, step.remove_jobs) == expected
+    assert step.removal
+    assert (step.work.waits_for, step.work.left_alone, step.groups, step.work.remove_jobs) == expected
 
 
 def test_with_consent_it_is_removed_before_that():
     step = deprovisioned(replace(host(**DEPROVISIONED), leave=False), member("n1", hostname="host-n1"), M1, remove=True)
-    assert (step.waits_for, step.jobs, step.groups, step.remove_jobs) == ([], ["sweep"], [IDLE, MARKED, END], True)
+    assert (step.work.waits_for, step.work.jobs, step.groups, step.work.remove_jobs) == ([], ["sweep"], [IDLE, MARKED, END], True)
     assert "removes finished job sweep" in step.impact
 
 
@@ -178,22 +179,21 @@ def test_the_last_manager_that_stays_waits_too_and_says_why_it_stays():
     held = {"services": ["web"], "secrets": [], "configs": []}
     last = member("n1", role="manager", leader=True, hostname="host-n1")
     step = deprovisioned(host(**DEPROVISIONED), last, contents=held)
-    assert (step.waits_for, step.left_alone, step.groups, step.remove_jobs) == WAITS
+    assert (step.work.waits_for, step.work.left_alone, step.groups, step.work.remove_jobs) == WAITS
     assert "service web" in str(step.problem)
     step = deprovisioned(host(**DEPROVISIONED), last)  # the swarm ends with it
-    assert (step.waits_for, step.needs[-2:]) == ([], ["leave", "dissolve"])
+    assert (step.work.waits_for, step.needs[-2:]) == ([], ["leave", "dissolve"])
 
 
 @pytest.mark.parametrize(("remove", "words"), [(True, ([], ["sweep"])), (False, ([WORDS], [])), (None, ([], []))])
 def test_in_a_window_the_last_query_counts(remove, words):
     """A job that ended while it was waited for has finished by now."""
     name = BOUND["n1"]
-    plan_of_run = {"steps": {name: {"remove_jobs": remove, "node_id": "n1"}}, "nodes": {"n1": name}}
-    variables = {name: {"gpu_swarm_plan": plan_of_run, "gpu_node_assessed": renamed().assessed}}
+    variables = {name: {**fleet_lab.planned(name, remove_jobs=remove), "gpu_node_assessed": renamed().assessed}}
     ledger = {"finished_jobs": [finished()], "nodes": [member("n1")]}
-    assert (on([name], variables, ledger, remove=False), on([name], variables, ledger, remove=True)) == words
+    assert tuple(on(view([name], variables, ledger), remove=one) for one in (False, True)) == words
     variables[name]["gpu_swarm_outcome"] = {"state": "failed", "reason": "x"}
-    assert (on([name], variables, ledger, remove=False), on([name], variables, ledger, remove=True)) == ([], [])
+    assert tuple(on(view([name], variables, ledger), remove=one) for one in (False, True)) == ([], [])
 
 
 FAILED = {"state": "failed", "reason": "x"}
@@ -201,7 +201,7 @@ AWAY = {"availability": "pause", "former_availability": "active"}
 
 
 def at_the_end(outcome=None, lease=None, **step):
-    known = {"gpu_swarm_plan": {"steps": {"gpu-1": {"node_id": "n1", **step}}}, "gpu_node_assessed": host(advertised=SAME).assessed}
+    known = {**fleet_lab.planned("gpu-1", **step), "gpu_node_assessed": host(advertised=SAME).assessed}
     return {"gpu-1": {**known, **({"gpu_swarm_outcome": outcome} if outcome else {}), **({"gpu_swarm_lease": lease} if lease else {})}}
 
 
@@ -223,8 +223,8 @@ def test_at_the_end_of_a_run_only_updates_that_are_left_count(groups, node, beca
     variables = at_the_end(groups=groups, remove_jobs=remove, **became)
     now = {"finished_jobs": [finished(clash=True)], "nodes": [member("n1", **node)]}
     expected = (["sweep"] if remove else [WORDS]) if counts else []
-    assert on(["gpu-1"], variables, now, remove=remove, updates_left=True) == expected
-    assert on(["gpu-1"], variables, now, remove=not remove, updates_left=True) == []
+    assert on(view(["gpu-1"], variables, now), remove=remove, updates_left=True) == expected
+    assert on(view(["gpu-1"], variables, now), remove=not remove, updates_left=True) == []
 
 
 # what the step says, what became of the host, the job -> whether the node returns to service
@@ -243,7 +243,7 @@ RETURNS = {
 @pytest.mark.parametrize(("step", "outcome", "jobs", "returns"), RETURNS.values(), ids=RETURNS)
 def test_a_node_does_not_return_to_service_where_that_runs_a_job_again(step, outcome, jobs, returns):
     now = {"finished_jobs": jobs, "nodes": [member("n1", **AWAY)]}
-    updates = availability_updates(["gpu-1"], at_the_end(outcome, **step), "former", now, labels=False)
+    updates = availability_updates(view(["gpu-1"], at_the_end(outcome, **step), now), "former", labels=False)
     assert [update["id"] for update in updates] == (["n1"] if returns else [])
     # It is paused and drained as ever: then it is not active.
-    assert bool(availability_updates(["gpu-1"], at_the_end(**step), "pause", now))
+    assert bool(availability_updates(view(["gpu-1"], at_the_end(**step), now), "pause"))

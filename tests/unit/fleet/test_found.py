@@ -6,23 +6,23 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import pytest
-from fleet_lab import assessed, ledger, member
+from fleet_lab import assessed, ledger, member, step_with
 from host_vars import HostVars
 
 from ansible_collections.fleet.gpu_swarm.plugins.filter.label_updates import FilterModule as LabelUpdates
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.found import Found
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.window import blocking_workloads
-
-STEP = {"stops": "containers", "disrupt": "services", "node_id": "n1"}
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.member import view
 
 
 @pytest.fixture
 def hostvars():
     """Of two hosts with one plan for both."""
-    plan = {"steps": {"a": STEP, "b": {**STEP, "node_id": "n2"}}}
+    steps = {"a": asdict(step_with(stops="containers", node_id="n1")), "b": asdict(step_with(stops="containers", node_id="n2"))}
     found = {"a": assessed("n1", containers=[("by-hand", None)]), "b": assessed("n2")}
-    return HostVars({name: {"gpu_swarm_plan": plan, "gpu_node_assessed": answer} for name, answer in found.items()})
+    return HostVars({name: {"gpu_swarm_plan": {"steps": steps}, "gpu_node_assessed": answer} for name, answer in found.items()})
 
 
 def test_it_is_the_variables_as_they_stand(hostvars):
@@ -34,7 +34,7 @@ def test_it_is_the_variables_as_they_stand(hostvars):
 def test_a_filter_templates_no_plan(hostvars):
     book = ledger(member("n1", bound="a"), member("n2", bound="b"))
     labels = LabelUpdates().filters()["label_updates"]
-    assert blocking_workloads(["a", "b"], Found(hostvars), book) == ["container by-hand"]
-    assert blocking_workloads(["a", "b"], Found(hostvars), book, containers=[]) == []
+    assert view(["a", "b"], Found(hostvars), book).blocking() == ["container by-hand"]
+    assert view(["a", "b"], Found(hostvars), book).blocking([]) == []
     assert [update["host"] for update in labels(["a", "b"], hostvars, planned=False)] == ["a", "b"]
     assert hostvars.queried == []

@@ -7,13 +7,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from fleet_lab import assessed, host, member, swarm
+from fleet_lab import assessed, host, member, step_with, swarm
 from host_vars import GROUPS, HostVars
 
 from ansible_collections.fleet.gpu_swarm.plugins.action import provision_plan as action
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.inventory import HOLD, hosts_of
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import END, FETCH, LABEL, MARKED, PREPARE, WINDOW, Host, Step
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.deprovision import DeprovisionStep
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import END, FETCH, LABEL, MARKED, PREPARE, WINDOW, Host
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.provision import hosts_in, plan, to_change
 
 
@@ -114,13 +113,13 @@ def test_the_latest_result_counts():
 # --- the plays' groups ------------------------------------------------------------------------------------------------
 
 STEPS = {
-    "done": Step(),
-    "fresh": Step(groups=[FETCH, PREPARE, LABEL, END]),
-    "drift": Step(groups=[WINDOW, MARKED, LABEL, END]),
-    "busy": Step(groups=[END], waits_for=["container x"]),
-    "stranger": Step(groups=[END], error="in another swarm"),
-    "left": Step(groups=[MARKED, END], error="a label clash"),
-    "gone": Step(error="unreachable"),
+    "done": step_with(),
+    "fresh": step_with(groups=[FETCH, PREPARE, LABEL, END]),
+    "drift": step_with(groups=[WINDOW, MARKED, LABEL, END]),
+    "busy": step_with(groups=[END], waits_for=["container x"]),
+    "stranger": step_with(groups=[END], error="in another swarm"),
+    "left": step_with(groups=[MARKED, END], error="a label clash"),
+    "gone": step_with(error="unreachable"),
 }
 
 
@@ -133,7 +132,7 @@ def test_hosts_by_group():
         WINDOW: ["drift"],
         MARKED: ["drift", "left"],
     }
-    assert hosts_in({"done": Step()}) == {}
+    assert hosts_in({"done": step_with()}) == {}
 
 
 def test_only_hosts_for_which_something_is_to_be_done_need_the_lease():
@@ -149,7 +148,7 @@ def test_a_step_brings_what_tasks_read_of_the_settings():
     run = {"provision_allow_pending": None, "provision_remove_finished_jobs": False}
     for args, waits in (({}, 60), ({"maintain": "runs driver.yml"}, 0)):
         steps, _lost = action._steps(fleet, known, {"state": "present", "maintain": None, **args}, run)
-        assert {name: (step.settings, step.restart_waits) for name, step in steps.items()} == {
+        assert {name: (step.settings, step.work.restart_waits) for name, step in steps.items()} == {
             "a": ({"provision_drain_timeout": 60}, waits),
             "b": ({"provision_drain_timeout": 3600}, 0),
         }
@@ -159,7 +158,7 @@ def test_in_check_mode_packages_are_searched_and_what_cannot_go_on_fails():
     groups = action._checked(STEPS)
     assert groups == {FETCH: ["fresh"], END: ["stranger", "left"]}
     assert action._checked({name: STEPS[name] for name in ("done", "drift", "busy", "gone")}) == {}
-    assert action._checked({"last": DeprovisionStep(groups=[END], stays="the swarm would end")}) == {END: ["last"]}
+    assert action._checked({"last": step_with(groups=[END], remains="the swarm would end")}) == {END: ["last"]}
 
 
 def test_check_mode_fails_a_host_without_docker_and_no_other():

@@ -9,9 +9,19 @@ from dataclasses import asdict, replace
 import pytest
 from fleet_lab import assessed, ledger, member, swarm, task
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import END, IDLE, MARKED, PREPARE, WINDOW, WINDOW_MANAGERS, Host, Swarm
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import (
+    END,
+    IDLE,
+    MARKED,
+    PREPARE,
+    WINDOW,
+    WINDOW_MANAGERS,
+    Host,
+    Step,
+    Swarm,
+)
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import deprovision
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.deprovision import LEAVING, DeprovisionStep, removed
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.deprovision import LEAVING, removed
 
 RECORD = "gpu-swarm.labels"
 EMPTY = {"services": [], "secrets": [], "configs": []}
@@ -102,7 +112,7 @@ STEPS = {
 @pytest.mark.parametrize(("one", "known", "needs", "groups"), STEPS.values(), ids=STEPS)
 def test_what_is_removed(one, known, needs, groups):
     step = step_of(one, known)
-    assert (step.needs, step.groups, step.waits_for, step.problem) == (needs, groups, [], None)
+    assert (step.needs, step.groups, step.work.waits_for, step.problem) == (needs, groups, [], None)
     assert bool(step.impact) == bool(needs)
 
 
@@ -136,19 +146,19 @@ def test_packages_that_a_runtime_of_the_user_needs_are_not_removed():
 
 
 def test_a_node_leaves_with_a_label_that_shows_whose_it_was():
-    assert step_of(host(), swarm(M1, entry())).labels == {LEAVING: "g1"}
-    assert step_of(host(leave=False), swarm(M1, entry())).labels == {}
-    assert step_of(host(node_id=None, **TAKEN), swarm(M1)).labels == {}
+    assert step_of(host(), swarm(M1, entry())).removal.labels == {LEAVING: "g1"}
+    assert step_of(host(leave=False), swarm(M1, entry())).removal.labels == {}
+    assert step_of(host(node_id=None, **TAKEN), swarm(M1)).removal.labels == {}
 
 
 def test_the_entry_of_another_host_is_never_removed():
     left = bare("old", state="down") | {"labels": {LEAVING: "g1"}}
-    assert step_of(host("g1", node_id=None), swarm(M1, left)).entry == "old"
-    assert step_of(host("g2", node_id=None), swarm(M1, left)).entry is None
+    assert step_of(host("g1", node_id=None), swarm(M1, left)).removal.entry == "old"
+    assert step_of(host("g2", node_id=None), swarm(M1, left)).removal.entry is None
     # A member again: whichever entry that was, it is none of a host that has one.
-    assert step_of(host("g1"), swarm(M1, entry(), left)).entry is None
+    assert step_of(host("g1"), swarm(M1, entry(), left)).removal.entry is None
     # Down, but nobody knows of whom.
-    assert step_of(host("g1", node_id=None), swarm(M1, bare("old", state="down"))).entry is None
+    assert step_of(host("g1", node_id=None), swarm(M1, bare("old", state="down"))).removal.entry is None
 
 
 # --- what runs there --------------------------------------------------------------------------------------------------
@@ -169,12 +179,12 @@ STOPPED = {
 def test_work_is_stopped_only_with_consent(what, stopped):
     known = swarm(M1, entry(tasks=[task("train.1.x", "train")]))
     step = step_of(host(containers=BUSY, **what), known)
-    assert (step.waits_for, step.left_alone, step.groups) == (stopped, bool(stopped), [END] if stopped else WORKER)
+    assert (step.work.waits_for, step.work.left_alone, step.groups) == (stopped, bool(stopped), [END] if stopped else WORKER)
     step = step_of(host(containers=BUSY, disrupt="services", **what), known)
-    assert step.waits_for == [one for one in stopped if one != "service train"]
+    assert step.work.waits_for == [one for one in stopped if one != "service train"]
     assert step.groups == (BUSY_WORKER if stopped else WORKER)
     step = step_of(host(containers=BUSY, disrupt="all", **what), known)
-    assert (step.waits_for, step.groups) == ([], BUSY_WORKER if stopped else WORKER)
+    assert (step.work.waits_for, step.groups) == ([], BUSY_WORKER if stopped else WORKER)
     assert ("moves service train" in step.impact) == ("service train" in stopped)
     assert ("stops container by-hand" in step.impact) == ("container by-hand" in stopped)
 
@@ -184,7 +194,7 @@ def test_where_only_labels_are_left_a_task_that_needs_one_keeps_the_node_as_it_i
     """It is not paused in vain: nobody waits for the task there, and without the pause its labels would stay too."""
     known = swarm(M1, entry(tasks=[task("once.1", "once", movable=False)]), evicted={"n1": {"once.1": "task once.1"}})
     step = step_of(host(leave=False, disrupt=disrupt), known)
-    assert (step.needs, step.waits_for, step.left_alone, step.groups) == (["labels"], ["task once.1"], True, [END])
+    assert (step.needs, step.work.waits_for, step.work.left_alone, step.groups) == (["labels"], ["task once.1"], True, [END])
 
 
 ATTACHED = {"name": "ranks", "service": None, "task": None, "swarm_networks": ["train"]}
@@ -198,17 +208,17 @@ def test_a_container_on_a_network_of_the_swarm_loses_it_where_the_node_leaves(di
     one = host(disrupt=disrupt)
     one.assessed["containers"] = [ATTACHED]
     step = step_of(one, swarm(M1, bare()))
-    assert (step.waits_for, step.groups, step.left_alone) == (waits_for, groups, disrupt == "never")
+    assert (step.work.waits_for, step.groups, step.work.left_alone) == (waits_for, groups, disrupt == "never")
     assert (f"disconnects {RANKS}" in step.impact) == (disrupt == "all")
     one.leave = False
-    assert step_of(one, swarm(M1, entry())).waits_for == []
+    assert step_of(one, swarm(M1, entry())).work.waits_for == []
 
 
 def test_tasks_that_need_a_label_of_this_collection_are_waited_for():
     known = swarm(M1, entry(), evicted={"n1": {"t1": "task train.1"}})
-    assert step_of(host(leave=False), known).waits_for == ["task train.1"]
+    assert step_of(host(leave=False), known).work.waits_for == ["task train.1"]
     assert step_of(host(leave=False, disrupt="all"), known).impact[-1] == "evicts task train.1"
-    assert step_of(host(leave=False), swarm(M1, bare(), evicted={"n1": {"t1": "task train.1"}})).waits_for == []
+    assert step_of(host(leave=False), swarm(M1, bare(), evicted={"n1": {"t1": "task train.1"}})).work.waits_for == []
 
 
 # --- managers ---------------------------------------------------------------------------------------------------------
@@ -266,12 +276,12 @@ LAST = {
 def test_the_last_manager_stays_and_is_deprovisioned_all_the_same(others, holds, disrupt, text):
     known = swarm(entry("m1", role="manager", leader=True), *others)
     step = deprovision.plan([host(node_id="m1", disrupt=disrupt, **TAKEN)], known, holds)["g1"]
-    assert text in step.stays
-    assert (step.problem, step.error) == (step.stays, None)
-    assert (step.needs, step.groups, step.labels) == (["labels", "configure", "restart"], MANAGER, {})
+    assert text in step.removal.remains
+    assert (step.problem, step.error) == (step.removal.remains, None)
+    assert (step.needs, step.groups, step.removal.labels) == (["labels", "configure", "restart"], MANAGER, {})
     # With nothing else to do, it is reported all the same.
     step = deprovision.plan([host(node_id="m1", disrupt=disrupt)], swarm(M1, *others), holds)["g1"]
-    assert (step.needs, step.groups, text in step.stays) == ([], [END], True)
+    assert (step.needs, step.groups, text in step.removal.remains) == ([], [END], True)
 
 
 def test_with_consent_the_swarm_ends_with_its_contents():
@@ -283,7 +293,7 @@ def test_a_node_that_does_not_leave_keeps_the_last_manager():
     known = swarm(M1, entry(), bare("n2"))
     waits, error = host(containers=BUSY, **TAKEN), host("w2", swarm={"state": "error", "node_id": "n2", "error": "expired"})
     for other, kept in ((waits, "host-n1, host-n2"), (error, "host-n1, host-n2"), (host("w2", node_id="n2"), "host-n1 would")):
-        assert kept in step_of(host("m", node_id="m1"), known, other).stays
+        assert kept in step_of(host("m", node_id="m1"), known, other).removal.remains
     assert step_of(host("m", node_id="m1"), known, host(), host("w2", node_id="n2")).problem is None
     # An entry that goes is nobody.
     left = bare("old", state="down") | {"labels": {LEAVING: "g1"}}
@@ -338,17 +348,17 @@ def test_the_plan_and_the_table_in_words():
         "leaves the swarm",
     ]
     assert removed(step) == "node labels, files, generic resources, toolkit, membership"
-    assert removed(DeprovisionStep(needs=["state"])) == ""
+    assert removed(Step(needs=["state"])) == ""
 
 
 def test_a_step_travels_as_plain_data():
     step = step_of(host(containers=BUSY, **TAKEN), swarm(M1, entry()))
-    assert DeprovisionStep(**asdict(step)) == step
+    assert Step.from_plan(asdict(step)) == step
 
 
 def test_the_mark_of_a_node_goes_with_it_or_with_the_labels():
     bound = bare(bound="g1")
-    assert (step_of(host(), swarm(M1, bound)).mark, step_of(host(leave=False), swarm(M1, bound)).mark) == ("keep", "remove")
+    assert (step_of(host(), swarm(M1, bound)).removal.mark, step_of(host(leave=False), swarm(M1, bound)).removal.mark) == ("keep", "remove")
     assert step_of(host(leave=False), swarm(M1, bound)).needs == ["labels"]
 
 
@@ -366,6 +376,6 @@ def test_a_host_that_shows_another_ones_node_takes_nothing_back_from_it():
     for leave in (True, False):
         step = step_of(host("g7", leave=leave), swarm(M1, entry(bound="g1", former_availability="active")))
         assert "belongs to the host g1" in step.error
-        assert (step.needs, step.groups, step.labels) == ([], [END], {})
+        assert (step.needs, step.groups, step.removal.labels) == ([], [END], {})
     steps = plan([host("g1"), host("g7"), host("g2", node_id="n2")], swarm(M1, entry(bound="g1"), entry("n2", bound="g2")))
     assert ["same node id n1" in (step.error or "") for step in steps.values()] == [True, True, False]

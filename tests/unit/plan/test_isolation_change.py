@@ -121,7 +121,7 @@ def test_where_slots_keep_the_guard_with_off_it_takes_no_restart_of_a_daemon_tha
 def test_a_node_with_another_level_is_changed_without_a_window(has, wanted, impact):
     step = planned(at(has), wanted)
     assert step.impact == impact
-    assert (step.needs, step.isolation) == ((["configure"], wanted) if has != wanted else ([], ""))
+    assert (step.needs, step.target.isolation) == ((["configure"], wanted) if has != wanted else ([], ""))
     assert (PREPARE in step.groups, {IDLE, WINDOW} & set(step.groups)) == (has != wanted, set())
 
 
@@ -152,7 +152,7 @@ def test_hosts_without_gpus_have_none():
     assert "configure" not in planned(host(gpu=False, shown=()), "reserved").needs
     one = host(shown=())
     one.assessed.update(gpus=[], resources=[], labels={})  # gpu_node_advertise: []
-    assert planned(one, "reserved").isolation == ""
+    assert planned(one, "reserved").target.isolation == ""
 
 
 def test_a_level_of_one_host_alone_is_an_error_that_names_the_setting():
@@ -299,16 +299,16 @@ def test_the_change_of_the_swarm_is_announced():
 
 
 @pytest.mark.parametrize(
-    ("variables", "level"),
+    ("applied", "level"),
     [
-        ({"gpu_node_applied": {"isolation": {"level": "audit"}}}, "reserved"),  # its answer is of before
-        ({"gpu_node_applied": {"isolation": {"level": "audit", "turned_off": True}}}, "off"),
-        ({"gpu_node_applied": {"failed": True}}, "audit"),
+        ({"isolation": {"level": "audit"}}, "reserved"),  # its answer is of before
+        ({"isolation": {"level": "audit", "turned_off": True}}, "off"),
+        ({"failed": True}, "audit"),
         ({}, "audit"),
     ],
 )
-def test_the_level_that_a_host_has_at_the_end(variables, level):
-    assert isolation_change.reached({"gpu_node_assessed": at("audit").assessed, **variables}, "reserved") == level
+def test_the_level_that_a_host_has_at_the_end(applied, level):
+    assert isolation_change.reached(at("audit").assessed, applied, "reserved") == level
 
 
 @pytest.mark.parametrize(

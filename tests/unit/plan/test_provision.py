@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 
 import pytest
-from fleet_lab import LABELS, assessed, host, ledger, member, named, swarm, task
+from fleet_lab import LABELS, assessed, host, ledger, member, named, step_with, swarm, task
 from node_lab import resources
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.health import reported
@@ -110,7 +110,7 @@ STEPS = {
 @pytest.mark.parametrize(("one", "known", "needs", "groups"), STEPS.values(), ids=STEPS)
 def test_what_a_host_needs(one, known, needs, groups):
     step = step_of(one, known)
-    assert (step.needs, step.groups, step.waits_for, step.error) == (needs, groups, [], None)
+    assert (step.needs, step.groups, step.work.waits_for, step.error) == (needs, groups, [], None)
     assert bool(step.impact) == bool(needs)
 
 
@@ -155,9 +155,9 @@ NO_DRIVER = {"failed": True, "msg": "NVML: mismatch", "fault": "fault reason=mis
 )
 def test_a_node_that_is_unfit_for_work(answer, settings, node, pauses, returns):
     step = step_of(replace(host(**answer), settings=settings), swarm(member(**node)))
-    assert (step.pauses, MARKED in step.groups, step.paused_for) == (pauses, returns, node.get("paused_for", ""))
+    assert (step.fault.pauses, MARKED in step.groups, step.fault.paused_for) == (pauses, returns, node.get("paused_for", ""))
     assert to_pause({"a": step}) == ({"a": answer["fault"]} if pauses else {})
-    if step.fault and not answer.get("failed"):
+    if step.fault.text and not answer.get("failed"):
         assert END in step.groups
         assert "unfit for work: " in step.problem
 
@@ -200,7 +200,7 @@ def test_a_run_does_not_close_a_fleet(many, others, limit, paused):
     pauses, warned, steps = unfit_fleet(many, others, limit)
     assert list(pauses) == list(steps)[:paused]
     left = list(steps)[paused:]
-    assert [step.too_many for step in steps.values()] == [False] * paused + [True] * len(left)
+    assert [step.fault.too_many for step in steps.values()] == [False] * paused + [True] * len(left)
     assert [text.partition(":")[0] for text in warned] == ([", ".join(left)] if left else [])
     assert all(step.problem for step in steps.values())
 
@@ -224,12 +224,12 @@ def test_how_many_may_be_paused_is_a_setting_of_the_managers():
     ],
 )
 def test_a_node_that_was_left_with_its_fault_goes_back_to_that_after_a_window(node, stands):
-    assert step_of(replace(host(**UNFIT, **RESTART), settings={}), swarm(member(**node))).stands is stands
-    assert not step_of(replace(host(**RESTART), settings={}), swarm(member(**node))).stands
+    assert step_of(replace(host(**UNFIT, **RESTART), settings={}), swarm(member(**node))).fault.left_in_service is stands
+    assert not step_of(replace(host(**RESTART), settings={}), swarm(member(**node))).fault.left_in_service
 
 
 def test_those_that_are_too_many_go_back_after_a_window():
-    assert [step.stands for step in unfit_fleet(3)[2].values()] == [False, False, True]
+    assert [step.fault.left_in_service for step in unfit_fleet(3)[2].values()] == [False, False, True]
 
 
 REACT = {"version": CODE.name(), "settings": {"limit": 20, "docker_socket": "/run/docker.sock"}, "running": True}
@@ -252,7 +252,7 @@ REACT = {"version": CODE.name(), "settings": {"limit": 20, "docker_socket": "/ru
 def test_the_service_that_pauses_nodes_with_faults(limit, found, needed):
     one = replace(host(gpu=False, manager=True, react=found), reacts=limit)
     step = step_of(one, swarm(member(role="manager", labels={})))
-    assert (step.needs, step.groups, step.reacts) == (["react"] if needed else [], [JOIN, LABEL, END] if needed else [], limit is not None)
+    assert (step.needs, step.groups, step.target.reacts) == (["react"] if needed else [], [JOIN, LABEL, END] if needed else [], limit is not None)
     assert plan([one], swarm(member(role="manager", labels={})), "a new driver")[one.name].needs == ["maintain"]
 
 
@@ -270,7 +270,7 @@ def test_the_service_stays_while_nodes_report_that_the_inventory_does_not_have(k
     one = replace(host(gpu=False, manager=True, react=found), keeps_reacting=keeps)
     fleet = swarm(member(role="manager", labels={}), member("n9", hostname="gpu-9", health=health))
     step = step_of(one, fleet)
-    assert (step.needs, step.reacts) == (["react"] if needed else [], keeps and bool(found and health))
+    assert (step.needs, step.target.reacts) == (["react"] if needed else [], keeps and bool(found and health))
     texts = react.warnings([one], fleet)
     assert bool(texts) is warned
     assert all("no host in gpu_nodes" in text and "(gpu-9)" in text and text.startswith(f"{one.name}: ") for text in texts)
@@ -295,22 +295,22 @@ def test_work_is_stopped_only_with_consent(change, known, groups):
     busy = [*BUSY[2:], ("train.1.x", "train")]
     consented = [WINDOW if group == IDLE else group for group in groups]
     step = step_of(host(containers=busy, disrupt="never", **change), known)
-    assert (step.waits_for, step.groups, step.left_alone) == (["container by-hand", "task train.1.x of service train"], [END], True)
+    assert (step.work.waits_for, step.groups, step.work.left_alone) == (["container by-hand", "task train.1.x of service train"], [END], True)
     step = step_of(host(containers=busy, disrupt="all", **change), known)
-    assert (step.waits_for, step.groups, step.left_alone) == ([], consented, False)
+    assert (step.work.waits_for, step.groups, step.work.left_alone) == ([], consented, False)
     assert step.impact[-1] == "stops container by-hand, task train.1.x of service train"
     for disrupt in ("never", "services", "all"):
         step = step_of(host(disrupt=disrupt, **change), known)
-        assert (step.waits_for, step.groups, step.left_alone) == ([], groups, False)
+        assert (step.work.waits_for, step.groups, step.work.left_alone) == ([], groups, False)
 
 
 @pytest.mark.parametrize(("more", "stops"), [({}, "tasks"), (RESTART, "containers")])
 def test_a_host_that_leaves_another_swarm_stops_what_is_of_that_swarm(more, stops):
     by_hand, task_of_other = [("by-hand", None)], [("train.1.x", "train")]
     step = step_of(host(containers=by_hand, **STRANGER, **more), swarm(member()))
-    assert (step.stops, step.waits_for) == (stops, ["container by-hand"] if stops == "containers" else [])
+    assert (step.work.stops, step.work.waits_for) == (stops, ["container by-hand"] if stops == "containers" else [])
     step = step_of(host(containers=task_of_other, **STRANGER, **more), swarm(member()))
-    assert (step.groups, step.left_alone, step.waits_for) == ([END], True, ["task train.1.x of service train"])
+    assert (step.groups, step.work.left_alone, step.work.waits_for) == ([END], True, ["task train.1.x of service train"])
     step = step_of(host(containers=task_of_other, disrupt="all", **STRANGER, **more), swarm(member()))
     assert (JOIN in step.groups, step.impact[-1]) == (True, "stops task train.1.x of service train")
 
@@ -318,16 +318,16 @@ def test_a_host_that_leaves_another_swarm_stops_what_is_of_that_swarm(more, stop
 @pytest.mark.parametrize("known", [swarm(), swarm(member("other"))])
 def test_a_host_outside_of_the_swarm_cannot_be_paused_and_is_left_alone(known):
     step = step_of(host(containers=BUSY[2:], **FRESH), known)
-    assert (step.waits_for, step.groups, step.left_alone) == (["container by-hand"], [END], True)
+    assert (step.work.waits_for, step.groups, step.work.left_alone) == (["container by-hand"], [END], True)
 
 
 def test_a_member_is_emptied_of_what_swarm_starts_elsewhere_and_waits_for_the_rest():
     step = step_of(host(containers=BUSY, **RESTART), swarm(member(tasks=[*TASKS, JOB])))
-    assert (step.groups, step.left_alone) == (EMPTIED, False)
-    assert step.waits_for == ["task sweep.1.z of service sweep (for 1 min 30 s)", "container by-hand"]
+    assert (step.groups, step.work.left_alone) == (EMPTIED, False)
+    assert step.work.waits_for == ["task sweep.1.z of service sweep (for 1 min 30 s)", "container by-hand"]
     assert step.impact[-1] == "moves service train (2 tasks)"
     step = step_of(host(containers=BUSY, disrupt="all", **RESTART), swarm(member(tasks=[*TASKS, JOB])))
-    assert (step.groups, step.waits_for) == (EMPTIED, [])
+    assert (step.groups, step.work.waits_for) == (EMPTIED, [])
     assert step.impact[-2:] == [
         "moves service train (2 tasks)",
         "stops task sweep.1.z of service sweep (for 1 min 30 s), container by-hand",
@@ -336,13 +336,13 @@ def test_a_member_is_emptied_of_what_swarm_starts_elsewhere_and_waits_for_the_re
 
 def test_a_task_without_a_container_is_work_too():
     step = step_of(host(**RESTART), swarm(member(tasks=TASKS[:1])))
-    assert (step.groups, step.waits_for, step.impact[-1]) == (EMPTIED, [], "moves service train")
+    assert (step.groups, step.work.waits_for, step.impact[-1]) == (EMPTIED, [], "moves service train")
 
 
 @pytest.mark.parametrize("disrupt", ["never", "services", "all"])
 def test_work_is_no_hindrance_for_what_does_not_hurt(disrupt):
     step = step_of(host(containers=BUSY, disrupt=disrupt), swarm(member(labels={}, tasks=TASKS)))
-    assert (step.groups, step.waits_for) == ([LABEL, END], [])
+    assert (step.groups, step.work.waits_for) == ([LABEL, END], [])
 
 
 LABELS_EVICT = {"n1": {"train.1.x": "train.1", "sweep.1.z": "sweep.1"}, "n2": {"other.1": "other.1"}}
@@ -359,25 +359,25 @@ LABELS_EVICT = {"n1": {"train.1.x": "train.1", "sweep.1.z": "sweep.1"}, "n2": {"
 def test_tasks_that_a_label_would_evict_are_waited_for_or_reported(disrupt, groups, waits_for, evicts):
     old = member(labels={"gpu.count": "3", RECORD: "gpu.count"}, tasks=[TASKS[0], JOB])
     step = step_of(host(disrupt=disrupt), swarm(old, evicted=LABELS_EVICT))
-    assert (step.needs, step.groups, step.waits_for) == (["labels"], groups, waits_for)
+    assert (step.needs, step.groups, step.work.waits_for) == (["labels"], groups, waits_for)
     assert step.impact == ["changes node labels", *evicts]
 
 
 def test_what_swarm_starts_again_may_be_evicted_by_a_label():
     old = member(labels={"gpu.count": "3", RECORD: "gpu.count"}, tasks=TASKS)
     step = step_of(host(), swarm(old, evicted={"n1": {"train.1.x": "train.1"}}))
-    assert (step.groups, step.waits_for, step.impact) == ([LABEL, END], [], ["changes node labels", "evicts train.1"])
+    assert (step.groups, step.work.waits_for, step.impact) == ([LABEL, END], [], ["changes node labels", "evicts train.1"])
     # A node whose labels stay evicts nothing, and one that is emptied first has nothing left to evict.
-    assert step_of(host(), swarm(member(), evicted={"n1": {"x": "train.1"}})) == Step(node_id="n1")
+    assert step_of(host(), swarm(member(), evicted={"n1": {"x": "train.1"}})) == step_with(node_id="n1")
     step = step_of(host(containers=BUSY[2:], **RESTART), swarm(old, evicted={"n1": {"train.1.x": "train.1"}}))
-    assert (step.groups, step.waits_for) == (EMPTIED, ["container by-hand"])
+    assert (step.groups, step.work.waits_for) == (EMPTIED, ["container by-hand"])
 
 
 def test_what_may_be_stopped_is_said_by_each_host_for_itself():
     hosts = [host(name, node_id=name, containers=BUSY[2:], disrupt=disrupt, **RESTART) for name, disrupt in
              {"a": "never", "b": "services", "c": "all"}.items()]
     steps = plan(hosts, swarm(member("a"), member("b"), member("c")))
-    assert [(step.left_alone, bool(step.waits_for)) for step in steps.values()] == [(True, True), (False, True), (False, False)]
+    assert [(step.work.left_alone, bool(step.work.waits_for)) for step in steps.values()] == [(True, True), (False, True), (False, False)]
 
 
 # --- the toolkit ------------------------------------------------------------------------------------------------------
@@ -398,12 +398,12 @@ def test_what_may_be_stopped_is_said_by_each_host_for_itself():
 def test_the_toolkit(wanted, there, impact):
     step = step_of(host(toolkit=wanted, toolkit_version=there), swarm(member()))
     assert (step.impact, step.needs) == (impact, ["toolkit"] if impact else [])
-    assert step.toolkit == (wanted or DEFAULT if impact else None)
+    assert step.target.toolkit == (wanted or DEFAULT if impact else None)
 
 
 def test_a_broken_installation_is_finished_with_the_version_that_is_there():
     step = step_of(host(missing=["toolkit_packages"], toolkit_version="1.19.1"), swarm(member()))
-    assert (step.toolkit, step.impact) == ("1.19.1", ["installs toolkit 1.19.1"])
+    assert (step.target.toolkit, step.impact) == ("1.19.1", ["installs toolkit 1.19.1"])
 
 
 @pytest.mark.parametrize("version", ["latest", "1.20", "v1.20.0", "1.20.0-1.el9", "1.20.*"])
@@ -714,7 +714,7 @@ MARKS = {
 @pytest.mark.parametrize(("one", "node", "groups"), MARKS.values(), ids=MARKS)
 def test_a_node_left_paused_is_returned_to_service_if_it_is_sound(one, node, groups):
     step = step_of(one, swarm(member(**LEFT, **node)))
-    assert (step.groups, step.left_paused) == (groups, True)
+    assert (step.groups, step.membership.left_paused) == (groups, True)
 
 
 def test_what_needs_only_its_availability_back_does_not_wait_for_the_windows():
@@ -743,24 +743,24 @@ def test_of_a_node_in_service_it_is_noted_that_its_fault_is_over(case):
     found, node, expected = CLEARED[case]
     one = host(**{"health": {"shown": STALE}, **found})
     step = step_of(one, swarm(member(**{"health": {"state": "fault", "returned": False}, **node})))
-    assert step.cleared is expected
+    assert step.fault.cleared is expected
     assert cleared({"a": step}) == (["a"] if expected else [])
 
 
 def test_of_hosts_that_were_not_read_nothing_is_noted():
     fleet = swarm(member(health={"state": "fault", "returned": False}))
-    assert not step_of(host(gpu=False, health={"shown": STALE}), fleet).cleared
-    assert not step_of(replace(host(health={"shown": STALE}), settings={"gpu_node_on_loss": "report"}), fleet).cleared
+    assert not step_of(host(gpu=False, health={"shown": STALE}), fleet).fault.cleared
+    assert not step_of(replace(host(health={"shown": STALE}), settings={"gpu_node_on_loss": "report"}), fleet).fault.cleared
 
 
 def test_of_a_pause_that_somebody_ended_the_notes_are_removed():
     step = step_of(host(), swarm(member(former_availability="active")))
-    assert (step.groups, step.by_hand) == ([MARKED, END], True)
-    assert not step_of(host(), swarm(member(**LEFT))).by_hand
+    assert (step.groups, step.membership.by_hand) == ([MARKED, END], True)
+    assert not step_of(host(), swarm(member(**LEFT))).membership.by_hand
 
 
 def test_a_node_paused_by_its_owner_stays_paused():
-    assert step_of(host(), swarm(member(availability="pause"))) == Step(node_id="n1")
+    assert step_of(host(), swarm(member(availability="pause"))) == step_with(node_id="n1")
 
 
 def test_the_leader_is_changed_last():
@@ -777,7 +777,7 @@ def test_the_leader_is_changed_last():
 
 def test_a_step_travels_as_plain_data():
     step = step_of(host(containers=BUSY, **RESTART), swarm(member(**LEFT)))
-    assert Step(**asdict(step)) == step
+    assert Step.from_plan(asdict(step)) == step
 
 
 def test_an_answer_of_a_manager_without_nodes_is_no_ledger():
@@ -855,7 +855,7 @@ def test_every_member_gets_a_window_for_maintenance():
     assert steps["b"].impact == ["runs driver.yml and reboots", "moves service train"]
     assert "no member of the swarm" in steps["new"].error
     step = plan([host(containers=BUSY[2:], disrupt="never")], known, "runs driver.yml")["gpu-1"]
-    assert (step.left_alone, step.waits_for) == (True, ["container by-hand"])
+    assert (step.work.left_alone, step.work.waits_for) == (True, ["container by-hand"])
 
 
 # --- which node a host is ---------------------------------------------------------------------------------------------
@@ -866,13 +866,13 @@ def test_a_node_is_bound_to_its_host_like_any_other_label():
     assert step_of(host(gpu=False, manager=True), swarm(member(role="manager", labels={}, bound=None))).needs == ["labels"]
     evicts = {"n1": {"sweep.1.z": "sweep.1"}}  # an old leader does that at any update of the node
     step = step_of(host(), swarm(member(bound=None, tasks=[JOB]), evicted=evicts))
-    assert (step.left_alone, step.waits_for) == (True, ["sweep.1"])
+    assert (step.work.left_alone, step.work.waits_for) == (True, ["sweep.1"])
 
 
 @pytest.mark.parametrize("change", [RESTART, {"manager": True}, {"labels": {}}, {"failed": True, "msg": "NVML failed."}])
 def test_a_host_that_shows_another_ones_node_is_an_error_and_that_node_is_left_alone(change):
     step = step_of(host("g7", **change), swarm(member(bound="g1", **LEFT)))
-    assert (step.needs, step.groups, step.node_id) == ([], [] if "failed" in change else [END], None)
+    assert (step.needs, step.groups, step.membership.node_id) == ([], [] if "failed" in change else [END], None)
     if "failed" not in change:
         assert "shows node id n1, which belongs to the host g1" in step.error
         assert "docker node update --label-add gpu-swarm.host=g7 n1" in step.error
@@ -901,9 +901,9 @@ def test_two_hosts_with_one_node_id_are_an_error_of_these_two():
 def test_a_plan_knows_which_tasks_it_moves_after_a_long_time(task_of, disrupt, named):
     known = swarm(member(tasks=[task("train.1", "train", **task_of)]))
     step = step_of(host(disrupt=disrupt, **RESTART), known)
-    assert step.long_running == named
+    assert step.work.long_running == named
     kept = "task train.1 of service train (for 2 d 7 h, kept by its label gpu-swarm.keep=true)"
-    assert (kept in step.waits_for) == ("kept" in task_of and disrupt == "services")
+    assert (kept in step.work.waits_for) == ("kept" in task_of and disrupt == "services")
 
 
 NOTED = "gpu-swarm.maintained"

@@ -62,8 +62,8 @@ def test_a_repair_is_reported_while_tasks_run_where_an_update_of_the_node_harms_
 def test_only_what_is_configured_may_report_now():
     repaired = host(drift=["swarm-resource is not set"], shown=host().assessed["resources"])
     found = swarm(manager("26.1.5"), member())
-    assert plan([repaired], found)["gpu-1"].report_now is True
-    assert plan([host(shown=host().assessed["resources"])], found)["gpu-1"].report_now is False
+    assert plan([repaired], found)["gpu-1"].target.report_now is True
+    assert plan([host(shown=host().assessed["resources"])], found)["gpu-1"].target.report_now is False
 
 
 def test_without_a_manager_nobody_knows():
@@ -81,14 +81,14 @@ def test_other_managers_are_a_change_of_the_watchers_and_nothing_that_hurts(vers
     one = host(health={"label": "ok", "blocked": None, "reasons": [], "report": report}, shown=host().assessed["resources"])
     step = plan([one], swarm(manager(version), member()))["gpu-1"]
     assert step.needs == (["configure"] if changes else [])
-    assert step.report == (("all" if version == "29.6.0" else "faults") if changes else None)
+    assert step.target.report == (("all" if version == "29.6.0" else "faults") if changes else None)
     assert [text for text in step.impact if "watcher" in text] == step.impact
     assert bool(step.impact) is changes
 
 
 def test_a_member_that_had_none_gets_one_without_a_window():
     step = plan([host(**NEW, shown=host().assessed["resources"])], swarm(manager("26.1.5"), member()))["gpu-1"]
-    assert (step.needs, step.impact, step.report) == (["configure"], ["installs the watcher of its GPUs"], "faults")
+    assert (step.needs, step.impact, step.target.report) == (["configure"], ["installs the watcher of its GPUs"], "faults")
     assert not {IDLE, WINDOW} & set(step.groups)
 
 

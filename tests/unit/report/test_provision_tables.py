@@ -5,12 +5,11 @@
 from __future__ import annotations
 
 import pytest
-from fleet_lab import host, member, named
+from fleet_lab import host, member, named, step_with
 from node_lab import UUIDS, gpu
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import END, MARKED, PREPARE, WINDOW, Host, Step
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import END, MARKED, PREPARE, WINDOW, Host
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.outcome import HostState, Outcome, State, Verdict
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.deprovision import DeprovisionStep
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report import provision_tables
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report.rerun import Again
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout import ends
@@ -21,10 +20,10 @@ A = "GPU-5fa2e7a4-0b1e-4c53-9d1f-0c9a7d1e2f30"
 
 def test_the_impact_of_a_run():
     steps = {
-        "done": Step(),
-        "gpu-1": Step(needs=["configure", "restart"], impact=["2 GPUs not advertised", "restarts dockerd"]),
-        "gpu-2": Step(needs=["restart"], impact=["restarts dockerd"], waits_for=["service train (t.1)", "container x"], left_alone=True),
-        "gpu-3": Step(error="unreachable: no route"),
+        "done": step_with(),
+        "gpu-1": step_with(needs=["configure", "restart"], impact=["2 GPUs not advertised", "restarts dockerd"]),
+        "gpu-2": step_with(needs=["restart"], impact=["restarts dockerd"], waits_for=["service train (t.1)", "container x"], left_alone=True),
+        "gpu-3": step_with(error="unreachable: no route"),
     }
     assert provision_tables.impact(steps, None).splitlines() == [
         "node   impact",
@@ -33,7 +32,7 @@ def test_the_impact_of_a_run():
         "gpu-2  waits for service train (t.1), container x, then: restarts dockerd",
         "gpu-3  cannot be changed: unreachable: no route",
     ]
-    assert provision_tables.impact({"done": Step()}, None) == ""
+    assert provision_tables.impact({"done": step_with()}, None) == ""
     assert provision_tables.impact({}, None) == ""
 
 
@@ -43,17 +42,17 @@ BACK = "returns to service"
 @pytest.mark.parametrize(
     ("step", "words"),
     [
-        (Step(groups=[MARKED, END]), BACK),
-        (Step(groups=[MARKED, END], maintained="x"), f"{BACK}; left alone, since maintenance x was finished there before"),
-        (Step(maintained="x"), "left alone, since maintenance x was finished there before"),
-        (Step(groups=[END], error="a clash", left_paused=True), "stays paused; cannot be changed: a clash"),
-        (Step(groups=[END], error="a clash", left_paused=True, by_hand=True), "cannot be changed: a clash"),
-        (Step(groups=[MARKED, END], left_paused=True, by_hand=True), "removes the marks of a pause that somebody has ended"),
+        (step_with(groups=[MARKED, END]), BACK),
+        (step_with(groups=[MARKED, END], maintained="x"), f"{BACK}; left alone, since maintenance x was finished there before"),
+        (step_with(maintained="x"), "left alone, since maintenance x was finished there before"),
+        (step_with(groups=[END], error="a clash", left_paused=True), "stays paused; cannot be changed: a clash"),
+        (step_with(groups=[END], error="a clash", left_paused=True, by_hand=True), "cannot be changed: a clash"),
+        (step_with(groups=[MARKED, END], left_paused=True, by_hand=True), "removes the marks of a pause that somebody has ended"),
         (
-            Step(needs=["restart"], groups=[MARKED, END], impact=["restarts dockerd"], waits_for=["container x"], left_alone=True),
+            step_with(needs=["restart"], groups=[MARKED, END], impact=["restarts dockerd"], waits_for=["container x"], left_alone=True),
             f"{BACK}; waits for container x, then: restarts dockerd",
         ),
-        (Step(needs=["restart"], groups=[WINDOW, MARKED, END], impact=["restarts dockerd"]), "restarts dockerd"),
+        (step_with(needs=["restart"], groups=[WINDOW, MARKED, END], impact=["restarts dockerd"]), "restarts dockerd"),
     ],
 )
 def test_what_becomes_of_a_node_that_an_earlier_run_left_paused_is_reported(step, words):
@@ -63,46 +62,46 @@ def test_what_becomes_of_a_node_that_an_earlier_run_left_paused_is_reported(step
 @pytest.mark.parametrize(
     ("step", "node", "outcome", "state"),
     [
-        (Step(), member(), None, "ready"),
-        (Step(), member(availability="drain", set_by_run=False), None, "drained, by hand"),
-        (Step(maintained="driver-570"), member(), None, "ready, left alone, since maintenance driver-570 was finished there before"),
+        (step_with(), member(), None, "ready"),
+        (step_with(), member(availability="drain", set_by_run=False), None, "drained, by hand"),
+        (step_with(maintained="driver-570"), member(), None, "ready, left alone, since maintenance driver-570 was finished there before"),
         (
-            Step(),
+            step_with(),
             member(availability="pause", former_availability="active"),
             None,
             "still on pause: its former availability, active, could not be restored. Run this again",
         ),
         (
-            Step(),
+            step_with(),
             member(availability="pause", former_availability="active", paused_for=f"fault {A} reason=lost since=1"),
             None,
             f"paused for a fault: {A} lost. It returns to service with the first run that finds nothing wrong with it",
         ),
         (
-            Step(error="NVML: mismatch"),
+            step_with(error="NVML: mismatch"),
             member(availability="pause", former_availability="active", paused_for="fault reason=mismatch"),
             None,
             "failed: NVML: mismatch. Paused for a fault (mismatch): it returns to service with the first run that finds nothing wrong with it",
         ),
-        (Step(error="NVML: mismatch"), member(former_availability="active"), None, "failed: NVML: mismatch"),  # somebody returned it to service
-        (Step(), member(state="down"), None, "down for the manager"),
-        (Step(), member(shown=(0,)), None, "the manager shows 1 of 2 NVIDIA-GPU"),
-        (Step(), None, None, "not in the swarm"),
-        (Step(waits_for=["a", "b"], left_alone=True), member(), None, "waiting for a, b"),
-        (Step(waits_for=["a"]), member(), None, "ready"),
-        (Step(needs=["join", "move"]), None, Outcome(State.WAITING, "task b"), "waiting for task b"),
+        (step_with(error="NVML: mismatch"), member(former_availability="active"), None, "failed: NVML: mismatch"),  # somebody returned it to service
+        (step_with(), member(state="down"), None, "down for the manager"),
+        (step_with(), member(shown=(0,)), None, "the manager shows 1 of 2 NVIDIA-GPU"),
+        (step_with(), None, None, "not in the swarm"),
+        (step_with(waits_for=["a", "b"], left_alone=True), member(), None, "waiting for a, b"),
+        (step_with(waits_for=["a"]), member(), None, "ready"),
+        (step_with(needs=["join", "move"]), None, Outcome(State.WAITING, "task b"), "waiting for task b"),
         (
-            Step(waits_for=["a"], groups=[MARKED]),
+            step_with(waits_for=["a"], groups=[MARKED]),
             member(availability="pause"),
             Outcome(State.WAITING, "container b"),
             "waiting for container b; paused",
         ),
-        (Step(groups=[MARKED]), member(), Outcome(State.WAITING, "finished job b"), "waiting for finished job b"),
-        (Step(groups=[PREPARE]), None, Outcome(State.WAITING, "container b"), "waiting for container b"),
-        (Step(), member(), FAILED, "failed: dockerd did not start"),
-        (Step(), member(), Outcome(State.LOST, "no route"), "lost: no route"),
-        (Step(), member(), Outcome(State.UNTOUCHED, "its turn did not come"), "untouched: its turn did not come"),
-        (Step(error="not assessed"), None, FAILED, "failed: not assessed"),
+        (step_with(groups=[MARKED]), member(), Outcome(State.WAITING, "finished job b"), "waiting for finished job b"),
+        (step_with(groups=[PREPARE]), None, Outcome(State.WAITING, "container b"), "waiting for container b"),
+        (step_with(), member(), FAILED, "failed: dockerd did not start"),
+        (step_with(), member(), Outcome(State.LOST, "no route"), "lost: no route"),
+        (step_with(), member(), Outcome(State.UNTOUCHED, "its turn did not come"), "untouched: its turn did not come"),
+        (step_with(error="not assessed"), None, FAILED, "failed: not assessed"),
     ],
 )
 def test_the_state_of_a_host(step, node, outcome, state):
@@ -120,8 +119,8 @@ def test_the_state_of_a_host(step, node, outcome, state):
 def test_whose_labels_were_refused_for_a_task_waits_for_it(node, outcome, state):
     verdict = Verdict.FAILED if outcome else Verdict.WAITING
     for found in (
-        ends.state_of(host(), Step(), ends.End(node, outcome, kept=("task a", "task b"))),
-        provision_tables.deprovision_state(DeprovisionStep(needs=["labels"]), ends.End(node, outcome, kept=("task a", "task b"))),
+        ends.state_of(host(), step_with(), ends.End(node, outcome, kept=("task a", "task b"))),
+        provision_tables.deprovision_state(step_with(needs=["labels"]), ends.End(node, outcome, kept=("task a", "task b"))),
     ):
         assert (found.text, found.verdict) == (state, verdict)
 
@@ -129,21 +128,21 @@ def test_whose_labels_were_refused_for_a_task_waits_for_it(node, outcome, state)
 @pytest.mark.parametrize(
     ("step", "outcome", "begin"),
     [
-        (Step(error="GPU-1 is gone. Put it back.", left_paused=True), None, "failed: GPU-1 is gone. Put it back"),
-        (Step(), Outcome(State.OUT, "NVML failed"), "out: NVML failed"),
-        (Step(left_paused=True), FAILED, "failed: dockerd did not start"),
+        (step_with(error="GPU-1 is gone. Put it back.", left_paused=True), None, "failed: GPU-1 is gone. Put it back"),
+        (step_with(), Outcome(State.OUT, "NVML failed"), "out: NVML failed"),
+        (step_with(left_paused=True), FAILED, "failed: dockerd did not start"),
     ],
 )
 def test_a_node_that_stays_paused_is_reported_with_what_returns_it(step, outcome, begin):
     node = member(availability="pause", former_availability="active")
     message = f"{begin}. Still on pause: it returns to service with the first run that finds nothing wrong with it"
     assert ends.state_of(host(), step, ends.End(node, outcome)).text == message
-    assert provision_tables.deprovision_state(DeprovisionStep(error=step.error), ends.End(node, outcome)).text == message
+    assert provision_tables.deprovision_state(step_with(error=step.error), ends.End(node, outcome)).text == message
 
 
 def test_without_a_ledger_nobody_knows_whether_a_host_is_in_the_swarm():
-    assert ends.state_of(host(), Step(), ends.End(None, None, answered=False)).text == "not known: no manager answered at the end"
-    assert ends.state_of(host(), Step(), ends.End(None, FAILED, answered=False)).text == "failed: dockerd did not start"
+    assert ends.state_of(host(), step_with(), ends.End(None, None, answered=False)).text == "not known: no manager answered at the end"
+    assert ends.state_of(host(), step_with(), ends.End(None, FAILED, answered=False)).text == "failed: dockerd did not start"
 
 
 @pytest.mark.parametrize(
@@ -177,13 +176,13 @@ LEFT_OUT = [{"index": 2, "uuid": "x", "name": "H100", "reason": "GPU is lost"}, 
     ],
 )
 def test_a_node_that_offers_less_than_it_has_says_so(node, outcome, state):
-    assert ends.state_of(host(left_out=LEFT_OUT), Step(), ends.End(node, outcome)).text == state
+    assert ends.state_of(host(left_out=LEFT_OUT), step_with(), ends.End(node, outcome)).text == state
 
 
 def test_a_card_that_is_lost_is_named_for_the_person_who_replaces_it():
     lost = {**LEFT_OUT[0], "last_known": True, "pci_bus_id": "00000000:C1:00.0", "slot": "12", "serial": "1322"}
     text = "ready, GPU 2 (last known as H100, x, PCI address 00000000:C1:00.0, slot 12, serial number 1322) left out: GPU is lost"
-    assert ends.state_of(host(left_out=[lost]), Step(), ends.End(member(), None)).text == text
+    assert ends.state_of(host(left_out=[lost]), step_with(), ends.End(member(), None)).text == text
 
 
 def test_rows():
@@ -288,12 +287,12 @@ def test_the_outcome_speaks_of_those_that_failed():
     ("more", "said"),
     [
         ({}, "A run would change 1 of 2 hosts."),
-        ({"w": Step(groups=[WINDOW, END], waits_for=["container x"])}, "A run would change 2 of 3 hosts. Waiting for work to end: w."),
-        ({"e": Step(groups=[END], error="unreachable")}, "A run would change 1 of 3 hosts. Cannot be changed: e."),
+        ({"w": step_with(groups=[WINDOW, END], waits_for=["container x"])}, "A run would change 2 of 3 hosts. Waiting for work to end: w."),
+        ({"e": step_with(groups=[END], error="unreachable")}, "A run would change 1 of 3 hosts. Cannot be changed: e."),
     ],
 )
 def test_a_run_in_check_mode_says_what_a_run_would_do(more, said):
-    words = provision_tables.check_outcome({"a": Step(), "b": Step(groups=[PREPARE, END]), **more})
+    words = provision_tables.check_outcome({"a": step_with(), "b": step_with(groups=[PREPARE, END]), **more})
     assert (words.line, words.verdict) == (f"Nothing was changed. {said}", "failed" if "Cannot" in said else "done")
 
 
@@ -303,23 +302,23 @@ def test_a_run_in_check_mode_says_what_a_run_would_do(more, said):
 @pytest.mark.parametrize(
     ("step", "node", "outcome", "state"),
     [
-        (DeprovisionStep(), None, None, "deprovisioned"),
-        (DeprovisionStep(needs=["leave"]), None, None, "deprovisioned"),
-        (DeprovisionStep(needs=["labels"]), member(labels={"rack": "r1"}, bound=None), None, "deprovisioned"),
-        (DeprovisionStep(needs=["labels"]), member(labels={"rack": "r1"}), None, "the manager still shows labels of this collection. Run this again"),
-        (DeprovisionStep(needs=["leave"]), member(labels={}), None, "it left the swarm, but the manager still lists it. Run this again"),
-        (DeprovisionStep(needs=["entry"], entry="n1"), member(labels={}), None, "it left the swarm, but the manager still lists it. Run this again"),
-        (DeprovisionStep(needs=["labels"]), member(), None, "the manager still shows labels of this collection. Run this again"),
-        (DeprovisionStep(stays="it is the last"), member(labels={}), None, "still in the swarm: it is the last"),
+        (step_with(), None, None, "deprovisioned"),
+        (step_with(needs=["leave"]), None, None, "deprovisioned"),
+        (step_with(needs=["labels"]), member(labels={"rack": "r1"}, bound=None), None, "deprovisioned"),
+        (step_with(needs=["labels"]), member(labels={"rack": "r1"}), None, "the manager still shows labels of this collection. Run this again"),
+        (step_with(needs=["leave"]), member(labels={}), None, "it left the swarm, but the manager still lists it. Run this again"),
+        (step_with(needs=["entry"], entry="n1"), member(labels={}), None, "it left the swarm, but the manager still lists it. Run this again"),
+        (step_with(needs=["labels"]), member(), None, "the manager still shows labels of this collection. Run this again"),
+        (step_with(remains="it is the last"), member(labels={}), None, "still in the swarm: it is the last"),
         (
-            DeprovisionStep(stays="it is the last"),
+            step_with(remains="it is the last"),
             member(labels={}, availability="drain", former_availability="active"),
             None,
             "still on drain: its former availability, active, could not be restored. Run this again",
         ),
-        (DeprovisionStep(waits_for=["service train"], left_alone=True, stays="it is the last"), member(), None, "waiting for service train"),
-        (DeprovisionStep(needs=["leave"]), member(), FAILED, "failed: dockerd did not start"),
-        (DeprovisionStep(error="locked"), None, None, "failed: locked"),
+        (step_with(waits_for=["service train"], left_alone=True, remains="it is the last"), member(), None, "waiting for service train"),
+        (step_with(needs=["leave"]), member(), FAILED, "failed: dockerd did not start"),
+        (step_with(error="locked"), None, None, "failed: locked"),
     ],
 )
 def test_what_is_left_on_a_host_that_is_deprovisioned(step, node, outcome, state):
@@ -329,11 +328,11 @@ def test_what_is_left_on_a_host_that_is_deprovisioned(step, node, outcome, state
 @pytest.mark.parametrize(
     ("step", "state"),
     [
-        (DeprovisionStep(needs=["labels"]), State.NOT_KNOWN),
-        (DeprovisionStep(needs=["leave"]), State.NOT_KNOWN),
-        (DeprovisionStep(needs=["entry"], entry="n9"), State.NOT_KNOWN),
-        (DeprovisionStep(groups=[MARKED, END]), State.NOT_KNOWN),
-        (DeprovisionStep(needs=["configure", "restart"]), State.ABSENT),  # of a host in no swarm
+        (step_with(needs=["labels"]), State.NOT_KNOWN),
+        (step_with(needs=["leave"]), State.NOT_KNOWN),
+        (step_with(needs=["entry"], entry="n9"), State.NOT_KNOWN),
+        (step_with(groups=[MARKED, END]), State.NOT_KNOWN),
+        (step_with(needs=["configure", "restart"]), State.ABSENT),  # of a host in no swarm
     ],
 )
 def test_what_no_manager_could_confirm_is_not_deprovisioned(step, state):
@@ -342,15 +341,15 @@ def test_what_no_manager_could_confirm_is_not_deprovisioned(step, state):
 
 
 def test_only_what_went_well_is_reported_as_removed():
-    step = DeprovisionStep(needs=["labels", "leave"])
+    step = step_with(needs=["labels", "leave"])
     assert provision_tables.deprovision_row(host(), step, State.ABSENT.of()) == ["gpu-1", "node labels, membership", "deprovisioned"]
     assert provision_tables.deprovision_row(host(), step, State.FAILED.of("x")) == ["gpu-1", "–", "failed: x"]
-    broken_off = DeprovisionStep(needs=["labels", "configure", "restart", "packages", "leave"])
+    broken_off = step_with(needs=["labels", "configure", "restart", "packages", "leave"])
     assert provision_tables.deprovision_row(host(), broken_off, State.FAILED.of("x"), files=True)[1] == "node labels, files, generic resources"
-    assert provision_tables.deprovision_row(host(), DeprovisionStep(needs=["labels"]), State.STILL_A_MEMBER.of("x"))[1] == "node labels"
-    assert provision_tables.deprovision_row(host(), DeprovisionStep(), State.ABSENT.of())[1] == "–"
+    assert provision_tables.deprovision_row(host(), step_with(needs=["labels"]), State.STILL_A_MEMBER.of("x"))[1] == "node labels"
+    assert provision_tables.deprovision_row(host(), step_with(), State.ABSENT.of())[1] == "–"
 
 
 def test_a_manager_that_remains_is_reported_beforehand():
-    steps = {"m1": DeprovisionStep(needs=["labels"], groups=[END], impact=["removes node labels"], stays="it is the last")}
+    steps = {"m1": step_with(needs=["labels"], groups=[END], impact=["removes node labels"], remains="it is the last")}
     assert provision_tables.impact(steps, None).splitlines()[2:] == ["m1    removes node labels; remains in the swarm: it is the last"]

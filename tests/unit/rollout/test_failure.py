@@ -16,7 +16,7 @@ from types import SimpleNamespace
 
 import pytest
 from ansible.errors import AnsibleConnectionFailure
-from fleet_lab import assessed
+from fleet_lab import assessed, planned
 
 from ansible_collections.fleet.gpu_swarm.plugins.action import gpu_node
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.failure import Failure, outcome
@@ -51,24 +51,23 @@ FAILURES = {
 
 @pytest.mark.parametrize(("result", "gone", "failed_as", "state", "reason"), FAILURES.values(), ids=FAILURES)
 def test_what_became_of_a_host(result, gone, failed_as, state, reason):
-    found = outcome("a", {"a": {"gpu_node_assessed": assessed("n1")}}, Failure(result, "Upgrade", gone), failed_as)
+    found = outcome("a", {"gpu_node_assessed": assessed("n1")}, Failure(result, "Upgrade", gone), failed_as)
     assert found == {"state": state, "reason": reason}
 
 
 @pytest.mark.parametrize(("disrupt", "state"), [("services", "waiting"), ("all", "failed")])
 def test_what_may_be_stopped_is_not_waited_for(disrupt, state):
-    variables = {"a": {"gpu_swarm_plan": {"steps": {"a": {"disrupt": disrupt}}}}}
-    assert outcome("a", variables, Failure({"msg": "busy", "busy": [NOTEBOOK]}, ""))["state"] == state
+    assert outcome("a", planned("a", disrupt=disrupt), Failure({"msg": "busy", "busy": [NOTEBOOK]}, ""))["state"] == state
 
 
 def test_who_has_to_wait_before_it_leaves_its_swarm_waits():
-    variables = {"a": {"swarm_member_waits_for": ["task t.1 of service t"]}}
+    variables = {"swarm_member_waits_for": ["task t.1 of service t"]}
     assert outcome("a", variables, Failure({"msg": "it stays"}, "Leave")) == {"state": "waiting", "reason": "task t.1 of service t"}
 
 
 @pytest.mark.parametrize("failed_as", [None, "out"])
 def test_a_lost_connection_is_reported_without_ansible_s_words_about_the_condition(failed_as):
-    variables = {"a": {"gpu_swarm_connection_lost": OVER}}
+    variables = {"gpu_swarm_connection_lost": OVER}
     failure = Failure({"msg": f"Error while evaluating conditional: {OVER}"}, "Next")
     assert outcome("a", variables, failure, failed_as)["reason"] == OVER
     assert outcome("a", variables, Failure({"msg": "no driver"}, "Next"))["reason"] == "no driver"
@@ -76,7 +75,7 @@ def test_a_lost_connection_is_reported_without_ansible_s_words_about_the_conditi
 
 def test_an_outcome_of_before_is_kept():
     kept = {"state": "waiting", "reason": "container x", "leave_paused": True}
-    assert outcome("a", {"a": {"gpu_swarm_outcome": kept}}, Failure({"msg": "of another host"}, ""), "out") == kept
+    assert outcome("a", {"gpu_swarm_outcome": kept}, Failure({"msg": "of another host"}, ""), "out") == kept
 
 
 # --- as Ansible plays it ----------------------------------------------------------------------------------------------

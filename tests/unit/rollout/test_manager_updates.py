@@ -5,18 +5,16 @@
 from __future__ import annotations
 
 import pytest
-from fleet_lab import LABELS, assessed, ledger, member, task
+from fleet_lab import LABELS, assessed, ledger, member, planned, task
 from node_lab import resources
 
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.manager_updates import (
     availability_updates,
-    decided,
     fault_updates,
     label_updates,
-    node_id_of,
     not_converged,
-    step_of,
 )
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.member import member_of, view
 
 RECORD = "gpu-swarm.labels"
 FAILED = {"state": "failed", "reason": "dockerd did not start"}
@@ -30,8 +28,8 @@ def variables(node_id="n1", **other):
     return dict({"gpu_node_assessed": assessed(node_id)}, **other)
 
 
-def planned(name, **step):
-    return {"gpu_swarm_plan": {"steps": {name: step}}}
+def node_id_of(facts):
+    return member_of("a", facts).node_id
 
 
 def test_the_node_id_as_joined_goes_before_the_one_found():
@@ -45,14 +43,17 @@ def test_the_node_id_as_joined_goes_before_the_one_found():
 
 
 def test_what_was_applied_goes_before_what_was_found():
-    assert decided(variables())["resources"] == resources(0, 1)
-    assert decided(variables(gpu_node_applied={"resources": []})) == {"resources": []}
-    assert decided({}) == {}
+    assert member_of("a", variables()).decided["resources"] == resources(0, 1)
+    assert member_of("a", variables(gpu_node_applied={"resources": []})).decided == {"resources": []}
+    assert member_of("a", {}).decided == {}
 
 
-def test_the_step_of_a_host_without_a_plan_is_empty():
-    assert step_of("a", {"a": planned("a", error="x")}) == {"error": "x"}
-    assert step_of("a", {"a": planned("b", error="x")}) == step_of("a", {"a": {}}) == {}
+def test_before_there_is_a_plan_for_a_host_anything_may_be_stopped_there():
+    known = member_of("a", planned("a", error="x"))
+    assert (known.planned, known.step.error) == (True, "x")
+    for facts in (planned("b", error="x"), {}):
+        unplanned = member_of("a", facts)
+        assert (unplanned.planned, unplanned.step.error, unplanned.step.work.stops) == (False, None, "containers")
 
 
 HOSTS = {
@@ -69,21 +70,21 @@ HOSTS = {
 
 
 def test_hosts_are_paused_with_which_nothing_is_wrong():
-    assert availability_updates(HOSTS, HOSTS, "pause") == [
+    assert availability_updates(view(HOSTS, HOSTS), "pause") == [
         {"id": node_id, "host": name, "availability": "pause", "remember": True} for node_id, name in (("n1", "a"), ("n2", "b"), ("n3", "no answer"))
     ]
-    assert availability_updates([], HOSTS, "pause") == []
+    assert availability_updates(view([], HOSTS), "pause") == []
 
 
 def test_only_hosts_that_carry_something_are_drained():
     book = ledger(member("n1"), member("n2", tasks=[task("t", "s")]), member("n4", tasks=[task("u", "s")]))
-    assert availability_updates(HOSTS, HOSTS, "drain", book) == [{"id": "n2", "host": "b", "availability": "drain", "remember": True}]
-    assert availability_updates(HOSTS, HOSTS, "drain", None) == []
+    assert availability_updates(view(HOSTS, HOSTS, book), "drain") == [{"id": "n2", "host": "b", "availability": "drain", "remember": True}]
+    assert availability_updates(view(HOSTS, HOSTS), "drain") == []
 
 
 def test_hosts_return_to_service_with_their_labels_but_not_those_that_wait_or_are_lost():
     back = {"availability": "former", "remember": False}
-    assert availability_updates(HOSTS, HOSTS, "former") == [
+    assert availability_updates(view(HOSTS, HOSTS), "former") == [
         {"id": "n1", "host": "a", **back, "labels": LABELS, "mark": "set"},
         {"id": "n2", "host": "b", **back, "labels": {"x": "1"}, "mark": "set", "keep": ["cpu."]},
         {"id": "n3", "host": "no answer", **back},
@@ -91,14 +92,14 @@ def test_hosts_return_to_service_with_their_labels_but_not_those_that_wait_or_ar
         {"id": "n5", "host": "untouched", **back},
     ]
     gone = {"nodes": [{"id": "another"}]}
-    assert availability_updates(HOSTS, HOSTS, "former", gone) == []  # taken off the list meanwhile
-    assert all("labels" not in update for update in availability_updates(HOSTS, HOSTS, "former", labels=False))
+    assert availability_updates(view(HOSTS, HOSTS, gone), "former") == []  # taken off the list meanwhile
+    assert all("labels" not in update for update in availability_updates(view(HOSTS, HOSTS), "former", labels=False))
 
 
 def test_at_the_end_only_those_return_to_service_that_are_paused_still():
     book = {"nodes": [{"id": "n1", "former_availability": "active"}, {"id": "n2", "former_availability": None}]}
     back = {"id": "n1", "host": "a", "availability": "former", "remember": False}
-    assert availability_updates(HOSTS, HOSTS, "former", book, labels=False) == [back]
+    assert availability_updates(view(HOSTS, HOSTS, book), "former", labels=False) == [back]
 
 
 FAULT = "fault reason=mismatch"
@@ -114,15 +115,15 @@ FAULT = "fault reason=mismatch"
         # By hand, by an earlier run or between two runs.
         ({"paused_for": "fault reason=hang", "fault": FAULT}, {}, "fault reason=hang"),
         # In service with that fault when the run began, and not to be paused for it: by somebody's decision, or since too many are.
-        ({"fault": FAULT, "stands": True}, {"gpu_node_applied": {"fault": FAULT}}, FAULT),
-        ({"fault": FAULT + " since=5", "stands": True}, {"gpu_node_applied": {"fault": FAULT + " since=6"}}, FAULT + " since=5"),
-        ({"fault": FAULT, "stands": True}, {"gpu_node_applied": {"fault": "fault reason=hang"}}, None),
+        ({"fault": FAULT, "left_in_service": True}, {"gpu_node_applied": {"fault": FAULT}}, FAULT),
+        ({"fault": FAULT + " since=5", "left_in_service": True}, {"gpu_node_applied": {"fault": FAULT + " since=6"}}, FAULT + " since=5"),
+        ({"fault": FAULT, "left_in_service": True}, {"gpu_node_applied": {"fault": "fault reason=hang"}}, None),
         ({"settings": {"gpu_node_on_loss": "report"}, "paused_for": FAULT}, {"gpu_node_applied": {"fault": FAULT}}, FAULT),
     ],
 )
 def test_a_node_with_a_fault_returns_when_that_is_over(step, found, back):
     hosts = {"a": variables(**planned("a", node_id="n1", **step), **found)}
-    updates = availability_updates(["a"], hosts, "former")
+    updates = availability_updates(view(["a"], hosts), "former")
     assert [update["paused_for"] for update in updates] == ([back] if back else [])
 
 
@@ -134,22 +135,22 @@ def test_a_node_returns_with_the_fault_that_it_reports_though_it_is_over(shown, 
     found = {"fault": fault, "health": {"shown": shown}}
     settings = {"gpu_node_on_loss": "report"}
     hosts = {"a": variables(**planned("a", node_id="n1", settings=settings), gpu_node_applied=found)}
-    [update] = availability_updates(["a"], hosts, "former")
+    [update] = availability_updates(view(["a"], hosts), "former")
     assert update.get("over") == over
-    [update] = availability_updates(["a"], hosts, "pause")
+    [update] = availability_updates(view(["a"], hosts), "pause")
     assert "over" not in update
 
 
 def test_a_host_is_paused_for_its_fault_also_where_it_could_not_be_assessed():
     hosts = {"a": {"gpu_node_assessed": {"failed": True, "swarm": {"node_id": "n1"}}, **planned("a", node_id="n1")}, "b": planned("b", node_id=None)}
-    assert fault_updates({"a": FAULT, "b": FAULT}, hosts) == [
+    assert fault_updates({"a": FAULT, "b": FAULT}, view({"a": FAULT, "b": FAULT}, hosts)) == [
         {"id": "n1", "host": "a", "availability": "pause", "remember": True, "paused_for": FAULT}
     ]
 
 
 def test_a_node_that_was_taken_off_the_list_keeps_no_other_one_in_service():
     hosts = {name: {"gpu_node_assessed": {"failed": True}, **planned(name, node_id=node_id)} for name, node_id in (("a", "n1"), ("b", "n2"))}
-    assert [update["id"] for update in fault_updates({"a": FAULT, "b": FAULT}, hosts, ledger(member("n2")))] == ["n2"]
+    assert [update["id"] for update in fault_updates({"a": FAULT, "b": FAULT}, view({"a": FAULT, "b": FAULT}, hosts, ledger(member("n2"))))] == ["n2"]
 
 
 @pytest.mark.parametrize(
@@ -158,14 +159,14 @@ def test_a_node_that_was_taken_off_the_list_keeps_no_other_one_in_service():
 def test_what_an_earlier_run_left_paused_and_this_one_could_not_change_stays_paused(left_paused, state, back):
     outcome = {"gpu_swarm_outcome": {"state": state, "reason": "x"}} if state else {}
     hosts = {"a": variables(**planned("a", left_paused=left_paused, node_id="n1"), **outcome)}
-    assert len(availability_updates(["a"], hosts, "former")) == back
+    assert len(availability_updates(view(["a"], hosts), "former")) == back
 
 
 @pytest.mark.parametrize(("leave_paused", "back"), [(False, 1), (True, 0)])
 def test_what_another_run_may_have_paused_since_stays_paused_though_the_lease_is_this_run_s_again(leave_paused, back):
     outcome = {"gpu_swarm_outcome": {"state": "untouched", "reason": "x", "leave_paused": leave_paused}}
     hosts = {"a": variables("n1", gpu_swarm_lease={"acquired": True}, **planned("a", node_id="n1"), **outcome)}
-    assert len(availability_updates(["a"], hosts, "former")) == back
+    assert len(availability_updates(view(["a"], hosts), "former")) == back
 
 
 def test_what_another_run_has_paused_does_not_return_to_service():
@@ -174,7 +175,7 @@ def test_what_another_run_has_paused_does_not_return_to_service():
         "who knows": variables("n2", gpu_swarm_lease={"failed": True}, gpu_swarm_outcome=UNTOUCHED),
         "theirs": variables("n3", gpu_swarm_lease={"acquired": False, "holder": "bob"}, gpu_swarm_outcome=UNTOUCHED),
     }
-    assert [update["id"] for update in availability_updates(hosts, hosts, "former")] == ["n1"]
+    assert [update["id"] for update in availability_updates(view(hosts, hosts), "former")] == ["n1"]
 
 
 @pytest.mark.parametrize(
@@ -190,46 +191,46 @@ def test_what_another_run_has_paused_does_not_return_to_service():
 )
 def test_only_what_may_be_stopped_is_drained(host, drained):
     book = ledger(member("n1", tasks=[task("t", "s")]))
-    assert bool(availability_updates(["a"], {"a": host}, "drain", book)) is drained
+    assert bool(availability_updates(view(["a"], {"a": host}, book), "drain")) is drained
     # A drain would end this one for good.
     book = ledger(member("n1", tasks=[task("t", "s"), task("j", "job", movable=False)]))
-    assert bool(availability_updates(["a"], {"a": host}, "drain", book)) is (step_of("a", {"a": host}).get("disrupt") == "all")
+    assert bool(availability_updates(view(["a"], {"a": host}, book), "drain")) is (member_of("a", host).step.work.disrupt == "all")
 
 
 def test_a_container_that_was_waited_for_keeps_no_task_from_being_drained():
     book = ledger(member("n1", tasks=[task("t", "s")]))
     host = {"gpu_node_assessed": assessed("n1", containers=[("by-hand", None)])}
-    assert availability_updates(["a"], {"a": host}, "drain", book) == []
+    assert availability_updates(view(["a"], {"a": host}, book), "drain") == []
     # The wait looked at the node again.
     waited = {**host, "gpu_swarm_inspected": {"containers": [{"name": "t", "service": "s", "task": "t"}]}}
-    assert len(availability_updates(["a"], {"a": waited}, "drain", book)) == 1
-    assert availability_updates(["a"], {"a": {**host, "gpu_swarm_inspected": {"skipped": True}}}, "drain", book) == []
+    assert len(availability_updates(view(["a"], {"a": waited}, book), "drain")) == 1
+    assert availability_updates(view(["a"], {"a": {**host, "gpu_swarm_inspected": {"skipped": True}}}, book), "drain") == []
 
 
 @pytest.mark.parametrize(("disrupt", "evict"), [("never", "none"), ("services", "movable"), ("all", "any")])
 def test_what_an_update_may_evict_is_said_with_it(disrupt, evict):
     hosts = {"a": variables(**planned("a", disrupt=disrupt))}
     book = ledger(member("n1", labels={}, bound=False, tasks=[task("t", "s")]))
-    assert [update["evict"] for update in label_updates(hosts, hosts)] == [evict]
-    assert [update["evict"] for update in label_updates(hosts, hosts, book)] == [evict]
-    assert [update["evict"] for update in availability_updates(hosts, hosts, "former")] == [evict]
-    assert [update["evict"] for update in availability_updates(hosts, hosts, "drain", book)] == ([evict] if disrupt != "never" else [])
-    assert "evict" not in availability_updates(hosts, hosts, "pause")[0]
+    assert [update["evict"] for update in label_updates(view(hosts, hosts))] == [evict]
+    assert [update["evict"] for update in label_updates(view(hosts, hosts, book))] == [evict]
+    assert [update["evict"] for update in availability_updates(view(hosts, hosts), "former")] == [evict]
+    assert [update["evict"] for update in availability_updates(view(hosts, hosts, book), "drain")] == ([evict] if disrupt != "never" else [])
+    assert "evict" not in availability_updates(view(hosts, hosts), "pause")[0]
     # Before a plan is made, what labels would evict is only read, and nothing is kept from the answer.
-    assert "evict" not in label_updates(["b"], {"b": variables()})[0]
+    assert "evict" not in label_updates(view(["b"], {"b": variables()}))[0]
 
 
 def test_a_host_that_was_left_alone_gets_no_labels_with_its_availability():
     for step in ({"left_alone": True}, {"error": "a clash"}):
-        (update,) = availability_updates(["a"], {"a": variables(**planned("a", **step))}, "former")
+        (update,) = availability_updates(view(["a"], {"a": variables(**planned("a", **step))}), "former")
         assert "labels" not in update
 
 
 def test_a_manager_that_its_peers_do_not_reach_yet_is_waited_for():
     wanted = ["NVIDIA-GPU=" + uuid for uuid in member("n1")["resources"]["NVIDIA-GPU"]["values"]]
     host = {"a": {"gpu_node_assessed": {**assessed("n1"), "resources": wanted}}}
-    assert not_converged(["a"], host, ledger(member("n1", role="manager"))) == []
-    assert not_converged(["a"], host, ledger(member("n1", role="manager", reachability="unreachable"))) == ["a"]
+    assert not_converged(view(["a"], host, ledger(member("n1", role="manager")))) == []
+    assert not_converged(view(["a"], host, ledger(member("n1", role="manager", reachability="unreachable")))) == ["a"]
 
 
 def test_every_member_on_which_nothing_failed_is_labelled():
@@ -243,7 +244,7 @@ def test_every_member_on_which_nothing_failed_is_labelled():
         "undecided": {"gpu_node_assessed": {"failed": True, "swarm": {"node_id": "n6"}}},
         "unknown": {},
     }
-    assert label_updates(hosts, hosts) == [
+    assert label_updates(view(hosts, hosts)) == [
         {"id": "n1", "host": "gpu", "labels": LABELS, "mark": "set"},
         {"id": "n2", "host": "changed", "labels": {"gpu.count": "1"}, "mark": "set"},
         {"id": "n3", "host": "none", "labels": {}, "mark": "set"},
@@ -254,10 +255,11 @@ def test_every_member_on_which_nothing_failed_is_labelled():
 def test_labels_of_a_plan_go_before_what_was_decided():
     a = {"id": "n1", "host": "a"}
     leaves, remains = planned("a", labels={"leaving": "a"}, mark="keep"), planned("a", labels={}, mark="remove")
-    assert label_updates(["a"], {"a": variables(**leaves)}) == [{**a, "labels": {"leaving": "a"}, "mark": "keep"}]
-    assert label_updates(["a"], {"a": variables(**remains)}) == [{**a, "labels": {}, "mark": "remove"}]
+    evict = {"evict": "movable"}
+    assert label_updates(view(["a"], {"a": variables(**leaves)})) == [{**a, "labels": {"leaving": "a"}, "mark": "keep", **evict}]
+    assert label_updates(view(["a"], {"a": variables(**remains)})) == [{**a, "labels": {}, "mark": "remove", **evict}]
     left = variables(swarm_member_state={"state": "inactive"}, **planned("a", labels={}))
-    assert label_updates(["a"], {"a": left}) == availability_updates(["a"], {"a": left}, "former") == []
+    assert label_updates(view(["a"], {"a": left})) == availability_updates(view(["a"], {"a": left}), "former") == []
 
 
 @pytest.mark.parametrize(
@@ -275,41 +277,42 @@ def test_labels_of_a_plan_go_before_what_was_decided():
     ],
 )
 def test_with_a_ledger_only_labels_that_differ_are_returned(nodes, returned):
-    assert label_updates(["a"], {"a": variables()}, ledger(*nodes)) == ([OF_A] if returned else [])
+    assert label_updates(view(["a"], {"a": variables()}, ledger(*nodes))) == ([OF_A] if returned else [])
 
 
 def test_a_clash_is_returned_where_its_error_is_wanted():
     clash = ledger(member(labels={"gpu.count": "3"}, bound="a"))
-    assert label_updates(["a"], {"a": variables()}, clash, clashes=True) == [OF_A]
-    assert label_updates(["a"], {"a": variables()}, ledger(member(bound="a")), clashes=True) == []
+    assert label_updates(view(["a"], {"a": variables()}, clash), clashes=True) == [OF_A]
+    assert label_updates(view(["a"], {"a": variables()}, ledger(member(bound="a"))), clashes=True) == []
 
 
 def test_labels_that_could_not_be_read_stay():
     answer = assessed(labels={"gpu.y": "1"}, labels_unknown=["cpu."])
     there = {"cpu.x": "1", "gpu.y": "1", RECORD: "cpu.x,gpu.y"}
     hosts = {"a": {"gpu_node_assessed": answer}}
-    assert label_updates(["a"], hosts) == [{**OF_A, "labels": {"gpu.y": "1"}, "keep": ["cpu."]}]
-    assert label_updates(["a"], hosts, ledger(member(labels=there, bound="a"))) == []
+    assert label_updates(view(["a"], hosts)) == [{**OF_A, "labels": {"gpu.y": "1"}, "keep": ["cpu."]}]
+    assert label_updates(view(["a"], hosts, ledger(member(labels=there, bound="a")))) == []
 
 
 def test_the_labels_of_a_host_that_left_gpu_nodes_are_removed():
     hosts = {"a": {"gpu_node_assessed": assessed(gpus=0)}}
-    assert label_updates(["a"], hosts, ledger(member(bound="a"))) == [{**OF_A, "labels": {}}]
-    assert label_updates(["a"], hosts, ledger(member(labels={"gpu.count": "2"}, bound="a"))) == []  # was never of this collection
+    assert label_updates(view(["a"], hosts, ledger(member(bound="a")))) == [{**OF_A, "labels": {}}]
+    assert label_updates(view(["a"], hosts, ledger(member(labels={"gpu.count": "2"}, bound="a")))) == []  # was never of this collection
 
 
 def test_hosts_that_show_one_id_are_not_labelled_and_the_others_are():
     hosts = {"a": variables("n1"), "b": variables("n1"), "c": variables("n2")}
-    assert [update["host"] for update in label_updates(hosts, hosts, ledger(member(bound=None), member("n2", bound=None)))] == ["c"]
+    assert [update["host"] for update in label_updates(view(hosts, hosts, ledger(member(bound=None), member("n2", bound=None))))] == ["c"]
 
 
 def test_a_host_is_the_node_that_the_plan_found_whatever_it_shows_later():
     showing = variables("n9", swarm_member_state={"state": "active", "node_id": "n8"})
-    member_of_plan, joined = {"node_id": "n1"}, {"node_id": None}
-    assert [node_id_of(showing, step) for step in (member_of_plan, joined, {})] == ["n1", "n8", "n8"]
-    assert node_id_of(variables("n9"), joined) is None  # neither a member then nor joined since
-    for updates in (label_updates, lambda names, of: availability_updates(names, of, "pause")):
-        assert [update["id"] for update in updates(["a"], {"a": {**showing, **planned("a", **member_of_plan)}})] == ["n1"]
+    member_of_plan, joined = planned("a", node_id="n1"), planned("a", node_id=None)
+    assert [node_id_of({**showing, **plan}) for plan in (member_of_plan, joined, {})] == ["n1", "n8", "n8"]
+    assert node_id_of({**variables("n9"), **joined}) is None  # neither a member then nor joined since
+    seen = view(["a"], {"a": {**showing, **member_of_plan}})
+    for updates in (label_updates(seen), availability_updates(seen, "pause")):
+        assert [update["id"] for update in updates] == ["n1"]
 
 
 @pytest.mark.parametrize(
@@ -328,9 +331,9 @@ def test_a_host_is_the_node_that_the_plan_found_whatever_it_shows_later():
     ],
 )
 def test_not_converged(values, nodes, shown):
-    assert not_converged(["a"], {"a": values}, ledger(*nodes)) == ([] if shown else ["a"])
+    assert not_converged(view(["a"], {"a": values}, ledger(*nodes))) == ([] if shown else ["a"])
     if not nodes:
-        assert not_converged(["a"], {"a": values}, None) == ([] if shown else ["a"])
+        assert not_converged(view(["a"], {"a": values})) == ([] if shown else ["a"])
 
 
 @pytest.mark.parametrize(
@@ -344,12 +347,12 @@ def test_not_converged(values, nodes, shown):
     ],
 )
 def test_a_maintenance_is_noted_where_it_was_finished(needs, settings, applied, outcome, noted):
-    step = {"needs": needs, "settings": settings, "node_id": "n1", "disrupt": "services"}
+    plan = planned("g1", needs=needs, settings=settings)
     found = {"gpu_node_assessed": {"labels": {}}, "gpu_node_applied": applied, "gpu_swarm_outcome": outcome}
-    (update,) = availability_updates(["g1"], {"g1": {"gpu_swarm_plan": {"steps": {"g1": step}}, **found}}, "former")
+    (update,) = availability_updates(view(["g1"], {"g1": {**plan, **found}}), "former")
     assert update.get("maintained") == noted
     # At the end of a run too, where labels come apart.
-    (update,) = availability_updates(["g1"], {"g1": {"gpu_swarm_plan": {"steps": {"g1": step}}, **found}}, "former", labels=False)
+    (update,) = availability_updates(view(["g1"], {"g1": {**plan, **found}}), "former", labels=False)
     assert (update.get("maintained"), "labels" in update) == (noted, False)
 
 
@@ -359,8 +362,8 @@ WISH = '{"gpu.class.h100-12345678":{"wants":{"model":"*h100*"}}}'
 def test_labels_of_classes_go_with_the_others_and_stay_where_nobody_has_read_which_there_are():
     hosts = {"a": variables(**planned("a", node_id="n1"))}
     labels = {**LABELS, "gpu.class.h100-12345678": "true"}
-    (update,) = availability_updates(["a"], hosts, "former", {**ledger(member()), "classes": [WISH]})
+    (update,) = availability_updates(view(["a"], hosts, {**ledger(member()), "classes": [WISH]}), "former")
     assert update["labels"] == labels
-    assert label_updates(["a"], hosts, {**ledger(member(bound="a")), "classes": [WISH]}) == [{**OF_A, "labels": labels}]
-    (update,) = availability_updates(["a"], hosts, "former", {"msg": "no answer"})
+    assert label_updates(view(["a"], hosts, {**ledger(member(bound="a")), "classes": [WISH]})) == [{**OF_A, "labels": labels, "evict": "movable"}]
+    (update,) = availability_updates(view(["a"], hosts, {"msg": "no answer"}), "former")
     assert (update["labels"], update["keep"]) == (LABELS, ["gpu.class."])

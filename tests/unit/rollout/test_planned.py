@@ -9,18 +9,20 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import fleet_lab
 import pytest
 import yaml
 from fleet_lab import LABELS, assessed
+from host_vars import HostVars
 
 from ansible_collections.fleet.gpu_swarm.plugins.action import report
+from ansible_collections.fleet.gpu_swarm.plugins.filter.label_updates import FilterModule as LabelUpdates
 from ansible_collections.fleet.gpu_swarm.plugins.filter.planned import FilterModule
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.inventory import FAILED_BEFORE, current_answer, left_out
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import END, FETCH, WINDOW, Host
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.outcome import outcome_of
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.manager_updates import label_updates
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.member import member_of
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.planned import planned
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.run_lease import lost_lease
 
 ROOT = Path(__file__).parents[3]
 FIRST = {"made": 1, "hosts_in": {WINDOW: ["a", "b"], END: ["a", "b"]}, "batches": [["a"], ["b"]]}
@@ -87,29 +89,27 @@ def test_the_answer_of_a_host_that_an_earlier_task_failed_on_is_not_used(answer,
 def test_before_there_is_a_plan_labels_are_as_found():
     """Whatever an earlier playbook of the same run has planned, applied, and kept."""
     kept = {
-        "gpu_swarm_plan": {"steps": {"a": {"labels": {"gpu-swarm-leaving": "a"}, "mark": "keep", "node_id": "n9"}}},
+        **fleet_lab.planned("a", node_id="n9", labels={"gpu-swarm-leaving": "a"}, mark="keep"),
         "gpu_node_applied": {"labels": {"gpu.count": "8"}},
         "swarm_member_state": {"state": "inactive"},
         "gpu_swarm_outcome": {"state": "waiting", "reason": "container x"},
         "gpu_swarm_lease": {"acquired": False, "holder": "bob"},
     }
-    variables = {"a": {"gpu_node_assessed": assessed("n1"), **kept}}
+    variables = HostVars({"a": {"gpu_node_assessed": assessed("n1"), **kept}})
+    label_updates = LabelUpdates().filters()["label_updates"]
     assert label_updates(["a"], variables) == []
     assert label_updates(["a"], variables, planned=False) == [{"id": "n1", "host": "a", "labels": LABELS, "mark": "set"}]
 
 
 def test_what_was_forgotten_is_as_if_it_had_never_been():
     assert outcome_of({"gpu_swarm_outcome": {}}) is None
-    assert lost_lease({"gpu_swarm_lease": {}}) == ""
+    assert member_of("a", {"gpu_swarm_lease": {}}).lost_lease == ""
 
 
 def test_a_report_reads_nothing_that_a_lost_host_has_kept_of_an_earlier_playbook():
-    class HostVars(dict):
-        raw_get = dict.__getitem__
-
     known = HostVars(fleet(a=FIRST, b=SECOND))
     read = report._of_this_plan({"hostvars": known, "gpu_swarm_plan": SECOND}, ["a", "b"])
-    assert read == {"a": {}, "b": known["b"]}
+    assert read == {"a": {}, "b": known.raw_get("b")}
 
 
 # --- the tasks --------------------------------------------------------------------------------------------------------

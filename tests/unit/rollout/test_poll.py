@@ -8,14 +8,15 @@ from types import SimpleNamespace
 
 import pytest
 from ansible.errors import AnsibleConnectionFailure
-from fleet_lab import ledger, member, task
+from fleet_lab import ledger, member, planned, task
 from host_vars import HostVars
 
 from ansible_collections.fleet.gpu_swarm.plugins.action import await_node
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd.containers import not_drained
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.member import view
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.poll import apart, poll
 
-VARIABLES = {"g1": {"gpu_swarm_plan": {"steps": {"g1": {"disrupt": "services", "stops": "containers", "node_id": "n1"}}}}}
+VARIABLES = {"g1": planned("g1")}
 NOTEBOOK = {"name": "notebook", "service": None, "task": None, "age": 60}
 REPLICA = {"name": "svc.1.x", "service": "svc", "task": "t1", "age": 60}
 
@@ -87,7 +88,7 @@ def test_the_module_does_not_see_the_options_of_the_wait():
     ],
 )
 def test_containers(event, answer, left):
-    assert await_node.EVENTS[event]("g1", VARIABLES, None, answer) == left
+    assert await_node.EVENTS[event](*view(VARIABLES, VARIABLES), False, answer) == left
 
 
 ONE_SHOT = task("job.1", "job", movable=False)
@@ -104,7 +105,7 @@ ONE_SHOT = task("job.1", "job", movable=False)
 )
 def test_tasks_of_the_ledger_are_not_waited_for_again(tasks, containers, left):
     book = ledger(member("n1", tasks=tasks))
-    assert await_node.EVENTS["work_ended"]("g1", VARIABLES, book, {"containers": containers}) == left
+    assert await_node.EVENTS["work_ended"](*view(VARIABLES, VARIABLES, book), True, {"containers": containers}) == left
 
 
 def node(monkeypatch, *answers):

@@ -4,12 +4,14 @@
 
 from __future__ import annotations
 
+import fleet_lab
 import pytest
 from fleet_lab import assessed, ledger, member
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.ends import _left_undone
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.manager_updates import availability_updates, label_updates, node_ids, to_label
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.run_lease import CHANGE_S, is_due, lease_blocker, lease_seconds, lost_lease
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.ends import ends
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.manager_updates import availability_updates, label_updates, wanted_labels
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.member import view
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.run_lease import CHANGE_S, is_due, lease_blocker, lease_seconds
 
 
 def test_whoever_holds_the_lease_may_go_on():
@@ -90,29 +92,34 @@ def test_a_lease_that_another_run_took_while_this_one_waited_is_noticed_before_i
 )
 def test_nothing_is_written_without_the_lease(lease, book, lost):
     host = {"gpu_node_assessed": assessed("n1"), **({"gpu_swarm_lease": lease} if lease else {})}
-    assert bool(lost_lease(host, book)) is lost
-    assert bool(label_updates(["a"], {"a": host}, book)) is not lost
-    assert bool(availability_updates(["a"], {"a": host}, "former", book)) is not lost
-    assert [update["host"] for update in to_label(["a"], {"a": host}, book)] == ["a"]
+    (known,) = view(["a"], {"a": host}, book)
+    assert bool(known.lost_lease) is lost
+    assert bool(label_updates(view(["a"], {"a": host}, book))) is not lost
+    assert bool(availability_updates(view(["a"], {"a": host}, book), "former")) is not lost
+    assert [update["host"] for update in wanted_labels(view(["a"], {"a": host}, book))] == ["a"]
 
 
 def test_who_has_taken_it_meanwhile_is_named():
-    assert f"another run changes this swarm: {OTHER} since" in lost_lease({"gpu_swarm_lease": {"acquired": True, "holder": MINE}}, shows(OTHER))
+    (known,) = view(["a"], {"a": {"gpu_swarm_lease": {"acquired": True, "holder": MINE}}}, shows(OTHER))
+    assert f"another run changes this swarm: {OTHER} since" in known.lost_lease
 
 
 def test_what_was_left_undone_for_it_is_reported_of_each_host():
     lease = {"acquired": True, "holder": MINE}
-    hosts = {name: {"gpu_node_assessed": assessed(node_id), "gpu_swarm_lease": lease} for name, node_id in (("a", "n1"), ("b", "n2"), ("c", "n3"))}
-    steps = {"a": {"groups": ["gpu_swarm_label"]}, "b": {"groups": ["gpu_swarm_marked"]}, "c": {"groups": ["gpu_swarm_label"]}}
+    of_plan = {"a": ("n1", "gpu_swarm_label"), "b": ("n2", "gpu_swarm_marked"), "c": ("n3", "gpu_swarm_label")}
+    hosts = {
+        name: {"gpu_node_assessed": assessed(node_id), "gpu_swarm_lease": lease, **fleet_lab.planned(name, node_id, groups=[group])}
+        for name, (node_id, group) in of_plan.items()
+    }
     nodes = [member("n1", labels={}, bound=False), member("n2", bound=False, former_availability="active"), member("n3", bound="c")]
     book = {**ledger(*nodes), "swarm": {"lease": {"holder": OTHER, "since": None, "expires_in": None}}}
-    left = _left_undone(steps, hosts, node_ids(hosts, hosts), book, "")
+    left = {name: end.outcome for name, end in ends(view(hosts, hosts, book)).items() if end.outcome}
     assert {name: (outcome.state.value, outcome.reason.partition(":")[0]) for name, outcome in left.items()} == {
         "a": ("untouched", "its labels could not be set"),
         "b": ("untouched", "it could not be returned to service"),
     }
     assert all(OTHER in outcome.reason for outcome in left.values())
-    assert _left_undone(steps, hosts, node_ids(hosts, hosts), {**book, "swarm": {}}, "") == {}
+    assert [end.outcome for end in ends(view(hosts, hosts, {**book, "swarm": {}})).values()] == [None] * 3
 
 
 # --- for how long it is acquired ---------------------------------------------------------------------------------------

@@ -7,15 +7,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import asdict
 from types import SimpleNamespace
 
 import pytest
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
-from fleet_lab import assessed, ledger, member, named, task
+from fleet_lab import assessed, ledger, member, named, step_with, task
 from host_vars import HostVars
 from node_lab import resources
 
 from ansible_collections.fleet.gpu_swarm.plugins.action import swarm_batch
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import Removal
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.batch import Batch
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.steps import STEPS
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.window import judge, pause
@@ -58,7 +60,7 @@ def polled(query, waits_for, timeout, say, delay=2):
 
 
 def plan(*names, **other):
-    steps = {name: {"disrupt": "services", "stops": "containers", "node_id": f"n-{name}", "settings": SETTINGS} for name in names}
+    steps = {name: asdict(step_with(stops="containers", node_id=f"n-{name}", settings=SETTINGS)) for name in names}
     groups = {"gpu_swarm_window": list(names), "gpu_swarm_marked": list(names)}
     made = {"steps": steps, "to_change": list(names), "rooms": {}, "settings": dict(OF_RUN), "hosts_in": groups}
     of_swarm = {"isolation": {"level": "off", "set": False, "change": {}}, "left_lease": "", "manager": "m", "managers": ["m"]}
@@ -233,7 +235,7 @@ def test_what_is_written_is_written_under_the_lease(lease, holder):
     manager = Manager(swarm_nodes=WRITTEN)
     made = plan(*"ab")
     for step in made["steps"].values():
-        step["labels"] = {}
+        step["removal"] = asdict(Removal())
     STEPS["unlabel"](batch(manager, made=made, lease=lease, lease_known=True))
     [args] = manager.calls_of("swarm_nodes") or [{"nodes": []}]
     assert {key: value for key, value in args.items() if key not in ("nodes", "keep_label")} == holder
@@ -322,7 +324,7 @@ JOB = {"service": "job", "node": "n-a", "kind": "NVIDIA-GPU", "values": [], "amo
 def test_finished_jobs_go_with_consent_or_are_waited_for(consent, pruned, reason):
     made = plan(*"ab")
     for step in made["steps"].values():
-        step["remove_jobs"] = consent
+        step["work"]["remove_jobs"] = consent
     manager = Manager(swarm_job_prune=pruned)
     answer = STEPS["drain"](batch(manager, made=made, ledger=shown(finished_jobs=[JOB])))
     assert answer["outcomes"] == ({"a": {"state": "waiting", "reason": reason}} if reason else {})
@@ -591,7 +593,7 @@ def test_the_end_notes_what_the_report_shows(of_step, node, verdict):
     nodes = [member("n-b", bound="b")] + ([] if node is None else [member("n-a", bound="a", **{"shown": (0,), **node})])
     manager = Manager(swarm_gpu_info={"nodes": nodes}, swarm_nodes=WRITTEN, swarm_lease={"acquired": False})
     made = plan(*"ab", hosts_in={})
-    made["steps"]["a"].update(of_step)
+    made["steps"]["a"] = asdict(step_with(**{"stops": "containers", "node_id": "n-a", "settings": SETTINGS, **of_step}))
     found = assessed("n-a", gpus=1)
     STEPS["finish"](batch(manager, made=made, variables={"a": {"gpu_node_assessed": found}}, lease={}))
     (noted,) = manager.calls_of("swarm_lease")
@@ -639,7 +641,7 @@ def test_the_end_of_a_deprovision_reads_what_is_left():
 def test_labels_that_could_not_be_removed_keep_their_host_as_it_is():
     made = plan(*"ab")
     for step in made["steps"].values():
-        step["labels"] = {}
+        step["removal"] = asdict(Removal())
     answer = STEPS["unlabel"](batch(Manager(swarm_nodes=DEAD), made=made))
     assert answer["outcomes"] == {name: {"state": "failed", "reason": "its labels could not be removed: no route"} for name in "ab"}
 
@@ -660,7 +662,7 @@ def acted(monkeypatch, execute, step="unlabel", of_plan=None, **task_vars):
     action._display = SimpleNamespace(display=lambda text: None)
     action._execute_module = execute
     made = plan("a", **(of_plan or {}))
-    made["steps"]["a"]["labels"] = {}
+    made["steps"]["a"]["removal"] = asdict(Removal())
     made["settings"]["provision_lease"] = 600
     hosts = {"a": {"gpu_swarm_plan": made, "gpu_node_assessed": assessed("n-a"), "gpu_swarm_lease": HELD}}
     hostvars = HostVars(hosts)
@@ -755,7 +757,7 @@ def test_a_level_that_could_not_be_written_is_said():
 def test_the_end_writes_which_nodes_came_to_the_level(is_set, level):
     made = plan(*"abc", isolation={**LEVEL["isolation"], "set": is_set})
     for name in "abc":
-        made["steps"][name]["isolation"] = "audit"
+        made["steps"][name]["target"]["isolation"] = "audit"
     there = shown(*(member(f"n-{name}", bound=name) for name in "abc"))
     manager = Manager(swarm_gpu_info=there, swarm_nodes=WRITTEN, swarm_lease={"acquired": False})
     variables = {name: {"gpu_node_applied": {"failed": True} if name == "b" else assessed(f"n-{name}")} for name in "abc"}

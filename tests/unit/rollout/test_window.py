@@ -7,12 +7,12 @@
 from __future__ import annotations
 
 import pytest
-from fleet_lab import assessed, ledger, member, task
+from fleet_lab import assessed, ledger, member, planned, step_with, task
 
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import Step
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.member import view
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.window import (
     LONGEST_SILENCE_S,
-    blocking_workloads,
     manager_blocker,
     not_emptied,
     restart_waits,
@@ -47,15 +47,15 @@ BOOK = ledger(member("n1", tasks=[task("web.1", "web"), JOB]), member("n2", task
 )
 def test_what_must_end_first_is_said_by_each_host(disrupt, held):
     host = {"gpu_node_assessed": assessed("n1", containers=[("by-hand", None)])}
-    planned = {"gpu_swarm_plan": {"steps": {"a": {"disrupt": disrupt}}}} if disrupt else {}
-    assert blocking_workloads(["a"], {"a": {**host, **planned}}, BOOK) == held
+    plan = planned("a", disrupt=disrupt) if disrupt else {}
+    assert view(["a"], {"a": {**host, **plan}}, BOOK).blocking() == held
 
 
 def test_tasks_and_containers_can_be_waited_for_one_after_the_other():
     host = {"a": {"gpu_node_assessed": assessed("n1", containers=[("by-hand", None), ("gone", None)])}}
-    assert blocking_workloads(["a"], host, BOOK, containers=[]) == ["task sweep.1 of service sweep"]
-    assert blocking_workloads(["a"], host, ledger(member("n1")), containers=[CONTAINER]) == ["container by-hand"]
-    assert blocking_workloads(["a"], host, ledger(member("n1")), containers=[]) == []
+    assert view(["a"], host, BOOK).blocking([]) == ["task sweep.1 of service sweep"]
+    assert view(["a"], host, ledger(member("n1"))).blocking([CONTAINER]) == ["container by-hand"]
+    assert view(["a"], host, ledger(member("n1"))).blocking([]) == []
 
 
 def test_a_task_that_is_being_stopped_is_waited_for_by_the_name_of_its_service():
@@ -64,14 +64,14 @@ def test_a_task_that_is_being_stopped_is_waited_for_by_the_name_of_its_service()
     container = {"name": "gone.1.x", "service": "gone", "task": gone["id"]}
     host = {"a": {**variables(), "gpu_swarm_inspected": {"containers": [container, CONTAINER]}}}
     said = ["task gone.1 of service gone (removed) (swarm is stopping it)"]
-    assert blocking_workloads(["a"], host, ledger(member("n1", tasks=[gone])), containers=[]) == said
-    assert blocking_workloads(["a"], host, ledger(member("n1")), containers=[]) == []
+    assert view(["a"], host, ledger(member("n1", tasks=[gone]))).blocking([]) == said
+    assert view(["a"], host, ledger(member("n1"))).blocking([]) == []
 
 
 def test_where_only_the_membership_ends_what_is_on_the_swarms_networks_is_waited_for():
-    host = {"a": {"gpu_node_assessed": assessed("n1"), "gpu_swarm_plan": {"steps": {"a": {"stops": "tasks"}}}}}
+    host = {"a": {"gpu_node_assessed": assessed("n1"), **planned("a", stops="tasks")}}
     attached = dict(CONTAINER, name="ranks", swarm_networks=["train"])
-    assert blocking_workloads(["a"], host, ledger(member("n1")), [CONTAINER, attached]) == ["container ranks on the swarm's network train"]
+    assert view(["a"], host, ledger(member("n1"))).blocking([CONTAINER, attached]) == ["container ranks on the swarm's network train"]
 
 
 ATTACHED, OF_WEB = dict(CONTAINER, name="ranks", swarm_networks=["train"]), {"name": "web.1.x", "service": "web", "task": "t"}
@@ -79,7 +79,7 @@ UNREAD = "the node was drained, and what still runs there could not be read (%s)
 
 
 @pytest.mark.parametrize(
-    ("step", "answer", "why"),
+    ("values", "answer", "why"),
     [
         ({}, {"containers": []}, ""),
         ({}, {"containers": [CONTAINER, OF_WEB]}, "by-hand, web.1.x still runs here. Stop it, then run this again."),
@@ -91,18 +91,18 @@ UNREAD = "the node was drained, and what still runs there could not be read (%s)
         ({}, {"failed": True}, UNREAD % "no reason given"),
     ],
 )
-def test_whether_a_drained_node_is_empty(step, answer, why):
-    assert not_emptied(step, answer, "Stop it") == why
+def test_whether_a_drained_node_is_empty(values, answer, why):
+    assert not_emptied(step_with(**{"stops": "containers", **values}), answer, "Stop it") == why
 
 
 def test_several_hosts_are_queried_at_once_without_those_that_are_out():
     hosts = {"a": variables("n1"), "b": variables("n2", gpu_swarm_outcome=FAILED), "c": variables("n3")}
-    assert blocking_workloads(hosts, hosts, BOOK) == ["task sweep.1 of service sweep"]
-    assert blocking_workloads(hosts, hosts, None) == []
+    assert view(hosts, hosts, BOOK).blocking() == ["task sweep.1 of service sweep"]
+    assert view(hosts, hosts).blocking() == []
 
 
 @pytest.mark.parametrize(
-    ("step", "held"),
+    ("values", "held"),
     [
         ({}, ["its containers, which could not be read"]),
         ({"disrupt": "never"}, ["its containers, which could not be read"]),
@@ -114,8 +114,8 @@ def test_several_hosts_are_queried_at_once_without_those_that_are_out():
 @pytest.mark.parametrize(
     "read", [{}, {"gpu_node_assessed": {"unreachable": True, "msg": "no route"}}, {"gpu_swarm_inspected": {"unreachable": True}}]
 )
-def test_what_could_not_be_read_is_not_nothing(step, held, read):
-    assert blocking_workloads(["a"], {"a": {**read, "gpu_swarm_plan": {"steps": {"a": step}}}}, BOOK) == held
+def test_what_could_not_be_read_is_not_nothing(values, held, read):
+    assert view(["a"], {"a": {**read, **planned("a", node_id=None, **values)}}, BOOK).blocking() == held
 
 
 # --- may the roll go on -----------------------------------------------------------------------------------------------
@@ -136,11 +136,11 @@ def short(**services):
 )
 def test_after_too_many_failures_no_further_host_is_changed(outcomes, most, reason):
     hosts = {name: variables(**({"gpu_swarm_outcome": one} if one else {})) for name, one in zip("abc", outcomes, strict=False)}
-    assert rollout_blocker(hosts, hosts, short(), {}, most) == reason
+    assert rollout_blocker(view(hosts, hosts, short()), {}, most) == reason
 
 
 def test_a_run_that_takes_the_room_away_for_good_is_not_stopped_for_lack_of_it():
-    assert rollout_blocker(["a"], {"a": variables()}, short(web=3), None, 1) == ""
+    assert rollout_blocker(view(["a"], {"a": variables()}, short(web=3)), None, 1) == ""
 
 
 @pytest.mark.parametrize(
@@ -155,16 +155,17 @@ def test_a_run_that_takes_the_room_away_for_good_is_not_stopped_for_lack_of_it()
 def test_a_canary_that_is_not_what_was_decided_has_failed(node, has_failed):
     book = {**ledger(node), "pending": []}
     changed = {"a": variables("n1", gpu_node_applied=assessed("n1"))}
-    assert rollout_blocker(["a"], changed, book, {}, 1) == (
+    assert rollout_blocker(view(["a"], changed, book), {}, 1) == (
         "its turn did not come, since a failed. Fix that and run this again." if has_failed else ""
     )
-    assert rollout_blocker(["a"], changed, book, {}, 2) == rollout_blocker(["a"], {"a": variables("n1")}, book, {}, 1) == ""  # not changed yet
+    assert rollout_blocker(view(["a"], changed, book), {}, 2) == ""
+    assert rollout_blocker(view(["a"], {"a": variables("n1")}, book), {}, 1) == ""  # not changed yet
 
 
 def test_tasks_that_found_room_before_and_do_not_now_stop_the_roll():
     ran = {f"web{n}": {"running": 1, "pending": 0} for n in range(7)}
-    assert rollout_blocker(["a"], {"a": variables()}, short(), ran, 1) == ""
-    reason = rollout_blocker(["a"], {"a": variables()}, short(**dict.fromkeys(ran, 1)), ran, 1)
+    assert rollout_blocker(view(["a"], {"a": variables()}, short()), ran, 1) == ""
+    reason = rollout_blocker(view(["a"], {"a": variables()}, short(**dict.fromkeys(ran, 1))), ran, 1)
     assert "service web0 (1 task), service web1 (1 task)" in reason
     assert ", …. Make room" in reason
 
@@ -172,7 +173,7 @@ def test_tasks_that_found_room_before_and_do_not_now_stop_the_roll():
 @pytest.mark.parametrize("book", [None, {}, {"msg": "There is no quorum."}])
 def test_without_a_manager_that_answers_no_further_host_is_changed(book):
     reason = (book or {}).get("msg") or "none of them answered"
-    assert f"no manager could be queried about the swarm ({reason})" in rollout_blocker(["a"], {"a": variables()}, book, {}, 1)
+    assert f"no manager could be queried about the swarm ({reason})" in rollout_blocker(view(["a"], {"a": variables()}, book), {}, 1)
 
 
 # --- one manager after another ----------------------------------------------------------------------------------------
@@ -203,7 +204,7 @@ GATES = [
 
 @pytest.mark.parametrize(("count", "down", "left"), GATES)
 def test_a_manager_is_left_alone_where_the_swarm_would_stand_still_without_it(count, down, left):
-    reason = manager_blocker("a", ["a"], {"a": variables("n1")}, managers(count, down))
+    reason = manager_blocker("a", view(["a"], {"a": variables("n1")}, managers(count, down)))
     assert reason == (
         ""
         if left is None
@@ -215,11 +216,11 @@ def test_a_manager_is_left_alone_where_the_swarm_would_stand_still_without_it(co
 def test_after_a_manager_that_failed_no_other_is_touched():
     hosts = {"a": variables("n1"), "b": variables("n2", gpu_swarm_outcome=FAILED), "c": variables("n3")}
     for name in ("a", "c"):
-        reason = manager_blocker(name, list(hosts), hosts, managers(3))
+        reason = manager_blocker(name, view(hosts, hosts, managers(3)))
         assert reason == "left alone, since the change of the manager b failed. Fix that and run this again."
     # Its own outcome is no news, and one that this run does not change is no reason.
-    assert manager_blocker("b", list(hosts), hosts, managers(3)) == ""
-    assert manager_blocker("a", ["a", "c"], hosts, managers(3)) == ""
+    assert manager_blocker("b", view(hosts, hosts, managers(3))) == ""
+    assert manager_blocker("a", view(["a", "c"], hosts, managers(3))) == ""
 
 
 @pytest.mark.parametrize(
@@ -232,7 +233,7 @@ def test_after_a_manager_that_failed_no_other_is_touched():
     ],
 )
 def test_without_a_ledger_no_manager_is_touched(book, reason):
-    blocker = manager_blocker("a", ["a"], {"a": variables("n1")}, book)
+    blocker = manager_blocker("a", view(["a"], {"a": variables("n1")}, book))
     assert blocker == f"left alone: no manager could be queried who else runs the swarm ({reason}). Fix that and run this again."
 
 

@@ -6,10 +6,12 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, fields
+
 import dockerd_lab
 from node_lab import UUIDS, gpu, resources
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import Host, Swarm
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import Host, Removal, Step, Swarm
 
 LABELS = {"gpu.count": "2", "gpu.model": "NVIDIA-H100-80GB-HBM3"}
 
@@ -77,3 +79,20 @@ def swarm(*nodes, evicted=None):
     """A swarm that a manager shows to have these nodes, or one that is yet to be initialised."""
     found = {"live": ["m"], "init_on": None, "error": None} if nodes else {"live": [], "init_on": "m", "error": None}
     return Swarm(found, ledger(*nodes) if nodes else None, evicted or {})
+
+
+def step_with(fault="", **values):
+    """A step of a plan with these values, each in the part of the step that has a field of this name; ``fault`` is the text of its fault."""
+    removal = Removal() if {"labels", "mark", "remains", "entry"} & set(values) else None
+    found = Step(removal=removal)
+    found.fault.text = fault
+    for name, value in values.items():
+        parts = (found, found.work, found.fault, found.membership, found.target, removal)
+        (part,) = [part for part in parts if part and name in {one.name for one in fields(part)}]
+        setattr(part, name, value)
+    return found
+
+
+def planned(name, node_id="n1", **values):
+    """The fact that has the plan of this host: by default a member, on which any work would be stopped."""
+    return {"gpu_swarm_plan": {"steps": {name: asdict(step_with(**{"node_id": node_id, "stops": "containers", **values}))}}}

@@ -1,0 +1,157 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A host during a run, and all hosts of one step together with the swarm's ledger (pure).
+
+Ansible keeps what a run knows of a host in several facts: the plan, what was found, what was done, why the host does not go on. They are read here,
+once per step. Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from .._fleet.model import PlannedWork, Step
+from .._fleet.outcome import Outcome, outcome_of
+from .._fleet.workload import CONTAINERS, NOTHING, UNREAD, Work, in_words, must_stay, what_is_stopped, work_on
+from .run_lease import FACT as LEASE
+from .run_lease import lease_blocker, lease_by
+
+# The facts of a host, by Ansible's names.
+PLAN, ASSESSED, APPLIED = "gpu_swarm_plan", "gpu_node_assessed", "gpu_node_applied"
+INSPECTED, JOINED = "gpu_swarm_inspected", "swarm_member_state"
+
+# By host, its facts.
+Variables = Mapping[str, Mapping[str, Any]]
+Node = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Member:
+    """A host as one step of a run sees it."""
+
+    name: str
+    step: Step  # what is planned for it
+    planned: bool = False  # False before there is a plan for it: then the step says only that everything may be stopped there
+    outcome: Outcome | None = None  # why it does not go on in this run
+    node_id: str | None = None  # None where it is in no swarm, or has left it
+    has_left: bool = False  # whether it left its swarm in this run
+    node: Node | None = None  # its entry in the manager's ledger
+    lease: Mapping[str, Any] = field(default_factory=dict)  # who has the swarm's lease; empty where this run needs none
+    assessed: Mapping[str, Any] = field(default_factory=dict)  # what gpu_node found
+    applied: Mapping[str, Any] = field(default_factory=dict)  # what gpu_node did in this run
+    containers: list[dict[str, Any]] | None = None  # as they were last read; None where they could not be read
+
+    @property
+    def decided(self) -> Mapping[str, Any]:
+        """The latest decision for this host."""
+        return self.applied or self.assessed
+
+    @property
+    def lost_lease(self) -> str:
+        """Why this run may not change this node in the swarm now, or ''. A run that began before there was a swarm needs no lease."""
+        return lease_blocker(self.lease) if self.lease else ""
+
+    @property
+    def not_returned(self) -> bool:
+        """Whether a run has it paused or drained still."""
+        return bool((self.node or {}).get("former_availability"))
+
+    def stopped_work(self, containers: list[dict[str, Any]] | None = None) -> list[Work]:
+        """What runs here and the change would stop; ``containers`` are by default those that were last read."""
+        stops, found = self.step.work.stops, self.containers if containers is None else containers
+        if found is None:  # unread containers are not "no containers"
+            return [] if stops == NOTHING else [UNREAD, *what_is_stopped(stops, work_on([], self.node))]
+        return what_is_stopped(stops, work_on(found, self.node))
+
+    def must_stay(self, work: list[Work]) -> list[Work]:
+        """The part of ``work`` that must not be stopped here."""
+        return must_stay(work, self.step.work.disrupt)
+
+    def blocking(self, containers: list[dict[str, Any]] | None = None) -> list[str]:
+        """What runs here and must not be stopped, for people.
+
+        ``containers`` are by default those that were last read. An empty list leaves the tasks; those of a removed service get the name of their
+        containers all the same.
+        """
+        if self.outcome:
+            return []
+        return in_words(self.must_stay(self.stopped_work(self._containers_of_tasks() if containers == [] else containers)))
+
+    def _containers_of_tasks(self) -> list[dict[str, Any]]:
+        tasks = {task["id"] for task in (self.node or {}).get("tasks") or []}
+        return [item for item in self.containers or [] if item.get("task") in tasks]
+
+
+@dataclass(frozen=True)
+class View:
+    """Some hosts of a run, and the swarm as the ``ledger`` shows it. Without a ledger (None) nothing is compared with it."""
+
+    members: tuple[Member, ...]
+    ledger: Mapping[str, Any] | None = None
+
+    def __iter__(self) -> Iterator[Member]:
+        return iter(self.members)
+
+    @cached_property
+    def nodes(self) -> dict[str, Node]:
+        """The nodes of the ledger by id; empty where no manager could be read."""
+        return nodes_of(self.ledger)
+
+    def of(self, names: Iterable[str]) -> View:
+        """The same view of these hosts alone, in this order."""
+        by_name = {member.name: member for member in self.members}
+        return View(tuple(by_name[name] for name in names), self.ledger)
+
+    def blocking(self, containers: list[dict[str, Any]] | None = None) -> list[str]:
+        """What runs on any of these hosts and must not be stopped, see Member.blocking()."""
+        return [text for member in self.members for text in member.blocking(containers)]
+
+
+def nodes_of(ledger: Mapping[str, Any] | None) -> dict[str, Node]:
+    return {node["id"]: node for node in (ledger or {}).get("nodes") or []}
+
+
+def view(names: Iterable[str], variables: Variables, ledger: Mapping[str, Any] | None = None) -> View:
+    """These hosts by their facts, and by the ledger."""
+    return by_ledger((member_of(name, variables[name]) for name in names), ledger)
+
+
+def by_ledger(members: Iterable[Member], ledger: Mapping[str, Any] | None) -> View:
+    """The members with what the ledger shows of them: their nodes, and who has the lease now."""
+    nodes = nodes_of(ledger)
+    seen = (replace(one, node=nodes.get(one.node_id or ""), lease=lease_by(one.lease, ledger)) for one in members)
+    return View(tuple(seen), ledger)
+
+
+def member_of(name: str, facts: Mapping[str, Any]) -> Member:
+    """A host by its facts alone."""
+    planned = ((facts.get(PLAN) or {}).get("steps") or {}).get(name)
+    assessed, applied, inspected = (facts.get(fact) or {} for fact in (ASSESSED, APPLIED, INSPECTED))
+    return Member(
+        name=name,
+        step=Step.from_plan(planned) if planned else Step(work=PlannedWork(stops=CONTAINERS)),
+        planned=bool(planned),
+        outcome=outcome_of(facts),
+        node_id=_node_id(facts, planned),
+        has_left=(facts.get(JOINED) or {}).get("state") == "inactive",
+        lease=facts.get(LEASE) or {},
+        assessed=assessed,
+        applied=applied,
+        containers=next((one["containers"] for one in (inspected, assessed) if "containers" in one), None),
+    )
+
+
+def _node_id(facts: Mapping[str, Any], planned: Mapping[str, Any] | None) -> str | None:
+    """Of a member, the plan decides which node it is, since the plan has checked what the host shows. Of a host that joined in this run, the join
+    shows it. Without a plan it is what the host shows."""
+    joined = facts.get(JOINED) or {}
+    if joined.get("state") == "inactive":
+        return None
+    if planned:
+        return planned["membership"]["node_id"] or joined.get("node_id")
+    return joined.get("node_id") or ((facts.get(ASSESSED) or {}).get("swarm") or {}).get("node_id")
