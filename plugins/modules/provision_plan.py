@@ -99,11 +99,13 @@ settings:
   version_added: 0.2.0
 steps:
   description:
-    - By host, what it needs (C(needs)), the C(groups) it belongs to, the C(impact) in words, what it C(waits_for), whether it is
-      C(left_alone) until that has ended, and its C(error).
-    - By their names its C(settings) that tasks need, and for how many seconds the call that restarts dockerd waits for the drain
-      (C(restart_waits)).
-    - With O(state=absent) also why it C(stays) in the swarm, its C(labels) from here on, and the C(entry) that an earlier run left in the
+    - By host, what it needs (C(needs)), the C(groups) it belongs to, the C(impact) in words, its C(error), and by their names its C(settings)
+      that tasks need.
+    - C(work) is what runs there and what the change does with that, such as what the host C(waits_for), whether it is C(left_alone) until that has
+      ended, and for how many seconds the call that restarts dockerd waits for the drain (C(restart_waits)).
+    - C(fault) is why it is unfit for what it advertises, and whether the run pauses it for that. C(membership) is the node that it is in the swarm.
+      C(target) is what the change brings it to.
+    - With O(state=absent) also the C(removal), such as why the host C(remains) in the swarm, and the C(entry) that an earlier run left in the
       manager's list.
   returned: always
   type: dict
