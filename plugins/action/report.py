@@ -22,7 +22,7 @@ from ..plugin_utils._report.status_text import Screen, plain
 from ..plugin_utils._report.table import render
 from ..plugin_utils._rollout import ends
 from ..plugin_utils._rollout.member import ASSESSED, member_of, view
-from ..plugin_utils._rollout.planned import made
+from ..plugin_utils._rollout.planned import plan_time
 from ..plugin_utils._rollout.refused_evictions import refused_by_node
 
 # A host's assessment, and what the run then applied to it.
@@ -172,4 +172,4 @@ def _assessed(task_vars, names):
 def _of_this_plan(task_vars, names):
     """The variables of the hosts. Those of a host that was lost before this plan are left out: an earlier playbook of this run set them."""
     found = {name: task_vars["hostvars"].raw_get(name) for name in names}
-    return {name: own if made(own) == made(task_vars) else {} for name, own in found.items()}
+    return {name: own if plan_time(own) == plan_time(task_vars) else {} for name, own in found.items()}

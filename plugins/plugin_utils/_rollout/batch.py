@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A batch of hosts in their window, and one manager that can be called for them (pure, but for the calls).
+"""A batch of hosts during one step of a run, and the manager that is called for them.
 
 Private to this collection: no stability is promised to others.
 """
@@ -19,16 +19,16 @@ from .member import Member, Variables, View, by_ledger, member_of
 from .poll import poll
 
 Answer = dict[str, Any]
-# Runs a module of this collection on the manager, by its name and options.
+# Runs a module of this collection on the manager: call(name, **options).
 Call = Callable[..., Answer]
 NO_MANAGER = ["an answer of the swarm's manager"]
-# Where the leader is lost, the other managers need seconds to elect another one.
+# The managers need seconds to elect another leader.
 ELECTION_S = 20
 
 
 @dataclass
 class Batch:
-    """A batch of hosts during one step, and the manager that is called for them.
+    """The hosts of one step, and the manager that is called for them.
 
     ``ledger`` and ``lease`` are the manager's latest answers. ``outcomes`` are those of hosts that do not get through this step.
     """
@@ -37,14 +37,14 @@ class Batch:
     variables: Variables
     plan: Mapping[str, Any]
     call: Call
-    me: str = ""  # who this run is, as the holder of a lease
+    holder: str = ""  # this run, as the holder of a lease
     ttl: int = 0  # of the lease, in seconds
-    force: bool = False  # whether the lease of another run is taken
-    absent: bool = False  # whether what provision did is removed
-    checks: bool = False  # whether this run changes nothing
+    force: bool = False  # whether to take the lease of another run
+    absent: bool = False  # whether this run is a deprovision
+    check_mode: bool = False
     ledger: Mapping[str, Any] = field(default_factory=dict)
     lease: Mapping[str, Any] = field(default_factory=dict)
-    lease_known: bool = False  # whether this step found out who has the lease; else each host goes by what its own batch found
+    lease_known: bool = False  # whether this step has asked for the lease; else each host goes by the answer that its own batch got
     say: Callable[[str], None] = print
     warn: Callable[[str], None] = print
     outcomes: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -53,32 +53,33 @@ class Batch:
     _members: dict[str, Member] = field(default_factory=dict)
 
     def member(self, name: str) -> Member:
-        """A host of the run, with what this step has found out about it so far."""
+        """A host of the run, with what this step has found out so far."""
         if name not in self._members:
             self._members[name] = member_of(name, self.variables[name])
         return replace(self._members[name], lease=self.lease) if self.lease_known else self._members[name]
 
     def view(self, names: Iterable[str] | None = None) -> View:
-        """These hosts, by default all of the batch, and the swarm by the latest ledger."""
+        """These hosts (by default the whole batch), and the swarm by the latest ledger."""
         return self.view_by(self.ledger, names)
 
     def view_by(self, ledger: Mapping[str, Any] | None, names: Iterable[str] | None = None) -> View:
-        """The same by this ``ledger``. None: by no ledger, since the latest one is older than the lease and shows who had that before."""
+        """The same by this ``ledger``. Use None if the latest ledger is older than the lease: it would show who had the lease before."""
         return by_ledger((self.member(name) for name in (self.hosts if names is None else names)), ledger)
 
     @property
     def left(self) -> list[str]:
-        """The hosts that have got through so far."""
+        """The hosts without an outcome: they go on."""
         return [name for name in self.hosts if not self.member(name).outcome]
 
-    def keep(self, names: Iterable[str], state: State, reason: str, **more: Any) -> None:
-        """Give these hosts an outcome, except those that have one. An empty ``reason`` is none."""
+    def give_outcome(self, names: Iterable[str], state: State, reason: str, **more: Any) -> None:
+        """Give these hosts an outcome, except hosts that have one. Does nothing if ``reason`` is empty."""
         for name in names if reason else ():
             if not self.member(name).outcome:
                 self.outcomes[name] = {"state": state.value, "reason": reason, **more}
                 self._members[name] = replace(self._members[name], outcome=outcome_of({FACT: self.outcomes[name]}))
 
     def longest(self, setting: str) -> int:
+        """The highest value of this setting in the batch."""
         return max((self.plan["steps"][name]["settings"][setting] for name in self.hosts), default=0)
 
     def query(self) -> Answer:
@@ -88,8 +89,8 @@ class Batch:
     def _keep_label(self) -> dict[str, str]:
         return {"keep_label": self.plan["settings"]["provision_keep_label"]}
 
-    def find(self) -> bool:
-        """Whether this manager answers with the ledger; one that has just lost its leader is given the time to elect another."""
+    def read_ledger(self) -> bool:
+        """Read the ledger; return whether the manager answered. Managers that have just lost their leader get time to elect another."""
         self.ledger = self._elected(self.query)
         return "nodes" in self.ledger
 
@@ -97,23 +98,22 @@ class Batch:
         return self.poll(call, _electing, ELECTION_S, self.say, 1)
 
     def wait(self, waits_for: Callable[[Answer], list[str]], timeout: float, delay: float = 2) -> Answer:
-        """The manager's answer when nothing is waited for any more, or time is over. What could not be read does not replace the ledger."""
+        """Query until nothing is waited for, or until the time is over. Return the last answer; a failed one does not replace the ledger."""
         answer = self.poll(self.query, waits_for, timeout, self.say, delay)
         self.ledger = answer if "nodes" in answer else self.ledger
         return answer
 
     def acquire(self, **more: Any) -> bool:
-        """Whether this manager answered who has the lease now; it is acquired or renewed if nobody else has it. ``more`` is written with it."""
-        self.know(self._elected(lambda: self.call("swarm_lease", ttl=self.ttl, force=self.force, **more)))
+        """Acquire or renew the lease, unless another run has it; return whether the manager answered. ``more`` are options of swarm_lease."""
+        self.set_lease(self._elected(lambda: self.call("swarm_lease", ttl=self.ttl, force=self.force, **more)))
         return "acquired" in self.lease
 
     def write(self, updates: list[dict[str, Any]], **more: Any) -> Answer:
-        """The answer of swarm_nodes. It writes only while this run has the lease, so that a call that hung cannot write later. ``more`` are options
-        of it."""
+        """Call swarm_nodes. It writes only while this run has the lease, so that a call that hung cannot write later. ``more`` are its options."""
         own = {"holder": self.lease["holder"]} if self.lease.get("acquired") else {}
         return self._elected(lambda: self.call("swarm_nodes", nodes=updates, **own, **self._keep_label, **more))
 
-    def know(self, lease: Answer) -> None:
+    def set_lease(self, lease: Answer) -> None:
         self.lease, self.lease_known = lease, True
 
     def answer(self, answered: bool = True) -> Answer:

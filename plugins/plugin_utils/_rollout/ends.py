@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a run has come to, host by host (pure): for its table, its exit status, and what it notes on the swarm.
+"""How a run ended for each host (pure): for its table, its exit status, and its note on the swarm.
 
 Private to this collection: no stability is promised to others.
 """
@@ -27,16 +27,16 @@ NOT_RETURNED = "it could not be returned to service: %s"
 
 
 class End(NamedTuple):
-    """What is known of a host at the end of a run."""
+    """A host at the end of a run."""
 
     node: Mapping[str, Any] | None  # its entry in the manager's ledger
-    outcome: Outcome | None = None  # why it did not get through this run
-    answered: bool = True  # whether there is a ledger at all
-    kept: tuple[str, ...] = ()  # the tasks for which its labels or availability were not written
+    outcome: Outcome | None = None  # why its change was not finished
+    answered: bool = True  # whether a manager gave a ledger
+    kept: tuple[str, ...] = ()  # the tasks because of which its labels or availability were not written
 
 
 def state_of(host: Host, step: Step, end: End) -> HostState:
-    """Ready, or the one thing that keeps this host from it."""
+    """Ready, or the one reason why this host is not ready."""
     node = end.node
     missed = not_done(step, end.outcome, node) or refused(end)
     if missed:
@@ -61,7 +61,7 @@ def state_of(host: Host, step: Step, end: End) -> HostState:
 
 
 def _gpu(gpu: Mapping[str, Any]) -> str:
-    """One that failed with what is known of it, for the person who replaces it."""
+    """The index of a GPU, or, if it failed, what is known of the card, for the person who replaces it."""
     return describe_gpu(gpu) if "last_known" in gpu else str(gpu["index"])
 
 
@@ -75,7 +75,7 @@ def not_done(step: Step, outcome: Outcome | None, node: Mapping[str, Any] | None
     if outcome and outcome.state is not State.WAITING:
         return _and_not_returned(outcome.state.of(outcome.reason), node)
     if outcome or step.work.left_alone:
-        # Else it is no node, or returned to service before what it waits for was found.
+        # Otherwise it is no node, or it returned to service before this run found what it waits for.
         paused = "; paused" if outcome and MARKED in step.groups and (node is None or node["availability"] != "active") else ""
         return State.WAITING.of(outcome.reason if outcome else ", ".join(step.work.waits_for), more=paused)
     return None
@@ -104,14 +104,14 @@ def not_returned(node: Mapping[str, Any]) -> HostState:
     return State.NOT_RETURNED.of(node["availability"], node["former_availability"])
 
 
-# -- of a whole fleet ------------------------------------------------------------------------------------------------
+# -- the whole fleet --------------------------------------------------------------------------------------------------
 
 
 def ends(view: View, kept: Iterable[Mapping[str, Any]] = (), unlabelled: str = "") -> dict[str, End]:
-    """The end of each host. ``kept`` are the nodes of which not all was written, as swarm_nodes returns them, ``unlabelled`` is why labels could
-    not be set."""
+    """The end of each host. ``kept`` are the nodes that swarm_nodes refused to change, as it returns them. ``unlabelled`` is why labels could not be
+    set."""
     tasks = refused_by_node(kept)
-    mistaken = problems({member.name: member.node_id for member in view}, view.nodes)  # of hosts that have joined in this run
+    mistaken = problems({member.name: member.node_id for member in view}, view.nodes)  # hosts that joined in this run; the plan has reported others
     left = _left_undone(view, unlabelled)
     found = {}
     for member in view:
@@ -125,8 +125,7 @@ def ends(view: View, kept: Iterable[Mapping[str, Any]] = (), unlabelled: str = "
 
 
 def _left_undone(view: View, unlabelled: str) -> dict[str, Outcome]:
-    """By host, why its labels are not set, or it has not returned to service: the call failed, or none was made since another run changes the
-    swarm."""
+    """By host, why its labels are not set, or why it has not returned to service: the call failed, or another run changes the swarm."""
     to_label = View(tuple(member for member in view if LABEL in member.step.groups), view.ledger)
     if unlabelled:
         return dict.fromkeys((member.name for member in to_label), Outcome(State.FAILED, UNLABELLED % unlabelled))
@@ -136,6 +135,6 @@ def _left_undone(view: View, unlabelled: str) -> dict[str, Outcome]:
 
 
 def failed_before(ledger: Mapping[str, Any] | None) -> bool:
-    """Whether the last run noted that hosts failed: an alert stands until a run notes that none does."""
+    """Whether the last run noted failed hosts. The alert about them ends only when a run notes that no host failed."""
     noted = ((ledger or {}).get("swarm") or {}).get("last_run") or {}
     return (noted.get("hosts") or {}).get(Verdict.FAILED.value, 0) > 0

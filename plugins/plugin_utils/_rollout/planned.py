@@ -4,9 +4,9 @@
 
 """Which hosts the plays after a plan are for (pure).
 
-One run of Ansible may have several of this collection's playbooks, and each makes a plan of its own. Groups that add_host makes stay
-for the whole run, so the plays take their hosts from the plan: the newest one that is at hand, and of its hosts those that have no newer
-one. A plan is registered for all hosts of the fleet at once, but not for one that has become unreachable, which keeps an older one.
+One run of Ansible may have several playbooks of this collection, and each makes its own plan. Groups made by add_host last for the whole run, so
+the plays take their hosts from the newest plan. A plan is registered for all hosts at once. A host that has become unreachable keeps an older plan,
+and is left out.
 Private to this collection: no stability is promised to others.
 """
 
@@ -19,32 +19,32 @@ from .._fleet.model import END
 from .member import PLAN
 from .run_lease import FACT as LEASE
 
-# A group of the inventory: one host for each plan of this run that has anything to do.
+# A group of the inventory with one host for each plan of this run that has anything to do.
 GROUP = "gpu_swarm_planned"
 BATCHES = "batches"
 
 Read = Callable[[str], Mapping[str, Any]]
 
 
-def made(variables: Mapping[str, Any]) -> int:
-    """When the plan was made that these variables of a host have; 0 without one."""
+def plan_time(variables: Mapping[str, Any]) -> int:
+    """When the plan of a host was made, by its variables; 0 without a plan."""
     return int((variables.get(PLAN) or {}).get("made") or 0)
 
 
-def planned(hosts: Iterable[str], read: Read) -> dict[str, Any]:
-    """By group, the hosts of the plays that follow, and how many of those with a window are changed at a time, batch by batch (``batches``).
+def planned(hosts: Iterable[str], variables_of: Read) -> dict[str, Any]:
+    """By group, the hosts of the next plays, and under ``batches`` how many hosts are changed at a time.
 
-    ``read(name)`` are a host's variables. Where another run has the swarm's lease, only the last play has hosts.
+    ``variables_of(name)`` returns a host's variables. If another run has the swarm's lease, only the last play has hosts.
     """
-    known = {name: read(name) for name in hosts}
-    newest = max(known.values(), key=made, default={})
-    plan, when = newest.get(PLAN) or {}, made(newest)
+    known = {name: variables_of(name) for name in hosts}
+    newest = max(known.values(), key=plan_time, default={})
+    plan, when = newest.get(PLAN) or {}, plan_time(newest)
     groups: Mapping[str, list[str]] = plan.get("hosts_in") or {}
     if (newest.get(LEASE) or {"acquired": True}).get("acquired"):
         chosen = groups
     else:
         chosen = {group: names for group, names in groups.items() if group == END}
-    current = {name: made(read(name)) == when for name in dict.fromkeys(name for names in chosen.values() for name in names)}
-    # By name, not by size: one that is left out must not move the next one into its batch, least of all two managers into one.
+    current = {name: plan_time(variables_of(name)) == when for name in dict.fromkeys(name for names in chosen.values() for name in names)}
+    # By name: a host that is left out must not move the next one into its batch. Two managers must never be in one batch.
     cut = [len([name for name in batch if current.get(name)]) for batch in plan.get(BATCHES) or []]
     return {**{group: [name for name in names if current[name]] for group, names in chosen.items()}, BATCHES: [size for size in cut if size]}

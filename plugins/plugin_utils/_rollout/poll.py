@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Queries until nothing is waited for any more, and reports once what is (pure, but for the clock).
+"""Query until nothing is waited for any more.
 
-Ansible's own ``until`` shows each round as a failure, and the last one as an error, though waiting is what the task is for.
+Ansible's own ``until`` shows each round as a failure and the last one as an error, though waiting is the purpose of the task.
 Private to this collection: no stability is promised to others.
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 Answer = dict[str, Any]
-MOST = 5  # so many are reported by name
+MAX_NAMED = 5  # how many things are named in the message
 
 
 def poll(
@@ -27,13 +27,14 @@ def poll(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Answer:
-    """The first answer of which nothing is waited for, or the one that there is after ``timeout`` seconds."""
+    """The first answer for which ``waits_for`` is empty, or the last one before ``timeout`` seconds are over. Reports once what it waits for."""
     end = clock() + timeout
     answer = query()
     said = False
     while (left := waits_for(answer)) and clock() < end:
         if not said:
-            say(f"waiting for {', '.join(left[:MOST])}{f' and {len(left) - MOST} more' if len(left) > MOST else ''} (up to {timeout:g} s)")
+            more = f" and {len(left) - MAX_NAMED} more" if len(left) > MAX_NAMED else ""
+            say(f"waiting for {', '.join(left[:MAX_NAMED])}{more} (up to {timeout:g} s)")
             said = True
         sleep(max(0.0, min(delay, end - clock())))
         answer = query()
@@ -41,5 +42,5 @@ def poll(
 
 
 def apart(args: Mapping[str, Any], own: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The options of the wait, and those of the module that is queried."""
+    """Split the options of an action into its ``own`` ones and those of the module that it runs."""
     return {key: args[key] for key in own if key in args}, {key: value for key, value in args.items() if key not in own}

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a change of nodes may evict, and the tasks for which it was refused, in words (pure).
+"""What a change of nodes may evict, and the tasks because of which swarm_nodes refused it (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -16,9 +16,9 @@ from .._fleet.outcome import State
 from .._fleet.workload import SPENT
 from .._settings.declaration import ALL, NEVER, SERVICES
 
-# Of a manager whose answer has no text.
+# If the answer of a manager has no text.
 NO_REASON = "the manager did not say why"
-# By ``provision_disrupt`` of its host, the option ``evict`` of swarm_nodes.
+# The option ``evict`` of swarm_nodes by ``provision_disrupt`` of the host.
 EVICT = {NEVER: "none", SERVICES: "movable", ALL: "any"}
 _REASONS = {
     "drain": "came after the node was assessed, and a drain would stop it",
@@ -29,7 +29,7 @@ Record = Mapping[str, Any]
 
 
 def describe(task: Record) -> str:
-    """A task of ``evicted`` or ``refused``, with what would become of it."""
+    """A task of ``evicted`` or ``refused``, and why it would end."""
     why = f"{task['constraint']} would no longer be met" if task["constraint"] else _REASONS[task["reason"]]
     spent = f", and {SPENT}" if task.get("restarts_left") == 0 else ""
     kept = f", and it is kept by its label {task['kept']}" if task.get("kept") else ""
@@ -37,7 +37,7 @@ def describe(task: Record) -> str:
 
 
 def refused_by_node(refused: Iterable[Record]) -> dict[str, list[str]]:
-    """By node id, the tasks for which swarm_nodes wrote less than was wanted, each once. ``refused`` is what it returned, once or more."""
+    """By node id, the tasks because of which swarm_nodes did not write everything, each task once. ``refused`` may be of several calls."""
     tasks: dict[str, dict[str, None]] = {}
     for item in refused:
         tasks.setdefault(item["id"], {}).update(dict.fromkeys(map(describe, item["tasks"])))
@@ -45,7 +45,7 @@ def refused_by_node(refused: Iterable[Record]) -> dict[str, list[str]]:
 
 
 def not_written(answer: Mapping[str, Any], node_id: str, what: str) -> dict[str, str]:
-    """The outcome of a host whose node swarm_nodes did not write, by its ``answer``; {} if it did. ``what`` says what failed then."""
+    """The outcome of a host whose node swarm_nodes did not write, or {}. ``what`` begins the reason if the call failed."""
     if "nodes" not in answer:
         return {"state": State.FAILED.value, "reason": f"{what}: {answer.get('msg') or NO_REASON}"}
     tasks = refused_by_node(answer.get("refused") or []).get(node_id)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Who this run of Ansible is, and whether another one that was started on this machine is still there.
+"""The name of this run of Ansible, and whether another run on this machine still exists.
 
 Private to this collection: no stability is promised to others.
 """
@@ -26,7 +26,7 @@ NO_START = "-"
 
 
 def this_run(proc: Path = PROC) -> str:
-    """The same for all tasks of a run, and like no other's."""
+    """The name of this run: the same for all its tasks, and unique."""
     parent = multiprocessing.parent_process()  # Ansible runs each task in a process of its own
     pid = (parent and parent.pid) or os.getpid()
     machine = _machine(proc) or hashlib.sha256(str(uuid.getnode()).encode()).hexdigest()[:8]
@@ -34,7 +34,7 @@ def this_run(proc: Path = PROC) -> str:
 
 
 def is_gone(holder: str, proc: Path = PROC) -> bool:
-    """Whether this holder was a process of this machine that has ended. One that cannot be identified is there."""
+    """Whether this holder was a process of this machine that has ended. A process that cannot be identified counts as running."""
     found = HOLDER.fullmatch(holder)
     if not found or found[2] != _machine(proc):
         return False
@@ -43,7 +43,7 @@ def is_gone(holder: str, proc: Path = PROC) -> bool:
 
 
 def left_lease(ledger: Any) -> str:
-    """The holder of the lease that a swarm still has, though its run has ended or its time seems to be over; '' if there is none."""
+    """The holder of a lease that was never released, though its run has ended or its time seems to be over; '' if there is none."""
     lease = ((ledger or {}).get("swarm") or {}).get("lease")
     if not lease:
         return ""
@@ -59,18 +59,18 @@ def _user() -> str:
 
 
 def _exists(pid: int) -> bool:
-    """Not by its folder in /proc, which may be hidden from other users (hidepid)."""
+    """Whether a process exists. Not by its folder in /proc, which may be hidden from other users (hidepid)."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
-        pass  # somebody else's
+        pass  # another user's process
     return True
 
 
 def _machine(proc: Path) -> str | None:
-    """This machine since it was booted, and who of it shares process numbers: containers may share host names."""
+    """An id of this boot of the machine and of the PID namespace: containers may share host names."""
     try:
         parts = [(proc / "sys/kernel/random/boot_id").read_text().strip(), os.readlink(proc / "self/ns/pid")]
     except OSError:
@@ -79,12 +79,11 @@ def _machine(proc: Path) -> str | None:
 
 
 def _start(pid: int, proc: Path) -> str | None:
-    """When a process began, in ticks since the boot: numbers of processes are given again. '' for one that has ended and
-    whose parent has not noticed, None where that cannot be read."""
+    """When a process started, in ticks since the boot, since process ids are used again. '' for a zombie, None if it cannot be read."""
     try:
         stat = (proc / str(pid) / "stat").read_text()
     except OSError:
         return None
-    # proc(5), from the third field on: the second one, a name in brackets, may have spaces.
+    # proc(5), from the third field on. The second one, a name in brackets, may contain spaces.
     fields = stat.rpartition(")")[2].split()
     return "" if fields[0] == "Z" else fields[19]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether this run may change the swarm, for all that writes to it, and for how long it has to (pure).
+"""Whether this run may change the swarm, and for how long its lease has to last (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -15,36 +15,36 @@ from typing import Any
 
 from .refused_evictions import NO_REASON
 
-# What playbooks/tasks/manager/call.yml sets.
+# Set by playbooks/tasks/manager/call.yml.
 FACT = "gpu_swarm_lease"
-# For the change of a node: packages, the restart of dockerd, and until it answers again.
+# How long the change of a node may take: packages, the restart of dockerd, and its first answer.
 CHANGE_S = 900
 
 
 def lease_by(answer: Mapping[str, Any], ledger: Any) -> Mapping[str, Any]:
     """Who has the lease now: by the ``answer`` that this run got, or by the ``ledger``, if that shows that another run has taken it since."""
-    others = _of_another(answer, ledger) if answer else None
+    others = _taken_by_another(answer, ledger) if answer else None
     return {**others, "acquired": False} if others else answer
 
 
-def _of_another(answer: Mapping[str, Any], ledger: Any) -> Mapping[str, Any] | None:
+def _taken_by_another(answer: Mapping[str, Any], ledger: Any) -> Mapping[str, Any] | None:
     """The lease that the ledger shows, if another run has taken it from this one. Only the leader's clock says whether that lease has ended."""
     now = ((ledger or {}).get("swarm") or {}).get("lease")
     return now if answer.get("acquired") and now and now["holder"] != answer["holder"] else None
 
 
 def is_due(answer: Mapping[str, Any], ledger: Any = None, now: float | None = None) -> bool:
-    """Whether the lease that this run has is to be renewed before it goes on, also since the ledger shows that another run has it.
+    """Whether this run has to renew its lease before it goes on: half of it is over, or the ledger shows that another run has it.
 
     Not by Ansible's now(): local time repeats an hour a year.
     """
     half_over = "renew_at" in answer and (time.time() if now is None else now) >= answer["renew_at"]
-    return half_over or _of_another(answer, ledger) is not None
+    return half_over or _taken_by_another(answer, ledger) is not None
 
 
 def lease_blocker(answer: Mapping[str, Any], since: str | None = None) -> str:
-    """Why this run may change nothing now, or ''. ``answer`` is that of swarm_lease; ``since`` when this run had the lease ``since``, if it
-    is to be the same one."""
+    """Why this run may change nothing now, or ''. ``answer`` is that of swarm_lease. With ``since``, the lease must be the one that this run acquired
+    then."""
     if answer.get("acquired") and since not in (None, answer.get("since")):
         return "its turn did not come, since the lease of this swarm had ended, and another run has had it meanwhile. Run this again."
     if answer.get("acquired"):
@@ -54,19 +54,19 @@ def lease_blocker(answer: Mapping[str, Any], since: str | None = None) -> str:
         return f"its turn did not come, since the lease of this swarm could not be taken: {reason}. Fix that and run this again."
     since = f" since {answer['since']}" if answer.get("since") else ""
     return (
-        f"its turn did not come, since another run changes this swarm: {answer['holder']}{since}. Its lease {_ends(answer.get('expires_in'))}. "
+        f"its turn did not come, since another run changes this swarm: {answer['holder']}{since}. Its lease {_remaining(answer.get('expires_in'))}. "
         "Run this again when it is through; if it is dead, with -e provision_take_lease=true."
     )
 
 
-def _ends(expires_in: int | None) -> str:
+def _remaining(expires_in: int | None) -> str:
     if expires_in is None:
         return "does not end by itself"
     return f"ends in {expires_in} s unless that goes on" if expires_in > 0 else f"ended {-expires_in} s ago by the clock of a manager"
 
 
 def lease_seconds(hosts: Iterable[str], plan: Mapping[str, Any], forks: int, maintain: bool = False) -> int:
-    """How long the swarm's lease has to last for this batch of ``hosts``: it is renewed before each, and within one when half of it is over."""
+    """How long the lease has to last for this batch (seconds). It is renewed before each batch, and within one when half of it is over."""
     if plan["settings"]["provision_lease"]:
         return plan["settings"]["provision_lease"]
     settings = [plan["steps"][name]["settings"] for name in hosts if name in plan["steps"]]
@@ -77,9 +77,9 @@ def lease_seconds(hosts: Iterable[str], plan: Mapping[str, Any], forks: int, mai
     wait = longest("provision_wait")
     each = wait + longest("provision_drain_timeout") + CHANGE_S
     if maintain:
-        # For the user's tasks, until it is back from a reboot, and until it answers. Before a reboot it waits once more.
+        # The user's tasks, the reboot, and the first answer. Before a reboot, the run waits once more for work to end.
         each += wait + 3 * longest("maintain_timeout")
-    # Ansible is at work on so many hosts at a time, and the others come after them.
+    # Ansible works on ``forks`` hosts at a time.
     rounds = max(1, -(-min(len(settings), len(plan["to_change"])) // int(forks)))
-    # For tasks it waits once for all hosts, and once more if the manager that answers is lost; then on each host for containers.
+    # The run waits for tasks once for all hosts, and once more if the manager is lost; then it waits for containers on each host.
     return 2 * wait + rounds * each

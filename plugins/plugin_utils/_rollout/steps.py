@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The steps of a run, as a manager carries them out: how it starts and ends. Those of the windows in between are in window.py.
+"""How a run starts and ends, and the table of all steps. The steps of a window are in window.py.
 
 Private to this collection: no stability is promised to others.
 """
@@ -23,34 +23,34 @@ from .batch import NO_MANAGER, Answer, Batch
 from .ends import ends, state_of
 from .manager_updates import FORMER, availability_updates, fault_updates, finished_jobs, label_updates, not_converged
 from .member import PLAN, by_ledger, member_of
-from .planned import made
+from .planned import plan_time
 from .refused_evictions import NO_REASON
 from .run_lease import lease_blocker
 
 
 def start(batch: Batch) -> Answer:
-    """Before anything is changed: the lease, and nodes that an earlier run left paused return to service if they need nothing else, so that a
-    rollout has their room from its first batch on. Of nodes in service that report a fault which is over, that is noted before."""
+    """Before anything is changed: acquire the lease, return nodes to service that an earlier run left paused and that need nothing else, and pause
+    nodes with faults. So a rollout has the room of the returned nodes from its first batch on."""
     answered = True
     faults, level = batch.plan["to_pause"], batch.plan["isolation"]["change"]
     if batch.plan["to_change"] or faults or level:
         answered = acquire(batch, **({"isolation": level} if level else {}))["answered"]
     elif batch.plan["left_lease"] and batch.call("swarm_lease", ttl=batch.ttl).get("acquired"):
-        # The lease of a run that was killed after its last change. It has ended by the leader's clock.
+        # The lease of a run that was killed after its last change, and has ended by the leader's clock.
         batch.call("swarm_lease", state="absent")
-    # When a node returns, one more may be paused. A manager would at once pause the next node that still reports a fault.
+    # First the nodes whose fault is over: when a node returns to service, a manager may pause one more, and would choose a node that still reports.
     first = list(dict.fromkeys([*batch.plan["cleared"], *batch.plan["only_paused"]]))
     if first and batch.lease.get("acquired"):
-        # The ledger shows the lease of before. What fails is done once more at the end of the run.
+        # Without the ledger, which is older than the lease. What fails here is done once more at the end of the run.
         batch.write(availability_updates(batch.view_by(None, first), FORMER, labels=False))
     if faults and batch.lease.get("acquired"):
         answered = _pause_for_faults(batch, faults)
         latest = batch.query()
         batch.ledger = latest if "nodes" in latest else batch.ledger
     if (faults or level) and batch.lease.get("acquired") and not batch.plan["to_change"]:
-        # Nothing follows that would release it, where no host is left.
+        # No host is left, so no later step releases the lease.
         batch.call("swarm_lease", state="absent")
-        batch.know({})
+        batch.set_lease({})
     return batch.answer(answered)
 
 
@@ -58,7 +58,7 @@ def _pause_for_faults(batch: Batch, faults: dict[str, str]) -> bool:
     updates = fault_updates(faults, batch.view(faults))
     written = batch.write(updates) if updates else {"nodes": []}
     gone = written.get("unknown") or []
-    if "nodes" not in written and gone:  # taken off the list since the plan: it would keep all others in service
+    if "nodes" not in written and gone:  # nodes removed since the plan would keep all others in service
         updates = [update for update in updates if update["id"] not in gone]
         written = batch.write(updates) if updates else {"nodes": []}
     if "nodes" in written:
@@ -69,59 +69,59 @@ def _pause_for_faults(batch: Batch, faults: dict[str, str]) -> bool:
 
 
 def acquire(batch: Batch, **more: Any) -> Answer:
-    """The lease, for hosts on which anything is to be done."""
+    """Acquire the lease. Without it, hosts that were to be changed stay untouched."""
     answered = batch.acquire(**more)
     if more and answered and not batch.lease["acquired"] and not batch.plan["to_change"]:
         batch.warn("the isolation of the swarm was not written, since another run changes this swarm. Run this again.")
-    batch.keep([name for name in batch.hosts if name in batch.plan["to_change"]], State.UNTOUCHED, lease_blocker(batch.lease))
+    batch.give_outcome([name for name in batch.hosts if name in batch.plan["to_change"]], State.UNTOUCHED, lease_blocker(batch.lease))
     return batch.answer(answered)
 
 
 def finish(batch: Batch) -> Answer:
-    """Returns to service and labels what is left, and releases the lease. The ledger shows what the fleet is like in the end."""
-    if not batch.find():
+    """Return the remaining nodes to service, write the remaining labels, and release the lease. The returned ledger shows the fleet at the end."""
+    if not batch.read_ledger():
         return batch.answer(False)
     if batch.lease.get("acquired"):
-        for name in batch.left:  # a job may have finished since the plan
-            batch.keep([name], State.WAITING, ", ".join(finished_jobs(batch.view([name]), False, updates_left=True)))
+        for name in batch.left:  # jobs may have finished since the plan
+            batch.give_outcome([name], State.WAITING, ", ".join(finished_jobs(batch.view([name]), False, updates_left=True)))
         window.remove_jobs(batch, updates_left=True)
     groups = batch.plan["hosts_in"]
-    # Labels of a change come next: a clash over one host's would keep all nodes away.
-    # A manager may have paused a node after the plan, before this was recorded.
+    # The labels come in a call of their own: a clash over one host's label would keep all nodes out of service.
+    # Also the nodes whose fault is over: a manager may have paused them after the plan.
     marked = list(dict.fromkeys([*batch.plan["cleared"], *(groups.get(MARKED) or [])]))
     back = availability_updates(batch.view(marked), FORMER, labels=batch.absent)
     returned = batch.write(back) if back else {}
     labels = label_updates(batch.view(groups.get(LABEL) or []), clashes=True)
-    last = not (back or batch.absent or batch.checks or not_converged(batch.view()))
+    last = not (back or batch.absent or batch.check_mode or not_converged(batch.view()))
     labelled = batch.write(labels, **(_with_release(batch) if last else {})) if labels else {}
     refused = [item for answer in (returned, labelled) for item in answer.get("refused") or []]
     unlabelled = labelled.get("msg") or "" if "nodes" not in labelled else ""
-    if not (batch.absent or batch.checks):
+    if not (batch.absent or batch.check_mode):
         if back:
             batch.wait(lambda ledger: [] if "nodes" in ledger else NO_MANAGER, window.CONVERGES_S, 1)
         window.converge(batch)
-    if not labelled.get("lease") and (batch.lease or not (batch.absent or batch.checks)):  # a swarm that was made in this run has none
-        batch.call("swarm_lease", state="absent", **_of_the_end(batch, refused, unlabelled))
-    if batch.absent and not batch.checks:
+    if not labelled.get("lease") and (batch.lease or not (batch.absent or batch.check_mode)):  # a swarm that was made in this run has no lease
+        batch.call("swarm_lease", state="absent", **_notes_of_run(batch, refused, unlabelled))
+    if batch.absent and not batch.check_mode:
         batch.ledger = batch.query()
     return {**batch.answer(), "refused": refused, "unlabelled": unlabelled}
 
 
 def _with_release(batch: Batch) -> dict[str, Any]:
-    """The lease is released by the call that writes the labels, where nothing else is left to do. What it notes is how the run ends if all of them
-    are written; where one is not, that call leaves the lease."""
-    return {"release": batch.me, **_of_the_end(batch, [], "")}
+    """The options with which the call that writes the last labels also releases the lease. It notes how the run ends if all labels are written; if
+    one is not, that call keeps the lease."""
+    return {"release": batch.holder, **_notes_of_run(batch, [], "")}
 
 
-def _of_the_end(batch: Batch, refused: list[dict[str, Any]], unlabelled: str) -> dict[str, Any]:
-    """What is kept of this run on the swarm. What it notes is what the report will show, so nothing is waited for after it."""
-    noted = {} if batch.absent else _noted(batch, refused, unlabelled)
-    level = _isolation(batch)
+def _notes_of_run(batch: Batch, refused: list[dict[str, Any]], unlabelled: str) -> dict[str, Any]:
+    """What is noted of this run on the swarm: the same as the report will show, so nothing may be waited for after it."""
+    noted = {} if batch.absent else _count_verdicts(batch, refused, unlabelled)
+    level = _levels(batch)
     return {"outcomes": noted, "always": batch.plan["settings"]["provision_note_run"], **({"isolation": level} if level else {})}
 
 
-def _isolation(batch: Batch) -> dict[str, Any]:
-    """What has become of the levels of nodes, for whoever reads the swarm later. Before the run they were written as it found them."""
+def _levels(batch: Batch) -> dict[str, Any]:
+    """The isolation levels of the nodes at the end of the run."""
     if batch.absent:
         nodes = batch.ledger.get("nodes") or []
         return isolation_label.without((node["id"] for node in nodes if owned_labels.bound_to(node["labels"], LABEL_PREFIX)), batch.ledger)
@@ -134,12 +134,12 @@ def _isolation(batch: Batch) -> dict[str, Any]:
     return isolation_label.at_the_end(planned["level"], planned["set"], now, batch.ledger)
 
 
-def _noted(batch: Batch, refused: list[dict[str, Any]], unlabelled: str) -> dict[str, int]:
-    """How many hosts came to which end, for whoever reads the swarm later."""
+def _count_verdicts(batch: Batch, refused: list[dict[str, Any]], unlabelled: str) -> dict[str, int]:
+    """How many hosts came to which verdict."""
     steps = {name: Step.from_plan(step) for name, step in batch.plan["steps"].items()}
-    when, judged = made({PLAN: batch.plan}), [name for name in steps if name in batch.hosts]
-    # One that was lost before the plan has what another playbook of this run left.
-    members = [batch.member(name) if made(batch.variables[name]) == when else member_of(name, {}) for name in judged]
+    when, judged = plan_time({PLAN: batch.plan}), [name for name in steps if name in batch.hosts]
+    # A host that was lost before the plan has facts of another playbook of this run.
+    members = [batch.member(name) if plan_time(batch.variables[name]) == when else member_of(name, {}) for name in judged]
     view = by_ledger(members, batch.ledger)
     found = Counter((Verdict.FAILED if step.error else Verdict.DONE).value for name, step in steps.items() if name not in judged)
     at_the_end = ends(view, refused, unlabelled)
@@ -149,7 +149,7 @@ def _noted(batch: Batch, refused: list[dict[str, Any]], unlabelled: str) -> dict
     return dict(found)
 
 
-# By the option ``step`` of the module swarm_batch.
+# By the option ``step`` of the action swarm_batch.
 STEPS: dict[str, Callable[[Batch], Answer]] = {
     "start": start,
     "acquire": acquire,

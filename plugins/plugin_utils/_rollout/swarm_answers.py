@@ -2,8 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a plan is made from: who runs the swarm by the answers of this run's hosts and managers, what the first of them shows, and what has still
-to be read there.
+"""What a plan is made from: which hosts run the swarm, what the first manager shows, and what still has to be read there.
 
 Private to this collection: no stability is promised to others.
 """
@@ -19,40 +18,40 @@ from .._fleet.membership import find_swarm
 from .manager_updates import label_updates
 from .member import ASSESSED, view
 
-# As the tasks register what managers answered that are not in the play.
+# Registered results of managers that are not in the play.
 _QUERIED = ("gpu_swarm_manager_answers", "gpu_swarm_external_answers")
-# What may be left to read.
+# What may still have to be read.
 LEDGER, EVICTIONS, CONTENTS = "ledger", "evictions", "contents"
 
 
 @dataclass(frozen=True)
 class SwarmAnswers:
-    """``found`` is what find_swarm returns, ``assessed`` the assessments of the play's hosts by name."""
+    """``found`` is what find_swarm returns. ``assessed`` are the assessments of the hosts in the play, by name."""
 
     found: Mapping[str, Any]
     ledger: Mapping[str, Any] | None
-    lacks_sdk: bool  # the manager that would be queried lacks the Docker SDK for Python
+    lacks_sdk: bool  # whether the manager that would be queried lacks the Docker SDK for Python
     assessed: Mapping[str, Mapping[str, Any]]
 
     @property
     def manager(self) -> str:
-        """The host that is queried about the swarm; empty if nobody runs one."""
+        """The host that is queried about the swarm; '' if no host runs one."""
         return next(iter(self.found["live"]), "")
 
     def unread(self, absent: bool, check_mode: bool) -> list[str]:
-        """What a plan takes besides, and nobody has read yet."""
+        """What the plan needs and nobody has read yet."""
         if not self.manager:
             return []
         if self.ledger is None:
-            # In check mode nobody has provided what it takes; the plan says so.
+            # In check mode nothing is installed on the manager; the plan says so.
             return [] if check_mode and self.lacks_sdk else [LEDGER, *([CONTENTS] if absent else [])]
-        # A changed label evicts the tasks that have a constraint on it, so that is found out before anything is planned.
+        # A changed label evicts tasks with a constraint on it. The plan has to know them.
         changes = label_updates(view(self.assessed, self.assessed, self.ledger))
         return [*([EVICTIONS] if changes else []), *([CONTENTS] if absent else [])]
 
 
 def read(task_vars: Mapping[str, Any], ledger: Mapping[str, Any] | None) -> SwarmAnswers:
-    """``ledger`` is what a task of its own read, else it is the one that came with a manager's assessment."""
+    """What the hosts and managers answered. ``ledger`` was read by a task of its own; without one, it came with a manager's assessment."""
     managers, playing = task_vars["groups"].get(MANAGERS, []), task_vars["ansible_play_hosts"]
     assessed = {name: {ASSESSED: task_vars["hostvars"].raw_get(name).get(ASSESSED)} for name in dict.fromkeys([*playing, *managers])}
     answers = {name: assessed[name][ASSESSED] or {} for name in managers}

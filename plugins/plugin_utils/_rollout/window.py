@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The steps of a window, as a manager carries them out for a batch of hosts, and what decides whether these may be changed.
+"""The steps of a window for a batch of hosts, and whether these hosts may be changed.
 
-Each step is one call, with an outcome for each host that does not get through it. It says whether its manager ``answered``. Where it did not, the
-same step is carried out by the next one, so that each can be done twice. The decisions are pure.
+A step is one call of the action swarm_batch on one manager. It returns whether the manager ``answered``, and an outcome for each host that does not
+go on. If the manager did not answer, the next manager repeats the step: each step can be done twice. The decisions at the end are pure.
 Private to this collection: no stability is promised to others.
 """
 
@@ -26,46 +26,46 @@ from .member import View
 from .refused_evictions import NO_REASON, not_written
 from .run_lease import is_due, lease_blocker
 
-# For so long a manager may take to show what a restarted dockerd advertises, and to find its peers again.
+# How long a manager may take to show what a restarted dockerd advertises, and to find its peers again (seconds).
 CONVERGES_S, REJOINS_S = 60, 15
-# A call that took longer hung: an answer takes seconds, and an election that is awaited in it 20.
+# A longer call hung: an answer takes seconds, an election within it 20.
 HANGS_S = 120
-# For so long tasks that were moved may wait for a place, whatever provision_wait is.
+# How long moved tasks may wait for a place, whatever provision_wait is (seconds, at least and at most).
 SETTLE_S = (10, 30)
-# The longest time for which a call says nothing: firewalls on the way forget an idle connection after minutes. No setting, and none's
-# default: whoever gives tasks more time to end gets no longer silence.
+# How long a connection may be silent (seconds). Firewalls forget an idle connection after minutes. Not configurable: a longer drain time-out does
+# not make a longer silence safe.
 LONGEST_SILENCE_S = 120
 
 # -- emptied -----------------------------------------------------------------------------------------------------------
 
 
 def begin(batch: Batch) -> Answer:
-    """No new tasks for the hosts that may be changed now; then it waits for those that must not be stopped there."""
-    answer = judge(batch)
+    """Pause the hosts that may be changed now, and wait for tasks that must not be stopped there."""
+    answer = may_begin(batch)
     if answer["answered"]:
         return pause(batch)
-    # These hosts are left alone. Who has the lease is not known, so that the batches and plays to come find it out themselves.
+    # These hosts are left alone. The next batches find out for themselves who has the lease.
     del answer["lease"]
     return answer
 
 
-def judge(batch: Batch) -> Answer:
-    """May these hosts be changed now? Tasks that the batch before has moved get the time to find a place."""
-    answered = batch.find() and _settle(batch) and batch.acquire()
+def may_begin(batch: Batch) -> Answer:
+    """Decide which of these hosts may be changed now. Tasks that the previous batch moved get time to find a place first."""
+    answered = batch.read_ledger() and _settle(batch) and batch.acquire()
     if "nodes" not in batch.ledger:
-        batch.know({"msg": batch.ledger.get("msg")})  # counts as lost
+        batch.set_lease({"msg": batch.ledger.get("msg")})  # without an answer, the lease counts as lost
     plan = batch.plan
     blocker = rollout_blocker(batch.view(plan["to_change"]), plan["rooms"], plan["settings"]["provision_max_failed"])
-    batch.keep(batch.hosts, State.UNTOUCHED, blocker or lease_blocker(batch.lease))
+    batch.give_outcome(batch.hosts, State.UNTOUCHED, blocker or lease_blocker(batch.lease))
     managers = plan["hosts_in"].get("gpu_swarm_window_managers") or []
     for name in batch.left:
         if name in managers:
-            batch.keep([name], State.UNTOUCHED, manager_blocker(name, batch.view(managers)))
+            batch.give_outcome([name], State.UNTOUCHED, manager_blocker(name, batch.view(managers)))
     return batch.answer(answered)
 
 
 def _settle(batch: Batch) -> bool:
-    # A roll that was stopped is not waited for by every batch that is left.
+    # After a roll was stopped, the remaining batches wait for nothing.
     outcomes = [batch.member(name).outcome for name in batch.plan["to_change"]]
     if any(outcome and outcome.state is State.UNTOUCHED for outcome in outcomes):
         return True
@@ -79,40 +79,40 @@ def _settle(batch: Batch) -> bool:
 
 
 def pause(batch: Batch) -> Answer:
-    """No new tasks; then it waits for those that must not be stopped. A node is paused before it is inspected again: else the scheduler may
-    place work between the assessment and the change."""
+    """Pause the nodes, then wait for tasks that must not be stopped. A node is paused before it is inspected again: else the scheduler may place
+    work there between the inspection and the change."""
     if not batch.left:
         return batch.answer()
     written = batch.write(availability_updates(batch.view_by(None), PAUSE))
     if "nodes" not in written:
-        batch.keep(batch.hosts, State.FAILED, f"it could not be paused: {written.get('msg') or NO_REASON}")
+        batch.give_outcome(batch.hosts, State.FAILED, f"it could not be paused: {written.get('msg') or NO_REASON}")
         return batch.answer(False)
     answer = _await_tasks(batch)
     if "nodes" not in answer:
-        batch.keep(batch.hosts, State.FAILED, f"the manager did not say what runs here: {answer.get('msg') or 'no reason given'}")
+        batch.give_outcome(batch.hosts, State.FAILED, f"the manager did not say what runs here: {answer.get('msg') or 'no reason given'}")
     return batch.answer("nodes" in answer)
 
 
 def _await_tasks(batch: Batch) -> Answer:
-    """A manager that fails once in a wait of hours is queried again, and given the time for an election, before another one is called."""
+    """Wait, and return the manager's last answer. If a manager fails once in a wait of hours, it is queried again before another one is called."""
 
     def waits_for(ledger: Answer) -> list[str]:
         return batch.view_by(ledger).blocking(containers=[]) if "nodes" in ledger else []
 
     end = batch.clock() + batch.longest("provision_wait")
     answer, last = batch.wait(waits_for, batch.longest("provision_wait")), batch.ledger
-    while "nodes" not in answer and batch.find():
+    while "nodes" not in answer and batch.read_ledger():
         answer, last = batch.wait(waits_for, max(0.0, end - batch.clock())), batch.ledger
     batch.ledger = last
     return answer
 
 
 def drain(batch: Batch) -> Answer:
-    """Hosts on which something must end first wait. Of the others swarm starts the rest elsewhere, while this run has the lease."""
+    """A host waits if work on it must end first. The other nodes are drained, while this run has the lease: swarm starts their tasks elsewhere."""
     for name in batch.left:
         view = batch.view([name])
-        # What ended meanwhile may be a job that would run again.
-        batch.keep([name], State.WAITING, ", ".join(view.blocking() + finished_jobs(view, remove=False)))
+        # A job may have finished meanwhile, and the update would run it again.
+        batch.give_outcome([name], State.WAITING, ", ".join(view.blocking() + finished_jobs(view, remove=False)))
     answered = _renew_if_due(batch) and remove_jobs(batch)
     updates = availability_updates(batch.view(batch.left), DRAIN) if answered else []
     if updates:
@@ -122,13 +122,13 @@ def drain(batch: Batch) -> Answer:
 
 
 def restart_waits(step: Step, drain_timeout_s: int, maintain: bool) -> int:
-    """For how long the call that restarts dockerd waits for the drain. Where that is all that is to be done there, the node is out for less
-    long than with a task of its own before it."""
+    """How long the call that restarts dockerd waits for the drain (seconds). If dockerd is all that is changed, the node is out of service for a
+    shorter time than with a separate task that waits. 0: a separate task waits."""
     return 0 if maintain or "toolkit" in step.needs or drain_timeout_s > LONGEST_SILENCE_S else drain_timeout_s
 
 
 def _renew_if_due(batch: Batch) -> bool:
-    """Before a drain, which two runs must not do at once: what was waited for may have taken long, and a drain may take its time too."""
+    """Renew the lease before a drain, if it would be due during the drain: two runs must not drain at once."""
     drain_s = batch.longest("provision_drain_timeout")
     if not batch.left or not is_due(batch.lease, batch.ledger, batch.clock() + drain_s):
         return True
@@ -136,20 +136,21 @@ def _renew_if_due(batch: Batch) -> bool:
 
 
 def renew(batch: Batch) -> Answer:
-    """The lease, within maintenance: without it, nobody knows what state that has left the nodes in."""
+    """Renew the lease during a maintenance. If it is lost, nobody knows in which state the maintenance has left the nodes."""
     return batch.answer(_renew(batch, State.OUT))
 
 
 def _renew(batch: Batch, lost: State) -> bool:
-    """What another run has had since is left as it is: it may have changed these nodes, or be about to. ``lost`` is what the hosts are then."""
+    """Renew the lease. If another run has had it since, give the hosts the outcome ``lost`` and leave them as they are: that run may have changed
+    them, or be about to."""
     since = batch.lease.get("since")
     answered = batch.acquire()
-    batch.keep(batch.hosts, lost, lease_blocker(batch.lease, since), leave_paused=True)
+    batch.give_outcome(batch.hosts, lost, lease_blocker(batch.lease, since), leave_paused=True)
     return answered
 
 
 def remove_jobs(batch: Batch, updates_left: bool = False) -> bool:
-    """With the user's consent (provision_remove_finished_jobs) those that an update of their nodes would run again."""
+    """With the user's consent (provision_remove_finished_jobs), remove finished jobs that an update of their nodes would run again."""
     jobs = finished_jobs(batch.view(batch.left), True, updates_left)
     if not jobs:
         return True
@@ -158,7 +159,7 @@ def remove_jobs(batch: Batch, updates_left: bool = False) -> bool:
     for name in batch.left:
         of_host = finished_jobs(batch.view([name]), True, updates_left)
         left = [f"job {job}" for job in of_host if job not in (pruned.get("removed") or [])]
-        batch.keep([name], State.WAITING, f"{', '.join(left)} could not be removed: {why}" if left else "")
+        batch.give_outcome([name], State.WAITING, f"{', '.join(left)} could not be removed: {why}" if left else "")
     return "removed" in pruned
 
 
@@ -167,13 +168,13 @@ def _write(batch: Batch, updates: list[dict[str, Any]], what: str) -> bool:
     for member in batch.view(batch.left):
         missed = not_written(written, member.node_id or "", what)
         if missed:
-            batch.keep([member.name], State(missed["state"]), missed["reason"])
+            batch.give_outcome([member.name], State(missed["state"]), missed["reason"])
     return "nodes" in written
 
 
 def unlabel(batch: Batch) -> Answer:
-    """Of all nodes at once, and of none on which something failed. A node that leaves gets one last label: it shows the next run whose entry
-    this was, should this run be killed before the entry is gone."""
+    """Remove the labels of all nodes at once, except of nodes on which something failed. A node that leaves gets one last label: if this run is
+    killed before the node's entry is gone, the label shows the next run whose entry it is."""
     updates = label_updates(batch.view_by(None))
     return batch.answer(_write(batch, updates, "its labels could not be removed") if updates else True)
 
@@ -182,26 +183,26 @@ def unlabel(batch: Batch) -> Answer:
 
 
 def restore(batch: Batch) -> Answer:
-    """The nodes return to service with their labels, when the manager shows what was decided. What it does not show is reported at the end
-    of the run, and what could not be written is written once more there."""
+    """Return the nodes to service with their labels, once the manager shows what was decided. The end of the run reports what it does not show, and
+    writes again what could not be written here."""
     began = batch.clock()
     if _restore_at_once(batch):
         return batch.answer()
-    # One over which the call hung is not called again: the nodes would be out for twice as long before the next manager is.
-    if batch.clock() - began > HANGS_S or not batch.find():
+    # If the call hung, this manager is not called again: the nodes would be out of service for twice as long.
+    if batch.clock() - began > HANGS_S or not batch.read_ledger():
         return batch.answer(False)
     converge(batch)
     updates = availability_updates(batch.view(), FORMER)
     if not updates:
         return batch.answer()
-    # A manager that was restarted finds its peers first.
+    # A restarted manager has to find its peers first.
     written = batch.poll(lambda: batch.write(updates), lambda answer: [] if "nodes" in answer else NO_MANAGER, REJOINS_S, batch.say, 1)
     return batch.answer("nodes" in written)
 
 
 def _restore_at_once(batch: Batch) -> bool:
-    """By one call, which is what most batches wait for: the manager itself judges whether it shows what was decided. False where any of the nodes
-    is not returned by it, and where something is wrong with one; then each is judged here, by a ledger of this moment."""
+    """Return all nodes by one call, in which the manager itself checks whether it shows what was decided. Most batches need no more. False if a node
+    was held back, or if something is wrong with one; then each node is judged here by a new ledger."""
     if batch.left != batch.hosts or "nodes" not in batch.ledger:
         return False
     updates = availability_updates(batch.view(), FORMER)
@@ -212,6 +213,7 @@ def _restore_at_once(batch: Batch) -> bool:
 
 
 def converge(batch: Batch) -> None:
+    """Wait until the manager shows what was decided."""
     def waits_for(ledger: Answer) -> list[str]:
         return [f"the manager to show {name} as decided" for name in not_converged(batch.view_by(ledger))] if "nodes" in ledger else NO_MANAGER
 
@@ -275,11 +277,11 @@ def manager_blocker(name: str, view: View) -> str:
 
 
 def not_emptied(step: Step, answer: Mapping[str, Any], remedy: str) -> str:
-    """Why nothing may be done on a node that was drained, or '', by the ``answer`` of gpu_node. What could not be read is not nothing."""
+    """Why a drained node is not empty, or '', by the ``answer`` of gpu_node. If its containers could not be read, it does not count as empty."""
     if "containers" not in answer:
         reason = answer.get("msg") or "no reason given"
         return f"the node was drained, and what still runs there could not be read ({reason}). Nothing was changed. Run this again."
-    # Where only the membership ends, what was started by hand runs on, unless it is on a network of the swarm.
+    # If only the membership ends, containers that were started by hand keep running, unless they are on a network of the swarm.
     counts = [item for item in answer["containers"] if step.work.stops != TASKS or item["service"] or item.get("swarm_networks")]
     left = [] if step.work.disrupt == ALL else [item["name"] for item in counts]
     return f"{', '.join(left)} still runs here. {remedy}, then run this again." if left else ""

@@ -20,7 +20,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.action import swarm_batch
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import Removal
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.batch import Batch
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.steps import STEPS
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.window import judge, pause
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.window import may_begin, pause
 
 KEEP = "team.keep"
 OF_RUN = {"provision_max_failed": 1, "provision_keep_label": KEEP, "provision_note_run": False}
@@ -93,7 +93,7 @@ def shown(*nodes, **others):
 
 def test_a_batch_begins_with_the_lease():
     manager = Manager(swarm_gpu_info=shown(), swarm_lease=HELD)
-    answer = judge(batch(manager, lease={}))
+    answer = may_begin(batch(manager, lease={}))
     assert (answer["answered"], answer["outcomes"], answer["lease"]) == (True, {}, HELD)
     assert manager.calls_of("swarm_lease") == [{"ttl": 900, "force": False}]
 
@@ -106,7 +106,7 @@ def test_a_batch_begins_with_the_lease():
     ],
 )
 def test_a_manager_that_does_not_answer_leaves_the_batch_to_the_next_one(answers, reason):
-    answer = judge(batch(Manager(**answers)))
+    answer = may_begin(batch(Manager(**answers)))
     assert not answer["answered"]
     assert not answer["lease"].get("acquired")
     assert {outcome["state"] for outcome in answer["outcomes"].values()} == {"untouched"}
@@ -115,13 +115,13 @@ def test_a_manager_that_does_not_answer_leaves_the_batch_to_the_next_one(answers
 
 def test_a_manager_that_lost_its_leader_is_given_time():
     manager = Manager(swarm_gpu_info=[{"failed": True, "swarm_state": "no_quorum"}] * 3 + [shown()], swarm_lease=HELD)
-    assert judge(batch(manager))["answered"]
+    assert may_begin(batch(manager))["answered"]
     assert len(manager.calls_of("swarm_gpu_info")) == 4
 
 
 def test_another_run_s_lease_leaves_the_batch_untouched():
     made = plan(*"ab", settings={**OF_RUN, "provision_max_failed": 2})
-    answer = judge(batch(Manager(swarm_gpu_info=shown(), swarm_lease=OTHERS), outcomes={"a": LEFT}, made=made))
+    answer = may_begin(batch(Manager(swarm_gpu_info=shown(), swarm_lease=OTHERS), outcomes={"a": LEFT}, made=made))
     assert answer["answered"]
     assert list(answer["outcomes"]) == ["b"]  # the other one's stays what it was
     assert "another run changes this swarm: bob" in answer["outcomes"]["b"]["reason"]
@@ -131,7 +131,7 @@ def test_another_run_s_lease_leaves_the_batch_untouched():
 def test_tasks_get_the_time_to_find_a_place(finds_room_after, outcomes):
     pending = {"pending": [{"service": "web", "count": 1}]}
     manager = Manager(swarm_gpu_info=[shown(**pending)] * finds_room_after + [shown(member("n-a", tasks=[SERVICE]))], swarm_lease=HELD)
-    answer = judge(batch(manager, made=plan(*"ab", rooms={"web": {"running": 1, "pending": 0}})))
+    answer = may_begin(batch(manager, made=plan(*"ab", rooms={"web": {"running": 1, "pending": 0}})))
     assert len(answer["outcomes"]) == outcomes
     assert len(manager.calls_of("swarm_gpu_info")) == min(finds_room_after, 31) + 1
 
@@ -139,14 +139,14 @@ def test_tasks_get_the_time_to_find_a_place(finds_room_after, outcomes):
 def test_a_run_that_takes_the_room_away_waits_for_none():
     """As deprovision does: a service that fits nowhere by then costs no batch its time."""
     manager = Manager(swarm_gpu_info=shown(pending=[{"service": "web", "count": 1}]), swarm_lease=HELD)
-    assert judge(batch(manager, made=plan(*"ab", rooms=None)))["outcomes"] == {}
+    assert may_begin(batch(manager, made=plan(*"ab", rooms=None)))["outcomes"] == {}
     assert len(manager.calls_of("swarm_gpu_info")) == 1
 
 
 def test_a_roll_that_was_stopped_waits_for_nothing():
     manager = Manager(swarm_gpu_info=shown(pending=[{"service": "web", "count": 1}]), swarm_lease=HELD)
     made = plan(*"abc", rooms={"web": {"running": 1, "pending": 0}})
-    judge(batch(manager, "abc", outcomes={"c": {"state": "untouched", "reason": "x"}}, made=made))
+    may_begin(batch(manager, "abc", outcomes={"c": {"state": "untouched", "reason": "x"}}, made=made))
     assert len(manager.calls_of("swarm_gpu_info")) == 1
 
 
@@ -156,7 +156,7 @@ def test_a_manager_of_which_a_quorum_depends_is_left_alone():
     down = [*managers[:2], {**managers[2], "reachability": "unreachable"}]
     running, answers = batch(Manager(swarm_gpu_info=ledger(*down), swarm_lease=HELD), "abc", made=made), {}
     running.hosts = ["a"]
-    answers = judge(running)["outcomes"]
+    answers = may_begin(running)["outcomes"]
     assert "without it 1 of 3 managers could be reached" in answers["a"]["reason"]
 
 
@@ -531,7 +531,7 @@ def test_the_call_that_writes_the_last_labels_releases_the_lease(written, calls,
     manager = Manager(swarm_gpu_info=shown(member("n-b", bound="b", labels={})), swarm_nodes=written, swarm_lease=RELEASED)
     made = plan(*"ab")
     made["hosts_in"]["gpu_swarm_label"] = ["b"]
-    STEPS["finish"](batch(manager, made=made, lease=lease, me="me"))
+    STEPS["finish"](batch(manager, made=made, lease=lease, holder="me"))
     (call,) = manager.calls_of("swarm_nodes")
     assert {name: call[name] for name in ("release", "outcomes", "always")} == {"release": "me", "outcomes": {"done": 2}, "always": False}
     assert [one["outcomes"] for one in manager.calls_of("swarm_lease")] == [{"done": 2}] * calls
@@ -543,7 +543,7 @@ def test_the_call_that_writes_the_last_labels_releases_the_lease(written, calls,
         ({"state": "down"}, {}),  # something is waited for after it
         ({"former_availability": "active", "availability": "pause"}, {}),
         ({}, {"absent": True}),
-        ({}, {"checks": True}),
+        ({}, {"check_mode": True}),
     ],
 )
 def test_else_the_lease_is_released_when_all_else_is_done(node, other):
@@ -628,7 +628,7 @@ def test_a_deprovision_leaves_no_note():
 
 def test_a_check_run_only_reads_at_the_end():
     manager = Manager(swarm_gpu_info=shown(member("n-a", bound="a", shown=())))
-    assert STEPS["finish"](batch(manager, lease={}, checks=True, made=plan(*"ab", hosts_in={})))["answered"]
+    assert STEPS["finish"](batch(manager, lease={}, check_mode=True, made=plan(*"ab", hosts_in={})))["answered"]
     assert len(manager.calls) == 1
 
 
