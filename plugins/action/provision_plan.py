@@ -13,7 +13,7 @@ from ansible.plugins.action import ActionBase
 
 from ..module_utils._errors import GpuSwarmError
 from ..plugin_utils._fleet import advertised
-from ..plugin_utils._fleet.inventory import MANAGERS, hosts_of, left_out
+from ..plugin_utils._fleet.inventory import MANAGERS, hosts_of, with_current_answers
 from ..plugin_utils._fleet.model import END, FETCH, Swarm
 from ..plugin_utils._fleet.room import rooms
 from ..plugin_utils._plan import deprovision, isolation_change, isolation_label, react, warnings
@@ -101,7 +101,7 @@ class ActionModule(ActionBase):
         return result
 
     def _hosts(self, task_vars, names):
-        return left_out(hosts_of(task_vars, names, ASSESSED, self._templar.template), task_vars["ansible_play_hosts"])
+        return with_current_answers(hosts_of(task_vars, names, ASSESSED, self._templar.template), task_vars["ansible_play_hosts"])
 
     def _show(self, hosts, steps, nodes, absent, of_swarm):
         """Print the impact. Return the last words of a run that ends here; without them, its report has them."""

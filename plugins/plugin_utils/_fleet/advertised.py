@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether a host can advertise the address that is set for it, and whether a member advertises it (pure).
+"""Whether a host can advertise its configured address, and whether a member advertises it (pure).
 
-Docker ignores an address that it cannot resolve when a node joins, and a member keeps the one with which it joined.
+When a node joins, Docker ignores an address that it cannot resolve. A member keeps the address with which it joined.
 Private to this collection: no stability is promised to others.
 """
 
@@ -18,11 +18,11 @@ from ...module_utils._machine.addresses import DOCKERS, advertised_address
 from ...module_utils._printable import printable
 
 SETTING = "swarm_member_advertise_addr"
-_NAMED = 5  # hosts that the warning names at most
+_NAMED = 5  # how many hosts the warning names
 
 
 def unresolved(setting: str, swarm: Mapping[str, Any]) -> str | None:
-    """Why a host that joins cannot advertise the set address, or None. ``swarm`` is the host's own answer."""
+    """Why a host that joins cannot advertise the configured address, or None. ``swarm`` is the host's own answer."""
     if not setting or not swarm.get("addresses"):
         return None
     try:
@@ -30,14 +30,14 @@ def unresolved(setting: str, swarm: Mapping[str, Any]) -> str | None:
     except ValueError as reason:
         return printable(
             f"swarm_member_advertise_addr is {setting}, and {reason}. Docker would ignore that and advertise another address. This machine has "
-            f"{_in_words(swarm['addresses'])}: set swarm_member_advertise_addr to one of these addresses, or to an interface that has only one; or "
-            "leave it empty."
+            f"{_list_addresses(swarm['addresses'])}: set swarm_member_advertise_addr to one of these addresses, or to an interface that has only "
+            "one; or leave it empty."
         )
     return None
 
 
 def difference(setting: str, swarm: Mapping[str, Any]) -> str | None:
-    """Say what a member advertises instead of the set address, or although it does not have that address; None if all is well.
+    """What a member advertises instead of the configured address, or that the machine lacks the advertised one; None if all is well.
 
     The text does not name the host.
     """
@@ -46,7 +46,7 @@ def difference(setting: str, swarm: Mapping[str, Any]) -> str | None:
         return None
     if not setting:
         lost = not _is_loopback(have) and not any(_same(have, one) for found in there.values() for one in found)
-        return printable(f"advertises {have}, and the machine has {_in_words(there)}") if lost else None
+        return printable(f"advertises {have}, and the machine has {_list_addresses(there)}") if lost else None
     try:
         wanted = advertised_address(setting, there)
     except ValueError as reason:
@@ -57,7 +57,7 @@ def difference(setting: str, swarm: Mapping[str, Any]) -> str | None:
 
 
 def warnings(differences: Mapping[str, str | None]) -> list[str]:
-    """One warning of all hosts. ``differences`` are by host."""
+    """One warning for all hosts. ``differences`` are by host."""
     texts = [f"{host} {text}" for host, text in differences.items() if text]
     if not texts:
         return []
@@ -69,7 +69,7 @@ def warnings(differences: Mapping[str, str | None]) -> list[str]:
     return [text]
 
 
-def _in_words(interfaces: Mapping[str, Iterable[str]]) -> str:
+def _list_addresses(interfaces: Mapping[str, Iterable[str]]) -> str:
     own = {name: found for name, found in interfaces.items() if not DOCKERS.fullmatch(name)}
     return ", ".join(f"{address} ({name})" for name, found in (own or interfaces).items() for address in found)
 

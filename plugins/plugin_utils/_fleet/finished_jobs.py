@@ -4,8 +4,8 @@
 
 """Finished jobs that an update of their node would run again (pure).
 
-A leader before 29.6.0 counts at each update of an active node what the ended tasks of jobs there had
-allocated. Where that is allocated again, or no longer advertised, it rejects the ended task, and the job's next one is queued (moby#52652).
+At each update of an active node, a leader before 29.6.0 still counts the resources of ended job tasks there. If they are allocated again, or no
+longer advertised, it rejects the ended task and queues the job's next one (moby#52652).
 Private to this collection: no stability is promised to others.
 """
 
@@ -18,7 +18,7 @@ from ...module_utils._policy import generic_resources
 
 
 def in_the_way(ledger: Any, node_id: str | None, advertised: list[str] | None) -> list[str]:
-    """The jobs of which tasks that ended on this node would be rejected there once it advertises that; None for what it does now."""
+    """The jobs whose ended tasks on this node would be rejected once it advertises ``advertised``. None: what it advertises now."""
     after = None if advertised is None else generic_resources.parse(advertised)
     here = [job for job in (ledger or {}).get("finished_jobs") or [] if job["node"] == node_id]
     return list(dict.fromkeys(job["service"] for job in here if job["clash"] or (after is not None and _is_gone(job, after))))

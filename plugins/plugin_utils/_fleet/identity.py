@@ -4,8 +4,8 @@
 
 """Which node of the swarm a host of the inventory is (pure).
 
-A host reports its own node id, and whoever controls the host can report any. So the first run that labels a node binds it to the
-host by a node label, which only managers can change: from then on no other host passes for that node.
+A host reports its own node id, and whoever controls the host can report any id. So the first run that labels a node binds it to the host by a node
+label, which only managers can change. From then on no other host can pass for that node.
 Private to this collection: no stability is promised to others.
 """
 
@@ -25,7 +25,7 @@ Nodes = Mapping[str, Mapping[str, Any]]
 
 
 def problems(shown: Mapping[str, str | None], nodes: Nodes) -> dict[str, str]:
-    """The hosts whose node ids are not believed, each with the reason. ``shown`` are the ids that the hosts show, by name."""
+    """By host, why its node id is not believed. ``shown`` are the ids that the hosts report, by name."""
     hosts = defaultdict(list)
     for name, node_id in shown.items():
         if node_id:

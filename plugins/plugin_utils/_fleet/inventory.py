@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""From Ansible's variables to plain records of the hosts of a fleet.
+"""The hosts of a fleet as records, from Ansible's variables.
 
 Private to this collection: no stability is promised to others.
 """
@@ -31,10 +31,9 @@ SETTINGS = (TOOLKIT, HOLD, DISRUPT, MOVE, LEAVE, PACKAGES, ADVERTISE, REACT, REA
 def hosts_of(
     task_vars: Mapping[str, Any], names: list[str], results: tuple[str, ...], template: Callable[[Any], Any] = lambda value: value
 ) -> list[Host]:
-    """The hosts in ``names``; their latest result among the registered variables ``results`` is their assessment.
+    """The hosts in ``names``. The assessment of a host is the latest of its registered ``results``.
 
-    A failed result is used only where there is no other: it says nothing about the node.
-    ``template(value)`` is the value of a template that stands at the play.
+    A failed result counts only if there is no other, since it says nothing about the node. ``template(value)`` templates variables of the play.
     """
     settings = values(task_vars, names, SETTINGS, template)
     watched = _is_watched(task_vars, template)
@@ -42,20 +41,20 @@ def hosts_of(
 
 
 def _is_watched(task_vars: Mapping[str, Any], template: Callable[[Any], Any]) -> bool | None:
-    """Whether any GPU node of the inventory, in this run or not, has a watcher: else managers have nothing to react to. None if the inventory has
-    no GPU node."""
+    """Whether any GPU node of the inventory has a watcher, also outside this run: without one, managers have nothing to react to. None if the
+    inventory has no GPU node."""
     nodes = [name for name in task_vars["groups"].get(GPU_NODES, []) if name in task_vars["hostvars"]]
     return any(found[HEALTH] for found in values(task_vars, nodes, (HEALTH,), template).values()) if nodes else None
 
 
 def current_answer(answer: dict[str, Any] | None, alive: bool) -> dict[str, Any] | None:
-    """The answer of a host. For one that is not ``alive``, since an earlier task of this run failed there, the answer is that failure:
-    the one it has may be from another playbook of the same run."""
+    """The answer of a host. If it is not ``alive``, since an earlier task of this run failed there, that failure is its answer: the other one may be
+    from another playbook of this run."""
     return answer if alive or not answer or _failed(answer) else {"failed": True, "msg": FAILED_BEFORE}
 
 
-def left_out(hosts: list[Host], alive: Iterable[str]) -> list[Host]:
-    """The hosts; ``alive`` are those on which no task of this run has failed."""
+def with_current_answers(hosts: list[Host], alive: Iterable[str]) -> list[Host]:
+    """The hosts with their current answers. ``alive`` are the hosts on which no task of this run has failed."""
     known = set(alive)
     return [replace(host, assessed=current_answer(host.assessed, host.name in known)) for host in hosts]
 

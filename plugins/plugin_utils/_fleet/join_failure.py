@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-# What a join that failed has left, by the state of the swarm on the node.
+# What a failed join has left on the node, by the state of the swarm there.
 LEFT = {"active": "The node is a member, but not yet a working one.", "inactive": "The node is in no swarm, as before."}
 
 
 def explained(answer: Mapping[str, Any], host: str, args: Mapping[str, Any]) -> str:
-    """The message for ``host``, from the answer of swarm_member that is a failure and the arguments that it had."""
+    """The message for ``host``, by the failed answer of swarm_member and the arguments of that call."""
     reason = str(answer.get("msg") or "no reason given").strip().rstrip(".")
     if args.get("state") == "joined":
         return _not_joined(answer, host, args, reason) if "swarm" in answer and answer.get("reachable") else _not_tried(answer, host, args, reason)

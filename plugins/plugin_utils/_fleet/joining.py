@@ -2,10 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The steps of the role swarm_member (pure): who runs the swarm, what a host has to do to be a member of it, and whether it may.
+"""The steps of the role swarm_member (pure): which hosts run the swarm, what a host has to do to become a member, and whether it may.
 
-Each step takes what is known when the role comes to it, and returns a record that the role's tasks go by. What stands in the way is
-the record's ``error``. What a single host is to the swarm is judged in _membership.
+Each step returns a record for the role's tasks. If a step is impossible, the record has an ``error``. membership.py judges a single host.
 Private to this collection: no stability is promised to others.
 """
 
@@ -19,10 +18,10 @@ from ...module_utils._health import label
 from . import advertised
 from .membership import Answer, Candidate, Node, find_swarm, membership, swarm_of, unconfirmed_claim
 
-# The answers of a host about itself, the newest last: the roles' assessment, and this role's own, made where there is none yet, and
-# after a change.
+# The facts with a host's answers about itself, the newest last: the assessment, and this role's own query, which is made if there is no
+# assessment, and after a change.
 ANSWERS = ("gpu_node_assessed", "__swarm_member_inspected")
-# What the role keeps of each host: its Decision, and whether the swarm may count it among its managers while it is no working one.
+# Facts that the role sets: the host's Decision, and False while the swarm may count the host among its managers before it works as one.
 DECISION, SETTLED = "__swarm_member_plan", "__swarm_member_settled"
 
 # hostvars
@@ -31,27 +30,27 @@ Variables = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Survey:
-    """Who runs the swarm, by the answers of the hosts of a run and of the managers that were queried."""
+    """Which hosts run the swarm, by the answers of the hosts of a run and of the queried managers."""
 
-    live: list[str]  # the hosts that run it, the best to query first
-    init_on: str | None  # the host to initialise it on
+    live: list[str]  # the hosts that run it, in the order in which they are queried
+    init_on: str | None  # the host on which it is initialised
     error: str | None  # why there is neither
-    manager: str  # who is queried about the others, or will be; empty if there is none
-    lacks_sdk: bool  # that one cannot be queried: it lacks the Docker SDK for Python
-    complaint: str  # what that one reports as wrong with its swarm
-    in_play: bool  # that one may be changed in this run
+    manager: str  # the host that is queried about the others, or will be; empty if there is none
+    lacks_sdk: bool  # whether that manager lacks the Docker SDK for Python, so it cannot be queried
+    complaint: str  # the error that this manager reports of its swarm
+    in_play: bool  # whether that manager may be changed in this run
     unanswered: list[str]  # the managers without an answer yet
-    coming: list[dict[str, Any]]  # the swarms by the answers of the hosts that are managers before any manager is demoted
-    external: list[str] = field(default_factory=list)  # the managers of which only the API is called, and nothing is changed
-    claims: list[str] = field(default_factory=list)  # the hosts that say that they run a swarm, which no manager confirms
+    new_managers: list[dict[str, Any]]  # what hosts answered of their swarm that become managers before any manager is demoted
+    external: list[str] = field(default_factory=list)  # the managers of which only the API is used, and nothing is changed
+    claims: list[str] = field(default_factory=list)  # the hosts that claim to run a swarm, without confirmation by a manager
 
 
 @dataclass(frozen=True)
 class Known:
-    """What is known when a host's step is decided."""
+    """What is known of a host when its step is decided."""
 
     host: str  # its name in the inventory
-    answer: Answer  # its own
+    answer: Answer  # its own answer
     found: Survey
     listed: Mapping[str, Any]  # the manager's answer with its nodes, as swarm_members returns it; empty if it was not queried
 
@@ -62,16 +61,16 @@ class Known:
 
 @dataclass(frozen=True)
 class Decision:
-    """What a host has to do to be what it is to be."""
+    """The steps that bring a host to the wanted membership."""
 
     action: str = "none"  # none, join, recover, move, promote, demote, or unknown; see membership()
-    node_id: str = ""  # its id in the swarm, where it is a member
+    node_id: str = ""  # its id in the swarm, if it is a member
     initialises: bool = False  # it makes the swarm
-    joins: bool = False  # it joins one that there is, or that another host makes
-    becomes_manager: bool = False  # by its join or a promotion: the next one has to wait for it
+    joins: bool = False  # it joins an existing swarm, or the one that another host makes
+    becomes_manager: bool = False  # by its join or a promotion: the next new manager has to wait for it
     needs_sdk: bool = False  # it lacks the Docker SDK for Python, which what it does as a manager needs
     reacts: bool = False  # it has the service that pauses nodes with faults
-    noted: str = ""  # of a member, what it advertises instead of what is set
+    noted: str = ""  # what a member advertises instead of the configured address
     reported: bool = False  # nodes of the swarm report to that service
     would: str = ""  # what check mode reports
     error: str | None = None  # why nothing is done
@@ -81,12 +80,12 @@ class Decision:
 class Leave:
     """How a host leaves its swarm."""
 
-    leaves: bool = False  # it is in one
+    leaves: bool = False  # it is in a swarm
     demotes: bool = False  # it becomes a worker first
-    force: bool = False  # only where it never got in, or where the swarm ends with it
-    entry: str = ""  # the id in the manager's list that is to go
-    manager: str = ""  # who removes it from that list; empty if there is none
-    reacts: bool = False  # as above
+    force: bool = False  # only if it was never a full member, or if the swarm ends with it
+    entry: str = ""  # the node id that is removed from the manager's list
+    manager: str = ""  # the host that removes it from that list; empty if there is none
+    reacts: bool = False  # it has the service that pauses nodes with faults
     error: str | None = None  # why it may not leave
 
 
@@ -94,17 +93,17 @@ class Leave:
 
 
 def answers_of(variables: Variables, names: Iterable[str], queried: Iterable[Mapping[str, Any]]) -> dict[str, Answer]:
-    """The answers of hosts, by name. ``queried`` are the results of a loop over managers; a host's own answer goes before that."""
+    """The answers of hosts, by name. ``queried`` are the results of a loop over managers; a host's own answer takes precedence."""
     found: dict[str, Answer] = {result["item"]: result for result in queried}
     for name in dict.fromkeys(names):
-        if name in variables:  # of a name that the inventory does not have, hostvars makes something undefined
+        if name in variables:  # hostvars returns an undefined value for a name that is not in the inventory
             host = variables[name]
             found.update((name, host[key]) for key in ANSWERS if host.get(key))
     return found
 
 
 def survey(answers: Mapping[str, Answer], managers: Iterable[str], playing: Iterable[str], external: Iterable[str] = ()) -> Survey:
-    """Who runs the swarm, or where it may be initialised. ``playing`` are the hosts of the play."""
+    """Which hosts run the swarm, or where it may be initialised. ``playing`` are the hosts of the play."""
     managers, external = list(managers), list(external)
     in_play = [name for name in playing if name not in external]
     found = find_swarm(answers, managers, in_play)
@@ -117,7 +116,7 @@ def survey(answers: Mapping[str, Answer], managers: Iterable[str], playing: Iter
         complaint=str((swarm_of(answer) or {}).get("error") or ""),
         in_play=manager in in_play,
         unanswered=[name for name in managers if name not in answers],
-        coming=[swarm_of(answers.get(name)) or {} for name in managers if name in in_play],
+        new_managers=[swarm_of(answers.get(name)) or {} for name in managers if name in in_play],
         external=external,
     )
 
@@ -151,9 +150,9 @@ WOULD = {
 
 
 def decide(known: Known, role: str, move: bool, advertise_addr: str = "") -> Decision:
-    """What a host has to do to be a member in ``role``. ``move``: whether it may leave another swarm for that."""
-    found, coming = known.found, [{"swarm": swarm} for swarm in known.found.coming]
-    plan = membership(Candidate(known.answer, role, known.host, move, advertise_addr), known.nodes, coming=coming)
+    """What a host has to do to become a member in ``role``. ``move``: whether it may leave another swarm for that."""
+    found, new_managers = known.found, [{"swarm": swarm} for swarm in known.found.new_managers]
+    plan = membership(Candidate(known.answer, role, known.host, move, advertise_addr), known.nodes, new_managers=new_managers)
     action, initialises = plan["action"], found.init_on == known.host
     joins = action in WOULD_JOIN and not initialises
     return Decision(
@@ -172,12 +171,12 @@ def decide(known: Known, role: str, move: bool, advertise_addr: str = "") -> Dec
 
 
 def _unconfirmed(known: Known) -> str | None:
-    """Why a host is left out that says that it runs a swarm, or None. The others go on without it."""
+    """Why a host that claims to run a swarm is left out, or None. The others go on without it."""
     return unconfirmed_claim(known.host) if known.host in known.found.claims else None
 
 
 def _external(known: Known) -> str | None:
-    """Why nothing is changed on a host that stands for a manager of others, or None."""
+    """Why nothing is changed on a host that represents an external manager, or None."""
     if known.host not in known.found.external:
         return None
     return (
@@ -211,7 +210,7 @@ def _out_of_reach(found: Survey) -> str | None:
 
 
 def promotion_error(host: str, manager: str, variables: Variables, names: Iterable[str]) -> str | None:
-    """Why ``host`` may not become a manager now, or None: the swarm may count another one that does not run it yet."""
+    """Why ``host`` may not become a manager now, or None: the swarm may count another new manager that does not work yet."""
     unsettled = [name for name in names if name != host and not variables[name].get(SETTLED, True)]
     if not unsettled:
         return None
@@ -223,7 +222,7 @@ def promotion_error(host: str, manager: str, variables: Variables, names: Iterab
 
 
 def demotion_error(known: Known, variables: Variables, names: Iterable[str]) -> str | None:
-    """Why a host may not become a worker now, or None. Of ``names``, each that is demoted is judged as if those before it were."""
+    """Why a host may not become a worker now, or None. Of ``names``, each demoted host is judged as if those before it were demoted already."""
     decisions = [variables[name].get(DECISION) or {} for name in names]
     leaving = [decision["node_id"] for decision in decisions if decision.get("action") == "demote"]
     return _unlisted(known) or membership(Candidate(known.answer, "worker", known.host), known.nodes, leaving)["error"]
@@ -233,7 +232,7 @@ def demotion_error(known: Known, variables: Variables, names: Iterable[str]) -> 
 
 
 def leave(known: Known, dissolve: bool, entry: str) -> Leave:
-    """How a host leaves its swarm and goes from the manager's list. ``entry`` is one there of an earlier membership."""
+    """How a host leaves its swarm and is removed from the manager's list. ``entry`` is an entry there from an earlier membership."""
     swarm = swarm_of(known.answer) or {}
     others = [name for name in known.found.live if name != known.host]
     manager = others[0] if others else ""
@@ -267,7 +266,7 @@ def _unanswered(known: Known, has_manager: bool) -> str | None:
 
 
 def _no_node(known: Known) -> str | None:
-    """Why what would be taken off the list is not this host."""
+    """Why the entry that would be removed does not belong to this host, or None."""
     node_id = known.answer["swarm"].get("node_id")
     if node_id not in [node["ID"] for node in known.nodes or ()]:
         return (
@@ -278,7 +277,7 @@ def _no_node(known: Known) -> str | None:
 
 
 def _last(known: Known, others: list[str], dissolve: bool) -> str | None:
-    """Why the swarm may not end with this host."""
+    """Why this host may not leave as the last manager, or None."""
     left = [node["Description"]["Hostname"] for node in known.nodes or () if node["ID"] != known.answer["swarm"].get("node_id")]
     if others or (dissolve and not left):
         return None

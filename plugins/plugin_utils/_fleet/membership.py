@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Who runs the swarm, and what a host has to do to be a member of it. Pure: plain data in, plain data out.
+"""Which hosts run the swarm, and what a host has to do to become a member (pure).
 
-An *answer* is what gpu_node returned in check mode on a host, also where it failed; a host that could not be reached has none.
-Nodes are keyed by id and never by hostname, since two nodes may share one.
+An *answer* is what gpu_node returned in check mode on a host, also if it failed. An unreachable host has no answer. Nodes are identified by id, never
+by host name, since two nodes may share one.
 """
 
 from __future__ import annotations
@@ -25,15 +25,14 @@ LOCKED = (
     "as an autolocked one is after each restart of dockerd: run 'docker swarm unlock' there and give it the unlock key, which "
     "'docker swarm unlock-key' shows on a manager that is not locked"
 )
-# The state that gpu_node returns where dockerd is stopped.
+# The state that gpu_node returns if dockerd is stopped.
 UNKNOWN = "unknown"
 
 
 def swarm_of(answer: Any) -> dict[str, Any] | None:
-    """A host's answer about its membership, or None where it has none.
+    """What a host answered about its membership, or None.
 
-    An assessment that failed over something else, such as NVML, has it all the same. One with a stopped dockerd does not: the
-    node may well be a member of a swarm.
+    An assessment that failed for another reason, such as NVML, still has it. An assessment with a stopped dockerd does not: the node may be a member.
     """
     if not isinstance(answer, Mapping) or answer.get("unreachable"):
         return None
@@ -46,7 +45,7 @@ def _has_no_engine(answer: Any) -> bool:
 
 
 def _why_silent(host: str, answer: Any) -> str:
-    """Why a host's membership is not known, and what helps."""
+    """Why a host's membership is unknown, and what to do."""
     answer = answer if isinstance(answer, Mapping) else {}
     if _has_no_engine(answer):
         return f"Docker Engine is not installed on {host}: install it"
@@ -58,17 +57,16 @@ def _why_silent(host: str, answer: Any) -> str:
 
 
 def find_swarm(answers: Mapping[str, Any], managers: Iterable[str], in_play: Iterable[str]) -> dict[str, Any]:
-    """The hosts that run the swarm (``live``), and if nobody does, where it may be initialised (``init_on``), or why not (``error``).
+    """The hosts that run the swarm (``live``). If no host does: where it may be initialised (``init_on``), or why not (``error``).
 
-    Only a host of ``managers`` is believed when it says that it runs a swarm, and a host that one of these confirms: anyone with root on a
-    worker can say so. None is confirmed while one of ``managers`` is locked or does not answer. ``claims`` are the others, where no manager runs a
-    swarm.
-    A swarm is initialised only if every manager of the inventory answered and none of them is in one: a manager that is
-    merely down must not come back to find a second swarm. Where they run two, none is chosen.
+    Anyone with root on a worker can claim that it runs a swarm. So only hosts of ``managers`` are believed, and hosts that one of them confirms. No
+    host is confirmed while one of ``managers`` is locked or does not answer. ``claims`` are unconfirmed hosts, if no manager runs a swarm.
+    A swarm is initialised only if every manager of the inventory answered and none of them is in a swarm: a manager that was only down must not come
+    back to a second swarm. If they run different swarms, none is chosen.
     """
     managers, playing = list(managers), set(in_play)
     swarms = {host: swarm for host, answer in answers.items() if (swarm := swarm_of(answer)) is not None}
-    # A manager that reports an error (such as no quorum) is queried last.
+    # Managers that report an error (such as no quorum) are queried last.
     running = sorted((host for host in managers if _runs_a_swarm(swarms.get(host))), key=lambda host: bool(swarms[host].get("error")))
     strangers = [host for host in answers if host not in managers and _runs_a_swarm(swarms.get(host))]
     if running:
@@ -77,7 +75,7 @@ def find_swarm(answers: Mapping[str, Any], managers: Iterable[str], in_play: Ite
         return {"live": live, "init_on": None, "error": _why_no_swarm_is_meant(running, swarms), "claims": []}
     error = _why_no_swarm_may_be_made(managers, answers, swarms, strangers)
     ready = [host for host in managers if host in playing]
-    # One without Docker gets an error of its own; the others go on.
+    # A host without Docker gets its own error; the others go on.
     ready.sort(key=lambda host: _has_no_engine(answers.get(host)))
     init_on = ready[0] if ready and error is None else None
     if error is None and init_on is None:
@@ -93,12 +91,12 @@ def _runs_a_swarm(swarm: Mapping[str, Any] | None) -> bool:
 
 
 def _hides_its_id(swarm: Mapping[str, Any] | None) -> bool:
-    """Whether a manager may be a node whose id it does not show, as one that is locked or does not answer: others could claim that id."""
+    """Whether a manager does not show its node id, since it is locked or does not answer. Other hosts could claim that id."""
     return swarm is None or not (swarm.get("node_id") or swarm["state"] == "inactive" or swarm.get("half_joined"))
 
 
 def _confirmed(strangers: list[str], running: list[str], swarms: Mapping[str, dict[str, Any]]) -> list[str]:
-    """Those of ``strangers`` that a host of ``running`` knows as managers of its own swarm. A node id that two hosts show is nobody's."""
+    """The ``strangers`` that a host of ``running`` lists as managers of its own swarm. A node id that two hosts show confirms neither."""
     shown = [swarm.get("node_id") for swarm in swarms.values()]
     known = {(swarms[host].get("id"), node_id) for host in running for node_id in swarms[host].get("manager_ids") or ()}
     return [
@@ -108,7 +106,7 @@ def _confirmed(strangers: list[str], running: list[str], swarms: Mapping[str, di
 
 
 def _why_no_swarm_is_meant(managers: list[str], swarms: Mapping[str, dict[str, Any]]) -> str | None:
-    """The first manager's swarm would be taken for that of every host: those of another one could join it, and with consent leave theirs for it."""
+    """Why no swarm is chosen: the managers run several. Hosts of the other swarms would join the first one, and with consent leave theirs."""
     ids = {host: printable(str(swarms[host]["id"])) for host in managers if swarms[host].get("id")}
     if len(set(ids.values())) < 2:
         return None
@@ -124,7 +122,7 @@ def _why_no_swarm_may_be_made(
 ) -> str | None:
     if not managers:
         return "No manager is named: put at least one host into the inventory group swarm_managers."
-    # Half-joined nodes never were in a swarm: their join did not get through.
+    # Half-joined nodes never were in a swarm: their join failed.
     bound = [host for host in managers if host in swarms and swarms[host]["state"] != "inactive" and not swarms[host].get("half_joined")]
     unconfirmed = "".join(f" {unconfirmed_claim(host)}" for host in claims)
     locked = [host for host in bound if swarms[host]["state"] == "locked"]
@@ -143,7 +141,7 @@ def _why_no_swarm_may_be_made(
 
 
 def unconfirmed_claim(host: str) -> str:
-    """Say that the swarm is not used that ``host`` claims to run, and what to do."""
+    """Why the swarm that ``host`` claims to run is not used, and what to do."""
     return (
         f"{host} says that it runs a swarm. No manager of the group swarm_managers confirms that, so no host joins that swarm. If it is the right "
         f"swarm, put {host} into swarm_managers, at least until the others have joined. If nobody needs it, run "
@@ -156,7 +154,7 @@ def _complaint(swarm: Mapping[str, Any]) -> str:
 
 
 def listening_at(managers: Iterable[Any]) -> list[str]:
-    """Where managers listen, as Docker wants it: of nodes as its API shows them, the reachable ones, and of addresses as a user wrote them."""
+    """The addresses of managers as Docker wants them: reachable nodes of its API, and addresses as a user wrote them."""
     managers = list(managers)
     written = [_complete(one) for one in managers if isinstance(one, str)]
     return written + [address for one in managers if not isinstance(one, str) for address in _listening(one)]
@@ -175,7 +173,7 @@ def _listening(node: Node) -> list[str]:
 
 
 def _complete(text: str, port: int = 2377) -> str:
-    """A user's ``10.0.0.1``, ``name:2377`` or ``[fd00::1]:2377``, with a port."""
+    """An address with a port, from a user's ``10.0.0.1``, ``name:2377`` or ``[fd00::1]:2377``."""
     text = text.strip()
     host, colon, last = text.rpartition(":")
     if colon and last.isdigit() and (":" not in host or host.endswith("]")):
@@ -186,24 +184,23 @@ def _complete(text: str, port: int = 2377) -> str:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A host, and what it is to be in the swarm."""
+    """A host, and its wanted role in the swarm."""
 
     answer: Any
     role: str = "worker"
-    host: str | None = None  # its name in the inventory: a node that belongs to another host by its label is not this one
-    move: bool = False  # whether a worker of another swarm may leave it
-    advertise_addr: str = ""  # what it is to advertise to others, once it joins
+    host: str | None = None  # its name in the inventory, to compare with the label of the node
+    move: bool = False  # whether a worker of another swarm may leave that swarm
+    advertise_addr: str = ""  # the address that it advertises when it joins
 
 
 def membership(
-    candidate: Candidate, nodes: Iterable[Node] | None, leaving: Iterable[str] = (), coming: Iterable[Any] = ()
+    candidate: Candidate, nodes: Iterable[Node] | None, leaving: Iterable[str] = (), new_managers: Iterable[Any] = ()
 ) -> dict[str, Any]:
-    """What a host has to do to be a member of the swarm in its role.
+    """What a host has to do to become a member of the swarm in its role.
 
-    ``nodes`` is the manager's list (None where no swarm exists yet, or where it cannot be read before something was
-    installed). ``leaving`` are the ids that are to be demoted, in order: each is judged as if those before it were done.
-    ``coming`` are the answers of hosts that are managers by then.
-    Returns ``{action, error, node_id}``; the action is one of none, join, recover, move, promote, demote, unknown.
+    ``nodes`` is the manager's list. It is None if no swarm exists yet, or if the list cannot be read before something is installed. ``leaving`` are
+    the ids of nodes that will be demoted, in order: each is judged as if those before it were done. ``new_managers`` are the answers of hosts that
+    become managers before that. Returns ``{action, error, node_id}``; the action is one of none, join, recover, move, promote, demote, unknown.
     """
     swarm = swarm_of(candidate.answer)
     if swarm is None or _has_no_engine(candidate.answer):
@@ -224,12 +221,12 @@ def membership(
         return {**found, "error": found["error"] or unheard}
     change = _of_member(known[node_id], candidate.role, candidate.host)
     if change["action"] == "demote":
-        change["error"] = demotion_error(known.values(), node_id, leaving, coming=[swarm_of(other) or {} for other in coming])
+        change["error"] = demotion_error(known.values(), node_id, leaving, new_managers=[swarm_of(other) or {} for other in new_managers])
     return change
 
 
 def _of_member(node: Node, role: str, host: str | None) -> dict[str, Any]:
-    """What a member of this swarm has to do; whether it may be demoted, the other managers decide."""
+    """What a member of this swarm has to do. Whether it may be demoted depends on the other managers, see demotion_error()."""
     node_id, spec = node["ID"], node.get("Spec") or {}
     mistaken = stranger(host, node_id, spec.get("Labels") or {}) if host else None
     if mistaken:
@@ -276,15 +273,15 @@ def _stranger(swarm: Mapping[str, Any], move: bool) -> dict[str, Any]:
     return _plan("move")
 
 
-def demotion_error(nodes: Iterable[Node], node_id: str, leaving: Iterable[str] = (), coming: Iterable[Mapping[str, Any]] = ()) -> str | None:
-    """Why this manager may not be demoted, or None. Never the last one, never past quorum."""
+def demotion_error(nodes: Iterable[Node], node_id: str, leaving: Iterable[str] = (), new_managers: Iterable[Mapping[str, Any]] = ()) -> str | None:
+    """Why this manager may not be demoted, or None: it is the last one, or the others would have no quorum."""
     reachable = {
         node["ID"]: (node.get("ManagerStatus") or {}).get("Reachability") == "reachable"
         for node in nodes
         if (node.get("Spec") or {}).get("Role") == "manager"
     }
     # A host that is in no swarm yet has no id.
-    reachable.update({swarm.get("node_id") or f"new {count}": True for count, swarm in enumerate(coming)} | reachable)
+    reachable.update({swarm.get("node_id") or f"new {count}": True for count, swarm in enumerate(new_managers)} | reachable)
     for other in leaving:
         if other == node_id:
             break

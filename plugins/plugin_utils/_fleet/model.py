@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a run knows of a fleet, and what it is about to do there, as plain records.
+"""The records of a run: hosts, their swarm, and what the run does with each host.
 
 Private to this collection: no stability is promised to others.
 """
@@ -21,9 +21,9 @@ from .._settings.declaration import default_of
 from . import unreachable
 from .workload import NOTHING
 
-# The groups that a run's plays are for. A play over an empty group costs nothing.
-FETCH = "gpu_swarm_fetch"  # packages are brought within reach and nothing is installed, whatever runs there
-PREPARE = "gpu_swarm_prepare"  # in no swarm yet, or nothing disruptive is to be done
+# The groups of hosts that the plays of a run are for. A play over an empty group costs nothing.
+FETCH = "gpu_swarm_fetch"  # packages are downloaded and not installed, whatever runs there
+PREPARE = "gpu_swarm_prepare"  # in no swarm yet, or the change stops nothing
 # Members of the swarm are paused, changed, and returned to service.
 IDLE = "gpu_swarm_idle"  # nothing runs there
 WINDOW = "gpu_swarm_window"  # in batches: with the idle ones, and the managers after them
@@ -31,26 +31,25 @@ WINDOW_MANAGERS = "gpu_swarm_window_managers"  # each a batch of its own
 WINDOWS = frozenset((IDLE, WINDOW, WINDOW_MANAGERS))
 JOIN = "gpu_swarm_join"
 LABEL = "gpu_swarm_label"
-MARKED = "gpu_swarm_marked"  # to be returned to service: paused in this run, or in an earlier one and nothing is wrong with it
-END = "gpu_swarm_end"  # whoever is in a group above, waits, or cannot go on
+MARKED = "gpu_swarm_marked"  # returns to service: paused in this run, or in an earlier one and nothing is wrong with it
+END = "gpu_swarm_end"  # hosts of the groups above, hosts that wait, and hosts that cannot go on
 
-# The needs for which no work may run there.
+# The needs during which no work may run there.
 DISRUPTIVE = frozenset(("toolkit", "restart", "maintain"))
 
 
 @dataclass
 class Host:
-    """One host of the fleet as the inventory has it and as its assessment found it.
+    """A host by the inventory and by its assessment.
 
-    ``toolkit`` is the version that the host is to have, None for any; ``hold`` whether the package manager is to keep it,
-    None to leave that as it is. ``disrupt`` is what may be stopped there.
-    ``leave`` and ``packages`` are what deprovision is to remove, ``kept`` whether /var/lib/gpu-swarm exists.
+    ``toolkit`` is the wanted version, None for any. ``hold`` is whether the package manager holds that version, None to leave the hold as it is.
+    ``disrupt`` is what may be stopped there. ``leave`` and ``packages`` are what deprovision removes. ``kept``: /var/lib/gpu-swarm exists.
     """
 
     name: str  # in the inventory
-    gpu: bool  # whether it is to advertise GPUs
-    manager: bool  # whether it is to be a manager
-    assessed: dict[str, Any] | None  # what gpu_node answered in check mode, or how that failed; None where it was not called
+    gpu: bool  # in the group gpu_nodes: it advertises its GPUs
+    manager: bool  # in the group swarm_managers
+    assessed: dict[str, Any] | None  # what gpu_node answered in check mode, or how it failed; None if it was not called
     toolkit: str | None = None
     disrupt: str = default_of("provision_disrupt")
     move: bool = False  # whether it may leave another swarm for this one
@@ -60,29 +59,29 @@ class Host:
     hold: bool | None = None
     mistaken: str | None = None  # why the node id that it shows is not believed
     advertise_addr: str = ""  # the address that it advertises to others
-    report: str | None = None  # what the watcher of its GPUs is to report while tasks run there
-    isolation: str = ""  # the level that it is to have
-    settings: dict[str, Any] = field(default_factory=dict)  # those that tasks read, by name
-    reacts: int | None = None  # a manager on which a service pauses nodes with faults: so many of a hundred at most
-    keeps_reacting: bool = False  # a manager keeps this service, since nodes report and the inventory has no GPU node
-    fault_limit: int = 20  # so many of a hundred GPU nodes a run pauses for a fault at most
+    report: str | None = None  # what the watcher of its GPUs should report while tasks run there
+    isolation: str = ""  # the wanted level
+    settings: dict[str, Any] = field(default_factory=dict)  # the settings that tasks read, by name
+    reacts: int | None = None  # of a manager whose service pauses nodes with faults: at most this percentage of the GPU nodes
+    keeps_reacting: bool = False  # a manager keeps this service, since nodes report although the inventory has no GPU node
+    fault_limit: int = 20  # at most this percentage of the GPU nodes is paused for a fault by a run
     metrics: str = ""  # the directory to which that service writes metrics
 
     @property
     def models(self) -> list[str]:
-        """The model of each GPU, spelled as in the label gpu.model. Of a card that does not answer, its node has the model on record."""
+        """The model of each GPU, spelled as in the label gpu.model. The node has on record which model a silent card is."""
         assessed = self.assessed or {}
         last_known = {one["index"]: model_of(one) for one in assessed.get("left_out") or [] if one.get("last_known")}
         return [gpu["model"] or last_known.get(gpu["index"]) or "?" for gpu in assessed.get("gpus") or []]
 
     @property
     def failed(self) -> bool:
-        """Whether Ansible has given this host up."""
+        """Whether Ansible has removed this host from the run."""
         return not self.assessed or bool(self.assessed.get("unreachable") or self.assessed.get("failed"))
 
     @property
     def unfit(self) -> str | None:
-        """Why nothing can be done with this host in this run, with or without Docker."""
+        """Why this run can do nothing with this host, with or without Docker."""
         if not self.assessed:
             return "not assessed"
         if self.assessed.get("unreachable"):
@@ -97,7 +96,7 @@ class Host:
 
     @property
     def error(self) -> str | None:
-        """Why this host cannot be made what it is to be in this run."""
+        """Why this host cannot be changed in this run."""
         return self.unfit or (None if self.has_engine else "Docker Engine is not installed. Install it on this host and run this again.")
 
     @property
@@ -112,9 +111,9 @@ class Host:
 
 @dataclass
 class Swarm:
-    """What is known of the swarm: who runs it (``found``, from find_swarm) and what a manager shows (``ledger``).
+    """The swarm: which hosts run it (``found``, from find_swarm) and what a manager shows (``ledger``).
 
-    ``evicted`` are by node the tasks that its labels would evict, as their ids with the reason in words.
+    ``evicted`` are the tasks that new labels would evict: by node, the task ids with the reason in words.
     """
 
     found: Mapping[str, Any]
@@ -131,7 +130,7 @@ class Swarm:
 
     @property
     def error(self) -> str | None:
-        """Why nobody's membership can be judged."""
+        """Why the membership of no host can be judged."""
         if self.found.get("error"):
             return str(self.found["error"])
         if self.found.get("live") and not self.nodes:

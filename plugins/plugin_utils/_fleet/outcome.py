@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What became of a host in a run (pure): the states that there are, the text that is shown of each, and its verdict.
+"""The states of a host at the end of a run (pure), with the text that is shown and the verdict.
 
-Whoever decides anything, the exit status among them, goes by the members of these enumerations. Their text is for people.
+Code decides by the members of these enumerations, also on the exit status. Their text is for people.
 Private to this collection: no stability is promised to others.
 """
 
@@ -20,16 +20,16 @@ FACT = "gpu_swarm_outcome"
 
 
 class Verdict(str, Enum):
-    """The result of a run for a host. Under the table, the values stand before the hosts' names."""
+    """The result of a run for a host. The values are printed under the table, before the names of the hosts."""
 
     DONE = "done"  # exit status 0
-    WAITING = "waiting"  # exit status 75, as long as no host has one of the next two
-    UNTOUCHED = "untouched"  # exit status 2, as for any host that failed
+    WAITING = "waiting"  # exit status 75, if no host has one of the next two
+    UNTOUCHED = "untouched"  # exit status 2, like a failed host
     FAILED = "failed"  # exit status 2
 
 
 class State(Enum):
-    """The value is what playbooks keep in gpu_swarm_outcome; the text is what the table shows, with details in place of {}."""
+    """The value is what playbooks store in gpu_swarm_outcome. The text is what the table shows, with details in place of {}."""
 
     text: str
     verdict: Verdict
@@ -39,26 +39,26 @@ class State(Enum):
         member._value_, member.text, member.verdict = value, text, verdict
         return member
 
-    # Why a host did not get through a run: its outcome.
-    FAILED = ("failed", "failed: {}")  # it is as it was before, and the reason is why
+    # The outcomes: why the change of a host was not finished.
+    FAILED = ("failed", "failed: {}")  # it is as it was before
     WAITING = ("waiting", "waiting for {}", Verdict.WAITING)  # paused, until what runs there has ended
-    LOST = ("lost", "lost: {}")  # it does not answer any more: its state is not known
-    OUT = ("out", "out: {}")  # its maintenance was begun and not finished, or its change could not be undone: it is not as it was before
+    LOST = ("lost", "lost: {}")  # it does not answer any more: its state is unknown
+    OUT = ("out", "out: {}")  # its maintenance was not finished, or its change could not be undone: it is not as it was before
     UNTOUCHED = ("untouched", "untouched: {}", Verdict.UNTOUCHED)  # its turn did not come
 
-    # What the end of a run finds of a host that has no outcome.
-    READY = ("ready", "ready", Verdict.DONE)  # as it is to be; what else there is to know follows
-    ABSENT = ("absent", "deprovisioned", Verdict.DONE)  # after deprovision: nothing is left there that was to go
+    # What the end of a run finds of a host without an outcome.
+    READY = ("ready", "ready", Verdict.DONE)  # in the wanted state; notes may follow
+    ABSENT = ("absent", "deprovisioned", Verdict.DONE)  # after deprovision: everything was removed
     NOT_KNOWN = ("not_known", "not known: no manager answered at the end")
     NOT_A_MEMBER = ("not_a_member", "not in the swarm")
-    NOT_READY = ("not_ready", "{} for the manager")  # in the manager's list, in a state that takes no tasks
-    BY_HAND = ("by_hand", "{}", Verdict.DONE)  # somebody paused or drained it, and decides when that ends
-    UNFIT = ("unfit", "paused for a fault: {}")  # no new task comes until that is fixed
-    # Still paused or drained, with the mark of a run.
+    NOT_READY = ("not_ready", "{} for the manager")  # listed by the manager, in a state in which it takes no tasks
+    BY_HAND = ("by_hand", "{}", Verdict.DONE)  # somebody paused or drained it, and decides when it returns
+    UNFIT = ("unfit", "paused for a fault: {}")  # it takes no new tasks until that is fixed
+    # Still paused or drained by a run.
     NOT_RETURNED = ("not_returned", "still on {}: its former availability, {}, could not be restored. Run this again")
     NOT_CONVERGED = ("not_converged",)  # the manager shows other resources than were decided, in words
     STILL_LISTED = ("still_listed", "it left the swarm, but the manager still lists it. Run this again")
-    STILL_A_MEMBER = ("still_a_member", "still in the swarm: {}")  # though it was to leave
+    STILL_A_MEMBER = ("still_a_member", "still in the swarm: {}")  # though it should leave
     STILL_LABELLED = ("still_labelled", "the manager still shows labels of this collection. Run this again")
 
     def of(self, *details: str, more: str = "") -> HostState:
@@ -67,7 +67,7 @@ class State(Enum):
 
 
 class HostState(NamedTuple):
-    """What a host is in, and the text for people."""
+    """A state, and its text for people."""
 
     state: State
     text: str
@@ -77,7 +77,7 @@ class HostState(NamedTuple):
         return self.state.verdict
 
 
-# No work is sent there before the next run.
+# These hosts take no new tasks before the next run.
 STAYS_PAUSED = (State.WAITING, State.LOST, State.OUT)
 BAD = (State.FAILED, State.LOST, State.OUT)
 
@@ -86,11 +86,10 @@ NO_REASON = "no reason given"
 
 
 class Outcome(NamedTuple):
-    """Why a host did not get through a run.
+    """Why the change of a host was not finished.
 
-    A play cannot say it by failing: with batches, Ansible would end the whole run there, and leave healthy hosts half-way.
-    So each host keeps its outcome as a fact, ``{state, reason}``, and the last play reports it.
-    ``leave_paused``: its turn did not come, and another run may have paused it since for reasons of its own.
+    A play cannot fail instead: with batches, Ansible would end the whole run and leave healthy hosts half-way. So each host keeps its outcome as a
+    fact, ``{state, reason}``, and the last play reports it. ``leave_paused``: this host was not changed, and another run may have paused it since.
     """
 
     state: State
@@ -103,10 +102,10 @@ class Outcome(NamedTuple):
 
 
 def outcome_of(variables: Mapping[str, Any]) -> Outcome | None:
-    """The outcome in a host's variables; None where all went well so far. Where it could not be found out, the host is lost."""
+    """The outcome in a host's facts; None if all went well so far. If the task that determines it failed, the host is lost."""
     kept = variables.get(FACT)
     if not kept:
         return None
-    if "state" not in kept:  # the task that was to find it out failed, by a time-out of Ansible's say
+    if "state" not in kept:  # the task that determines the outcome failed, for example by a time-out
         return Outcome(State.LOST, printable_lines(str(kept.get("msg") or NO_REASON)))
     return Outcome(State(str(kept["state"])), printable_lines(str(kept.get("reason") or NO_REASON)), bool(kept.get("leave_paused")))

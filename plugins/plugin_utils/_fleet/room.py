@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which services have room in the swarm, by the manager's ledger (pure).
+"""Which services have room in the swarm, by the ledger (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -13,13 +13,13 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-# Of a service: its tasks "running" and "pending".
+# How many tasks of a service are "running" and "pending".
 Room = Mapping[str, int]
 
 
 def rooms(ledger: Any) -> dict[str, Room]:
-    """Of each service, how many of its tasks have room and how many wait for some. Of the first, only those that swarm starts again:
-    one that ends by itself leaves nothing that has to have room."""
+    """By service, how many tasks have room and how many wait for room. Only tasks count that swarm starts again: other tasks need no room once they
+    have ended."""
     running = Counter(task["service"] for node in (ledger or {}).get("nodes") or [] for task in node["tasks"] if task["movable"])
     waiting = pending(ledger)
     return {service: {"running": running[service], "pending": waiting.get(service, 0)} for service in {**running, **waiting}}
@@ -34,9 +34,9 @@ def pending(ledger: Any) -> dict[str, int]:
 
 
 def newly_pending(ledger: Any, before: Mapping[str, Room] | None) -> list[str]:
-    """The services that have lost room since the run began, with the number of their tasks; none for a ``before`` of None.
+    """The services that have lost room since the run began, with the number of their tasks. None of them if ``before`` is None.
 
-    Neither a service that is new nor replicas that were added since: these never had room.
+    New services and added replicas do not count: they never had room.
     """
     lost = {}
     for service, now in rooms(ledger).items():
@@ -47,5 +47,5 @@ def newly_pending(ledger: Any, before: Mapping[str, Room] | None) -> list[str]:
 
 
 def without_room(ledger: Any) -> list[str]:
-    """All that is pending, in words."""
+    """All services with pending tasks, in words."""
     return [f"service {service} ({count} {'task' if count == 1 else 'tasks'})" for service, count in pending(ledger).items()]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Why a host cannot be reached, as it stands in a table (pure).
+"""Why a host cannot be reached, as a table shows it (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -15,7 +15,7 @@ _HOST_KEY = re.compile(r"No \S+ host key is known for \S+|Host key for \S+ has c
 
 
 def reason(message: str) -> str:
-    """What Ansible says of it; of a host key that is not the known one, of which ssh fills a screen, in a sentence."""
+    """Ansible's message; for an unknown or changed host key, one sentence in place of ssh's screen of text."""
     found = _HOST_KEY.search(message)
     if not found or "Host key verification failed" not in message:
         return message

@@ -4,8 +4,8 @@
 
 """What runs on a node, and what may be done with it (pure).
 
-A node is read from two sides: its own daemon knows every container, the swarm's manager knows every task, also one whose image is
-still being pulled and which has no container yet.
+A node is read from two sides. Its own daemon knows every container. The swarm's manager knows every task, also a task without a container, whose
+image is still being pulled.
 Private to this collection: no stability is promised to others.
 """
 
@@ -18,22 +18,22 @@ from typing import Any
 
 from .._settings.declaration import ALL, NEVER
 
-# What a change stops: whatever runs there, only what is swarm's (tasks, and containers on its networks), or nothing.
+# What a change stops: all containers, only tasks of the swarm and containers on its networks, or nothing.
 CONTAINERS, TASKS, NOTHING = "containers", "tasks", "nothing"
 
 SPENT = "it has used up its restart attempts"
 STOPPING = "swarm is stopping it"
-# Who has run for longer may have much to lose, also where swarm starts it again.
+# A task that has run for longer may lose much, even if swarm starts it again.
 LONG_S = 86400
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
 @dataclass(frozen=True)
 class Work:
-    """One task or container. ``movable``: swarm starts it elsewhere, or here again, when it is stopped.
+    """A task or container. ``movable``: when it is stopped, swarm starts it elsewhere, or here again.
 
-    ``service`` is None for a container that no service owns. ``age_s`` is None where nobody knows. ``networks`` are the swarm's
-    networks that such a container is on. ``spent`` is a task of which swarm would make another one, had it not used up its attempts.
+    ``service`` is None for a container without a service. ``age_s`` is None if unknown. ``networks`` are the swarm's networks of such a container.
+    ``spent``: swarm would restart this task, but its restart attempts are used up.
     """
 
     name: str
@@ -42,13 +42,13 @@ class Work:
     age_s: int | None = None
     networks: tuple[str, ...] = ()
     spent: bool = False
-    kept: str | None = None  # the label of its service by which it is not to be moved
-    removed: bool = False  # whether its service was, so that swarm is stopping it already
-    elsewhere: bool | None = True  # whether another node could run it; None where that is no question, as for global services
+    kept: str | None = None  # the label of its service that keeps it from being moved
+    removed: bool = False  # whether its service was removed, so that swarm is stopping it already
+    elsewhere: bool | None = True  # whether another node could run it; None for tasks that belong to this node, as of global services
 
     @property
     def of_swarm(self) -> bool:
-        """Whether it ends, or loses its network, where the node leaves the swarm."""
+        """Whether it ends, or loses its network, if the node leaves the swarm."""
         return bool(self.service or self.networks)
 
 
@@ -57,12 +57,12 @@ UNREAD = Work("its containers, which could not be read", None, movable=False)
 
 
 def work_on(containers: Sequence[Mapping[str, Any]], node: Mapping[str, Any] | None) -> list[Work]:
-    """All that a restart of the node's daemon would stop: its tasks as the ledger has them, then its other containers."""
+    """Everything that a restart of the node's dockerd would stop: its tasks by the ledger, then its other containers."""
     tasks = (node or {}).get("tasks") or []
     known = {task["id"] for task in tasks}
     names = {item["task"]: item["service"] for item in containers if item.get("task") and item.get("service")}
     work = [_task(task, names.get(task["id"])) for task in tasks]
-    # A container of a task that the manager does not know any more is about to go, or belongs to another swarm.
+    # If the manager does not know a container's task, the container is about to end, or belongs to another swarm.
     rest = [item for item in containers if item.get("task") not in known or not item.get("task")]
     return work + [_container(item) for item in rest]
 
@@ -79,7 +79,7 @@ def _container(item: Mapping[str, Any]) -> Work:
 
 
 def _name(task: Mapping[str, Any], by_container: str | None) -> tuple[str, str]:
-    """A task's name and its service's. Of a service that was removed the manager knows its id alone, its containers their name."""
+    """The names of a task and of its service. If the service was removed, the manager only knows its id, but a container may have its name."""
     service = task["service"]
     if not by_container or by_container == service:
         return task["name"], f"{service} (removed)" if task.get("removed") else service
@@ -87,19 +87,19 @@ def _name(task: Mapping[str, Any], by_container: str | None) -> tuple[str, str]:
 
 
 def must_stay(work: Iterable[Work], disrupt: str) -> list[Work]:
-    """What is not to be stopped, by ``provision_disrupt`` of its node."""
+    """The work that must not be stopped, by ``provision_disrupt`` of its node."""
     if disrupt == ALL:
         return []
     return [item for item in work if disrupt == NEVER or not item.movable or item.kept]
 
 
 def what_is_stopped(stops: str, work: list[Work]) -> list[Work]:
-    """The part of what runs there that a change would stop."""
+    """The part of ``work`` that a change would stop."""
     return {CONTAINERS: work, TASKS: [item for item in work if item.of_swarm], NOTHING: []}[stops]
 
 
 def in_words(work: Iterable[Work]) -> list[str]:
-    """As an owner knows it: services with the number of their tasks, and by name what must end first."""
+    """For people: services with the number of their tasks, and by name the work that has to end first."""
     work = list(work)
     services = Counter(item.service for item in work if item.movable and not item.kept)
     services_in_words = [f"service {name}" + (f" ({count} tasks)" if count > 1 else "") for name, count in services.items()]
@@ -107,7 +107,7 @@ def in_words(work: Iterable[Work]) -> list[str]:
 
 
 def what_becomes(ends: Iterable[Work], leaves: bool = False) -> list[tuple[str, list[str]]]:
-    """What a change does with the work that it may end. A node that ``leaves`` does not come back."""
+    """What happens to the work that a change ends, as (verb, names). A node that ``leaves`` the swarm does not come back."""
     ends = list(ends)
     movable, rest = [item for item in ends if item.movable], [item for item in ends if not item.movable]
     bound = [item for item in movable if not item.elsewhere]
@@ -121,14 +121,13 @@ def what_becomes(ends: Iterable[Work], leaves: bool = False) -> list[tuple[str, 
 
 
 def long_running(ends: Iterable[Work]) -> list[str]:
-    """Of the work that a change ends, the tasks that are moved after a long time, with their age. Not those of global services: there is one on
-    each node as long as that exists."""
+    """The tasks that a change moves after they have run for long, with their age. Not tasks of global services: they exist as long as their node."""
     moved = [item for item in ends if item.movable and item.elsewhere is not None]
     return [f"{item.name} ({age(item.age_s)})" for item in moved if item.age_s is not None and item.age_s > LONG_S]
 
 
 def of_swarm(containers: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What of a node's containers ends, or loses its network, where the node leaves its swarm, in words."""
+    """The containers that end, or lose their network, if the node leaves its swarm, in words."""
     return in_words(item for item in work_on(containers, None) if item.of_swarm)
 
 
@@ -148,7 +147,7 @@ def _one(item: Work) -> str:
 
 
 def age(seconds: int) -> str:
-    """``3 h 5 min``: the two largest units that are not zero at the front."""
+    """A duration such as ``3 h 5 min``, in its two largest units."""
     parts: list[str] = []
     for size, unit in _UNITS:
         count, seconds = divmod(max(0, seconds), size)

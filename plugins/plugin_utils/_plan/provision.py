@@ -60,8 +60,8 @@ def plan(hosts: list[Host], swarm: Swarm, maintain: str | None = None, level: st
     hosts = [react.as_reported(host, swarm) for host in identified(hosts, nodes)]
     hosts = [_classed(replace(host, report=report, isolation=isolation_change.wanted(host, level)), swarm) for host in hosts]
     # What is to be a manager is one before another is demoted.
-    coming = [host.assessed for host in hosts if host.manager and not host.error]
-    steps = {host.name: _step(host, nodes.get(host.node_id or ""), swarm, coming, maintain) for host in hosts}
+    new_managers = [host.assessed for host in hosts if host.manager and not host.error]
+    steps = {host.name: _step(host, nodes.get(host.node_id or ""), swarm, new_managers, maintain) for host in hosts}
     faults.settle(hosts, steps, swarm)
     return steps
 
@@ -120,8 +120,8 @@ def to_change(groups: Mapping[str, Iterable[str]]) -> list[str]:
     return list(dict.fromkeys(name for group, names in groups.items() if group not in (END, FETCH) for name in names))
 
 
-def _step(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[Any], maintain: str | None) -> Step:
-    step = _decide(host, node, swarm, coming, maintain)
+def _step(host: Host, node: dict[str, Any] | None, swarm: Swarm, new_managers: list[Any], maintain: str | None) -> Step:
+    step = _decide(host, node, swarm, new_managers, maintain)
     fault = faults.fault_of(host, node)
     step.fault = PlannedFault(fault, faults.is_to_pause(fault, node), cleared=not step.error and faults.is_over(host, node))
     return settle(step, host, node)
@@ -144,7 +144,7 @@ def settle(step: Step, host: Host, node: dict[str, Any] | None) -> Step:
     return step
 
 
-def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[Any], maintain: str | None) -> Step:
+def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, new_managers: list[Any], maintain: str | None) -> Step:
     if maintain:  # which leaves packages to the user's own tasks
         host = replace(host, toolkit=None, hold=None)
     wrong = host.error or isolation_change.clash(host)
@@ -153,7 +153,7 @@ def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, coming: list[
     role = "manager" if host.manager else "worker"
     # What is wrong with the host itself comes first: its dockerd may be the one that the swarm lacks.
     candidate = Candidate(host.assessed, role, move=host.move, advertise_addr=host.advertise_addr)
-    member = membership(candidate, None if swarm.error else as_docker_has_them(swarm), coming=coming)
+    member = membership(candidate, None if swarm.error else as_docker_has_them(swarm), new_managers=new_managers)
     own = _toolkit_error(host) or _refused(host)
     error = member["error"] or swarm.error or own or (node and _clash(node, host.assessed["labels"]))
     if error:

@@ -300,7 +300,7 @@ COMING = {
 @pytest.mark.parametrize("case", COMING)
 def test_demotion_after_others_came(case):
     nodes, coming, words = COMING[case]
-    error = membership(Candidate(RUNS), nodes, coming=coming)["error"]
+    error = membership(Candidate(RUNS), nodes, new_managers=coming)["error"]
     assert error is None if words is None else words in error
 
 

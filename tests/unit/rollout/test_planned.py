@@ -18,7 +18,7 @@ from host_vars import HostVars
 from ansible_collections.fleet.gpu_swarm.plugins.action import report
 from ansible_collections.fleet.gpu_swarm.plugins.filter.label_updates import FilterModule as LabelUpdates
 from ansible_collections.fleet.gpu_swarm.plugins.filter.planned import FilterModule
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.inventory import FAILED_BEFORE, current_answer, left_out
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.inventory import FAILED_BEFORE, current_answer, with_current_answers
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import END, FETCH, WINDOW, Host
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.outcome import outcome_of
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.member import member_of
@@ -82,7 +82,7 @@ def test_before_the_first_plan_no_variables_are_read():
 )
 def test_the_answer_of_a_host_that_an_earlier_task_failed_on_is_not_used(answer, alive, found):
     assert current_answer(answer, alive) == found
-    [one] = left_out([Host("a", True, False, answer)], ["a"] if alive else ["b"])
+    [one] = with_current_answers([Host("a", True, False, answer)], ["a"] if alive else ["b"])
     assert (one.assessed, one.failed) == (found, not alive)
 
 
