@@ -134,7 +134,7 @@ def _warnings(planned, managers, settings, absent):
         *dedicated.warnings(settings[DEDICATED] and not absent, swarm.ledger),
         *warnings.unread_keeps(swarm.nodes.values()),
         *warnings.long_runners({name: step.work.long_running for name, step in steps.items()}, settings["provision_keep_label"]),
-        *(deprovision.staying(hosts) if absent else []),
+        *(deprovision.remaining_toolkit(hosts) if absent else []),
         *provision_tables.old_entries({name: step.membership.node_id for name, step in steps.items()}, swarm.nodes),
     ]
 

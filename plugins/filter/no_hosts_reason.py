@@ -59,6 +59,6 @@ class FilterModule:
 
 
 def no_hosts_reason(groups, wanted, limited=None):
-    started_here = inventory_groups.is_our_own(context.CLIARGS.get("args") or ())
+    started_here = inventory_groups.are_all_of_this_collection(context.CLIARGS.get("args") or ())
     # ansible-core before 2.19 makes an empty text of a template that gives none.
     return inventory_groups.no_hosts_reason(groups, wanted, limited if started_here and limited not in (None, "") else None)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""In which batches members of the swarm are changed (pure): canaries first, idle or not, and the others only after them.
+"""In which batches members of the swarm are changed (pure): canaries first, then the others.
 
 Private to this collection: no stability is promised to others.
 """
@@ -15,19 +15,18 @@ from typing import Any
 from ...module_utils._errors import GpuSwarmError
 from ...module_utils._policy.quantity import count_of
 
-# Without a setting: of the nodes that carry work, after the canaries.
+# The size of a batch without a setting, as a share of the nodes that carry work.
 SHARE = "10%"
-# Canaries at a time. All at once they could be the whole fleet, and what fails on them all would have stopped nothing.
+# How many canaries are changed at a time. All at once, they could be the whole fleet, and a failure would stop nothing.
 MOST_CANARIES = 3
 
 
 def batches(idle: Mapping[str, str], busy: Mapping[str, str], setting: Any = None) -> list[list[str]]:
-    """The hosts in their order, in batches. ``idle`` and ``busy`` are the GPUs of each host by its name: of those on which nothing
-    runs, and of those that carry work.
+    """The hosts in batches. ``idle`` and ``busy`` are hosts without and with work, by name, each with its GPU models.
 
-    ``setting`` is ``provision_batch``: a number, a percentage, or a list of these of which the last one goes on, as for
-    Ansible's ``serial``. It is for those that carry work; of the idle ones it is the number of canaries, the others follow at once.
-    Without it the canaries are one host of each model, a few at a time, and of those that carry work the others follow in tenths.
+    ``setting`` is ``provision_batch``: a number, a percentage, or a list of these. As for Ansible's ``serial``, the last item of a list repeats. It
+    sizes the batches of busy hosts. Of the idle hosts, the first item is the number of canaries; all others follow at once.
+    Without a setting, the canaries are one host of each model, a few at a time. The other busy hosts follow in tenths.
     """
     if setting in (None, "", []):
         return _by_model(idle, busy)
@@ -37,7 +36,7 @@ def batches(idle: Mapping[str, str], busy: Mapping[str, str], setting: Any = Non
 
 
 def _by_model(idle: Mapping[str, str], busy: Mapping[str, str]) -> list[list[str]]:
-    """An idle canary costs nobody anything, so that a model has one that carries work only where none of its hosts is idle."""
+    """Batches with one canary per model. An idle canary disturbs nobody, so a busy host is a canary only if no host of its model is idle."""
     few = [min(MOST_CANARIES, _size(SHARE, len(idle) + len(busy)))]
     first = _one_of_each(idle)
     second = _one_of_each(busy, proven=idle.values())

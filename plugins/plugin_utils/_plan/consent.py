@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a plan does to services beyond the tasks on its nodes, and whether the user consented to that (pure).
+"""Effects of a plan on services beyond the tasks on its nodes, and whether the user consented to them (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -18,13 +18,13 @@ from .._fleet.model import END, JOIN, LABEL, MARKED, WINDOWS, Host, Step, Swarm
 from .displaced_services import Loss, consented, decided_totals, is_open, losses, refusal, takes_away, totals
 from .provision import settle
 
-# Who is in one of these has its node updated.
+# The nodes of hosts in one of these groups are updated.
 UPDATED = {*WINDOWS, LABEL, MARKED}
 
 
 def check_reservations(hosts: Iterable[Host], steps: dict[str, Step], swarm: Swarm, allowed: Any) -> list[Loss]:
-    """Refuses, on the hosts that would take it away, what services reserve and would find nowhere any more. Returns the losses
-    that were consented to."""
+    """Refuse the change of hosts that would take away resources which a service reserves and would find nowhere else. Return the losses to which
+    the user consented."""
     nodes, changes, joining = swarm.nodes, {}, []
     changing = [host for host in hosts if host.assessed and "advertised" in host.assessed and _is_changed(steps[host.name])]
     for host in changing:
@@ -45,12 +45,12 @@ def check_reservations(hosts: Iterable[Host], steps: dict[str, Step], swarm: Swa
 
 
 def plan_finished_jobs(hosts: Iterable[Host], steps: dict[str, Step], swarm: Swarm, remove: bool) -> None:
-    """Has a host wait whose update would run a finished job again, or, with consent, remove that first.
+    """If the update of a node would run a finished job again, its host waits; with consent (``remove``), the run removes that job first.
 
-    Only where the run updates the node: elsewhere nothing is judged, and no job removed."""
+    Only hosts whose nodes this run updates are judged."""
     for host in hosts:
         step = steps[host.name]
-        # One that is left alone may still return to service, which is an update as well. One that leaves is paused until it is gone.
+        # A host that is left alone may still return to service, which is an update too. A node that leaves stays paused until it is removed.
         if not UPDATED & set(step.groups) or ("leave" in step.needs and not step.work.left_alone):
             continue
         step.work.remove_jobs = remove
@@ -61,7 +61,7 @@ def plan_finished_jobs(hosts: Iterable[Host], steps: dict[str, Step], swarm: Swa
             step.impact.append(f"removes {', '.join(f'finished job {job}' for job in jobs)}")
         elif jobs:
             waits_for = finished_jobs.in_words(jobs) + step.work.waits_for
-            # Nor does it return to service: that is an update as well.
+            # It does not return to service either: that is an update too.
             steps[host.name] = replace(step, work=replace(step.work, waits_for=waits_for, left_alone=True), groups=[END])
 
 

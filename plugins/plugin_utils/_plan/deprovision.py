@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a run has to remove, host by host (pure): the assessments and the manager's ledger in, groups of hosts out.
+"""What deprovision removes on each host (pure), by the assessments and the ledger.
 
 Private to this collection: no stability is promised to others.
 """
@@ -22,11 +22,11 @@ from .._settings.declaration import ALL
 from .impact import RELEASES, RESTARTS
 from .provision import apply_disruption_policy, as_docker_has_them, identified, settle
 
-# The label with which a node goes: the host's name. An entry that a killed run left behind is known by it, since the host
-# itself has no node id any more, and host names of nodes are not unique.
+# A label with the host's name, set before a node leaves. If a run is killed, the next one finds the node's entry by this label: the host itself has
+# no node id any more, and host names of nodes are not unique.
 LEAVING = "gpu-swarm-leaving"
 
-# What is removed, in this order: in words before it is done, and after.
+# What is removed, in this order: the words before it is done, and after.
 WORDS = {
     "labels": ("removes node labels", "node labels"),
     "configure": ("restores its files", "files"),
@@ -40,15 +40,15 @@ WORDS = {
     "entry": ("goes from the manager's list of nodes", "list of nodes"),
 }
 
-# What of it is done once the files are.
+# What is done at the latest when the files are restored.
 UP_TO_FILES = ("labels", "configure", "restart")
 
-# What is in the swarm, by the names that Docker's API has for it: services, secrets, configs.
+# The contents of the swarm, by the names of Docker's API: services, secrets, configs.
 Contents = Mapping[str, list[str]]
 
 
 def plan(hosts: list[Host], swarm: Swarm, contents: Contents | None) -> dict[str, Step]:
-    """The step of each host, by name. ``contents`` is None where those of the swarm could not be read."""
+    """The step of each host, by name. ``contents`` is None if the contents of the swarm could not be read."""
     nodes = swarm.nodes
     hosts = identified(hosts, nodes)
     gone: dict[str, str] = {}
@@ -58,7 +58,7 @@ def plan(hosts: list[Host], swarm: Swarm, contents: Contents | None) -> dict[str
         node = nodes.get(host.node_id or "", {})
         return node.get("role") == "manager", bool(node.get("leader"))
 
-    # Each manager is judged as if all before it had left.
+    # Each manager is judged as if all managers before it had left.
     for host in sorted(hosts, key=turn):
         node = nodes.get(host.node_id or "")
         step = settle(_decide(host, node, swarm, gone, contents), host, node)
@@ -77,7 +77,7 @@ def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, gone: dict[st
     remains = _remains(host, node, swarm, gone, contents) if _is_last(host, node, swarm, gone) else None
     leaves = _would_leave(host) and not remains
     entry = None if _in_a_swarm(host) else _left_behind(host, swarm)
-    # The mark goes with the node, or with the other labels: until then it shows whose entry this is.
+    # The mark shows whose entry this is. It is removed with the node, or with the other labels.
     mark = owned_labels.KEEP if leaves else owned_labels.REMOVE
     removal = Removal({LEAVING: host.name} if leaves and node else {}, mark, remains, entry)
     step = Step(work=PlannedWork(host.disrupt), removal=removal)
@@ -97,7 +97,7 @@ def _needs(host: Host, node: dict[str, Any] | None, leaves: bool, entry: str | N
         "labels": bool(node and (_own_labels(node) - {LEAVING} if leaves else _own_labels(node))),
         "configure": bool(assessed["drift"]),
         "restart": assessed["restart_required"],
-        # The hold is removed only where the inventory has the setting for it.
+        # The hold is removed only if the inventory sets it.
         "hold": host.gpu and host.hold is not None and bool(assessed.get("toolkit_held")),
         "packages": host.packages and host.gpu and installed,
         "repository": files and not installed,
@@ -110,7 +110,7 @@ def _needs(host: Host, node: dict[str, Any] | None, leaves: bool, entry: str | N
 
 
 def _packages_held(host: Host) -> str | None:
-    """Packages that others hold, and that were to be removed: the package manager would refuse halfway."""
+    """Why the packages cannot be removed: somebody else holds them, and the package manager would refuse halfway."""
     held = (host.assessed or {}).get("toolkit_held") or []
     if not (host.packages and host.gpu and held) or host.hold is not None:
         return None
@@ -121,7 +121,7 @@ def _packages_held(host: Host) -> str | None:
 
 
 def _used_by_docker(host: Host) -> str | None:
-    """Packages that were to be removed, and that contain the program of a runtime that was there before."""
+    """Why the packages cannot be removed: they contain the program of a runtime that existed before the first run."""
     assessed = host.assessed or {}
     if not (host.packages and host.gpu and assessed["toolkit_version"] and assessed.get("runtime_stays")):
         return None
@@ -134,7 +134,7 @@ def _used_by_docker(host: Host) -> str | None:
 
 def _own_labels(node: Mapping[str, Any]) -> set[str]:
     own = owned_labels.recorded(node["labels"], LABEL_PREFIX) | {BOUND, LABEL_PREFIX + owned_labels.MAINTAINED}
-    if not node.get("set_by_run"):  # else they go when the node returns to service
+    if not node.get("set_by_run"):  # otherwise they are removed when the node returns to service
         own |= {LABEL_PREFIX + key for key in NOTES}
     return own & set(node["labels"])
 
@@ -142,7 +142,7 @@ def _own_labels(node: Mapping[str, Any]) -> set[str]:
 def _stops(step: Step) -> str:
     if {"restart", "packages"} & set(step.needs):
         return CONTAINERS
-    # A node that leaves stops swarm's tasks and disconnects what is on swarm's networks; else what was started by hand runs on.
+    # Leaving ends swarm's tasks and disconnects containers from swarm's networks; other containers that were started by hand keep running.
     return TASKS if "leave" in step.needs else NOTHING
 
 
@@ -158,7 +158,7 @@ def _would_leave(host: Host) -> bool:
 
 
 def _left_behind(host: Host, swarm: Swarm) -> str | None:
-    """The entry of this host that a run left in the manager's list when it was killed after the host had left."""
+    """The node id of this host's old entry in the manager's list: a run was killed after the host had left."""
     return next((node_id for node_id, node in swarm.nodes.items() if node["labels"].get(LEAVING) == host.name), None)
 
 
@@ -190,12 +190,12 @@ def _other_managers(host: Host, swarm: Swarm, gone: Mapping[str, str]) -> list[d
 
 
 def _is_last(host: Host, node: dict[str, Any] | None, swarm: Swarm, gone: Mapping[str, str]) -> bool:
-    """Whether no manager is left but this one, which is to leave."""
+    """Whether this host leaves as the last manager."""
     return bool(node and node["role"] == "manager" and host.leave and not _other_managers(host, swarm, gone))
 
 
 def _manager_error(host: Host, node: dict[str, Any] | None, swarm: Swarm, gone: Mapping[str, str]) -> str | None:
-    """Why this manager may not become a worker, which it has to before it leaves."""
+    """Why this manager may not become a worker. It has to, before it leaves."""
     others = _other_managers(host, swarm, gone)
     if not node or node["role"] != "manager" or not host.leave or not others:
         return None
@@ -230,8 +230,8 @@ def _named(contents: Contents) -> list[str]:
     return [f"{kind[:-1]} {name}" for kind, names in contents.items() for name in names]
 
 
-def staying(hosts: Iterable[Host]) -> list[str]:
-    """What stays of the toolkit since it was not to be removed, in words; hosts with the same files together."""
+def remaining_toolkit(hosts: Iterable[Host]) -> list[str]:
+    """What remains of the toolkit, since it is not removed by default; hosts with the same files together."""
     found: dict[tuple[str, ...], list[str]] = {}
     for host in hosts:
         assessed = host.assessed or {}
@@ -257,5 +257,5 @@ def _impact(step: Step, contents: Contents | None) -> list[str]:
 
 
 def removed(step: Step) -> str:
-    """What a run that went well removed."""
+    """What a successful run removed, in words."""
     return ", ".join(words for need in step.needs if (words := WORDS[need][1]))

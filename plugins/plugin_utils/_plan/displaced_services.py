@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The services that would have no place once a run has changed what nodes advertise (pure).
+"""The services that would fit nowhere after a run has changed what nodes advertise (pure).
 
-By the totals of the nodes, as if nothing were allocated: what is free changes by itself, and what no node has does not.
+By the totals of the nodes, as if nothing were allocated: free resources change by themselves, a resource that no node has does not come back.
 Private to this collection: no stability is promised to others.
 """
 
@@ -18,13 +18,13 @@ from ...module_utils._gpu.record import devices_of
 from ...module_utils._placement.pending import least
 from ...module_utils._policy import generic_resources
 
-# By node id and kind, how much there is of it.
+# The amount of each kind, by node id.
 Totals = Mapping[str, Mapping[str, int]]
 
 
 @dataclass(frozen=True)
 class Loss:
-    """A service that loses its place, why, and the kinds that it reserves."""
+    """A service that would fit nowhere any more, why, and the kinds that it reserves."""
 
     service: str
     text: str
@@ -32,11 +32,11 @@ class Loss:
 
 
 def losses(ledger: Any, changes: Mapping[str, Mapping[str, int]], joining: Sequence[Mapping[str, int]] = ()) -> list[Loss]:
-    """The services of the ledger that have a place now and none after the ``changes`` (by node id), whatever comes with nodes
-    that are ``joining``. A service that has none now loses nothing."""
+    """The services of the ledger that fit somewhere now, and nowhere after the ``changes`` (by node id), not even on nodes that are ``joining``. A
+    service that fits nowhere now loses nothing."""
     now = {node["id"]: totals(node) for node in (ledger or {}).get("nodes") or [] if is_open(node)}
     then = {**now, **{node_id: changed for node_id, changed in changes.items() if node_id in now}}
-    # Whether a node that is yet to join meets a constraint is not known.
+    # Whether a new node will meet a constraint is unknown.
     coming = {f"joining {number}": found for number, found in enumerate(joining)}
     groups = [_at_least(group, _named(ledger)) for group in (ledger or {}).get("reservations") or []]
     found = []
@@ -48,20 +48,20 @@ def losses(ledger: Any, changes: Mapping[str, Mapping[str, int]], joining: Seque
 
 
 def _named(ledger: Any) -> set[str]:
-    """The kinds whose resources have names."""
+    """The kinds with named resources."""
     nodes = (ledger or {}).get("nodes") or []
     return {kind for node in nodes for kind, entry in node["resources"].items() if entry["type"] == "named"}
 
 
 def _at_least(group: Mapping[str, Any], named: set[str]) -> dict[str, Any]:
-    """The group with what each of its tasks has at least. A task that reserves 0 of a named kind takes all that are free, at least one."""
+    """The group with the least that each of its tasks needs. A task that reserves 0 of a named kind takes all free ones, at least one."""
     wants = {kind: amount or (1 if kind in named else 0) for kind, amount in group["wants"].items()}
     return {**group, "wants": wants, "or_more": [kind for kind in wants if not group["wants"][kind]]}
 
 
 def decided_totals(assessed: Mapping[str, Any], node: Mapping[str, Any] | None) -> dict[str, int]:
-    """What a node will have of each kind. A GPU that is gone or failed counts on: that is not for a policy to answer for, and its
-    owner has consented to it elsewhere."""
+    """What a node will have of each kind. A missing or failed GPU still counts: it is no effect of the policy, and its owner has consented to it
+    elsewhere."""
     wanted = generic_resources.parse(assessed["advertised"])
     counts = {kind: value if isinstance(value, int) else len(value) for kind, value in wanted.items()}
     failed = [one["uuid"] for one in assessed.get("left_out") or []]
@@ -83,15 +83,15 @@ def takes_away(loss: Loss, before: Mapping[str, int], after: Mapping[str, int]) 
 
 
 def consented(service: str, allowed: Any) -> bool:
-    """By provision_allow_pending: the names of services, or true for all."""
+    """Whether the user consented to this loss: provision_allow_pending has names of services, or true for all."""
     if isinstance(allowed, str):
         allowed = True if allowed.lower() in ("true", "yes") else _split(allowed)
     return allowed is True or (isinstance(allowed, (list, tuple)) and service in allowed)
 
 
 def without(rooms: Mapping[str, Any], found: Iterable[Loss], ignored: Any = None) -> dict[str, Any]:
-    """Of the services that have room when a run begins, those that are to have some when it ends: neither those that lose it by consent, nor
-    those ``ignored`` by provision_ignore_pending, a list of names or a text with commas."""
+    """The services that must still have room when the run ends. Without services that lose it by consent, and without those ``ignored`` by
+    provision_ignore_pending (a list of names, or a text with commas)."""
     lost = {loss.service for loss in found}.union(_split(ignored) if isinstance(ignored, str) else ignored or ())
     return {service: room for service, room in rooms.items() if service not in lost}
 
@@ -110,12 +110,12 @@ def refusal(found: Iterable[Loss]) -> str:
 
 
 def is_open(node: Mapping[str, Any]) -> bool:
-    """Whether the scheduler gives it tasks, or will when this run is through with it."""
+    """Whether the scheduler places tasks there, or will after this run."""
     return node["state"] == "ready" and (node.get("former_availability") or node["availability"]) == "active"
 
 
 def _why(group: Mapping[str, Any], now: Totals, then: Totals, coming: Totals) -> str | None:
-    """Why no task of it would find a place any more, or, of a global service, none on a node where one has its place."""
+    """Why no task of the group would fit any more, or None. A task of a global service must fit on each of its nodes."""
     wants, able = group["wants"], group["able"]
     if group["nodes"] is not None:
         lost = [node for node in group["nodes"] if node in now and _fits(wants, now[node]) and not _fits(wants, then[node])]
@@ -137,7 +137,7 @@ def _too_little(group: Mapping[str, Any], groups: Iterable[Mapping[str, Any]], n
 
 
 def _fits(wants: Mapping[str, int], found: Mapping[str, int]) -> bool:
-    """A kind with nothing left does not suffice for a task that reserves 0, either."""
+    """Whether a task fits. A task that reserves 0 of a kind needs at least one."""
     return all(found.get(kind, 0) >= least(amount) for kind, amount in wants.items())
 
 

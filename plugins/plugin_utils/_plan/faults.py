@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which members are paused for a fault by a run, and how many (pure). What the service on the managers does by itself has the same limits.
+"""Which members a run pauses for a fault, and how many (pure). The service on the managers has the same limits.
 
 Private to this collection: no stability is promised to others.
 """
@@ -23,14 +23,14 @@ from .._fleet.model import Host, Step, Swarm
 
 
 def fault_of(host: Host, node: Mapping[str, Any] | None) -> str:
-    """Why a member is unfit for what it advertises, also where it could not be assessed for that."""
+    """The fault that makes a member unfit for what it advertises, or ''. Also if it could not be assessed because of the fault."""
     found = label.parse_label(str((host.assessed or {}).get("fault") or ""))
     counts = node is not None and found.state == label.FAULT and host.settings.get("gpu_node_on_loss") != label.REPORT
     return label.format_label(found) if counts else ""
 
 
 def is_to_pause(fault: str, node: Mapping[str, Any] | None) -> bool:
-    """Not one that somebody returned to service though it has this fault."""
+    """Whether a node is paused for its fault. Not if somebody returned it to service with this fault."""
     if not fault or not node or node["state"] != "ready" or node["availability"] != ACTIVE:
         return False
     known = node["labels"].get(LABEL_PREFIX + owned_labels.PAUSED_FOR)
@@ -38,14 +38,14 @@ def is_to_pause(fault: str, node: Mapping[str, Any] | None) -> bool:
 
 
 def _is_anew(known: label.Label, node: Mapping[str, Any]) -> bool:
-    """Whether the node's watcher says that a fault began at another time than the one that is noted of it; a run does not know when it began."""
+    """Whether the watcher reports another start time for the fault than the node's label. A run itself does not know when a fault began."""
     shown = node.get("health") or {}
     both = shown.get("state") == label.FAULT and shown.get("since") and known.since
     return bool(both) and (shown["card"], shown["reason"]) == (known.card, known.reason) and shown["since"] != stamp(known.since or 0)
 
 
 def is_over(host: Host, node: Mapping[str, Any] | None) -> bool:
-    """Whether a node in service still reports a fault that this run does not find. Managers would pause it as soon as fewer nodes are paused."""
+    """Whether a node in service still reports a fault that this run does not find. Managers would pause it as soon as the limit allows it."""
     if not node or not host.gpu or host.unfit or fault_of(host, node) or host.settings.get("gpu_node_on_loss") == label.REPORT:
         return False
     shown = label.parse_label(str(((host.assessed or {}).get("health") or {}).get("shown") or ""))
@@ -55,8 +55,8 @@ def is_over(host: Host, node: Mapping[str, Any] | None) -> bool:
 
 
 def settle(hosts: Iterable[Host], steps: Mapping[str, Step], swarm: Swarm) -> None:
-    """Leaves those in service that would be too many: what a whole fleet stumbles over, such as another driver, should not close it. What is
-    not taken out of service for its fault returns there after a window."""
+    """Keep nodes beyond the limit in service: a cause that affects the whole fleet, such as a new driver, should not close it. A node that is not
+    paused for its fault also returns to service after a window."""
     most, paused, _watched = _room(hosts, swarm)
     for step in [step for step in steps.values() if step.fault.pauses][max(0, most - paused) :]:
         step.fault.pauses, step.fault.too_many = False, True
@@ -80,7 +80,7 @@ def warnings(hosts: Iterable[Host], steps: Mapping[str, Step], swarm: Swarm) -> 
 
 
 def _room(hosts: Iterable[Host], swarm: Swarm) -> tuple[int, int, int]:
-    """(how many may be paused for a fault, how many are, of how many)"""
+    """(how many nodes may be paused for a fault, how many are, how many GPU nodes there are)"""
     hosts = list(hosts)
     percent = min((host.fault_limit for host in [host for host in hosts if host.manager] or hosts), default=0)
     return _room_of(swarm.nodes.values(), percent)
@@ -93,7 +93,7 @@ def _room_of(nodes: Iterable[Mapping[str, Any]], percent: int) -> tuple[int, int
 
 
 def kept_in_service(nodes: Sequence[Mapping[str, Any]], percent: int) -> dict[str, str]:
-    """By node id why a node that reports a fault stays in service; without those that are about to be paused. ``nodes`` are the ledger's."""
+    """By node id, why a node that reports a fault stays in service; without nodes that are about to be paused. ``nodes`` are the ledger's."""
     most, paused, watched = _room_of(nodes, percent)
     found = {}
     for node in nodes:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether a swarm that is yet to be made can begin where it is to (pure).
+"""Whether a new swarm can be initialised on its first manager (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -16,9 +16,9 @@ from .._fleet.model import Host
 
 
 def where_it_begins(found: Mapping[str, Any], hosts: Iterable[Host]) -> dict[str, Any]:
-    """What find_swarm found; where Docker could not choose the address that the first node advertises, with that as its error.
+    """The result of find_swarm; with an error if Docker could not choose the address that the first manager advertises.
 
-    A host that joins needs no choice: the manager sees where it comes from.
+    A host that joins needs no such choice: the manager sees its address.
     """
     first = next((host for host in hosts if host.name == found.get("init_on")), None)
     undecided = [] if first is None or first.advertise_addr else ((first.assessed or {}).get("swarm") or {}).get("undecided") or []

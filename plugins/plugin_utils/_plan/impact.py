@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a plan means for those who use the fleet, in words (pure): its impact on each host, and what the run warns of.
+"""What a plan means for the users of the fleet, in words (pure): its impact on each host, and warnings of the run.
 
 Private to this collection: no stability is promised to others.
 """
@@ -17,12 +17,12 @@ from ...module_utils._policy import generic_resources
 from .._fleet.model import LABEL, WINDOW, WINDOW_MANAGERS, Host, Step, Swarm
 from . import faults, isolation_change, toolkit_version, watchers
 
-# What a removal does as well.
+# Deprovision does this too.
 RESTARTS, RELEASES = "restarts dockerd", "no longer holds the toolkit's version"
 
 
 def describe_impact(step: Step, host: Host, new: bool) -> None:
-    """``new``: the swarm begins on this host."""
+    """Add to the step's impact. ``new``: the swarm is initialised on this host."""
     assessed = host.assessed or {}
     if "toolkit" in step.needs:
         now, wanted = assessed["toolkit_version"], toolkit_version.version_of(step.target.toolkit)
@@ -48,7 +48,7 @@ def describe_impact(step: Step, host: Host, new: bool) -> None:
 
 
 def leader_warnings(hosts: list[Host], steps: Mapping[str, Step], swarm: Swarm) -> list[str]:
-    """What an old leader does to tasks on the nodes that this run is about to update, each warning once."""
+    """What an old leader does to tasks on the nodes that this run will update, each warning once."""
     nodes = swarm.nodes
     leader = next((node.get("engine_version") for node in nodes.values() if node.get("leader")), None)
     named: dict[str, list[str]] = {}
@@ -64,13 +64,13 @@ def leader_warnings(hosts: list[Host], steps: Mapping[str, Step], swarm: Swarm) 
 
 
 def toolkit_warnings(hosts: list[Host], steps: Mapping[str, Step]) -> list[str]:
-    """Which versions of the toolkit the fleet will have, where that is more than one."""
+    """A warning if the fleet will have several versions of the toolkit."""
     will = {host.name: steps[host.name].target.toolkit or (host.assessed or {}).get("toolkit_version") for host in hosts if host.gpu}
     return toolkit_version.mixture({name: str(toolkit_version.version_of(version)) for name, version in will.items() if version})
 
 
 def _gained_and_lost(assessed: dict[str, Any]) -> list[str]:
-    """By kind, what the node will offer more or less than its daemon does now."""
+    """By kind, what the node will advertise more or less than its daemon does now."""
     wanted = generic_resources.parse(assessed["resources"])
     now = generic_resources.from_info((assessed["engine"] or {}).get("generic_resources"))
     there, here = _gpus_by_kind(wanted), _gpus_by_kind(now)
@@ -88,6 +88,6 @@ def _gained_and_lost(assessed: dict[str, Any]) -> list[str]:
 
 
 def _gpus_by_kind(resources: dict[str, Any]) -> dict[str, set[str]]:
-    """The named resources whose values are GPUs or MIG devices; other kinds of the node are not reported."""
+    """The named resources whose values are GPUs or MIG devices, by kind. Other kinds of the node are not reported."""
     named = {kind: values for kind, values in resources.items() if isinstance(values, list)}
     return {kind: set(values) for kind, values in named.items() if all(one.startswith(("GPU-", "MIG-")) for one in values)}

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Why a run would have no host, from the groups of the inventory (pure).
+"""Why a run would have no host, by the groups of the inventory (pure).
 
-Ansible skips a play over no hosts, and ends well: a misspelt group looks like a fleet that is as it should be.
+Ansible skips a play without hosts and reports success, so a misspelt group would look like a fleet in which all is well.
 Private to this collection: no stability is promised to others.
 """
 
@@ -14,19 +14,19 @@ import difflib
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
-# In each inventory.
+# Every inventory has these groups.
 OF_ANSIBLE = ("all", "ungrouped")
 
 
-def is_our_own(playbooks: Sequence[str]) -> bool:
-    """Whether these playbooks, as they were given to ansible-playbook, are all of this collection: by name or by path."""
+def are_all_of_this_collection(playbooks: Sequence[str]) -> bool:
+    """Whether all these arguments of ansible-playbook are playbooks of this collection, by name or by path."""
     return bool(playbooks) and all(
         name.startswith("fleet.gpu_swarm.") or PurePath(name).parts[-4:-1] == ("fleet", "gpu_swarm", "playbooks") for name in playbooks
     )
 
 
 def no_hosts_reason(groups: Mapping[str, Sequence[str]], wanted: Sequence[str], limited: Sequence[str] | None = None) -> str:
-    """Why none of the groups ``wanted`` has a host that may be in the run, or ''. ``limited`` are the hosts that ``--limit`` leaves."""
+    """Why no group of ``wanted`` has a host in this run, or ''. ``limited`` are the hosts that ``--limit`` leaves."""
     members = [host for group in wanted for host in groups.get(group, ())]
     if not members:
         return f"There is no host to work on: {_in_words(wanted, groups)}. {_found(groups, wanted)}"
@@ -44,7 +44,7 @@ def _in_words(wanted: Sequence[str], groups: Mapping[str, Sequence[str]]) -> str
 
 
 def _found(groups: Mapping[str, Sequence[str]], wanted: Sequence[str]) -> str:
-    """What the inventory has instead, and what to do."""
+    """Which groups the inventory has instead, and what to do."""
     others = [group for group in groups if group not in OF_ANSIBLE and group not in wanted]
     if not groups.get("all"):
         return "The inventory has no hosts at all. Give one with -i."

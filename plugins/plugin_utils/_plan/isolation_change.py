@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The level of isolation of the hosts of a run (pure): what it is to be, which hosts have another one, and what that takes.
+"""The isolation level of the hosts of a run (pure): the wanted level, which hosts have another one, and what changing it takes.
 
 Private to this collection: no stability is promised to others.
 """
@@ -23,8 +23,8 @@ from .._fleet.model import Host, Swarm
 
 
 def by_default(swarm: Swarm) -> str | None:
-    """The level that a run of provision sets where nobody has set one: that of a swarm that it makes, or that others made. Where earlier runs
-    have made nodes advertise GPUs without a level, it stays so."""
+    """The level that a run of provision sets if nobody has set one. None if earlier runs have made nodes advertise GPUs without a level: an upgrade
+    changes nothing."""
     if swarm.error or of_swarm(swarm.ledger).get("label"):
         return None
     if not swarm.nodes:
@@ -34,7 +34,7 @@ def by_default(swarm: Swarm) -> str | None:
 
 
 def level_of(setting: str | None, ledger: Mapping[str, Any] | None) -> str:
-    """The level that nodes are to have: that of the setting, else the swarm's, else none."""
+    """The wanted level of the nodes: of the setting, else of the swarm, else off."""
     shown = of_swarm(ledger)
     level = setting or str(shown.get("level") or OFF)
     if level == isolation.UNKNOWN:
@@ -46,41 +46,42 @@ def level_of(setting: str | None, ledger: Mapping[str, Any] | None) -> str:
 
 
 def of_swarm(ledger: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """What the ledger has of the swarm's label."""
+    """The swarm's label, as the ledger has it."""
     return ((ledger or {}).get("swarm") or {}).get("isolation") or {}
 
 
 def wanted(host: Host, level: str) -> str:
-    """The level that this host is to have, '' where none can be."""
+    """The wanted level of this host, '' if it has no GPUs."""
     return level if host.gpu and (host.assessed or {}).get("gpus") else ""
 
 
 def current(answer: Mapping[str, Any] | None) -> str:
-    """The level that a node has by its answer; none where an operator's file turns its guard off."""
+    """The level of a node by its answer; off if an operator's file turns its guard off."""
     report = (answer or {}).get("isolation")
     return OFF if not report or report.get("turned_off") else guard_seen.level_of(report)
 
 
 def reached(assessed: Mapping[str, Any], applied: Mapping[str, Any], level: str) -> str:
-    """The level of a host at the end of a run that was to bring it to this one: by what gpu_node found, and by what it did."""
+    """The level of a host at the end of a run that should bring it to ``level``: by what gpu_node found, and by what it did."""
     turned_off = ((applied or assessed).get("isolation") or {}).get("turned_off")
     done = bool(applied) and not applied.get("failed") and not applied.get("unreachable")
     return (OFF if turned_off else level) if done else current(assessed)
 
 
 def is_to_change(host: Host) -> bool:
-    """Whether the guard is set to another level, or is missing."""
+    """Whether the guard has another level, or is missing."""
     report = (host.assessed or {}).get("isolation")
     return bool(host.isolation) and (guard_seen.level_of(report) or OFF) != host.isolation
 
 
 def is_foreseen(host: Host) -> bool:
-    """Whether its drift is that of this level: a host is assessed before the swarm's label is known."""
+    """Whether the host was assessed with this level. It is assessed before the swarm's label is known."""
     return (host.assessed or {}).get("isolation_level") == host.isolation
 
 
 def takes_restart(host: Host) -> bool:
-    """Whether the guard comes or goes, which its assessment did not foresee, and dockerd has options that a reload would lose."""
+    """Whether the change of the level takes a restart: the guard is installed or removed, the assessment did not know that, and a reload of dockerd
+    would lose options."""
     assessed = host.assessed or {}
     comes_or_goes = (assessed.get("isolation") is None) == (host.isolation != OFF or _is_mapped(host))
     engine = assessed.get("engine") or {}
@@ -88,13 +89,13 @@ def takes_restart(host: Host) -> bool:
 
 
 def in_words(host: Host) -> list[str]:
-    """What a run does about its level, where the host's drift does not say so."""
+    """The change of the level, unless the host's drift already says so."""
     now = guard_seen.level_of((host.assessed or {}).get("isolation")) or OFF
     return [f"isolation {now} → {host.isolation}"] if is_to_change(host) and not is_foreseen(host) else []
 
 
 def clash(host: Host) -> str | None:
-    """A level of this host alone, which would be no truth of the swarm."""
+    """Why a level of this host alone is refused, or None."""
     own = host.settings.get("gpu_node_isolation")
     if not (host.isolation and own) or own == host.isolation:
         return None
@@ -105,6 +106,6 @@ def clash(host: Host) -> str | None:
 
 
 def _is_mapped(host: Host) -> bool:
-    """Whether it is to advertise slots or groups, which take the guard at any level."""
+    """Whether it will advertise slots or groups, which need the guard at any level."""
     values = [entry.partition("=")[2] for entry in (host.assessed or {}).get("resources") or ()]
     return any(value.startswith(("GPU-", "MIG-")) and devices_of(value) != [value] for value in values)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a run writes into the label of the swarm that says its level of isolation (pure), and when.
+"""What a run writes into the swarm's label about isolation, and when (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -20,15 +20,15 @@ from ...module_utils._swarm.isolation import OFF
 from .._fleet.model import Host, Step
 from .isolation_change import clash, current, of_swarm, wanted
 
-# So old what nodes counted may be before a run with nothing else to do writes it anew.
+# How old the counts of nodes may be before a run with nothing else to do writes them again (seconds).
 FRESH_S = 86400
-# What `reserved` would hide or refuse, in the guard's words.
+# What the level `reserved` would hide or refuse, in the guard's words.
 VIOLATIONS = frozenset(("hidden", "unreserved", "forged", "unknown-device", "mount", "too-small", "broken"))
 _LONGEST = 100
 
 
 def to_set(setting: str | None, hosts: Iterable[Host], steps: Mapping[str, Step]) -> str | None:
-    """The setting, where the swarm's label may say it: not of a run that brings no node with GPUs there, or in which a host has another one."""
+    """The setting that is written into the swarm's label. None if this run brings no GPU node to that level, or if a host has another level."""
     gpu = [host for host in hosts if host.gpu]
     clashing = any(clash(replace(host, isolation=wanted(host, setting or OFF))) for host in gpu)
     stuck = bool(gpu) and all(host.failed or steps[host.name].error for host in gpu)
@@ -36,12 +36,12 @@ def to_set(setting: str | None, hosts: Iterable[Host], steps: Mapping[str, Step]
 
 
 def at_first(level: str) -> dict[str, str]:
-    """The labels that a swarm is made with."""
+    """The labels of a new swarm."""
     return {} if level == OFF else {isolation.LABEL: level}
 
 
 def change(setting: str | None, hosts: Iterable[Host], ledger: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What is to be written to the swarm before anything else is done: the option ``isolation`` of swarm_lease, empty for nothing."""
+    """What is written to the swarm before anything else: the option ``isolation`` of swarm_lease, or {}."""
     shown = of_swarm(ledger)
     nodes = (ledger or {}).get("nodes") or []
     ids = [node["id"] for node in nodes]
@@ -56,7 +56,7 @@ def change(setting: str | None, hosts: Iterable[Host], ledger: Mapping[str, Any]
         "nodes": {host.node_id: current(host.assessed) for host in read},
         "listed": ids,
         **({"found": _of_those_there(_found(guarded.values()), shown)} if guarded else {}),
-        # Of a node that was not read, or has no guard, nobody knows that there is nothing to count.
+        # Only if all nodes were read and have a guard: otherwise there may be more to count.
         **({"whole": True} if guarded and to_read <= guarded.keys() else {}),
         **({"allocation_findings": found} if found else {}),
     }
@@ -64,7 +64,7 @@ def change(setting: str | None, hosts: Iterable[Host], ledger: Mapping[str, Any]
 
 
 def in_words(change: Mapping[str, Any], ledger: Mapping[str, Any] | None) -> str:
-    """What a change of the swarm's level is, in a sentence; '' for none."""
+    """The change of the swarm's level as a sentence, or ''."""
     now, level = of_swarm(ledger).get("level") or OFF, change.get("level")
     return f"The isolation of the swarm becomes {level}; it is {now}." if level and level != now else ""
 
@@ -78,13 +78,13 @@ def _is_due(shown: Mapping[str, Any], made: Mapping[str, Any]) -> bool:
         return True
     if after.level != isolation.AUDIT or "found" not in made:
         return False
-    gone = {service for service, one in made["found"].items() if not one["names"]}  # nobody is shown it, so that it is kept does not matter
+    gone = {service for service, one in made["found"].items() if not one["names"]}  # never shown, so they may stay in the label
     stays = {service: names for service, names in _names(before).items() if service not in gone}
     return stays != _names(after) or (after.read != before.read and (before.read is None or now - before.read > FRESH_S))
 
 
 def _read_findings(read: Iterable[Host], before: isolation.Isolation) -> dict[str, Any]:
-    """By node what its watcher found, of those that have found anything, now or before."""
+    """By node, what its watcher found; without nodes that never found anything."""
     health = {host.node_id or "": (host.assessed or {}).get("health") or {} for host in read}
     of_nodes = {node: allocation_findings.checked(one.get("allocation_findings")) for node, one in health.items()}
     return {node: allocation_findings.as_lists(found) for node, found in of_nodes.items() if found or node in before.allocation_findings}
@@ -100,7 +100,7 @@ def _kept(shown: Mapping[str, Any]) -> isolation.Isolation:
 
 
 def _of_those_there(found: Mapping[str, Any], shown: Mapping[str, Any]) -> dict[str, Any]:
-    """What was counted of services that exist, and without names those that are kept and exist no more."""
+    """The counts of existing services; services that the label has and that no longer exist get empty names."""
     if shown.get("services") is None:
         return dict(found)
     there = {str(name)[:_LONGEST] for name in shown["services"]}
@@ -113,7 +113,7 @@ def _names(one: isolation.Isolation) -> dict[str, tuple[str, ...]]:
 
 
 def _found(answers: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """By service what the guards counted that `reserved` would hide or refuse. Whoever controls a node can put anything there."""
+    """By service, what the guards counted that `reserved` would hide or refuse. A hostile node may report anything."""
     found: dict[str, Any] = {}
     for answer in answers:
         counted = answer["isolation"].get("found")
@@ -128,7 +128,7 @@ def _found(answers: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def at_the_end(level: str, setting: bool, nodes: Mapping[str, str], ledger: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What is to be written when a run ends, in which ``nodes`` came to these levels; empty for nothing."""
+    """What is written at the end of a run that brought ``nodes`` to these levels, or {}."""
     shown, ids = of_swarm(ledger), [node["id"] for node in (ledger or {}).get("nodes") or []]
     if not ids or (level == OFF and not shown.get("label")):
         return {}
@@ -136,7 +136,7 @@ def at_the_end(level: str, setting: bool, nodes: Mapping[str, str], ledger: Mapp
 
 
 def without(ids: Iterable[str], ledger: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What is to be written when a deprovision ends that left the nodes ``ids`` to this collection: the last one takes the level with it."""
+    """What is written at the end of a deprovision. ``ids`` are the nodes that this collection still has; with the last one, the level is removed."""
     left = sorted(ids)
     if not of_swarm(ledger).get("label"):
         return {}

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a run has to do, host by host (pure): the assessments and the manager's ledger in, groups of hosts out.
+"""What provision and maintain do on each host (pure), by the assessments and the ledger.
 
 Private to this collection: no stability is promised to others.
 """
@@ -59,7 +59,7 @@ def plan(hosts: list[Host], swarm: Swarm, maintain: str | None = None, level: st
     report = watchers.report_of(hosts, swarm)
     hosts = [react.as_reported(host, swarm) for host in identified(hosts, nodes)]
     hosts = [_classed(replace(host, report=report, isolation=isolation_change.wanted(host, level)), swarm) for host in hosts]
-    # What is to be a manager is one before another is demoted.
+    # New managers are promoted before other managers are demoted.
     new_managers = [host.assessed for host in hosts if host.manager and not host.error]
     steps = {host.name: _step(host, nodes.get(host.node_id or ""), swarm, new_managers, maintain) for host in hosts}
     faults.settle(hosts, steps, swarm)
@@ -67,7 +67,7 @@ def plan(hosts: list[Host], swarm: Swarm, maintain: str | None = None, level: st
 
 
 def identified(hosts: list[Host], nodes: Mapping[str, Mapping[str, Any]]) -> list[Host]:
-    """The hosts, and of each whether it is the node that it shows to be."""
+    """The hosts; each knows whether the node id that it reports is believed."""
     mistaken = problems({host.name: host.shown_id for host in hosts}, nodes)
     return [replace(host, mistaken=mistaken.get(host.name)) for host in hosts]
 
@@ -82,8 +82,8 @@ def _classed(host: Host, swarm: Swarm) -> Host:
 
 
 def in_batches(hosts: list[Host], steps: Mapping[str, Step], setting: Any = None) -> list[list[str]]:
-    """The members that get a window, batch by batch. Those that have to wait come last of their kind, and after all others the managers: one at
-    a time, the leader very last, so that it changes once."""
+    """The members that get a window, batch by batch. Hosts that have to wait come last of their kind. After all others come the managers, one at a
+    time, and the leader last, so that it changes only once."""
     order = sorted(hosts, key=lambda host: bool(steps[host.name].work.waits_for))
     idle, busy = ({host.name: ", ".join(sorted({*host.models})) for host in order if group in steps[host.name].groups} for group in (IDLE, WINDOW))
     managers = [host.name for host in hosts if WINDOW_MANAGERS in steps[host.name].groups]
@@ -91,7 +91,7 @@ def in_batches(hosts: list[Host], steps: Mapping[str, Step], setting: Any = None
 
 
 def hosts_in(steps: Mapping[str, Step], cut: Sequence[Sequence[str]] = ()) -> dict[str, list[str]]:
-    """The hosts by group, in the order of the changes: batch by batch (``cut``), else with the leader last."""
+    """The hosts by group, in the order of the changes: in the order of the batches (``cut``), the leader last."""
     groups: dict[str, list[str]] = {}
     for name in sorted(steps, key=lambda name: steps[name].membership.leader):
         for group in steps[name].groups:
@@ -100,23 +100,23 @@ def hosts_in(steps: Mapping[str, Step], cut: Sequence[Sequence[str]] = ()) -> di
 
 
 def only_paused(steps: Mapping[str, Step]) -> list[str]:
-    """The hosts that an earlier run left paused, and for which nothing is to be done before they return to service."""
+    """The hosts that an earlier run left paused, and that may return to service at once."""
     alone = [name for name, step in steps.items() if MARKED in step.groups and set(step.groups) <= {MARKED, LABEL, END}]
     return [name for name in alone if steps[name].membership.left_paused and not steps[name].work.jobs]
 
 
 def cleared(steps: Mapping[str, Step]) -> list[str]:
-    """The hosts in service whose reported fault is over. That is recorded before another host returns and makes room for one more pause."""
+    """The hosts in service whose reported fault is over. This is recorded before another host returns and makes room for one more pause."""
     return [name for name, step in steps.items() if step.fault.cleared]
 
 
 def to_pause(steps: Mapping[str, Step]) -> dict[str, str]:
-    """The hosts that are paused for a fault before anything else is done, with that."""
+    """The hosts that are paused for a fault before anything else is done, each with its fault."""
     return {name: step.fault.text for name, step in steps.items() if step.fault.pauses}
 
 
 def to_change(groups: Mapping[str, Iterable[str]]) -> list[str]:
-    """The hosts on which anything is to be done, by hosts_in(). A download disturbs nobody."""
+    """The hosts that are changed, by hosts_in(). A download does not count: it disturbs nobody."""
     return list(dict.fromkeys(name for group, names in groups.items() if group not in (END, FETCH) for name in names))
 
 
@@ -128,34 +128,33 @@ def _step(host: Host, node: dict[str, Any] | None, swarm: Swarm, new_managers: l
 
 
 def settle(step: Step, host: Host, node: dict[str, Any] | None) -> Step:
-    """The step with what is common to every host, whatever is done there."""
+    """The step, completed with what is the same for every plan: its membership, and its last groups."""
     left_paused = bool(node and node.get("former_availability"))
     if node:
         by_hand = left_paused and node["availability"] == "active"
         step.membership = PlannedMembership(node["id"], bool(node.get("leader")), left_paused, by_hand)
     step.fault.paused_for = str((node or {}).get("paused_for") or "")
-    # By a run that was killed, or over something that failed. Only a clean assessment returns it to service: nobody knows what a node
-    # is good for that could not be assessed, or that refuses its policy.
+    # An earlier run was killed, or its change failed. Only a clean assessment returns the node to service.
     if left_paused and not (step.error or host.failed or step.fault.text) and MARKED not in step.groups:
         step.groups.append(MARKED)
-    # Ansible has removed a host whose assessment failed from the run, and has shown why.
+    # Ansible has already removed a host whose assessment failed from the run, and has shown why.
     if step.groups or step.work.waits_for or (step.problem and not host.failed):
         step.groups.append(END)
     return step
 
 
 def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, new_managers: list[Any], maintain: str | None) -> Step:
-    if maintain:  # which leaves packages to the user's own tasks
+    if maintain:  # packages are left to the user's own tasks
         host = replace(host, toolkit=None, hold=None)
     wrong = host.error or isolation_change.clash(host)
     if wrong or not host.assessed:
         return Step(error=wrong)
     role = "manager" if host.manager else "worker"
-    # What is wrong with the host itself comes first: its dockerd may be the one that the swarm lacks.
+    # Errors of the host itself come first: its dockerd may be the manager that is missing.
     candidate = Candidate(host.assessed, role, move=host.move, advertise_addr=host.advertise_addr)
     member = membership(candidate, None if swarm.error else as_docker_has_them(swarm), new_managers=new_managers)
     own = _toolkit_error(host) or _refused(host)
-    error = member["error"] or swarm.error or own or (node and _clash(node, host.assessed["labels"]))
+    error = member["error"] or swarm.error or own or (node and _label_clash(node, host.assessed["labels"]))
     if error:
         return Step(error=error)
     if maintain and node is None:
@@ -178,7 +177,7 @@ def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, new_managers:
 
 def _target(host: Host, needs: list[str], swarm: Swarm) -> Target:
     return Target(
-        toolkit=toolkit_version.to_have(host.toolkit, host.assessed or {}) if "toolkit" in needs else None,
+        toolkit=toolkit_version.version_after(host.toolkit, host.assessed or {}) if "toolkit" in needs else None,
         report=host.report if needs else None,
         report_now="configure" in needs and watchers.may_report_now(host, swarm),
         isolation=host.isolation if needs else "",
@@ -193,13 +192,13 @@ def _stops(needs: set[str]) -> str:
 
 
 def apply_disruption_policy(step: Step, host: Host, node: dict[str, Any] | None, swarm: Swarm, groups: list[str]) -> None:
-    """By provision_disrupt and what runs there, whether the change may come now, and how. ``groups`` are its groups if it may."""
+    """Decide by provision_disrupt and the running work whether the host is changed now, and how. ``groups`` are its groups in that case."""
     work = what_is_stopped(step.work.stops, work_on((host.assessed or {})["containers"], node))
     stay = must_stay(work, host.disrupt)
-    # Where the node is emptied first, its labels change while nothing is there that they could evict.
+    # If the node is drained first, its new labels can evict nothing.
     moved, kept = ([], []) if WINDOWS & set(groups) and step.work.stops != NOTHING else _evicted(step, host, node, swarm)
     step.work.waits_for = in_words(stay) + kept
-    # A window waits for what its change would stop, and not for tasks that the labels alone would evict.
+    # A window waits for work that its change would stop, but not for tasks that only the labels would evict.
     step.work.left_alone = bool(kept) or (bool(stay) and (host.disrupt == NEVER or not WINDOWS & set(groups)))
     if step.work.left_alone:
         return
@@ -214,7 +213,7 @@ def apply_disruption_policy(step: Step, host: Host, node: dict[str, Any] | None,
 
 
 def _evicted(step: Step, host: Host, node: dict[str, Any] | None, swarm: Swarm) -> tuple[list[str], list[str]]:
-    """The tasks that a change of labels would evict: those that may be, and those that must not."""
+    """The tasks that a change of labels would evict: those that may be evicted, and those that must not."""
     if not node or "labels" not in step.needs:
         return [], []
     movable = {task["id"]: may_be_moved(task) for task in node.get("tasks") or []}
@@ -224,14 +223,14 @@ def _evicted(step: Step, host: Host, node: dict[str, Any] | None, swarm: Swarm) 
 
 
 def _refused(host: Host) -> str | None:
-    """What the node refuses to carry out, but for what ends with the toolkit that this run brings."""
+    """Why the node refuses the change, or None. Refusals that may end with the toolkit that this run installs do not count."""
     wanted, now = toolkit_version.version_of(host.toolkit), (host.assessed or {}).get("toolkit_version")
     refused = (host.assessed or {}).get("refused") or []
     return " ".join(item["text"] for item in refused if not (wanted and _may_end(item["id"], wanted, now))) or None
 
 
 def _may_end(refused: str, wanted: str, now: str | None) -> bool:
-    """Whether another toolkit may end a refusal: one that failed when it was tried is tried again once it is another one."""
+    """Whether the new toolkit may end a refusal. A failed trial of the toolkit is repeated with another version."""
     if refused == checks.NO_CONTAINER:
         return wanted != now
     return checks.is_of(refused, "toolkit") and not checks.affects(refused, wanted)
@@ -242,7 +241,7 @@ def _toolkit_error(host: Host) -> str | None:
 
 
 def as_docker_has_them(swarm: Swarm) -> list[dict[str, Any]]:
-    """The nodes for membership(). A swarm that is yet to be made has none: whoever is in one by now is in another."""
+    """The nodes as Docker's API has them, for membership(). A new swarm has none: a host that is in a swarm already is in another one."""
     return [
         {"ID": node["id"], "Spec": {"Role": node["role"]}, "ManagerStatus": {"Reachability": node["reachability"]}} for node in swarm.nodes.values()
     ]
@@ -253,9 +252,9 @@ def _needs(host: Host, assessed: dict[str, Any], node: dict[str, Any] | None, ac
     joins = action in ("join", "recover", "move")
     needs = {
         "toolkit": lacking,
-        # Where packages are installed, that is done in the same breath.
+        # Installing packages sets the hold too.
         "hold": host.gpu and not lacking and host.hold is not None and held != (set(packages.PACKAGES) if host.hold else set()),
-        # Not by "changed": an assessment in a real run reports none. A library that is only carried costs every run.
+        # Not by "changed", which an assessment in a real run does not report. A missing library would be sent again in every run.
         "configure": bool(assessed["drift"])
         or bool({"nvml_binding", "toml_parser"} & set(assessed["missing"]))
         or watchers.is_to_change(host)
@@ -264,7 +263,7 @@ def _needs(host: Host, assessed: dict[str, Any], node: dict[str, Any] | None, ac
         "join": joins,
         "move": action == "move",
         "role": action in ("promote", "demote"),
-        # For every call on it.
+        # Every call on a manager needs it.
         "docker_sdk": "docker_sdk" in assessed["missing"] and host.manager,
         "react": react.react_differs(host),
         "labels": node is not None and label_change(node, assessed["labels"], assessed.get("labels_unknown") or (), host.name),
@@ -281,22 +280,22 @@ def _groups(step: Step, node: dict[str, Any] | None) -> list[str]:
         groups.append(PREPARE)
     if {"join", "role", "docker_sdk", "react"} & needs:
         groups.append(JOIN)
-    # What is decided may change in the window, and a node that joins has no labels yet.
+    # The decision may change in the window, and a node that joins has no labels yet.
     if groups or "labels" in needs:
         groups.append(LABEL)
     return groups
 
 
 def label_change(node: Mapping[str, Any], wanted: Mapping[str, str], keep: Sequence[str] = (), host: str | None = None) -> bool:
-    """Whether the labels of this collection on this node of the ledger differ from ``wanted``; those under ``keep`` may stay.
-    The node is to be bound to ``host``, or to none."""
+    """Whether this collection's labels of a node of the ledger differ from ``wanted``. Labels under the prefixes ``keep`` may stay. The node should
+    be bound to ``host``, or to no host."""
     labels, clashes = owned_labels.compute(node["labels"], wanted, LABEL_PREFIX, keep)
     labels = owned_labels.mark(labels, host, owned_labels.SET if host else owned_labels.REMOVE, LABEL_PREFIX)
     return bool(clashes) or labels != node["labels"]
 
 
-def _clash(node: Mapping[str, Any], wanted: Mapping[str, str]) -> str | None:
-    """A label that others set to another value than was decided."""
+def _label_clash(node: Mapping[str, Any], wanted: Mapping[str, str]) -> str | None:
+    """Why a label cannot be set: somebody else has set it to another value. None if there is no such label."""
     dummy_labels, clashes = owned_labels.compute(node["labels"], wanted, LABEL_PREFIX)
     clashing = [f"{key} is {node['labels'][key]!r}, not set by this collection, and {wanted[key]!r} was decided" for key in clashes]
     if not clashing:

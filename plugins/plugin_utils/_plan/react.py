@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether a host has the service that pauses nodes with faults as it is to have it, and which hosts keep it (pure).
+"""Which managers have, get or keep the service that pauses nodes with faults (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -16,17 +16,17 @@ from functools import lru_cache
 from ...module_utils._react.install import CODE
 from .._fleet.model import Host, Swarm
 
-_NAMED = 5  # nodes that the warning names at most
+_NAMED = 5  # how many nodes the warning names
 
 
 def as_reported(host: Host, swarm: Swarm) -> Host:
-    """The host, which keeps its service while nodes of the swarm report although the inventory has no GPU node. The group may be misspelt, or in
-    another inventory, and those nodes would lose their protection."""
+    """The host. It keeps its service while nodes of the swarm report although the inventory has no GPU node: the group may be misspelt, or in another
+    inventory, and those nodes would lose their protection."""
     return replace(host, reacts=host.fault_limit) if _keeps(host) and _reporting(swarm) else host
 
 
 def warnings(hosts: Iterable[Host], swarm: Swarm) -> list[str]:
-    """Warn that managers keep their service for nodes that the inventory does not have."""
+    """A warning that managers keep their service for nodes that the inventory does not have."""
     keep, nodes = [host.name for host in hosts if _keeps(host)], _reporting(swarm)
     if not keep or not nodes:
         return []

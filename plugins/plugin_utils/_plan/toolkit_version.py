@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which version of the NVIDIA Container Toolkit a host is to have (pure).
+"""Which version of the NVIDIA Container Toolkit a host gets (pure).
 
-``wanted`` is nvidia_container_toolkit_version as the inventory has it for the host. None: what is installed stays, and DEFAULT is
-installed where nothing is. Private to this collection: no stability is promised to others.
+``wanted`` is nvidia_container_toolkit_version of the host. None: an installed version stays, and DEFAULT is installed if there is none.
+Private to this collection: no stability is promised to others.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-# That of the role nvidia_container_toolkit (a test compares them).
+# The default of the role nvidia_container_toolkit (a test compares them).
 DEFAULT = "1.20.0"
 FORM = re.compile(r"\d+\.\d+\.\d+(-\d+)?")
 
 
 def version_of(package: str | None) -> str | None:
-    """``1.20.0`` for ``1.20.0-1``: the toolkit's own version in a package's."""
+    """The toolkit's version in a package's version: ``1.20.0`` for ``1.20.0-1``."""
     return package.split("-")[0] if package else None
 
 
-def to_have(wanted: str | None, assessed: Mapping[str, Any]) -> str:
-    """The version that this run brings, or leaves where it is."""
+def version_after(wanted: str | None, assessed: Mapping[str, Any]) -> str:
+    """The version that the host has after this run."""
     return wanted or assessed["toolkit_version"] or DEFAULT
 
 
 def is_lacking(wanted: str | None, assessed: Mapping[str, Any]) -> bool:
     """Whether packages have to be installed."""
-    broken_off = "toolkit_packages" in assessed["missing"]  # of a run that was killed over them
-    return broken_off or version_of(to_have(wanted, assessed)) != assessed["toolkit_version"]
+    broken_off = "toolkit_packages" in assessed["missing"]  # a run was killed while it installed them
+    return broken_off or version_of(version_after(wanted, assessed)) != assessed["toolkit_version"]
 
 
 def error(wanted: str | None, hold: bool | None, assessed: Mapping[str, Any]) -> str | None:
-    """Why this version cannot be installed there."""
+    """Why this version cannot be installed there, or None."""
     if wanted and not FORM.fullmatch(wanted):
         return (
             f"nvidia_container_toolkit_version is {wanted}. It has to be one version of the packages, such as {DEFAULT} or {DEFAULT}-1. "
@@ -52,7 +52,7 @@ def error(wanted: str | None, hold: bool | None, assessed: Mapping[str, Any]) ->
 
 
 def mixture(versions: Mapping[str, str]) -> list[str]:
-    """A warning where the hosts do not all have one version; ``versions`` by host, as they will be after the run."""
+    """A warning if the hosts have several versions. ``versions`` are by host, as they will be after the run."""
     hosts: dict[str, list[str]] = {}
     for host, version in versions.items():
         hosts.setdefault(version, []).append(host)

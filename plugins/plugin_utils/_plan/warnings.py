@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a run warns of, with the hosts that it is about (pure). Ansible shows a warning without them, and the same text once.
+"""The warnings of a run, with the names of the hosts (pure). Ansible shows a warning without hosts, and each text once.
 
 Private to this collection: no stability is promised to others.
 """
@@ -14,14 +14,15 @@ from typing import Any
 
 from ...module_utils._tasks.keep import is_readable
 
-# In the answer of a host: what the plan warns of in its name.
+# In the answer of a host: warnings that the plan shows for it.
 NOTED = "noted"
-# So many tasks a warning names.
+# How many tasks a warning names.
 NAMED = 5
 
 
 def named(answer: dict[str, Any], host: str, noted: Iterable[str] = (), later: bool = False) -> dict[str, Any]:
-    """The answer of ``host``, whose warnings name it. Not again what was ``noted`` before; all ``later`` is left to the plan."""
+    """The answer of ``host``, with its name in each warning. Warnings that were ``noted`` before are dropped. With ``later``, all are left to the
+    plan."""
     texts = [_text(warning) for warning in answer.get("warnings") or ()]
     rest = {key: value for key, value in answer.items() if key not in ("warnings", NOTED)}
     if later:
@@ -31,12 +32,12 @@ def named(answer: dict[str, Any], host: str, noted: Iterable[str] = (), later: b
 
 
 def _text(warning: Any) -> str:
-    """ansible-core keeps a warning in a dataclass as of 2.19."""
+    """The text of a warning. ansible-core wraps it in a dataclass from 2.19 on."""
     return str(getattr(getattr(warning, "event", None), "msg", warning))
 
 
 def together(answers: Mapping[str, Mapping[str, Any] | None]) -> list[str]:
-    """What the hosts' answers noted, each text once with the hosts that it is about."""
+    """The noted warnings of all hosts, each text once, with the names of its hosts."""
     hosts: dict[str, list[str]] = {}
     for name, answer in answers.items():
         for text in (answer or {}).get(NOTED) or ():
@@ -45,7 +46,7 @@ def together(answers: Mapping[str, Mapping[str, Any] | None]) -> list[str]:
 
 
 def unread_keeps(nodes: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The services whose label about moving their tasks cannot be read, by the nodes of the ledger."""
+    """Warnings about services whose label about moving their tasks cannot be read. ``nodes`` are the ledger's."""
     kept = {task["service"]: task["kept"] for node in nodes for task in node.get("tasks") or () if task.get("kept")}
     labels = {service: label for service, label in kept.items() if not is_readable(label)}
     return [
@@ -56,7 +57,7 @@ def unread_keeps(nodes: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def long_runners(tasks: Mapping[str, Iterable[str]], keep_label: str) -> list[str]:
-    """The tasks that are moved after a long time, by host."""
+    """A warning about tasks that are moved after they have run for long. ``tasks`` are by host."""
     found = [f"{task} on {host}" for host, names in tasks.items() for task in names]
     if not found:
         return []
@@ -66,7 +67,7 @@ def long_runners(tasks: Mapping[str, Iterable[str]], keep_label: str) -> list[st
 
 
 def even_managers(managers: Sequence[str], needs: Mapping[str, Sequence[str]]) -> list[str]:
-    """That an even number of managers is one too many or too few, where this run makes one. ``needs`` are those of each host."""
+    """A warning if this run leads to an even number of managers. ``needs`` are those of each host."""
     count = len(managers)
     if count % 2 or not any({"join", "move", "role"} & set(needs.get(name, ())) for name in managers):
         return []

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the watchers of a fleet's nodes report while tasks run there, by the versions of its managers (pure).
+"""What the watchers of a fleet report while tasks run on their nodes, by the versions of the managers (pure).
 
-Each label that a watcher writes is an update of its node, for which an old leader may stop a task there.
+Each label that a watcher writes updates its node, and an old leader may stop a task there because of that.
 Private to this collection: no stability is promised to others.
 """
 
@@ -19,19 +19,19 @@ from ...module_utils._node.watcher_seen import ALL, FAULTS, NOT_INSTALLED
 from .._fleet.finished_jobs import in_the_way
 from .._fleet.model import Host, Step, Swarm
 
-# By these a leader stops a task at any update of its node.
+# The known issues by which a leader stops a task at any update of its node.
 _STOPS = ("old-leader-evicts-gpu-tasks", "old-leader-evicts-discrete-tasks")
-_NAMED = 5  # so many hosts the warning names
+_NAMED = 5  # how many hosts the warning names
 
 
 def report_of(hosts: Iterable[Host], swarm: Swarm) -> str:
-    """``all``, or ``faults`` where any manager, which may be the next leader, is of a release that may stop a task."""
+    """``all``, or ``faults`` if any manager has a release that may stop a task: it may be the next leader."""
     versions = _versions(hosts, swarm)
     return ALL if versions and not _too_old(versions) else FAULTS
 
 
 def may_report_now(host: Host, swarm: Swarm) -> bool:
-    """Whether an update of this node stops no task there and has no finished job run again, whichever manager leads."""
+    """Whether an update of this node stops no task and runs no finished job again, whichever manager leads."""
     versions = _versions([], swarm)
     if not versions or any(checks.parse_version(one) is None for one in versions):
         return False
@@ -40,13 +40,13 @@ def may_report_now(host: Host, swarm: Swarm) -> bool:
 
 
 def is_to_change(host: Host) -> bool:
-    """Whether a watcher is there that reports something else than it is to."""
+    """Whether the watcher of this host should report something else."""
     health = (host.assessed or {}).get("health") or {}
     return host.gpu and bool(health) and health.get("report") != host.report
 
 
 def in_words(host: Host) -> list[str]:
-    """The drift of a node, and what a run does about its watcher."""
+    """The drift of a node, and the change of its watcher."""
     drift = (host.assessed or {}).get("drift") or ()
     return ["installs the watcher of its GPUs" if text == NOT_INSTALLED else text for text in drift] or _change_in_words(host)
 
@@ -57,7 +57,7 @@ def _change_in_words(host: Host) -> list[str]:
 
 
 def warnings(hosts: Sequence[Host], steps: Mapping[str, Step], swarm: Swarm) -> list[str]:
-    """What a fleet with an old manager gets of the watchers: once, when they come."""
+    """A warning that an old manager limits what watchers report, when watchers are installed or changed."""
     report = report_of(hosts, swarm)
     coming = [host.name for host in hosts if steps[host.name].groups and (_comes(host) or is_to_change(replace(host, report=report)))]
     if report == ALL or not coming:
@@ -77,7 +77,7 @@ def _comes(host: Host) -> bool:
 
 
 def _versions(hosts: Iterable[Host], swarm: Swarm) -> list[str]:
-    """Those of the managers, and of the hosts that are to be managers."""
+    """The versions of the managers, and of the hosts that become managers."""
     listed: list[Any] = [node.get("engine_version") for node in swarm.nodes.values() if node["role"] == "manager"]
     coming = [((host.assessed or {}).get("engine") or {}).get("version") for host in hosts if host.manager and not host.failed]
     return sorted({str(version or "of an unknown version") for version in listed + coming})

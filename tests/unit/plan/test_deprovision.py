@@ -122,7 +122,7 @@ def test_what_stays_of_the_toolkit_is_listed_with_how_to_remove_it():
         host("e", packages=True, toolkit_files=FILES), host("f", toolkit_version=None, toolkit_files=FILES),
         host("g", gpu=False, toolkit_files=FILES),
     ]  # fmt: skip
-    assert deprovision.staying(hosts) == [
+    assert deprovision.remaining_toolkit(hosts) == [
         f"a, c: the NVIDIA Container Toolkit stays, and so do {', '.join(FILES)}. deprovision_packages: true removes them.",
         f"b: the NVIDIA Container Toolkit stays, and so do {FILES[0]}. deprovision_packages: true removes them.",
     ]

@@ -8,7 +8,7 @@ import pytest
 from ansible import context
 
 from ansible_collections.fleet.gpu_swarm.plugins.filter.no_hosts_reason import FilterModule
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.inventory_groups import is_our_own, no_hosts_reason
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.inventory_groups import are_all_of_this_collection, no_hosts_reason
 
 WANTED = ["swarm_managers", "gpu_nodes", "swarm_workers"]
 RIGHT = {"all": ["m1", "g1", "w1"], "ungrouped": [], "swarm_managers": ["m1"], "gpu_nodes": ["g1"], "web": ["w1"]}
@@ -61,7 +61,7 @@ def test_a_limit_that_leaves_no_host(limited, text):
     ],
 )
 def test_whose_playbook_was_started(playbooks, own):
-    assert is_our_own(playbooks) is own
+    assert are_all_of_this_collection(playbooks) is own
 
 
 @pytest.mark.parametrize(("limited", "reported"), [(None, False), ("", False), ([], True), (["g1"], False)])
