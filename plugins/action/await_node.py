@@ -24,7 +24,8 @@ DELAY_S, DELAY_OF_A_START_S = 2, 5
 
 
 def work_left(member, with_tasks, answer):
-    """What must not be stopped on the host. Tasks of the ledger were waited for before: if one is left, the host waits, whatever else ends here."""
+    """What must not be stopped on the host. Its tasks were waited for before. If one is left, the host stays paused in any case, and this wait
+    ends."""
     if "containers" not in answer:
         return NO_ANSWER
     if with_tasks and member.blocking([]):
@@ -33,7 +34,7 @@ def work_left(member, with_tasks, answer):
 
 
 def service_containers_left(_member, _with_tasks, answer):
-    """Containers that a drain has yet to end."""
+    """The containers that the drain still has to end."""
     if "containers" not in answer:
         return NO_ANSWER
     return [f"container {item['name']}" for item in answer["containers"] if item["service"]]

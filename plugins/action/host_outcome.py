@@ -14,21 +14,20 @@ from ..plugin_utils._fleet.found import Found
 from ..plugin_utils._fleet.outcome import outcome_of
 from ..plugin_utils._rollout.failure import Failure, is_late, outcome
 
-# For a host or a connection that froze.
+# The time-out of the ping, for a host or a connection that hangs.
 LIMIT_S = 120.0
 
 
 class ActionModule(ActionBase):
-    """In a rescue, what became of the host; see the documentation of the module of this name."""
+    """Returns the outcome of the host, in a rescue; see the documentation of the module of this name."""
 
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
         _validation, args = self.validate_argument_spec(argument_spec={"failed_as": {"type": "str", "choices": ["failed", "out"]}})
         host = task_vars["inventory_hostname"]
-        # Of a task with run_once that failed, the other hosts have none.
+        # If a task with run_once failed, the other hosts have no failed result.
         failed, task = task_vars.get("ansible_failed_result") or {}, task_vars.get("ansible_failed_task") or {}
-        # One that was lost on the way fails over something else; and one that did not end a task in its time may still be at it. Who has an outcome
-        # keeps it.
+        # A lost host may fail over something else, so ping it. Not after a time-out: the task may still run there. An existing outcome is kept.
         gone = "" if is_late(failed) or outcome_of(task_vars) else self._gone(task_vars)
         failure = Failure(failed, self._templated(str(task.get("name") or "")), gone)
         return merge_hash(result, outcome(host, Found(task_vars["hostvars"])[host], failure, args["failed_as"]))
@@ -40,7 +39,7 @@ class ActionModule(ActionBase):
             return name
 
     def _gone(self, task_vars):
-        """Why the host does not answer any more, or ''."""
+        """Why the host no longer answers, or ''."""
         try:
             within(LIMIT_S, lambda: self._execute_module(module_name="ansible.builtin.ping", module_args={}, task_vars=task_vars))
         except NoAnswer:
@@ -48,5 +47,5 @@ class ActionModule(ActionBase):
         except AnsibleConnectionFailure as failure:
             return printable(str(failure)) or "no reason given"
         except AnsibleError:
-            pass  # a host that answers with a failure answers
+            pass  # a failure is an answer too
         return ""

@@ -46,7 +46,7 @@ SPEC = {
 
 
 class Planned(NamedTuple):
-    """The step of each host, and what they were decided from."""
+    """The step of each host, with the hosts and the swarm by which it was decided."""
 
     hosts: list
     steps: dict
@@ -87,7 +87,7 @@ class ActionModule(ActionBase):
         result.update(
             warnings=_warnings(Planned(hosts, steps, swarm), task_vars["groups"].get(MANAGERS, []), settings, absent),
             steps={name: asdict(step) for name, step in steps.items()},
-            # Nodes that leave take their room with them: no waiting brings it back.
+            # A deprovision takes room away for good, so there is nothing to wait for.
             rooms=None if absent else without(rooms(swarm.ledger), lost, settings["provision_ignore_pending"]),
             ledger=swarm.ledger or {},
             left_lease=left_lease(swarm.ledger),
@@ -144,8 +144,8 @@ def _advertises_else(host):
 
 
 def _of_run(steps, state, ledger, settings, checks):
-    """The hosts that return to service, are found well or are paused before anything else is done, and whether a run that changed nothing notes
-    that."""
+    """The hosts that are returned to service, or paused, or whose fault is over, before anything else is done; and whether a run without changes is
+    noted on the swarm."""
     notes = settings["provision_note_run"] or ends.failed_before(ledger)
     return {
         "only_paused": only_paused(steps),
@@ -156,7 +156,7 @@ def _of_run(steps, state, ledger, settings, checks):
 
 
 def _by_node(evicted):
-    """By node id, the tasks that setting labels would evict, each with the reason."""
+    """By node id, the tasks that new labels would evict, each with the reason."""
     tasks: dict = {}
     for item in evicted:
         tasks.setdefault(item["node"], {})[item["task"]] = describe(item)
@@ -164,7 +164,7 @@ def _by_node(evicted):
 
 
 def _steps(hosts, swarm, args, settings, level=isolation_change.OFF):
-    """The step of each host, and the services that lose their place with the user's consent. ``settings`` are those of the run."""
+    """The step of each host, and the services that fit nowhere any more with the user's consent. ``settings`` are those of the run."""
     remove_jobs = settings["provision_remove_finished_jobs"]
     if args["state"] == "absent":
         deprovisioned = deprovision.plan(hosts, swarm, args["contents"])
@@ -182,7 +182,7 @@ def _steps(hosts, swarm, args, settings, level=isolation_change.OFF):
 
 
 def _checked(steps):
-    """In check mode nothing is done, but packages are looked for, and a host that cannot go on fails."""
+    """The groups in check mode: packages are searched, and hosts that cannot go on fail."""
     failing = [name for name, step in steps.items() if step.problem and END in step.groups]
     fetching = [name for name, step in steps.items() if FETCH in step.groups]
     return {group: names for group, names in ((FETCH, fetching), (END, failing)) if names}

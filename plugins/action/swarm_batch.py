@@ -19,15 +19,16 @@ from ..plugin_utils._rollout.poll import apart
 from ..plugin_utils._rollout.run_identity import this_run
 from ..plugin_utils._rollout.run_lease import lease_seconds
 from ..plugin_utils._rollout.steps import STEPS
-from .swarm_lease import reach, renewable
+from .swarm_lease import acquire, renewable
 
 OWN = ("step", "hosts", "force")
-CHANGING = ("swarm_nodes", "swarm_job_prune")  # other than the lease, which is as before the run in the end, but for another level of isolation
+# The modules whose changes count. The lease does not: at the end of the run it is as before, unless the isolation level was changed.
+CHANGING = ("swarm_nodes", "swarm_job_prune")
 MAINTAIN = "_gpu_swarm_maintain"
 
 
 class ActionModule(ActionBase):
-    """Calls modules on one manager, for a batch of hosts; see the documentation of the module of this name."""
+    """Carries out one step for a batch of hosts on one manager; see the documentation of the module of this name."""
 
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
@@ -56,11 +57,11 @@ class ActionModule(ActionBase):
 
     def _call(self, task_vars, module, **args):
         if module == "swarm_lease":
-            answer = renewable(reach(partial(self._run_module, task_vars, module), {"holder": this_run(), **args}), time.time())
+            answer = renewable(acquire(partial(self._run_module, task_vars, module), {"holder": this_run(), **args}), time.time())
         else:
             more = {"holder": this_run()} if module == "swarm_job_prune" else {}
             answer = self._run_module(task_vars, module, {**args, **more})
-        # Of a wait each query has them, and a wait may take hours.
+        # In a wait of hours each query repeats its warnings.
         self._shown["warnings"] += [warning for warning in answer.get("warnings") or [] if warning not in self._shown["warnings"]]
         self._note_change(module, answer)
         return answer
@@ -69,7 +70,7 @@ class ActionModule(ActionBase):
         nodes = answer.get("nodes") or []
         of_lease = answer if module == "swarm_lease" else answer.get("lease") or {}
         sets_level = of_lease.get("isolation") != of_lease.get("isolation_before")
-        # Of what released a lease as well, that is no change.
+        # If the call also released the lease, that part is no change.
         written = any(node["changed"] for node in nodes) if answer.get("lease") else module in CHANGING and bool(answer.get("changed"))
         self._changed = self._changed or written or (sets_level and bool(of_lease.get("changed")))
         shown = [answer.get("diff") if module in CHANGING else None, of_lease.get("diff") if sets_level else None]
@@ -79,5 +80,5 @@ class ActionModule(ActionBase):
         call = dict(module_name=f"fleet.gpu_swarm.{module}", module_args={**self._connection_args, **args}, task_vars=task_vars)
         try:
             return answered(lambda: self._execute_module(**call), self._who, connection=self._connection)
-        except Exception as problem:  # a connection plugin's, say: another manager may do, and with run_once a failure is everybody's
+        except Exception as problem:  # of a connection plugin, say. Another manager may answer, and with run_once a failure fails all hosts.
             return {"failed": True, "msg": printable(f"{self._who}: {problem}")}

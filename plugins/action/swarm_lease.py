@@ -15,12 +15,12 @@ from ..plugin_utils._rollout.run_identity import is_gone, this_run
 
 
 class ActionModule(ActionBase):
-    """Says who reaches for the lease; only the controller knows that, and which of its own runs have ended."""
+    """Adds the holder of the lease. Only the controller knows it, and which of its runs have ended."""
 
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
         args = dict(self._task.args)
-        answer = reach(partial(self._run_module, task_vars), dict(args, holder=args.get("holder") or this_run()))
+        answer = acquire(partial(self._run_module, task_vars), dict(args, holder=args.get("holder") or this_run()))
         return merge_hash(result, renewable(answer, time.time()))
 
     def _run_module(self, task_vars, args):
@@ -29,8 +29,8 @@ class ActionModule(ActionBase):
         return answered(lambda: self._execute_module(**call), who, connection=self._connection)
 
 
-def reach(run, args):
-    """The answer of ``run(args)``; where a run has the lease that has ended here, again with leave to take that one."""
+def acquire(run, args):
+    """The answer of ``run(args)``. If the lease belongs to a run of this controller that has ended, call again and take that lease."""
     answer = run(args)
     holder = answer.get("holder")
     if args.get("state") == "absent" or answer.get("acquired", True) or not is_gone(holder):
@@ -39,5 +39,5 @@ def reach(run, args):
 
 
 def renewable(answer, now):
-    """The answer with when to renew what was acquired: long before another run may have it."""
+    """The answer, with the time at which an acquired lease has to be renewed: long before another run may take it."""
     return dict(answer, renew_at=now + answer["expires_in"] / 2) if answer.get("acquired") else answer

@@ -10,7 +10,7 @@ import json
 import pytest
 from swarm_api import cluster
 
-from ansible_collections.fleet.gpu_swarm.plugins.action.swarm_lease import reach, renewable
+from ansible_collections.fleet.gpu_swarm.plugins.action.swarm_lease import acquire, renewable
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm import lease as swarm_lease
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager import OutOfSequence, SwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.modules import swarm_lease as module
@@ -284,7 +284,7 @@ class Module:
 def test_the_lease_of_a_run_that_has_ended_here_is_taken_at_once():
     ended = this_run().rpartition(".")[0] + ".1)"  # began at the boot's first tick, as no process of a user
     run = Module({"acquired": False, "holder": ended}, {"acquired": True, "taken_from": ended})
-    assert reach(run, {"holder": ALICE, "takeover": ["eve"]})["acquired"]
+    assert acquire(run, {"holder": ALICE, "takeover": ["eve"]})["acquired"]
     assert run.calls[1] == {"holder": ALICE, "takeover": ["eve", ended]}
 
 
@@ -300,7 +300,7 @@ def test_the_lease_of_a_run_that_has_ended_here_is_taken_at_once():
     ],
 )
 def test_any_other_answer_stands(answer, args):
-    assert reach(Module(answer), args) == answer
+    assert acquire(Module(answer), args) == answer
 
 
 def test_what_was_acquired_is_renewed_when_half_of_it_is_over():
