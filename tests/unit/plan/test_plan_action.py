@@ -6,6 +6,9 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import asdict
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -14,6 +17,8 @@ from fleet_lab import assessed, ledger, member, task
 from host_vars import HostVars
 
 from ansible_collections.fleet.gpu_swarm.plugins.action.provision_plan import ActionModule
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import Removal, Step
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.values import FOR_STEPS, FOR_TASKS
 
 SERVICES = [task("web.1", "web"), task("gone.1", "a337e469")]
 
@@ -73,3 +78,19 @@ def test_the_impact_fits_the_terminal_or_columns(monkeypatch, state, columns):
     monkeypatch.setenv("COLUMNS", "300")
     _found, text = run(monkeypatch, state, columns)
     assert max(map(len, text.splitlines())) > columns
+
+
+TASKS = [path for path in (Path(__file__).parents[3] / "playbooks").rglob("*.yml") if "steps[inventory_hostname]" in path.read_text(encoding="utf-8")]
+
+
+@pytest.mark.parametrize("path", TASKS, ids=lambda path: path.name)
+def test_the_tasks_read_fields_that_a_step_has(path):
+    """Tasks read the steps as plain data, in which a misspelt field is undefined only when a host gets there."""
+    fields = asdict(Step(settings=dict.fromkeys(FOR_TASKS + FOR_STEPS, ""), removal=Removal()))
+    read = re.findall(r"(?:\.steps\[inventory_hostname\]|_gpu_swarm_host_step)((?:\.\w+)+)", path.read_text(encoding="utf-8"))
+    assert read
+    for names in read:
+        found = fields
+        for name in names.strip(".").split("."):
+            assert name in found, names
+            found = found[name]
