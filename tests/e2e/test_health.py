@@ -155,7 +155,7 @@ def test_status_writes_it_all_for_prometheus(fleet: Fleet, inventory: Path, befo
     well = samples(fleet, inventory)
     assert well['run_hosts{outcome="done"}'] == 2
     assert 0 <= well["snapshot_timestamp_seconds"] - well['run_end_timestamp_seconds{runs="all"}'] < 60
-    assert (well['nodes{state="ready",by=""}'], well['node_resources_placeable{node="h2",kind="NVIDIA-GPU"}']) == (2, 4)
+    assert (well['nodes{state="ready",by=""}'], well['node_resources_schedulable{node="h2",kind="NVIDIA-GPU"}']) == (2, 4)
     gone = fleet["h2"].run("nvidia-smi", "-L").strip().splitlines()[-1].split("UUID: ")[1].rstrip(")")
     replace(fleet["h2"], "[gpu 0-3]", "[gpu 0-2]")
     fleet["h1"].docker("node", "update", "--availability", "pause", "h1")
@@ -166,7 +166,7 @@ def test_status_writes_it_all_for_prometheus(fleet: Fleet, inventory: Path, befo
         card = on_record(fleet["h2"], gone)
         place = f'pci_bus_id="{card["pci_bus_id"]}",slot="{card["slot"] or ""}",serial="{card["serial"]}"'
         assert found[f'gpu_fault{{UUID="{gone}",node="h2",reason="lost",xid="",{place},advertised="yes"}}'] == 1
-        assert found['node_resources_placeable{node="h2",kind="NVIDIA-GPU"}'] == 3
+        assert found['node_resources_schedulable{node="h2",kind="NVIDIA-GPU"}'] == 3
         assert found['node_resources_faulty{node="h2",kind="NVIDIA-GPU"}'] == 1
         assert found['node_state{node="h1",state="paused",by="hand"}'] == found['nodes{state="paused",by="hand"}'] == 1
         assert (found['pending_tasks{service="train"}'], found['pending_possible{service="train"}']) == (1, 0)

@@ -42,7 +42,7 @@ NODE_DRIFT = Metric("gpu_swarm_node_drift", NODE, "Whether a node's watcher repo
 ADVERTISED = Metric("gpu_swarm_node_resources_advertised", (*NODE, "kind"), "How many of a kind a node advertises.")
 ALLOCATED = Metric("gpu_swarm_node_resources_allocated", (*NODE, "kind"), "How many of a kind are allocated to tasks on a node.")
 FREE = Metric("gpu_swarm_node_resources_free", (*NODE, "kind"), "How many of a kind are allocated to no task.")
-PLACEABLE = Metric("gpu_swarm_node_resources_placeable", (*NODE, "kind"), "How many of a kind are free, not faulty, on a node that takes new tasks.")
+SCHEDULABLE = Metric("gpu_swarm_node_resources_schedulable", (*NODE, "kind"), "How many of a kind are free, and not faulty, on a schedulable node.")
 FAULTY = Metric("gpu_swarm_node_resources_faulty", (*NODE, "kind"), "How many of a kind a node's watcher reports as faulty.")
 
 GPU_ALLOCATED = Metric("gpu_swarm_gpu_allocated", ("UUID", *NODE, "kind", "service"), "A GPU or MIG device that is allocated, and the service.")
@@ -85,7 +85,7 @@ RUN_HOSTS = Metric("gpu_swarm_run_hosts", ("outcome",), "How many hosts came to 
 METRICS: tuple[Metric, ...] = (
     SNAPSHOT, INFO,
     NODES, NODE_INFO, NODE_STATE, NODE_SINCE, NODE_HEALTH, NODE_DRIFT,
-    ADVERTISED, ALLOCATED, FREE, PLACEABLE, FAULTY,
+    ADVERTISED, ALLOCATED, FREE, SCHEDULABLE, FAULTY,
     GPU_ALLOCATED, GPU_FAULT, GPU_FAULT_SINCE, TWICE, GPU_TWICE,
     SERVICE_ALLOCATED, PENDING_SERVICES, PENDING, PENDING_SINCE, PENDING_WANTS, PENDING_POSSIBLE, UNRESERVED_SERVICES, UNRESERVED,
     ISOLATION, NODE_ISOLATION, ISOLATION_FOUND, ISOLATION_READ, ALLOCATION_FINDINGS, GPU_ALLOCATION_FINDING, GPU_ALLOCATION_FINDING_SINCE,

@@ -87,9 +87,9 @@ def _resources(record: Mapping[str, Any], kinds: Collection[str]) -> Iterator[Sa
         found[metric_names.ALLOCATED] += sum(item.get("amount", 1) for item in entry["held"])
         found[metric_names.FREE] += free
         found[metric_names.FAULTY] += _faulty(record, entry)
-        found[metric_names.PLACEABLE] += max(0, free - _faulty(record, entry, entry["free"])) if takes_tasks else 0
+        found[metric_names.SCHEDULABLE] += max(0, free - _faulty(record, entry, entry["free"])) if takes_tasks else 0
     for kind, found in sums.items():
-        for metric in (metric_names.ADVERTISED, metric_names.ALLOCATED, metric_names.FREE, metric_names.PLACEABLE, metric_names.FAULTY):
+        for metric in (metric_names.ADVERTISED, metric_names.ALLOCATED, metric_names.FREE, metric_names.SCHEDULABLE, metric_names.FAULTY):
             yield Sample(metric, (*_who(record), kind), found[metric])
 
 

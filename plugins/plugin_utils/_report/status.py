@@ -210,20 +210,20 @@ def _allocation_finding(one: Mapping[str, Any]) -> Row:
 
 
 def _totals(ledger: Mapping[str, Any]) -> list[Row]:
-    """The sums by kind and model. ``placeable`` is what is free on schedulable nodes. A task needs all of its GPUs on one node."""
+    """The sums by kind and model. ``schedulable`` is what is free on schedulable nodes. A task needs all of its GPUs on one node."""
     found: dict[tuple[str, str], Row] = {}
     for node in ledger["nodes"]:
         model = model_of(node)
         for kind, entry in node["resources"].items():
             free = _amount(entry["free"])
-            placeable = free if _is_schedulable(node) else 0
-            row = {"kind": kind, "model": model, "total": 0, "allocated": 0, "free": 0, "placeable": 0, "most on one node": 0}
+            schedulable = free if _is_schedulable(node) else 0
+            row = {"kind": kind, "model": model, "total": 0, "allocated": 0, "free": 0, "schedulable": 0, "most on one node": 0}
             row = found.setdefault((kind, model), row)
             row["total"] += entry["total"]
             row["allocated"] += sum(item.get("amount", 1) for item in entry["held"])
             row["free"] += free
-            row["placeable"] += placeable
-            row["most on one node"] = max(row["most on one node"], placeable)
+            row["schedulable"] += schedulable
+            row["most on one node"] = max(row["most on one node"], schedulable)
     return [found[key] for key in sorted(found)]
 
 

@@ -76,7 +76,7 @@ class Screen:
 
     def _totals(self, found: Mapping[str, Any]) -> str:
         rows = [((row["kind"], row["model"] or NOTHING, *list(row.values())[2:]), "") for row in found["totals"]]
-        return self._table(("kind", "model", "total", "allocated", "free", "placeable", "most on one node"), rows)
+        return self._table(("kind", "model", "total", "allocated", "free", "schedulable", "most on one node"), rows)
 
     def _pending(self, found: Mapping[str, Any]) -> str:
         rows = [((row["service"], row["needed"], duration(row["age"]), row["text"]), row["verdict"]) for row in found["pending"]]

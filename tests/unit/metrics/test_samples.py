@@ -106,8 +106,8 @@ def test_what_a_watcher_reports(text, health, drift):
 
 
 def amounts(found, kind=GPU):
-    """advertised, allocated, free, placeable, faulty"""
-    return tuple(found[f"node_resources_{what}", kind] for what in ("advertised", "allocated", "free", "placeable", "faulty"))
+    """advertised, allocated, free, schedulable, faulty"""
+    return tuple(found[f"node_resources_{what}", kind] for what in ("advertised", "allocated", "free", "schedulable", "faulty"))
 
 
 @pytest.mark.parametrize(

@@ -320,7 +320,7 @@ def test_all_on_one_screen():
 @pytest.mark.parametrize(
     ("what", "words"),
     [
-        ("free", ["host-g1  NVIDIA-GPU     1  –                                    GPU-2", "placeable"]),
+        ("free", ["host-g1  NVIDIA-GPU     1  –                                    GPU-2", "schedulable"]),
         ("holders", ["host-g1  train.1  alice  2 h  NVIDIA-GPU  GPU-1"]),
         ("pending", ["big"]),
         ("faulty", ["host-g3  paused, by hand; fault  fault driver"]),
