@@ -10,18 +10,18 @@ module: swarm_stack
 short_description: Deploys an ordinary Compose file with GPUs on a swarm
 version_added: 0.3.0
 description:
-  - Translates a Compose file of the controller into a stack file. Variables, C(.env), C(env_file), configs and secrets are read there. GPUs of
-    C(gpus) and of C(deploy.resources.reservations.devices) become generic resources, and what has no meaning on Swarm is listed.
-  - Checks whether each service of it fits, with the filters of swarm's scheduler, and deploys nothing where one does not.
-  - Some values are refused by Docker only once a part of the stack is made, such as a port that another service has. They are checked beforehand, and
-    nothing is deployed. If Docker still refuses, the error names what was made by then. If the stack is new, these parts are removed again.
+  - Translates a Compose file of the controller into a stack file. It reads variables, C(.env), C(env_file), configs and secrets there. GPUs
+    of C(gpus) and of C(deploy.resources.reservations.devices) become generic resources. Keys that have no meaning on Swarm are listed.
+  - Checks with the filters of swarm's scheduler whether each service fits. If one does not, nothing is deployed.
+  - Docker refuses some values only after it has made a part of the stack, for example a port that another service has. They are checked first. If
+    Docker still refuses, the error names what was made by then. If the stack is new, these parts are removed again.
   - Deploys with C(docker stack deploy) on the host of the task, which is a manager with the C(docker) command, and waits until all tasks run.
-  - Of a service that does not run in time it says why. The task fails only where nothing could be deployed; see RV(waiting) and RV(not_ready).
-  - What C(x-gpu) of a service wants of its nodes becomes constraints. A label that these need is added to the nodes of which it is true; what it
-    means is kept in the label C(gpu-swarm.classes) of the service, by which a run of provision keeps it true.
+  - If a service does not run in time, the output says why. The task fails only if nothing could be deployed; see RV(waiting) and RV(not_ready).
+  - C(x-gpu) of a service becomes placement constraints. A label that these need is added to the nodes for which it is true. The label
+    C(gpu-swarm.classes) of the service defines it, so that each run of provision updates it.
 notes:
-  - In check mode the stack file is printed, which can be deployed by hand. Values that may be secret are hidden.
-  - The stack file that was deployed is kept in a config of the swarm, with which the next run compares.
+  - In check mode the stack file is printed. It can be deployed by hand. Values that may be secret are hidden.
+  - The deployed stack file is kept in a config of the swarm. The next run compares with it.
 author:
   - The fleet.gpu_swarm authors (@fleet)
 extends_documentation_fragment:
@@ -34,10 +34,10 @@ attributes:
     support: full
   idempotent:
     support: partial
-    details: Where the tag of an image stands for another image by now, that one is deployed. A service that is a job runs again at each update.
+    details: If the tag of an image now refers to another image, that one is deployed. A service that is a job runs again at each update.
 options:
   name:
-    description: The name of the stack, with which the names of its services begin.
+    description: The name of the stack. The names of its services begin with it.
     type: str
     required: true
   compose:
@@ -51,36 +51,36 @@ options:
     choices: [present, absent]
     default: present
   kind:
-    description: The kind of generic resources that the GPUs of the Compose file are.
+    description: The kind of generic resources that the GPUs of the Compose file become.
     type: str
     default: NVIDIA-GPU
   allow_pending:
-    description: Whether a service is deployed for which there is no room now. One that no node could ever run is refused all the same.
+    description: Whether a service is deployed if there is no room for it now. A service that no node could ever run is refused anyway.
     type: bool
     default: false
   wait_timeout:
     description:
-      - For how many seconds the services are waited for until they run, and have done so with the same tasks for 5 seconds. Tasks that were there
-        before, and stay, are not waited for.
-      - With V(0) they are read once; those that do not run yet are in RV(waiting).
+      - How many seconds to wait until the services run, and have run with the same tasks for 5 seconds. Tasks that ran before and stay are not waited
+        for.
+      - With V(0), the services are read once. Those that do not run yet are in RV(waiting).
     type: int
     default: 300
   prune:
-    description: Whether services of the stack are removed that the Compose file has no more.
+    description: Whether services of the stack are removed that are no longer in the Compose file.
     type: bool
     default: false
   with_registry_auth:
-    description: Whether the manager's login to a registry is passed on to the nodes.
+    description: Whether the nodes get the manager's login to a registry.
     type: bool
     default: false
   registries:
     description:
-      - Logins to registries, by the name of the registry, each with C(username) and C(password). They are passed on to the nodes.
-      - They are in memory on the manager while C(docker stack deploy) runs, and the manager's own logins do not count then.
+      - Logins to registries, by the name of the registry, each with C(username) and C(password). The nodes get them too.
+      - They are in memory on the manager while C(docker stack deploy) runs. The manager's own logins are not used then.
     type: dict
     default: {}
   query_registries:
-    description: Whether registries that images name are queried, and nothing is deployed where one refuses the login.
+    description: Whether the registries of the images are queried. If one refuses the login, nothing is deployed.
     type: bool
     default: true
 seealso:
@@ -110,7 +110,7 @@ hidden:
   type: list
   elements: str
 notes:
-  description: What of the Compose file has no meaning on Swarm, with what to write instead.
+  description: Keys of the Compose file that have no meaning on Swarm, with what to write instead.
   returned: with O(state=present)
   type: list
   elements: str
@@ -121,14 +121,13 @@ services:
   elements: dict
 placement:
   description:
-    - What C(x-gpu) of the services means on this fleet. Each has C(service), C(image), C(constraints), and under C(nodes) the host names of
-      those that meet them.
+    - What C(x-gpu) of the services means on this fleet. Each has C(service), C(image), C(constraints), and as C(nodes) the host names that meet them.
   returned: with O(state=present)
   type: list
   elements: dict
   version_added: 0.3.0
 progress:
-  description: By service how far it is.
+  description: How far each service is.
   returned: with O(state=present), not in check mode
   type: dict
   sample: {train_web: 2 of 2 running}
@@ -140,17 +139,17 @@ summary:
   sample: "All services of the stack train run: 2."
 waiting:
   description:
-    - The services that are pending, or start, and with which nothing is wrong. With O(state=absent) what tasks of the stack still have allocated.
+    - Services that are pending or starting, without an error. With O(state=absent), what tasks of the stack still have allocated.
   returned: success, not in check mode
   type: list
   elements: str
 not_ready:
-  description: The services with which something is wrong. Such as those of which a task has ended, and that did not run by the end of the wait.
+  description: Services in trouble, for example because a task ended and the service did not run by the end of the wait.
   returned: success, not in check mode
   type: list
   elements: str
 answered:
-  description: Whether another manager need not be tried.
+  description: Whether this manager answered, so that no other one has to be called.
   returned: always
   type: bool
 """

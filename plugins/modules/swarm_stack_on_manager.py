@@ -86,10 +86,6 @@ options:
       - Configs and secrets that are named by their content are then removed if no service of the stack uses them any more.
       - If empty, none is kept.
     type: str
-  prefix:
-    description: The prefix of labels that M(fleet.gpu_swarm.swarm_nodes) writes for itself.
-    type: str
-    default: gpu-swarm.
 extends_documentation_fragment:
   - fleet.gpu_swarm.attributes
   - fleet.gpu_swarm.attributes.no_diff
@@ -202,6 +198,7 @@ from ..module_utils._ledger.listed import Listed
 from ..module_utils._swarm import stack_command, stack_directory, stack_file, stack_objects, stack_versions
 from ..module_utils._swarm.manager import connect
 from ..module_utils._swarm.manager_options import CONNECTION_OPTIONS, unprotected
+from ..module_utils._swarm.owned_labels import PREFIX
 from ..module_utils._swarm.registry import judged
 from ..module_utils._tasks.tasks import epoch, still_allocated
 
@@ -246,8 +243,8 @@ def _read(manager, params):
     listed = Listed(manager.nodes(), tasks, services, epoch(manager.time))
     own = stack.of_stack(name, services)
     labelled = listed._replace(nodes=stack.with_labels(listed.nodes, params["labels"]))
-    found = preflight(name, params["services"], labelled, params["prefix"], params["prune"])
-    explained = ledger(listed, params["prefix"], [service["ID"] for service in own])["explained"] if own else []
+    found = preflight(name, params["services"], labelled, PREFIX, params["prune"])
+    explained = ledger(listed, PREFIX, [service["ID"] for service in own])["explained"] if own else []
     kept = stack_file.kept(manager, name)
     networks = manager.networks() if params["compared"] or params["networks"] or params["external"].get("networks") else []
     return {
@@ -318,7 +315,6 @@ def main():
             with_registry_auth=dict(type="bool", default=False),
             prune=dict(type="bool", default=False),
             keep=dict(type="str", no_log=True),
-            prefix=dict(type="str", default="gpu-swarm."),
         ),
         supports_check_mode=True,
     )

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: toolkit_files
-short_description: Keeps and restores what was on a node before NVIDIA's repository and packages came (internal)
+short_description: Records and restores files that a node had before NVIDIA's repository and packages came (internal)
 version_added: 0.3.0
 description:
   - Files that come with the NVIDIA Container Toolkit and belong to no package are the definition of the repository, its key, other definitions
     that were edited, and C(config.toml).
-  - A role has them on record in C(toolkit-files.json) before it first writes them. So what a failed run left is known too.
+  - A role records them in C(/var/lib/gpu-swarm/toolkit-files.json) before it first writes them. So the record also covers a run that failed.
   - A file that somebody has edited since, or that another definition uses, is left alone and reported.
 options:
   state:
     description:
-      - With V(kept), the files are put on record as they are. With V(written), it is noted what a run has written there.
-      - With V(restored), each file on record becomes what it was before, or is removed where there was none. So are a definition of this
-        collection that is not on record, its key, and links to services of the packages that lead nowhere.
+      - With V(kept), the files are recorded as they are. With V(written), what a run wrote there is recorded.
+      - With V(restored), each recorded file gets its former content, or is removed if it did not exist. A definition of this collection that is not
+        recorded, its key, and dangling links to services of the packages are removed too.
     type: str
     choices: [kept, written, restored]
     required: true
@@ -28,10 +28,6 @@ options:
     type: list
     elements: path
     default: []
-  state_dir:
-    description: Where this collection keeps what it needs on the machine.
-    type: path
-    default: /var/lib/gpu-swarm
 extends_documentation_fragment:
   - fleet.gpu_swarm.attributes
   - fleet.gpu_swarm.attributes.no_diff
@@ -41,7 +37,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: All is as it was before
+- name: Restore the files of the node
   fleet.gpu_swarm.toolkit_files:
     state: restored
 """
@@ -58,16 +54,17 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
 from ..module_utils._errors import GpuSwarmError
+from ..module_utils._libraries import STATE_DIR
 from ..module_utils._machine.toolkit_files import ToolkitFiles
 
 
 def converge(module):
-    files = ToolkitFiles(module.params["state_dir"])
+    files = ToolkitFiles(STATE_DIR)
     if module.params["state"] == "restored":
         return files.restore(module.check_mode, module.atomic_move)
     record = files.record_originals if module.params["state"] == "kept" else files.record_written
     record(module.params["paths"], module.check_mode, module.atomic_move)
-    return False, []  # the record is no change of what belongs to the user
+    return False, []  # the record is this collection's own file, so nothing of the user's has changed
 
 
 def main():
@@ -75,7 +72,6 @@ def main():
         argument_spec={
             "state": {"type": "str", "choices": ["kept", "written", "restored"], "required": True},
             "paths": {"type": "list", "elements": "path", "default": []},
-            "state_dir": {"type": "path", "default": "/var/lib/gpu-swarm"},
         },
         supports_check_mode=True,
     )
@@ -86,7 +82,7 @@ def main():
     except (OSError, ValueError) as problem:
         module.fail_json(msg=f"The files of the NVIDIA Container Toolkit cannot be kept or restored: {problem}. Fix that and run this again.")
     if stays:
-        module.warn(f"These files stay: {'; '.join(stays)}. Remove them where nobody needs them.")
+        module.warn(f"These files stay: {'; '.join(stays)}. Remove them if nobody needs them.")
     module.exit_json(changed=changed, stays=stays)
 
 
