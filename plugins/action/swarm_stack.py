@@ -53,14 +53,14 @@ ATTACHING_S = 600
 
 
 class ActionModule(ActionBase):
-    """Translates on the controller, and deploys on the manager; see the documentation of the module of this name."""
+    """Translates on the controller and deploys on the manager. See the documentation of the module of this name."""
 
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
         _validation, self._args = self.validate_argument_spec(argument_spec={**OPTIONS, **CONNECTION_OPTIONS})
         _own, self._api = apart(self._task.args, tuple(OPTIONS))
         self._vars, self._who = task_vars, self._task.delegate_to or task_vars["inventory_hostname"]
-        # Whether it makes sense to try another manager.
+        # False if another manager should be tried.
         result["answered"] = True
         self._deployed = False
         self._masked: Callable[[str], str] = mask  # hides the stack's values in Docker's answers, once they are known
@@ -141,12 +141,12 @@ class ActionModule(ActionBase):
         return stack
 
     def _queries(self, stack):
-        """The queries to the manager before anything is deployed, besides where services fit."""
+        """What the manager is queried for before anything is deployed, besides the room for services."""
         wanted = beforehand.query_options(stack.document, self._args["name"], self._access(), self._args["query_registries"])
         return {**wanted, "compared": beforehand.objects_to_compare(stack, self._args["name"]), "stack_file": text.to_yaml(stack.document)}
 
     def _refusal(self, stack, specs, before):
-        """Why nothing is deployed; empty if it is."""
+        """The reasons why nothing is deployed. Empty if it is deployed."""
         name, file = self._args["name"], Folder(self._args["compose"]).name
         seen, silent = on_nodes.read_answers(self._vars.get("hostvars") or {}) if beforehand.with_gpus(stack.document) else ({}, [])
         wrong, notes = beforehand.check_answer(before, stack.document, name, self._access(), seen)
@@ -159,7 +159,7 @@ class ActionModule(ActionBase):
         return [*deploy_verdict.docker_errors(before, self._masked), *unplaced, *wrong]
 
     def _on_this_fleet(self, stack):
-        """The stack with what x-gpu of its services means here; and the labels that nodes get for it."""
+        """The stack with x-gpu of its services as constraints, the labels that nodes get for it, and the placement."""
         if not stack.wanted:
             return stack, {}, []
         found = self._read()
@@ -172,7 +172,7 @@ class ActionModule(ActionBase):
         return replaced.mark_replaced(specs, self._args["name"], stack.document, _former(before), [one["service"] for one in before["progress"]])
 
     def _attached(self, stack, before):
-        """The stack with the services that attach its networks, where the leader needs that."""
+        """The stack with the services that attach its networks, if the leader needs them."""
         feasible = {one["service"]: one["feasible"] for one in before["preflight"] if one["fits"]}
         document, said = attachments.add_attaching_services(stack.document, Swarm(self._args["name"], before["nodes"], feasible, _former(before)))
         for line in said:
@@ -180,7 +180,7 @@ class ActionModule(ActionBase):
         return stack._replace(document=document)
 
     def _access(self):
-        """The logins that the task was given; without any, nodes may get those of the manager."""
+        """The logins of the task. Without any, nodes may get those of the manager."""
         logins = registries.logins_of(self._args["registries"])
         return beforehand.Access(logins, self._args["with_registry_auth"] and not logins)
 
@@ -244,7 +244,7 @@ class ActionModule(ActionBase):
         return deploy_verdict.describe_leftovers(before, after, made, bool(removed))
 
     def _awaited(self, before):
-        """Waits until all run, and go on doing so, with a line for each service whenever there is something new of it."""
+        """Wait until all services run steadily. Print a line for a service whenever its state changes."""
         said: dict[str, str] = {}
         timeout, steadiness = self._args["wait_timeout"], Steadiness(before)
 
@@ -263,7 +263,7 @@ class ActionModule(ActionBase):
         try:
             answer = poll(again, lambda answer: [*deploy_verdict.unfinished_services(answer), *unsteady(answer)], timeout, lambda _text: None)
         except NoManager as problem:
-            self._deployed = False  # another one finds it deployed, and waits
+            self._deployed = False  # another manager finds the stack deployed, and waits
             what = f"{problem.message.rstrip('.')}. The stack {self._args['name']} is deployed, and it is not known whether it runs."
             problem.message = f"{what} Run this again when a manager answers."
             raise
@@ -289,12 +289,12 @@ class ActionModule(ActionBase):
         return {**result, "waiting": conclusion.allocations_of(ending), "summary": conclusion.removal_sentence(what, services, ending)}
 
     def _ended(self):
-        """Waits until no task of the stack has anything allocated: their services are gone, and their containers still stop."""
+        """Wait until no task of the stack has anything allocated. Its services are removed, but containers may still be stopping."""
         again = tolerate_silence(self._read, self._last, NoManager, lambda text: self._say(f"note: {text}"))
         try:
             return poll(again, lambda answer: conclusion.allocations_on_ready_nodes(answer["ending"]), self._args["wait_timeout"], self._say)
         except NoManager as problem:
-            self._deployed = False  # another one finds it removed, and waits
+            self._deployed = False  # another manager finds the stack removed, and waits
             what = f"{problem.message.rstrip('.')}. The stack {self._args['name']} is removed, and it is not known whether its tasks have ended."
             problem.message = f"{what} Run this again when a manager answers."
             raise
@@ -314,7 +314,7 @@ class ActionModule(ActionBase):
         return answer
 
     def _call(self, module, arguments, checks=False):
-        """The answers have the environment of services, where secrets may be."""
+        """Call a module without logging. Its answer has the environment of services, which may contain secrets."""
         return called(self, Call(module, arguments, checks), self._vars, self._who)
 
     def _say(self, line):
@@ -322,14 +322,14 @@ class ActionModule(ActionBase):
 
 
 def _former(answer):
-    """The stack file that was deployed last; None where none was kept."""
+    """The stack file that was deployed last, or None if none was kept."""
     return None if answer["kept"] is None else load_compose("\n".join(answer["kept"]), "the deployed stack file")
 
 
 def _ids(objects):
-    """The ids by kind of objects that have their names by kind and id."""
+    """The ids by kind, of objects given as names by kind and id."""
     return {kind: list(names) for kind, names in objects.items()}
 
 
 class NoManager(GpuSwarmError):
-    """This one does not answer; another may."""
+    """This manager does not answer. Another one may."""

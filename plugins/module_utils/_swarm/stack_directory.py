@@ -4,8 +4,7 @@
 
 """The files of a stack on the machine that deploys it, for as long as 'docker stack deploy' reads them.
 
-They have secrets in them. So they are in memory (tmpfs) where that is possible, nobody else can read them, and what a run left that was killed
-is removed by the next one.
+They contain secrets. So they are in memory (tmpfs) if possible, only this user can read them, and the next run removes those of a killed run.
 Private to this collection: no stability is promised to others.
 """
 
@@ -25,18 +24,18 @@ from typing import Iterator
 from .._errors import GpuSwarmError
 
 FOLDER = "gpu-swarm-stacks"
-# Those of other stacks: no deployment reads its files for as long.
+# Files of other stacks are abandoned after this time (seconds). No deployment takes that long.
 ABANDONED_S = 3600
 
 
 def home() -> str:
-    """Where the directories are: in memory for root. What others have in memory of their own, systemd removes when they log out."""
+    """The parent of the directories. It is in memory for root only: systemd removes other users' memory when they log out."""
     user = os.geteuid()
     return os.path.join("/run", FOLDER) if user == 0 else os.path.join(tempfile.gettempdir(), "%s-%d" % (FOLDER, user))
 
 
 def carry(folder: str, stack: str, swarm: str, archive: str) -> str:
-    """Unpacks the zip file, in base64, and returns where; ``swarm`` distinguishes swarms that one machine deploys to."""
+    """Unpack the zip file, which is in base64, and return its directory. ``swarm`` distinguishes swarms that one machine deploys to."""
     _own(folder)
     path = _path(folder, stack, swarm)
     clear(folder, stack, swarm)
@@ -50,7 +49,7 @@ def carry(folder: str, stack: str, swarm: str, archive: str) -> str:
 
 
 def clear(folder: str, stack: str, swarm: str) -> list[str]:
-    """Removes the files of this stack, and those of others that were abandoned; the names of the directories."""
+    """Remove the files of this stack and abandoned files of others. Return the names of the directories."""
     removed = []
     for path in _directories(folder):
         if path == _path(folder, stack, swarm) or time.time() - os.lstat(path).st_mtime > ABANDONED_S:
@@ -69,13 +68,13 @@ def _path(folder: str, stack: str, swarm: str) -> str:
 
 
 def _own(folder: str) -> None:
-    """Makes the folder, or sees that it is one that nobody else can write to."""
+    """Make the folder. If it exists, check that nobody else can read or write it."""
     try:
         os.mkdir(folder, 0o700)
     except FileExistsError:
         found = os.lstat(folder)
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
-            raise GpuSwarmError("%s is not a directory of this user's alone, and secrets are to be put there. Remove it." % folder) from None
+            raise GpuSwarmError("%s is not a directory of this user's alone, and secrets would be written there. Remove it." % folder) from None
     except OSError as exc:
         raise GpuSwarmError("%s cannot be made: %s. Fix that." % (folder, exc.strerror or exc)) from exc
 

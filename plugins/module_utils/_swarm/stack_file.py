@@ -2,9 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The stack file that was deployed last, kept in a config of the swarm: whoever deploys next sees what changes.
+"""The stack file that was deployed last. It is kept in a config of the swarm, so that the next deployment shows what changes.
 
-'docker stack rm' takes it along, by its label. Who may read it may read the specifications of the services as well, which say the same.
+'docker stack rm' removes it too, by its label. Everybody who can read it can also read the specifications of the services, which have the same
+content.
 Private to this collection: no stability is promised to others.
 """
 
@@ -17,18 +18,18 @@ from .manager import Manager
 
 NAMESPACE = "com.docker.stack.namespace"
 MARK = "gpu-swarm.stack-file"
-# Of a config, and of its name.
+# Docker's limits for a config and for its name.
 MOST_BYTES, MOST_CHARACTERS = 500000, 64
 
 
 def kept(manager: Manager, stack: str) -> str | None:
-    """Its text; None where there is none. Of two, which a run leaves that was killed, the newer one."""
+    """Return its text, or None if there is none. A killed run may leave two: the newer one counts."""
     found = sorted(_own(manager, stack), key=lambda one: one.get("CreatedAt") or "")
     return base64.b64decode(found[-1]["Spec"].get("Data") or "").decode("utf-8", "replace") if found else None
 
 
 def keep(manager: Manager, stack: str, text: str) -> None:
-    """In place of what was kept; with an empty text, or one that is too long, nothing is."""
+    """Replace the kept text. An empty text, or one that is too long for a config, is not kept."""
     former = _own(manager, stack)
     data = text.encode("utf-8")
     digest = hashlib.sha256(("%s\0%s" % (stack, text)).encode("utf-8")).hexdigest()[:12]

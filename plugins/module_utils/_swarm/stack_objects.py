@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What there is of a stack in its swarm, so that what a failed deployment has made can be removed, and nothing else.
+"""The objects of a stack in its swarm, and their removal: all of them with the stack, or those that a failed deployment has made.
 
 Private to this collection: no stability is promised to others.
 """
@@ -15,13 +15,13 @@ from typing import Any, Callable, Mapping, Sequence
 from .manager import Manager, SwarmError
 from .stack_file import NAMESPACE
 
-# In this order they can be removed: a network is in use until the tasks of its services have ended.
+# The order of removal: a network is in use until the tasks of its services have ended.
 KINDS = ("services", "configs", "secrets", "networks")
 LIMIT_S = 60.0
 
 
 def listed(manager: Manager, stack: str) -> dict[str, dict[str, str]]:
-    """By kind and id the names."""
+    """Return the names by kind and id."""
     label = "%s=%s" % (NAMESPACE, stack)
     found = {
         kind: {one["ID"]: one["Spec"]["Name"] for one in read(label)}
@@ -31,7 +31,7 @@ def listed(manager: Manager, stack: str) -> dict[str, dict[str, str]]:
 
 
 def remove(manager: Manager, found: Mapping[str, Sequence[str]], clock: Callable[[], float] = time.monotonic, sleep: Any = time.sleep) -> None:
-    """Removes them, by kind and id, and waits until nothing uses them any more."""
+    """Remove these ids by kind. Retry while something still uses them."""
     until = clock() + LIMIT_S
     removers: tuple[Callable[[str], None], ...] = (manager.remove_service, manager.remove_config, manager.remove_secret, manager.remove_network)
     for kind, remover in zip(KINDS, removers):

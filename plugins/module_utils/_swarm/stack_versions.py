@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Configs and secrets of a stack that are named by their content: the ones that no service uses any more.
+"""Removes configs and secrets of a stack that are named by their content, once no service uses them.
 
 Private to this collection: no stability is promised to others.
 """
@@ -17,7 +17,7 @@ from .stack_file import NAMESPACE
 
 
 def remove_unused(manager: Manager, stack: str) -> list[str]:
-    """Removes the versions of this stack that no service uses, nor would after 'docker service rollback'; their names."""
+    """Remove the versions of this stack that no service uses, now or after 'docker service rollback'. Return their names."""
     used = set(references(manager.services()))
     removed = []
     kinds: Iterable[tuple[Callable[[str], list], Callable[[str], None]]] = (
@@ -30,14 +30,14 @@ def remove_unused(manager: Manager, stack: str) -> list[str]:
                 continue
             try:
                 remove(one["ID"])
-            except SwarmError:  # a service that has just come uses it: the next deployment removes it
+            except SwarmError:  # a service that was just created uses it; a later deployment removes it
                 continue
             removed.append(one["Spec"]["Name"])
     return sorted(removed)
 
 
 def references(services: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """The ids of configs and secrets in what services are, and in what they were before."""
+    """Yield the ids of configs and secrets in the services' current and previous specifications."""
     for service in services:
         for spec in (service["Spec"], service.get("PreviousSpec") or {}):
             container = (spec.get("TaskTemplate") or {}).get("ContainerSpec") or {}
