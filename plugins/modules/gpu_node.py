@@ -207,7 +207,7 @@ missing:
   elements: str
 adopted:
   description: What of somebody's settings is taken over or corrected, in sentences. Flags of dockerd that move into C(daemon.json), entries
-    that name the same GPUs otherwise, a C(swarm-resource) line that stood twice or where nobody reads it. When applying, each is a warning too.
+    that name the same GPUs otherwise, a C(swarm-resource) line that was there twice or had no effect. When applying, each is a warning too.
   returned: success
   type: list
   elements: str

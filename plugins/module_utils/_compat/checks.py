@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which known issues a node has (pure): its versions and what it is to advertise in, findings out.
+"""Finds the known issues of a node, from its versions and its advertised resources (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -17,17 +17,18 @@ from .._policy import generic_resources
 from . import runtime_config
 from .issues import HANDLED, REFUSAL, TRAPS, WARNING, Trap, Version
 
-# The row whose answer is a line in config.toml.
+# The issue that is handled by a line in config.toml.
 LEGACY_MODE = "jit-cdi-ignores-swarm-resource"
-# The row of a toolkit that was tried, and failed.
+# The issue of a toolkit that failed the trial.
 NO_CONTAINER = "toolkit-starts-no-container"
 
 
 class Facts(NamedTuple):
-    """Versions as their components report them, None for a missing component; kinds grouped by their type.
+    """What the checks need to know about a node.
 
-    ``gpus``: whether any GPU is advertised. ``values``: those of config.toml, as runtime_config has them, and ``file`` its path; ``integrated``:
-    whether all GPUs are those of a Jetson; ``tried``: why the toolkit gives no container its GPU, "" if it does.
+    Versions are as the components report them, None for a missing component. ``gpus``: a GPU is advertised. ``values``: the values of config.toml, in
+    the form of runtime_config; ``file``: its path. ``integrated``: all GPUs are those of a Jetson. ``tried``: why the toolkit gives no container its
+    GPU, "" if it does.
     """
 
     engine: str | None = None
@@ -55,7 +56,7 @@ def _has_gpus(facts: Facts) -> bool:
     return bool(facts.gpu_kinds) or facts.gpus
 
 
-# Each returns True, or the setting of config.toml in words, if the node has the issue.
+# Each returns True, or the setting of config.toml as text, if the node has the issue.
 _CONDITIONS: dict[str, Callable[[Facts], Any]] = {
     "named": lambda facts: bool(facts.gpu_kinds),
     "gpus": _has_gpus,
@@ -63,7 +64,7 @@ _CONDITIONS: dict[str, Callable[[Facts], Any]] = {
     "discrete": lambda facts: bool(facts.discrete_kinds),
     "memory": lambda facts: bool(facts.memory_kinds),
     "finished_jobs": lambda facts: facts.finished_jobs,
-    # A list of two is not the built-in default, and stays.
+    # A list of two kinds differs from the built-in default, so it stays active.
     "only_kind_gpu": lambda facts: [kind.upper() for kind in facts.gpu_kinds] == ["GPU"],
     "replaced_mode": lambda facts: facts.gpu_kinds and runtime_config.is_replaced(*_configured(facts)),
     "other_mode": lambda facts: facts.gpu_kinds and runtime_config.ignores_swarm_resource(*_configured(facts)),
@@ -82,13 +83,13 @@ def _configured(facts: Facts) -> tuple[Mapping[str, Any], Version | None, bool]:
 
 
 def _mode(facts: Facts) -> str | None:
-    """The mode in which the runtime works once this collection has set the one that swarm-resource needs."""
+    """Return the mode of the runtime after this collection has set the mode that swarm-resource needs."""
     replaced = bool(_CONDITIONS[BY_ID[LEGACY_MODE].when or ""](facts)) and affects(LEGACY_MODE, facts.toolkit)
     return runtime_config.LEGACY if replaced else runtime_config.mode_of(*_configured(facts))
 
 
 def check(facts: Facts, accepted: Collection[str] = ()) -> list[Finding]:
-    """The findings, in the order of the table; a refusal that is accepted by its id is a warning."""
+    """Return the findings in the order of the table. A refusal whose id is accepted becomes a warning."""
     check_accepted(accepted)
     return [_finding(trap, facts, accepted) for trap in TRAPS if trap.when and _is_hit(trap, facts)]
 
@@ -97,7 +98,7 @@ def check_accepted(accepted: Iterable[str]) -> None:
     unknown = sorted(set(accepted) - set(LOWERABLE))
     if unknown:
         raise GpuSwarmError(
-            "accept_risks: %s cannot be accepted; it takes: %s. docs/TRAPS.md explains each of them."
+            "accept_risks: %s cannot be accepted; use only: %s. docs/TRAPS.md explains each of them."
             % (", ".join(generic_resources.shorten(one) for one in unknown), ", ".join(LOWERABLE))
         )
 
@@ -107,7 +108,7 @@ def is_of(trap_id: str, component: str) -> bool:
 
 
 def affects(trap_id: str, version: str | None) -> bool:
-    """Is this version of the trap's component one that the trap is about?"""
+    """Return whether the issue affects this version of its component."""
     trap, parsed = BY_ID[trap_id], parse_version(version)
     if trap.versions is None:
         return True
@@ -115,13 +116,13 @@ def affects(trap_id: str, version: str | None) -> bool:
 
 
 def parse_version(text: str | None) -> Version | None:
-    """Three numbers of ``20.10.24+dfsg1``, ``23.0.2-ce`` or ``1.20.0``; None where there are none."""
+    """Return the three numbers of ``20.10.24+dfsg1``, ``23.0.2-ce`` or ``1.20.0``; None for any other text."""
     found = re.match(r"v?(\d+)\.(\d+)(?:\.(\d+))?", text or "")
     return tuple(int(part or 0) for part in found.groups()) if found else None
 
 
 def leader_findings(version: str | None, resources: Mapping[str, Any]) -> list[Finding]:
-    """What a leader of this version does to tasks with any of ``resources`` (a dict as of generic_resources)."""
+    """Return the issues of a leader of this version for tasks with any of ``resources`` (a dict of generic_resources)."""
     named = [kind for kind, value in resources.items() if isinstance(value, list)]
     discrete = [kind for kind, value in resources.items() if not isinstance(value, list)]
     facts = Facts(leader=version, gpu_kinds=named, discrete_kinds=discrete)
@@ -143,12 +144,12 @@ def _finding(trap: Trap, facts: Facts, accepted: Collection[str]) -> Finding:
     lowered = trap.answer == REFUSAL and trap.id in accepted
     text = "%s: %s %s (%s; %s)" % (subject, trap.wrong, trap.remedy, trap.id, trap.reference)
     if trap.answer == REFUSAL and not lowered:
-        text += ". To go on nevertheless: accept_risks: [%s] (role: gpu_node_accept_risks)." % trap.id
+        text += ". To continue anyway: accept_risks: [%s] (role: gpu_node_accept_risks)." % trap.id
     return Finding(trap.id, trap.component, WARNING if lowered else trap.answer, text)
 
 
 def warnings(findings: Iterable[Finding]) -> list[str]:
-    """The text of each warning, and of what was handled in a way that an operator should know."""
+    """Return the text of each warning, and of each issue that was handled."""
     return [finding.text for finding in findings if finding.answer in (WARNING, HANDLED)]
 
 

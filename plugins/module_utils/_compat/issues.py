@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What goes wrong with GPUs on Docker Swarm and is checked on a fleet, as one table of data.
+"""The known issues with GPUs on Docker Swarm that :mod:`.checks` looks for.
 
-The code that reads it: :mod:`.checks`. It goes to the nodes with each module, so what no code reads is in the whole table, of which
-docs/TRAPS.md is made: tests/pages/known_traps.py.
+Each module carries this file to the nodes. So issues that no code checks are only in tests/pages/known_traps.py, from which docs/TRAPS.md is
+generated.
 Private to this collection: no stability is promised to others.
 """
 
@@ -20,11 +20,11 @@ Version = Tuple[int, ...]  # major, minor, patch
 
 
 class Trap(NamedTuple):
-    """One row.
+    """One known issue.
 
-    ``affected`` says it in words; ``versions`` is the same for code, from the first affected version to the first that is
-    not (None: any), of the ``component`` engine, leader or toolkit. ``when`` names the condition in checks that must be true
-    as well. Rows without ``when`` are found where they arise. ``proof`` is a test (path::name) or ``cited``.
+    ``component`` is engine, leader or toolkit. ``affected`` names its versions as text. ``versions`` are the same for code: the first affected
+    version and the first fixed one (None: any). ``when`` names the condition in checks.py that must hold too. Issues without ``when`` are found by
+    other code. ``proof`` is a test (path::name) or ``cited``.
     """
 
     id: str

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Settings in config.toml of the NVIDIA Container Toolkit that keep a task from its GPUs, or show it GPUs of others (pure).
+"""Finds settings in config.toml of the NVIDIA Container Toolkit that keep a task from its GPUs, or show it GPUs of other tasks (pure).
 
-tests/pages/toolkit_keys.py lists each key and the decision about it; docs/TRAPS.md shows that list as a table. ``values`` are those of
-the file by their dotted names: a text, a bool, a tuple of texts, or None for any other form. A check returns the setting in words, "" if all is well.
+tests/pages/toolkit_keys.py lists the decision about each key; docs/TRAPS.md shows that list as a table. ``values`` are the values of the file by
+dotted names: a text, a bool, a tuple of texts, or None for any other type. A check returns the bad setting as text, or "".
 Private to this collection: no stability is promised to others.
 """
 
@@ -16,9 +16,9 @@ from typing import Any, Mapping, Sequence, Tuple
 Version = Tuple[int, ...]
 
 AUTO, LEGACY, CSV, CDI, JIT_CDI = "auto", "legacy", "csv", "cdi", "jit-cdi"
-# From the first on, auto stands for jit-cdi; from the second on, all modes read swarm-resource, and before it the hook of the legacy mode only.
+# Since FIRST_JIT_CDI, auto means jit-cdi. Since FIRST_FOR_SWARM, all modes read swarm-resource; before, only the hook of the legacy mode does.
 FIRST_JIT_CDI, FIRST_FOR_SWARM = (1, 18, 0), (1, 19, 0)
-# From this one on, NVIDIA's tools refuse a file in which ldconfig is one of the container.
+# Since this version, NVIDIA's tools refuse a file whose ldconfig is a program inside the container.
 _FIRST_HOST_LDCONFIG = (1, 17, 3)
 
 _CLI, _RUNTIME, _HOOK, _FEATURES = "nvidia-container-cli.", "nvidia-container-runtime.", "nvidia-container-runtime-hook.", "features."
@@ -29,8 +29,8 @@ CAPABILITIES = "supported-driver-capabilities"
 LDCONFIG, IN_CONTAINER = _CLI + "ldconfig", _FEATURES + "allow-ldconfig-from-container"
 HOOKS = _RUNTIME + "modes.jit-cdi.nvcdi-disable-hooks"
 
-# Every key of the toolkit's configuration (api/config/v1 at 1.20.0, internal/config from 1.13.5 on) by the form of its value, but for swarm-resource,
-# whose value this collection writes.
+# Every key of the toolkit's configuration (api/config/v1 at 1.20.0, internal/config since 1.13.5) by the type of its value. swarm-resource is
+# missing, # because this collection writes it.
 TEXTS = (
     CAPABILITIES, _CLI + "root", _CLI + "path", _CLI + "debug", _CLI + "ldcache", _CLI + "user", LDCONFIG, "nvidia-ctk.path",
     _RUNTIME + "debug", _RUNTIME + "log-level", MODE, _RUNTIME + "modes.csv.mount-spec-path", _RUNTIME + "modes.csv.compat-container-root",
@@ -55,7 +55,7 @@ _NEEDED_HOOKS = ("all", "create-symlinks", "update-ldcache")
 
 
 def mode_of(values: Mapping[str, Any], version: Version | None, integrated: bool) -> str | None:
-    """The mode in which the runtime works, None if that is not known. ``integrated``: whether all GPUs are of a Jetson, whose auto is csv."""
+    """Return the mode of the runtime, None if it is unknown. ``integrated``: all GPUs are those of a Jetson, where auto means csv."""
     mode = values.get(MODE, AUTO)
     if mode != AUTO:
         return mode
@@ -65,12 +65,12 @@ def mode_of(values: Mapping[str, Any], version: Version | None, integrated: bool
 
 
 def is_integrated(names: Sequence[str]) -> bool:
-    """Whether NVIDIA's tools take all of these GPUs for those of a Jetson (isIntegratedGPUName in go-nvlib)."""
+    """Return whether NVIDIA's tools treat all of these GPUs as those of a Jetson (isIntegratedGPUName in go-nvlib)."""
     return bool(names) and all("(nvgpu)" in name or "NVIDIA Thor" in name for name in names)
 
 
 def refused_by_nvidia(values: Mapping[str, Any], version: Version | None) -> str:
-    """The setting with which NVIDIA's runtime starts no container at all."""
+    """Return the setting with which NVIDIA's runtime starts no container at all."""
     for names, form, words in _FORMS:
         for name in names:
             if name in values and not isinstance(values[name], form):
@@ -84,7 +84,7 @@ def refused_by_nvidia(values: Mapping[str, Any], version: Version | None) -> str
 
 
 def ignores_swarm_resource(values: Mapping[str, Any], version: Version | None, integrated: bool) -> str:
-    """A mode that does not read swarm-resource and that somebody chose, or auto on a Jetson. Only defaults may be replaced."""
+    """Return the mode if it does not read swarm-resource and must not be replaced: a mode that the user chose, or auto on a Jetson."""
     mode = mode_of(values, version, integrated)
     unknown_yet = mode == JIT_CDI and version is not None and version < FIRST_JIT_CDI
     if mode not in (CSV, CDI) and not unknown_yet:
@@ -93,7 +93,7 @@ def ignores_swarm_resource(values: Mapping[str, Any], version: Version | None, i
 
 
 def is_replaced(values: Mapping[str, Any], version: Version | None, integrated: bool) -> str:
-    """Whether the mode becomes legacy, because jit-cdi does not read swarm-resource."""
+    """Return the mode if this collection replaces it by legacy, because jit-cdi does not read swarm-resource."""
     if mode_of(values, version, integrated) != JIT_CDI or version is None or version < FIRST_JIT_CDI:
         return ""
     return shown(MODE, values) if MODE in values else "no mode"
@@ -108,7 +108,7 @@ def without_cgroups(values: Mapping[str, Any], mode: str | None) -> str:
 
 
 def without_capabilities(values: Mapping[str, Any], mode: str | None) -> str:
-    """Where the legacy mode's hook fails, or leaves out CUDA or NVML."""
+    """Return the setting if the hook of the legacy mode fails with it, or omits CUDA or NVML."""
     found = values.get(CAPABILITIES, "all")
     if mode != LEGACY or found == "all" or not isinstance(found, str):
         return ""
@@ -123,7 +123,7 @@ def without_hooks(values: Mapping[str, Any], mode: str | None) -> str:
 
 
 def shown(name: str, values: Mapping[str, Any]) -> str:
-    """The setting as it stands in the file."""
+    """Return the setting as it is written in the file."""
     table, dot, key = name.rpartition(".")
     value = values[name]
     text = str(value).lower() if isinstance(value, bool) else '"%s"' % value

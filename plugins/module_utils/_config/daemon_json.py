@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""daemon.json: this collection's three keys put in and taken out again, everything else left byte for byte.
+"""Sets and restores this collection's three keys in daemon.json. Every other byte stays as it is.
 
-Bytes in, bytes out; None stands for a file that does not exist.
+All functions take and return bytes. None means that the file does not exist.
 
 Private to this collection: no stability is promised to others.
 """
@@ -23,21 +23,21 @@ from . import json_text
 DEFAULT_RUNTIME = "default-runtime"
 RUNTIMES = "runtimes"
 RESOURCES = "node-generic-resources"
-# dockerd has a flag of this name, so it lets the key pass, and then reads it never.
+# dockerd has a flag of this name, so it accepts this key, but ignores it.
 SINGULAR = "node-generic-resource"
 
 RUNTIME = "nvidia"
 RUNTIME_PATH = "nvidia-container-runtime"
 
-# dockerd honours these (moby daemon/config, since 23.0); without one it takes UTF-8.
+# dockerd reads these byte order marks (moby daemon/config, since 23.0). Without one it expects UTF-8.
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 
 
 class Want(NamedTuple):
-    """What daemon.json should say.
+    """The wanted content of daemon.json.
 
-    ``kinds`` are owned by the policy, whoever wrote them; ``written`` are the entries that this collection wrote before, of whatever kind.
-    ``runtime_path`` None leaves the runtime alone. ``moved`` are entries of others, which stood elsewhere before.
+    The policy owns all entries of ``kinds``, and the entries in ``written``, which this collection wrote before. ``runtime_path`` None leaves the
+    runtime unchanged. ``moved`` are the user's entries that were flags of dockerd before.
     """
 
     resources: Sequence[str]
@@ -48,7 +48,7 @@ class Want(NamedTuple):
 
 
 class Edited(NamedTuple):
-    """The new content, and what of the file was adopted or is noteworthy, in sentences."""
+    """The new content, and a note for each remarkable change."""
 
     content: bytes | None
     notes: list[str]
@@ -68,7 +68,7 @@ class _File(NamedTuple):
 
 
 def parse(content: bytes | None, path: str) -> dict[str, Any]:
-    """The document as dockerd reads it: nothing, or only blanks, is an empty object."""
+    """Return the document as dockerd reads it. An empty file is an empty object."""
     return opened(content, path).doc
 
 
@@ -79,8 +79,7 @@ def opened(content: bytes | None, path: str) -> _File:
         text = content[len(bom) :].decode(encoding)
     except UnicodeDecodeError as error:
         raise ConfigError(
-            f"{path}: it is not {encoding} text (byte {len(bom) + error.start}); dockerd would refuse it."
-            " Fix the file, and run this again."
+            f"{path}: it is not {encoding} text (byte {len(bom) + error.start}); dockerd would refuse it. Fix the file, and run this again."
         ) from error
     if not text.strip(" \t\r\n"):
         return _File(bom, encoding, text, {})
@@ -94,9 +93,7 @@ def _loads(text: str, path: str) -> dict[str, Any]:
         raise ConfigError(f"{path}: it is not JSON: {_reason(error)}. Fix the file, and run this again.") from error
     if isinstance(doc, dict):
         return doc
-    raise ConfigError(
-        f"{path}: it contains {json_type(doc)} where dockerd takes an object ({{…}}). Fix the file, and run this again."
-    )
+    raise ConfigError(f"{path}: it contains {json_type(doc)}, but dockerd expects an object ({{…}}). Fix the file, and run this again.")
 
 
 def _reason(error: Exception) -> str:
@@ -108,7 +105,7 @@ def _reason(error: Exception) -> str:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON value")
+    raise ValueError(f"{name} is not a JSON value")
 
 
 def json_type(value: Any) -> str:
@@ -117,7 +114,7 @@ def json_type(value: Any) -> str:
 
 
 def _open_checked(content: bytes | None, path: str) -> _File:
-    """For an edit: the file, after a check for everything that would keep this collection's keys from being set."""
+    """Return the file. Raises ConfigError if this collection's keys cannot be set in it."""
     file = opened(content, path)
     if file.doc:
         box = json_text.scan(file.text)
@@ -135,12 +132,12 @@ def _open_checked(content: bytes | None, path: str) -> _File:
 
 
 def _refuse_twice(box: json_text.Container, keys: Sequence[str], path: str, prefix: str, any_case: bool = False) -> None:
-    """``any_case``: dockerd reads these keys in upper and lower case, as all keys below a runtime's name."""
+    """Raise ConfigError if a key is repeated. ``any_case``: dockerd ignores the case of these keys, as of all keys below a runtime's name."""
     for key in keys:
         alike = [item.key for item in box.items if item.key == key or (any_case and str(item.key).lower() == key.lower())]
         if len(alike) > 1:
             raise ConfigError(
-                f"{path}: {prefix}{key} stands more than once; dockerd takes the last. Keep one of them, and run this again."
+                f"{path}: {prefix}{key} is there more than once, and dockerd uses the last. Keep one of them, and run this again."
             )
         if alike and alike[0] != key:
             raise ConfigError(f"{path}: dockerd reads {prefix}{alike[0]} as {prefix}{key}. Write it as {key}, and run this again.")
@@ -149,7 +146,7 @@ def _refuse_twice(box: json_text.Container, keys: Sequence[str], path: str, pref
 def _check_types(doc: Mapping[str, Any], path: str) -> None:
     def refuse(key: str, value: Any, wanted: str) -> NoReturn:
         raise ConfigError(
-            f"{path}: {key} is {json_type(value)} ({generic_resources.shorten(value)}) where dockerd takes {wanted}."
+            f"{path}: {key} is {json_type(value)} ({generic_resources.shorten(value)}), but dockerd expects {wanted}."
             " Fix the file, and run this again."
         )
 
@@ -175,7 +172,7 @@ def _check_types(doc: Mapping[str, Any], path: str) -> None:
 
 
 def edit(content: bytes | None, path: str, want: Want) -> Edited:
-    """The file with this collection's keys as wanted. Editing twice equals editing once."""
+    """Return the file with this collection's keys as wanted. A second edit changes nothing."""
     file = _open_checked(content, path)
     notes: list[str] = []
     text = file.text if file.text.strip() else "{}\n"
@@ -184,14 +181,14 @@ def edit(content: bytes | None, path: str, want: Want) -> Edited:
     text = _add_moved(text, want)
     text = _edit_resources(text, RESOURCES, want, path, notes)
     if SINGULAR in file.doc:
-        notes.append(f"{path}: dockerd ignores the key {SINGULAR}; the right one is {RESOURCES}, where this node's resources are now.")
+        notes.append(f"{path}: dockerd ignores the key {SINGULAR}. This node's resources are now in {RESOURCES}.")
         text = _edit_singular(text, want)
     _check_resources(json_text.scan(text).find(RESOURCES), path)
     return Edited(content if text == file.text else file.encode(text), notes)
 
 
 def put_in(text: str, keys: Sequence[str], value: Any) -> str:
-    """Set the member at the end of the key path ``keys`` to ``value``; the objects on the way exist."""
+    """Return the text with ``value`` at the key path ``keys``. The objects on the path must exist."""
     box = json_text.scan(text)
     style = json_text.style_of(text, box)
     for key in keys[:-1]:
@@ -215,7 +212,7 @@ def _edit_runtime(text: str, want: Want, path: str, notes: list[str]) -> str:
     if not entry.get("path") and "runtimeType" not in entry:
         return put_in(text, [RUNTIMES, RUNTIME, "path"], want.runtime_path)
     if os.path.basename(entry.get("path", "")) != os.path.basename(want.runtime_path):
-        notes.append(f"{path}: {RUNTIMES}.{RUNTIME} is {generic_resources.shorten(entry)}, it was left as it is.")
+        notes.append(f"{path}: {RUNTIMES}.{RUNTIME} is {generic_resources.shorten(entry)}; it was not changed.")
     return text
 
 
@@ -225,13 +222,13 @@ def _is_owned(entry: str, want: Want) -> bool:
 
 
 def _owned(value: Any, want: Want) -> list[str]:
-    """The entries in a key's value that the policy owns; the value may be anything where dockerd does not read it."""
+    """Return the entries in a key's value that the policy owns. The value can have any type if dockerd ignores the key."""
     listed = value if isinstance(value, list) else []
     return [entry for entry in listed if isinstance(entry, str) and _is_owned(entry, want)]
 
 
 def _add_moved(text: str, want: Want) -> str:
-    """What others gave as flags goes behind what they wrote here; what the policy decides does not come along."""
+    """Append the user's entries that were flags before. Entries of kinds that the policy decides are dropped."""
     item = json_text.scan(text).find(RESOURCES)
     there = item.value if item else []
     added = [one for one in dict.fromkeys(want.moved) if one not in there and not _is_owned(one, want)]
@@ -262,7 +259,7 @@ def _edit_singular(text: str, want: Want) -> str:
 
 
 def splice(text: str, item: json_text.Item, owned: Sequence[str], resources: Sequence[str]) -> str:
-    """The list with ``resources`` in place of the entries ``owned``; the others keep their places and bytes."""
+    """Return the text with ``resources`` in place of the entries ``owned``. The other entries of the list keep their order and bytes."""
     box = json_text.scan(text, item.value_at)
     style = json_text.style_of(text, json_text.scan(text))
     raws = [None if one.value in owned else text[one.value_at : one.end] for one in box.items]
@@ -279,17 +276,17 @@ def _check_resources(item: json_text.Item | None, path: str) -> None:
         generic_resources.parse(item.value if item else [])
     except generic_resources.ResourceError as error:
         raise ConfigError(
-            f"{path}: {RESOURCES} would keep dockerd from starting: {error} Fix the file, and run this again."
+            f"{path}: dockerd would not start with this {RESOURCES}: {error} Fix the file, and run this again."
         ) from error
 
 
-# --- taking out -----------------------------------------------------------------------------------------------------
+# --- restoring ------------------------------------------------------------------------------------------------------
 
 
 def take_out(content: bytes | None, path: str, original: bytes | None, want: Want) -> bytes | None:
-    """The file without what ``edit(original, path, want)`` put in, and with the former values of these keys.
+    """Return the file without the changes of ``edit(original, path, want)``, with the former values of its keys.
 
-    What others changed in these keys since is theirs, and stays. None: the file did not exist and need not.
+    Changes that someone else made to these keys since stay. None: the file did not exist before and is not needed.
     """
     if content is None or content == edit(original, path, want).content:
         return original if content is not None else None
@@ -304,7 +301,7 @@ def take_out(content: bytes | None, path: str, original: bytes | None, want: Wan
 
 
 def _restore(text: str, key: str, former: _File) -> str:
-    """The member as it was, its own bytes, or gone."""
+    """Return the text with the member's former bytes, or without it if it did not exist."""
     box = json_text.scan(text)
     item = json_text.scan(former.text).find(key) if former.doc else None
     if item is None:
@@ -346,5 +343,5 @@ def _restore_resources(text: str, former: _File, want: Want) -> str:
     owned, formerly_owned = [one for one in item.value if one in want.resources or one in came], _owned(before, want)
     if [one for one in item.value if one not in owned] == [one for one in before if one not in formerly_owned]:
         return _restore(text, RESOURCES, former)
-    # What somebody restored by hand already must not be listed twice.
+    # If someone already restored an entry by hand, it must not be listed twice.
     return splice(text, item, owned, [one for one in formerly_owned if one in owned or one not in item.value])

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What of daemon.json, and of dockerd's flags, keeps it out of a swarm or from starting, whatever is edited (pure).
+"""Finds settings and flags of dockerd with which it cannot start or cannot be in a swarm (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -32,9 +32,9 @@ _FLAGS = {
 
 
 def conflicting_flags(argv: Sequence[str]) -> list[Flag]:
-    """The flags in dockerd's arguments that make it refuse a daemon.json with this collection's keys.
+    """Return the flags with which dockerd refuses a daemon.json that has this collection's keys.
 
-    ``--add-runtime`` does not count: dockerd merges it with ``runtimes`` (moby daemon/config, skipDuplicates).
+    ``--add-runtime`` is not among them, because dockerd merges it with ``runtimes`` (moby daemon/config, skipDuplicates).
     """
     found = []
     for here, word in enumerate(argv):
@@ -46,7 +46,7 @@ def conflicting_flags(argv: Sequence[str]) -> list[Flag]:
 
 
 def _makes_nftables(doc: Mapping[str, Any], argv: Sequence[str]) -> bool:
-    """Whether dockerd refuses a swarm because of nftables (moby daemon/config, IsSwarmCompatible). With iptables off it makes no rules."""
+    """Return whether dockerd refuses a swarm because of nftables (moby daemon/config, IsSwarmCompatible). With iptables off, it creates no rules."""
     words = {*argv, *("=".join(pair) for pair in zip(argv, argv[1:]))}
     features = doc.get("features")
     allowed = {"--iptables=false", "--feature=swarm-nftables", "--feature=swarm-nftables=true"} & words
@@ -55,21 +55,21 @@ def _makes_nftables(doc: Mapping[str, Any], argv: Sequence[str]) -> bool:
 
 
 def problems(doc: Mapping[str, Any], path: str, argv: Sequence[str] = ()) -> list[str]:
-    """Sentences on what keeps this daemon out of a swarm or from starting, whatever is edited."""
+    """Return a sentence for each setting with which this daemon cannot start or cannot be in a swarm."""
     found = []
     if doc.get("live-restore") is True:
         found.append(
-            f"{path}: live-restore is true, and a daemon with live-restore cannot be in a swarm;"
-            " remove the key (containers then stop when dockerd is restarted)."
+            f"{path}: live-restore is true, and a daemon with live-restore cannot be in a swarm."
+            " Remove the key. Then containers stop when dockerd is restarted."
         )
     if any(word in ("--live-restore", "--live-restore=true") for word in argv):
-        found.append("dockerd is started with --live-restore and cannot be in a swarm; remove the flag from its unit.")
+        found.append("dockerd is started with --live-restore and cannot be in a swarm. Remove the flag from its unit.")
     if _makes_nftables(doc, argv):
         where = f"{path}: firewall-backend is nftables" if doc.get(BACKEND) else "dockerd is started with --firewall-backend=nftables"
-        found.append(f"{where}, and cannot be in a swarm, whose overlay networks need iptables; set it to iptables, or remove it.")
+        found.append(f"{where}, and so cannot be in a swarm: overlay networks need iptables. Set it to iptables, or remove it.")
     for flag in conflicting_flags(argv):
         found.append(
-            f"dockerd is started with {flag.name}={flag.value}, and refuses to start when {path} says"
-            f" {flag.key} too; remove the flag from its unit."
+            f"dockerd is started with {flag.name}={flag.value}, and does not start if {path} sets"
+            f" {flag.key} too. Remove the flag from its unit."
         )
     return found

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The labels of the engine in daemon.json: one of them put in, changed or taken out, every other byte left.
+"""Sets and removes one engine label in daemon.json. Every other byte stays as it is.
 
-dockerd reads ``labels`` anew at a reload. A key that is gone leaves the running labels as they are; an empty list removes them. Two
-values for one label make a reload fail (moby opts/opts.go, daemon/reload.go).
+dockerd rereads ``labels`` at a reload. If the key is missing, the running labels stay; an empty list removes them. With two values for one label the
+reload fails (moby opts/opts.go, daemon/reload.go).
 Private to this collection: no stability is promised to others.
 """
 
@@ -18,25 +18,25 @@ from . import json_text
 from .daemon_json import json_type, opened, put_in, splice
 
 LABELS = "labels"
-# As flags of dockerd these are lost at a reload, reset, or keep it from being carried out (moby daemon/reload.go); and with --label
-# dockerd does not start once daemon.json has labels too.
+# A reload resets these flags of dockerd, or fails because of them (moby daemon/reload.go). With --label, dockerd does not start if daemon.json has
+# labels too.
 BLOCKING = ("--label", "--authorization-plugin", "--max-concurrent-downloads", "--max-concurrent-uploads", "--max-download-attempts")
 
 
 def blocking(flags: Sequence[str]) -> list[str]:
-    """Those of dockerd's flags with which its labels cannot be changed while it runs."""
+    """Return dockerd's flags with which its labels cannot be changed while it runs."""
     names = [word.partition("=")[0] for word in flags]
     return [name for name in BLOCKING if name in names]
 
 
 def value(content: bytes | None, path: str, key: str) -> str | None:
-    """What the file says of one label."""
+    """Return the value of a label in the file, None if it is missing."""
     found = [entry for entry in _listed(content, path) if _is_of(entry, key)]
     return found[-1].partition("=")[2] if found else None
 
 
 def put(content: bytes | None, path: str, key: str, label: str) -> bytes:
-    """The file with this label, and with the others as they are."""
+    """Return the file with this label. The other labels stay as they are."""
     before = _listed(content, path)
     file, entry = opened(content, path), "%s=%s" % (key, label)
     text = file.text if file.text.strip() else "{}\n"
@@ -47,7 +47,7 @@ def put(content: bytes | None, path: str, key: str, label: str) -> bytes:
 
 
 def cleared(content: bytes | None, path: str, key: str) -> bytes | None:
-    """The file with which a reload removes this label from the running daemon: the others, or an empty list."""
+    """Return the file without this label. The list stays, even if it is empty, so that a reload removes the label from the running daemon."""
     mine = [one for one in _listed(content, path) if _is_of(one, key)]
     if not mine:
         return content
@@ -56,7 +56,7 @@ def cleared(content: bytes | None, path: str, key: str) -> bytes | None:
 
 
 def take_out(content: bytes | None, path: str, key: str, original: bytes | None) -> bytes | None:
-    """The file without this label; without a list at all where there was none and nobody has put anything into it."""
+    """Return the file without this label. Also removes the list if it is empty and did not exist before."""
     content = cleared(content, path, key)
     if content is None or _listed(content, path) or LABELS in opened(original, path).doc:
         return content
@@ -75,5 +75,5 @@ def _listed(content: bytes | None, path: str) -> list[str]:
     twice = bool(file.doc) and sum(item.key == LABELS for item in json_text.scan(file.text).items) > 1
     if not twice and isinstance(listed, list) and all(isinstance(one, str) for one in listed):
         return listed
-    found = "stands more than once" if twice else "is %s" % json_type(listed)
-    raise ConfigError('%s: labels %s where dockerd takes one list of strings such as ["rack=r1"]. Fix the file, and run this again.' % (path, found))
+    found = "is there more than once" if twice else "is %s" % json_type(listed)
+    raise ConfigError('%s: labels %s, but dockerd expects one list of strings such as ["rack=r1"]. Fix the file, and run this again.' % (path, found))

@@ -2,10 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Edits of JSON text that touch one member and leave every other byte alone.
+"""Edits one member of a JSON text. Every other byte stays as it is.
 
-The values are read by ``json``; here is only the walk over the members of one object or list, for where they stand.
-All functions expect text that ``json.loads`` has accepted.
+This file only finds the positions of members; ``json`` reads the values. All functions need text that ``json.loads`` accepts.
 
 Private to this collection: no stability is promised to others.
 """
@@ -31,7 +30,7 @@ class Item(NamedTuple):
 
 
 class Container(NamedTuple):
-    """An object or a list: the places of its brackets and what is between."""
+    """An object or a list: the positions of its brackets, and its items."""
 
     open: int
     close: int
@@ -42,7 +41,7 @@ class Container(NamedTuple):
 
 
 class Style(NamedTuple):
-    """How the document is laid out. ``indent`` None: all in one line."""
+    """The layout of the document. ``indent`` None: everything is on one line."""
 
     eol: str
     indent: str | None
@@ -50,13 +49,13 @@ class Style(NamedTuple):
     comma: str
 
     def render(self, value: Any, depth: int) -> str:
-        """The JSON of a value whose own line is indented ``depth`` times."""
+        """Return the JSON of a value whose own line is indented ``depth`` times."""
         text = json.dumps(value, indent=self.indent, separators=(self.comma, self.colon), ensure_ascii=False)
         return text if self.indent is None else text.replace("\n", self.eol + self.indent * depth)
 
 
 class Place(NamedTuple):
-    """A container in its text, and how the document is laid out there."""
+    """A container in its text, with the layout there."""
 
     text: str
     box: Container
@@ -65,7 +64,7 @@ class Place(NamedTuple):
 
     @property
     def tail(self) -> str:
-        """The blanks before the bracket that closes it, where its members have lines of their own."""
+        """The blanks before the closing bracket, if its members have their own lines."""
         return self.style.eol + self.style.indent * (self.depth - 1) if self.style.indent is not None else ""
 
 
@@ -74,7 +73,7 @@ def _skip(text: str, at: int) -> int:
 
 
 def scan(text: str, at: int = 0) -> Container:
-    """The object or list that begins at the first non-blank from ``at``."""
+    """Return the object or list that starts at the first non-blank after ``at``."""
     start = _skip(text, at)
     items = []
     here = _skip(text, start + 1)
@@ -92,7 +91,7 @@ def scan(text: str, at: int = 0) -> Container:
 
 
 def style_of(text: str, box: Container) -> Style:
-    """The style of a document, read from its first member; four blanks where there is none."""
+    """Return the style of a document, from its first member. Without members, the indent is four blanks."""
     eol = "\r\n" if "\r\n" in text else "\n"
     if not box.items:
         return Style(eol, "    ", ": ", ",")
@@ -107,14 +106,14 @@ def style_of(text: str, box: Container) -> Style:
 
 
 def style_within(text: str, box: Container, style: Style) -> Style:
-    """The style for an object inside: one that stands in one line stays in one line."""
+    """Return the style for an inner object. If it is on one line, it stays on one line."""
     if style.indent is None or not box.items or "\n" in text[box.open : box.items[0].start]:
         return style
     return style._replace(indent=None, comma=", ")
 
 
 def _gap(place: Place) -> str:
-    """The blanks before a further item, by the example of the last one."""
+    """Return the blanks before a new item, copied from the last item."""
     text, box, style = place.text, place.box, place.style
     if not box.items:
         return style.eol + style.indent * place.depth if style.indent is not None else ""
@@ -126,7 +125,7 @@ def _gap(place: Place) -> str:
 
 
 def put(place: Place, key: str, raw: str) -> str:
-    """The text with ``key: raw`` in the object: in its place, or at the end."""
+    """Return the text with ``key: raw`` in the object. A new key is added at the end."""
     text, box = place.text, place.box
     item = box.find(key)
     if item:
@@ -139,7 +138,7 @@ def put(place: Place, key: str, raw: str) -> str:
 
 
 def remove(text: str, box: Container, key: str) -> str:
-    """The text without the member; undoes ``put``."""
+    """Return the text without the member."""
     item = box.find(key)
     at = box.items.index(item)
     if len(box.items) == 1:
@@ -150,7 +149,7 @@ def remove(text: str, box: Container, key: str) -> str:
 
 
 def join(place: Place, raws: Sequence[str]) -> str:
-    """A list made of the raw elements, laid out like the list that is there."""
+    """Return a list of the raw elements in the layout of the present list."""
     if not raws:
         return "[]"
     text, box, style = place.text, place.box, place.style

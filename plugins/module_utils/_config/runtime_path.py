@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The program of the runtime nvidia in daemon.json: read and replaced, every other byte left (pure).
+"""Reads and replaces the program of the runtime nvidia in daemon.json. Every other byte stays as it is (pure).
 
-dockerd reads ``runtimes`` anew at a reload; a key that is gone keeps its old value then (moby daemon/reload.go).
+dockerd rereads ``runtimes`` at a reload. If the key is missing, the old value stays (moby daemon/reload.go).
 Private to this collection: no stability is promised to others.
 """
 
@@ -16,7 +16,7 @@ from .daemon_json import RUNTIME, RUNTIMES, opened, put_in
 
 
 def get(content: bytes | None, path: str) -> str | None:
-    """None where the file names none."""
+    """Return the path of the runtime's program, None if the file has none."""
     runtimes = opened(content, path).doc.get(RUNTIMES)
     entry = runtimes.get(RUNTIME) if isinstance(runtimes, dict) else None
     found = entry.get("path") if isinstance(entry, dict) else None
@@ -24,7 +24,7 @@ def get(content: bytes | None, path: str) -> str | None:
 
 
 def put(content: bytes | None, path: str, program: str) -> bytes | None:
-    """The file with this program in place of the one that it names."""
+    """Return the file with this program in place of the present one. A file without one stays as it is."""
     now = get(content, path)
     if now is None or now == program:
         return content
@@ -33,6 +33,6 @@ def put(content: bytes | None, path: str, program: str) -> bytes | None:
 
 
 def restored(content: bytes | None, path: str, name: str, former: str) -> bytes | None:
-    """The file with the former program where it names one that is called so."""
+    """Return the file with the former program, if the present one is called ``name``."""
     now = get(content, path)
     return put(content, path, former) if now is not None and os.path.basename(now) == name else content

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""config.toml of the NVIDIA container runtime: this collection's two keys put in and taken out, everything else byte for byte.
+"""Sets and restores this collection's two keys in config.toml of the NVIDIA container runtime. Every other byte stays as it is.
 
 ``nvidia-ctk config --set`` cannot do this: it splits a list at its commas and rewrites the whole file.
-Bytes in, bytes out; None stands for a file that does not exist.
+All functions take and return bytes. None means that the file does not exist.
 
 Private to this collection: no stability is promised to others.
 """
@@ -21,20 +21,20 @@ from .._policy import generic_resources
 from . import toml_statements, toml_text
 from .toml_statements import plain
 
-# What parses TOML: text to a document.
+# A TOML parser: from text to a document.
 Loads = Callable[[str], Dict[str, Any]]
 
 SWARM: tuple = ("swarm-resource",)
 MODE: tuple = ("nvidia-container-runtime", "mode")
 REQUIRES_NOTHING: tuple = ("disable-require",)
-# What the toolkit ships.
+# The mode in the toolkit's own config.toml.
 DEFAULT_MODE = "auto"
-# From this version on, that is a mode with CDI.
+# Since this version, auto is a mode with CDI.
 AUTO_IS_CDI = (1, 18)
 
 
 class Want(NamedTuple):
-    """What config.toml should say: ``swarm_resource`` "" means no active line, ``mode`` None leaves the mode alone."""
+    """The wanted content of config.toml. ``swarm_resource`` "" means no active line. ``mode`` None leaves the mode unchanged."""
 
     swarm_resource: str
     mode: str | None = None
@@ -47,37 +47,37 @@ class Want(NamedTuple):
 
 
 class Edited(NamedTuple):
-    """The new content, and what of the file was adopted or is noteworthy, in sentences."""
+    """The new content, and a note for each remarkable change."""
 
     content: bytes
     notes: list[str]
 
 
 def toml_parser() -> Loads:
-    """``loads`` of the standard library (Python 3.11) or of tomli."""
+    """Return ``loads`` of the standard library (Python 3.11) or of tomli."""
     for name in ("tomllib", "tomli"):
         try:
             return importlib.import_module(name).loads
         except ImportError:
             continue
     raise GpuSwarmError(
-        "This node's Python can parse no TOML: it is older than 3.11 and has no tomli. Install tomli there"
-        " (Debian: python3-tomli), or let the collection bring it by installing it beside Ansible.",
+        "This node's Python cannot parse TOML: it is older than 3.11 and has no tomli. Install tomli on the controller, from where it is"
+        " copied, or on the node (Debian: python3-tomli).",
         missing=["toml_parser"],
     )
 
 
 def get(content: bytes | None) -> dict[str, str | None]:
-    """``{"swarm_resource": …, "mode": …}`` as the active lines say, None where there is none. Needs no parser."""
+    """Return ``{"swarm_resource": …, "mode": …}`` from the active lines; None for a missing line. Needs no parser."""
     found = raw_values(content)
     swarm, mode = (found.get(name) for name in (SWARM, MODE))
     return {"swarm_resource": None if swarm is None else plain(swarm), "mode": None if mode is None else plain(mode)}
 
 
 def raw_values(content: bytes | None) -> dict[tuple[str, ...], str]:
-    """The values of all keys as they are written, by the parts of their names, inside braces too. Needs no parser.
+    """Return the raw values of all keys, also of inline tables, by the parts of their names. Needs no parser.
 
-    NVIDIA's decoder also takes a name in capitals, where it is not there as documented (keysToTry in go-toml 1.9, marshal.go).
+    NVIDIA's decoder also accepts a name in capitals if the documented spelling is missing (keysToTry in go-toml 1.9, marshal.go).
     """
     text = (content or b"").decode("utf-8", "replace")
     found: dict[tuple[str, ...], str] = {}
@@ -89,7 +89,7 @@ def raw_values(content: bytes | None) -> dict[tuple[str, ...], str]:
 
 
 def values(content: bytes | None) -> dict[str, Any]:
-    """All values by their dotted names: a text, a bool, a tuple of texts, or None for any other form. Needs no parser."""
+    """Return all values by their dotted names: a text, a bool, a tuple of texts, or None for any other type. Needs no parser."""
     return {".".join(name): _typed(raw) for name, raw in raw_values(content).items()}
 
 
@@ -102,7 +102,7 @@ def _typed(raw: str) -> str | bool | tuple[str, ...] | None:
 
 
 def enforces(content: bytes | None, version: str | None) -> bool | None:
-    """Whether this toolkit refuses a task whose image requires another driver: in legacy mode only. None where that is not known. Needs no parser."""
+    """Return whether this toolkit refuses a task whose image requires another driver. Only the legacy mode does. None if unknown. Needs no parser."""
     mode = get(content)["mode"] or DEFAULT_MODE
     if version is None:
         return None
@@ -111,7 +111,7 @@ def enforces(content: bytes | None, version: str | None) -> bool | None:
 
 
 def says(content: bytes | None, want: Want) -> bool:
-    """Whether the active lines are as wanted. Needs no parser."""
+    """Return whether the active lines are as wanted. Needs no parser."""
     found = get(content)
     return found["swarm_resource"] == (want.swarm_resource or None) and want.mode in (None, found["mode"])
 
@@ -125,7 +125,7 @@ def _value(text: str, name: tuple[str, ...]) -> str | None:
 
 
 def edit(content: bytes | None, path: str, want: Want, loads: Loads | None = None) -> Edited:
-    """The file with this collection's keys as wanted. Editing twice equals editing once."""
+    """Return the file with this collection's keys as wanted. A second edit changes nothing."""
     notes: list[str] = []
     loads = loads or toml_parser()
     original = _decode(content, path)
@@ -141,8 +141,8 @@ def edit(content: bytes | None, path: str, want: Want, loads: Loads | None = Non
 def _decode(content: bytes | None, path: str) -> str:
     if content is None:
         raise ConfigError(
-            f"{path}: it does not exist. Install the NVIDIA Container Toolkit (its package makes this file), or name"
-            " the right file with runtime_config."
+            f"{path}: it does not exist. Install the NVIDIA Container Toolkit, whose package creates this file, or set"
+            " runtime_config to the right file."
         )
     try:
         return content.decode("utf-8")
@@ -163,26 +163,25 @@ def _parse(text: str, path: str, loads: Loads) -> dict[str, Any]:
 
 
 def _check_capitals(doc: Mapping[str, Any], path: str) -> None:
-    """Refuses this collection's keys in capitals: NVIDIA's tools read such a key or table as well, until there is one in small letters."""
+    """Refuse this collection's keys in capitals. NVIDIA's tools read such a key or table if there is none in lower case."""
     tables = [(doc, SWARM[0]), (doc, MODE[0]), (doc.get(MODE[0]), MODE[1])]
     for table, name in tables:
         if isinstance(table, dict) and name.upper() in table:
             raise ConfigError(
-                f"{path}: it has {name.upper()}, which NVIDIA's tools read as {name}. Write it in small letters, and run this again."
+                f"{path}: it has {name.upper()}, which NVIDIA's tools read as {name}. Write it in lower case, and run this again."
             )
 
 
 def _tidy(text: str, path: str, notes: list[str]) -> str:
-    """Without the lines that recipes leave behind: the same line again, or in a table, where nobody reads it."""
+    """Return the text without useless lines of other tools: repeated ones, and ones in a table, where they have no effect."""
     active = toml_text.find(text, SWARM)
     astray = [one for one in toml_text.statements(text) if one.what == "key" and one.name[1:][-1:] == SWARM]
     if len(active) > 1:
-        notes.append(f"{path}: {SWARM[0]} stood {len(active)} times at the top level; one line was kept.")
+        notes.append(f"{path}: {SWARM[0]} was there {len(active)} times at the top level; one line was kept.")
     for one in astray:
         value = generic_resources.shorten(plain(text[one.value_at : one.value_end]))
         notes.append(
-            f"{path}: {SWARM[0]} = {value} stood in the table [{'.'.join(one.name[:-1])}], where nobody reads it;"
-            " it was taken out there."
+            f"{path}: {SWARM[0]} = {value} was removed from the table [{'.'.join(one.name[:-1])}], where it has no effect."
         )
     for one in sorted(active[1:] + astray, reverse=True, key=lambda found: found.start):
         text = toml_text.drop(text, one)
@@ -199,7 +198,7 @@ def _set(text: str, name: tuple[str, ...], value: str | None) -> str:
 
 
 def _confirm(text: str, before: Mapping[str, Any], want: Want, path: str, loads: Loads) -> None:
-    """A real parser must find the wanted values, and nothing else changed."""
+    """Check with a real parser that the wanted values are there and nothing else changed."""
     try:
         after = loads(text)
         right = all(_lookup(after, name) == value for name, value in want.values().items())
@@ -210,8 +209,7 @@ def _confirm(text: str, before: Mapping[str, Any], want: Want, path: str, loads:
         reason = str(error)
     names = " and ".join(".".join(name) for name in want.values())
     raise ConfigError(
-        f"{path}: {names} cannot be set in this layout ({reason}). Write the table [{MODE[0]}] with a line for each key,"
-        ", and run this again."
+        f"{path}: {names} cannot be set in this layout ({reason}). Write the table [{MODE[0]}] with a line for each key, and run this again."
     )
 
 
@@ -222,7 +220,7 @@ def _lookup(doc: Any, name: tuple[str, ...]) -> Any:
 
 
 def _without(doc: Mapping[str, Any], want: Want) -> dict[str, Any]:
-    """The document without this collection's keys; for a table that is then empty it makes no difference whether it is there."""
+    """Return the document without this collection's keys, and without a table that is then empty."""
     rest = {key: dict(value) if isinstance(value, dict) else value for key, value in doc.items()}
     for name in want.values():
         table = rest if len(name) == 1 else rest.get(name[0], {})
@@ -233,14 +231,14 @@ def _without(doc: Mapping[str, Any], want: Want) -> dict[str, Any]:
     return rest
 
 
-# --- taking out -----------------------------------------------------------------------------------------------------
+# --- restoring ------------------------------------------------------------------------------------------------------
 
 
 def take_out(content: bytes | None, path: str, original: bytes | None, want: Want, loads: Loads | None = None) -> bytes | None:
-    """The file without what ``edit(original, path, want)`` put in, and with the former values of these keys.
+    """Return the file without the changes of ``edit(original, path, want)``, with the former values of its keys.
 
-    What others changed in these keys since is theirs, and stays. Lines that ``edit`` tidied away do not come back into a
-    file that others have edited: a repeated one would make it invalid, and one in a table has no effect.
+    Changes that someone else made to these keys since stay. If someone edited the file, useless lines that ``edit`` removed do not come back: a
+    repeated line would make the file invalid.
     """
     if content is None or original is None:
         return content
@@ -266,9 +264,9 @@ def _restore(text: str, name: tuple[str, ...], former: str) -> str:
 
 
 def _without_line(text: str, line: toml_text.Statement, name: tuple[str, ...], former: str) -> str:
-    """Without the line that was added, and without its table if that came with it and contains nothing else.
+    """Return the text without the added line, and without its table if the table was added too and is empty now.
 
-    NVIDIA's package writes the file anew at each upgrade, and a key's commented default only where the key is not set.
+    An upgrade of NVIDIA's package rewrites the file, and writes a key's commented default only if the key is not set. So the default is restored.
     """
     default = toml_text.commented(former, name)
     if default and not toml_text.commented(text, name):

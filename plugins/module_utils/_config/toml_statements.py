@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The statements of a TOML text, where they begin and end, and the text of a string (pure).
+"""Finds the statements of a TOML text and their positions (pure).
 
-This is no parser. It has to find in each valid file what NVIDIA's tools find there (pelletier/go-toml 1.9). The guard of the GPUs reads config.toml
-with it before each container that requests one, so it loads little: no typing, no json.
+This is not a full parser. In each valid file it must find what NVIDIA's tools find (pelletier/go-toml 1.9). The guard reads config.toml with it
+before each container with a GPU starts. So it imports little: no typing, no json.
 Private to this collection: no stability is promised to others.
 """
 
@@ -18,7 +18,7 @@ TYPE_CHECKING = False  # as in the guard
 if TYPE_CHECKING:
     from typing import Iterator
 
-# Strings are matched whole, so that nothing inside of one is taken for a bracket, a comment or the end of a line.
+# Strings are matched whole, so that a bracket, a comment sign or a line break inside a string is ignored.
 _ATOM = re.compile(
     r'''
       (?P<string> """[^"\\]*(?:(?:\\[\s\S]|"(?!""))[^"\\]*)*"{3,5}
@@ -40,7 +40,7 @@ _TABLE = re.compile(rf"\[\[?[ \t]*({_NAME})[ \t]*\]")
 _ASSIGNMENT = re.compile(rf"({_NAME})[ \t]*=[ \t]*")
 _ONE_PART = re.compile(_PART)
 BLANK = re.compile(r"[ \t]*")
-# The escapes of a basic string; in one of several lines also a line's end, with all blanks after it.
+# The escapes of a basic string. In a multi-line string, a backslash at the end of a line removes the line break and the blanks after it.
 _ESCAPE = r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|x([0-9a-fA-F]{2})|([btnfre\"\\])|[ \t]*\r?\n\s*)"
 _ONE = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", "e": "\x1b", '"': '"', "\\": "\\"}
 _BOM = "\ufeff"
@@ -49,10 +49,9 @@ _Statement = namedtuple("_Statement", ["what", "table", "key", "start", "end", "
 
 
 class Statement(_Statement):
-    """``what`` is "table", "key" or "comment". ``start`` is the beginning of its line, ``end`` stands after its newline.
+    """A statement of the text. ``what`` is "table", "key" or "comment". ``start`` is the beginning of its line, ``end`` is after its newline.
 
-    ``table`` and ``key`` are the parts of their names. ``key`` is empty for a table's header and for a comment on a line of its own; these belong to
-    ``table`` as keys do.
+    ``table`` and ``key`` are the parts of the names. ``key`` is empty for the header of a table and for a comment on its own line.
     """
 
     __slots__ = ()
@@ -63,7 +62,7 @@ class Statement(_Statement):
 
 
 def statements(text: str) -> Iterator[Statement]:
-    """All statements and whole-line comments in order."""
+    """Yield all statements and whole-line comments in order."""
     table: tuple[str, ...] = ()
     start = 0
     while start < len(text):
@@ -81,7 +80,7 @@ def statements(text: str) -> Iterator[Statement]:
 
 
 def _extent(text: str, start: int) -> tuple[int, int]:
-    """(where the statement's last line ends, where its last character is)."""
+    """Return the end of the statement's last line, and the position after its last character."""
     depth, last = 0, start
     for atom in _ATOM.finditer(text, start):
         kind = atom.lastgroup
@@ -98,7 +97,7 @@ def _parts(name: str) -> tuple[str, ...]:
 
 
 def keys(text: str) -> Iterator[Statement]:
-    """All keys with a value, those in inline tables too."""
+    """Yield all keys with a value, also those in inline tables."""
     for one in statements(text):
         if one.what == "key":
             yield one
@@ -106,7 +105,7 @@ def keys(text: str) -> Iterator[Statement]:
 
 
 def in_braces(text: str, table: Statement) -> Iterator[Statement]:
-    """The keys of an inline table, such as ``{mode = "cdi"}``, and of those inside it. Yields nothing for a key with another value."""
+    """Yield the keys of an inline table, such as ``{mode = "cdi"}``, and of tables inside it. Yields nothing for any other value."""
     if not text.startswith("{", table.value_at):
         return
     here, depth, last = table.value_at + 1, 0, table.value_at + 1
@@ -135,12 +134,12 @@ def _in_brace(text: str, table: Statement, start: int, end: int) -> Iterator[Sta
 
 
 def texts_in(raw: str) -> list[str]:
-    """The strings in a list, as they are written."""
+    """Return the strings in a list, with their quotes."""
     return [atom.group() for atom in _ATOM.finditer(raw) if atom.lastgroup == "string"]
 
 
 def plain(raw: str) -> str:
-    """The text of a string as written; what is no string comes back as it is."""
+    """Return the text of a quoted string. Any other value is returned as it is."""
     for quotes in ('"""', "'''", '"', "'"):
         if raw.startswith(quotes) and len(raw) >= 2 * len(quotes) and raw.endswith(quotes):
             inside = raw[len(quotes) : -len(quotes)]

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Edits of TOML text that touch one line and leave comments, order and every other byte alone.
+"""Edits one line of a TOML text. Comments, order and every other byte stay as they are.
 
-After an edit the caller has a real parser confirm the result.
+After an edit, the caller checks the result with a real parser.
 
 Private to this collection: no stability is promised to others.
 """
@@ -23,12 +23,12 @@ def eol_of(text: str) -> str:
 
 
 def find(text: str, name: tuple[str, ...], what: str = "key") -> list[Statement]:
-    """Every statement of that full name."""
+    """Return every statement with that full name."""
     return [one for one in statements(text) if one.what == what and one.name == name]
 
 
 def drop(text: str, statement: Statement) -> str:
-    """The text without the statement's lines; a missing newline at the end stays missing."""
+    """Return the text without the statement's lines. If the text had no newline at its end, it still has none."""
     before = text[: statement.start]
     if not text[statement.start : statement.end].endswith("\n"):
         before = before[:-2] if before.endswith("\r\n") else before[:-1]
@@ -36,7 +36,7 @@ def drop(text: str, statement: Statement) -> str:
 
 
 def put(text: str, name: tuple[str, ...], raw: str) -> str:
-    """The text with ``name = raw``: in place, or else where a reader would expect it."""
+    """Return the text with ``name = raw``. A new key goes where a reader would expect it."""
     found = find(text, name)
     if found:
         return text[: found[0].value_at] + raw + text[found[0].value_end :]
@@ -44,7 +44,7 @@ def put(text: str, name: tuple[str, ...], raw: str) -> str:
 
 
 def insert(text: str, name: tuple[str, ...], line: str) -> str:
-    """The text with this line for a key that it does not have."""
+    """Return the text with this line for a new key."""
     table, eol = name[:-1], eol_of(text)
     anchor = _anchor(text, name)
     if anchor:
@@ -56,14 +56,14 @@ def insert(text: str, name: tuple[str, ...], line: str) -> str:
 
 
 def commented(text: str, name: tuple[str, ...]) -> Statement | None:
-    """The key's line where it is commented out, as a default is in a file that a program wrote; or None."""
+    """Return the commented-out line of the key, as programs write it for defaults; or None."""
     line = re.compile(rf"#[ \t]*{re.escape(name[-1])}[ \t]*=")
     found = (one for one in statements(text) if one.what == "comment" and one.table == name[:-1])
     return next((one for one in found if line.match(text, one.value_at)), None)
 
 
 def _anchor(text: str, name: tuple[str, ...]) -> Statement | None:
-    """The commented default of the key; else the last key at top level, or the table's header. Or None."""
+    """Return the statement after which a new key goes: its commented default, else the last top-level key or the table's header. Or None."""
     table = name[:-1]
     after = [one for one in statements(text) if one.table == table and one.what == ("table" if table else "key")]
     return commented(text, name) or (after[-1] if after else None)

@@ -49,7 +49,7 @@ def _inventories(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
     named = []
     for node in nodes:
         shown = {kind: entry["total"] if entry["values"] is None else entry["values"] for kind, entry in node["resources"].items()}
-        found = inventories.in_two(shown)
+        found = inventories.find_double_counting(shown)
         named += ["%s and %s on node %s" % (found[0], shortened(found[1]), node["hostname"])] if found else []
     return named
 

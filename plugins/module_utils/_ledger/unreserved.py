@@ -34,7 +34,7 @@ def unreserved(
         return []
     kinds = {kind for record in records for kind, entry in record["resources"].items() if is_of_gpus(entry)}
     every = {kind for record in records for kind in record["resources"]}
-    others = set(map(generic_resources.env_name, every)) - set(map(generic_resources.env_name, kinds))
+    others = set(map(generic_resources.variable_name, every)) - set(map(generic_resources.variable_name, kinds))
     with_gpus = {record["id"]: record for record in records if has_gpus(record)}
     places = [node for node in nodes if node["ID"] in with_gpus]
     active = _active(records, waiting)

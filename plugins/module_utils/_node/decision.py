@@ -252,8 +252,8 @@ def _shrunk(case: Case) -> list[dict[str, str]]:
     entries = [seen.record.get(params["daemon_config"])] + [seen.record.get(one.path) for one in seen.left]
     record: Mapping[str, Any] = next((entry[INSERTED] for entry in entries if restore.is_daemon(entry)), {})
     running = seen.engine["generic_resources"] if seen.engine else None
-    earlier = shrink.before(running, record, advertisement["owned_kinds"])
-    text = shrink.shrink(advertisement, earlier, params.get("expect"), params.get("allow_shrink"), params.get("on_loss") == SHRINK)
+    earlier = shrink.advertised_before(running, record, advertisement["owned_kinds"])
+    text = shrink.shrink_refusal(advertisement, earlier, params.get("expect"), params.get("allow_shrink"), params.get("on_loss") == SHRINK)
     return [{"id": shrink.ID, "text": text}] if text else []
 
 

@@ -15,7 +15,7 @@ from typing import Any, Mapping, NamedTuple
 
 from .._config.daemon_json import RUNTIME_PATH
 from .._errors import GpuSwarmError
-from .._policy.forms import of_their_own
+from .._policy.forms import values_without_devices
 from .._policy.generic_resources import AMOUNT
 from .journal import INSERTED
 
@@ -34,7 +34,7 @@ def mapped_kinds(advertisement: Mapping[str, Any]) -> list[str]:
 
 def may_be_wanted(params: Mapping[str, Any]) -> bool:
     """Whether this node is to have a guard if any of its rules for slots or groups selects a card."""
-    level, rules, mapped = params.get("isolation") or OFF, params["advertise"], list(of_their_own())
+    level, rules, mapped = params.get("isolation") or OFF, params["advertise"], list(values_without_devices())
     needed = level != OFF or any(rule.get("as") in mapped for rule in rules if isinstance(rule, dict)) if rules else False
     return bool(needed and params["state"] == "present" and params["restart"] == "if_needed")
 

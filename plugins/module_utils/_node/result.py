@@ -80,7 +80,7 @@ def result_of(node: Source, seen: Observation, decision: Decision, changed: bool
 
 def _shown(engine: Mapping[str, Any] | None) -> list[str]:
     """What the running daemon advertises, whoever it is from."""
-    return sorted(generic_resources.entries(generic_resources.from_info(engine["generic_resources"]))) if engine and engine["running"] else []
+    return sorted(generic_resources.to_entries(generic_resources.from_info(engine["generic_resources"]))) if engine and engine["running"] else []
 
 
 def _fault(params: Mapping[str, Any], seen: Observation, decision: Decision) -> str | None:

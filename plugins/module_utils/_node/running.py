@@ -34,13 +34,13 @@ def running_wanted(doc: Mapping[str, Any], flags: Sequence[str] = ()) -> Running
     runtimes = [flag.value for flag in given if flag.key == daemon_json.DEFAULT_RUNTIME]
     resources = generic_resources.parse([*(doc.get(daemon_json.RESOURCES) or []), *listed])
     runtime = doc.get(daemon_json.DEFAULT_RUNTIME) or (runtimes or [PLAIN_RUNTIME])[-1]
-    return Running(sorted(generic_resources.entries(resources)), runtime)
+    return Running(sorted(generic_resources.to_entries(resources)), runtime)
 
 
 def running_now(engine: Mapping[str, Any]) -> Running:
     """What the daemon shows that runs."""
     resources = generic_resources.from_info(engine["generic_resources"])
-    return Running(sorted(generic_resources.entries(resources)), engine["default_runtime"])
+    return Running(sorted(generic_resources.to_entries(resources)), engine["default_runtime"])
 
 
 def action_for(wanted: Running, engine: Mapping[str, Any], state: str) -> str | None:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a node advertises: a pure function of the GPUs it has and the rules it was given.
+"""Decides what a node advertises, from its GPUs and the user's rules (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -15,13 +15,13 @@ from .._gpu.record import Gpu, devices_of, is_slot
 from . import generic_resources, inventories
 from .allocation import Shares
 from .forms import DEFAULT_RULES, advertise
-from .rules import check_alike, check_extra, check_rules, in_family, in_words, owned_kinds, selects
+from .rules import check_case, check_extra, check_rules, describe_rule, in_family, owned_kinds, selects
 from .selection import FULL_UUID, PolicyError, Rule
 
-__all__ = ["DEFAULT_RULES", "FULL_UUID", "PolicyError", "check_rules", "decide", "drift", "owned_kinds", "swarm_resource_drift"]
+__all__ = ["DEFAULT_RULES", "FULL_UUID", "PolicyError", "check_rules", "decide", "find_drift", "owned_kinds", "swarm_resource_drift"]
 
 
-# GPUs of which nothing is advertised, with the reason.
+# GPUs that are not advertised by decision, with the reason.
 Unselected = List[Tuple[Gpu, str]]
 
 NO_RULE = "no rule selects it"
@@ -37,11 +37,10 @@ def decide(
     present: Mapping[str, Any] | None = None,
     system_memory_mib: int | None = None,
 ) -> dict[str, Any]:
-    """Gpu records and rules -> Advertisement, a plain dict. The first rule that selects a GPU owns it.
+    """Return the advertisement, a plain dict. The first rule that selects a GPU owns it.
 
-    ``extra`` are the user's own resources, as entries. ``present`` are the resources that the node has now, in its file
-    or in its daemon: what a rule like these or a person advertised of these GPUs is then
-    owned by the rules, under whatever name.
+    ``extra`` are the user's own resources, as entries. ``present`` are the resources in the node's file or daemon. If they contain GPUs that the
+    rules advertise, the rules take over that kind, whatever its name is.
     """
     check_rules(rules)
     shares = Shares(system_memory_mib, present)
@@ -55,15 +54,15 @@ def decide(
             advertise(rule, mine, shares)
     unselected = [(gpu, NO_RULE) for gpu in forgotten] + [(gpu, "left to the host by a rule") for gpu in shares.to_host]
     unselected.sort(key=lambda one: one[0]["index"])
-    idle = [in_words(rule, number) for number, rule in enumerate(rules) if not owned[number]]
+    idle = [describe_rule(rule, number) for number, rule in enumerate(rules) if not owned[number]]
     return dict(_advertisement(rules, shares, unselected, extra, present or {}), rules=len(rules), idle_rules=idle)
 
 
 def _advertisement(rules: Sequence[Rule], shares: Shares, unselected: Unselected, extra: Sequence[str], present: Mapping[str, Any]) -> dict[str, Any]:
     pairs = shares.resources()
     made = list(dict.fromkeys(kind for kind, _value in pairs))
-    owned = list(dict.fromkeys(owned_kinds(rules) + made + _taken_over(present, rules, shares, unselected)))
-    check_alike(owned_kinds(rules) + made)
+    owned = list(dict.fromkeys(owned_kinds(rules) + made + _replaced_kinds(present, rules, shares, unselected)))
+    check_case(owned_kinds(rules) + made)
     check_extra(extra, owned)
     extra = list(extra)
     _check_one_form(made, pairs, shares)
@@ -73,21 +72,21 @@ def _advertisement(rules: Sequence[Rule], shares: Shares, unselected: Unselected
         "kinds": made + list(generic_resources.parse(extra)),
         "gpu_kinds": gpu_kinds,
         "owned_kinds": owned + list(generic_resources.parse(extra)),
-        "swarm_resource": ",".join(generic_resources.env_name(kind) for kind in gpu_kinds),
-        "advertised": [dict(_named(gpu), devices=shares.parts(gpu)) for gpu in shares.gpus()],
+        "swarm_resource": ",".join(generic_resources.variable_name(kind) for kind in gpu_kinds),
+        "advertised": [dict(_identity(gpu), devices=shares.advertised_mig_devices(gpu)) for gpu in shares.gpus()],
         "left_out": sorted(shares.left_out, key=lambda one: one["index"]),
-        "unselected": [dict(_named(gpu), reason=reason) for gpu, reason in unselected],
-        "not_wanted": [uuid for gpu, reason in unselected if reason != NO_RULE for uuid in _uuids(gpu)],
-        "forgotten": [dict(_named(gpu), uuids=_uuids(gpu)) for gpu, reason in unselected if reason == NO_RULE],
+        "unselected": [dict(_identity(gpu), reason=reason) for gpu, reason in unselected],
+        "not_wanted": [uuid for gpu, reason in unselected if reason != NO_RULE for uuid in _all_uuids(gpu)],
+        "forgotten": [dict(_identity(gpu), uuids=_all_uuids(gpu)) for gpu, reason in unselected if reason == NO_RULE],
         "memory_kinds": [kind for kind in owned if kind in shares.amounts],
         "memory_mib": shares.memory_mib,
         "map": shares.map,
         "card_mib": shares.card_mib,
-        "warnings": shares.warnings + _counted_again(pairs, dict(present, **generic_resources.parse(extra)), owned),
+        "warnings": shares.warnings + _double_counting_warnings(pairs, dict(present, **generic_resources.parse(extra)), owned),
     }
 
 
-def _counted_again(pairs: Sequence[tuple[str, Any]], others: Mapping[str, Any], owned: Sequence[str]) -> list[str]:
+def _double_counting_warnings(pairs: Sequence[tuple[str, Any]], others: Mapping[str, Any], owned: Sequence[str]) -> list[str]:
     made = generic_resources.parse(f"{kind}={value}" for kind, value in pairs)
     left = {kind: value for kind, value in others.items() if kind not in owned}
     return [
@@ -95,21 +94,21 @@ def _counted_again(pairs: Sequence[tuple[str, Any]], others: Mapping[str, Any], 
         f" two tasks. If services reserve {kind}, have a rule advertise it: {{as: gpu, kind: {kind}}}. Else remove it from node-generic-resources or"
         " extra_resources."
         for kind, value in left.items()
-        if inventories.counted_again({**made, kind: value}, list(made))
+        if inventories.double_counting_kinds({**made, kind: value}, list(made))
     ]
 
 
-def _named(gpu: Gpu) -> dict[str, Any]:
+def _identity(gpu: Gpu) -> dict[str, Any]:
     return {"index": gpu["index"], "uuid": gpu.get("uuid"), "name": gpu.get("name")}
 
 
-def _uuids(gpu: Gpu) -> list[str]:
-    """Of the card and of what it is divided into."""
+def _all_uuids(gpu: Gpu) -> list[str]:
+    """Return the UUIDs of the card and of its MIG devices."""
     return [one["uuid"] for one in [gpu, *(gpu.get("mig_devices") or [])] if one.get("uuid")]
 
 
 def _check_one_form(made: Sequence[str], pairs: Sequence[tuple[str, Any]], shares: Shares) -> None:
-    """A kind that is an amount is one number: dockerd refuses to start with two of them, or with a name beside it."""
+    """A kind with an amount must be one number. dockerd does not start with two numbers, or with a number and a name."""
     for kind in made:
         if kind in shares.amounts and [one for one, _value in pairs].count(kind) > 1:
             raise PolicyError(
@@ -118,13 +117,13 @@ def _check_one_form(made: Sequence[str], pairs: Sequence[tuple[str, Any]], share
             )
 
 
-def _taken_over(present: Mapping[str, Any], rules: Sequence[Rule], shares: Shares, unselected: Unselected) -> list[str]:
-    """The kinds on the node that name what the rules decide: a family of theirs, or the very GPUs that they advertise.
+def _replaced_kinds(present: Mapping[str, Any], rules: Sequence[Rule], shares: Shares, unselected: Unselected) -> list[str]:
+    """Return the node's kinds that the rules replace: kinds of a family of theirs, or kinds that contain GPUs that they advertise.
 
-    A GPU in a second kind would be a second inventory, and be given to two tasks at once.
+    If a GPU were in two kinds, swarm would allocate it to two tasks at once.
     """
-    advertised = [uuid for gpu in shares.gpus() for uuid in _uuids(gpu)] + [one["uuid"] for one in shares.left_out if one["uuid"]]
-    hosts_own = [uuid for gpu, _reason in unselected for uuid in _uuids(gpu)]
+    advertised = [uuid for gpu in shares.gpus() for uuid in _all_uuids(gpu)] + [one["uuid"] for one in shares.left_out if one["uuid"]]
+    hosts_own = [uuid for gpu, _reason in unselected for uuid in _all_uuids(gpu)]
     found = []
     for kind, values in present.items():
         named = [device.lower() for value in values for device in devices_of(value)] if isinstance(values, list) else []
@@ -135,18 +134,18 @@ def _taken_over(present: Mapping[str, Any], rules: Sequence[Rule], shares: Share
 
 
 def _names_any(values: Iterable[str], uuids: Sequence[str]) -> bool:
-    # Shortened UUIDs are what the usual recipes write.
+    # Many recipes in the web use shortened UUIDs.
     return any(uuid.lower().startswith(value) for value in values for uuid in uuids)
 
 
 # --- the comparison -------------------------------------------------------------------------------------------------
 
 
-def drift(advertisement: Mapping[str, Any], shown: Sequence[Any] | None, listed: Sequence[str] | None = None) -> list[str]:
-    """Sentences on how the running daemon (``shown``: GenericResources of its /info) differs from what was decided.
+def find_drift(advertisement: Mapping[str, Any], shown: Sequence[Any] | None, listed: Sequence[str] | None = None) -> list[str]:
+    """Return a sentence for each difference between the running daemon (``shown``: GenericResources of its /info) and the decision.
 
-    ``listed`` is what ``node-generic-resources`` of daemon.json says, or will say: with it the kinds of others are
-    compared too, and kinds that earlier rules owned.
+    ``listed`` is ``node-generic-resources`` of daemon.json, as it is or will be. If it is given, the user's own kinds and kinds of earlier rules are
+    compared too.
     """
     decided = generic_resources.parse(advertisement["resources"])
     owned = {kind.upper() for kind in advertisement["owned_kinds"]}
@@ -180,20 +179,20 @@ def _drift_of_kind(kind: str, decided: Any, running: Any, reasons: Mapping[str, 
     missing = [uuid for uuid in decided if uuid not in running]
     for value in dict.fromkeys(running):
         if value not in decided:
-            yield _why_not(kind, value, decided, reasons)
+            yield _explain_wrong_value(kind, value, decided, reasons)
         elif running.count(value) > 1:
             yield f"{value} is advertised {running.count(value)} times as {kind}"
     if missing:
-        yield f"{_counted(missing)} not advertised as {kind}: {', '.join(missing)}"
+        yield f"{_count_text(missing)} not advertised as {kind}: {', '.join(missing)}"
 
 
-def _counted(values: Sequence[str]) -> str:
+def _count_text(values: Sequence[str]) -> str:
     noun = "GPU" if values[0].startswith("GPU-") else "MIG device" if values[0].startswith("MIG-") else "value"
     noun = "slot" if is_slot(values[0]) else noun if devices_of(values[0]) == values[:1] else "group"
     return f"{len(values)} {noun}{'' if len(values) == 1 else 's'}"
 
 
-def _why_not(kind: str, value: str, decided: Iterable[str], reasons: Mapping[str, str]) -> str:
+def _explain_wrong_value(kind: str, value: str, decided: Iterable[str], reasons: Mapping[str, str]) -> str:
     full = [uuid for uuid in decided if uuid.startswith(value)]
     if any(is_slot(one) and devices_of(one) == [value] for one in full):
         return f"{value} is advertised as {kind} but should not be: its slots are"
@@ -224,7 +223,7 @@ def _comparable(value: Any) -> str:
 
 
 def swarm_resource_drift(advertisement: Mapping[str, Any], line: str | None) -> list[str]:
-    """The same for ``swarm-resource`` of config.toml (None: no active line)."""
+    """Return a sentence if ``swarm-resource`` of config.toml differs from the decision. ``line`` is None without an active line."""
     if (line or "") == advertisement["swarm_resource"]:
         return []
     kinds = ", ".join(advertisement["gpu_kinds"]) or "none"

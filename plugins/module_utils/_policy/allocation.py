@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What each form of a rule makes of the GPUs that the rule owns on a node (pure).
+"""Turns the GPUs of a rule into generic resources: one function for each form (pure).
 
-The rules that come here name their kind, or what their kinds begin with: where the user gives none, the form's default stands there.
+``kind`` of each rule is set here: the user's, or the form's default.
 Private to this collection: no stability is promised to others.
 """
 
@@ -21,87 +21,86 @@ _IN_MIG_MODE = (
     "it is in MIG mode, where a card cannot be advertised whole; a rule with 'as: mig' in front of this one advertises its parts"
 )
 SAME_UUID = "another GPU of this node has the same UUID"
-MOST_SLOTS = 100  # of one card: each is an entry in daemon.json and in the manager's record of the node
+MOST_SLOTS = 100  # per card. Each slot is an entry in daemon.json and in the manager's record of the node
 
 # A card or MIG device, and its memory.
 Sized = Tuple[Mapping[str, Any], "int | None"]
 
 
 class Shares:
-    """What is advertised so far of one node, and what could not be."""
+    """Collects what one node advertises, and the GPUs that it cannot advertise."""
 
     def __init__(self, system_memory_mib: int | None = None, present: Mapping[str, Any] | None = None) -> None:
         self.system_memory_mib = system_memory_mib
-        self.present = present or {}  # by kind, what the node has now
+        self.present = present or {}  # the node's present resources, by kind
         self.left_out: list[dict[str, Any]] = []
         self.to_host: list[Gpu] = []  # GPUs that a rule leaves to the host
         self.warnings: list[str] = []
-        self.amounts: set[str] = set()  # kinds that are a number
-        self.memory_mib = 0  # behind those, before anything is kept in reserve
-        # By kind and value, or generic_resources.AMOUNT, what a task sees by it: its devices, how many MiB of them are its own, None where
-        # that is the amount or not known, and whether a task may have several on one card only. Of values that are devices themselves there is
-        # nothing here.
+        self.amounts: set[str] = set()  # kinds whose value is a number
+        self.memory_mib = 0  # the memory of these kinds, including reserve_mib
+        # The guard's map: by kind and value (or generic_resources.AMOUNT) the devices that a task sees; the task's share in MiB, None if it is the
+        # amount or unknown; and whether several slots of one task must be on one card. Values that are devices themselves are not in the map.
         self.map: dict[str, dict[str, dict[str, Any]]] = {}
         self.card_mib: dict[str, int] = {}  # the memory of these devices
-        self._given: dict[int, tuple[Gpu, list[tuple[str, str | int]]]] = {}
+        self._entries: dict[int, tuple[Gpu, list[tuple[str, str | int]]]] = {}
 
-    def give(self, gpu: Gpu, kind: str, value: str | int) -> None:
+    def add(self, gpu: Gpu, kind: str, value: str | int) -> None:
         if isinstance(value, int):
             self.amounts.add(kind)
-        self._given.setdefault(gpu["index"], (gpu, []))[1].append((kind, value))
+        self._entries.setdefault(gpu["index"], (gpu, []))[1].append((kind, value))
 
-    def stand_for(self, kind: str, value: str, sizes: Sequence[Sized], mib: int | None = None, together: bool = False) -> None:
-        """What a task sees that has this value: these cards or MIG devices, with the MiB of each."""
+    def map_value(self, kind: str, value: str, sizes: Sequence[Sized], mib: int | None = None, together: bool = False) -> None:
+        """Add a value to the guard's map: a task with this value sees these cards or MIG devices, each with its MiB."""
         known = {one["uuid"]: size for one, size in sizes if one.get("uuid")}
         self.map.setdefault(kind, {})[value] = {"devices": list(known), "mib": mib, "together": together}
         self.card_mib.update({uuid: size for uuid, size in known.items() if size})
 
-    def cover(self, gpu: Gpu) -> None:
-        """Something of this card is advertised under another card's entry."""
-        self._given.setdefault(gpu["index"], (gpu, []))
+    def mark_covered(self, gpu: Gpu) -> None:
+        """Mark a card as advertised that has no entry of its own, because another card's entry includes it."""
+        self._entries.setdefault(gpu["index"], (gpu, []))
 
-    def leave(self, gpu: Gpu, reason: str, uuid: str | None = None) -> None:
+    def exclude(self, gpu: Gpu, reason: str, uuid: str | None = None) -> None:
         uuid = uuid or gpu.get("uuid")
         self.left_out.append({"index": gpu["index"], "uuid": uuid, "name": gpu.get("name"), "reason": reason})
 
     def resources(self) -> list[tuple[str, str | int]]:
-        """(kind, value) in the order of the GPUs."""
-        return [pair for _index, (_gpu, pairs) in sorted(self._given.items()) for pair in pairs]
+        """Return (kind, value) for each resource, in the order of the GPUs."""
+        return [pair for _index, (_gpu, pairs) in sorted(self._entries.items()) for pair in pairs]
 
     def gpus(self) -> list[Gpu]:
-        """The cards of which something is advertised."""
-        return [gpu for _index, (gpu, _pairs) in sorted(self._given.items())]
+        """Return the cards that are advertised, whole or in part."""
+        return [gpu for _index, (gpu, _pairs) in sorted(self._entries.items())]
 
-    def parts(self, gpu: Gpu) -> list[str]:
-        """The MIG devices of this card that are advertised."""
-        values = [value for _kind, value in self._given[gpu["index"]][1] if isinstance(value, str) and value.startswith("MIG-")]
+    def advertised_mig_devices(self, gpu: Gpu) -> list[str]:
+        """Return the advertised MIG devices of this card."""
+        values = [value for _kind, value in self._entries[gpu["index"]][1] if isinstance(value, str) and value.startswith("MIG-")]
         return list(dict.fromkeys(device for value in values for device in devices_of(value)))
 
     def contains(self, uuid: str) -> bool:
-        return any(gpu.get("uuid") == uuid for gpu, _pairs in self._given.values())
+        return any(gpu.get("uuid") == uuid for gpu, _pairs in self._entries.values())
 
 
 # --- whole GPUs -----------------------------------------------------------------------------------------------------
 
 
-def whole(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
+def advertise_whole(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
     for gpu in gpus:
-        reason = unfit(gpu, shares)
+        reason = why_unfit(gpu, shares)
         if reason:
-            shares.leave(gpu, reason)
+            shares.exclude(gpu, reason)
         else:
-            shares.give(gpu, rule["kind"], gpu["uuid"])
+            shares.add(gpu, rule["kind"], gpu["uuid"])
 
 
-def by_model(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
-    """As whole(), with a kind per model: the user's for the first pattern that fits, else one made of the model's name."""
+def advertise_by_model(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
+    """Advertise whole GPUs with a kind per model: the user's kind of the first matching pattern, else a kind derived from the model's name."""
     names: dict[str, str] = {}
     for gpu in gpus:
         mapped = [kind for pattern, kind in (rule.get("kinds") or {}).items() if matches_model(gpu, pattern)]
         kind = mapped[0] if mapped else derived_kind(gpu.get("name") or gpu.get("model"))
-        reason = unfit(gpu, shares) or (None if kind else "its model could not be read")
+        reason = why_unfit(gpu, shares) or (None if kind else "its model could not be read")
         if reason:
-            shares.leave(gpu, reason)
+            shares.exclude(gpu, reason)
             continue
         other = names.setdefault(kind, gpu.get("name"))
         if not mapped and other != gpu.get("name"):
@@ -109,13 +108,13 @@ def by_model(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
                 f"advertise: the models {other!r} and {gpu.get('name')!r} would both be the kind {kind}. Name one of them in"
                 " 'kinds' of the rule with as=model."
             )
-        shares.give(gpu, kind, gpu["uuid"])
+        shares.add(gpu, kind, gpu["uuid"])
 
 
 def derived_kind(name: str | None) -> str | None:
     """``NVIDIA H100 80GB HBM3`` -> ``NVIDIA-H100-80GB-HBM3``, ``Tesla T4`` -> ``NVIDIA-T4``; None without a name.
 
-    Drivers from 465 on put NVIDIA in front of most names: the kind must not change with the driver.
+    Drivers since 465 put NVIDIA in front of most names. The kind must not change with the driver.
     """
     bare = label_safe(re.sub(r"^(NVIDIA[\s-]+)?(Tesla[\s-]+)?", "", name or "", flags=re.IGNORECASE))
     return "NVIDIA-" + bare if bare else None
@@ -126,8 +125,8 @@ def _failure(gpu: Gpu) -> str | None:
     return ("; ".join(health.get("reasons") or []) or "it failed") if health.get("state") == "failed" else None
 
 
-def unfit(gpu: Gpu, shares: Shares) -> str | None:
-    """Why this GPU cannot be advertised whole, or None."""
+def why_unfit(gpu: Gpu, shares: Shares) -> str | None:
+    """Return why this GPU cannot be advertised whole, or None."""
     uuid = gpu.get("uuid")
     if _failure(gpu):
         return _failure(gpu)
@@ -145,8 +144,8 @@ def unfit(gpu: Gpu, shares: Shares) -> str | None:
 # --- memory ---------------------------------------------------------------------------------------------------------
 
 
-def memory(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
-    """One kind where the rule owns one GPU on this node, else one per GPU or the sum of all."""
+def advertise_memory(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
+    """Advertise memory: one kind if the rule owns one GPU of the node, else a kind per GPU, or the sum of all."""
     fit = [gpu for gpu in gpus if not _leave_memory(gpu, shares)]
     sizes = [(gpu, _size(rule, gpu, shares)) for gpu in fit]
     _check_shared(rule, fit)
@@ -156,25 +155,25 @@ def memory(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
         _give_sum(rule, sizes, reserve, shares)
         return
     for gpu, size in sizes:
-        # Counted with those that failed: a name must not change because another card fails.
+        # Failed GPUs count too, because a kind's name must not change when another card fails.
         place = place_name(gpu) if len(gpus) > 1 else ""
         if place is None:
-            shares.leave(gpu, "its PCI address, which would be part of its kind's name, could not be read")
+            shares.exclude(gpu, "its PCI address, which would be part of its kind's name, could not be read")
             continue
         kind = "-".join(part for part in (rule["kind"], place) if part)
-        shares.give(gpu, kind, size - reserve)
-        shares.stand_for(kind, generic_resources.AMOUNT, [(gpu, size)])
+        shares.add(gpu, kind, size - reserve)
+        shares.map_value(kind, generic_resources.AMOUNT, [(gpu, size)])
 
 
 def _leave_memory(gpu: Gpu, shares: Shares) -> str | None:
     reason = _failure(gpu) or ("it is in MIG mode, where its memory is divided already" if in_mig_mode(gpu) else None)
     if reason:
-        shares.leave(gpu, reason)
+        shares.exclude(gpu, reason)
     return reason
 
 
 def _size(rule: Rule, gpu: Gpu, shares: Shares) -> int:
-    """The MiB from which the rule advertises, checked against what it keeps in reserve."""
+    """Return the GPU's memory in MiB. Raises PolicyError if it is unknown, or not more than reserve_mib."""
     size = gpu.get("memory_mib")
     if size is None:
         if not rule.get("system_memory"):
@@ -207,10 +206,10 @@ def _give_sum(rule: Rule, sizes: Sequence[tuple[Gpu, int]], reserve: int, shares
     if not sizes:
         return
     kind, total = rule["kind"], sum(size - reserve for _gpu, size in sizes)
-    shares.give(sizes[0][0], kind, total)
-    shares.stand_for(kind, generic_resources.AMOUNT, sizes)
+    shares.add(sizes[0][0], kind, total)
+    shares.map_value(kind, generic_resources.AMOUNT, sizes)
     for gpu, _size_mib in sizes[1:]:
-        shares.cover(gpu)
+        shares.mark_covered(gpu)
     if len(sizes) > 1:
         largest = max(size - reserve for _gpu, size in sizes)
         shares.warnings.append(
@@ -223,16 +222,18 @@ def _give_sum(rule: Rule, sizes: Sequence[tuple[Gpu, int]], reserve: int, shares
 # --- slots ----------------------------------------------------------------------------------------------------------
 
 
-def slots(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
-    """So many named shares of each card, or of each MIG device where a card is divided into these, all those of one in one row: swarm takes from
-    the front of the list, so that tasks fill one before they begin another."""
+def advertise_slots(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
+    """Advertise slots of each card, or of each MIG device of a card in MIG mode.
+
+    All slots of one device are listed together. Swarm allocates from the front of the list, so tasks fill one device before the next.
+    """
     for gpu in gpus:
         if in_mig_mode(gpu):
             _slots_of_parts(rule, gpu, shares)
             continue
-        reason = unfit(gpu, shares)
+        reason = why_unfit(gpu, shares)
         if reason:
-            shares.leave(gpu, reason)
+            shares.exclude(gpu, reason)
             continue
         _give_slots(rule, gpu, gpu, _slots_of(rule, gpu.get("memory_mib"), f"GPU {gpu['index']} ({gpu.get('model')})"), shares)
 
@@ -241,8 +242,8 @@ def _slots_of_parts(rule: Rule, gpu: Gpu, shares: Shares) -> None:
     for device in _mig_devices(gpu, shares):
         size, who = device.get("memory_mib"), f"the MIG device {device.get('profile') or device['uuid']} of GPU {gpu['index']} ({gpu.get('model')})"
         if size is not None and "slot_mib" in rule and size - int(rule.get("reserve_mib", 0)) < int(rule["slot_mib"]):
-            # The card cannot be given to another rule for one of its devices.
-            shares.leave(gpu, f"{who} has {size} MiB, which is no room for a slot of {rule['slot_mib']} MiB", device["uuid"])
+            # No error: the user cannot assign a single MIG device to another rule.
+            shares.exclude(gpu, f"{who} has {size} MiB, which is no room for a slot of {rule['slot_mib']} MiB", device["uuid"])
             continue
         _give_slots(rule, gpu, device, _slots_of(rule, size, who), shares)
 
@@ -251,12 +252,12 @@ def _give_slots(rule: Rule, gpu: Gpu, device: Mapping[str, Any], slots_of_it: tu
     count, mib = slots_of_it
     for number in range(1, count + 1):
         value = slot_name(device["uuid"], number)
-        shares.give(gpu, rule["kind"], value)
-        shares.stand_for(rule["kind"], value, [(device, device.get("memory_mib"))], mib, bool(rule.get("slots_together")))
+        shares.add(gpu, rule["kind"], value)
+        shares.map_value(rule["kind"], value, [(device, device.get("memory_mib"))], mib, bool(rule.get("slots_together")))
 
 
 def _slots_of(rule: Rule, size: int | None, who: str) -> tuple[int, int | None]:
-    """How many a card or MIG device of this size has, and the MiB of each, None where it has no memory of its own."""
+    """Return the number of slots of a card or MIG device, and the MiB of each slot (None if the device has no memory of its own)."""
     reserve = int(rule.get("reserve_mib", 0))
     if size is None:
         if "slots" in rule:
@@ -280,35 +281,35 @@ def _slots_of(rule: Rule, size: int | None, who: str) -> tuple[int, int | None]:
 # --- MIG devices ----------------------------------------------------------------------------------------------------
 
 
-def mig(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
-    """A kind per profile; the parent is not advertised."""
+def advertise_mig(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
+    """Advertise MIG devices with a kind per profile. The cards themselves are not advertised."""
     for gpu in gpus:
         for device in _mig_devices(gpu, shares):
             if not device.get("profile"):
-                shares.leave(gpu, "the profile of this MIG device could not be read", device["uuid"])
+                shares.exclude(gpu, "the profile of this MIG device could not be read", device["uuid"])
             else:
-                shares.give(gpu, f"{rule['kind']}-{label_safe(device['profile'].replace('+', '.'))}", device["uuid"])
+                shares.add(gpu, f"{rule['kind']}-{label_safe(device['profile'].replace('+', '.'))}", device["uuid"])
 
 
 def _mig_devices(gpu: Gpu, shares: Shares) -> list[dict[str, Any]]:
-    """Those of a card that can be advertised; why the card or one of the others cannot is noted."""
+    """Return the MIG devices of a card that can be advertised. The others are added to the excluded GPUs."""
     reason, found = _failure(gpu), []
     if not reason and not gpu.get("mig_devices"):
-        reason = "it is in MIG mode but divided into nothing; 'nvidia-smi mig -lgip' lists what 'nvidia-smi mig -cgi … -C' can make"
+        reason = "it is in MIG mode but has no MIG devices; 'nvidia-smi mig -lgip' lists what 'nvidia-smi mig -cgi … -C' can create"
     if reason:
-        shares.leave(gpu, reason)
+        shares.exclude(gpu, reason)
         return []
     for device in gpu["mig_devices"]:
         uuid = device.get("uuid")
         if uuid and MIG_UUID.fullmatch(uuid):
             found.append(device)
         else:
-            shares.leave(gpu, f"{generic_resources.shorten(uuid)} is not a full MIG UUID, the toolkit would refuse it", uuid)
+            shares.exclude(gpu, f"{generic_resources.shorten(uuid)} is not a full MIG UUID, the toolkit would refuse it", uuid)
     return found
 
 
 # --- nothing --------------------------------------------------------------------------------------------------------
 
 
-def to_host(_rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
+def leave_to_host(_rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
     shares.to_host.extend(gpus)

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The forms of advertising: all that is known of each stands in one object of FORMS (pure).
+"""The forms of advertising: FORMS has one object for each, with everything about it (pure).
 
-Whoever adds a form adds its object, its lines in the documentation of the module and the role, and no more: a test compares them.
+To add a form, add its object and its lines in the documentation of the module and the role. A test compares them.
 Private to this collection: no stability is promised to others.
 """
 
@@ -18,37 +18,37 @@ from . import allocation, generic_resources, groups
 from .allocation import Shares
 from .selection import HEX, PolicyError, Rule, in_mig_mode, is_text, is_whole_number
 
-# Printable ASCII without what separates or quotes in daemon.json, config.toml and docker's command line.
+# Printable ASCII, without the separators and quotes of daemon.json, config.toml and docker's command line.
 _KIND = re.compile(r"""(?:(?![=,"'\\])[!-~])+""")
 
 
 class Option(NamedTuple):
-    """What a rule takes besides ``as`` and ``select``."""
+    """One option of a rule, besides ``as`` and ``select``."""
 
     type: str  # as in an argument spec
     check: Callable[[Any, str], None]  # (value, where): raises PolicyError
-    choices: Sequence[str] | None = None  # what it may be, where that is a list
+    choices: Sequence[str] | None = None  # the allowed values, if they are a list
 
 
 class Form(NamedTuple):
-    """One way to advertise GPUs. None of this has a default: a form that lacks a part would lose kinds or fail on a node."""
+    """One way to advertise GPUs. No field has a default, because a forgotten one would lose kinds or fail on a node."""
 
     name: str  # the value of ``as``
-    text: str  # what services reserve, as the documentation begins to describe it
-    options: Mapping[str, Option]  # by their names
-    default_kind: str | None  # the kind, or what the kinds begin with, where a rule gives none; None for a form without
-    # (rule) -> the kinds that it names, whatever GPUs are there. They stay the rule's when its last GPU failed.
+    text: str  # what services reserve; the documentation starts with it
+    options: Mapping[str, Option]  # by name
+    default_kind: str | None  # the kind, or the beginning of its kinds, if a rule sets none
+    # (rule) -> the kinds that the rule names. It owns them even after its last GPU has failed.
     kinds: Callable[[Rule], list[str]]
-    # (rule) -> an expression for the kinds that it makes by itself, whatever GPUs are there; None where it makes none.
+    # (rule) -> a regular expression for the kinds that the rule derives from GPUs, or None.
     family: Callable[[Rule], str | None]
-    amounts: bool  # whether its kinds are amounts of memory, and not lists of devices
-    # What each of its values stands for, where that is no device: slots of a card. None for devices and amounts.
+    amounts: bool  # its kinds are amounts of memory, not lists of devices
+    # What its values are, if they are neither devices nor amounts, such as "slots of a card". Else None.
     stands_for: str | None
-    check: Callable[[Rule, str], None]  # (rule, where): what its options must be together; raises PolicyError
-    # (rules, kind_of): what all rules of the form must be together; raises PolicyError
+    check: Callable[[Rule, str], None]  # (rule, where): checks the options of one rule together; raises PolicyError
+    # (rules, kind_of): checks all rules of the form together; raises PolicyError
     check_together: Callable[[Sequence[Rule], Callable[[Rule], str | None]], None]
-    takes: Callable[[Gpu], bool]  # whether the form is for such a GPU at all; else the GPU goes on to the next rule
-    advertise: Callable[[Rule, Sequence[Gpu], Shares], None]  # adds to the shares what it makes of the GPUs that the rule owns on the node
+    takes: Callable[[Gpu], bool]  # whether the form can advertise this GPU; if not, the next rule gets it
+    advertise: Callable[[Rule, Sequence[Gpu], Shares], None]  # adds the resources for the rule's GPUs to the shares
 
 
 def form_of(rule: Rule) -> Form:
@@ -56,21 +56,21 @@ def form_of(rule: Rule) -> Form:
 
 
 def advertise(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
-    """Adds to ``shares`` what the rule makes of the GPUs that it owns."""
+    """Add the resources for the rule's GPUs to ``shares``."""
     form = form_of(rule)
     if form.amounts:
         shares.amounts.update(form.kinds(rule))
     form.advertise(dict(rule, kind=kind_of(rule)), gpus, shares)
 
 
-def of_their_own() -> dict[str, str]:
-    """By the name of its form, what values stand for that are no devices: no other form can be of their kinds, and a task gets the cards by the
-    guard only."""
+def values_without_devices() -> dict[str, str]:
+    """Return what the values are, for each form whose values are not devices. Such kinds cannot be shared with other forms, and a task gets the cards
+    only through the guard."""
     return {form.name: form.stands_for for form in FORMS.values() if form.stands_for is not None}
 
 
 def kind_of(rule: Rule) -> str | None:
-    """The rule's kind, or what its kinds begin with; None for a form that has none of its own."""
+    """Return the rule's kind, or the beginning of its kinds; None for a form without one."""
     return rule.get("kind", form_of(rule).default_kind)
 
 
@@ -126,11 +126,11 @@ _PROFILE = r"-(?:\d+c\.)?\d+g\.\d+gb[A-Za-z0-9._-]*"
 _KIND_OPTION = {"kind": Option("str", check_kind)}
 
 
-def _its_kind(rule: Rule) -> list[str]:
+def _single_kind(rule: Rule) -> list[str]:
     return [kind_of(rule)]
 
 
-def _none(_rule: Rule) -> list[str]:
+def _no_kinds(_rule: Rule) -> list[str]:
     return []
 
 
@@ -158,14 +158,14 @@ FORMS = {
             text="whole GPUs",
             options=_KIND_OPTION,
             default_kind="NVIDIA-GPU",
-            kinds=_its_kind,
+            kinds=_single_kind,
             family=_no_family,
             amounts=False,
             stands_for=None,
             check=_any_rule,
             check_together=_any_rules,
             takes=_any_gpu,
-            advertise=allocation.whole,
+            advertise=allocation.advertise_whole,
         ),
         Form(
             name="model",
@@ -179,7 +179,7 @@ FORMS = {
             check=_any_rule,
             check_together=_any_rules,
             takes=_any_gpu,
-            advertise=allocation.by_model,
+            advertise=allocation.advertise_by_model,
         ),
         Form(
             name="vram",
@@ -191,14 +191,14 @@ FORMS = {
                 "system_memory": Option("bool", check_yes_or_no),
             },
             default_kind="VRAM",
-            kinds=_its_kind,
+            kinds=_single_kind,
             family=lambda rule: re.escape(kind_of(rule)) + _PLACE,
             amounts=True,
             stands_for=None,
             check=_any_rule,
             check_together=_any_rules,
             takes=_any_gpu,
-            advertise=allocation.memory,
+            advertise=allocation.advertise_memory,
         ),
         Form(
             name="slots",
@@ -211,56 +211,56 @@ FORMS = {
                 "reserve_mib": Option("int", check_mib),
             },
             default_kind="NVIDIA-SLOT",
-            kinds=_its_kind,
+            kinds=_single_kind,
             family=_no_family,
             amounts=False,
             stands_for="slots of a card",
             check=check_slots,
             check_together=_any_rules,
             takes=_any_gpu,
-            advertise=allocation.slots,
+            advertise=allocation.advertise_slots,
         ),
         Form(
             name="group",
             text="neighbouring GPUs as one unit",
             options={**_KIND_OPTION, "size": Option("int", groups.check_size), "by": Option("str", groups.check_by, groups.BY)},
             default_kind="NVIDIA-GROUP",
-            kinds=_its_kind,
+            kinds=_single_kind,
             family=_no_family,
             amounts=False,
             stands_for="groups of GPUs",
             check=groups.check_group,
             check_together=groups.check_sizes,
             takes=_any_gpu,
-            advertise=groups.group,
+            advertise=groups.advertise_groups,
         ),
         Form(
             name="mig",
             text="MIG devices, a kind per profile",
             options=_KIND_OPTION,
             default_kind="MIG",
-            kinds=_none,
+            kinds=_no_kinds,
             family=lambda rule: re.escape(kind_of(rule)) + _PROFILE,
             amounts=False,
             stands_for=None,
             check=_any_rule,
             check_together=_any_rules,
             takes=in_mig_mode,
-            advertise=allocation.mig,
+            advertise=allocation.advertise_mig,
         ),
         Form(
             name="none",
             text="left to the host",
             options={},
             default_kind=None,
-            kinds=_none,
+            kinds=_no_kinds,
             family=_no_family,
             amounts=False,
             stands_for=None,
             check=_any_rule,
             check_together=_any_rules,
             takes=_any_gpu,
-            advertise=allocation.to_host,
+            advertise=allocation.leave_to_host,
         ),
     )
 }

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Generic resources as swarmkit reads them: a list of ``KIND=value`` and the form in which ``GET /info`` shows them.
+"""Converts generic resources between the list of ``KIND=value`` in daemon.json and the answer of ``GET /info``, as swarmkit does.
 
-Between the two stands one plain dict, kind -> list of values (named) or int (discrete).
+The common form is a dict: kind -> list of values (named) or int (discrete).
 
 Private to this collection: no stability is promised to others.
 """
@@ -18,7 +18,7 @@ from .._errors import GpuSwarmError
 from .._mask import mask
 
 ENV_PREFIX = "DOCKER_RESOURCE_"
-# In the guard's map, where the value of a kind would stand that is an amount.
+# Stands for the value of a kind with an amount in the guard's map.
 AMOUNT = ""
 
 # Go's strconv.ParseInt(value, 10, 64): no blanks, no underscores.
@@ -27,31 +27,31 @@ _INT64 = 2**63
 
 
 class ResourceError(GpuSwarmError):
-    """An entry that dockerd would refuse to start with. The message names no file; the caller knows it."""
+    """An entry with which dockerd would not start. The caller adds the file to the message."""
 
 
-def split(entry: str) -> tuple[str, str]:
-    """``"KIND=value"`` -> (kind, value), by swarmkit's rule: exactly one ``=``, blanks around either are dropped."""
+def split_entry(entry: str) -> tuple[str, str]:
+    """Split ``"KIND=value"`` as swarmkit does: exactly one ``=``; blanks around kind and value are removed."""
     parts = entry.split("=")
     if len(parts) != 2:
         raise ResourceError(f"{shorten(entry)} is not of the form KIND=value with exactly one '='.")
     return parts[0].strip(), parts[1].strip()
 
 
-def env_name(kind: str) -> str:
-    """The variable in which a task finds what it was given of this kind."""
+def variable_name(kind: str) -> str:
+    """Return the environment variable in which a task finds its values of this kind."""
     return ENV_PREFIX + kind.upper()
 
 
-def parse(entries: Iterable[str]) -> dict[str, Any]:
-    """A list of ``KIND=value`` -> dict, in the order of the kinds' first appearance.
+def parse(to_entries: Iterable[str]) -> dict[str, Any]:
+    """Parse a list of ``KIND=value`` into a dict, in the order of the kinds' first appearance.
 
-    A kind with one value that is an integer is discrete; several values must all be names; a value that stands twice
-    counts twice. (swarmkit api/genericresource/parse.go)
+    A kind with a single integer is discrete. Several values must all be names. A repeated value counts twice (swarmkit
+    api/genericresource/parse.go).
     """
     values: dict[str, list[str]] = {}
-    for entry in entries:
-        kind, value = split(entry)
+    for entry in to_entries:
+        kind, value = split_entry(entry)
         values.setdefault(kind, []).append(value)
     return {kind: _typed(kind, found) for kind, found in values.items()}
 
@@ -74,8 +74,8 @@ def _is_int64(value: str) -> bool:
     return bool(_INT.fullmatch(value)) and -_INT64 <= int(value) < _INT64
 
 
-def entries(resources: Mapping[str, Any]) -> list[str]:
-    """The dict back as a list of ``KIND=value``."""
+def to_entries(resources: Mapping[str, Any]) -> list[str]:
+    """Return the dict as a list of ``KIND=value``."""
     listed: list[str] = []
     for kind, value in resources.items():
         listed.extend(f"{kind}={one}" for one in (value if isinstance(value, list) else [value]))
@@ -83,7 +83,7 @@ def entries(resources: Mapping[str, Any]) -> list[str]:
 
 
 def from_info(generic_resources: Sequence[Any] | None) -> dict[str, Any]:
-    """``GenericResources`` of ``GET /info`` (or of a node's description; null when there are none) -> dict."""
+    """Return the dict for ``GenericResources`` of ``GET /info`` or of a node's description (null if there are none)."""
     resources: dict = {}
     for item in generic_resources or []:
         named, discrete = item.get("NamedResourceSpec"), item.get("DiscreteResourceSpec")
@@ -95,7 +95,7 @@ def from_info(generic_resources: Sequence[Any] | None) -> dict[str, Any]:
 
 
 def to_info(resources: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The dict in the form of ``GET /info``."""
+    """Return the dict in the format of ``GET /info``."""
     return [
         {"NamedResourceSpec": {"Kind": kind, "Value": one}}
         if isinstance(value, list)
@@ -106,6 +106,6 @@ def to_info(resources: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def shorten(value: Any, width: int = 60) -> str:
-    """A value as it may stand in a message."""
-    text = mask(repr(value))  # before it is cut: half a URL is not recognised
+    """Return a value for a message: short, and with secrets masked."""
+    text = mask(repr(value))  # mask first, because a URL that was cut would not be recognised
     return text if len(text) <= width else text[: width - 1] + "…"

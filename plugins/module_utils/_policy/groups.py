@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which GPUs are advertised as one unit: neighbours, by NVLink or by PCIe (pure).
+"""Forms groups of neighbouring GPUs, by NVLink or by PCIe (pure).
 
-A group that the node has is kept while all of its cards are fit and neighbours, so that one that fails takes no name from another group.
+An existing group is kept while all of its cards work and are neighbours. So a failed card does not change the names of other groups.
 Private to this collection: no stability is promised to others.
 """
 
@@ -14,17 +14,17 @@ from typing import Any, Callable, Sequence, Tuple
 
 from .._gpu.record import Gpu, devices_of, group_name
 from . import generic_resources
-from .allocation import SAME_UUID, Shares, unfit
+from .allocation import SAME_UUID, Shares, why_unfit
 from .selection import PolicyError, Rule, check_one_of, is_whole_number, pci_address
 
 NVLINK, PCIE = "nvlink", "pcie"
 BY = (NVLINK, PCIE)
-# What the way between two GPUs passes through, the nearest first. Between sockets are no neighbours.
+# The topology levels of neighbours, nearest first. GPUs on different sockets are not neighbours.
 _WAYS = ("internal", "single", "multiple", "hostbridge", "node")
 
-# The more of the first, the nearer two GPUs are, then the more of the second: links from one to the other, and places in _WAYS from the end.
+# How near two GPUs are: the number of direct NVLinks, then the topology level counted from the end of _WAYS. Higher is nearer.
 Nearness = Tuple[int, int]
-# None where they are no neighbours.
+# Returns None if two GPUs are not neighbours.
 Near = Callable[[Gpu, Gpu], "Nearness | None"]
 
 
@@ -43,7 +43,7 @@ def check_group(rule: Rule, where: str) -> None:
 
 
 def check_sizes(rules: Sequence[Rule], kind_of: Callable[[Rule], str | None]) -> None:
-    """A task that reserves one of a kind cannot choose between two sizes."""
+    """All groups of a kind must have one size, because a task cannot choose between sizes."""
     sizes: dict[str | None, int] = {}
     for rule in rules:
         size = int(rule["size"])
@@ -54,42 +54,42 @@ def check_sizes(rules: Sequence[Rule], kind_of: Callable[[Rule], str | None]) ->
             )
 
 
-def group(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
-    """So many neighbours each; what is left over is not advertised."""
+def advertise_groups(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
+    """Advertise groups of ``size`` neighbours. Remaining GPUs are excluded."""
     size, by = int(rule["size"]), rule.get("by", NVLINK)
     fit: dict[str, Gpu] = {}
     for gpu in sorted(gpus, key=_place):
-        reason = unfit(gpu, shares) or (SAME_UUID if gpu["uuid"] in fit else None)
+        reason = why_unfit(gpu, shares) or (SAME_UUID if gpu["uuid"] in fit else None)
         if reason:
-            shares.leave(gpu, reason)
+            shares.exclude(gpu, reason)
         else:
             fit[gpu["uuid"]] = gpu
     near = _NEAR[by]
     now = shares.present.get(rule["kind"])
-    made = _kept(now if isinstance(now, list) else [], fit, size, near)
+    made = _valid_groups(now if isinstance(now, list) else [], fit, size, near)
     free = {uuid: gpu for uuid, gpu in fit.items() if not any(gpu in members for members in made.values())}
-    for members in formed(list(free.values()), size, near):
+    for members in form_groups(list(free.values()), size, near):
         members.sort(key=_place)
         made[group_name([one["uuid"] for one in members])] = members
         for one in members:
             del free[one["uuid"]]
     for name, members in made.items():
-        shares.give(min(members, key=lambda one: one["index"]), rule["kind"], name)
-        shares.stand_for(rule["kind"], name, [(one, one.get("memory_mib")) for one in members])
+        shares.add(min(members, key=lambda one: one["index"]), rule["kind"], name)
+        shares.map_value(rule["kind"], name, [(one, one.get("memory_mib")) for one in members])
         for one in members:
-            shares.cover(one)
+            shares.mark_covered(one)
     for gpu in free.values():
-        shares.leave(gpu, _why_left(gpu, list(fit.values()), size, by))
+        shares.exclude(gpu, _explain_excluded(gpu, list(fit.values()), size, by))
 
 
 def _place(gpu: Gpu) -> tuple[Any, ...]:
-    """What orders the cards of a node: an index moves when a card fails, an address does not."""
+    """Return the sort key of a card: its address, because an index changes when another card fails."""
     address = pci_address(gpu.get("pci_bus_id"))
     return (address is None, address or (), gpu.get("uuid") or "")
 
 
-def _kept(values: Sequence[str], fit: dict[str, Gpu], size: int, near: Near) -> dict[str, list[Gpu]]:
-    """Of the groups that the node has, those that still are some, by their names."""
+def _valid_groups(values: Sequence[str], fit: dict[str, Gpu], size: int, near: Near) -> dict[str, list[Gpu]]:
+    """Return the node's existing groups that are still valid, by name."""
     found: dict[str, list[Gpu]] = {}
     used: set[str] = set()
     for value in values:
@@ -105,22 +105,25 @@ def _are_near(members: Sequence[Gpu], near: Near) -> bool:
     return all(near(one, other) is not None for place, one in enumerate(members) for other in members[place + 1 :])
 
 
-def formed(free: list[Gpu], size: int, near: Near) -> list[list[Gpu]]:
-    """Groups of which each card is a neighbour of each other. Who has the fewest neighbours goes first: the others have more to choose from. Of
-    several that have as few, those that are the nearest to each other do: nobody takes another's."""
+def form_groups(free: list[Gpu], size: int, near: Near) -> list[list[Gpu]]:
+    """Return groups in which all cards are neighbours of each other.
+
+    The card with the fewest neighbours is grouped first, because the others have more choice. If several have equally few, the group whose cards are
+    nearest to each other comes first.
+    """
     found: list[list[Gpu]] = []
     while True:
-        members = _next(free, size, near)
+        members = _best_next_group(free, size, near)
         if not members:
             return found
         found.append(members)
         free = [one for one in free if one not in members]
 
 
-def _next(free: list[Gpu], size: int, near: Near) -> list[Gpu] | None:
+def _best_next_group(free: list[Gpu], size: int, near: Near) -> list[Gpu] | None:
     count = {one["uuid"]: len(_neighbours(one, free, near)) for one in free}
     for fewest in sorted(set(count.values())):
-        of_these = [_completed([one], _neighbours(one, free, near), size, near) for one in free if count[one["uuid"]] == fewest]
+        of_these = [_complete_group([one], _neighbours(one, free, near), size, near) for one in free if count[one["uuid"]] == fewest]
         made = [members for members in of_these if members]
         if made:
             return max(made, key=lambda members: _sum([near(one, other) for one in members for other in members if one is not other]))
@@ -131,14 +134,14 @@ def _neighbours(gpu: Gpu, among: Sequence[Gpu], near: Near) -> list[Gpu]:
     return [one for one in among if one is not gpu and near(gpu, one) is not None]
 
 
-def _completed(members: list[Gpu], candidates: list[Gpu], size: int, near: Near) -> list[Gpu] | None:
-    """These and the nearest candidates, which are neighbours of all of them; None where there is no such group."""
+def _complete_group(members: list[Gpu], candidates: list[Gpu], size: int, near: Near) -> list[Gpu] | None:
+    """Return a group of ``members`` and the nearest candidates; None if there is none. Candidates are neighbours of all members."""
     if len(members) == size:
         return members
     while len(members) + len(candidates) >= size:
         nearest = max(candidates, key=lambda one: _sum([near(one, member) for member in members]))  # the first of several
         candidates = [one for one in candidates if one is not nearest]
-        found = _completed([*members, nearest], _neighbours(nearest, candidates, near), size, near)
+        found = _complete_group([*members, nearest], _neighbours(nearest, candidates, near), size, near)
         if found:
             return found
     return None
@@ -150,7 +153,7 @@ def _sum(found: Sequence[Nearness | None]) -> Nearness:
 
 
 def _way(one: Gpu, other: Gpu) -> int:
-    """The more, the nearer; 0 where that is far or not known."""
+    """Return how near two GPUs are by PCIe. Higher is nearer; 0 means far or unknown."""
     topology = (one.get("links") or {}).get("topology") or {}
     way = topology.get(other["uuid"])
     return len(_WAYS) - _WAYS.index(way) if way in _WAYS else 0
@@ -172,16 +175,16 @@ _NEAR: dict[str, Near] = {NVLINK: _by_nvlink, PCIE: _by_pcie}
 _REACHES = {NVLINK: "reaches over NVLink", PCIE: "shares a socket with"}
 
 
-def _why_left(gpu: Gpu, fit: Sequence[Gpu], size: int, by: str) -> str:
+def _explain_excluded(gpu: Gpu, fit: Sequence[Gpu], size: int, by: str) -> str:
     links = gpu.get("links") or {}
     if by == NVLINK and links.get("nvlink_total") is None:
         why = "it has no NVLink"
     elif by == NVLINK and not links.get("nvlink_active"):
         why = "its NVLinks are down"
     elif by == NVLINK and not links.get("nvlink_peers"):
-        why = "by its NVLinks it reaches no GPU that works; where these lead to NVSwitches, nvidia-fabricmanager has to run"
+        why = "its NVLinks reach no working GPU; if they lead to NVSwitches, nvidia-fabricmanager must run"
     elif len(_neighbours(gpu, fit, _NEAR[by])) < size - 1:
-        why = f"of the GPUs of its model that the rule can advertise it {_REACHES[by]} fewer than {size - 1}"
+        why = f"it {_REACHES[by]} fewer than {size - 1} GPUs of its model that the rule can advertise"
     else:
-        why = f"the GPUs that it {_REACHES[by]} make no other group"
-    return f"it is in no group of {size}: {why}. Give it to another rule with 'select' if it is to stay alone"
+        why = f"the GPUs that it {_REACHES[by]} form no other group"
+    return f"it is in no group of {size}: {why}. To advertise it alone, select it in another rule"

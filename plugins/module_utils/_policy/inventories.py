@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Kinds by which another tool or a person counts the same GPUs once more (pure). Swarm gives such a GPU to two tasks.
+"""Finds kinds that count the same GPUs twice, for example after another tool advertised them (pure). Swarm would allocate such a GPU to two tasks.
 
 Private to this collection: no stability is promised to others.
 """
@@ -14,29 +14,29 @@ from typing import Any, Collection, Mapping
 
 from .._gpu.record import devices_of
 
-# gpu, GPUs, nvidia.com/gpu, NVIDIA-H100, cuda_devices; not of a word such as "gpuless".
+# Matches gpu, GPUs, nvidia.com/gpu, NVIDIA-H100, cuda_devices, but not a word such as "gpuless".
 _OF_GPUS = re.compile(r"(?:^|[^a-z])(?:v?gpus?|cuda|nvidia)(?:$|[^a-z])", re.IGNORECASE)
-# More than a node has GPUs or slots: such a number is an amount of memory.
+# A node has fewer GPUs and slots than this, so a higher number is an amount of memory.
 _MOST = 64
 
 
-def counted_again(resources: Mapping[str, Any], kinds: Collection[str]) -> list[str]:
-    """The kinds of ``resources`` beside ``kinds`` that name GPUs of theirs, or whose name says that they are a number of GPUs."""
+def double_counting_kinds(resources: Mapping[str, Any], kinds: Collection[str]) -> list[str]:
+    """Return the other kinds in ``resources`` that contain GPUs of ``kinds``, or that are a number of GPUs by their name."""
     devices = {device.lower() for kind in kinds for device in devices_in(resources.get(kind))}
     return [kind for kind, value in resources.items() if devices and kind not in kinds and _counts(kind, value, devices)]
 
 
-def in_two(resources: Mapping[str, Any]) -> tuple[str, list[str]] | None:
-    """(kind, others) of the first kind whose GPUs are in others as well."""
+def find_double_counting(resources: Mapping[str, Any]) -> tuple[str, list[str]] | None:
+    """Return (kind, others) for the first kind whose GPUs are in other kinds too; None without one."""
     for kind in resources:
-        others = counted_again(resources, [kind])
+        others = double_counting_kinds(resources, [kind])
         if others:
             return kind, others
     return None
 
 
 def devices_in(value: Any) -> list[str]:
-    """The GPUs and MIG devices that a kind's values name; none of an amount."""
+    """Return the GPUs and MIG devices in a kind's values; none for an amount."""
     named = [device for one in value for device in devices_of(one)] if isinstance(value, list) else []
     return [device for device in named if device.upper().startswith(("GPU-", "MIG-"))]
 
@@ -44,5 +44,5 @@ def devices_in(value: Any) -> list[str]:
 def _counts(kind: str, value: Any, devices: Collection[str]) -> bool:
     if isinstance(value, int):
         return 0 < value <= _MOST and bool(_OF_GPUS.search(kind))
-    # A usual recipe shortens UUIDs.
+    # Many recipes in the web use shortened UUIDs.
     return any(full.startswith(one.lower()) for one in devices_in(value) for full in devices)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Node labels that are true of a node's GPUs (pure).
+"""Computes the labels that describe a node's GPUs (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -17,18 +17,19 @@ from .._gpu.record import Gpu, common_value, label_safe
 from . import generic_resources
 from .selection import in_mig_mode
 
-# Of a node that services without a reservation are to keep off, behind the prefix.
+# The label, after the prefix, of a node that services without a reservation should avoid.
 DEDICATED = "dedicated"
 _VERSION = re.compile(r"[0-9]+(\.[0-9]+)?")
-# What a placement constraint can name (alphaNumeric in swarmkit's manager/constraint/constraint.go), short enough for the longest key of a class.
+# The characters that a placement constraint allows (alphaNumeric in swarmkit's manager/constraint/constraint.go). Short enough for a class's longest
+# key.
 _PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}")
-# Keys that begin so are the collection's own records of a node.
+# The prefixes of keys in which the collection keeps its own records of a node.
 RESERVED = ("gpu-swarm", "fleet.gpu-swarm")
 WANTED = "letters, digits, '.', '-' and '_', at most 60, that begin with a letter or digit and not with gpu-swarm or fleet.gpu-swarm; or empty"
 
 
 class Options(NamedTuple):
-    """An empty prefix means no such labels; the thresholds are those for which labels are made."""
+    """Settings of the labels. An empty prefix means no labels. A label is made for each threshold that the node meets."""
 
     prefix: str = "gpu."
     cpu_prefix: str = "cpu."
@@ -38,12 +39,12 @@ class Options(NamedTuple):
 
 
 def is_prefix(value: Any) -> bool:
-    """Whether keys of labels may begin so. An empty one means no labels."""
+    """Return whether this is a valid prefix of label keys. The empty prefix is valid: it means no labels."""
     return value == "" or bool(isinstance(value, str) and _PREFIX.fullmatch(value) and not value.startswith(RESERVED))
 
 
 def options_of(params: Mapping[str, Any]) -> Options:
-    """The options of the module gpu_node that are about labels, checked."""
+    """Return the label options of the module gpu_node. Raises GpuSwarmError if one is invalid."""
     given = {name: params.get("label_" + name) for name in Options._fields}
     options = Options(**{name: value for name, value in given.items() if value is not None})
     for name in ("prefix", "cpu_prefix"):
@@ -67,9 +68,9 @@ def options_of(params: Mapping[str, Any]) -> Options:
 def node_labels(
     gpus: Sequence[Gpu], driver: str | None = None, cuda: str | None = None, failed: bool = False, options: Options | None = None
 ) -> dict[str, str]:
-    """The labels of a node that advertises ``gpus``; {} where it advertises none.
+    """Return the labels of a node that advertises ``gpus``; empty if it advertises none.
 
-    ``failed``: another GPU of the node should be advertised and cannot be.
+    ``failed``: the node has another GPU that should be advertised but cannot be.
     """
     options = options or Options()
     if not gpus or not options.prefix:
@@ -96,10 +97,10 @@ def node_labels(
 
 
 def size_gb(total_mib: int | None) -> int | None:
-    """The size of a card in whole GB, as it is sold: 15360 MiB -> 16, 81559 MiB -> 80; None if it is not known.
+    """Return the size of a card in GB as it is sold: 15360 MiB -> 16, 81559 MiB -> 80. None if it is unknown.
 
-    The total moves: ECC takes a sixteenth on many cards, and drivers keep more or less for themselves. Cards come in
-    multiples of 4 GB, so a total that is one of these less such a share is that one; any other is rounded up.
+    The reported total is lower: on many cards ECC uses a sixteenth, and drivers reserve some memory. Cards are sold in multiples of 4 GB. So a total
+    that is slightly below such a multiple becomes that multiple. Any other total is rounded up.
     """
     if total_mib is None:
         return None
@@ -110,7 +111,7 @@ def size_gb(total_mib: int | None) -> int | None:
 
 
 def _thresholds(name: str, wanted: Iterable[Any], values: Sequence[Any], parse: Callable[[Any], Any]) -> dict[str, str | None]:
-    """Labels for the thresholds that every value meets: constraints know equality only."""
+    """Return a label for each threshold that all values meet. Constraints can only compare for equality, so each threshold needs its own label."""
     if None in values:
         return {}
     least = min(parse(value) for value in values)
@@ -122,5 +123,5 @@ def _version(text: Any) -> tuple[int, ...]:
 
 
 def _truth(value: Any) -> str | None:
-    """None stays None: NVML reports what a card does not support as that, and a card without is no card that has it off."""
+    """Return "true" or "false", or None for a feature that the card does not support: that differs from a feature that is off."""
     return None if value is None else "true" if value else "false"

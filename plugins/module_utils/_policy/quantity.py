@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How many a person means (pure).
+"""Parses numbers and percentages in settings (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -14,7 +14,7 @@ from typing import Any
 
 
 def count_of(share: Any, total: int) -> int | None:
-    """How many of ``total`` a number (``2``) or a percentage (``25%``) is, at least one; None where it is neither."""
+    """Return the number for ``2`` or for a percentage of ``total`` such as ``25%``, at least 1. None if ``share`` is neither."""
     found = re.fullmatch(r"(\d+)(%?)", str(share).strip())
     if not found or isinstance(share, bool) or not int(found.group(1)):
         return None

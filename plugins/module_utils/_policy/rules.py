@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The user's rules: are they valid, which GPUs do they select, which kinds do they name (pure).
+"""Checks the user's rules, and finds the GPUs that they select and the kinds that they name (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -14,12 +14,12 @@ from typing import Any, Iterable, Sequence
 
 from .._gpu.record import Gpu
 from . import generic_resources, selection
-from .forms import FORMS, check_kind, form_of, kind_of, of_their_own
-from .selection import PolicyError, Rule, check_one_of, listed
+from .forms import FORMS, check_kind, form_of, kind_of, values_without_devices
+from .selection import PolicyError, Rule, as_list, check_one_of
 
 
 def check_rules(rules: Any) -> None:
-    """Raise PolicyError, with the place in the list, for the first thing that cannot be meant."""
+    """Raise PolicyError for the first error, with its place in the list."""
     if not isinstance(rules, (list, tuple)):
         raise PolicyError(f"advertise: {generic_resources.shorten(rules)} is not a list of rules. {_example()}")
     for number, rule in enumerate(rules):
@@ -37,7 +37,7 @@ def _check_rule(rule: Any, where: str) -> None:
     unknown = sorted(str(key) for key in rule if key not in known)
     if unknown:
         raise PolicyError(
-            f"{where}: a rule with as={form} does not know {', '.join(unknown)}; it takes: {', '.join(known)}."
+            f"{where}: a rule with as={form} does not know {', '.join(unknown)}; use only: {', '.join(known)}."
         )
     for key, value in rule.items():
         if key in options:
@@ -47,7 +47,7 @@ def _check_rule(rule: Any, where: str) -> None:
 
 
 def _check_clash(rules: Sequence[Rule]) -> None:
-    check_alike(owned_kinds(rules))
+    check_case(owned_kinds(rules))
     amounts = owned_kinds([rule for rule in rules if form_of(rule).amounts])
     for kind in owned_kinds([rule for rule in rules if not form_of(rule).amounts]):
         if kind in amounts:
@@ -55,7 +55,7 @@ def _check_clash(rules: Sequence[Rule]) -> None:
                 f"advertise: the kind {kind} is a list of GPUs in one rule and an amount of memory in another; a kind is"
                 " one of the two. Rename one."
             )
-    for name, what in of_their_own().items():
+    for name, what in values_without_devices().items():
         own = owned_kinds([rule for rule in rules if rule["as"] == name])
         for kind in owned_kinds([rule for rule in rules if rule["as"] != name]):
             if kind in own:
@@ -64,15 +64,15 @@ def _check_clash(rules: Sequence[Rule]) -> None:
         form.check_together([rule for rule in rules if rule["as"] == form.name], kind_of)
 
 
-def check_alike(kinds: Iterable[str], where: str = "advertise") -> None:
-    """Kinds that differ only in case are two kinds to the swarm, and one to a task."""
+def check_case(kinds: Iterable[str], where: str = "advertise") -> None:
+    """Raise PolicyError if two kinds differ only in case. Swarm distinguishes them, but a task has one variable for both."""
     seen: dict[str, str] = {}
     for kind in kinds:
         other = seen.setdefault(kind.upper(), kind)
         if other != kind:
             raise PolicyError(
-                f"{where}: the kinds {other!r} and {kind!r} are two kinds to the swarm, but tasks find both in the"
-                f" one variable {generic_resources.env_name(kind)}; write them alike or rename one."
+                f"{where}: the kinds {other!r} and {kind!r} differ only in case. Swarm has two kinds then, but tasks find both in the"
+                f" same variable {generic_resources.variable_name(kind)}. Use one spelling or rename one."
             )
 
 
@@ -84,10 +84,7 @@ def _example() -> str:
 
 
 def check_extra(extra: Any, owned: Iterable[str]) -> None:
-    """Raise PolicyError for an entry of ``extra_resources`` that dockerd would refuse or that is not the user's.
-
-    ``owned`` are the kinds that the rules decide.
-    """
+    """Raise PolicyError for an entry of ``extra_resources`` that dockerd would refuse, or whose kind is in ``owned``: the rules decide it."""
     where = "extra_resources"
     entries = extra if isinstance(extra, (list, tuple)) else None
     if entries is None or not all(isinstance(entry, str) for entry in entries):
@@ -97,11 +94,11 @@ def check_extra(extra: Any, owned: Iterable[str]) -> None:
     except generic_resources.ResourceError as error:
         raise PolicyError(f"{where}: {error} Fix it.") from error
     decided = {kind.upper(): kind for kind in owned}
-    check_alike(parsed, where)
+    check_case(parsed, where)
     for kind, values in parsed.items():
         check_kind(kind, where)
         if kind.upper() in decided:
-            raise PolicyError(f"{where}: {decided[kind.upper()]} is a kind that 'advertise' decides. Rename {kind} or take it out.")
+            raise PolicyError(f"{where}: {decided[kind.upper()]} is a kind that 'advertise' decides. Rename {kind} or remove it.")
         for value in values if isinstance(values, list) else []:
             _check_extra_value(kind, value, values)
 
@@ -110,11 +107,10 @@ def _check_extra_value(kind: str, value: str, values: list[str]) -> None:
     if not value:
         raise PolicyError(f"extra_resources: {kind}= has no value. Write {kind}=1 for an amount or {kind}=name for a thing.")
     if values.count(value) > 1:
-        raise PolicyError(f"extra_resources: {kind}={value} stands twice, and swarm would count it twice. Take one out.")
+        raise PolicyError(f"extra_resources: {kind}={value} is listed twice, and swarm would count it twice. Remove one.")
     if value.upper().startswith(("GPU-", "MIG-")):
         raise PolicyError(
-            f"extra_resources: {kind}={value} names a GPU. A GPU in a second kind would be given to two tasks; use a rule of"
-            " 'advertise' for it."
+            f"extra_resources: {kind}={value} is a GPU. Swarm would allocate a GPU in a second kind to two tasks. Use a rule of 'advertise' for it."
         )
 
 
@@ -125,18 +121,18 @@ def selects(rule: Rule, gpu: Gpu) -> bool:
     return form_of(rule).takes(gpu) and selection.selects(rule.get("select"), gpu)
 
 
-def in_words(rule: Rule, number: int) -> str:
-    """The rule as a person finds it: ``advertise[0] (as gpu, select model *H200*)``."""
-    wanted = ["%s %s" % (key, ", ".join(str(value) for value in listed(values))) for key, values in (rule.get("select") or {}).items()]
+def describe_rule(rule: Rule, number: int) -> str:
+    """Return the rule as text: ``advertise[0] (as gpu, select model *H200*)``."""
+    wanted = ["%s %s" % (key, ", ".join(str(value) for value in as_list(values))) for key, values in (rule.get("select") or {}).items()]
     return "advertise[%d] (as %s%s)" % (number, rule["as"], ", select " + " and ".join(wanted) if wanted else "")
 
 
 def owned_kinds(rules: Sequence[Rule]) -> list[str]:
-    """The kinds that the rules name, in their order: resources of these kinds belong to this collection."""
+    """Return the kinds that the rules name, in order. Resources of these kinds belong to this collection."""
     return list(dict.fromkeys(kind for rule in rules for kind in form_of(rule).kinds(rule)))
 
 
 def in_family(kind: str, rules: Sequence[Rule]) -> bool:
-    """Is this a name that a rule makes on its own, whatever GPUs are there now: VRAM-C1, MIG-1g.10gb?"""
+    """Return whether a rule can derive this kind from a GPU, such as VRAM-C1 or MIG-1g.10gb."""
     families = [form_of(rule).family(rule) for rule in rules]
     return any(family and re.fullmatch(family, kind, re.IGNORECASE) for family in families)

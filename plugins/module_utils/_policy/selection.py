@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which GPUs a rule selects, by their records (pure).
+"""Finds the GPUs that a rule selects, by their records (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -17,33 +17,33 @@ from .._errors import GpuSwarmError
 from .._gpu.record import Gpu
 from . import generic_resources
 
-# One of the list advertise: what the option of the module gpu_node takes, without the options that were left unset.
+# One rule of the module's option ``advertise``, without the options that are not set.
 Rule = Dict[str, Any]
 
-# The toolkit takes nothing less (a prefix fails from 1.18 on, and two GPUs of one board may share one).
+# The toolkit needs full UUIDs: a prefix fails since 1.18, and two GPUs of one board may have the same prefix.
 HEX = "[0-9A-Fa-f]"
 _UUID = f"{HEX}{{8}}(?:-{HEX}{{4}}){{3}}-{HEX}{{12}}"
 FULL_UUID = re.compile("GPU-" + _UUID)
-# The second form is that of drivers before 470.
+# Drivers before 470 use the second form.
 MIG_UUID = re.compile(f"MIG-{_UUID}|MIG-GPU-{_UUID}/[0-9]+/[0-9]+")
 PCI = re.compile(f"(?:({HEX}{{4,8}}):)?({HEX}{{2}}):({HEX}{{2}})\\.([0-7])")
 
 
 class PolicyError(GpuSwarmError):
-    """The user's rules cannot be followed; nothing was changed."""
+    """The user's rules are invalid. Nothing was changed."""
 
 
-def listed(value: Any) -> list[Any]:
+def as_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
 def check_one_of(known: Collection[str], value: Any, where: str) -> None:
-    if value not in list(known):  # a value by mistake may be one that no mapping takes for a key
+    if value not in list(known):  # a list, because a wrong value may not be hashable
         raise PolicyError(f"{where}: {generic_resources.shorten(value)} is not known; use one of: {', '.join(known)}.")
 
 
 def is_whole_number(value: Any) -> bool:
-    # Templates make text of numbers.
+    # Templates turn numbers into text.
     return not isinstance(value, bool) and str(value).isascii() and str(value).isdecimal()
 
 
@@ -52,7 +52,7 @@ def is_text(value: Any) -> bool:
 
 
 def pci_address(value: Any) -> tuple[int, ...] | None:
-    """(domain, bus, device, function), whether ``0000:c1:00.0`` (lspci), ``00000000:C1:00.0`` (NVML) or ``c1:00.0``."""
+    """Parse ``0000:c1:00.0`` (lspci), ``00000000:C1:00.0`` (NVML) or ``c1:00.0`` into (domain, bus, device, function)."""
     found = PCI.fullmatch(value) if isinstance(value, str) else None
     return tuple(int(part or "0", 16) for part in found.groups()) if found else None
 
@@ -65,7 +65,7 @@ def in_mig_mode(gpu: Gpu) -> bool:
     return (gpu.get("mig") or {}).get("mode") == "enabled"
 
 
-# key -> (what may be written, the same in words, does a GPU match one wanted value)
+# key -> (is a value valid, the same as text, does a GPU match a value)
 SELECTORS = {
     "uuid": (
         lambda value: isinstance(value, str) and bool(FULL_UUID.fullmatch(value)),
@@ -91,26 +91,26 @@ def check_select(select: Any, where: str) -> None:
     if select is None:
         return
     if not isinstance(select, dict):
-        raise PolicyError(f"{where}: {generic_resources.shorten(select)} is not a mapping; it takes: {', '.join(SELECTORS)}.")
+        raise PolicyError(f"{where}: {generic_resources.shorten(select)} is not a mapping; use the keys: {', '.join(SELECTORS)}.")
     for key, wanted in select.items():
         if key not in SELECTORS:
-            raise PolicyError(f"{where}: {generic_resources.shorten(key)} is not known; it takes: {', '.join(SELECTORS)}.")
+            raise PolicyError(f"{where}: {generic_resources.shorten(key)} is not known; use one of: {', '.join(SELECTORS)}.")
         check, remedy = SELECTORS[key][:2]
-        values = listed(wanted)
+        values = as_list(wanted)
         bad = [value for value in values if not check(value)] if values else [wanted]
         if bad or (key == "min_memory_mib" and len(values) != 1):
             raise PolicyError(f"{where}.{key}: {generic_resources.shorten((bad or [wanted])[0])} is not {remedy}.")
 
 
 def selects(select: Mapping[str, Any] | None, gpu: Gpu) -> bool:
-    """Does the GPU match every key of ``select``?"""
-    return all(any(SELECTORS[key][2](gpu, value) for value in listed(wanted)) for key, wanted in (select or {}).items())
+    """Return whether the GPU matches every key of ``select``."""
+    return all(any(SELECTORS[key][2](gpu, value) for value in as_list(wanted)) for key, wanted in (select or {}).items())
 
 
 def place_name(gpu: Gpu) -> str | None:
-    """The GPU's PCI address as short as it can be while no other address has the same: C1, 00-1E, 0001-C1; None if unknown.
+    """Return the GPU's PCI address in its shortest unique form: C1, 00-1E, 0001-C1. None if it is unknown.
 
-    It depends on nothing but the card's own slot, so that it stays when another card fails.
+    It depends only on the card's own slot, so it does not change when another card fails.
     """
     address = pci_address(gpu.get("pci_bus_id"))
     if address is None:

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A node does not advertise less than before unless its owner says so (pure).
+"""Refuses to advertise less than before unless the user consents (pure).
 
-A card that fell off the bus or a MIG layout that was lost at a reboot makes a node smaller to a decision, and so does
-a card that the rules forget. What a rule leaves to the host is its owner's decision.
+A node would advertise less if a card fell off the bus, if a reboot lost the MIG layout, or if no rule selects a card. A card that a rule leaves to
+the host does not count: the user decided that.
 Private to this collection: no stability is promised to others.
 """
 
@@ -17,45 +17,45 @@ from .._gpu.cards import describe_gpu, describe_place, find_card, model_of
 from .._gpu.record import devices_of
 from . import generic_resources
 
-# Its name in 'refused' of a result, and in the table of known issues.
+# The name of this refusal in results and in the table of known issues.
 ID = "shrink"
 BRING_BACK = "Bring back what is missing"
 
 
 class Before(NamedTuple):
-    """What a node has advertised until now."""
+    """What a node has advertised so far."""
 
     values: list[str]  # UUIDs of GPUs and MIG devices, full or shortened
-    memory_mib: int  # the amounts of kinds that the rules own, of a node whose cards are not on record
+    memory_mib: int  # the sum of the amounts of the rules' kinds, if the node's cards are not recorded
 
 
-def before(running: Sequence[Any] | None, record: Mapping[str, Any], owned_kinds: Iterable[str]) -> Before:
-    """What the node has advertised until now: by its daemon (``GenericResources``) and by this collection's record."""
+def advertised_before(running: Sequence[Any] | None, record: Mapping[str, Any], owned_kinds: Iterable[str]) -> Before:
+    """Return what the node has advertised so far, from its daemon (``GenericResources``) and from this collection's record."""
     owned = {kind.upper() for kind in owned_kinds}
     resources = {kind: value for kind, value in generic_resources.from_info(running).items() if kind.upper() in owned}
     values = [one for value in resources.values() if isinstance(value, list) for one in value]
-    values += [generic_resources.split(entry)[1] for entry in record.get("resources", ())]
+    values += [generic_resources.split_entry(entry)[1] for entry in record.get("resources", ())]
     values = [device for one in values if one.startswith(("GPU-", "MIG-")) for device in devices_of(one)] + record.get("gpus", [])
     amounts = [] if "gpus" in record else [value for value in resources.values() if isinstance(value, int)]
     return Before(list(dict.fromkeys(values)), sum(amounts))
 
 
-def shrink(
+def shrink_refusal(
     advertisement: Mapping[str, Any], earlier: Before, expect: int | str | None = None, allow: bool | None = False, may_lose: bool = False
 ) -> str | None:
-    """Why this decision needs consent, with both ways to give it; None if it needs none. ``may_lose`` is consent to the loss of cards."""
+    """Return why this decision needs consent, and how to consent; None if it needs none. ``may_lose`` consents to the loss of cards."""
     if allow:
         return None
-    count = devices(advertisement)
+    count = count_devices(advertisement)
     if expect is not None:
         return _too_few(advertisement, count, int(expect)) if count < int(expect) else None
     if may_lose and advertisement["rules"] and not advertisement["forgotten"]:
         return None
-    lost = _lost(advertisement, earlier)
+    lost = _losses(advertisement, earlier)
     nothing = advertisement["forgotten"] and not advertisement["advertised"]
     if earlier.memory_mib > advertisement["memory_mib"] and (advertisement["memory_kinds"] or nothing):
         kinds = ", ".join(advertisement["memory_kinds"]) or "memory"
-        lost.append(f"{kinds}: {earlier.memory_mib} MiB until now, and the GPUs of this node have {advertisement['memory_mib']}")
+        lost.append(f"{kinds}: {earlier.memory_mib} MiB so far, and the GPUs of this node have {advertisement['memory_mib']} now")
     if not lost:
         return None
     return f"this node would advertise less than before: {'; '.join(lost)}. {_consent(_remedy(advertisement), count)}"
@@ -63,8 +63,8 @@ def shrink(
 
 def _consent(remedy: str, count: int) -> str:
     return (
-        f"{remedy}, or consent: 'expect: {count}' (role: gpu_node_expect) takes {count} and no less, 'allow_shrink: true' (role:"
-        " gpu_node_allow_shrink) takes whatever is left. Then run this again."
+        f"{remedy}, or consent: 'expect: {count}' (role: gpu_node_expect) accepts {count} and no less, 'allow_shrink: true' (role:"
+        " gpu_node_allow_shrink) accepts any number. Then run this again."
     )
 
 
@@ -78,21 +78,21 @@ def _remedy(advertisement: Mapping[str, Any]) -> str:
     return f"Fix the rules{what}, with 'as: none' for what is left to the host"
 
 
-def devices(advertisement: Mapping[str, Any]) -> int:
-    """How many devices are advertised: GPUs, whole or by their memory, and MIG devices."""
+def count_devices(advertisement: Mapping[str, Any]) -> int:
+    """Return the number of advertised devices: GPUs, whole or by memory, and MIG devices."""
     return sum(len(one["devices"]) or 1 for one in advertisement["advertised"])
 
 
 def _too_few(advertisement: Mapping[str, Any], count: int, expect: int) -> str:
-    reasons = [_unfit(one) for one in advertisement["left_out"]]
+    reasons = [_explain_unfit(one) for one in advertisement["left_out"]]
     return (
         f"{expect} GPUs are expected on this node and {count} can be advertised{': ' if reasons else ''}{'; '.join(reasons)}."
         f" {_consent(BRING_BACK, count)}"
     )
 
 
-def _lost(advertisement: Mapping[str, Any], earlier: Before) -> list[str]:
-    """In words, what is gone and not replaced; a card that a rule leaves to the host is its owner's decision."""
+def _losses(advertisement: Mapping[str, Any], earlier: Before) -> list[str]:
+    """Return a text for each device that is gone and not replaced. Cards that a rule leaves to the host do not count."""
     cards = [one["uuid"] for one in advertisement["advertised"]]
     parts = [uuid for one in advertisement["advertised"] for uuid in one["devices"]]
     reasons = []
@@ -101,7 +101,7 @@ def _lost(advertisement: Mapping[str, Any], earlier: Before) -> list[str]:
         lost = [value for value in then if not _is_any(value, now + advertisement["not_wanted"])]
         gained = [uuid for uuid in now if not any(_is_any(value, [uuid]) for value in then)]
         if len(lost) > len(gained):
-            reasons += [_why(value, advertisement) for value in lost]
+            reasons += [_explain_loss(value, advertisement) for value in lost]
     return reasons
 
 
@@ -109,10 +109,10 @@ def _is_any(value: str, uuids: Iterable[str | None]) -> bool:
     return any(uuid.lower().startswith(value.lower()) for uuid in uuids if uuid)
 
 
-def _why(value: str, advertisement: Mapping[str, Any]) -> str:
+def _explain_loss(value: str, advertisement: Mapping[str, Any]) -> str:
     found = [one for one in advertisement["left_out"] if _is_any(value, [one["uuid"]])]
     if found:
-        return _unfit(found[0])
+        return _explain_unfit(found[0])
     if not advertisement["rules"]:
         return f"no rule is left for {value}"
     forgotten = [one for one in advertisement["forgotten"] if _is_any(value, one["uuids"])]
@@ -123,5 +123,5 @@ def _why(value: str, advertisement: Mapping[str, Any]) -> str:
     return f"{value} is gone" + (f" ({known})" if known else "")
 
 
-def _unfit(left: Mapping[str, Any]) -> str:
+def _explain_unfit(left: Mapping[str, Any]) -> str:
     return f"GPU {describe_gpu(left)} cannot be advertised: {left['reason']}"

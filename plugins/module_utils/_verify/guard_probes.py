@@ -25,7 +25,7 @@ WORDS = {UNRESERVED: WITHOUT, BESIDE: MORE}
 
 def of_nothing(node_kinds: Mapping[str, Any]) -> dict[str, Any]:
     """Of a task without a reservation: it needs no GPU that is free."""
-    return {"probe": UNRESERVED, "variables": [VISIBLE, *map(generic_resources.env_name, sorted(node_kinds))], "others": _total(node_kinds)}
+    return {"probe": UNRESERVED, "variables": [VISIBLE, *map(generic_resources.variable_name, sorted(node_kinds))], "others": _total(node_kinds)}
 
 
 def beside(node_kinds: Mapping[str, Any], checks: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -35,7 +35,7 @@ def beside(node_kinds: Mapping[str, Any], checks: Sequence[Mapping[str, Any]]) -
         used[check["kind"]] += check["count"]
     free = [kind for kind in sorted(node_kinds) if node_kinds[kind]["free"]]
     for kind in sorted(free, key=lambda kind: len(node_kinds[kind]["free"]) <= used[kind])[:1]:
-        variables = [VISIBLE, generic_resources.env_name(kind)]
+        variables = [VISIBLE, generic_resources.variable_name(kind)]
         yield {"probe": BESIDE, "variables": variables, "kind": kind, "count": 1, "others": _total(node_kinds) - 1}
 
 

@@ -195,7 +195,7 @@ def _runtime(check: Check) -> str:
         return "The guard of this node's GPUs does not tie %s to its card. %s" % (check["kind"], PROVISION)
     return (
         "dockerd's default runtime is not nvidia, or swarm-resource in the toolkit's config.toml does not name %s, or is not applied. %s"
-        % (generic_resources.env_name(check["kind"]), PROVISION)
+        % (generic_resources.variable_name(check["kind"]), PROVISION)
     )  # fmt: skip
 
 

@@ -87,7 +87,7 @@ def test_a_refusal_is_lowered_by_its_name_and_no_other():
 
 @pytest.mark.parametrize("accepted", ["all", "live-restore", "memory-gives-no-device", ""])
 def test_what_cannot_be_accepted(accepted):
-    with pytest.raises(GpuSwarmError, match="accept_risks: .* cannot be accepted; it takes: kind-gpu"):
+    with pytest.raises(GpuSwarmError, match="accept_risks: .* cannot be accepted; use only: kind-gpu"):
         check(Facts(), [accepted])
 
 

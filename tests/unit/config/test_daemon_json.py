@@ -63,12 +63,12 @@ def test_parse(content, doc):
     [
         (b'{\n  "debug": true,\n}', "line [23], column"),
         (b'{"debug": true} x', "Extra data at line 1, column 17"),
-        (b'{"debug": NaN}', "NaN is no JSON value"),
+        (b'{"debug": NaN}', "NaN is not a JSON value"),
         (b"{'debug': true}", "line 1, column 2"),
-        (b'[{"debug": true}]', "a list where dockerd takes an object"),
-        (b"null", "null where dockerd takes an object"),
-        (b"7", "a number where dockerd takes an object"),
-        (b'"x"', "a string where"),
+        (b'[{"debug": true}]', "a list, but dockerd expects an object"),
+        (b"null", "null, but dockerd expects an object"),
+        (b"7", "a number, but dockerd expects an object"),
+        (b'"x"', "a string, but"),
         (b'{"x": "\xff"}', "not utf-8 text .byte 7"),
         (b"[" * 200_000, "nested too deeply"),
     ],
@@ -189,7 +189,7 @@ def test_the_users_runtime(entry, kept):
 
 def test_a_runtime_that_is_not_nvidias_is_reported():
     notes = edit(b'{"runtimes": {"nvidia": {"path": "/opt/guard"}}}', PATH, WANT).notes
-    assert notes == [f"{PATH}: runtimes.nvidia is {{'path': '/opt/guard'}}, it was left as it is."]
+    assert notes == [f"{PATH}: runtimes.nvidia is {{'path': '/opt/guard'}}; it was not changed."]
 
 
 def test_without_a_runtime_only_resources_are_set():
@@ -224,30 +224,30 @@ def test_adoptions_are_reported():
 def test_the_singular_key(value, left):
     before = json.dumps({"node-generic-resource": value}).encode()
     (note,) = edit(before, PATH, WANT).notes
-    assert "dockerd ignores the key node-generic-resource;" in note
+    assert "dockerd ignores the key node-generic-resource." in note
     assert parse(edited(before), PATH)["node-generic-resource"] == left
 
 
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ('{"default-runtime": 1}', "default-runtime is a number .1. where dockerd takes a string"),
+        ('{"default-runtime": 1}', "default-runtime is a number .1., but dockerd expects a string"),
         ('{"runtimes": ["nvidia"]}', "runtimes is a list"),
         ('{"runtimes": null}', "runtimes is null"),
-        ('{"runtimes": {"nvidia": "x"}}', "runtimes.nvidia is a string .'x'. where dockerd takes an object"),
+        ('{"runtimes": {"nvidia": "x"}}', "runtimes.nvidia is a string .'x'., but dockerd expects an object"),
         ('{"runtimes": {"nvidia": {"path": []}}}', "runtimes.nvidia.path is a list"),
-        ('{"node-generic-resources": "SSD=1"}', "node-generic-resources is a string .'SSD=1'. where dockerd takes a list"),
+        ('{"node-generic-resources": "SSD=1"}', "node-generic-resources is a string .'SSD=1'., but dockerd expects a list"),
         ('{"node-generic-resources": {"SSD": 1}}', "node-generic-resources is an object"),
         ('{"node-generic-resources": [1]}', "an entry of node-generic-resources is a number .1."),
         ('{"node-generic-resources": ["SSD"]}', "'SSD' is not of the form KIND=value"),
         ('{"node-generic-resources": ["SSD=1", "SSD=a"]}', "the kind SSD mixes a number"),
-        ('{"runtimes": {}, "a": 1, "runtimes": {}}', "runtimes stands more than once"),
-        ('{"runtimes": {"nvidia": {}, "nvidia": {}}}', "runtimes.nvidia stands more than once"),
-        ('{"runtimes": {"nvidia": {"path": "a", "runtimeArgs": [], "path": "b"}}}', "runtimes.nvidia.path stands more than once"),
-        ('{"runtimes": {"nvidia": {"path": "a", "Path": "b"}}}', "runtimes.nvidia.path stands more than once"),
+        ('{"runtimes": {}, "a": 1, "runtimes": {}}', "runtimes is there more than once"),
+        ('{"runtimes": {"nvidia": {}, "nvidia": {}}}', "runtimes.nvidia is there more than once"),
+        ('{"runtimes": {"nvidia": {"path": "a", "runtimeArgs": [], "path": "b"}}}', "runtimes.nvidia.path is there more than once"),
+        ('{"runtimes": {"nvidia": {"path": "a", "Path": "b"}}}', "runtimes.nvidia.path is there more than once"),
         ('{"runtimes": {"nvidia": {"PATH": "a"}}}', "dockerd reads runtimes.nvidia.PATH as runtimes.nvidia.path"),
-        ('{"runtimes": {"nvidia": {"runtimeType": "a", "runtimetype": "b"}}}', "runtimes.nvidia.runtimeType stands more than once"),
-        ('{"node-generic-resources": [], "node-generic-resources": []}', "node-generic-resources stands more"),
+        ('{"runtimes": {"nvidia": {"runtimeType": "a", "runtimetype": "b"}}}', "runtimes.nvidia.runtimeType is there more than once"),
+        ('{"node-generic-resources": [], "node-generic-resources": []}', "node-generic-resources is there more"),
     ],
 )
 def test_what_cannot_be_merged(content, reason):

@@ -142,7 +142,7 @@ def test_a_recipe_that_ran_twice():
     content = 'swarm-resource = "DOCKER_RESOURCE_GPU"\n' * 2 + SHIPPED
     result = edit(content.encode())
     assert result.content.decode() == f"{LINE}\n" + SHIPPED
-    assert result.notes == [f"{PATH}: swarm-resource stood 2 times at the top level; one line was kept."]
+    assert result.notes == [f"{PATH}: swarm-resource was there 2 times at the top level; one line was kept."]
     assert edited(content)
 
 
@@ -160,7 +160,7 @@ def test_a_line_in_a_table_is_taken_out_and_reported(before, table):
     assert tomli.loads(result.content.decode())["swarm-resource"] == NAME
     assert result.content.count(b"swarm-resource") == 2  # the commented default and the active one
     (note,) = result.notes
-    assert f"stood in the table [{table}], where nobody reads it" in note
+    assert f"was removed from the table [{table}], where it has no effect" in note
     assert edited(before)
 
 
@@ -264,7 +264,7 @@ def test_a_file_that_is_gone_stays_gone():
         (b'a = """', "not TOML"),
         (b'{"a": 1}', "not TOML"),
         (b"swarm-resource.x = 1\n", "swarm-resource cannot be set in this layout"),
-        (b'SWARM-RESOURCE = "A"\n', "it has SWARM-RESOURCE, which NVIDIA's tools read as swarm-resource. Write it in small letters"),
+        (b'SWARM-RESOURCE = "A"\n', "it has SWARM-RESOURCE, which NVIDIA's tools read as swarm-resource. Write it in lower case"),
         (b'[NVIDIA-CONTAINER-RUNTIME]\nmode = "cdi"\n', "it has NVIDIA-CONTAINER-RUNTIME, which"),
         (b'[nvidia-container-runtime]\nMODE = "cdi"\n', "it has MODE, which"),
     ],

@@ -334,7 +334,7 @@ def kind(name):
 # what is wrong -> (files, options, words of the message in their order; {d} and {r} are the files)
 BAD = {
     "daemon.json that is no JSON": ({"daemon": b"{a: 1}"}, {}, ["{d}: it is not JSON", "line 1", "Fix the file, and run this again."]),
-    "a JSON list": ({"daemon": b"[1]"}, {}, ["{d}: it contains a list where dockerd takes an object", "Fix the file"]),
+    "a JSON list": ({"daemon": b"[1]"}, {}, ["{d}: it contains a list, but dockerd expects an object", "Fix the file"]),
     "garbage at the end": ({"daemon": b"{}\n}"}, {}, ["{d}: it is not JSON", "line 2", "Fix the file"]),
     "runtimes that is no object": ({"daemon": b'{"runtimes": [1]}'}, {}, ["{d}: runtimes is a list ([1])", "an object", "Fix the file"]),
     "resources that are no list": (
@@ -342,7 +342,7 @@ BAD = {
         {},
         ["{d}: node-generic-resources is a string ('GPU=1')", "Fix the file"],
     ),
-    "live-restore": ({"daemon": b'{"live-restore": true}'}, {}, ["{d}: live-restore is true", "remove the key"]),
+    "live-restore": ({"daemon": b'{"live-restore": true}'}, {}, ["{d}: live-restore is true", "Remove the key"]),
     "no config.toml": ({"runtime": None}, {}, ["NVIDIA Container Toolkit is not installed (no {r})", "Install it first"]),
     "config.toml that is no TOML": ({"runtime": b"swarm-resource = \n"}, {}, ["{r}: it is not TOML", "Fix the file"]),
     "a directory": ({"daemon": "directory"}, {}, ["{d}: Is a directory", "run this again"]),

@@ -112,22 +112,22 @@ def test_no_toolkit_yet():
 
 
 FOR_THE_USER = {
-    "live-restore": ({"daemon": b'{"live-restore": true}'}, ["live-restore is true", "remove the key"]),
-    "nftables": ({"daemon": b'{"firewall-backend": "nftables"}'}, ["firewall-backend is nftables", "set it to iptables, or remove it"]),
-    "its flag": ({"flags": ["--live-restore"]}, ["--live-restore", "remove the flag"]),
+    "live-restore": ({"daemon": b'{"live-restore": true}'}, ["live-restore is true", "Remove the key"]),
+    "nftables": ({"daemon": b'{"firewall-backend": "nftables"}'}, ["firewall-backend is nftables", "Set it to iptables, or remove it"]),
+    "its flag": ({"flags": ["--live-restore"]}, ["--live-restore", "Remove the flag"]),
     "a default runtime by flag": (
         {"flags": ["-H", "fd://", "--default-runtime=nvidia"]},
-        ["--default-runtime=nvidia", DAEMON, "remove the flag from its unit"],
+        ["--default-runtime=nvidia", DAEMON, "Remove the flag from its unit"],
     ),
     "resources by flag": (
         {"flags": ["--node-generic-resource", "NVIDIA-GPU=GPU-1"]},
-        ["--node-generic-resource=NVIDIA-GPU=GPU-1", "remove the flag"],
+        ["--node-generic-resource=NVIDIA-GPU=GPU-1", "Remove the flag"],
     ),
     "another file": ({"flags": ["--config-file", "/opt/d.json"]}, ["dockerd reads /opt/d.json, not " + DAEMON, "daemon_config"]),
     "another file, with =": ({"flags": ["--config-file=/opt/d.json"]}, ["dockerd reads /opt/d.json"]),
     "a flag that the unit got since": (
         {"flags": ["-H", "fd://"], "unit_flags": ["-H", "fd://", "--default-runtime=runc"]},
-        ["--default-runtime=runc", DAEMON, "remove the flag from its unit"],
+        ["--default-runtime=runc", DAEMON, "Remove the flag from its unit"],
     ),
     "a file that the unit got since": ({"unit_flags": ["--config-file=/opt/d.json"]}, ["dockerd reads /opt/d.json"]),
     "a unit that systemd reads otherwise": ({"misread": "/etc/x.conf: systemd read ExecStart"}, ["/etc/x.conf: systemd read ExecStart"]),
@@ -135,7 +135,7 @@ FOR_THE_USER = {
     "a list": ({"daemon": b"[]"}, [DAEMON, "a list", "Fix the file"]),
     "garbage at the end": ({"daemon": b"{} x"}, [DAEMON, "not JSON", "Fix the file"]),
     "runtimes is no object": ({"daemon": b'{"runtimes": []}'}, [DAEMON, "runtimes is a list", "an object"]),
-    "a path twice": ({"daemon": b'{"runtimes": {"nvidia": {"path": "a", "path": "b"}}}'}, [DAEMON, "runtimes.nvidia.path stands more than once"]),
+    "a path twice": ({"daemon": b'{"runtimes": {"nvidia": {"path": "a", "path": "b"}}}'}, [DAEMON, "runtimes.nvidia.path is there more than once"]),
     "resources are no list": ({"daemon": b'{"node-generic-resources": "GPU=1"}'}, [DAEMON, "is a string", "a list such as"]),
     "not TOML": ({"toml": b"a = = b"}, [RUNTIME, "not TOML", "Fix the file"]),
     "others' resources mixed": (

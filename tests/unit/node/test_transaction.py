@@ -410,7 +410,7 @@ def live_restore(it):
         (no_toolkit, ["NVIDIA Container Toolkit is not installed", "config.toml", "fleet.gpu_swarm.nvidia_container_toolkit"]),
         (no_engine, ["Docker Engine is not installed", "docker.service", "restart: never"]),
         (complaint, ["etc/docker/daemon.json: dockerd would not start", "directive x", "Nothing was changed"]),
-        (live_restore, ["live-restore is true", "remove the key"]),
+        (live_restore, ["live-restore is true", "Remove the key"]),
     ],
 )
 def test_refused_before_anything_is_written(tmp_path, trouble, words):

@@ -8,7 +8,7 @@ import pytest
 from gpu_records import discrete, gpu, named, t4, uuid
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy import advertise
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy.advertise import PolicyError, check_rules, decide, drift
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy.advertise import PolicyError, check_rules, decide, find_drift
 
 # --- deciding -------------------------------------------------------------------------------------------------------
 
@@ -139,10 +139,10 @@ def test_kinds_that_share_a_variable():
         (["gpu"], r"advertise\[0\]: 'gpu' is not a rule"),
         ([{"kind": "GPU"}], r"advertise\[0\].as: None is not known; use one of: gpu, model, vram, slots, group, mig, none"),
         ([{"as": "shares"}], r"'shares' is not known; use one of: gpu, model, vram, slots, group, mig, none"),
-        ([{"as": "gpu", "kinds": {}}], "does not know kinds; it takes: as, select, kind"),
+        ([{"as": "gpu", "kinds": {}}], "does not know kinds; use only: as, select, kind"),
         ([{"as": "none", "kind": "GPU"}], "as=none does not know kind"),
         ([{"as": "gpu", "select": "all"}], r"select: 'all' is not a mapping"),
-        ([{"as": "gpu", "select": {"modle": "x"}}], r"select: 'modle' is not known; it takes: uuid, pci_bus_id"),
+        ([{"as": "gpu", "select": {"modle": "x"}}], r"select: 'modle' is not known; use one of: uuid, pci_bus_id"),
         ([{"as": "gpu", "select": {"uuid": "GPU-c143e771"}}], "select.uuid: 'GPU-c143e771' is not a full GPU UUID"),
         ([{"as": "gpu", "select": {"pci_bus_id": "193"}}], "pci_bus_id: '193' is not a PCI address"),
         ([{"as": "gpu", "select": {"index": True}}], "index: True is not a number"),
@@ -200,12 +200,12 @@ def test_decide_checks_the_rules():
 )
 def test_drift(running, expected):
     decided = decide([gpu(0), gpu(1), gpu(2, health={"state": "failed", "reasons": ["GPU is lost"]})])
-    assert drift(decided, running) == expected
+    assert find_drift(decided, running) == expected
 
 
 def test_drift_names_the_kind_that_a_gpu_should_have():
     rules = [{"as": "gpu", "kind": "A", "select": {"index": 0}}, {"as": "gpu", "kind": "B"}]
-    found = drift(decide([gpu(0)], rules), named("B", uuid(0)))
+    found = find_drift(decide([gpu(0)], rules), named("B", uuid(0)))
     assert found == [
         f"1 GPU not advertised as A: {uuid(0)}",
         f"{uuid(0)} is advertised as B but should not be: it is decided to be A",
@@ -224,7 +224,7 @@ def test_drift_names_the_kind_that_a_gpu_should_have():
     ],
 )
 def test_drift_of_other_kinds(running, listed, expected):
-    assert drift(decide([], [{"as": "none"}]), running, listed) == expected
+    assert find_drift(decide([], [{"as": "none"}]), running, listed) == expected
 
 
 @pytest.mark.parametrize(

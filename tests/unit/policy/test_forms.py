@@ -39,9 +39,9 @@ def slots(monkeypatch):
     def advertise(rule, gpus, shares):
         for one in gpus:
             if one["health"]["state"] == "failed":
-                shares.leave(one, "it failed")
+                shares.exclude(one, "it failed")
             else:
-                shares.give(one, f"{rule['kind']}-{one['index']}", one["uuid"])
+                shares.add(one, f"{rule['kind']}-{one['index']}", one["uuid"])
 
     made = Form(
         name="slot",
@@ -89,7 +89,7 @@ def test_a_new_form_is_accepted(monkeypatch, slots):
     assert spec["options"]["as"]["choices"][-1] == "slot"
     assert spec["options"]["width"] == {"type": "int"}
     advertise.check_rules([{"as": "slot", "width": 2}])
-    with pytest.raises(GpuSwarmError, match="a rule with as=slot does not know sum; it takes: as, select, kind, width"):
+    with pytest.raises(GpuSwarmError, match="a rule with as=slot does not know sum; use only: as, select, kind, width"):
         advertise.check_rules([{"as": "slot", "sum": True}])
     with pytest.raises(GpuSwarmError, match="use one of: gpu, model, vram, slots, group, mig, none, slot"):
         advertise.check_rules([{"as": "bays"}])

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy import generic_resources
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy.advertise import PolicyError, check_rules, decide, drift
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy.shrink import Before, shrink
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy.advertise import PolicyError, check_rules, decide, find_drift
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy.shrink import Before, shrink_refusal
 
 PAIRS = {"as": "group", "size": 2}
 
@@ -110,20 +110,20 @@ REASONS = {
     "links that are down": (machine(2, {}), "its NVLinks are down"),
     "no bridge to it": (
         machine(4, {(0, 1): 4, (2, 3): 4})[:3],
-        "of the GPUs of its model that the rule can advertise it reaches over NVLink fewer than 1",
+        "it reaches over NVLink fewer than 1 GPUs of its model that the rule can advertise",
     ),
     "no Fabric Manager": (
         [dict(one, links={**one["links"], "nvlink_active": 4}) for one in machine(2, {})],
-        "by its NVLinks it reaches no GPU that works; where these lead to NVSwitches, nvidia-fabricmanager has to run",
+        "its NVLinks reach no working GPU; if they lead to NVSwitches, nvidia-fabricmanager must run",
     ),
-    "one too many": (machine(3, None), "the GPUs that it reaches over NVLink make no other group"),
+    "one too many": (machine(3, None), "the GPUs that it reaches over NVLink form no other group"),
 }
 
 
 @pytest.mark.parametrize(("gpus", "why"), REASONS.values(), ids=REASONS)
 def test_a_gpu_that_is_left_over_says_why(gpus, why):
     reason = decide(gpus, [PAIRS])["left_out"][-1]["reason"]
-    assert reason == f"it is in no group of 2: {why}. Give it to another rule with 'select' if it is to stay alone"
+    assert reason == f"it is in no group of 2: {why}. To advertise it alone, select it in another rule"
 
 
 # --- cards come and go ----------------------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ def test_a_card_that_dies_takes_its_group_and_no_other(dead, gone):
     assert set(now["resources"]) < set(BEFORE["resources"])
     assert dead ^ 1 in left(now)
     earlier = Before(BEFORE["resources"][0].partition("=")[2].split("+") + [uuid(one) for one in range(2, 8)], 0)
-    refused = shrink(now, earlier)
+    refused = shrink_refusal(now, earlier)
     assert refused.count(uuid(dead)) == 1
     assert f"GPU {dead ^ 1} " in refused
     assert "'expect: 6'" in refused
@@ -169,16 +169,16 @@ def test_a_group_is_formed_anew_when_its_cards_are_no_neighbours_any_more_or_its
 
 def test_drift_says_why():
     running = named("NVIDIA-GROUP", named_group(0, 1), named_group(2, 3))
-    found = drift(decide(machine(4, BRIDGES), [PAIRS]), running)
+    found = find_drift(decide(machine(4, BRIDGES), [PAIRS]), running)
     assert found[0] == f"{named_group(0, 1)} is advertised as NVIDIA-GROUP but should not be: its cards are in other groups"
     assert found[2] == f"2 groups not advertised as NVIDIA-GROUP: {named_group(0, 2)}, {named_group(1, 3)}"
-    broken = drift(after([one for one in EIGHT if one["index"] != 1]), running)
+    broken = find_drift(after([one for one in EIGHT if one["index"] != 1]), running)
     assert broken[0].startswith(f"{named_group(0, 1)} is advertised as NVIDIA-GROUP but should not be: it is in no group of 2: ")
-    whole = drift(decide(machine(4, BRIDGES), [{"as": "gpu"}], present=generic_resources.from_info(running)), running)
+    whole = find_drift(decide(machine(4, BRIDGES), [{"as": "gpu"}], present=generic_resources.from_info(running)), running)
     assert f"{named_group(0, 1)} is advertised as NVIDIA-GROUP but should not be: it is decided to be NVIDIA-GPU" in whole
-    grouped = drift(decide(EIGHT[:2], [PAIRS], present={"NVIDIA-GPU": [uuid(0)]}), named("NVIDIA-GPU", uuid(0)))
+    grouped = find_drift(decide(EIGHT[:2], [PAIRS], present={"NVIDIA-GPU": [uuid(0)]}), named("NVIDIA-GPU", uuid(0)))
     assert f"{uuid(0)} is advertised as NVIDIA-GPU but should not be: it is decided to be NVIDIA-GROUP" in grouped
-    same = drift(decide(EIGHT[:2], [dict(PAIRS, kind="NVIDIA-GPU")]), named("NVIDIA-GPU", uuid(0)))
+    same = find_drift(decide(EIGHT[:2], [dict(PAIRS, kind="NVIDIA-GPU")]), named("NVIDIA-GPU", uuid(0)))
     assert same[0] == f"{uuid(0)} is advertised as NVIDIA-GPU but should not be: its group is"
 
 
@@ -189,7 +189,7 @@ def test_drift_says_why():
         ([{"as": "group", "size": 1}], r"advertise\[0\].size: 1 is not a number of GPUs from 2 on"),
         ([{"as": "group", "size": "two"}], "'two' is not a number of GPUs"),
         ([dict(PAIRS, by="numa")], r"advertise\[0\].by: 'numa' is not known; use one of: nvlink, pcie"),
-        ([dict(PAIRS, slots=2)], "as=group does not know slots; it takes: as, select, kind, size, by"),
+        ([dict(PAIRS, slots=2)], "as=group does not know slots; use only: as, select, kind, size, by"),
         ([dict(PAIRS, kind="X"), {"as": "gpu", "kind": "X"}], "X is groups of GPUs in one rule and something else in another"),
         ([dict(PAIRS, kind="X"), {"as": "slots", "slots": 2, "kind": "X"}], "X is slots of a card in one rule and something else"),
         ([PAIRS, dict(PAIRS, size=4)], "NVIDIA-GROUP is groups of 2 GPUs in one rule and of 4 in another"),

@@ -12,7 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy import generic_resources
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy.advertise import PolicyError, check_rules, decide, drift, swarm_resource_drift
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy.advertise import (
+    PolicyError,
+    check_rules,
+    decide,
+    find_drift,
+    swarm_resource_drift,
+)
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy.allocation import derived_kind
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy.selection import place_name
 
@@ -229,7 +235,7 @@ def test_slots_of_mig_devices(rule, expected, mib, left):
 
 def test_slots_of_a_card_in_mig_mode_that_has_no_devices_or_failed():
     found = decide([cut(0), cut(1, "1g.10gb", **FAILED)], [SLOTS])
-    assert [one["reason"].partition(";")[0] for one in found["left_out"]] == ["it is in MIG mode but divided into nothing", "GPU is lost"]
+    assert [one["reason"].partition(";")[0] for one in found["left_out"]] == ["it is in MIG mode but has no MIG devices", "GPU is lost"]
     with pytest.raises(PolicyError, match="slots=2 with reserve_mib=9600 makes no slot of the 9500 MiB of the MIG device 1g.9gb of GPU 0"):
         decide([parts(9500)], [dict(SLOTS, reserve_mib=9600)])
 
@@ -257,13 +263,13 @@ def test_slots_that_are_advertised_whole_again_and_whole_gpus_that_become_slots(
     cards, running = [gpu(0), gpu(1)], generic_resources.to_info(generic_resources.parse(of_slots(0, 1)))
     whole = decide(cards, present=generic_resources.from_info(running))
     assert "NVIDIA-SLOT" in whole["owned_kinds"]
-    assert any("2 GPUs not advertised as NVIDIA-GPU" in text for text in drift(whole, running))
-    assert f"{uuid(0)}.slot1 is advertised as NVIDIA-SLOT but should not be: it is decided to be NVIDIA-GPU" in drift(whole, running)
-    fewer = drift(decide(cards[:1], [dict(SLOTS, slots=1)]), running)
+    assert any("2 GPUs not advertised as NVIDIA-GPU" in text for text in find_drift(whole, running))
+    assert f"{uuid(0)}.slot1 is advertised as NVIDIA-SLOT but should not be: it is decided to be NVIDIA-GPU" in find_drift(whole, running)
+    fewer = find_drift(decide(cards[:1], [dict(SLOTS, slots=1)]), running)
     assert f"{uuid(0)}.slot2 is advertised as NVIDIA-SLOT but should not be: its card has fewer slots" in fewer
     assert f"{uuid(1)}.slot1 is gone, but advertised as NVIDIA-SLOT" in fewer
     slotted = decide(cards, [dict(SLOTS, kind="NVIDIA-GPU")])
-    found = drift(slotted, named("NVIDIA-GPU", uuid(0), uuid(1)))
+    found = find_drift(slotted, named("NVIDIA-GPU", uuid(0), uuid(1)))
     assert found[0] == f"{uuid(0)} is advertised as NVIDIA-GPU but should not be: its slots are"
     assert found[2].startswith("4 slots not advertised as NVIDIA-GPU")
 
@@ -291,7 +297,7 @@ def test_a_mig_card_without_a_rule_for_it_is_left_out():
 @pytest.mark.parametrize(
     ("card", "uuids", "reason"),
     [
-        (cut(0), [uuid(0)], "divided into nothing"),
+        (cut(0), [uuid(0)], "has no MIG devices"),
         (cut(0, None), [mig_uuid(0)], "the profile of this MIG device could not be read"),
         (gpu(0, mig=MIG_ON, mig_devices=[{"uuid": "MIG-5c89", "profile": "1g.10gb"}]), ["MIG-5c89"], "is not a full MIG UUID"),
         (cut(0, "1g.10gb", **FAILED), [uuid(0)], "GPU is lost"),
@@ -330,14 +336,14 @@ def test_extra_resources():
         (["A=b=c"], "exactly one '='"),
         (["SSD=1", "SSD=a"], "SSD mixes a number"),
         (["SSD=-1"], "negative"),
-        (["FPGA=a", "FPGA=a"], "FPGA=a stands twice"),
+        (["FPGA=a", "FPGA=a"], "FPGA=a is listed twice"),
         (["FPGA="], "has no value"),
         (["S SD=1"], "cannot be the name of a kind"),
         (["SSD=1", "ssd=2"], "'SSD' and 'ssd'"),
         (["NVIDIA-GPU=1"], "NVIDIA-GPU is a kind that 'advertise' decides"),
         (["nvidia-gpu=x"], "Rename nvidia-gpu"),
-        ([f"MINE={uuid(0)}"], "names a GPU"),
-        (["MINE=GPU-c143e771"], "names a GPU"),
+        ([f"MINE={uuid(0)}"], "is a GPU"),
+        (["MINE=GPU-c143e771"], "is a GPU"),
     ],
 )
 def test_extra_resources_that_cannot_be_meant(extra, message):
@@ -400,7 +406,7 @@ def test_a_kind_that_counts_the_same_gpus_once_more_is_named_with_the_rule_that_
         ([{"as": "model", "kinds": ["A"]}], "kinds: .* is not a mapping"),
         ([{"as": "model", "kinds": {"": "A"}}], "is not a model or a pattern"),
         ([{"as": "model", "kinds": {"*": "A,B"}}], r"kinds\[\*\]: 'A,B' cannot be"),
-        ([{"as": "model", "kind": "A"}], "as=model does not know kind; it takes: as, select, kinds"),
+        ([{"as": "model", "kind": "A"}], "as=model does not know kind; use only: as, select, kinds"),
         ([{"as": "mig", "sum": True}], "as=mig does not know sum"),
         ([{"as": "slots"}], r"advertise\[0\]: a rule with as=slots takes either 'slots', .* or 'slot_mib'"),
         ([{"as": "slots", "slots": 2, "slot_mib": 8000}], "takes either"),
@@ -442,13 +448,13 @@ def test_a_derived_kind_must_not_meet_another():
 )
 def test_drift_of_memory(running, expected):
     decided = decide([t4(0)], [VRAM], present=generic_resources.from_info(running))
-    assert drift(decided, running) == expected
+    assert find_drift(decided, running) == expected
     assert swarm_resource_drift(decided, None) == []
 
 
 def test_drift_of_mig_devices_and_extras():
     decided = decide([cut(0, "1g.10gb", "1g.10gb")], [{"as": "mig"}], extra=["FPGA=a", "SSD=2"])
-    assert drift(decided, named("MIG-1g.10gb", mig_uuid(0), mig_uuid(9)) + discrete("SSD", 1)) == [
+    assert find_drift(decided, named("MIG-1g.10gb", mig_uuid(0), mig_uuid(9)) + discrete("SSD", 1)) == [
         f"{mig_uuid(9)} is gone, but advertised as MIG-1g.10gb",
         f"1 MIG device not advertised as MIG-1g.10gb: {mig_uuid(1)}",
         "1 value not advertised as FPGA: a",

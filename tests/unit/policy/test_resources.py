@@ -50,7 +50,7 @@ def test_parse_refuses_what_swarmkit_refuses(entries, word):
 
 def test_entries_undo_parse():
     entries = ["GPU=GPU-a", "GPU=GPU-b", "SSD=1"]
-    assert generic_resources.entries(generic_resources.parse(entries)) == entries
+    assert generic_resources.to_entries(generic_resources.parse(entries)) == entries
 
 
 INFO = [
@@ -80,7 +80,7 @@ def test_info_without_resources(nothing):
     ],
 )
 def test_env_name_keeps_dots_and_dashes(kind, variable):
-    assert generic_resources.env_name(kind) == variable
+    assert generic_resources.variable_name(kind) == variable
 
 
 def test_a_long_value_is_shortened():

@@ -9,7 +9,7 @@ from gpu_records import FAILED, cut, discrete, gpu, mig_uuid, named, t4, uuid
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy import generic_resources
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy.advertise import decide
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy.shrink import before, shrink
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy.shrink import advertised_before, shrink_refusal
 
 GPU = [{"as": "gpu"}]
 MIG_FIRST = [{"as": "mig"}, {"as": "gpu"}]
@@ -33,7 +33,7 @@ def test_consent_beforehand_is_to_the_loss_of_cards():
 
 def refusal(gpus, rules=tuple(GPU), running=None, record=None, **consent):
     decided = decide(gpus, rules, present=generic_resources.from_info(running))
-    return shrink(decided, before(running, record or {}, decided["owned_kinds"]), **consent)
+    return shrink_refusal(decided, advertised_before(running, record or {}, decided["owned_kinds"]), **consent)
 
 
 # GPUs now, rules, what the daemon shows, what is on record -> words of the refusal, or nothing
@@ -84,9 +84,9 @@ LESS = {
         [{"as": "vram", "select": {"index": 1}}],
         discrete("VRAM", 15000),
         None,
-        ["memory: 15000 MiB until now", "have 0", "advertise[0] (as vram, select index 1) selects nothing"],
+        ["memory: 15000 MiB so far", "have 0", "advertise[0] (as vram, select index 1) selects nothing"],
     ),
-    "memory that a person typed": ([t4(0)], VRAM, discrete("VRAM", 16000), None, ["VRAM: 16000 MiB until now", "have 15360"]),
+    "memory that a person typed": ([t4(0)], VRAM, discrete("VRAM", 16000), None, ["VRAM: 16000 MiB so far", "have 15360"]),
 }
 NOT_LESS = {
     "a fresh node": ([gpu(0)], GPU, None, None),
@@ -99,7 +99,7 @@ NOT_LESS = {
     "no rules where nothing was advertised": ([], [], BOTH, {}),
     "one rule of several for other cards": ([gpu(0), gpu(1)], [{"as": "gpu", "select": {"model": "*H200*"}}, *GPU], BOTH, None),
     "another card instead": ([gpu(0), gpu(1)], [{"as": "gpu", "select": {"index": 1}}], named("NVIDIA-GPU", uuid(0)), None),
-    "now by its memory": ([gpu(0), gpu(1)], [{"as": "vram"}], BOTH, {"resources": generic_resources.entries({"NVIDIA-GPU": [uuid(0), uuid(1)]})}),
+    "now by its memory": ([gpu(0), gpu(1)], [{"as": "vram"}], BOTH, {"resources": generic_resources.to_entries({"NVIDIA-GPU": [uuid(0), uuid(1)]})}),
     "now divided": ([cut(0, "1g.10gb")], MIG_FIRST, named("NVIDIA-GPU", uuid(0)), None),
     "divided anew": ([cut(0, "1g.10gb", "1g.10gb")], MIG_FIRST, named("MIG-1g.10gb", mig_uuid(8), mig_uuid(9)), None),
     "parts left to the host": ([cut(0, "1g.10gb")], [{"as": "none"}], None, {"resources": [f"MIG-1g.10gb={mig_uuid(0)}"]}),
@@ -149,6 +149,7 @@ def test_a_card_that_is_gone_is_named_by_the_record_of_the_node():
     known = {"index": 1, "uuid": uuid(1), "name": "Tesla T4", "pci_bus_id": "00000000:C1:00.0", "slot": "12", "serial": "1322", "mig": [mig_uuid(1)]}
     place = "PCI address 00000000:C1:00.0, slot 12, serial number 1322"
     decided = {**decide([t4(0)], GPU, present=generic_resources.from_info(BOTH)), "cards": [known]}
-    assert f"{uuid(1)} is gone (Tesla-T4, {place}). Bring back" in shrink(decided, before(BOTH, {}, decided["owned_kinds"]))
-    text = shrink(decided, before(named("MIG-1g.10gb", mig_uuid(1)), {"resources": [f"MIG-1g.10gb={mig_uuid(1)}"]}, ["MIG-1g.10gb"]))
+    assert f"{uuid(1)} is gone (Tesla-T4, {place}). Bring back" in shrink_refusal(decided, advertised_before(BOTH, {}, decided["owned_kinds"]))
+    earlier = advertised_before(named("MIG-1g.10gb", mig_uuid(1)), {"resources": [f"MIG-1g.10gb={mig_uuid(1)}"]}, ["MIG-1g.10gb"])
+    text = shrink_refusal(decided, earlier)
     assert f"{mig_uuid(1)} is gone (Tesla-T4, {uuid(1)}, {place})" in text

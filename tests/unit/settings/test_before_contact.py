@@ -67,7 +67,7 @@ OF_HOSTS = [
     "g1: maintain_timeout is 'soon', but must be a whole number of seconds, 1 or more.",
     "g2: gpu_node_advertize is not a setting. Write gpu_node_advertise,",
     "g3: gpu_node_advertise[0].as: 'gpus' is not known; use one of: ",
-    "g3: gpu_node_accept_risks: 'all' cannot be accepted; it takes: ",
+    "g3: gpu_node_accept_risks: 'all' cannot be accepted; use only: ",
 ]
 WRONG = {
     "provision": ("gpu_swarm_isolation=strict provision_wait=soon", ["gpu_swarm_isolation is 'strict',", "provision_wait is 'soon',", *OF_HOSTS]),
