@@ -117,7 +117,7 @@ ISOLATION = (
         "After 'systemctl daemon-reload' running containers can lose their GPUs.",
         "NVIDIA/nvidia-container-toolkit#48, #1227",
         HANDLED, "A reload of dockerd is a SIGHUP to its main process; what needs a restart waits until nothing runs there.",
-        _U + "dockerd/test_unit.py::test_reload",
+        _U + "dockerd/test_docker_unit.py::test_reload",
     ),
 )  # fmt: skip
 
@@ -193,7 +193,7 @@ DAEMON = (
         "A node reports its resources to the manager when it connects and every 20 s: right after a restart they may be missing.",
         "swarmkit agent/agent.go",
         HANDLED, "A run waits until the manager shows what was decided, and reports a node that does not.",
-        _U + "rollout/test_updates.py::test_not_converged",
+        _U + "rollout/test_manager_updates.py::test_not_converged",
     ),
     Trap(
         "start-limit", "engine", "any version, systemd",
@@ -285,7 +285,7 @@ TASKS = (
         "A drain uses up one of a replicated task's --restart-max-attempts: the next one ends it for good.",
         "swarmkit restart.go",
         HANDLED, "Such a task is moved only while the tasks of its slot show that an attempt is left; else it is waited for.",
-        _U + "ledger/test_restarts.py::test_a_task_can_be_moved_while_an_attempt_is_left",
+        _U + "tasks/test_restarts.py::test_a_task_can_be_moved_while_an_attempt_is_left",
     ),
     Trap(
         "constraints-know-equality", "swarm", "any version",
