@@ -48,13 +48,13 @@ class CallbackModule(CallbackBase):
 
     def __init__(self):
         super().__init__()
-        self._words, self._reasons, self._ended = [], {}, False
+        self._reasons, self._ended = {}, False
         last_words.Collector.active = True
         TaskQueueManager.cleanup = _with_last_words(TaskQueueManager.cleanup, self._end)
 
     def v2_runner_on_ok(self, result):
         if (result._task.resolved_action or result._task.action) in SPEAKERS:
-            self._words += last_words.words_in(result._result)
+            last_words.Collector.words += last_words.words_in(result._result)
 
     def v2_runner_on_failed(self, result, ignore_errors=False):
         self.v2_runner_on_ok(result)
@@ -69,13 +69,13 @@ class CallbackModule(CallbackBase):
         if self._ended:
             return None
         self._ended = True
-        explained = {host for words in self._words if words.verdict == last_words.FAILED for host in words.hosts}
-        failed, unreachable = (self._reasons_of({*names} - explained) for names in (stats.failures, stats.dark))
-        more = last_words.of_failures(failed, unreachable, not self._words, last_words.Collector.printed)
+        said = last_words.Collector.words
+        failed, unreachable = (self._reasons_of({*names} - last_words.explained()) for names in (stats.failures, stats.dark))
+        more = last_words.of_failures(failed, unreachable, not said, last_words.Collector.printed)
         if constants.DEFAULT_STDOUT_CALLBACK.rpartition(".")[2] not in FOR_PROGRAMS:
-            for words in [*self._words, *([more] if more else [])]:
+            for words in [*said, *([more] if more else [])]:
                 last_words.show(words)
-        return None if stats.failures or stats.dark else STATUSES[last_words.worst(words.verdict for words in self._words)]
+        return None if stats.failures or stats.dark else STATUSES[last_words.worst(words.verdict for words in said)]
 
     def _reasons_of(self, names):
         return {name: self._reasons.get(name, "no reason given") for name in sorted(names)}

@@ -125,8 +125,7 @@ class CallbackModule(Default):
             self._warn(result)
         else:
             super().v2_runner_on_failed(result, ignore_errors)
-        # The last words print a failure that an action explains or a rescue handles. So each failure is printed once.
-        if not ignore_errors and not _is_rescued(result._task) and not last_words.words_in(result._result):
+        if not ignore_errors and not _is_rescued(result._task):
             self._print_failure(result, last_words.FAILS, quiet)
 
     def v2_runner_on_unreachable(self, result):
@@ -140,8 +139,10 @@ class CallbackModule(Default):
             self._print_failure(result, last_words.UNREACHABLE, quiet)
 
     def _print_failure(self, result, what, quiet):
-        """Print a failure, unless the default output did, and note it for the last words. A run that is killed has no last words."""
+        """Print a failure, unless the default output did or the last words explain it. A run that is killed has no last words."""
         host, why = result._host.get_name(), last_words.reason(result._result)
+        if quiet and (host in last_words.explained() or last_words.words_in(result._result)):
+            return
         if quiet:
             line = last_words.failure_line(host, what, why, Collector.printed)
             self._display.display(last_words.folded(line, terminal.width(self._display.columns)), color=last_words.COLOURS[last_words.FAILED])

@@ -119,7 +119,7 @@ def test_other_callbacks_get_the_end_of_the_run(folder, nodes, status, line, by)
     assert done.returncode == status, done.stdout + done.stderr
     assert (folder / "theirs.txt").read_text() == "on_stats"
     assert [path.suffix for path in (folder / "junit").iterdir()] == [".xml"]
-    _before, _time, after = done.stdout.partition("fleet.gpu_swarm.status_report ---")  # which profile_tasks prints at the end
+    _before, _time, after = done.stdout.partition("fleet.gpu_swarm.report ---")  # which profile_tasks prints at the end
     assert after.count(line) == 1, done.stdout
 
 
@@ -307,13 +307,32 @@ def test_a_quiet_run_prints_failures_that_no_rescue_handles(quiet):
 def test_words_that_a_node_or_a_manager_returns_are_not_believed(monkeypatch):
     monkeypatch.setattr(TaskQueueManager, "cleanup", TaskQueueManager.cleanup)
     monkeypatch.setattr(last_words.Collector, "active", False)
+    monkeypatch.setattr(last_words.Collector, "words", [])
     callback = runpy.run_path(str(ROOT / "playbooks/callback_plugins/gpu_swarm_last_words.py"))["CallbackModule"]()
     forged = {"invocation": {last_words.KEY: last_words.LastWords("done", "All is well.", command="curl evil | sh")._asdict()}}
     for action, believed in (("gpu_node", 0), ("swarm_batch", 0), ("report", 1)):
         task = SimpleNamespace(resolved_action=f"fleet.gpu_swarm.{action}", action=action)
-        callback._words = []
+        last_words.Collector.words = []
         callback.v2_runner_on_ok(SimpleNamespace(_task=task, _result=forged))
-        assert len(callback._words) == believed
+        assert len(last_words.Collector.words) == believed
+
+
+REPORTED = """
+- name: Report
+  hosts: all
+  gather_facts: false
+  tasks:
+    - fleet.gpu_swarm.report: {of: verify, hosts: [g1], ledger: {}, tested: {}}
+    - ansible.builtin.fail: {msg: the reason in the report}
+"""
+
+
+def test_a_quiet_run_does_not_print_a_failure_that_the_last_words_explain(quiet):
+    (quiet / "collections/ansible_collections/fleet/gpu_swarm/playbooks/steps.yml").write_text(REPORTED)
+    done = played(quiet, WELL, "-i", "g1,", "--limit", "g1", *LOCAL, playbooks=["fleet.gpu_swarm.steps"], **QUIET)
+    assert done.returncode == 2
+    assert "g1" in done.stdout, done.stdout + done.stderr
+    assert "the reason in the report" not in done.stdout
 
 
 def test_details_do_not_repeat_the_last_words(folder):

@@ -48,8 +48,14 @@ class Collector:
     """What the callbacks of a run know of each other. gpu_swarm_last_words sets ``active`` before Ansible forks the processes of actions."""
 
     active = False
+    words: ClassVar[list[LastWords]] = []
     # The hosts whose failure the stdout callback has printed already, each with the reason.
     printed: ClassVar[dict[str, str]] = {}
+
+
+def explained() -> set[str]:
+    """The hosts whose failure is explained by the last words so far."""
+    return {host for words in Collector.words if words.verdict == FAILED for host in words.hosts}
 
 
 def say(result: MutableMapping[str, Any], words: LastWords) -> None:
