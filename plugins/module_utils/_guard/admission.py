@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 
+from .._isolation_levels import AUDIT, LEVELS, OFF
 from . import bundle, reservation
 from . import share as shares
 from .refusal import APART, FORGED, MOUNT, TOO_SMALL, UNKNOWN, UNRESERVED
@@ -20,8 +21,6 @@ TYPE_CHECKING = False  # typing is not loaded: that would take a fifth of the ti
 if TYPE_CHECKING:
     from typing import Any, Collection, Mapping, Sequence
 
-OFF, AUDIT, RESERVED, EXCLUSIVE = "off", "audit", "reserved", "exclusive"
-LEVELS = (OFF, AUDIT, RESERVED, EXCLUSIVE)
 # Where nothing is withheld, but from tasks with slots or groups at AUDIT. At OFF there is a guard only where there are such, and it does no more than
 # to name their cards.
 LENIENT = (OFF, AUDIT)

@@ -16,6 +16,7 @@ import os
 import sys
 from collections import namedtuple
 
+from .._isolation_levels import EXCLUSIVE, OFF
 from . import admission, bundle, call, engine_record, finding_counts, holds, refusal
 from .admission import Container
 from .bolt import BoltError
@@ -56,7 +57,7 @@ def main() -> int:
         _guard(made, _given(read))
     except Exception as problem:  # whatever it is: a container that requests a GPU does not start
         if read.get("level") in admission.LENIENT and not isinstance(problem, Ruled):
-            if read["level"] != admission.OFF:
+            if read["level"] != OFF:
                 finding_counts.add(read.get("run", RUN), "", {refusal.BROKEN: str(problem)})
             return call.GOES_ON
         if isinstance(problem, Refused):
@@ -92,7 +93,7 @@ def _guard(made: Call, given: Given) -> None:
     document = _document(path)
     labels, root = _labels(given.data_root, document, made.container)
     if made.what == call.RESTORE:
-        if settings.level == admission.EXCLUSIVE and admission.TASK in labels:
+        if settings.level == EXCLUSIVE and admission.TASK in labels:
             raise Refused(refusal.RESTORED, refusal.of_checkpoint(made.container))
         return
     container = _container(document, labels, root)
@@ -150,7 +151,7 @@ def _stays(root: str, name: str) -> bool:
 def _hold(made: Call, given: Given, labels: dict[str, str], root: str, devices: tuple[str, ...]) -> None:
     service, front, folder = admission.service_of(labels), os.getppid(), os.path.join(given.run, "holds")
     mine = holds.Hold(made.container, service, labels[admission.TASK], devices, front, holds.started(front) or 0, made.root)
-    refuses = given.settings.level == admission.EXCLUSIVE
+    refuses = given.settings.level == EXCLUSIVE
     try:
         holder = holds.claim(folder, mine, given.patience_s, lambda one: _stays(root, one.task)) if refuses else holds.share(folder, mine)
     except OSError as problem:  # /run is full, say: what is held twice is then counted nowhere

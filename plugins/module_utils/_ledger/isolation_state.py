@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping
 
+from .._isolation_levels import AUDIT, OFF
 from .._swarm import isolation
 from .._swarm.lease import in_words
 from .._tasks.tasks import epoch
@@ -32,7 +33,7 @@ def result(spec: Mapping[str, Any], names: Iterable[str], now: float | None) -> 
             {"service": service, "names": list(one.names), "last": in_words(one.last)} for service, one in found.found.items() if service in there
         ],
         # By which a run leaves out what exists no more. At another level nothing is counted.
-        "services": sorted(there) if found.level == isolation.AUDIT else None,
+        "services": sorted(there) if found.level == AUDIT else None,
         "again": {task: list(values) for task, values in found.again.items()},
         "read": in_words(found.read),
         "clear_for": _clear_for(found, there),
@@ -43,7 +44,7 @@ def result(spec: Mapping[str, Any], names: Iterable[str], now: float | None) -> 
 
 def _clear_for(found: isolation.Isolation, there: Iterable[str]) -> int | None:
     """For how many seconds, up to when all was read last, all nodes were there to count, and counted nothing of a service that there still is."""
-    if found.level != isolation.AUDIT or found.read is None:
+    if found.level != AUDIT or found.read is None:
         return None
     last = [one.last for service, one in found.found.items() if service in there]
     return max(0, found.read - max([found.since or 0, found.joined or 0, *last]))
@@ -56,9 +57,9 @@ def is_recent(found: Mapping[str, Any], now: float) -> bool:
 
 def level_of(node: str, shown: Mapping[str, Any] | None) -> str:
     """The level of a node, as far as a run read or made it."""
-    return str(((shown or {}).get("nodes") or {}).get(node) or isolation.OFF)
+    return str(((shown or {}).get("nodes") or {}).get(node) or OFF)
 
 
 def differs(record: Mapping[str, Any], shown: Mapping[str, Any] | None) -> bool:
     """Whether a node with GPUs has another level than its swarm."""
-    return has_gpus(record) and level_of(record["id"], shown) != (shown or {}).get("level", isolation.OFF)
+    return has_gpus(record) and level_of(record["id"], shown) != (shown or {}).get("level", OFF)

@@ -12,9 +12,9 @@ from __future__ import annotations
 from typing import Any, Collection, Iterator, Mapping
 
 from .._health import allocation_findings
+from .._isolation_levels import AUDIT, OFF
 from .._ledger.isolation_state import is_recent, level_of
 from .._ledger.unreserved import has_gpus
-from .._swarm.isolation import AUDIT, OFF
 from .._tasks.tasks import epoch
 from . import exposition, metric_names
 from .exposition import Sample

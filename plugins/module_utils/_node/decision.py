@@ -16,6 +16,7 @@ from .._config import daemon_json, runtime_toml
 from .._dockerd import flags as dockerd_flags
 from .._gpu import cards
 from .._health.label import SHRINK
+from .._isolation_levels import EXCLUSIVE, RESERVED
 from .._policy import advertise, generic_resources, shrink
 from .._policy.labels import node_labels, options_of
 from . import drift as node_drift
@@ -224,7 +225,7 @@ def _present(params: Mapping[str, Any], seen: Observation, coming: Sequence[str]
 
 def _facts(params: Mapping[str, Any], seen: Observation, advertisement: Mapping[str, Any]) -> checks.Facts:
     decided = generic_resources.parse(advertisement["resources"])
-    enforced = params.get("isolation") in (guard_seen.RESERVED, guard_seen.EXCLUSIVE)
+    enforced = params.get("isolation") in (RESERVED, EXCLUSIVE)
     by_card = enforced and guard_seen.is_wanted(params, advertisement)  # what a task reserved of memory is tied to its card
     return checks.Facts(
         engine=seen.engine.get("version") if seen.engine else None,

@@ -22,8 +22,9 @@ from .._dockerd.engine import SBIN
 from .._files import Move
 from .._guard import finding_counts
 from .._guard.call import PASS_THROUGH
+from .._isolation_levels import OFF
 from .._program import code
-from .guard_seen import FRONT, HOME, OFF, GuardSeen
+from .guard_seen import FRONT, HOME, GuardSeen
 from .guarded import GuardWanted
 
 CODE = code.Code("_guard/check_container.py", compiled=True)

@@ -15,11 +15,11 @@ from typing import Any, Mapping, NamedTuple
 
 from .._config.daemon_json import RUNTIME_PATH
 from .._errors import GpuSwarmError
+from .._isolation_levels import LEVELS, OFF, RESERVED
 from .._policy.forms import values_without_devices
 from .._policy.generic_resources import AMOUNT
 from .journal import INSERTED
 
-OFF, AUDIT, RESERVED, EXCLUSIVE = LEVELS = ("off", "audit", "reserved", "exclusive")  # as the guard has them
 # Below the root of the machine's files: all that the guard has on a node.
 HOME = "usr/local/libexec/gpu-swarm"
 FRONT = "nvidia-guard"

@@ -27,6 +27,7 @@ from .._errors import GpuSwarmError
 from .._files import Move, Snapshot
 from .._gpu import binding, nvml
 from .._gpu.cards import card_of
+from .._isolation_levels import OFF
 from .._machine import addresses, hardware, packages, toolkit
 from . import devices, fault, guard_seen, restore
 from .card_record import CardRecord
@@ -293,7 +294,7 @@ class Node:
     def _level_there(self) -> str:
         """That of the guard that is there. One whose settings cannot be read stays and withholds."""
         there = self.guard.inspect().report() if os.path.lexists(os.path.join(str(self.root), guard_seen.HOME)) else None
-        return guard_seen.level_of(there) or guard_seen.OFF
+        return guard_seen.level_of(there) or OFF
 
     def _guard_seen(self) -> GuardSeen:
         home = os.path.join(str(self.root), guard_seen.HOME)

@@ -14,9 +14,9 @@ from typing import Any
 from .._compat.checks import LOWERABLE
 from .._health import numbers
 from .._health.label import AFTER_LOSS, PAUSE
+from .._isolation_levels import LEVELS
 from .._libraries import LIBRARIES
 from .._policy.forms import DEFAULT_RULES, FORMS, Option
-from .guard_seen import LEVELS
 from .watcher_seen import ALL, FAULTS
 
 

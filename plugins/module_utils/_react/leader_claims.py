@@ -16,6 +16,7 @@ import os
 import time
 from typing import Any, Callable, Mapping, Sequence
 
+from .._isolation_levels import OFF
 from .._ledger import claims
 from .._printable import printable
 from .._swarm import isolation
@@ -68,7 +69,7 @@ class LeaderClaims:
     def _note(self, manager: Any, nodes: Sequence[Mapping[str, Any]], leader: str) -> list[str]:
         cluster, _clock = manager.cluster()
         before = isolation.read(cluster["Spec"])
-        if before.level in (isolation.OFF, isolation.UNKNOWN) or before.leader == leader:
+        if before.level in (OFF, isolation.UNKNOWN) or before.leader == leader:
             return []
         wrong = claims.claimed_anew(nodes, manager.tasks())
         # A node may advertise names of any length.

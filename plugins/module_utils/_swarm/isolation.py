@@ -16,9 +16,9 @@ from typing import Any, Mapping, NamedTuple, Sequence
 
 from .._health import allocation_findings
 from .._health.allocation_findings import Finding
+from .._isolation_levels import AUDIT, EXCLUSIVE, LEVELS, OFF, RESERVED
 
 LABEL = "gpu-swarm.isolation"
-OFF, AUDIT, RESERVED, EXCLUSIVE = LEVELS = ("off", "audit", "reserved", "exclusive")  # as the guard has them
 ENFORCED = (RESERVED, EXCLUSIVE)  # what a task did not reserve is hidden from it, or it is refused
 UNKNOWN = "unknown"  # what somebody else wrote there
 # So long a service is kept that is counted no more, and so many of them: those counted last.

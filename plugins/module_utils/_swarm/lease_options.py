@@ -9,7 +9,7 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from .isolation import LEVELS
+from .._isolation_levels import LEVELS
 
 LEASE_END_OPTIONS = dict(
     outcomes=dict(type="dict"),

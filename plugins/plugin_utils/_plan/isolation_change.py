@@ -14,10 +14,10 @@ from typing import Any
 
 from ...module_utils._errors import GpuSwarmError
 from ...module_utils._gpu.record import devices_of
+from ...module_utils._isolation_levels import AUDIT, LEVELS, OFF, RESERVED
 from ...module_utils._ledger.unreserved import has_gpus
 from ...module_utils._node import guard_seen
 from ...module_utils._swarm import isolation, owned_labels
-from ...module_utils._swarm.isolation import OFF
 from .._fleet.identity import LABEL_PREFIX
 from .._fleet.model import Host, Swarm
 
@@ -28,9 +28,9 @@ def by_default(swarm: Swarm) -> str | None:
     if swarm.error or of_swarm(swarm.ledger).get("label"):
         return None
     if not swarm.nodes:
-        return isolation.RESERVED
+        return RESERVED
     provisioned = any(owned_labels.bound_to(node["labels"], LABEL_PREFIX) and has_gpus(node) for node in swarm.nodes.values())
-    return None if provisioned else isolation.AUDIT
+    return None if provisioned else AUDIT
 
 
 def level_of(setting: str | None, ledger: Mapping[str, Any] | None) -> str:
@@ -40,7 +40,7 @@ def level_of(setting: str | None, ledger: Mapping[str, Any] | None) -> str:
     if level == isolation.UNKNOWN:
         raise GpuSwarmError(
             f"The label {isolation.LABEL} of the swarm is {shown.get('label')!r}, which is no level of isolation. Set gpu_swarm_isolation to "
-            f"{', '.join(isolation.LEVELS[:-1])} or {isolation.LEVELS[-1]}, which writes it anew. Nothing was changed."
+            f"{', '.join(LEVELS[:-1])} or {LEVELS[-1]}, which writes it anew. Nothing was changed."
         )
     return level
 

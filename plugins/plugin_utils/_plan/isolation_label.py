@@ -14,9 +14,9 @@ from dataclasses import replace
 from typing import Any
 
 from ...module_utils._health import allocation_findings
+from ...module_utils._isolation_levels import AUDIT, OFF
 from ...module_utils._ledger.unreserved import has_gpus
 from ...module_utils._swarm import isolation
-from ...module_utils._swarm.isolation import OFF
 from .._fleet.model import Host, Step
 from .isolation_change import clash, current, of_swarm, wanted
 
@@ -76,7 +76,7 @@ def _is_due(shown: Mapping[str, Any], made: Mapping[str, Any]) -> bool:
         return True
     if any(one.read - before.allocation_findings[node].read > FRESH_S for node, one in after.allocation_findings.items()):
         return True
-    if after.level != isolation.AUDIT or "found" not in made:
+    if after.level != AUDIT or "found" not in made:
         return False
     gone = {service for service, one in made["found"].items() if not one["names"]}  # never shown, so they may stay in the label
     stays = {service: names for service, names in _names(before).items() if service not in gone}

@@ -14,9 +14,9 @@ from dataclasses import replace
 from typing import Any
 
 from ...module_utils._compat import checks
+from ...module_utils._isolation_levels import OFF
 from ...module_utils._machine import packages
 from ...module_utils._swarm import owned_labels
-from ...module_utils._swarm.isolation import OFF
 from ...module_utils._tasks.keep import may_be_moved
 from .._classes.in_ledger import with_classes
 from .._fleet.identity import LABEL_PREFIX, problems

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ...module_utils._isolation_levels import AUDIT, OFF
 from ...module_utils._ledger.isolation_state import SAFE_S, differs, is_recent, level_of
 from ...module_utils._printable import shortened
-from ...module_utils._swarm.isolation import AUDIT, OFF
 
 _HOUR, _DAY = 3600, 86400
 

@@ -14,12 +14,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from ...module_utils._isolation_levels import AUDIT, LEVELS, OFF
 from ...module_utils._ledger.shown import difference
 from ...module_utils._ledger.unreserved import has_gpus
 from ...module_utils._node import guard_seen
 from ...module_utils._printable import printable, shortened
 from ...module_utils._swarm import owned_labels
-from ...module_utils._swarm.isolation import LEVELS, OFF
 from ...module_utils._verify.guard_probes import MEMORY, WORDS
 from ...module_utils._verify.plan import FAILED, NONE_NAMED, PASSED, PLANNED, UNTESTED
 from ...module_utils._verify.probe_images import NAMED, PULL, THERE
@@ -31,8 +31,8 @@ WHY = {NAMED: "which was named", THERE: "which the node has", PULL: "which is pu
 PROVISION = "Run fleet.gpu_swarm.provision for this host"
 # What the levels mean that enforce nothing.
 OPEN = {
-    "off": "isolation off (gpu_swarm_isolation): a task can see all GPUs of its node",
-    "audit": "isolation audit: nothing is enforced, and a task can see all GPUs of its node",
+    OFF: "isolation off (gpu_swarm_isolation): a task can see all GPUs of its node",
+    AUDIT: "isolation audit: nothing is enforced, and a task can see all GPUs of its node",
 }
 TURNED_OFF = "isolation turned off by a file on the node (docs/ISOLATION.md): a task can see all its GPUs"
 
@@ -161,7 +161,7 @@ def enforcement(answers: Mapping[str, Mapping[str, Any] | None]) -> list[str]:
     found: dict[str, list[str]] = {}
     for name, answer in answers.items():
         if answer and "isolation" in answer and (answer.get("engine") or {}).get("running"):
-            isolation = answer["isolation"] or {"level": "off", "turned_off": False}
+            isolation = answer["isolation"] or {"level": OFF, "turned_off": False}
             words = TURNED_OFF if isolation["turned_off"] else OPEN.get(isolation["level"])
             if words:
                 found.setdefault(words, []).append(name)

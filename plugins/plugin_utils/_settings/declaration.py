@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ...module_utils._isolation_levels import LEVELS
 from ...module_utils._policy import labels
 from ...module_utils._policy.quantity import count_of
 from ...module_utils._swarm import owned_labels
@@ -77,10 +78,9 @@ def _is_key(value: Any) -> bool:
 NEVER, SERVICES, ALL = "never", "services", "all"
 DISRUPTIONS = (NEVER, SERVICES, ALL)
 SECONDS = "seconds"
-ISOLATION = ("off", "audit", "reserved", "exclusive")
 PLAYBOOKS = (
     Setting(
-        "gpu_swarm_isolation", "str", None, "which GPUs a task can see, one level for the whole swarm", choices=ISOLATION, empty=True,
+        "gpu_swarm_isolation", "str", None, "which GPUs a task can see, one level for the whole swarm", choices=LEVELS, empty=True,
         once=True, swarm=True,
         details="The level is kept in a label of the swarm. A run without this setting uses that label. Without setting and label, the level is "
         "`reserved` in a swarm that the run creates, `audit` in a swarm that others created, and `off` if nodes were provisioned without a "

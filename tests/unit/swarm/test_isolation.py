@@ -12,23 +12,16 @@ import json
 import pytest
 from swarm_api import cluster
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._guard import admission
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health import allocation_findings
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health.allocation_findings import Finding
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import guard_seen
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm import isolation
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm import lease as swarm_lease
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.isolation import Found, Isolation, NodeFindings
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings import declaration
 
 CLOCK = "2026-11-21T02:10:00.652836451Z"
 NOW = swarm_lease.seconds(CLOCK)
 ME, BOB = "me", "bob"
 DAY = 86400
-
-
-def test_everybody_has_the_same_levels():
-    assert isolation.LEVELS == admission.LEVELS == guard_seen.LEVELS == declaration.ISOLATION
 
 
 @pytest.mark.parametrize(
