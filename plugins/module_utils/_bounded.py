@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Work that may never end, with a time limit: calls into a driver in a child process, commands.
+"""Runs functions (in a child process) and commands with a time limit.
 
-Whoever hangs in the kernel (uninterruptible sleep, as in a driver that waits for its card) acts on no signal, not even SIGKILL: it is
-killed and not waited for. It keeps nothing open that others wait for: no output of the module, no lock of the node.
+A process that hangs in the kernel, for example in a driver that waits for its card, does not react to any signal, not even SIGKILL. Such a process is
+killed but not waited for. It keeps nothing open that others wait for: no output of the module, no lock of the node.
 
 Private to this collection: no stability is promised to others.
 """
@@ -24,7 +24,7 @@ from typing import IO, Any, Callable, NoReturn, Sequence
 
 from ._errors import GpuSwarmError
 
-# What a command here does takes seconds at most, also on a machine with much to do; systemd's own limit is 90.
+# These commands take a few seconds even on a busy machine. systemd's own limit is 90.
 COMMAND_LIMIT_S = 120
 _CHUNK = 1 << 16
 _KILL_S, _POLL_S = 2, 0.01
@@ -33,7 +33,7 @@ _LONGEST_S = 1_000_000
 
 
 class TimedOut(GpuSwarmError):
-    """Something did not end in time. Its ``hangs`` says what."""
+    """A command or call did not end in time. ``hangs`` names it."""
 
     def __init__(self, message: str, hangs: str) -> None:
         super().__init__(message, hangs=hangs)
@@ -43,10 +43,10 @@ class TimedOut(GpuSwarmError):
 
 
 def in_child(work: Callable[[], Any], limit_s: float) -> Any:
-    """What ``work()`` returns, plain data, done in a child of this process that loads nothing anew.
+    """Run ``work()`` in a forked child and return its result, which must be plain data.
 
-    A GpuSwarmError comes out as one with the same message and details. Raises TimeoutError where it takes longer; its message says
-    what became of the child.
+    A GpuSwarmError of the child is raised here with the same message and details. Raises TimeoutError after ``limit_s`` seconds; its message says
+    whether the child was killed.
     """
     reader, writer = os.pipe()
     child = os.fork()
@@ -57,7 +57,7 @@ def in_child(work: Callable[[], Any], limit_s: float) -> Any:
         answer = _read(stream, limit_s)
     if answer is None:
         raise TimeoutError(_fate(child, _end(child)))
-    os.waitpid(child, os.WNOHANG)  # it is about to end, or hangs even over that: not waited for
+    os.waitpid(child, os.WNOHANG)  # the child ends now. If it hangs even here, it is not waited for
     return _taken(answer)
 
 
@@ -68,7 +68,7 @@ def _fate(process: int, ended: bool) -> str:
 
 
 def _be_child(work: Callable[[], Any], writer: int) -> NoReturn:
-    """Never returns: no handler of the parent's, at exit or above on the stack, is to run here too."""
+    """Run ``work`` and end the process. It never returns, so that no exit handler or caller of the parent runs in the child."""
     status = 1
     try:
         _close_inherited(writer)
@@ -80,13 +80,13 @@ def _be_child(work: Callable[[], Any], writer: int) -> NoReturn:
 
 
 def _close_inherited(kept: int) -> None:
-    """Otherwise the connection to this host would stay open as long as this process lives, and the node locked."""
+    """Close all inherited files. Otherwise a child that hangs would keep the connection to this host open and the node locked."""
     null = os.open(os.devnull, os.O_RDWR)
     for standard in range(3):
         os.dup2(null, standard)
     for name in os.listdir("/proc/self/fd"):
         if int(name) > 2 and int(name) != kept:
-            with contextlib.suppress(OSError):  # the one with which this list was read is gone
+            with contextlib.suppress(OSError):  # the handle of this very listing is closed already
                 os.close(int(name))
 
 
@@ -100,7 +100,7 @@ def _outcome(work: Callable[[], Any]) -> dict[str, Any]:
 
 
 def _read(stream: IO[bytes], limit_s: float) -> bytes | None:
-    """All that comes until the other side closes; None where that takes too long."""
+    """Read until the other side closes the pipe. Returns None if that takes too long."""
     parts: list[bytes] = []
     deadline = time.monotonic() + limit_s
     while select.select([stream], [], [], max(0, deadline - time.monotonic()))[0]:
@@ -112,7 +112,7 @@ def _read(stream: IO[bytes], limit_s: float) -> bytes | None:
 
 
 def _end(child: int) -> bool:
-    """Kills it; whether it is gone. It is not waited for longer than for a moment."""
+    """Kill the child and wait for a moment. Returns whether it has ended."""
     deadline = time.monotonic() + _KILL_S
     os.kill(child, signal.SIGKILL)
     while os.waitpid(child, os.WNOHANG)[0] == 0:
@@ -124,7 +124,7 @@ def _end(child: int) -> bool:
 
 def _taken(answer: bytes) -> Any:
     if not answer:
-        raise RuntimeError("a process that read for this one ended without a word")
+        raise RuntimeError("a child process ended without a result")
     outcome = json.loads(answer.decode("utf-8"))
     if "result" in outcome:
         return outcome["result"]
@@ -137,9 +137,9 @@ def _taken(answer: bytes) -> Any:
 
 
 def run(argv: Sequence[str], limit_s: float = COMMAND_LIMIT_S) -> tuple[int, str, str]:
-    """``(rc, stdout, stderr)`` of a command; one that is not there, as in a container without systemd, is no end."""
+    """Return ``(rc, stdout, stderr)`` of a command. A missing command is not an error: its rc is 127."""
     try:
-        # AnsibleModule's run_command has no limit of time.
+        # AnsibleModule's run_command has no time limit.
         process = subprocess.Popen(  # pylint: disable=ansible-bad-function
             argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8", errors="replace",
             start_new_session=True,
@@ -150,15 +150,15 @@ def run(argv: Sequence[str], limit_s: float = COMMAND_LIMIT_S) -> tuple[int, str
         out, err = process.communicate(timeout=min(limit_s, _LONGEST_S))
     except subprocess.TimeoutExpired:
         raise TimedOut(
-            "'%s' timed out after %d s; %s. Check 'journalctl --dmesg' for what it waits for, such as a disk or a "
-            "driver that does not answer, and run this again." % (" ".join(argv[:3]), limit_s, _fate(process.pid, _stop(process))),
+            "'%s' timed out after %d s; %s. Check 'journalctl --dmesg' for a disk or a driver that does not answer, "
+            "and run this again." % (" ".join(argv[:3]), limit_s, _fate(process.pid, _stop(process))),
             hangs=os.path.basename(argv[0]),
         ) from None
     return process.returncode, out, err
 
 
 def _stop(process: subprocess.Popen[str]) -> bool:
-    """Whether it is gone, and what it had started."""
+    """Kill the command and its children. Returns whether the command has ended."""
     os.killpg(process.pid, signal.SIGKILL)
     process.stdout.close()
     process.stderr.close()

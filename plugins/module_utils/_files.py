@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The user's files, read and restored as a whole: content, mode, owner; a symbolic link stays one.
+"""Reads, writes and restores whole files with content, mode and owner. Symbolic links stay links.
 
 Private to this collection: no stability is promised to others.
 """
@@ -19,10 +19,10 @@ import stat
 import tempfile
 from typing import Any, Callable, Iterator, Mapping, Tuple
 
-# move(src, dest) replaces a file atomically, and keeps mode, owner and SELinux context of one that exists.
+# move(src, dest) replaces a file atomically and keeps the mode, owner and SELinux context of an existing file.
 Move = Callable[[str, str], Any]
 
-# The numbers of a user and a group.
+# User id and group id.
 Owner = Tuple[int, int]
 
 TEMPORARY = ".gpu-swarm."  # how the names of files begin that are to take the place of others
@@ -32,7 +32,7 @@ _OTHERS_WRITE = 0o022
 
 
 class Snapshot:
-    """One file as it was at one moment: its bytes, or that it did not exist."""
+    """The state of one file: its bytes, mode and owner, or that it did not exist."""
 
     def __init__(self, path: str, data: bytes | None = None, mode: int | None = None, uid: int | None = None, gid: int | None = None) -> None:
         self.path = path
@@ -55,7 +55,7 @@ class Snapshot:
 
     @classmethod
     def take(cls, path: str) -> Snapshot:
-        """Reads ``path`` (following links). Raises OSError other than 'not found'."""
+        """Read ``path`` and follow links. A missing file is not an error; other OSErrors are raised."""
         try:
             with open(path, "rb") as stream:
                 data = stream.read()
@@ -75,7 +75,7 @@ class Snapshot:
 
 
 def text(path: str) -> str:
-    """The text of a file; "" if it cannot be read."""
+    """Return the text of a file; "" if it cannot be read."""
     try:
         with open(path, encoding="utf-8", errors="replace") as stream:
             return stream.read()
@@ -84,13 +84,13 @@ def text(path: str) -> str:
 
 
 def digest(data: bytes | None) -> str | None:
-    """sha256 of ``data`` in hex; None for a file that is not there."""
+    """Return the sha256 of ``data`` in hex; None for a missing file."""
     return None if data is None else hashlib.sha256(data).hexdigest()
 
 
 @contextlib.contextmanager
 def naming(path: str) -> Iterator[None]:
-    """An error about a full disk names the file that did not fit: the system names none."""
+    """Add ``path`` to each OSError: the system's error about a full disk names no file."""
     try:
         yield
     except OSError as problem:
@@ -99,10 +99,10 @@ def naming(path: str) -> Iterator[None]:
 
 
 def write(path: str, data: bytes, move: Move, mode: int | None = None, owner: Owner | None = None) -> None:
-    """Puts ``data`` at ``path`` so that a reader sees the old bytes or the new ones, never a part.
+    """Write ``data`` to ``path`` so that a reader sees the old or the new bytes, never a part.
 
-    ``move(src, dest)`` is ``module.atomic_move``, which keeps mode, owner and SELinux context of a file that exists.
-    ``mode`` and ``owner`` say how a file that does not exist yet is to be made.
+    ``move(src, dest)`` is ``module.atomic_move``, which keeps the mode, owner and SELinux context of an existing file. ``mode`` and ``owner`` are
+    for a new file.
     """
     path = os.path.realpath(path)
     folder = os.path.dirname(path)
@@ -124,7 +124,7 @@ def write(path: str, data: bytes, move: Move, mode: int | None = None, owner: Ow
 
 
 def make_directory(path: str, mode: int = NEW_DIRECTORY_MODE) -> None:
-    """Make a directory and its missing parents, which others can enter, whatever the umask is. Existing directories stay as they are."""
+    """Create a directory and its missing parents with this mode, whatever the umask is. Existing directories stay as they are."""
     missing = []
     while not os.path.isdir(path):
         missing.append(path)
@@ -137,7 +137,7 @@ def make_directory(path: str, mode: int = NEW_DIRECTORY_MODE) -> None:
 
 
 def close(path: str) -> None:
-    """Takes from all but its owner the right to write there."""
+    """Remove the write permission of group and others."""
     mode = stat.S_IMODE(os.stat(path).st_mode)
     if mode & _OTHERS_WRITE:
         os.chmod(path, mode & ~_OTHERS_WRITE)
@@ -152,7 +152,7 @@ def put(path: str, data: bytes) -> None:
 
 
 def _create(temporary: str, path: str, mode: int | None, owner: Owner | None) -> None:
-    # Not by atomic_move, which gives a new file the umask's mode, readable for all for a moment at least.
+    # Not with atomic_move: it creates a new file with the umask's mode, so everyone could read it for a moment.
     os.chmod(temporary, NEW_FILE_MODE if mode is None else mode)
     if owner is not None and os.geteuid() == 0:
         os.chown(temporary, *owner)
@@ -164,19 +164,19 @@ def _temporary(path: str) -> str:
 
 
 def sweep(path: str) -> None:
-    """Removes what a run that was killed left beside ``path``. Only for the holder of the node's lock."""
+    """Remove temporary files of ``path`` that a killed run left behind. The caller must hold the node's lock."""
     for left in leftovers(path):
         os.unlink(left)
 
 
 def leftovers(path: str) -> list[str]:
-    """What a run that was killed left beside ``path``."""
+    """Return the temporary files of ``path`` that a killed run left behind."""
     path = os.path.realpath(path)
     return glob.glob(glob.escape(os.path.join(os.path.dirname(path), _temporary(path))) + "*")
 
 
 def remove(path: str) -> None:
-    """Removes a file that this collection created; one that is gone already is fine."""
+    """Remove a file that this collection created. A missing file is not an error."""
     path = os.path.realpath(path)
     if os.path.exists(path):
         os.unlink(path)
@@ -184,9 +184,9 @@ def remove(path: str) -> None:
 
 
 def restore(snapshot: Snapshot, move: Move) -> None:
-    """The file gets the content, mode and owner of the snapshot."""
+    """Give the file the content, mode and owner of the snapshot."""
     if Snapshot.take(snapshot.path).to_json() == snapshot.to_json():
-        return  # where the disk is full, what was never written need not be written back
+        return  # nothing to write. On a full disk, a write would fail
     if snapshot.existed:
         write(snapshot.path, snapshot.data, move, snapshot.mode, snapshot.owner)
     else:
@@ -194,7 +194,7 @@ def restore(snapshot: Snapshot, move: Move) -> None:
 
 
 def sync_directory(folder: str) -> None:
-    """Makes a rename in ``folder`` survive a power cut."""
+    """Make a rename in ``folder`` survive a power cut."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -2,11 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""This collection's pure Python libraries on a node: sent for one call, or kept under the state directory.
+"""Provides this collection's pure Python libraries on a node.
 
-A node may have no package index and a system Python that refuses pip. So the controller sends one zip file in the
-module's arguments (``libraries``) with what is missing; a call that may write keeps its content, byte-compiled, in
-``<state_dir>/lib/current``, and later calls find it there.
+A node may have no package index, or a system Python that refuses pip. So the controller sends missing libraries as a zip file in the module's
+arguments (``libraries``). A call that may write installs them, byte-compiled, in ``<state_dir>/lib/current``, where later calls find them.
 
 Private to this collection: no stability is promised to others.
 """
@@ -27,15 +26,15 @@ from ._errors import GpuSwarmError
 from ._files import make_directory, naming
 
 STATE_DIR = "/var/lib/gpu-swarm"
-# The option of a module through which the controller sends them: no secret, but nothing for a log.
+# The module option for the zip file. It is not secret, but too long for a log.
 LIBRARIES = {"type": "str", "no_log": True}
 
 
 def use(library_path: str | None = None, state_dir: str = STATE_DIR, first: bool = False) -> None:
-    """Lets imports find these libraries, after everything that the node has itself, or ``first``.
+    """Let imports find the libraries, after the node's own ones, or before them if ``first``.
 
-    A directory as ``library_path`` is somebody's choice and comes first; a zip file is what the controller sent in
-    need, and what is kept makes it needless.
+    A directory as ``library_path`` is the user's choice and comes before installed libraries. A zip file comes from the controller and is used after
+    them.
     """
     paths = [library_path, kept(state_dir)]
     if library_path and os.path.isfile(library_path):
@@ -45,12 +44,12 @@ def use(library_path: str | None = None, state_dir: str = STATE_DIR, first: bool
         sys.path[:] = paths + [path for path in sys.path if path not in paths]
     sys.path.extend(path for path in paths if path not in sys.path)
     for path in paths:
-        # Of these alone: importlib.invalidate_caches() has Python read the archive that Ansible sent again, once for each package in it.
+        # Only for these paths: importlib.invalidate_caches() makes Python reread Ansible's archive once for each package in it.
         sys.path_importer_cache.pop(path, None)
 
 
 def received(text: str | None, directory: str) -> str | None:
-    """What the controller sent along with this call, as a zip file in ``directory``; None where it sent nothing."""
+    """Write the libraries that the controller sent to a zip file in ``directory`` and return its path. None if it sent none."""
     if not text:
         return None
     path = os.path.join(directory, "gpu_swarm_libraries.zip")
@@ -60,12 +59,12 @@ def received(text: str | None, directory: str) -> str | None:
 
 
 def kept(state_dir: str = STATE_DIR) -> str:
-    """Where the libraries lie that stay on the node."""
+    """Return the directory of the installed libraries."""
     return os.path.join(state_dir, "lib", "current")
 
 
 def carried(name: str, library_path: str | None) -> bool:
-    """Is module ``name`` here only because the controller sent it along with this call?"""
+    """Return whether module ``name`` comes from the zip file that the controller sent with this call."""
     if not library_path or not os.path.isfile(library_path):
         return False
     spec = importlib.util.find_spec(name)
@@ -73,10 +72,10 @@ def carried(name: str, library_path: str | None) -> bool:
 
 
 def install(zip_path: str, state_dir: str = STATE_DIR) -> bool:
-    """Keeps the content of ``zip_path`` on the node; returns whether that changed anything.
+    """Install the content of ``zip_path`` on the node. Returns whether that changed anything.
 
-    What is kept already and not in the zip stays. A reader finds the old set or the new one, never a part: the new set
-    gets a directory of its own, and one rename of a link makes it the current one.
+    Installed libraries that are not in the zip file stay. A reader sees the old or the new set, never a mixture: the new set gets its own directory,
+    and renaming a link makes it the current one.
     """
     files = _read(zip_path)
     current = kept(state_dir)
@@ -88,7 +87,7 @@ def install(zip_path: str, state_dir: str = STATE_DIR) -> bool:
     try:
         _fill(unpacked, current, files)
         version = os.path.join(home, _digest(unpacked))
-        shutil.rmtree(version, ignore_errors=True)  # half a set, or one whose files somebody edited
+        shutil.rmtree(version, ignore_errors=True)  # an incomplete or edited set
         os.rename(unpacked, version)
     finally:
         shutil.rmtree(unpacked, ignore_errors=True)
@@ -114,7 +113,7 @@ def _same(path: str, data: bytes) -> bool:
 
 
 def _fill(target: str, current: str, files: Mapping[str, bytes]) -> None:
-    # Not on top: reading a node, which is what most calls are for, would load them too, and they bring much along.
+    # Imported here: most calls only read the node, and these imports are slow.
     import compileall
     import py_compile
 
@@ -129,13 +128,13 @@ def _fill(target: str, current: str, files: Mapping[str, bytes]) -> None:
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
-    # Judged by the source's hash: a rename keeps time stamps, but a backup that is restored does not.
+    # Python compares hashes, not time stamps, because restoring a backup changes the time stamps.
     compileall.compile_dir(target, quiet=2, invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH)
     os.chmod(target, 0o755)
 
 
 def _digest(directory: str) -> str:
-    """Names and content of the sources; what Python compiled depends on its version."""
+    """Return a digest of the names and contents of the sources. Compiled files are left out: they depend on the version of Python."""
     found = hashlib.sha256()
     for root, folders, names in os.walk(directory):
         folders[:] = sorted(folder for folder in folders if folder != "__pycache__")

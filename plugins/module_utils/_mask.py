@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Credentials in a text that is about to be shown (pure): those of a proxy in daemon.json, in a unit, in a daemon's complaint.
+"""Masks credentials in texts that are shown (pure), such as the password of a proxy in daemon.json, a unit or an error of dockerd.
 
-Rather too much is masked than too little. What is written to files never comes through here.
+If in doubt, it masks. It must never be used for text that is written to a file.
 Private to this collection: no stability is promised to others.
 """
 
@@ -15,25 +15,25 @@ import re
 from typing import Any, Container, Iterable, Iterator
 
 MASK = "***"
-SHORTEST = 6  # characters of a value that is taken out of what somebody else says
+SHORTEST = 6  # without() ignores shorter values
 
-# As JSON and systemd may write a character: \/ \" \u002f \x40, and with more backslashes where such a text is quoted once more.
+# JSON and systemd may escape a character: \/ \" \u002f \x40. If the text is quoted again, it has more backslashes.
 _SLASH = r"(?:\\*/|\\+u002[fF]|\\+x2[fF])"
 _AT = r"(?:@|\\+u0040|\\+x40)"
 _COLON = r"(?::|\\+u003[aA]|\\+x3[aA])"
 # A blank ends a URL, and so does a quote that is not escaped.
 _CHAR = r"(?:\\+[^\s\\]|[^\s\"<>\\])"
-# As a URL has it, the last @ before the path ends the credentials: a password may contain one. A user alone may be a token.
+# In a URL, the last @ before the path ends the credentials, because a password may contain an @. A user without a password may be a token.
 _AUTHORITY = rf"(?:(?!{_SLASH})(?![?#]){_CHAR})"
 _URL = rf"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*{_COLON}{_SLASH}{_SLASH})(?P<who>{_AUTHORITY}+)(?={_AT})"
-# A password with a slash, ? or # is no valid URL, and a secret all the same. Digits before a slash are a port.
+# A password with a slash, ? or # makes the URL invalid, but is still secret. Digits before a slash are a port.
 _BROKEN = (
     rf"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*{_COLON}{_SLASH}{_SLASH})"
     rf"(?P<who>(?:(?!{_COLON}|{_AT}){_AUTHORITY})*{_COLON}(?!\d+{_SLASH})(?:(?!{_COLON}{_SLASH}{_SLASH}){_CHAR})+)(?={_AT})"
 )
 _USER = re.compile(rf"(?:(?!{_COLON}).)*?{_COLON}", re.DOTALL)
-# Docker takes a proxy without its scheme as well. Digits before a slash are a port, and an image's digest is no host. Bounded, since
-# there are many places where it may begin.
+# Docker also accepts a proxy without a scheme. Digits before a slash are a port, and the digest of an image is not a host. The length is limited,
+# because a match can start at many places.
 _BARE = rf"""(?P<scheme>["'=])(?P<who>[^\s"'<>\\=:@/,]{{1,100}}{_COLON}(?!{_SLASH}|\d+{_SLASH}){_CHAR}{{1,500}})(?={_AT}(?!sha\d+:))"""
 # Options of log drivers and the like: "splunk-token": "…", --log-opt splunk-token=…, and a password of digits without quotes.
 _SECRET = "(?:token|password|passwd|secret(?:[-_](?:access[-_])?key)?|shared[-_]key)"
@@ -43,16 +43,16 @@ _NUMBER = re.compile(rf"""(?i)({_SECRET}\\*["']\s*:\s*)(-?\d[\d.e+-]*)""")
 
 
 def mask(text: str) -> str:
-    """The text without the passwords in its URLs: ``http://svc:***@proxy``."""
+    """Return the text with masked passwords in URLs: ``http://svc:***@proxy``. Also masks values of options such as ``token=``."""
     if "@" in text or "\\" in text:
-        # Compiled here, and kept by re: most runs find nothing to mask.
+        # Compiled only here, because most runs have nothing to mask. re caches the pattern.
         for form in (_URL, _BROKEN, _BARE):
             text = re.sub(form, _hidden, text)
     return _NUMBER.sub(_unnamed, _NAMED.sub(_unnamed, text))
 
 
 def masked(value: Any, data: Container[str] = ()) -> Any:
-    """Plain data with every text in it masked, but for what stands under the keys ``data``: those are compared, not read."""
+    """Return plain data with all texts masked. Values of the keys ``data`` are not masked, because other code compares them."""
     if isinstance(value, str):
         return mask(value)
     if isinstance(value, dict):
@@ -63,7 +63,7 @@ def masked(value: Any, data: Container[str] = ()) -> Any:
 
 
 def name_alone(text: str) -> str:
-    """A key of a mapping in which its value stands too, such as ``NAME=value``, without that."""
+    """Return a key without a value that was written into it by mistake: ``NAME=value`` becomes ``NAME=***``."""
     found = _KEY_WITH_VALUE.match(text)
     return found.group() + MASK if found else text
 
@@ -78,7 +78,8 @@ def _hidden(found: re.Match[str]) -> str:
 
 
 def without(text: str, values: Iterable[str], names: Iterable[str] = ()) -> str:
-    """The text without these values, also where Go or JSON has quoted them, once or twice. Short ones stay, and what is part of a name."""
+    """Return the text with these values masked, also if Go or JSON has quoted them once or twice. Values shorter than SHORTEST, and values inside one
+    of ``names``, are not masked."""
     forms = {form for value in values if len(value) >= SHORTEST for once in _quoted(value) for form in _quoted(once)}
     kept = [found.span() for name in names for found in re.finditer(r"(?<![\w-])%s(?![\w-])" % re.escape(name), text)]
     spans = [span for form in forms for span in _spans(text, form) if not any(begin <= span[0] and span[1] <= end for begin, end in kept)]
@@ -91,7 +92,7 @@ def without(text: str, values: Iterable[str], names: Iterable[str] = ()) -> str:
 
 
 def _spans(text: str, part: str) -> Iterator[tuple[int, int]]:
-    """Where the part begins and ends, each time."""
+    """Yield the begin and end of each occurrence of the part."""
     begin = text.find(part)
     while begin >= 0:
         yield begin, begin + len(part)

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which keys an OpenPGP key file contains (pure): nodes need not have gpg, and a fingerprint is only a hash.
+"""Reads the keys in an OpenPGP key file (pure). Nodes do not need gpg for that: a fingerprint is only a hash.
 
-RFC 4880 and RFC 9580, sections 4.2 (packets), 5.5.4 or 12.2 (fingerprints) and 6 (armor). Readers differ in what they take for armor: for
-Sequoia (sqv, rpm-sequoia) a block may be indented or quoted with "> ", and its empty line may be missing; gpg sees no key there. So what could
-be read in another way than this is refused. Private to this collection: no stability is promised to others.
+RFC 4880 and RFC 9580, sections 4.2 (packets), 5.5.4 or 12.2 (fingerprints) and 6 (armor). Programs differ in the armor that they accept. Sequoia
+(sqv, rpm-sequoia) accepts a block that is indented or quoted with "> ", or has no empty line; gpg sees no key there. So this code refuses every file
+that another program could read differently. Private to this collection: no stability is promised to others.
 """
 
 from __future__ import annotations
@@ -24,35 +24,36 @@ from ._openpgp_subkeys import vouched_for
 SIGNATURE, PUBLIC_KEY, TRUST, SUBKEY = 2, 6, 12, 14
 OTHERS = (SIGNATURE, TRUST, 13, SUBKEY, 17)  # with user id and user attribute
 BEGIN, END = "-----BEGIN PGP PUBLIC KEY BLOCK-----", "-----END PGP PUBLIC KEY BLOCK-----"
-# Those of the RFCs: any other line might be the key's first one to a reader that needs no empty line.
+# The headers of the RFCs. A program that needs no empty line could read any other line as part of the key.
 HEADER = re.compile(r"(?:Version|Comment|Hash|Charset|MessageID): [ -~\ufffd]*\Z")
 CHECKSUM = re.compile(r"=[A-Za-z0-9+/]{4}\Z")
-NO_KEY = "it is no OpenPGP public key: %s"
+NO_KEY = "it is not an OpenPGP public key: %s"
 BLANKS = " \t\r"
 
 
 class Keys(NamedTuple):
     """The keys in a file."""
 
-    blocks: list[bytes]  # the packets of each block as they are
+    blocks: list[bytes]  # the packets of each block
     armored: bool
-    fingerprints: list[str]  # in capital letters, without those of subkeys, for which their key vouches
+    fingerprints: list[str]  # in upper case. Subkeys are not listed: their key has signed them
 
 
 def parsed(data: bytes) -> Keys:
-    """The keys in a file's bytes, of which nothing else may be there."""
+    """Return the keys in the bytes of a file. Raises GpuSwarmError if the file contains anything else."""
     binary = bool(data) and bool(data[0] & 0x80)
     blocks = [data] if binary else list(_dearmored(data.decode("ascii", "replace").split("\n")))
     packets = [packet for block in blocks for packet in _packets(block)]
     found = [_fingerprint(body) for tag, body in packets if tag == PUBLIC_KEY]
     if not found:
-        raise GpuSwarmError(NO_KEY % "no key is in it")
+        raise GpuSwarmError(NO_KEY % "it contains no key")
     _check_subkeys(packets)
     return Keys(blocks, not binary, found)
 
 
 def _check_subkeys(packets: Sequence[tuple[int, bytes]]) -> None:
-    """Raise GpuSwarmError for a subkey that its key has not signed: anybody could add one and sign packages with it, with the same fingerprint."""
+    """Raise GpuSwarmError for a subkey that its key has not signed. Otherwise an attacker could add a subkey and sign packages with it, and the
+    fingerprint would stay the same."""
     key = b""
     for place, (tag, body) in enumerate(packets):
         if tag == PUBLIC_KEY:
@@ -62,31 +63,31 @@ def _check_subkeys(packets: Sequence[tuple[int, bytes]]) -> None:
         behind = takewhile(lambda packet: packet[0] in (SIGNATURE, TRUST), packets[place + 1 :])
         if not vouched_for(key, body, [signature for what, signature in behind if what == SIGNATURE]):
             raise GpuSwarmError(
-                NO_KEY % "it has a subkey %s that the key has not signed, as far as can be checked here (RSA, Ed25519). Get the key again from its "
+                NO_KEY % "the key has not signed its subkey %s with RSA or Ed25519. Get the key again from its "
                 "owner, or export it without that subkey" % _fingerprint(body)
             )
 
 
 def encoded(keys: Keys, armored: bool) -> bytes:
-    """The bytes of a file with exactly these packets."""
+    """Return the bytes of a file with exactly these packets."""
     return "".join(map(_armored, keys.blocks)).encode("ascii") if armored else b"".join(keys.blocks)
 
 
 def normalized(fingerprint: str) -> str | None:
-    """A fingerprint as people write it, with blanks or colons in between; None where it is none."""
+    """Return a fingerprint in upper case, without blanks and colons; None if it is invalid."""
     plain = re.sub(r"[\s:]", "", fingerprint).upper()
     plain = plain[2:] if plain.startswith("0X") else plain
     return plain if re.match(r"(?:[0-9A-F]{40}|[0-9A-F]{64})\Z", plain) else None
 
 
 def _dearmored(lines: Iterable[str]) -> Iterator[bytes]:
-    """The bytes of each block. Whoever reads only the first one is shown no other keys than whoever reads all."""
+    """Yield the bytes of each block. Raises GpuSwarmError for any text outside of the blocks."""
     rest = iter(line.rstrip(BLANKS) for line in lines)
     for line in rest:
         if not line:
             continue
         if line != BEGIN:
-            raise GpuSwarmError(NO_KEY % ("it has a line %r outside of its armor: remove what is around that" % line[:60]))
+            raise GpuSwarmError(NO_KEY % ("it has the line %r outside of its armor. Remove such lines" % line[:60]))
         body = []
         for inner in rest:
             if inner.startswith("-----"):
@@ -100,24 +101,24 @@ def _dearmored(lines: Iterable[str]) -> Iterator[bytes]:
 
 
 def _decoded(body: list[str]) -> bytes:
-    """Headers, an empty line, base64, and a checksum, which readers must not insist on (RFC 9580, 6.1)."""
+    """Decode a block: headers, an empty line, base64, and an optional checksum (RFC 9580, 6.1)."""
     if "" not in body:
         raise GpuSwarmError(NO_KEY % "it has no empty line in front of the key")
     start = body.index("")
     for line in body[:start]:
         if not HEADER.match(line):
-            raise GpuSwarmError(NO_KEY % ("it has a line %r in front of the key" % line[:60]))
+            raise GpuSwarmError(NO_KEY % ("it has the line %r in front of the key" % line[:60]))
     lines = [line for line in body[start:] if line]
     if lines and CHECKSUM.match(lines[-1]):
         lines.pop()
     try:
         return base64.b64decode("".join(lines), validate=True)
-    except ValueError as problem:  # also for what is no ASCII
-        raise GpuSwarmError(NO_KEY % "it has something else than base64 in it") from problem
+    except ValueError as problem:  # also for text that is not ASCII
+        raise GpuSwarmError(NO_KEY % "it contains something other than base64") from problem
 
 
 def _armored(block: bytes) -> str:
-    """As gpg writes it. With the checksum, without which old releases of rpm take no key."""
+    """Return the block as gpg writes it. It has a checksum, because old releases of rpm need one."""
     text = base64.b64encode(block).decode("ascii")
     lines = [text[at : at + 64] for at in range(0, len(text), 64)]
     checksum = base64.b64encode(struct.pack(">L", _crc24(block))[1:]).decode("ascii")
@@ -135,12 +136,12 @@ def _crc24(data: bytes) -> int:
 
 
 def _packets(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Tag and body of each packet."""
+    """Yield the tag and body of each packet."""
     at = 0
     while at < len(data):
         head = data[at]
         if not head & 0x80:
-            raise GpuSwarmError(NO_KEY % ("byte %d begins no packet" % at))
+            raise GpuSwarmError(NO_KEY % ("no packet begins at byte %d" % at))
         try:
             tag, length, at = _new(data, at) if head & 0x40 else _old(data, at)
         except (IndexError, struct.error):
@@ -153,7 +154,7 @@ def _packets(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _new(data: bytes, at: int) -> tuple[int, int, int]:
-    """Tag, length and begin of a body: of the format since RFC 2440."""
+    """Return tag, length and begin of a body, in the format since RFC 2440."""
     tag, first = data[at] & 0x3F, data[at + 1]
     if first < 192:
         return tag, first, at + 2
@@ -165,7 +166,7 @@ def _new(data: bytes, at: int) -> tuple[int, int, int]:
 
 
 def _old(data: bytes, at: int) -> tuple[int, int, int]:
-    """The same of the format before that, which gpg still writes."""
+    """Return tag, length and begin of a body, in the old format, which gpg still writes."""
     tag, size = (data[at] & 0x3C) >> 2, data[at] & 0x03
     if size == 3:
         raise GpuSwarmError(NO_KEY % "it has a packet without a length")

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether a subkey is signed by the key in front of it (pure).
+"""Checks that a subkey is signed by its key (pure).
 
-A fingerprint is that of the key alone. A subkey that somebody added has no signature of the key (RFC 4880 and RFC 9580, 5.2.4: type 0x18), which not
-every reader checks (CVE-2021-3521: rpm did not). Signatures of RSA and Ed25519 are checked here; a subkey of any other kind of key is refused.
+A fingerprint covers only the key. A subkey that an attacker added has no signature of the key (RFC 4880 and RFC 9580, 5.2.4: type 0x18), but not
+every program checks that (CVE-2021-3521: rpm did not). This code checks RSA and Ed25519 signatures. It refuses subkeys of any other type of key.
 Private to this collection: no stability is promised to others.
 """
 
@@ -17,9 +17,9 @@ from typing import NamedTuple, Sequence
 
 _BINDING = 0x18
 _RSA, _EDDSA = (1, 3), 22
-_LONGEST_MODULUS, _LONGEST_EXPONENT = 16384, 64  # bits: a file must not take the time of the node that reads it
+_LONGEST_MODULUS, _LONGEST_EXPONENT = 16384, 64  # bits. Larger numbers would take the node too long
 _MOST = 16  # signatures of one subkey
-# By the numbers of RFC 9580, 9.5, with the prefix that RSA has in front of each (RFC 8017, 9.2).
+# By the numbers of RFC 9580, 9.5, each with its RSA prefix (RFC 8017, 9.2).
 _HASHES = {
     2: ("sha1", "3021300906052b0e03021a05000414"),
     8: ("sha256", "3031300d060960864801650304020105000420"),
@@ -31,16 +31,16 @@ _ED25519 = bytes.fromhex("092b06010401da470f01")  # length and object identifier
 
 
 class _Signature(NamedTuple):
-    """One of version 4."""
+    """A signature of version 4."""
 
     algorithm: int
     hash: int
-    hashed: bytes  # what of it is signed too
+    hashed: bytes  # the part of the signature that is signed too
     numbers: bytes
 
 
 def vouched_for(key: bytes, subkey: bytes, signatures: Sequence[bytes]) -> bool:
-    """Whether one of the signatures behind ``subkey`` is of ``key``; both are the bodies of packets."""
+    """Return whether ``key`` made one of the signatures after ``subkey``. Both are bodies of packets."""
     return any(_is_of(key, subkey, one) for one in signatures[:_MOST])
 
 
@@ -61,7 +61,7 @@ def _parsed(packet: bytes) -> _Signature | None:
     if packet[0] != 4 or packet[1] != _BINDING:
         return None
     end = 6 + struct.unpack_from(">H", packet, 4)[0]
-    rest = end + 2 + struct.unpack_from(">H", packet, end)[0] + 2  # behind what is not signed, and the first bytes of the digest
+    rest = end + 2 + struct.unpack_from(">H", packet, end)[0] + 2  # after the unsigned part and the first two bytes of the digest
     return _Signature(packet[2], packet[3], packet[:end], packet[rest:])
 
 
@@ -74,7 +74,7 @@ def _digest(made: _Signature, key: bytes, subkey: bytes) -> bytes:
 
 
 def _number(data: bytes) -> tuple[int, bytes]:
-    """A number as OpenPGP writes it, and what comes behind."""
+    """Return the first number in OpenPGP's format, and the remaining bytes."""
     length = (struct.unpack_from(">H", data)[0] + 7) // 8
     if len(data) < 2 + length:
         raise ValueError("cut off")

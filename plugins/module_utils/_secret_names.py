@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What may be a secret, by the name beside it or by its form (pure): in a Compose file, and in a job.
+"""Finds values that may be secret, by their names or their form (pure): in a Compose file and in a job.
 
 Private to this collection: no stability is promised to others.
 """
@@ -18,9 +18,9 @@ _SECRET = re.compile(
     r"(?i)passw(?:or)?d|passphrase|secret|signature|token|credential|private|authori[sz]ation|bearer|cookie|jwt|webhook|basicauth"
     r"|(?:^|[_./-])(?:auth|cert|dsn|hmac|keys?|otp|pass|pat|pw|pwd|salt|sas)(?:$|[_./-])|(?:key|pass|pwd|[a-z]Auth)$"
 )
-# Numbers and switches of language models.
+# Settings of language models, which are not secret.
 _NO_SECRET = re.compile(r"(?i)tokeni[sz]\w*|(?:max|min|num|new|total|batched|context|completion|prompt)[_-]?tokens?")
-# NAME=value, "name": value, name: value; and an option with its value beside it.
+# NAME=value, "name": value, name: value. And an option with its value.
 _ASSIGNED = re.compile(r"""(?<![\w./-])(?P<name>[A-Za-z][\w./-]*)(?:\\*["'])?(?:\s*=\s*|\s*:\s+|(?<=["']):\s*)(?=\S)""")
 _OPTION = re.compile(r"(?<![\w./-])(?P<name>--?[A-Za-z][\w.-]*)(?:=|\s+(?!-))(?=\S)")
 _HEADER = re.compile(r"(?i)(?<![\w-])(?:(?:proxy-)?authorization|cookie|x-[\w-]*(?:key|token|secret|auth)[\w-]*):\s*\S")
@@ -39,14 +39,14 @@ def is_name_of_secret(name: str) -> bool:
 
 
 def has_secret(text: str) -> bool:
-    """Whether there is one within a text, such as a command in one line."""
+    """Return whether a text, such as a command line, contains a secret."""
     if mask(text) != text or _HEADER.search(text) or _LOGIN.search(text) or _FORMS.search(text):
         return True
     return any(is_name_of_secret(found.group("name")) for form in (_ASSIGNED, _OPTION) for found in form.finditer(text))
 
 
 def is_secret_word(words: Sequence[object], place: int) -> bool:
-    """Whether this word of a command may be one: after an option or a header that says so, or in a call with a login."""
+    """Return whether this word of a command may be secret: the value of an option or header with such a name, or part of a login."""
     text, before = str(words[place]), str(words[place - 1]) if place else ""
     is_option = before.startswith("-") and "=" not in before and not text.startswith("-")
     is_beside = (is_option or before.endswith(":")) and is_name_of_secret(before.rstrip(":"))

@@ -66,7 +66,7 @@ def test_an_error_of_this_collection_comes_with_the_place_where_it_happened():
 
 
 def test_a_call_that_takes_its_process_along():
-    with pytest.raises(RuntimeError, match="ended without a word"):
+    with pytest.raises(RuntimeError, match="ended without a result"):
         in_child(lambda: os.kill(os.getpid(), signal.SIGSEGV), LONG_S)
 
 
