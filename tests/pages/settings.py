@@ -20,13 +20,13 @@ HEAD = """\
 Every variable that the playbooks and roles read. Set them where Ansible finds variables: in `group_vars`, in `host_vars`, at an
 `import_playbook`, or with `-e`.
 
-- Settings of **the whole run** have to be the same for all hosts, managers too: put them into `group_vars/all.yml`, or give them with `-e`.
-  A value that only some hosts have is an error.
-- A wrong value, or a name that is nearly that of a setting, such as `provison_batch`, is an error before any host is contacted. One message has
-  all errors of all hosts, each with the hosts, the variable, its value and what to write instead.
-- The same holds for the short names after `-e`: `-e servise=train` is answered with *Did you mean service?* Variables of your own are allowed. One
-  whose name is a letter away from a short name, and that no template of your inventory uses, needs another name.
-- The playbooks read all settings once, when they plan. Facts that a host returns take the place of none.
+- Settings of **the whole run** must be identical on all hosts, also on managers. Set them in `group_vars/all.yml` or with `-e`.
+  Different values are an error.
+- A wrong value, or a misspelt name such as `provison_batch`, is an error before any host is contacted. One message lists
+  all errors of all hosts: the hosts, the variable, its value, and what to write instead.
+- The same holds for the short names after `-e`: `-e servise=train` gets the answer *Did you mean service?* You can use variables of your own. But if
+  a name is one letter away from a short name, and no template of your inventory uses it, you must rename it.
+- The playbooks read all settings once, when they plan. Facts that a host returns later do not change them.
 """
 COLUMNS = ("setting", "value", "default", "of", "what it means")
 ROLES = (*roles.ROLES, "verify", "gpu_stack")
