@@ -141,7 +141,7 @@ class ActionModule(ActionBase):
         found = self._call("fleet.gpu_swarm.swarm_stack_on_manager", {**api, "stack": self._given["name"]})
         if "nodes" not in found:
             raise NoManager(reason_of(self._who, found))
-        placed = for_job.placed(self._wants, self._given["name"], found["nodes"])
+        placed = for_job.place_job(self._wants, self._given["name"], found["nodes"])
         for line in placed.lines:
             self._display.display(f"  {printable(line)}")
         if placed.labels:

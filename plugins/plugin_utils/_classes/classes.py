@@ -2,11 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Classes of nodes (pure): a label for what no other label says, on the nodes of which it is true.
+"""Classes of nodes (pure): labels for properties that no other label shows.
 
-Constraints of swarm compare labels for equality and nothing else, so that a pattern, a least version or the best of several images becomes a label
-of its own. What it means is kept with the services that need it, in a label of theirs: it ends with them, and a run of provision finds there
-what has to be true of a new node.
+Constraints of swarm only compare labels for equality. So a pattern, a minimum version or the choice of an image becomes a label of its own.
+A label of the service defines the class. The class ends with its services, and a run of provision reads there which nodes belong to it.
 Private to this collection: no stability is promised to others.
 """
 
@@ -24,38 +23,38 @@ from . import images, requirement
 from .nodes import Facts
 from .requirement import Requirement
 
-# What the keys of such labels begin with, behind the prefix of the labels about GPUs.
+# The keys of such labels begin with this, after the prefix of GPU labels.
 CLASS = "class."
 TRUE = "true"
-# {"x-gpu": …}, and with images these and the place of the one that it is the class of.
+# The definition of a class: its requirements, and for images also the list of images and the position of the one that the class is for.
 Meaning = dict[str, Any]
 WANTS, IMAGES, PLACE = "wants", "images", "image"
-# With the digest, since the prefix is anybody's: a service must not have a run set a label of the operator's, such as zone.class.secure.
+# The digest is part of the key, because a service must not be able to set a label of the operator, such as zone.class.secure.
 _KEY = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]*?class\.)[A-Za-z0-9_.-]{0,71}-[0-9a-f]{8}")
-_MOST_CHARACTERS = 60_000
-MOST = 2000
+_MAX_CHARACTERS = 60_000
+MAX_CLASSES = 2000
 
 
 def key_of(meaning: Meaning, name: str, prefix: str) -> str:
-    """The same for the same meaning. ``name`` is for those who read it, ``prefix`` that of the labels about GPUs."""
+    """The label key of a class. Equal definitions have equal keys. ``name`` makes the key readable, ``prefix`` is that of GPU labels."""
     digest = hashlib.sha256(_text(meaning).encode("utf-8")).hexdigest()[:8]
     readable = re.sub(r"[^A-Za-z0-9_.]+", "-", name).strip("-.")[:48]
     return f"{prefix}{CLASS}{readable}-{digest}"
 
 
-def of_requirement(wants: Requirement, prefix: str) -> tuple[str, Meaning]:
-    found = requirement.in_one_form(wants)
+def class_of_requirement(wants: Requirement, prefix: str) -> tuple[str, Meaning]:
+    found = requirement.canonical(wants)
     return key_of({WANTS: found}, "-".join(f"{field}-{value}" for field, value in found.items()), prefix), {WANTS: found}
 
 
-def of_image(wants: Requirement, matrix: Sequence[Mapping[str, Any]], place: int, prefix: str) -> tuple[str, Meaning]:
-    """The nodes for which one image of a matrix is the best."""
-    meaning = {WANTS: requirement.in_one_form(wants), IMAGES: [images.criterion(entry) for entry in matrix], PLACE: place}
+def class_of_image(wants: Requirement, matrix: Sequence[Mapping[str, Any]], place: int, prefix: str) -> tuple[str, Meaning]:
+    """The class of nodes for which one image is the best."""
+    meaning = {WANTS: requirement.canonical(wants), IMAGES: [images.criterion(entry) for entry in matrix], PLACE: place}
     return key_of(meaning, "image-" + slug(matrix[place]), prefix), meaning
 
 
 def slug(entry: Mapping[str, Any]) -> str:
-    """What an image of a matrix requires, in a name."""
+    """A short name for what an image requires."""
     found = images.criterion(entry)
     words = {"cuda": "cuda", "compute_capability": "cc", "memory_min": "mem"}
     parts = [words.get(key, "") + str(value) for key, value in found.items() if key in ("cuda", "compute_capability", "cpu", "memory_min", "model")]
@@ -67,15 +66,15 @@ def _text(meaning: Any) -> str:
 
 
 def is_in(meaning: Meaning, node: Facts) -> bool:
-    """Whether a node is of the class."""
-    if node.gpus is None or requirement.missed(meaning[WANTS], node):
+    """Whether a node belongs to the class."""
+    if node.gpus is None or requirement.unmet(meaning[WANTS], node):
         return False
     return IMAGES not in meaning or images.choose(meaning[IMAGES], node).best == [meaning[PLACE]]
 
 
 def labels(found: Facts, classes: Mapping[str, Meaning | None], now: Mapping[str, str]) -> dict[str, str]:
-    """Those labels of classes that such a node is to have. ``now`` are the labels that it has: a class that nobody here understands stays as it is.
-    A class has the key that its service names, also where the node's labels have another prefix by now."""
+    """The class labels that a node must have. ``now`` are its current labels: classes that this version does not understand stay as they are. A class
+    keeps the key from its service, even if the prefix of the node's labels has changed."""
     return {key: TRUE for key, meaning in classes.items() if (key in now if meaning is None else is_in(meaning, found))}
 
 
@@ -83,8 +82,8 @@ def is_key(key: str) -> bool:
     return bool(_KEY.fullmatch(key)) and not key.startswith(RESERVED)
 
 
-def begin_of(key: str) -> str:
-    """What the keys of classes with this one's prefix begin with, '' for one that is no key of a class."""
+def class_prefix_of(key: str) -> str:
+    """The prefix of all class keys with the same GPU prefix as this key, or '' if it is not a class key."""
     found = _KEY.fullmatch(key)
     return found.group(1) if found else ""
 
@@ -92,20 +91,20 @@ def begin_of(key: str) -> str:
 # -- the label of a service --------------------------------------------------------------------------------------------
 
 
-def written(classes: Mapping[str, Meaning]) -> str:
+def to_label(classes: Mapping[str, Meaning]) -> str:
     return _text(classes)
 
 
-def read(texts: Iterable[str]) -> dict[str, Meaning | None]:
-    """What services say of the classes that they need: None for one that cannot be understood, such as a CPU's on a machine without archspec."""
+def read_classes(texts: Iterable[str]) -> dict[str, Meaning | None]:
+    """Read the classes from labels of services. A class that cannot be understood is None, such as one for a CPU without archspec here."""
     found: dict[str, Meaning | None] = {}
     for text in texts:
         try:
-            said = json.loads(text) if len(text) <= _MOST_CHARACTERS else {}
-            found.update({key: _checked(meaning) for key, meaning in said.items() if is_key(key)})
+            definitions = json.loads(text) if len(text) <= _MAX_CHARACTERS else {}
+            found.update({key: _checked(meaning) for key, meaning in definitions.items() if is_key(key)})
         except (AttributeError, RecursionError, TypeError, ValueError):
             continue
-    return {key: meaning if number < MOST else None for number, (key, meaning) in enumerate(found.items())}
+    return {key: meaning if number < MAX_CLASSES else None for number, (key, meaning) in enumerate(found.items())}
 
 
 def _checked(meaning: Any) -> Meaning | None:

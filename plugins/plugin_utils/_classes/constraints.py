@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The constraints by which swarm chooses the nodes that x-gpu means (pure): on labels that are there already, or on one of a class.
+"""Translates x-gpu into constraints for swarm (pure), on existing labels or on a class label.
 
 Private to this collection: no stability is promised to others.
 """
@@ -23,12 +23,12 @@ from .requirement import Requirement
 from .versions import bounds
 
 _SHOWN = 5
-# By node those labels of classes that it lacks.
+# The missing class labels of each node.
 Labels = dict[str, dict[str, str]]
 
 
 class Node:
-    """One of the ledger's nodes with what it is good for."""
+    """A node of the ledger with its properties."""
 
     def __init__(self, record: Mapping[str, Any], found: Facts) -> None:
         self.record, self.facts = record, found
@@ -37,7 +37,7 @@ class Node:
 
 
 class Constrained(NamedTuple):
-    """``classes`` are those that the constraints need; ``nodes`` have all that is wanted."""
+    """``classes`` are the classes in the constraints. ``nodes`` meet all requirements."""
 
     constraints: list[str]
     classes: dict[str, classes.Meaning]
@@ -56,28 +56,28 @@ def with_gpus(records: Sequence[Mapping[str, Any]], where: str) -> list[Node]:
 
 
 def class_prefix(nodes: Iterable[Node]) -> str:
-    """That of the labels of most nodes."""
+    """The label prefix that most nodes have."""
     return min(Counter(node.prefix for node in nodes).items(), key=lambda one: (-one[1], one[0]))[0]
 
 
-def constrained(wants: Requirement, where: str, nodes: list[Node]) -> Constrained:
-    fitting = able(wants, where, nodes)
+def constraints_for(wants: Requirement, where: str, nodes: list[Node]) -> Constrained:
+    fitting = able_nodes(wants, where, nodes)
     known = {field: label for field in wants if (label := _known_label(field, wants[field], nodes))}
     others = {field: value for field, value in wants.items() if field not in known}
-    needed = dict([classes.of_requirement(others, class_prefix(nodes))]) if others else {}
+    needed = dict([classes.class_of_requirement(others, class_prefix(nodes))]) if others else {}
     constraints = [f"node.labels.{key}=={value}" for key, value in known.values()] + [f"node.labels.{key}=={classes.TRUE}" for key in needed]
     return Constrained(constraints, needed, fitting)
 
 
-def able(wants: Requirement, where: str, nodes: list[Node]) -> list[Node]:
-    """The nodes that have all of it, of which there is one."""
-    fitting = [node for node in nodes if not requirement.missed(wants, node.facts)]
+def able_nodes(wants: Requirement, where: str, nodes: list[Node]) -> list[Node]:
+    """The nodes that meet all requirements. Raises an error if there are none."""
+    fitting = [node for node in nodes if not requirement.unmet(wants, node.facts)]
     if wants and not fitting:
         raise GpuSwarmError(_nothing_has(wants, where, nodes))
     return fitting
 
 
-def lacking(needed: Mapping[str, classes.Meaning], nodes: Iterable[Node]) -> Labels:
+def missing_labels(needed: Mapping[str, classes.Meaning], nodes: Iterable[Node]) -> Labels:
     found = {}
     for node in nodes:
         labels = {key: value for key, value in classes.labels(node.facts, needed, node.labels).items() if node.labels.get(key) != value}
@@ -86,8 +86,8 @@ def lacking(needed: Mapping[str, classes.Meaning], nodes: Iterable[Node]) -> Lab
     return found
 
 
-def added(labels: Labels, nodes: Iterable[Node]) -> list[str]:
-    """What is said of labels that nodes get."""
+def describe_labels(labels: Labels, nodes: Iterable[Node]) -> list[str]:
+    """A line for each label, with the nodes that get it."""
     found = list(nodes)
     keys = sorted({key for own in labels.values() for key in own})
     return [f"label {key}={classes.TRUE} is added to {names_of(node for node in found if key in labels.get(node.id, {}))}" for key in keys]
@@ -99,11 +99,11 @@ def names_of(nodes: Iterable[Node]) -> str:
 
 
 def _known_label(field: str, value: Any, nodes: list[Node]) -> tuple[str, str] | None:
-    """A label that says the same of each node, so that none need be added."""
+    """Find an existing label that marks exactly the nodes that meet this requirement."""
     key, text = _LABELS.get(field, lambda _value: (None, ""))(value)
     if key is None:
         return None
-    meant = {node.id for node in nodes if not requirement.missed({field: value}, node.facts)}
+    meant = {node.id for node in nodes if not requirement.unmet({field: value}, node.facts)}
     for label in sorted({node.prefix + key for node in nodes}):
         have = {node.id: node.labels[label] for node in nodes if node.labels.get(label, "").lower() == text.lower()}
         if have and set(have) == meant:
@@ -117,7 +117,7 @@ def _threshold(prefix: str, value: str) -> tuple[str | None, str]:
     return (prefix + "_".join(map(str, found[0].version)), classes.TRUE) if single else (None, "")
 
 
-# By field the label without its prefix, and its value.
+# For each field, the label without its prefix and the value of the label.
 _LABELS: dict[str, Any] = {
     requirement.MEMORY: lambda value: (f"mem_ge_{-(-value // 1024)}", classes.TRUE),
     requirement.CAPABILITY: lambda value: _threshold("cc_ge_", value),
@@ -127,26 +127,26 @@ _LABELS: dict[str, Any] = {
 
 
 def _without_labels(records: Iterable[Mapping[str, Any]], where: str) -> str:
-    """Why no node can be chosen: none was provisioned, or they are to have no labels."""
+    """The error if no node has GPU labels: no node was provisioned, or labels are disabled."""
     bare = [record for record in records if bound_to(record["labels"], PREFIX) and has_gpus(record)]
     if not bare:
-        return f"{where} chooses nodes by labels about their GPUs, and no node of the swarm has any. Run provision."
+        return f"{where} chooses nodes by their GPU labels, but no node of the swarm has any. Run provision."
     return (
-        f"{where} chooses nodes by labels about their GPUs, and {names_of(Node(record, Facts()) for record in bare)} have none: "
-        f"gpu_node_label_prefix is empty there. Set it, such as to {DEFAULT.prefix}, and run provision; or leave x-gpu out, and name a node with the "
+        f"{where} chooses nodes by their GPU labels, but {names_of(Node(record, Facts()) for record in bare)} have none: "
+        f"gpu_node_label_prefix is empty there. Set it, such as to {DEFAULT.prefix}, and run provision. Or remove x-gpu and choose a node with the "
         "constraint node.hostname==NAME."
     )
 
 
 def _nothing_has(wants: Requirement, where: str, nodes: list[Node]) -> str:
-    """Why no node will do, with the values that there are."""
+    """The error if no node meets the requirements, with the existing values."""
     for field, value in wants.items():
-        if all(requirement.missed({field: value}, node.facts) for node in nodes):
-            return f"{where}.{field} is {value}, and no node has that; there are {_there(field, nodes)}. Write what one of them has."
-    return f"{where}: no node has all of that. {_reasons(wants, nodes)}. Require less."
+        if all(requirement.unmet({field: value}, node.facts) for node in nodes):
+            return f"{where}.{field} is {value}, but no node has that. Nodes have {_existing(field, nodes)}. Write one of these values."
+    return f"{where}: no node meets all requirements. {_reasons(wants, nodes)}. Require less."
 
 
-def _there(field: str, nodes: list[Node]) -> str:
+def _existing(field: str, nodes: list[Node]) -> str:
     found: dict[str, list[Node]] = {}
     for node in nodes:
         found.setdefault(requirement.value_of(field, node.facts), []).append(node)
@@ -154,5 +154,5 @@ def _there(field: str, nodes: list[Node]) -> str:
 
 
 def _reasons(wants: Requirement, nodes: list[Node]) -> str:
-    shown = [f"{node.name} {requirement.missed(wants, node.facts)[0]}" for node in nodes[:_SHOWN]]
+    shown = [f"{node.name} {requirement.unmet(wants, node.facts)[0]}" for node in nodes[:_SHOWN]]
     return "; ".join(shown) + (f"; and {len(nodes) - _SHOWN} more" if len(nodes) > _SHOWN else "")

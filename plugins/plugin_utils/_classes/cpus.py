@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which CPUs run what was built for one (pure): by the ancestors of micro-architectures that archspec knows.
+"""Which CPUs run software that was built for another CPU (pure), according to archspec.
 
-https://archspec.readthedocs.io has the names; those of levels, such as x86-64-v3, are of the psABI of x86-64.
+The names are those of https://archspec.readthedocs.io. Levels such as x86-64-v3 are from the psABI of x86-64.
 Private to this collection: no stability is promised to others.
 """
 
@@ -25,24 +25,24 @@ LEVELS = ("x86_64", "x86_64_v2", "x86_64_v3", "x86_64_v4")
 
 
 def canonical(name: str) -> str:
-    """As archspec has it: x86-64-v3, as the psABI has it, is x86_64_v3."""
+    """Convert a name to the form of archspec: the psABI's x86-64-v3 becomes x86_64_v3."""
     found = _PSABI.fullmatch(name.strip().lower())
     return LEVELS[int(found.group(1) or 1) - 1] if found else name.strip().lower()
 
 
 def problem(name: str) -> str | None:
-    """Why a name, in its canonical form, is none; None where it is one."""
+    """Return why this is no known CPU, or None. ``name`` is in canonical form."""
     if name in LEVELS or name in ANCESTORS:
         return None
     if not ANCESTORS:
-        return f"is {name!r}, and this machine has no archspec, which knows it. Install that ('pip install archspec'), or write a level: x86-64-v3"
+        return f"is {name!r}, but archspec is not installed here. Run 'pip install archspec', or write a level such as x86-64-v3"
     near = difflib.get_close_matches(name, ANCESTORS, 3)
-    there = f" Near to it: {', '.join(near)}." if near else ""
-    return f"is {name!r}, which archspec does not know.{there} Write a name of archspec's, or a level, such as x86-64-v3"
+    similar = f" Similar names: {', '.join(near)}." if near else ""
+    return f"is {name!r}, which archspec does not know.{similar} Write a name that archspec knows, or a level such as x86-64-v3"
 
 
 def runs(node: str, wanted: str) -> bool:
-    """Whether a CPU of the kind ``node`` runs what was built for ``wanted``."""
+    """Whether the CPU ``node`` runs software that was built for ``wanted``."""
     if node in LEVELS and wanted in LEVELS:
         return LEVELS.index(wanted) <= LEVELS.index(node)
     return node == wanted or wanted in ANCESTORS.get(node, ())

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What x_gpu of a job means on a fleet (pure).
+"""Translates x_gpu of a job for a fleet (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -16,43 +16,43 @@ from ...module_utils._errors import Errors, GpuSwarmError, SeveralErrors
 from ...module_utils._jobs.definition import NOTHING
 from ...module_utils._tasks.class_labels import LABEL
 from . import classes, requirement
-from .constraints import Labels, added, constrained, lacking, with_gpus
+from .constraints import Labels, constraints_for, describe_labels, missing_labels, with_gpus
 from .requirement import FIELDS, Requirement
 
 
 class Placed(NamedTuple):
-    """``placement`` is for the module; ``labels`` are by node those that are to be added, and ``lines`` say what was found."""
+    """``placement`` is for the module. ``labels`` are the labels to add to each node, and ``lines`` describe the result."""
 
     placement: dict[str, Any]
     labels: Labels
     lines: list[str]
 
 
-def wanted(found: Any, name: str) -> Requirement:
-    """Checked; empty where it wants nothing."""
+def parse_x_gpu(found: Any, name: str) -> Requirement:
+    """Check x-gpu. The result is empty if there is none."""
     where = f"The job {name}: x-gpu"
     if found in (None, ""):
         return {}
     if not isinstance(found, Mapping):
-        raise GpuSwarmError(f"{where} has to be a mapping. Write {{memory_min: 40000}}. {NOTHING}")
+        raise GpuSwarmError(f"{where} must be a mapping. Write {{memory_min: 40000}}. {NOTHING}")
     errors = Errors()
     for key in sorted(str(key) for key in found if key not in FIELDS):
-        errors.add(f"{where}.{key} is not known. It takes {', '.join(FIELDS)}.")
+        errors.add(f"{where}.{key} is not known. x-gpu supports {', '.join(FIELDS)}.")
     wants: Requirement = errors.of(requirement.parse, found, where)
     if errors.messages:
         raise SeveralErrors([f"{one} {NOTHING}" for one in errors.messages])
     return wants
 
 
-def placed(wants: Requirement, name: str, records: Sequence[Mapping[str, Any]]) -> Placed:
-    """``records`` are the ledger's of all nodes."""
+def place_job(wants: Requirement, name: str, records: Sequence[Mapping[str, Any]]) -> Placed:
+    """Translate the requirements. ``records`` has all nodes of the ledger."""
     where = f"The job {name}: x-gpu"
     try:
         nodes = with_gpus(records, where)
-        found = constrained(wants, where, nodes)
+        found = constraints_for(wants, where, nodes)
     except GpuSwarmError as problem:
         raise GpuSwarmError(f"{problem.message} {NOTHING}") from None
-    labels = lacking(found.classes, nodes)
-    own = {LABEL: classes.written(found.classes)} if found.classes else {}
+    labels = missing_labels(found.classes, nodes)
+    own = {LABEL: classes.to_label(found.classes)} if found.classes else {}
     placement = {"constraints": found.constraints, "labels": own, "nodes": labels}
-    return Placed(placement, labels, [f"{name}: {found.line}", *added(labels, nodes)])
+    return Placed(placement, labels, [f"{name}: {found.line}", *describe_labels(labels, nodes)])

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which image of a matrix a node runs best (pure).
+"""Chooses the best image of a list for a node (pure).
 
-First what its driver runs in full, then by minor-version compatibility, then by forward compatibility; among those the one that requires most: the
-newer CUDA, the higher compute capability, the younger CPU, more memory, a model. One that requires more of one and less of another is no
-better, and then nobody has said which to take.
+Images that the driver fully supports come first, then those that need minor-version compatibility, then forward compatibility. Among equal ones the
+image that requires most wins: newer CUDA, higher compute capability, newer CPU, more memory, a model. If one image requires more in one property and
+less in another, neither is better, and the choice is ambiguous.
 Private to this collection: no stability is promised to others.
 """
 
@@ -21,22 +21,22 @@ from .nodes import Facts
 from .requirement import CAPABILITY, CPU, CUDA, MEMORY, MODEL
 from .versions import Version, least, shown, version
 
-MOST = 32
+MAX_IMAGES = 32
 IMAGE, NAME, PTX, FORWARD = "image", "name", "ptx", "forward_compat"
 KEYS = (IMAGE, NAME, CUDA, CAPABILITY, CPU, MEMORY, MODEL, PTX, FORWARD)
 
 
 class Choice(NamedTuple):
-    """``best`` are the places of images in the matrix: one, none, or several of which none is better. ``why`` says for the others why not."""
+    """``best`` has positions in the list: one, none, or several equally good ones. ``why`` has a reason for each image that the node cannot run."""
 
     best: list[int]
     why: dict[int, str]
 
 
 def parse(found: Any, where: str) -> list[dict[str, Any]]:
-    """The matrix, checked, and each entry in one form."""
-    if not isinstance(found, list) or not found or len(found) > MOST:
-        raise GpuSwarmError(f"{where} has to be a list of 1 to {MOST} images. Begin each with '- image: …'.")
+    """Check the list of images and convert each entry to its canonical form."""
+    if not isinstance(found, list) or not found or len(found) > MAX_IMAGES:
+        raise GpuSwarmError(f"{where} must be a list of 1 to {MAX_IMAGES} images. Begin each with '- image: …'.")
     errors = Errors()
     made = [errors.of(_entry, entry, f"{where}[{number}]") for number, entry in enumerate(found)]
     errors.refuse()
@@ -44,19 +44,19 @@ def parse(found: Any, where: str) -> list[dict[str, Any]]:
     for number, one in enumerate(criteria):
         if one in criteria[:number]:
             first = made[criteria.index(one)][IMAGE]
-            raise GpuSwarmError(f"{where} is ambiguous: {first} and {made[number][IMAGE]} require the same. Take one of them out.")
+            raise GpuSwarmError(f"{where} is ambiguous: {first} and {made[number][IMAGE]} require the same. Remove one of them.")
     return made
 
 
 def _entry(found: Any, where: str) -> dict[str, Any]:
     if not isinstance(found, Mapping):
-        raise GpuSwarmError(f"{where} has to be a mapping. Write {{image: …, cuda: '12.4', compute_capability: '>=8.0'}}.")
+        raise GpuSwarmError(f"{where} must be a mapping. Write {{image: …, cuda: '12.4', compute_capability: '>=8.0'}}.")
     errors = Errors()
     for key in found:
         if key not in KEYS:
-            errors.add(f"{where}.{key} is not known. It takes {', '.join(KEYS)}.")
+            errors.add(f"{where}.{key} is not known. An image supports {', '.join(KEYS)}.")
     if not isinstance(found.get(IMAGE), str) or not found[IMAGE]:
-        errors.add(f"{where} has no image. Write its name there.")
+        errors.add(f"{where} has no image. Write its name under image.")
     wants = errors.of(requirement.parse, {key: value for key, value in found.items() if key != CUDA}, where, instead={})
     made = {IMAGE: found.get(IMAGE), **wants}
     if found.get(NAME) is not None:
@@ -64,19 +64,19 @@ def _entry(found: Any, where: str) -> dict[str, Any]:
     if found.get(CUDA) is not None:
         made[CUDA] = errors.of(_cuda, found[CUDA], f"{where}.{CUDA}")
     if not isinstance(found.get(PTX, False), bool):
-        errors.add(f"{where}.{PTX} has to be true or false. Write true where the image has PTX only.")
+        errors.add(f"{where}.{PTX} must be true or false. Write true if the image contains only PTX.")
     if found.get(PTX):
         made[PTX] = True
     if found.get(FORWARD) is not None:
         made[FORWARD] = cuda_versions.branches(found[FORWARD])
         if made[FORWARD] is None:
-            errors.add(f"{where}.{FORWARD} has to be a list of driver branches. Write those of NVIDIA's table, such as [535, 550].")
+            errors.add(f"{where}.{FORWARD} must be a list of driver branches. Write those of NVIDIA's table, such as [535, 550].")
     errors.refuse()
     return made
 
 
 def _cuda(value: Any, where: str) -> str:
-    """Without what comes after the minor version, by which no driver goes."""
+    """Return major and minor version. Drivers ignore the rest."""
     found = version(str(value))
     if found is None:
         raise GpuSwarmError(f"{where} is {str(value)[:40]!r}. Write the CUDA version that the image was built with, such as '12.4'.")
@@ -84,8 +84,8 @@ def _cuda(value: Any, where: str) -> str:
 
 
 def criterion(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """What decides where it runs: a new tag of an image changes nothing of that."""
-    return requirement.in_one_form({key: value for key, value in sorted(entry.items()) if key not in (IMAGE, NAME)})
+    """The properties that decide where an image runs. The name and tag of the image do not matter."""
+    return requirement.canonical({key: value for key, value in sorted(entry.items()) if key not in (IMAGE, NAME)})
 
 
 def choose(matrix: Sequence[Mapping[str, Any]], node: Facts) -> Choice:
@@ -99,41 +99,41 @@ def choose(matrix: Sequence[Mapping[str, Any]], node: Facts) -> Choice:
 
 def _runs(entry: Mapping[str, Any], node: Facts) -> tuple[int | None, str]:
     how, reason = cuda_versions.how(version(entry[CUDA]) if CUDA in entry else None, node, bool(entry.get(PTX)), entry.get(FORWARD) or ())
-    # The CUDA of an image is a version, and no bound.
-    lacks = requirement.missed({key: entry[key] for key in (MEMORY, CAPABILITY, MODEL, CPU) if key in entry}, node)
+    # The CUDA of an image is a version, not a bound, so it is checked above.
+    lacks = requirement.unmet({key: entry[key] for key in (MEMORY, CAPABILITY, MODEL, CPU) if key in entry}, node)
     return (None, "; ".join([f"it {one}" for one in lacks] or [reason])) if lacks or how is None else (how, "")
 
 
 def _is_better(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether it requires more in something, and for no less in anything."""
+    """Whether ``one`` requires more in some property and less in none."""
     signs = [_version(one, other, CUDA), _capability(one, other), _cpu(one, other), _number(one, other), _model(one, other)]
     return min(signs) >= 0 and any(signs)
 
 
-def _sign(one: Any, other: Any) -> int:
+def _compare(one: Any, other: Any) -> int:
     return (one > other) - (one < other)
 
 
 def _version(one: Mapping[str, Any], other: Mapping[str, Any], key: str) -> int:
     both: list[Version] = [version(entry.get(key, "0")) or (0, 0) for entry in (one, other)]
-    return _sign(*both)
+    return _compare(*both)
 
 
 def _capability(one: Mapping[str, Any], other: Mapping[str, Any]) -> int:
-    return _sign(*(least(entry.get(CAPABILITY, "")) if entry.get(CAPABILITY) else (0, 0) for entry in (one, other)))
+    return _compare(*(least(entry.get(CAPABILITY, "")) if entry.get(CAPABILITY) else (0, 0) for entry in (one, other)))
 
 
 def _cpu(one: Mapping[str, Any], other: Mapping[str, Any]) -> int:
-    """-1 also for two of which neither runs what is built for the other."""
+    """Compare CPUs. The result is -1 also if neither runs software for the other."""
     this, that = one.get(CPU), other.get(CPU)
     return 0 if this == that else 1 if that is None or (this and cpus.runs(this, that)) else -1
 
 
 def _number(one: Mapping[str, Any], other: Mapping[str, Any]) -> int:
-    return _sign(one.get(MEMORY, 0), other.get(MEMORY, 0))
+    return _compare(one.get(MEMORY, 0), other.get(MEMORY, 0))
 
 
 def _model(one: Mapping[str, Any], other: Mapping[str, Any]) -> int:
-    """-1 also for two patterns: which of them means fewer models is not known."""
-    this, that = (requirement.in_one_form(entry).get(MODEL) for entry in (one, other))
+    """Compare models. The result is -1 also for two patterns, because neither is known to be narrower."""
+    this, that = (requirement.canonical(entry).get(MODEL) for entry in (one, other))
     return 0 if this == that else 1 if that is None else -1

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which classes the nodes of a ledger are to be of (pure), by what its services need.
+"""Finds the classes of nodes in a ledger, from the labels of its services (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -19,8 +19,7 @@ from .nodes import facts
 
 
 def with_classes(wanted: Mapping[str, str], unknown: Iterable[str], node_id: str | None, ledger: Mapping[str, Any] | None) -> dict[str, str]:
-    """The labels ``wanted`` of a node, with those of its classes. Those that begin with ``unknown`` could not be found out, and are as the ledger
-    shows them."""
+    """Add class labels to the labels ``wanted`` of a node. Labels with a prefix in ``unknown`` could not be read, so the ledger has them."""
     needed = _read(tuple((ledger or {}).get("classes") or ()))
     if not wanted or not needed:
         return dict(wanted)
@@ -33,12 +32,12 @@ def with_classes(wanted: Mapping[str, str], unknown: Iterable[str], node_id: str
 
 @functools.lru_cache(maxsize=8)
 def _read(texts: tuple[str, ...]) -> dict[str, Any]:
-    """Once for all hosts."""
-    return classes.read(texts)
+    """Cached, because all hosts have the same classes."""
+    return classes.read_classes(texts)
 
 
 def kept(wanted: Mapping[str, str], ledger: Mapping[str, Any] | None) -> list[str]:
-    """What the keys of labels begin with that stay as they are on a node with GPUs, where nobody has read which classes services need."""
+    """Prefixes of labels that must stay unchanged on a GPU node, because the ledger has no classes."""
     if ledger is None or "classes" in ledger or not facts(wanted, wanted).gpus:
         return []
-    return sorted({prefix_of(wanted, wanted) + classes.CLASS, *map(classes.begin_of, wanted)} - {""})
+    return sorted({prefix_of(wanted, wanted) + classes.CLASS, *map(classes.class_prefix_of, wanted)} - {""})

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The labels of classes by calls of swarm_nodes, which is to evict nothing: of all nodes, or of none.
+"""Adds class labels with the module swarm_nodes, on all nodes or on none, and without evicting tasks.
 
 Private to this collection: no stability is promised to others.
 """
@@ -18,12 +18,12 @@ from .constraints import Labels
 MODULE = "fleet.gpu_swarm.swarm_nodes"
 
 
-# Calls a module with these arguments; in check mode where the last says so, whatever the run's.
+# Calls a module with arguments. The last argument says whether to use check mode.
 Call = Callable[[str, dict[str, Any], bool], Mapping[str, Any]]
 
 
 class Manager(NamedTuple):
-    """The manager that is called: the options by which its API is reached, how, and its name."""
+    """The manager to call: the options of its API, the call function, and its name for messages."""
 
     api: Mapping[str, Any]
     call: Call
@@ -31,9 +31,9 @@ class Manager(NamedTuple):
 
 
 def add(labels: Labels, manager: Manager, nothing: str, checks: bool) -> bool:
-    """Labels the nodes; whether any lacked one. ``nothing`` says that what needs them was not begun.
+    """Label the nodes. Return whether any label was missing. ``nothing`` says that nothing was deployed.
 
-    swarm_nodes writes what it may, and lists the nodes that it may not: so it is queried before whether there are any.
+    swarm_nodes labels the nodes that it may, and lists the others. So it is first called in check mode, to find out whether there are others.
     """
     if not labels:
         return False
@@ -44,11 +44,11 @@ def add(labels: Labels, manager: Manager, nothing: str, checks: bool) -> bool:
 
 def _changed(answer: Mapping[str, Any], who: str, nothing: str) -> bool:
     if "nodes" not in answer:
-        raise GpuSwarmError(f"{who}: nodes could not be labelled: {answer.get('msg') or 'no reason given'} {nothing}")
+        raise GpuSwarmError(f"{who}: the nodes could not be labelled: {answer.get('msg') or 'no reason given'} {nothing}")
     stopped = [f"{one['hostname']} ({', '.join(task['service'] for task in one['tasks'])})" for one in answer["refused"]]
     if stopped:
         raise GpuSwarmError(
-            f"{who}: for x-gpu a label has to be added to {', '.join(stopped)}, and at that update swarm would stop a task of the "
-            f"services that are named with each. Run this again when they have ended. {nothing}"
+            f"{who}: x-gpu needs a new label on {', '.join(stopped)}, but the update would make swarm stop a task of the services in "
+            f"brackets. Run this again when they have ended. {nothing}"
         )
     return bool(answer["changed"])

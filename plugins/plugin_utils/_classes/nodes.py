@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a node is good for, by its own labels (pure).
+"""Reads the properties of a node from its labels (pure).
 
-By labels and nothing else: they are what a manager knows of every node at any time, and what a run of provision keeps true.
+Only labels are used: a manager always knows them for every node, and provision keeps them correct.
 Private to this collection: no stability is promised to others.
 """
 
@@ -20,18 +20,18 @@ from .versions import Version, version
 
 
 class Value(NamedTuple):
-    """``exact`` where all GPUs of the node have this one; else it is the least of them, as far as the labels show."""
+    """``exact``: all GPUs of the node have this version. Otherwise it is a lower limit, as far as the labels show."""
 
     version: Version
     exact: bool = True
 
 
 class Facts(NamedTuple):
-    """What is None is not known, or not the same for all GPUs of the node."""
+    """The properties of a node. None means unknown, or different among the GPUs of the node."""
 
     gpus: str | None = None
     model: str | None = None
-    memory_gb: Value | None = None  # of each card, as it is sold
+    memory_gb: Value | None = None  # of each card, as advertised by its vendor
     compute_capability: Value | None = None
     cuda: Value | None = None  # of the driver
     driver: Version | None = None
@@ -39,7 +39,7 @@ class Facts(NamedTuple):
 
 
 def facts(labels: Mapping[str, str], keys: Collection[str] | None = None) -> Facts:
-    """``keys`` are those that this collection sets, by default what it has recorded in the labels."""
+    """Read the properties from labels. ``keys`` are the labels of this collection, by default those that it has recorded."""
     own, cpu = about_gpus(labels, keys), about_cpu(labels, keys)
     model = own.get("model")
     level = {"v1": LEVELS[0]}.get(cpu.get("x86_64_level", ""), f"{LEVELS[0]}_{cpu.get('x86_64_level', '')}")
@@ -58,6 +58,6 @@ def _value(own: Mapping[str, str], key: str, threshold: str) -> Value | None:
     found = version(own.get(key, ""))
     if found:
         return Value(found)
-    # GPUs of several models: they all have what the thresholds say.
+    # The node has several models. All its GPUs meet the threshold labels.
     met = [version(name[len(threshold) :].replace("_", ".")) for name, value in own.items() if name.startswith(threshold) and value == "true"]
     return max((Value(one, exact=False) for one in met if one), default=None)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a service wants of its node under ``x-gpu`` (pure), and whether a node has it.
+"""The requirements under ``x-gpu`` (pure), and whether a node meets them.
 
 Private to this collection: no stability is promised to others.
 """
@@ -26,12 +26,12 @@ FIELDS = (MEMORY, CAPABILITY, CUDA, MODEL, CPU)
 Requirement = dict[str, Any]
 
 _MODEL = re.compile(r"[A-Za-z0-9 ._*?-]{1,100}")
-# A number is the same with and without quotes, but 8.10 without is 8.1.
+# YAML reads 8.10 without quotes as 8.1.
 _BOUNDS = "Write it with a sign, in quotes: '>=8.0', or '>=8.0,<9.0'."
 
 
 def parse(found: Mapping[str, Any], where: str) -> Requirement:
-    """Checked, and in one form whichever way it is written."""
+    """Check the requirements and convert them to their canonical form."""
     made: Requirement = {}
     errors = Errors()
     for field in FIELDS:
@@ -59,7 +59,7 @@ def _bounds(value: Any, where: str) -> str:
 def _model(value: Any, where: str) -> str:
     if not isinstance(value, str) or not _MODEL.fullmatch(value):
         raise GpuSwarmError(f"{where} is {_shown(value)}. Write a model as 'nvidia-smi -L' shows it, or a pattern such as '*H100*'.")
-    # A name as nvidia-smi prints it is one too.
+    # nvidia-smi prints names with blanks.
     return re.sub(r"\s+", "-", value.strip())
 
 
@@ -78,13 +78,13 @@ def _shown(value: Any) -> str:
     return repr(value) if isinstance(value, (str, int, float)) and len(repr(value)) < 60 else "something else"
 
 
-def in_one_form(requirement: Mapping[str, Any]) -> Requirement:
-    """The same for every way to write it, for names that are made of it. People are shown a model as they wrote it."""
+def canonical(requirement: Mapping[str, Any]) -> Requirement:
+    """The form for comparisons and names, with the model in lower case. Messages show a model as the user wrote it."""
     return {field: value.lower() if field == MODEL else value for field, value in requirement.items()}
 
 
-def missed(requirement: Requirement, node: Facts) -> list[str]:
-    """What a node lacks, in words; [] where it has all."""
+def unmet(requirement: Requirement, node: Facts) -> list[str]:
+    """Describe what a node lacks. [] if it meets all requirements."""
     return [reason for field in FIELDS if field in requirement and (reason := _MISSES[field](requirement[field], node))]
 
 
@@ -112,7 +112,7 @@ def _misses_model(wanted: str, node: Facts) -> str | None:
 
 
 def matches(pattern: str, model: str) -> bool:
-    """Whatever the case: swarm's constraints do not mind it either."""
+    """Whether the model matches the pattern. Case does not matter, as in swarm's constraints."""
     return fnmatchcase(label_safe(model).lower(), pattern.lower())
 
 
@@ -130,7 +130,7 @@ _MISSES: dict[str, Callable[[Any, Facts], str | None]] = {
 
 
 def value_of(field: str, node: Facts) -> str:
-    """What a node has there, in words."""
+    """Describe the value of a field on a node."""
     if field == MEMORY:
         found = node.memory_gb
         return f"{found.version[0]} GB{'' if found.exact else ' or more'}" if found else "unknown memory"

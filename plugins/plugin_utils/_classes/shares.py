@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How the replicas of a service are divided among classes of nodes (pure).
+"""Divides the replicas of a service among classes of nodes (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -13,9 +13,10 @@ from collections.abc import Mapping
 
 
 def shares(total: int, room: Mapping[str, int], former: Mapping[str, int]) -> dict[str, int]:
-    """So many for each class that ``room`` names, in proportion to the tasks that fit there now.
+    """Return the replicas of each class, in proportion to the tasks that fit there now (``room``).
 
-    What a class had (``former``) it keeps while the total allows: swarm moves no task from one class to another, and a new division would end tasks.
+    Each class keeps its ``former`` replicas if the total allows it, because swarm cannot move tasks between classes, and another division would stop
+    tasks.
     """
     made = {name: former.get(name, 0) for name in room}
     order = list(room)
@@ -24,7 +25,7 @@ def shares(total: int, room: Mapping[str, int], former: Mapping[str, int]) -> di
         most = max((name for name in order if made[name]), key=lambda name: (made[name] > room[name], made[name] / max(room[name], 0.5)))
         made[most] -= 1
     while sum(made.values()) < total:
-        # Webster's method, and a class without room only where none has any.
+        # Webster's method. A class without room gets replicas only if no class has room.
         next_one = max(order, key=lambda name: (made[name] < room[name], weights[name] / (2 * made[name] + 1), -order.index(name)))
         made[next_one] += 1
     return made

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Versions, and what is wanted of one (pure): ``>=8.0``, or several with commas between, all of which have to hold.
+"""Versions and their bounds (pure), such as ``>=8.0`` or ``>=8.0,<9.0``. All bounds must hold.
 
 Private to this collection: no stability is promised to others.
 """
@@ -26,7 +26,7 @@ class Bound(NamedTuple):
 
 
 def version(text: str) -> Version | None:
-    """None for what is none. 12 and 12.0 are the same."""
+    """Parse a version, or return None. 12 and 12.0 are equal."""
     if not _VERSION.fullmatch(text):
         return None
     parts = tuple(int(part) for part in text.split("."))
@@ -34,7 +34,7 @@ def version(text: str) -> Version | None:
 
 
 def bounds(text: str) -> list[Bound] | None:
-    """None for what cannot be read."""
+    """Parse bounds, or return None."""
     found = [_ONE.fullmatch(part.strip()) for part in text.split(",")]
     return [_bound(*one.groups()) for one in found if one] if all(found) else None
 
@@ -48,12 +48,12 @@ def meets(wanted: str, found: Version) -> bool:
 
 
 def least(wanted: str) -> Version:
-    """The least version that is meant; (0, 0) without one."""
+    """The lower limit of the bounds, or (0, 0)."""
     return max([bound.version for bound in bounds(wanted) or [] if bound.sign in (">=", ">", "==")], default=(0, 0))
 
 
 def is_least(wanted: str) -> bool:
-    """Whether it says no more than a least version, so that who has more than is known meets it too."""
+    """Whether the bounds only set a lower limit. Then a node with a higher version than known meets them too."""
     return all(bound.sign in (">=", ">") for bound in bounds(wanted) or [])
 
 

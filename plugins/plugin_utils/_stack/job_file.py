@@ -70,7 +70,7 @@ def check_options(options: Mapping[str, Any]) -> Requirement:
             typed = errors.of(_typed, name, option, value)
             errors.of(definition.read_option, name, option, typed)
             if option == "x_gpu":
-                wants = errors.of(for_job.wanted, typed, name)
+                wants = errors.of(for_job.parse_x_gpu, typed, name)
             if len(errors.messages) == before:
                 right[option] = typed
     if not options.get("name"):

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 from ...module_utils._errors import Errors, GpuSwarmError
 from ...module_utils._tasks.class_labels import LABEL
 from .._classes import classes, images, requirement
-from .._classes.constraints import Node, added, class_prefix, constrained, lacking, names_of, with_gpus
-from .._classes.constraints import able as able_nodes
+from .._classes.constraints import Node, able_nodes, class_prefix, constraints_for, describe_labels, missing_labels, names_of, with_gpus
 from .._classes.requirement import FIELDS, Requirement
 from . import divided
 from .fields import mapping
@@ -86,7 +85,7 @@ def place_services(document: dict[str, Any], requests: Mapping[str, Wanted], sta
         result.document["services"].update(made)
         replaced[name] = list(made)
     _rename_dependencies(result.document["services"], replaced)
-    result.lines.extend(added(result.labels, swarm.nodes))
+    result.lines.extend(describe_labels(result.labels, swarm.nodes))
     return result
 
 
@@ -94,7 +93,7 @@ def place_services(document: dict[str, Any], requests: Mapping[str, Wanted], sta
 
 
 def _constrained(name: str, service: dict[str, Any], want: Wanted, nodes: list[Node], result: Placed) -> dict[str, Any]:
-    found = constrained(want.wants, want.where, nodes)
+    found = constraints_for(want.wants, want.where, nodes)
     _add_labels(result, found.classes, nodes)
     result.lines.append(f"{name}: {found.line}")
     names = [node.name for node in found.nodes]
@@ -127,7 +126,7 @@ def _divided(name: str, service: dict[str, Any], want: Wanted, swarm: Swarm, res
         if part not in parts:
             result.lines.append(f"note: {part} is not created: {image} is currently the best image for no node")
             continue
-        key, meaning = classes.of_image(want.wants, want.matrix, place, class_prefix(swarm.nodes))
+        key, meaning = classes.class_of_image(want.wants, want.matrix, place, class_prefix(swarm.nodes))
         constraint = f"node.labels.{key}=={classes.TRUE}"
         _add_labels(result, {key: meaning}, able)
         number = "one on each" if parts[part] is None else f"{parts[part]} of the replicas"
@@ -148,12 +147,12 @@ def with_constraints(service: dict[str, Any], constraints: list[str], needed: Ma
     placement["constraints"] = [*(placement.get("constraints") or []), *constraints]
     deploy["placement"] = placement
     if needed:
-        deploy["labels"] = {**(deploy.get("labels") or {}), LABEL: classes.written(needed)}
+        deploy["labels"] = {**(deploy.get("labels") or {}), LABEL: classes.to_label(needed)}
     return {**service, "deploy": deploy}
 
 
 def _add_labels(result: Placed, needed: Mapping[str, Any], nodes: list[Node]) -> None:
-    for node_id, labels in lacking(needed, nodes).items():
+    for node_id, labels in missing_labels(needed, nodes).items():
         result.labels.setdefault(node_id, {}).update(labels)
 
 

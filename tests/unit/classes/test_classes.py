@@ -76,7 +76,7 @@ MIXED = {
     ],
 )
 def test_what_a_node_has(wants: dict[str, Any], has: Any, reason: str | None) -> None:
-    found = requirement.missed(requirement.parse(wants, "x"), node(*has))
+    found = requirement.unmet(requirement.parse(wants, "x"), node(*has))
     assert found == ([reason] if reason else [])
 
 
@@ -92,7 +92,7 @@ def test_what_a_node_has(wants: dict[str, Any], has: Any, reason: str | None) ->
     ],
 )
 def test_of_several_models_a_node_has_what_all_of_its_cards_have(wants: dict[str, Any], has: bool) -> None:
-    assert (not requirement.missed(requirement.parse(wants, "x"), facts(MIXED))) == has
+    assert (not requirement.unmet(requirement.parse(wants, "x"), facts(MIXED))) == has
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_of_several_models_a_node_has_what_all_of_its_cards_have(wants: dict[str
         ({"cuda": "12.*"}, "x.cuda is '12.*'"),
         ({"model": "[A-Z]*"}, "x.model is '[A-Z]*'. Write a model as 'nvidia-smi -L' shows it"),
         ({"model": 100}, "x.model is 100"),
-        ({"cpu": "skylake-avx512"}, "x.cpu is 'skylake-avx512', which archspec does not know. Near to it: skylake_avx512"),
+        ({"cpu": "skylake-avx512"}, "x.cpu is 'skylake-avx512', which archspec does not know. Similar names: skylake_avx512"),
         ({"cpu": "x86-64-v5"}, "x.cpu is 'x86-64-v5'"),
         ({"cpu": 3}, "x.cpu is 3. Write a name"),
     ],
@@ -247,17 +247,17 @@ def test_the_third_number_of_a_cuda_version_means_nothing_to_a_driver() -> None:
 @pytest.mark.parametrize(
     ("found", "message"),
     [
-        ({}, "x has to be a list of 1 to 32 images"),
-        ([], "x has to be a list"),
-        (["a"], "x[0] has to be a mapping"),
+        ({}, "x must be a list of 1 to 32 images"),
+        ([], "x must be a list"),
+        (["a"], "x[0] must be a mapping"),
         ([{"cuda": "12.4"}], "x[0] has no image"),
-        ([{"image": "a", "gpu": 1}], "x[0].gpu is not known. It takes image, name, cuda"),
+        ([{"image": "a", "gpu": 1}], "x[0].gpu is not known. An image supports image, name, cuda"),
         ([{"image": "a", "cuda": ">=12.4"}], "x[0].cuda is '>=12.4'. Write the CUDA version that the image was built with"),
         ([{"image": "a", "cuda": True}], "x[0].cuda is 'True'"),
         ([{"image": "a", "cuda": "1" * 5000}], f"x[0].cuda is '{'1' * 40}'"),
-        ([{"image": f"i{number}", "memory_min": 1000 + number} for number in range(33)], "x has to be a list of 1 to 32 images"),
-        ([{"image": "a", "ptx": "yes"}], "x[0].ptx has to be true or false"),
-        ([{"image": "a", "forward_compat": "all"}], "x[0].forward_compat has to be a list of driver branches"),
+        ([{"image": f"i{number}", "memory_min": 1000 + number} for number in range(33)], "x must be a list of 1 to 32 images"),
+        ([{"image": "a", "ptx": "yes"}], "x[0].ptx must be true or false"),
+        ([{"image": "a", "forward_compat": "all"}], "x[0].forward_compat must be a list of driver branches"),
         ([{"image": "a", "cuda": "12.4"}, {"image": "b", "cuda": 12.4}], "x is ambiguous: a and b require the same"),
     ],
 )
@@ -277,20 +277,20 @@ H100_NODE, T4_NODE = of_node(*H100, *R580, *NEW), of_node(*T4, *R535, *OLD)
 
 
 def of(wants: dict[str, Any], prefix: str = "gpu.") -> tuple[str, dict[str, Any]]:
-    return classes.of_requirement(requirement.parse(wants, "x"), prefix)
+    return classes.class_of_requirement(requirement.parse(wants, "x"), prefix)
 
 
 def image(found: Any, place: int) -> tuple[str, dict[str, Any]]:
-    return classes.of_image({}, found, place, "gpu.")
+    return classes.class_of_image({}, found, place, "gpu.")
 
 
 def test_a_class_is_a_label_of_the_nodes_that_it_is_true_of() -> None:
     key, meaning = of({"model": "*H100*"})
     assert key.startswith("gpu.class.model-h100-")
-    text = classes.written({key: meaning})
-    assert classes.labels(facts(H100_NODE), classes.read([text]), {}) == {key: "true"}
-    assert classes.labels(facts(T4_NODE), classes.read([text]), {}) == {}
-    assert classes.labels(facts({"rack": "7"}), classes.read([text]), {}) == {}
+    text = classes.to_label({key: meaning})
+    assert classes.labels(facts(H100_NODE), classes.read_classes([text]), {}) == {key: "true"}
+    assert classes.labels(facts(T4_NODE), classes.read_classes([text]), {}) == {}
+    assert classes.labels(facts({"rack": "7"}), classes.read_classes([text]), {}) == {}
 
 
 def test_the_same_wish_has_the_same_label_and_another_has_another() -> None:
@@ -306,7 +306,7 @@ def test_a_new_tag_of_an_image_changes_no_label() -> None:
 
 def test_a_node_is_of_one_class_of_a_matrix_and_of_none_where_nobody_has_said_which() -> None:
     found = dict(image(MATRIX, place) for place in range(len(MATRIX)))
-    read = classes.read([classes.written(found)])
+    read = classes.read_classes([classes.to_label(found)])
     assert list(classes.labels(facts(T4_NODE), read, {})) == [image(MATRIX, 1)[0]]
     vague = matrix({"cuda": "12.0"}, {"cpu": "x86-64-v3"})
     assert classes.labels(facts(T4_NODE), dict(image(vague, place) for place in (0, 1)), {}) == {}
@@ -332,7 +332,7 @@ KEY = "gpu.class.x-12345678"
     ],
 )
 def test_what_is_no_class_makes_no_label(text: str) -> None:
-    assert classes.read([text]) == {}
+    assert classes.read_classes([text]) == {}
 
 
 @pytest.mark.parametrize(
@@ -351,7 +351,7 @@ def test_what_is_no_class_makes_no_label(text: str) -> None:
     ],
 )
 def test_a_class_that_is_not_understood_leaves_its_label_as_it_is(meaning: Any) -> None:
-    read = classes.read([json.dumps({KEY: meaning})])
+    read = classes.read_classes([json.dumps({KEY: meaning})])
     assert read == {KEY: None}
     assert classes.labels(facts(T4_NODE), read, {KEY: "true"}) == {KEY: "true"}
     assert classes.labels(facts(T4_NODE), read, {}) == {}
@@ -359,11 +359,11 @@ def test_a_class_that_is_not_understood_leaves_its_label_as_it_is(meaning: Any) 
 
 def test_without_archspec_levels_are_known_and_names_are_left_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     key, meaning = of({"cpu": "skylake_avx512"})
-    text = classes.written({key: meaning})
+    text = classes.to_label({key: meaning})
     monkeypatch.setattr(cpus, "ANCESTORS", {})
-    assert classes.read([text]) == {key: None}
-    assert not requirement.missed(requirement.parse({"cpu": "x86-64-v3"}, "x"), facts(T4_NODE))
-    with pytest.raises(GpuSwarmError, match="no archspec, which knows"):
+    assert classes.read_classes([text]) == {key: None}
+    assert not requirement.unmet(requirement.parse({"cpu": "x86-64-v3"}, "x"), facts(T4_NODE))
+    with pytest.raises(GpuSwarmError, match="archspec is not installed"):
         requirement.parse({"cpu": "zen2"}, "x")
 
 
@@ -373,7 +373,7 @@ def in_ledger(*texts: str, **labels: str) -> dict[str, Any]:
 
 def test_a_run_keeps_the_labels_of_the_classes_that_services_need() -> None:
     (key, meaning) = of({"cpu": "x86-64-v3"})
-    text = classes.written({key: meaning})
+    text = classes.to_label({key: meaning})
     assert with_classes(T4_NODE, (), "n1", in_ledger(text))[key] == "true"
     assert with_classes(T4_NODE, (), "a-new-one", in_ledger(text))[key] == "true"
     assert with_classes({}, (), "n1", in_ledger(text)) == {}
@@ -394,7 +394,7 @@ def test_a_class_keeps_the_key_that_its_services_name_when_the_prefix_of_labels_
     """Or the tasks of these services would be evicted, though nothing has changed that they need."""
     for prefix in ("acme.", "gpu."):
         (key, meaning) = of({"model": "*t4*"}, prefix)
-        text = classes.written({key: meaning})
+        text = classes.to_label({key: meaning})
         assert key.startswith(prefix + "class.model-t4-")
         assert with_classes(under("acme.", T4_NODE), (), "n1", in_ledger(text))[key] == "true"
         assert key not in with_classes(under("acme.", H100_NODE), (), "n1", in_ledger(text))

@@ -13,7 +13,7 @@ import pytest
 
 from plugins.module_utils._errors import GpuSwarmError
 from plugins.module_utils._tasks.class_labels import LABEL
-from plugins.plugin_utils._classes.for_job import placed, wanted
+from plugins.plugin_utils._classes.for_job import parse_x_gpu, place_job
 
 
 def record(name: str, **labels: str) -> dict[str, Any]:
@@ -26,44 +26,44 @@ FLEET = [{"id": "id-m", "hostname": "m", "labels": {}}, SMALL, LARGE]
 
 
 def test_a_label_that_says_the_same_is_its_constraint():
-    made = placed(wanted({"memory_min": "40000"}, "sweep"), "sweep", FLEET)
+    made = place_job(parse_x_gpu({"memory_min": "40000"}, "sweep"), "sweep", FLEET)
     assert made.placement == {"constraints": ["node.labels.gpu.mem_ge_40==true"], "labels": {}, "nodes": {}}
     assert (made.labels, made.lines) == ({}, ["sweep: node.labels.gpu.mem_ge_40==true: g2"])
 
 
 def test_another_one_becomes_a_class_which_the_service_explains():
-    made = placed(wanted({"memory_min": 40000, "model": "*A100*"}, "sweep"), "sweep", FLEET)
+    made = place_job(parse_x_gpu({"memory_min": 40000, "model": "*A100*"}, "sweep"), "sweep", FLEET)
     (key,) = made.labels["id-g2"]
     assert made.placement["constraints"] == ["node.labels.gpu.mem_ge_40==true", f"node.labels.{key}==true"]
     assert made.placement["nodes"] == made.labels == {"id-g2": {key: "true"}}
     assert json.loads(made.placement["labels"][LABEL]) == {key: {"wants": {"model": "*a100*"}}}
     assert made.lines[1] == f"label {key}=true is added to g2"
-    again = placed(wanted({"model": "*A100*"}, "sweep"), "sweep", [SMALL, {**LARGE, "labels": {**LARGE["labels"], key: "true"}}])
+    again = place_job(parse_x_gpu({"model": "*A100*"}, "sweep"), "sweep", [SMALL, {**LARGE, "labels": {**LARGE["labels"], key: "true"}}])
     assert (again.labels, len(again.placement["labels"])) == ({}, 1)
 
 
 @pytest.mark.parametrize("nothing", [None, "", {}, {"model": ""}], ids=str)
 def test_it_may_want_nothing(nothing):
-    assert wanted(nothing, "sweep") == {}
+    assert parse_x_gpu(nothing, "sweep") == {}
 
 
 WRONG = [
     ({"memory": 40000}, "The job sweep: x-gpu.memory is not known. x-gpu supports memory_min,"),
-    ("large", "The job sweep: x-gpu has to be a mapping."),
+    ("large", "The job sweep: x-gpu must be a mapping."),
     ({"cuda": "new"}, "The job sweep: x-gpu.cuda is 'new'."),
     ({"images": [{"image": "a"}]}, "The job sweep: x-gpu.images is not known."),
-    ({"memory_min": 90000}, "x-gpu.memory_min is 90000, and no node has that; there are 16 GB (g1), 80 GB (g2)."),
+    ({"memory_min": 90000}, "x-gpu.memory_min is 90000, but no node has that. Nodes have 16 GB (g1), 80 GB (g2)."),
 ]
 
 
 @pytest.mark.parametrize(("found", "words"), WRONG, ids=str)
 def test_what_is_wrong_with_it(found, words):
     with pytest.raises(GpuSwarmError) as problem:
-        placed(wanted(found, "sweep"), "sweep", FLEET)
+        place_job(parse_x_gpu(found, "sweep"), "sweep", FLEET)
     assert words in problem.value.message
     assert problem.value.message.endswith("Nothing was submitted.")
 
 
 def test_nodes_that_nobody_has_provisioned():
     with pytest.raises(GpuSwarmError, match="Run provision. Nothing was submitted."):
-        placed({"memory_min": 1000}, "sweep", FLEET[:1])
+        place_job({"memory_min": 1000}, "sweep", FLEET[:1])

@@ -70,7 +70,7 @@ def test_no_node_is_labelled_for_a_job_that_is_refused() -> None:
 
 def test_no_node_is_labelled_where_that_would_stop_a_task_of_one_of_them() -> None:
     for result, calls in (job(BUSY), stack(BUSY)):
-        assert "a label has to be added to g1 (train)" in result["msg"]
+        assert "x-gpu needs a new label on g1 (train)" in result["msg"]
         assert "SWARM_NODES" not in calls
         assert calls[-1] == "swarm_nodes"
 

@@ -48,7 +48,7 @@ def taken(text: str, folder: Path) -> None:
         (folder / "job.yml").write_text(text, encoding="utf-8")
         assert set(read_job_file(str(folder / "job.yml"))) == set(found)
     elif kind == "nodes of a job":
-        for_job.wanted(found["x-gpu"], "job")
+        for_job.parse_x_gpu(found["x-gpu"], "job")
     elif kind == "variables":
         assert {name for name in found if not name.startswith("vault_")} - set(DECLARED) == set()
         check_rules(found.get("gpu_node_advertise", [{"as": "gpu"}]))

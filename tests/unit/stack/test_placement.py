@@ -121,11 +121,11 @@ def test_the_order_of_a_fleet_and_a_service_without_a_wish_change_nothing() -> N
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("x-gpu: {memory_min: 40000}", "x-gpu.memory_min is 40000, and no node has that; there are 16 GB (g1), 24 GB (g2)."),
-        ("x-gpu: {compute_capability: '>=9.0'}", "there are 7.5 (g1), 8.9 (g2)"),
-        ("x-gpu: {model: '*H100*'}", "there are NVIDIA-GeForce-RTX-4090 (g2), Tesla-T4 (g1)"),
-        ("x-gpu: {cpu: icelake}", "there are broadwell (g1), zen4 (g2)"),
-        ("x-gpu: {model: '*T4*', cuda: '>=12.4'}", "no node has all of that. g1 has a driver for CUDA 12.2, not >=12.4; g2 has NVIDIA-"),
+        ("x-gpu: {memory_min: 40000}", "x-gpu.memory_min is 40000, but no node has that. Nodes have 16 GB (g1), 24 GB (g2)."),
+        ("x-gpu: {compute_capability: '>=9.0'}", "Nodes have 7.5 (g1), 8.9 (g2)"),
+        ("x-gpu: {model: '*H100*'}", "Nodes have NVIDIA-GeForce-RTX-4090 (g2), Tesla-T4 (g1)"),
+        ("x-gpu: {cpu: icelake}", "Nodes have broadwell (g1), zen4 (g2)"),
+        ("x-gpu: {model: '*T4*', cuda: '>=12.4'}", "no node meets all requirements. g1 has a driver for CUDA 12.2, not >=12.4; g2 has NVIDIA-"),
         ("x-gpu: {gpu: 1}", "services.train.x-gpu.gpu is not known. x-gpu supports memory_min, compute_capability, cuda, model, cpu, images"),
         ("x-gpu: 1", "x-gpu is a number, but must be a mapping"),
         ("x-gpu: {images: [{image: a, cuda: '14.0'}]}", "no node can run any of them. g1 can run none: a: its driver has CUDA 12.2, not 14.0"),
@@ -145,7 +145,7 @@ def test_one_clear_error(text: str, message: str) -> None:
 
 
 def test_without_labels_of_gpus_nothing_is_known() -> None:
-    with pytest.raises(GpuSwarmError, match="labels about their GPUs, and no node of the swarm has any. Run provision."):
+    with pytest.raises(GpuSwarmError, match="GPU labels, but no node of the swarm has any. Run provision."):
         on("x-gpu: {model: '*'}", [MANAGER])
 
 
