@@ -24,6 +24,7 @@ from .. import swarm as specimens
 
 API_VERSION = "1.45"
 SERVICE = "web"
+UPDATED_AT = "2026-11-21T02:10:00.000000000Z"
 Answer = tuple[int, Any]
 
 
@@ -61,7 +62,8 @@ class Swarm:
     def __init__(self, folders: list[Path]) -> None:
         self.nodes = {node.id: node for node in (Node(number, folder) for number, folder in enumerate(folders))}
         self.index = 1000  # above those of the specimens
-        self.cluster: dict[str, Any] = {"ID": specimens.identity("cluster"), "Version": {"Index": 10}, "Spec": {"Name": "default", "Labels": {}}}
+        self.cluster: dict[str, Any] = {"ID": specimens.identity("cluster"), "Version": {"Index": 10}, "UpdatedAt": UPDATED_AT}
+        self.cluster["Spec"] = {"Name": "default", "Labels": {}}
         self.service = specimens.recorded_service("big")
         self.service["Spec"]["Name"] = SERVICE
         self.service["Spec"]["TaskTemplate"]["Resources"] = {}
@@ -99,6 +101,9 @@ class Swarm:
         lists = {"GET /nodes": [node.entry for node in self.nodes.values()], "GET /services": [self.service], "GET /tasks": self.tasks}
         if route in lists and not query:
             return 200, lists[route]
+        if route == "GET /nodes" and set(json.loads(query["filters"])) == {"role"}:
+            role = next(iter(json.loads(query["filters"])["role"]))
+            return 200, [entry for entry in lists[route] if entry["Spec"]["Role"] == role]
         if route == "POST /swarm/update":
             return self._write(self.cluster, query, body)
         found = re.fullmatch(r"(GET|POST) /nodes/(\w+)(/update)?", route)
