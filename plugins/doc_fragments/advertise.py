@@ -37,7 +37,7 @@ options:
             as they are while their GPUs are fit and neighbours, so that one that fails changes no other group. A guard finds them, at each
             level of O(isolation), since NVIDIA's runtime knows no group.
           - With V(mig), MIG devices, a kind per profile, such as C(MIG-1g.10gb). Each is one named resource. The rule is for
-            cards in MIG mode only, the others go on to the next rule. Without such a rule, a card in MIG mode is left out.
+            cards in MIG mode only, the others go on to the next rule. Without such a rule, a card in MIG mode is excluded.
           - With V(none), left to the host.
         type: str
         choices: [gpu, model, vram, slots, group, mig, none]

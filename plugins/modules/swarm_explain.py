@@ -33,7 +33,7 @@ options:
     description:
       - The services to explain, by name or id, whether or not their tasks wait. V(*) stands for each service that has fewer tasks than
         it is to have.
-      - A name that no service has is left out of the result.
+      - A name that no service has is not in the result.
     type: list
     elements: str
     default: ['*']

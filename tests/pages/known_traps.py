@@ -338,7 +338,7 @@ CARDS = (
         "lost-gpu", "nvml", "any version",
         "One card fell off the bus (GpuIsLost) or fails at one query, among healthy ones.",
         "NVIDIA NVML API reference",
-        HANDLED, "It is left out and named, the others go on; less than before needs consent.",
+        HANDLED, "It is excluded and named, the others go on; less than before needs consent.",
         _U + "gpu/test_nvml.py::test_one_failing_gpu_hides_no_other",
     ),
     Trap(
@@ -359,7 +359,7 @@ CARDS = (
         "mig-card-whole", "nvml", "cards in MIG mode",
         "A card in MIG mode cannot be given to a task whole.",
         "NVIDIA MIG user guide",
-        HANDLED, "It is left out and reported, or its MIG devices are advertised by a rule with 'as: mig'.",
+        HANDLED, "It is excluded and reported, or its MIG devices are advertised by a rule with 'as: mig'.",
         _POLICIES + "card_that_is_cut_up_is_in_no_inventory",
     ),
 )  # fmt: skip

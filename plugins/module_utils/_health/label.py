@@ -23,7 +23,7 @@ KEY = "fleet.gpu-swarm.health"
 # A node label that a run sets: the failed GPUs that are not advertised, each in the format of the engine label, separated by "; ". The state ``ok``
 # means that someone accepted the loss.
 LEFT_OUT = "fleet.gpu-swarm.left-out"
-MOST_LEFT_OUT = 16
+MOST_EXCLUDED = 16
 OK, WARNING, FAULT, UNWATCHED, UNKNOWN = "ok", "warning", "fault", "unwatched", "unknown"
 STATES = (OK, WARNING, FAULT, UNWATCHED)
 LIMIT = 320  # bytes
@@ -123,7 +123,7 @@ def with_place(label: Label, card: Mapping[str, Any]) -> Label:
 
 def format_labels(found: Iterable[Label]) -> str:
     """Return the value of the label LEFT_OUT."""
-    return "; ".join(format_label(one) for one in list(found)[:MOST_LEFT_OUT])
+    return "; ".join(format_label(one) for one in list(found)[:MOST_EXCLUDED])
 
 
 def left_out(labels: Mapping[str, str]) -> list[Label]:
@@ -138,7 +138,7 @@ def with_earlier_consent(now: str | None, wanted: str) -> str:
 
 
 def _listed(value: str | None) -> list[Label]:
-    return [parse_label(one) for one in (value or "").split(";")[:MOST_LEFT_OUT] if one.strip()]
+    return [parse_label(one) for one in (value or "").split(";")[:MOST_EXCLUDED] if one.strip()]
 
 
 def describe_label(found: Label) -> str:

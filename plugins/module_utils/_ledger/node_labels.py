@@ -62,7 +62,7 @@ def model_of(record: Mapping[str, Any]) -> str:
     return about_gpus(record["labels"]).get(MODEL) or reported_model(record) or ""
 
 
-def is_left_out(record: Mapping[str, Any]) -> bool:
+def is_excluded(record: Mapping[str, Any]) -> bool:
     """Whether a GPU of the node is not advertised because it has failed: as the last run found it, else as the watcher reports it."""
     labels, health = record["labels"], record["health"]
     if LEFT_OUT in labels or about_gpus(labels).get(BESIDE) == "false":

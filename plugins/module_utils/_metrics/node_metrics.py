@@ -127,7 +127,7 @@ def _gpus(record: Mapping[str, Any]) -> Iterator[Sample]:
 
 
 def _faults(record: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    """The labels of each card that is unfit for work: by the node's watcher, or left out by a run while nobody has consented to that."""
+    """The labels of each card that is unfit for work: by the node's watcher, or excluded by a run without consent."""
     who, reported = _who(record), record["health"]
     unfit = _is_unfit(reported)
     if unfit:

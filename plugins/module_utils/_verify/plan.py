@@ -78,10 +78,10 @@ def checks(nodes: Sequence[Mapping[str, Any]], wanted: Iterable[str] | None, ext
     ]
     testable = list(dict.fromkeys(check["node"] for check in made if check["state"] == PLANNED))
     chosen = set(extent.choose(testable, min(len(testable), _size(extent.sample, len(testable)))))
-    return [check if check["state"] != PLANNED or check["node"] in chosen else _left_out(check) for check in made]
+    return [check if check["state"] != PLANNED or check["node"] in chosen else _excluded(check) for check in made]
 
 
-def _left_out(check: Check) -> Check:
+def _excluded(check: Check) -> Check:
     return dict(check, state=UNTESTED, verdict="not in the sample", **NO_GPUS)
 
 

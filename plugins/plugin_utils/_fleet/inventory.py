@@ -23,7 +23,7 @@ LEAVE, PACKAGES = "deprovision_leave", "deprovision_packages"
 ADVERTISE = "swarm_member_advertise_addr"
 REACT, REACT_LIMIT, HEALTH = "swarm_member_react", "swarm_member_react_limit", "gpu_node_health"
 METRICS = "swarm_member_metrics_directory"
-FAILED_BEFORE = "an earlier task of this run failed on this host, so it is left out. Fix that and run this again."
+FAILED_BEFORE = "an earlier task of this run failed on this host, so it is excluded. Fix that and run this again."
 OF_STEP = (*FOR_TASKS, *FOR_STEPS)
 SETTINGS = (TOOLKIT, HOLD, DISRUPT, MOVE, LEAVE, PACKAGES, ADVERTISE, REACT, REACT_LIMIT, HEALTH, METRICS, *OF_STEP)
 

@@ -16,7 +16,7 @@ from ...module_utils._gpu.record import devices_of
 from ...module_utils._health.label import FAULT, OK, WARNING, describe_label, left_out
 from ...module_utils._ledger import allocation_report
 from ...module_utils._ledger.isolation_state import differs, level_of
-from ...module_utils._ledger.node_labels import is_left_out, model_of
+from ...module_utils._ledger.node_labels import is_excluded, model_of
 from ...module_utils._ledger.unreserved import is_of_gpus
 from ...module_utils._placement import availability
 from ...module_utils._printable import shortened
@@ -101,7 +101,7 @@ def _state(node: Mapping[str, Any], of_swarm: Mapping[str, Any]) -> tuple[str, V
     if node["availability"] != availability.ACTIVE:
         former = f"it returns to {node['former_availability']} with the next run of provision" if node["set_by_run"] else ""
         return closed, Verdict.WAITING, "; ".join(filter(None, [problem, former]))
-    notes = ["a GPU is excluded"] if is_left_out(node) and not left_out(node["labels"]) else []
+    notes = ["a GPU is excluded"] if is_excluded(node) and not left_out(node["labels"]) else []
     other = _other_isolation(node, of_swarm)
     again = [value for task in node["tasks"] for value in allocated_but_free_for_leader(task, of_swarm)]
     notes += [f"may be allocated again: {shortened(again)} (what=faulty)"] if again else []
@@ -143,7 +143,7 @@ def _marks(kind: str, entry: Mapping[str, Any], node: Mapping[str, Any]) -> Row:
     taken = [item.get("value") for item in entry["held"]]
     states = [FAULTY if card in devices_of(value) else ALLOCATED if value in taken else FREE for value in entry["values"]]
     states += [NOT_ADVERTISED for value in taken if value not in entry["values"]]
-    if is_of_gpus(entry) and is_left_out(node) and FAULTY not in states:
+    if is_of_gpus(entry) and is_excluded(node) and FAULTY not in states:
         states.append(NOT_ADVERTISED)
     return {"total": entry["total"], FREE: states.count(FREE), ALLOCATED: allocated, "states": states}
 

@@ -53,7 +53,7 @@ def state_of(host: Host, step: Step, end: End) -> HostState:
     unfit = step.problem if step.fault.text and (host.assessed or {}).get("fault") else None
     notes = [unfit] if unfit else []
     notes += [f"left alone, {finished_before(step)}"] if step.maintained else []
-    notes += [f"GPU {_gpu(gpu)} left out: {gpu['reason']}" for gpu in (host.assessed or {}).get("left_out") or []]
+    notes += [f"GPU {_gpu(gpu)} excluded: {gpu['reason']}" for gpu in (host.assessed or {}).get("left_out") or []]
     more = "".join(f", {text}" for text in notes)
     if node["availability"] != ACTIVE:
         return State.BY_HAND.of(why_closed(node), more=more)

@@ -67,7 +67,7 @@ def test_the_prefix_is_the_one_that_a_run_recorded(prefix, others):
 @pytest.mark.parametrize("prefix", PREFIXES)
 def test_a_gpu_that_a_run_left_out_is_shown(prefix):
     assert shown(record(written(prefix, failed=True)))[2] == "a GPU is excluded"
-    assert not node_labels.is_left_out(record(written(prefix)))
+    assert not node_labels.is_excluded(record(written(prefix)))
 
 
 def test_labels_that_somebody_has_set_by_hand_count_with_the_default_prefix_only():
@@ -103,18 +103,18 @@ def test_without_labels_model_and_health_are_those_that_the_node_reports(report,
     assert not [key for key in WITHOUT if not key.startswith(("cpu.", "gpu-swarm."))]
     one = record(WITHOUT, report)
     assert shown(one) == (model, model, why)
-    assert node_labels.is_left_out(one) is left_out
+    assert node_labels.is_excluded(one) is left_out
 
 
 def test_without_labels_about_gpus_a_run_still_records_which_it_left_out():
     one = record({**WITHOUT, LEFT_OUT: f"ok {UUID} reason=failed"}, Label("ok", model="Tesla-T4"))
-    assert node_labels.is_left_out(one)
+    assert node_labels.is_excluded(one)
 
 
 def test_labels_count_and_not_what_a_node_reports_beside_them():
     """A node's report is its own claim; a label was written by a manager."""
     one = record(written("acme."), Label("warning", UUID[:-1] + "5", "failed", model="NVIDIA-H100"))
-    assert (node_labels.model_of(one), node_labels.is_left_out(one)) == ("Tesla-T4", False)
+    assert (node_labels.model_of(one), node_labels.is_excluded(one)) == ("Tesla-T4", False)
 
 
 @pytest.mark.parametrize(

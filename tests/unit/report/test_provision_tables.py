@@ -169,8 +169,8 @@ LEFT_OUT = [{"index": 2, "uuid": "x", "name": "H100", "reason": "GPU is lost"}, 
 @pytest.mark.parametrize(
     ("node", "outcome", "state"),
     [
-        (member(), None, "ready, GPU 2 left out: GPU is lost, GPU 5 left out: MIG is on"),
-        (member(availability="drain", set_by_run=False), None, "drained, by hand, GPU 2 left out: GPU is lost, GPU 5 left out: MIG is on"),
+        (member(), None, "ready, GPU 2 excluded: GPU is lost, GPU 5 excluded: MIG is on"),
+        (member(availability="drain", set_by_run=False), None, "drained, by hand, GPU 2 excluded: GPU is lost, GPU 5 excluded: MIG is on"),
         (member(shown=(0,)), None, "the manager shows 1 of 2 NVIDIA-GPU"),
         (member(), FAILED, "failed: dockerd did not start"),
     ],
@@ -181,7 +181,7 @@ def test_a_node_that_offers_less_than_it_has_says_so(node, outcome, state):
 
 def test_a_card_that_is_lost_is_named_for_the_person_who_replaces_it():
     lost = {**LEFT_OUT[0], "last_known": True, "pci_bus_id": "00000000:C1:00.0", "slot": "12", "serial": "1322"}
-    text = "ready, GPU 2 (last known as H100, x, PCI address 00000000:C1:00.0, slot 12, serial number 1322) left out: GPU is lost"
+    text = "ready, GPU 2 (last known as H100, x, PCI address 00000000:C1:00.0, slot 12, serial number 1322) excluded: GPU is lost"
     assert ends.state_of(host(left_out=[lost]), step_with(), ends.End(member(), None)).text == text
 
 
