@@ -20,7 +20,6 @@ from ansible_collections.fleet.gpu_swarm.plugins.action import swarm_batch
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import Removal
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.batch import Batch
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.steps import STEPS
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.window import may_begin, pause
 
 KEEP = "team.keep"
 OF_RUN = {"provision_max_failed": 1, "provision_keep_label": KEEP, "provision_note_run": False}
@@ -30,13 +29,14 @@ OTHERS = {"acquired": False, "holder": "bob", "since": "11:00", "expires_in": 90
 DEAD = {"failed": True, "msg": "no route"}
 WRITTEN = {"nodes": []}
 SERVICE, SWEEP = task("web.1", "web"), task("sweep.1", "sweep", movable=False)
-LEFT = {"state": "failed", "reason": "before"}
+LEFT, WAITS = {"state": "failed", "reason": "before"}, {"state": "waiting", "reason": "container x"}
 
 
 class Manager:
-    """Answers with what is next for a module, and with the last of it from then on."""
+    """Answers with what is next for a module, and with the last of it from then on. By default it writes what it is asked for."""
 
     def __init__(self, **answers):
+        answers = {"swarm_nodes": WRITTEN, "swarm_lease": HELD, **answers}
         self.answers = {name: list(found) if isinstance(found, list) else [found] for name, found in answers.items()}
         self.calls = []
 
@@ -93,7 +93,7 @@ def shown(*nodes, **others):
 
 def test_a_batch_begins_with_the_lease():
     manager = Manager(swarm_gpu_info=shown(), swarm_lease=HELD)
-    answer = may_begin(batch(manager, lease={}))
+    answer = STEPS["begin"](batch(manager, lease={}))
     assert (answer["answered"], answer["outcomes"], answer["lease"]) == (True, {}, HELD)
     assert manager.calls_of("swarm_lease") == [{"ttl": 900, "force": False}]
 
@@ -106,22 +106,22 @@ def test_a_batch_begins_with_the_lease():
     ],
 )
 def test_a_manager_that_does_not_answer_leaves_the_batch_to_the_next_one(answers, reason):
-    answer = may_begin(batch(Manager(**answers)))
+    answer = STEPS["begin"](batch(Manager(**answers)))
     assert not answer["answered"]
-    assert not answer["lease"].get("acquired")
+    assert "lease" not in answer  # the next manager finds out who has it
     assert {outcome["state"] for outcome in answer["outcomes"].values()} == {"untouched"}
     assert all(reason in answer["outcomes"][name]["reason"] for name in "ab")
 
 
 def test_a_manager_that_lost_its_leader_is_given_time():
     manager = Manager(swarm_gpu_info=[{"failed": True, "swarm_state": "no_quorum"}] * 3 + [shown()], swarm_lease=HELD)
-    assert may_begin(batch(manager))["answered"]
-    assert len(manager.calls_of("swarm_gpu_info")) == 4
+    assert STEPS["begin"](batch(manager))["answered"]
+    assert len(manager.calls_of("swarm_gpu_info")) == 5  # the last one is for the tasks that must not be stopped
 
 
 def test_another_run_s_lease_leaves_the_batch_untouched():
     made = plan(*"ab", settings={**OF_RUN, "provision_max_failed": 2})
-    answer = may_begin(batch(Manager(swarm_gpu_info=shown(), swarm_lease=OTHERS), outcomes={"a": LEFT}, made=made))
+    answer = STEPS["begin"](batch(Manager(swarm_gpu_info=shown(), swarm_lease=OTHERS), outcomes={"a": LEFT}, made=made))
     assert answer["answered"]
     assert list(answer["outcomes"]) == ["b"]  # the other one's stays what it was
     assert "another run changes this swarm: bob" in answer["outcomes"]["b"]["reason"]
@@ -131,22 +131,23 @@ def test_another_run_s_lease_leaves_the_batch_untouched():
 def test_tasks_get_the_time_to_find_a_place(finds_room_after, outcomes):
     pending = {"pending": [{"service": "web", "count": 1}]}
     manager = Manager(swarm_gpu_info=[shown(**pending)] * finds_room_after + [shown(member("n-a", tasks=[SERVICE]))], swarm_lease=HELD)
-    answer = may_begin(batch(manager, made=plan(*"ab", rooms={"web": {"running": 1, "pending": 0}})))
+    answer = STEPS["begin"](batch(manager, made=plan(*"ab", rooms={"web": {"running": 1, "pending": 0}})))
     assert len(answer["outcomes"]) == outcomes
-    assert len(manager.calls_of("swarm_gpu_info")) == min(finds_room_after, 31) + 1
+    paused = bool(manager.calls_of("swarm_nodes"))
+    assert (len(manager.calls_of("swarm_gpu_info")), paused) == (min(finds_room_after, 31) + 1 + paused, not outcomes)
 
 
 def test_a_run_that_takes_the_room_away_waits_for_none():
     """As deprovision does: a service that fits nowhere by then costs no batch its time."""
     manager = Manager(swarm_gpu_info=shown(pending=[{"service": "web", "count": 1}]), swarm_lease=HELD)
-    assert may_begin(batch(manager, made=plan(*"ab", rooms=None)))["outcomes"] == {}
-    assert len(manager.calls_of("swarm_gpu_info")) == 1
+    assert STEPS["begin"](batch(manager, made=plan(*"ab", rooms=None)))["outcomes"] == {}
+    assert len(manager.calls_of("swarm_gpu_info")) == 2
 
 
 def test_a_roll_that_was_stopped_waits_for_nothing():
     manager = Manager(swarm_gpu_info=shown(pending=[{"service": "web", "count": 1}]), swarm_lease=HELD)
     made = plan(*"abc", rooms={"web": {"running": 1, "pending": 0}})
-    may_begin(batch(manager, "abc", outcomes={"c": {"state": "untouched", "reason": "x"}}, made=made))
+    STEPS["begin"](batch(manager, "abc", outcomes={"c": {"state": "untouched", "reason": "x"}}, made=made))
     assert len(manager.calls_of("swarm_gpu_info")) == 1
 
 
@@ -156,7 +157,7 @@ def test_a_manager_of_which_a_quorum_depends_is_left_alone():
     down = [*managers[:2], {**managers[2], "reachability": "unreachable"}]
     running, answers = batch(Manager(swarm_gpu_info=ledger(*down), swarm_lease=HELD), "abc", made=made), {}
     running.hosts = ["a"]
-    answers = may_begin(running)["outcomes"]
+    answers = STEPS["begin"](running)["outcomes"]
     assert "without it 1 of 3 managers could be reached" in answers["a"]["reason"]
 
 
@@ -182,12 +183,12 @@ def test_without_the_lease_no_host_is_paused():
 
 def test_nodes_are_paused_and_their_tasks_waited_for():
     busy = shown(member("n-a", bound="a", tasks=[SERVICE, SWEEP]))
-    manager = Manager(swarm_nodes=WRITTEN, swarm_gpu_info=[busy, busy, shown()])
-    answer = pause(batch(manager, outcomes={"b": LEFT}))
+    manager = Manager(swarm_gpu_info=[busy, busy, busy, shown()])
+    answer = STEPS["begin"](batch(manager, outcomes={"b": WAITS}))
     assert answer == {"answered": True, "ledger": shown(), "lease": HELD, "outcomes": {}}
     update = {"id": "n-a", "host": "a", "availability": "pause", "remember": True}
-    assert manager.calls[0] == ("swarm_nodes", {"nodes": [update], "holder": "me", "keep_label": KEEP})
-    assert len(manager.calls_of("swarm_gpu_info")) == 3
+    assert manager.calls_of("swarm_nodes") == [{"nodes": [update], "holder": "me", "keep_label": KEEP}]
+    assert len(manager.calls_of("swarm_gpu_info")) == 4
 
 
 @pytest.mark.parametrize(
@@ -195,11 +196,11 @@ def test_nodes_are_paused_and_their_tasks_waited_for():
     [
         ({"swarm_nodes": DEAD}, "it could not be paused: no route"),
         ({"swarm_nodes": {"failed": True}}, "it could not be paused: the manager did not say why"),
-        ({"swarm_nodes": WRITTEN, "swarm_gpu_info": DEAD}, "the manager did not say what runs here: no route"),
+        ({"swarm_gpu_info": [shown(), DEAD]}, "the manager did not say what runs here: no route"),
     ],
 )
 def test_a_manager_that_stops_answering_leaves_the_wait_to_the_next_one(answers, reason):
-    answer = pause(batch(Manager(**answers)))
+    answer = STEPS["begin"](batch(Manager(**{"swarm_gpu_info": shown(), **answers})))
     assert not answer["answered"]
     assert answer["outcomes"] == {name: {"state": "failed", "reason": reason} for name in "ab"}
 
@@ -209,15 +210,15 @@ ELECTING = {"failed": True, "swarm_state": "no_quorum", "msg": "no leader"}
 
 def test_an_election_does_not_end_the_wait_for_tasks():
     busy = shown(member("n-a", bound="a", tasks=[SWEEP]))
-    manager = Manager(swarm_nodes=[ELECTING, WRITTEN], swarm_gpu_info=[busy, ELECTING, ELECTING, busy, shown()])
-    answer = pause(batch(manager))
+    manager = Manager(swarm_nodes=[ELECTING, WRITTEN], swarm_gpu_info=[busy, busy, ELECTING, ELECTING, busy, shown()])
+    answer = STEPS["begin"](batch(manager))
     assert (answer["answered"], answer["outcomes"], answer["ledger"]) == (True, {}, shown())
     assert len(manager.calls_of("swarm_nodes")) == 2
 
 
 def test_a_wait_that_a_connection_interrupted_once_goes_on():
     busy = shown(member("n-a", bound="a", tasks=[SWEEP]))
-    answer = pause(batch(Manager(swarm_nodes=WRITTEN, swarm_gpu_info=[busy, DEAD, busy, shown()])))
+    answer = STEPS["begin"](batch(Manager(swarm_gpu_info=[busy, busy, DEAD, busy, shown()])))
     assert (answer["answered"], answer["outcomes"], answer["ledger"]) == (True, {}, shown())
 
 
@@ -241,7 +242,7 @@ def test_what_is_written_is_written_under_the_lease(lease, holder):
     assert {key: value for key, value in args.items() if key not in ("nodes", "keep_label")} == holder
 
 
-@pytest.mark.parametrize("step", [pause, STEPS["drain"], STEPS["unlabel"]])
+@pytest.mark.parametrize("step", [STEPS["drain"], STEPS["unlabel"]])
 def test_where_no_host_is_left_nothing_is_done(step):
     manager = Manager()
     assert step(batch(manager, outcomes=dict.fromkeys("ab", LEFT)))["answered"]
@@ -698,10 +699,9 @@ def test_what_was_written_is_reported_as_changed(monkeypatch):
 
 def test_a_warning_of_every_query_is_kept_once(monkeypatch):
     def execute(**call):
-        return {**shown(), "warnings": ["w"]}
+        return {**shown(), **HELD, "warnings": ["w"]}
 
-    monkeypatch.setitem(STEPS, "unlabel", lambda batch: [batch.query() for _time in range(3)] and batch.answer())
-    assert acted(monkeypatch, execute)["warnings"] == ["w"]
+    assert acted(monkeypatch, execute, "begin")["warnings"] == ["w"]
 
 
 # --- isolation ----------------------------------------------------------------------------------------------------------
