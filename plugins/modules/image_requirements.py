@@ -75,7 +75,7 @@ def run(params, run_command):
     return {
         "changed": False,
         "images": {image: variables for image, variables in found.items() if variables is not None},
-        "enforces": runtime_toml.enforces(config, toolkit.read_version(run_command, SBIN)),
+        "enforces": runtime_toml.enforces_requirements(config, toolkit.read_version(run_command, SBIN)),
     }
 
 

@@ -69,10 +69,10 @@ class _File(NamedTuple):
 
 def parse(content: bytes | None, path: str) -> dict[str, Any]:
     """Return the document as dockerd reads it. An empty file is an empty object."""
-    return opened(content, path).doc
+    return decode_file(content, path).doc
 
 
-def opened(content: bytes | None, path: str) -> _File:
+def decode_file(content: bytes | None, path: str) -> _File:
     content = content or b""
     bom, encoding = next(((bom, name) for bom, name in _BOMS if content.startswith(bom)), (b"", "utf-8"))
     try:
@@ -93,7 +93,7 @@ def _loads(text: str, path: str) -> dict[str, Any]:
         raise ConfigError(f"{path}: it is not JSON: {_reason(error)}. Fix the file, and run this again.") from error
     if isinstance(doc, dict):
         return doc
-    raise ConfigError(f"{path}: it contains {json_type(doc)}, but dockerd expects an object ({{…}}). Fix the file, and run this again.")
+    raise ConfigError(f"{path}: it contains {describe_type(doc)}, but dockerd expects an object ({{…}}). Fix the file, and run this again.")
 
 
 def _reason(error: Exception) -> str:
@@ -108,14 +108,14 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON value")
 
 
-def json_type(value: Any) -> str:
+def describe_type(value: Any) -> str:
     names = {list: "a list", dict: "an object", str: "a string", bool: "a boolean", type(None): "null"}
     return names.get(type(value), "a number")
 
 
-def _open_checked(content: bytes | None, path: str) -> _File:
+def _decode_checked(content: bytes | None, path: str) -> _File:
     """Return the file. Raises ConfigError if this collection's keys cannot be set in it."""
-    file = opened(content, path)
+    file = decode_file(content, path)
     if file.doc:
         box = json_text.scan(file.text)
         _refuse_twice(box, (DEFAULT_RUNTIME, RUNTIMES, RESOURCES, SINGULAR), path, "")
@@ -146,7 +146,7 @@ def _refuse_twice(box: json_text.Container, keys: Sequence[str], path: str, pref
 def _check_types(doc: Mapping[str, Any], path: str) -> None:
     def refuse(key: str, value: Any, wanted: str) -> NoReturn:
         raise ConfigError(
-            f"{path}: {key} is {json_type(value)} ({generic_resources.shorten(value)}), but dockerd expects {wanted}."
+            f"{path}: {key} is {describe_type(value)} ({generic_resources.shorten(value)}), but dockerd expects {wanted}."
             " Fix the file, and run this again."
         )
 
@@ -173,7 +173,7 @@ def _check_types(doc: Mapping[str, Any], path: str) -> None:
 
 def edit(content: bytes | None, path: str, want: Want) -> Edited:
     """Return the file with this collection's keys as wanted. A second edit changes nothing."""
-    file = _open_checked(content, path)
+    file = _decode_checked(content, path)
     notes: list[str] = []
     text = file.text if file.text.strip() else "{}\n"
     if want.runtime_path is not None:
@@ -187,14 +187,14 @@ def edit(content: bytes | None, path: str, want: Want) -> Edited:
     return Edited(content if text == file.text else file.encode(text), notes)
 
 
-def put_in(text: str, keys: Sequence[str], value: Any) -> str:
+def set_at_path(text: str, keys: Sequence[str], value: Any) -> str:
     """Return the text with ``value`` at the key path ``keys``. The objects on the path must exist."""
     box = json_text.scan(text)
     style = json_text.style_of(text, box)
     for key in keys[:-1]:
         box = json_text.scan(text, box.find(key).value_at)
         style = json_text.style_within(text, box, style)
-    return json_text.put(json_text.Place(text, box, style, len(keys)), keys[-1], style.render(value, len(keys)))
+    return json_text.set_member(json_text.Place(text, box, style, len(keys)), keys[-1], style.render(value, len(keys)))
 
 
 def _edit_runtime(text: str, want: Want, path: str, notes: list[str]) -> str:
@@ -203,14 +203,14 @@ def _edit_runtime(text: str, want: Want, path: str, notes: list[str]) -> str:
     if default != RUNTIME:
         if default:
             notes.append(f"{path}: {DEFAULT_RUNTIME} was {generic_resources.shorten(default)}.")
-        text = put_in(text, [DEFAULT_RUNTIME], RUNTIME)
+        text = set_at_path(text, [DEFAULT_RUNTIME], RUNTIME)
     entry = doc.get(RUNTIMES, {}).get(RUNTIME)
     if RUNTIMES not in doc:
-        return put_in(text, [RUNTIMES], {RUNTIME: {"path": want.runtime_path}})
+        return set_at_path(text, [RUNTIMES], {RUNTIME: {"path": want.runtime_path}})
     if entry is None:
-        return put_in(text, [RUNTIMES, RUNTIME], {"path": want.runtime_path})
+        return set_at_path(text, [RUNTIMES, RUNTIME], {"path": want.runtime_path})
     if not entry.get("path") and "runtimeType" not in entry:
-        return put_in(text, [RUNTIMES, RUNTIME, "path"], want.runtime_path)
+        return set_at_path(text, [RUNTIMES, RUNTIME, "path"], want.runtime_path)
     if os.path.basename(entry.get("path", "")) != os.path.basename(want.runtime_path):
         notes.append(f"{path}: {RUNTIMES}.{RUNTIME} is {generic_resources.shorten(entry)}; it was not changed.")
     return text
@@ -221,7 +221,7 @@ def _is_owned(entry: str, want: Want) -> bool:
     return kind in {one.upper() for one in want.kinds} or entry in want.written or entry in want.resources
 
 
-def _owned(value: Any, want: Want) -> list[str]:
+def _owned_entries(value: Any, want: Want) -> list[str]:
     """Return the entries in a key's value that the policy owns. The value can have any type if dockerd ignores the key."""
     listed = value if isinstance(value, list) else []
     return [entry for entry in listed if isinstance(entry, str) and _is_owned(entry, want)]
@@ -234,31 +234,31 @@ def _add_moved(text: str, want: Want) -> str:
     added = [one for one in dict.fromkeys(want.moved) if one not in there and not _is_owned(one, want)]
     if not added:
         return text
-    return splice(text, item, [], added) if item else put_in(text, [RESOURCES], added)
+    return replace_entries(text, item, [], added) if item else set_at_path(text, [RESOURCES], added)
 
 
 def _edit_resources(text: str, key: str, want: Want, path: str, notes: list[str]) -> str:
     box = json_text.scan(text)
     item = box.find(key)
     if item is None:
-        return put_in(text, [key], list(want.resources)) if want.resources else text
-    owned = _owned(item.value, want)
+        return set_at_path(text, [key], list(want.resources)) if want.resources else text
+    owned = _owned_entries(item.value, want)
     for entry in owned:
         if entry not in want.resources and entry not in want.written:
             notes.append(f"{path}: {key} listed {generic_resources.shorten(entry)}, which the policy decides.")
-    return splice(text, item, owned, want.resources)
+    return replace_entries(text, item, owned, want.resources)
 
 
 def _edit_singular(text: str, want: Want) -> str:
     box = json_text.scan(text)
     item = box.find(SINGULAR)
-    owned = _owned(item.value, want)
+    owned = _owned_entries(item.value, want)
     if owned and len(owned) == len(item.value):
-        return json_text.remove(text, box, SINGULAR)
-    return splice(text, item, owned, ()) if owned else text
+        return json_text.remove_member(text, box, SINGULAR)
+    return replace_entries(text, item, owned, ()) if owned else text
 
 
-def splice(text: str, item: json_text.Item, owned: Sequence[str], resources: Sequence[str]) -> str:
+def replace_entries(text: str, item: json_text.Item, owned: Sequence[str], resources: Sequence[str]) -> str:
     """Return the text with ``resources`` in place of the entries ``owned``. The other entries of the list keep their order and bytes."""
     box = json_text.scan(text, item.value_at)
     style = json_text.style_of(text, json_text.scan(text))
@@ -268,7 +268,7 @@ def splice(text: str, item: json_text.Item, owned: Sequence[str], resources: Seq
     raws = [raw for raw in raws[:at] if raw] + added + [raw for raw in raws[at:] if raw]
     if [json.loads(raw) for raw in raws] == item.value:
         return text
-    return text[: item.value_at] + json_text.join(json_text.Place(text, box, style, 2), raws) + text[item.end :]
+    return text[: item.value_at] + json_text.format_list(json_text.Place(text, box, style, 2), raws) + text[item.end :]
 
 
 def _check_resources(item: json_text.Item | None, path: str) -> None:
@@ -283,14 +283,14 @@ def _check_resources(item: json_text.Item | None, path: str) -> None:
 # --- restoring ------------------------------------------------------------------------------------------------------
 
 
-def take_out(content: bytes | None, path: str, original: bytes | None, want: Want) -> bytes | None:
+def undo_edit(content: bytes | None, path: str, original: bytes | None, want: Want) -> bytes | None:
     """Return the file without the changes of ``edit(original, path, want)``, with the former values of its keys.
 
     Changes that someone else made to these keys since stay. None: the file did not exist before and is not needed.
     """
     if content is None or content == edit(original, path, want).content:
         return original if content is not None else None
-    file, former = _open_checked(content, path), _open_checked(original, path)
+    file, former = _decode_checked(content, path), _decode_checked(original, path)
     text = file.text if file.doc else "{}"
     text = _restore_resources(text, former, want)
     if want.runtime_path is not None:
@@ -305,9 +305,9 @@ def _restore(text: str, key: str, former: _File) -> str:
     box = json_text.scan(text)
     item = json_text.scan(former.text).find(key) if former.doc else None
     if item is None:
-        return json_text.remove(text, box, key) if box.find(key) else text
+        return json_text.remove_member(text, box, key) if box.find(key) else text
     raw = former.text[item.value_at : item.end]
-    return json_text.put(json_text.Place(text, box, json_text.style_of(text, box), 1), key, raw)
+    return json_text.set_member(json_text.Place(text, box, json_text.style_of(text, box), 1), key, raw)
 
 
 def _restore_runtime(text: str, former: _File, want: Want) -> str:
@@ -324,15 +324,15 @@ def _restore_runtime(text: str, former: _File, want: Want) -> str:
     }:
         return _restore(text, RUNTIMES, former)
     if RUNTIME in before:
-        return put_in(text, [RUNTIMES, RUNTIME], before[RUNTIME])
+        return set_at_path(text, [RUNTIMES, RUNTIME], before[RUNTIME])
     inner = json_text.scan(text, json_text.scan(text).find(RUNTIMES).value_at)
-    return json_text.remove(text, inner, RUNTIME)
+    return json_text.remove_member(text, inner, RUNTIME)
 
 
 def _restore_resources(text: str, former: _File, want: Want) -> str:
     singular = former.doc.get(SINGULAR)
-    if _owned(singular, want):
-        left = [entry for entry in singular if entry not in _owned(singular, want)]
+    if _owned_entries(singular, want):
+        left = [entry for entry in singular if entry not in _owned_entries(singular, want)]
         if json.loads(text).get(SINGULAR, []) == left:
             text = _restore(text, SINGULAR, former)
     item = json_text.scan(text).find(RESOURCES)
@@ -340,8 +340,8 @@ def _restore_resources(text: str, former: _File, want: Want) -> str:
         return text
     before = former.doc.get(RESOURCES, [])
     came = [one for one in want.moved if one not in before]
-    owned, formerly_owned = [one for one in item.value if one in want.resources or one in came], _owned(before, want)
+    owned, formerly_owned = [one for one in item.value if one in want.resources or one in came], _owned_entries(before, want)
     if [one for one in item.value if one not in owned] == [one for one in before if one not in formerly_owned]:
         return _restore(text, RESOURCES, former)
     # If someone already restored an entry by hand, it must not be listed twice.
-    return splice(text, item, owned, [one for one in formerly_owned if one in owned or one not in item.value])
+    return replace_entries(text, item, owned, [one for one in formerly_owned if one in owned or one not in item.value])

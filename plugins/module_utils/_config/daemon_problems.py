@@ -45,7 +45,7 @@ def conflicting_flags(argv: Sequence[str]) -> list[Flag]:
     return found
 
 
-def _makes_nftables(doc: Mapping[str, Any], argv: Sequence[str]) -> bool:
+def _uses_nftables(doc: Mapping[str, Any], argv: Sequence[str]) -> bool:
     """Return whether dockerd refuses a swarm because of nftables (moby daemon/config, IsSwarmCompatible). With iptables off, it creates no rules."""
     words = {*argv, *("=".join(pair) for pair in zip(argv, argv[1:]))}
     features = doc.get("features")
@@ -54,7 +54,7 @@ def _makes_nftables(doc: Mapping[str, Any], argv: Sequence[str]) -> bool:
     return not allowed and not allowed_here and (doc.get(BACKEND) == "nftables" or f"--{BACKEND}=nftables" in words)
 
 
-def problems(doc: Mapping[str, Any], path: str, argv: Sequence[str] = ()) -> list[str]:
+def find_problems(doc: Mapping[str, Any], path: str, argv: Sequence[str] = ()) -> list[str]:
     """Return a sentence for each setting with which this daemon cannot start or cannot be in a swarm."""
     found = []
     if doc.get("live-restore") is True:
@@ -64,7 +64,7 @@ def problems(doc: Mapping[str, Any], path: str, argv: Sequence[str] = ()) -> lis
         )
     if any(word in ("--live-restore", "--live-restore=true") for word in argv):
         found.append("dockerd is started with --live-restore and cannot be in a swarm. Remove the flag from its unit.")
-    if _makes_nftables(doc, argv):
+    if _uses_nftables(doc, argv):
         where = f"{path}: firewall-backend is nftables" if doc.get(BACKEND) else "dockerd is started with --firewall-backend=nftables"
         found.append(f"{where}, and so cannot be in a swarm: overlay networks need iptables. Set it to iptables, or remove it.")
     for flag in conflicting_flags(argv):

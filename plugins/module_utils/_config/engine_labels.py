@@ -15,7 +15,7 @@ from typing import Sequence
 
 from .._errors import ConfigError
 from . import json_text
-from .daemon_json import json_type, opened, put_in, splice
+from .daemon_json import decode_file, describe_type, replace_entries, set_at_path
 
 LABELS = "labels"
 # A reload resets these flags of dockerd, or fails because of them (moby daemon/reload.go). With --label, dockerd does not start if daemon.json has
@@ -23,57 +23,57 @@ LABELS = "labels"
 BLOCKING = ("--label", "--authorization-plugin", "--max-concurrent-downloads", "--max-concurrent-uploads", "--max-download-attempts")
 
 
-def blocking(flags: Sequence[str]) -> list[str]:
+def blocking_flags(flags: Sequence[str]) -> list[str]:
     """Return dockerd's flags with which its labels cannot be changed while it runs."""
     names = [word.partition("=")[0] for word in flags]
     return [name for name in BLOCKING if name in names]
 
 
-def value(content: bytes | None, path: str, key: str) -> str | None:
+def read_label(content: bytes | None, path: str, key: str) -> str | None:
     """Return the value of a label in the file, None if it is missing."""
-    found = [entry for entry in _listed(content, path) if _is_of(entry, key)]
+    found = [entry for entry in _listed(content, path) if _has_key(entry, key)]
     return found[-1].partition("=")[2] if found else None
 
 
-def put(content: bytes | None, path: str, key: str, label: str) -> bytes:
+def set_label(content: bytes | None, path: str, key: str, label: str) -> bytes:
     """Return the file with this label. The other labels stay as they are."""
     before = _listed(content, path)
-    file, entry = opened(content, path), "%s=%s" % (key, label)
+    file, entry = decode_file(content, path), "%s=%s" % (key, label)
     text = file.text if file.text.strip() else "{}\n"
     item = json_text.scan(text).find(LABELS)
     if item is None:
-        return file.encode(put_in(text, [LABELS], [entry]))
-    return file.encode(splice(text, item, [one for one in before if _is_of(one, key)], [entry]))
+        return file.encode(set_at_path(text, [LABELS], [entry]))
+    return file.encode(replace_entries(text, item, [one for one in before if _has_key(one, key)], [entry]))
 
 
-def cleared(content: bytes | None, path: str, key: str) -> bytes | None:
+def without_label(content: bytes | None, path: str, key: str) -> bytes | None:
     """Return the file without this label. The list stays, even if it is empty, so that a reload removes the label from the running daemon."""
-    mine = [one for one in _listed(content, path) if _is_of(one, key)]
+    mine = [one for one in _listed(content, path) if _has_key(one, key)]
     if not mine:
         return content
-    file = opened(content, path)
-    return file.encode(splice(file.text, json_text.scan(file.text).find(LABELS), mine, []))
+    file = decode_file(content, path)
+    return file.encode(replace_entries(file.text, json_text.scan(file.text).find(LABELS), mine, []))
 
 
-def take_out(content: bytes | None, path: str, key: str, original: bytes | None) -> bytes | None:
+def undo_label(content: bytes | None, path: str, key: str, original: bytes | None) -> bytes | None:
     """Return the file without this label. Also removes the list if it is empty and did not exist before."""
-    content = cleared(content, path, key)
-    if content is None or _listed(content, path) or LABELS in opened(original, path).doc:
+    content = without_label(content, path, key)
+    if content is None or _listed(content, path) or LABELS in decode_file(original, path).doc:
         return content
-    file = opened(content, path)
+    file = decode_file(content, path)
     box = json_text.scan(file.text) if file.doc else None
-    return file.encode(json_text.remove(file.text, box, LABELS)) if box and box.find(LABELS) else content
+    return file.encode(json_text.remove_member(file.text, box, LABELS)) if box and box.find(LABELS) else content
 
 
-def _is_of(entry: str, key: str) -> bool:
+def _has_key(entry: str, key: str) -> bool:
     return entry.partition("=")[0] == key
 
 
 def _listed(content: bytes | None, path: str) -> list[str]:
-    file = opened(content, path)
+    file = decode_file(content, path)
     listed = file.doc.get(LABELS, [])
     twice = bool(file.doc) and sum(item.key == LABELS for item in json_text.scan(file.text).items) > 1
     if not twice and isinstance(listed, list) and all(isinstance(one, str) for one in listed):
         return listed
-    found = "is there more than once" if twice else "is %s" % json_type(listed)
+    found = "is there more than once" if twice else "is %s" % describe_type(listed)
     raise ConfigError('%s: labels %s, but dockerd expects one list of strings such as ["rack=r1"]. Fix the file, and run this again.' % (path, found))

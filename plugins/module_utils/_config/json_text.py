@@ -124,7 +124,7 @@ def _gap(place: Place) -> str:
     return gap if len(box.items) > 1 else style.comma[1:] or ("" if style.colon == ":" else " ")
 
 
-def put(place: Place, key: str, raw: str) -> str:
+def set_member(place: Place, key: str, raw: str) -> str:
     """Return the text with ``key: raw`` in the object. A new key is added at the end."""
     text, box = place.text, place.box
     item = box.find(key)
@@ -137,7 +137,7 @@ def put(place: Place, key: str, raw: str) -> str:
     return text[: box.open + 1] + member + place.tail + text[box.close :]
 
 
-def remove(text: str, box: Container, key: str) -> str:
+def remove_member(text: str, box: Container, key: str) -> str:
     """Return the text without the member."""
     item = box.find(key)
     at = box.items.index(item)
@@ -148,7 +148,7 @@ def remove(text: str, box: Container, key: str) -> str:
     return text[: item.start] + text[box.items[at + 1].start :]
 
 
-def join(place: Place, raws: Sequence[str]) -> str:
+def format_list(place: Place, raws: Sequence[str]) -> str:
     """Return a list of the raw elements in the layout of the present list."""
     if not raws:
         return "[]"

@@ -12,27 +12,27 @@ from __future__ import annotations
 
 import os
 
-from .daemon_json import RUNTIME, RUNTIMES, opened, put_in
+from .daemon_json import RUNTIME, RUNTIMES, decode_file, set_at_path
 
 
-def get(content: bytes | None, path: str) -> str | None:
+def read_path(content: bytes | None, path: str) -> str | None:
     """Return the path of the runtime's program, None if the file has none."""
-    runtimes = opened(content, path).doc.get(RUNTIMES)
+    runtimes = decode_file(content, path).doc.get(RUNTIMES)
     entry = runtimes.get(RUNTIME) if isinstance(runtimes, dict) else None
     found = entry.get("path") if isinstance(entry, dict) else None
     return found if isinstance(found, str) else None
 
 
-def put(content: bytes | None, path: str, program: str) -> bytes | None:
+def set_path(content: bytes | None, path: str, program: str) -> bytes | None:
     """Return the file with this program in place of the present one. A file without one stays as it is."""
-    now = get(content, path)
+    now = read_path(content, path)
     if now is None or now == program:
         return content
-    file = opened(content, path)
-    return file.encode(put_in(file.text, [RUNTIMES, RUNTIME, "path"], program))
+    file = decode_file(content, path)
+    return file.encode(set_at_path(file.text, [RUNTIMES, RUNTIME, "path"], program))
 
 
-def restored(content: bytes | None, path: str, name: str, former: str) -> bytes | None:
+def with_former_path(content: bytes | None, path: str, name: str, former: str) -> bytes | None:
     """Return the file with the former program, if the present one is called ``name``."""
-    now = get(content, path)
-    return put(content, path, former) if now is not None and os.path.basename(now) == name else content
+    now = read_path(content, path)
+    return set_path(content, path, former) if now is not None and os.path.basename(now) == name else content

@@ -19,7 +19,7 @@ from typing import Any, Callable, Dict, Mapping, NamedTuple
 from .._errors import TOO_DEEP, ConfigError, GpuSwarmError
 from .._policy import generic_resources
 from . import toml_statements, toml_text
-from .toml_statements import plain
+from .toml_statements import unquote
 
 # A TOML parser: from text to a document.
 Loads = Callable[[str], Dict[str, Any]]
@@ -67,11 +67,11 @@ def toml_parser() -> Loads:
     )
 
 
-def get(content: bytes | None) -> dict[str, str | None]:
+def read_lines(content: bytes | None) -> dict[str, str | None]:
     """Return ``{"swarm_resource": …, "mode": …}`` from the active lines; None for a missing line. Needs no parser."""
     found = raw_values(content)
     swarm, mode = (found.get(name) for name in (SWARM, MODE))
-    return {"swarm_resource": None if swarm is None else plain(swarm), "mode": None if mode is None else plain(mode)}
+    return {"swarm_resource": None if swarm is None else unquote(swarm), "mode": None if mode is None else unquote(mode)}
 
 
 def raw_values(content: bytes | None) -> dict[tuple[str, ...], str]:
@@ -95,30 +95,30 @@ def values(content: bytes | None) -> dict[str, Any]:
 
 def _typed(raw: str) -> str | bool | tuple[str, ...] | None:
     if raw[:1] in ('"', "'"):
-        return plain(raw)
+        return unquote(raw)
     if raw in ("true", "false"):
         return raw == "true"
-    return tuple(map(plain, toml_statements.texts_in(raw))) if raw.startswith("[") else None
+    return tuple(map(unquote, toml_statements.strings_in(raw))) if raw.startswith("[") else None
 
 
-def enforces(content: bytes | None, version: str | None) -> bool | None:
+def enforces_requirements(content: bytes | None, version: str | None) -> bool | None:
     """Return whether this toolkit refuses a task whose image requires another driver. Only the legacy mode does. None if unknown. Needs no parser."""
-    mode = get(content)["mode"] or DEFAULT_MODE
+    mode = read_lines(content)["mode"] or DEFAULT_MODE
     if version is None:
         return None
     before_cdi = tuple(int(part) for part in version.split(".")[:2]) < AUTO_IS_CDI
     return (before_cdi if mode == DEFAULT_MODE else mode == "legacy") and raw_values(content).get(REQUIRES_NOTHING) != "true"
 
 
-def says(content: bytes | None, want: Want) -> bool:
+def is_as_wanted(content: bytes | None, want: Want) -> bool:
     """Return whether the active lines are as wanted. Needs no parser."""
-    found = get(content)
+    found = read_lines(content)
     return found["swarm_resource"] == (want.swarm_resource or None) and want.mode in (None, found["mode"])
 
 
 def _value(text: str, name: tuple[str, ...]) -> str | None:
     found = toml_text.find(text, name)
-    return plain(text[found[0].value_at : found[0].value_end]) if found else None
+    return unquote(text[found[0].value_at : found[0].value_end]) if found else None
 
 
 # --- editing --------------------------------------------------------------------------------------------------------
@@ -129,12 +129,12 @@ def edit(content: bytes | None, path: str, want: Want, loads: Loads | None = Non
     notes: list[str] = []
     loads = loads or toml_parser()
     original = _decode(content, path)
-    text = _tidy(original, path, notes)
+    text = _remove_useless_lines(original, path, notes)
     before = _parse(text if notes else original, path, loads)
     _check_capitals(before, path)
     for name, value in want.values().items():
         text = _set(text, name, value)
-    _confirm(text, before, want, path, loads)
+    _check_result(text, before, want, path, loads)
     return Edited(content if text == original else text.encode("utf-8"), notes)
 
 
@@ -172,32 +172,32 @@ def _check_capitals(doc: Mapping[str, Any], path: str) -> None:
             )
 
 
-def _tidy(text: str, path: str, notes: list[str]) -> str:
+def _remove_useless_lines(text: str, path: str, notes: list[str]) -> str:
     """Return the text without useless lines of other tools: repeated ones, and ones in a table, where they have no effect."""
     active = toml_text.find(text, SWARM)
     astray = [one for one in toml_text.statements(text) if one.what == "key" and one.name[1:][-1:] == SWARM]
     if len(active) > 1:
         notes.append(f"{path}: {SWARM[0]} was there {len(active)} times at the top level; one line was kept.")
     for one in astray:
-        value = generic_resources.shorten(plain(text[one.value_at : one.value_end]))
+        value = generic_resources.shorten(unquote(text[one.value_at : one.value_end]))
         notes.append(
             f"{path}: {SWARM[0]} = {value} was removed from the table [{'.'.join(one.name[:-1])}], where it has no effect."
         )
     for one in sorted(active[1:] + astray, reverse=True, key=lambda found: found.start):
-        text = toml_text.drop(text, one)
+        text = toml_text.remove_statement(text, one)
     return text
 
 
 def _set(text: str, name: tuple[str, ...], value: str | None) -> str:
     found = toml_text.find(text, name)
     if value is None:
-        return toml_text.drop(text, found[0]) if found else text
+        return toml_text.remove_statement(text, found[0]) if found else text
     if found and _value(text, name) == value:
         return text
-    return toml_text.put(text, name, json.dumps(value, ensure_ascii=False))
+    return toml_text.set_value(text, name, json.dumps(value, ensure_ascii=False))
 
 
-def _confirm(text: str, before: Mapping[str, Any], want: Want, path: str, loads: Loads) -> None:
+def _check_result(text: str, before: Mapping[str, Any], want: Want, path: str, loads: Loads) -> None:
     """Check with a real parser that the wanted values are there and nothing else changed."""
     try:
         after = loads(text)
@@ -234,7 +234,7 @@ def _without(doc: Mapping[str, Any], want: Want) -> dict[str, Any]:
 # --- restoring ------------------------------------------------------------------------------------------------------
 
 
-def take_out(content: bytes | None, path: str, original: bytes | None, want: Want, loads: Loads | None = None) -> bytes | None:
+def undo_edit(content: bytes | None, path: str, original: bytes | None, want: Want, loads: Loads | None = None) -> bytes | None:
     """Return the file without the changes of ``edit(original, path, want)``, with the former values of its keys.
 
     Changes that someone else made to these keys since stay. If someone edited the file, useless lines that ``edit`` removed do not come back: a
@@ -257,7 +257,7 @@ def take_out(content: bytes | None, path: str, original: bytes | None, want: Wan
 def _restore(text: str, name: tuple[str, ...], former: str) -> str:
     now, before = (next(iter(toml_text.find(one, name)), None) for one in (text, former))
     if before and now:
-        return toml_text.put(text, name, former[before.value_at : before.value_end])
+        return toml_text.set_value(text, name, former[before.value_at : before.value_end])
     if before:
         return toml_text.insert(text, name, former[before.start : before.end].strip())
     return _without_line(text, now, name, former) if now else text
@@ -268,14 +268,14 @@ def _without_line(text: str, line: toml_text.Statement, name: tuple[str, ...], f
 
     An upgrade of NVIDIA's package rewrites the file, and writes a key's commented default only if the key is not set. So the default is restored.
     """
-    default = toml_text.commented(former, name)
-    if default and not toml_text.commented(text, name):
+    default = toml_text.commented_default(former, name)
+    if default and not toml_text.commented_default(text, name):
         added = text[line.start : line.end]
         return text[: line.start] + former[default.start : default.end].strip() + added[len(added.rstrip()) :] + text[line.end :]
-    text = toml_text.drop(text, line)
+    text = toml_text.remove_statement(text, line)
     header = toml_text.find(text, line.table, "table") if line.table else []
     if header and not toml_text.find(former, line.table, "table") and not _inside(text, line.table):
-        text = toml_text.drop(text, header[0])
+        text = toml_text.remove_statement(text, header[0])
     return text
 
 

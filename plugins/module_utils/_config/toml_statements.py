@@ -93,7 +93,7 @@ def _extent(text: str, start: int) -> tuple[int, int]:
 
 
 def _parts(name: str) -> tuple[str, ...]:
-    return tuple(plain(part) for part in _ONE_PART.findall(name))
+    return tuple(unquote(part) for part in _ONE_PART.findall(name))
 
 
 def keys(text: str) -> Iterator[Statement]:
@@ -101,10 +101,10 @@ def keys(text: str) -> Iterator[Statement]:
     for one in statements(text):
         if one.what == "key":
             yield one
-            yield from in_braces(text, one)
+            yield from inline_table_keys(text, one)
 
 
-def in_braces(text: str, table: Statement) -> Iterator[Statement]:
+def inline_table_keys(text: str, table: Statement) -> Iterator[Statement]:
     """Yield the keys of an inline table, such as ``{mode = "cdi"}``, and of tables inside it. Yields nothing for any other value."""
     if not text.startswith("{", table.value_at):
         return
@@ -130,15 +130,15 @@ def _in_brace(text: str, table: Statement, start: int, end: int) -> Iterator[Sta
     if assignment:
         one = Statement("key", table.name, _parts(assignment.group(1)), table.start, table.end, assignment.end(), len(text[:end].rstrip()))
         yield one
-        yield from in_braces(text, one)
+        yield from inline_table_keys(text, one)
 
 
-def texts_in(raw: str) -> list[str]:
+def strings_in(raw: str) -> list[str]:
     """Return the strings in a list, with their quotes."""
     return [atom.group() for atom in _ATOM.finditer(raw) if atom.lastgroup == "string"]
 
 
-def plain(raw: str) -> str:
+def unquote(raw: str) -> str:
     """Return the text of a quoted string. Any other value is returned as it is."""
     for quotes in ('"""', "'''", '"', "'"):
         if raw.startswith(quotes) and len(raw) >= 2 * len(quotes) and raw.endswith(quotes):

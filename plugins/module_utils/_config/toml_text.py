@@ -13,9 +13,7 @@ from __future__ import annotations
 
 import re
 
-from .toml_statements import BLANK, Statement, plain, statements
-
-__all__ = ["Statement", "commented", "drop", "eol_of", "find", "insert", "plain", "put", "statements"]
+from .toml_statements import BLANK, Statement, statements
 
 
 def eol_of(text: str) -> str:
@@ -27,7 +25,7 @@ def find(text: str, name: tuple[str, ...], what: str = "key") -> list[Statement]
     return [one for one in statements(text) if one.what == what and one.name == name]
 
 
-def drop(text: str, statement: Statement) -> str:
+def remove_statement(text: str, statement: Statement) -> str:
     """Return the text without the statement's lines. If the text had no newline at its end, it still has none."""
     before = text[: statement.start]
     if not text[statement.start : statement.end].endswith("\n"):
@@ -35,7 +33,7 @@ def drop(text: str, statement: Statement) -> str:
     return before + text[statement.end :]
 
 
-def put(text: str, name: tuple[str, ...], raw: str) -> str:
+def set_value(text: str, name: tuple[str, ...], raw: str) -> str:
     """Return the text with ``name = raw``. A new key goes where a reader would expect it."""
     found = find(text, name)
     if found:
@@ -55,7 +53,7 @@ def insert(text: str, name: tuple[str, ...], line: str) -> str:
     return text + start + eol + f"[{'.'.join(table)}]" + eol + line + eol
 
 
-def commented(text: str, name: tuple[str, ...]) -> Statement | None:
+def commented_default(text: str, name: tuple[str, ...]) -> Statement | None:
     """Return the commented-out line of the key, as programs write it for defaults; or None."""
     line = re.compile(rf"#[ \t]*{re.escape(name[-1])}[ \t]*=")
     found = (one for one in statements(text) if one.what == "comment" and one.table == name[:-1])
@@ -66,7 +64,7 @@ def _anchor(text: str, name: tuple[str, ...]) -> Statement | None:
     """Return the statement after which a new key goes: its commented default, else the last top-level key or the table's header. Or None."""
     table = name[:-1]
     after = [one for one in statements(text) if one.table == table and one.what == ("table" if table else "key")]
-    return commented(text, name) or (after[-1] if after else None)
+    return commented_default(text, name) or (after[-1] if after else None)
 
 
 def _insert_after(text: str, anchor: Statement, line: str, eol: str) -> str:

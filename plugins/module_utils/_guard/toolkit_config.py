@@ -9,7 +9,7 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from .._config.toml_statements import plain, statements
+from .._config.toml_statements import statements, unquote
 
 SWARM_RESOURCE = "swarm-resource"
 
@@ -24,5 +24,5 @@ def listed(text: str) -> tuple[str, ...]:
         if one.what == "table":
             break
         if one.what == "key" and len(one.name) == 1 and one.name[0].lower() == SWARM_RESOURCE:
-            names += plain(text[one.value_at : one.value_end]).split(",")
+            names += unquote(text[one.value_at : one.value_end]).split(",")
     return tuple(dict.fromkeys(name.strip() for name in names if name.strip()))

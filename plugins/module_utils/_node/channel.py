@@ -36,17 +36,17 @@ class Channel:
 
     def write(self, label: str) -> str | None:
         """Has the managers see this label; the reason why that cannot be, or None."""
-        return self._change(lambda content: engine_labels.put(content, self._path, KEY, label), label)
+        return self._change(lambda content: engine_labels.set_label(content, self._path, KEY, label), label)
 
     def clear(self) -> str | None:
         """Has the managers see no label any more. daemon.json then says so too, until it is restored."""
-        return self._change(lambda content: engine_labels.cleared(content, self._path, KEY), None)
+        return self._change(lambda content: engine_labels.without_label(content, self._path, KEY), None)
 
     def blocked(self, current: Snapshot, engine: Mapping[str, Any] | None) -> str | None:
         """Why the label cannot be changed while dockerd runs."""
         if not engine or not engine["running"]:
             return "dockerd is not running"
-        names = engine_labels.blocking(engine["flags"])
+        names = engine_labels.blocking_flags(engine["flags"])
         if names:
             return "dockerd is started with %s, and a reload would not keep that" % ", ".join(names)
         if self._state.unfinished():

@@ -31,7 +31,7 @@ def drift(case: Case, edits: Mapping[str, Edit], writes: Mapping[str, bytes | No
         left = [one.path for one in seen.left if one.path in writes]
         after = daemon_json.parse(edits[params["daemon_config"]].content, params["daemon_config"])
         found = advertise.find_drift(case.advertisement, _shown(case), after.get(daemon_json.RESOURCES) or [])
-        line = runtime_toml.get(seen.runtime.data)["swarm_resource"] if seen.runtime.existed else None
+        line = runtime_toml.read_lines(seen.runtime.data)["swarm_resource"] if seen.runtime.existed else None
         found += advertise.swarm_resource_drift(case.advertisement, line)
         found += ["%s still contains changes of this collection, and no option names it any more" % path for path in left]
         if running and act == "reload" and seen.engine["default_runtime"] != daemon_json.RUNTIME:

@@ -83,7 +83,7 @@ def _in_runtime_config(case: Case) -> Edit:
     want = runtime_toml.Want(line, mode)
     named = {"swarm_resource": line, "mode": mode} if mode else {"swarm_resource": line}
     entry = seen.record.get(case.params["runtime_config"])
-    if entry and entry["written"] == seen.runtime.sha256 and entry[INSERTED] == named and runtime_toml.says(seen.runtime.data, want):
+    if entry and entry["written"] == seen.runtime.sha256 and entry[INSERTED] == named and runtime_toml.is_as_wanted(seen.runtime.data, want):
         return Edit(seen.runtime.data, [], named)  # valid since this collection wrote it: no need to load a parser
     runtime = runtime_toml.edit(seen.runtime.data, case.params["runtime_config"], want)
     return Edit(runtime.content, runtime.notes, named)
@@ -127,19 +127,19 @@ def _mode(case: Case) -> str | None:
 def chosen_mode(params: Mapping[str, Any], seen: Observation) -> str | None:
     """The runtime's mode as somebody chose it: the former one where this collection replaced it. None where the file says none."""
     data = Snapshot.from_json(seen.record[params["runtime_config"]]["original"]).data if _is_replaced(params, seen) else seen.runtime.data
-    return runtime_toml.get(data)["mode"]
+    return runtime_toml.read_lines(data)["mode"]
 
 
 def _is_replaced(params: Mapping[str, Any], seen: Observation) -> bool:
     """Whether the mode of the file is the one that this collection wrote in the place of another."""
     entry = seen.record.get(params["runtime_config"])
-    return bool(entry) and entry[INSERTED].get("mode") == _LEGACY and runtime_toml.get(seen.runtime.data)["mode"] == _LEGACY
+    return bool(entry) and entry[INSERTED].get("mode") == _LEGACY and runtime_toml.read_lines(seen.runtime.data)["mode"] == _LEGACY
 
 
 def _problems(case: Case, doc: Mapping[str, Any], path: str) -> list[str]:
     """What keeps the daemon from starting with the file, by the flags that it runs with and those of its next start."""
     seen, taken = case.seen, case.taken
-    found = daemon_problems.problems(doc, path) + ([seen.misread] if seen.misread else [])
+    found = daemon_problems.find_problems(doc, path) + ([seen.misread] if seen.misread else [])
     if seen.engine:
         flags = taken.command[1:] if taken.command else seen.engine["unit_flags"]
         found += [text for text in _of_flags(doc, path, flags) if text not in found]
@@ -158,7 +158,7 @@ def _of_next_start(flags: Sequence[str], taken: dockerd_flags.Taken) -> Sequence
 
 
 def _of_flags(doc: Mapping[str, Any], path: str, flags: Sequence[str]) -> list[str]:
-    return daemon_problems.problems(doc, path, flags) + _other_config(path, flags)
+    return daemon_problems.find_problems(doc, path, flags) + _other_config(path, flags)
 
 
 def _other_config(path: str, flags: Sequence[str]) -> list[str]:

@@ -94,7 +94,7 @@ def unguarded(content: bytes | None, path: str, inserted: Mapping[str, Any]) -> 
         return content
     from .._config import runtime_path
 
-    return runtime_path.restored(content, path, FRONT, former(inserted))
+    return runtime_path.with_former_path(content, path, FRONT, former(inserted))
 
 
 def is_run(engine: Mapping[str, Any] | None, program: str) -> bool:

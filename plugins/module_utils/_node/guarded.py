@@ -43,13 +43,13 @@ def guarded(case: Case, edits: Mapping[str, Edit]) -> tuple[dict[str, Edit], Gua
     if path not in edits or not (is_wanted(case.params, case.advertisement) or stays):
         return dict(edits), None
     edit = edits[path]
-    program = runtime_path.get(edit.content, path)
+    program = runtime_path.read_path(edit.content, path)
     if program is None:
         raise GpuSwarmError(
             "%s: runtimes.nvidia names no program (path), so that nothing can guard it. Give it one, such as nvidia-container-runtime, or set "
             "isolation: off (gpu_swarm_isolation), without rules for slots or groups." % path
         )
-    content = runtime_path.put(edit.content, path, seen.guard.program)
+    content = runtime_path.set_path(edit.content, path, seen.guard.program)
     changed = {**edits, path: edit._replace(content=content, inserted={**edit.inserted, BEFORE: program})}
     return changed, None if stays else _wanted(case, edits, program)
 
@@ -120,7 +120,7 @@ def runtime_wanted(case: Case, edits: Mapping[str, Edit]) -> str | None:
     """The program that dockerd is to have as its runtime nvidia, where this is about a guard; else None."""
     path, seen = case.params["daemon_config"], case.seen
     concerned = is_wanted(case.params, case.advertisement) or before(seen.record.get(path)) is not None or is_run(seen.engine, seen.guard.program)
-    return runtime_path.get(edits[path].content, path) if concerned and path in edits else None
+    return runtime_path.read_path(edits[path].content, path) if concerned and path in edits else None
 
 
 def act_for(case: Case, edits: Mapping[str, Edit], wanted: str | None, act: str | None) -> str | None:
@@ -130,7 +130,7 @@ def act_for(case: Case, edits: Mapping[str, Edit], wanted: str | None, act: str 
         return act
     now = program_of(engine)
     if wanted is not None:
-        return None if now == wanted else "restart" if engine_labels.blocking(engine["flags"]) else "reload"
+        return None if now == wanted else "restart" if engine_labels.blocking_flags(engine["flags"]) else "reload"
     # A key that is gone keeps its value until dockerd starts anew.
     return "restart" if path in edits and now == case.seen.guard.program else None
 
@@ -139,7 +139,7 @@ def running_drift(case: Case, wanted: str | None) -> list[str]:
     engine = case.seen.engine
     if wanted is None or not engine or not engine["running"] or program_of(engine) == wanted:
         return []
-    flags = engine_labels.blocking(engine["flags"])
+    flags = engine_labels.blocking_flags(engine["flags"])
     why = ": dockerd is started with %s, which a reload would not keep, so that this takes a restart" % ", ".join(flags) if flags else ""
     return ["the runtime nvidia is %s, not %s%s" % (program_of(engine) or "missing", wanted, why)]
 

@@ -36,4 +36,4 @@ def _in_daemon_json(content: bytes | None, path: str, inserted: Mapping[str, Any
 def _in_runtime_config(content: bytes | None, inserted: Mapping[str, Any]) -> bool:
     from .._config import runtime_toml  # a node's watcher needs it only where somebody has edited that file
 
-    return runtime_toml.says(content, runtime_toml.Want(inserted["swarm_resource"], inserted.get("mode")))
+    return runtime_toml.is_as_wanted(content, runtime_toml.Want(inserted["swarm_resource"], inserted.get("mode")))

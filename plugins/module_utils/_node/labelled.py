@@ -36,12 +36,12 @@ def labelled(case: Case, edits: Mapping[str, Edit], act: str | None) -> tuple[di
         return {**edits, path: _noted(edit) if was_put_in else edit}, act
     if is_wanted(case.params) and _can_be_shown(case, edit, act):
         act = act or _for_what_is_repaired(case, edits)
-        edit = _noted(edit)._replace(content=engine_labels.put(edit.content, path, KEY, _value(case, edit, act)))
+        edit = _noted(edit)._replace(content=engine_labels.set_label(edit.content, path, KEY, _value(case, edit, act)))
         # Where a run was killed, dockerd may not show it.
         return {**edits, path: edit}, act or (None if shown(engine) is not None or case.seen.watcher.blocked else "reload")
     if was_put_in:
         original = Snapshot.from_json(entry["original"]).data
-        edit = edit._replace(content=engine_labels.take_out(edit.content, path, KEY, original))
+        edit = edit._replace(content=engine_labels.undo_label(edit.content, path, KEY, original))
     return {**edits, path: edit}, act
 
 
@@ -67,7 +67,7 @@ def _noted(edit: Edit) -> Edit:
 
 
 def _value(case: Case, edit: Edit, act: str | None) -> str:
-    there = engine_labels.value(edit.content, case.params["daemon_config"], KEY) or OK
+    there = engine_labels.read_label(edit.content, case.params["daemon_config"], KEY) or OK
     if act == "reload" and (case.params.get("health_now") or not _tasks(case)):
         return format_label(parse_label(there)._replace(drift=None))  # the files are as they were written by then
     if act != "restart":
@@ -89,9 +89,9 @@ def _can_be_shown(case: Case, edit: Edit, act: str | None) -> bool:
     """Not where dockerd could never take another value: one that stays the same would be no report. And none is put there for a reload, which
     is an update of the node: that is for the watcher, at its time."""
     seen = case.seen
-    if not seen.engine or engine_labels.blocking(seen.engine["flags"] or seen.engine["unit_flags"]):
+    if not seen.engine or engine_labels.blocking_flags(seen.engine["flags"] or seen.engine["unit_flags"]):
         return False
-    there = engine_labels.value(edit.content, case.params["daemon_config"], KEY) is not None
+    there = engine_labels.read_label(edit.content, case.params["daemon_config"], KEY) is not None
     return there or act == "restart"
 
 

@@ -337,7 +337,7 @@ class Node:
             **({"images": self.engine.images()} if self.params.get("look_for_images") and engine["running"] else {}),
             "engine": {
                 **{key: value for key, value in engine.items() if key not in PRIVATE},
-                "lost_at_reload": engine_labels.blocking(engine["flags"] or ()),
+                "lost_at_reload": engine_labels.blocking_flags(engine["flags"] or ()),
             },
             "swarm": swarm,
             "containers": self.engine.containers() if engine["running"] else [],

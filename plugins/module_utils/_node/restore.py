@@ -53,10 +53,10 @@ def restored(current: Snapshot, entry: Mapping[str, Any]) -> Edit:
         want = daemon_json.Want(inserted["resources"], inserted["kinds"], moved=inserted.get("moved", ()))
         content = _unlabelled(current, inserted[NOTED], original) if NOTED in inserted else current.data
         content = unguarded(content, current.path, inserted)
-        content = daemon_json.take_out(content, current.path, original, want)
+        content = daemon_json.undo_edit(content, current.path, original, want)
     else:
         line = runtime_toml.Want(inserted["swarm_resource"], inserted.get("mode"))
-        content = runtime_toml.take_out(current.data, current.path, original, line)
+        content = runtime_toml.undo_edit(current.data, current.path, original, line)
     # Where the record was lost once, the original may name the guard too.
     return Edit(unguarded(content, current.path, inserted) if is_daemon(entry) else content, notes, inserted)
 
@@ -64,7 +64,7 @@ def restored(current: Snapshot, entry: Mapping[str, Any]) -> Edit:
 def _unlabelled(current: Snapshot, key: str, original: bytes | None) -> bytes | None:
     from .._config import engine_labels
 
-    return engine_labels.take_out(current.data, current.path, key, original)
+    return engine_labels.undo_label(current.data, current.path, key, original)
 
 
 def left_behind(seen: Observation) -> dict[str, Edit]:

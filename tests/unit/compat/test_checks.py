@@ -136,7 +136,7 @@ def test_nothing_is_refused_to_a_node_that_is_deprovisioned():
 
 def test_legacy_mode_is_set_for_the_toolkits_that_need_it():
     made = decide(params(), seen(toolkit="1.18.1"))
-    assert runtime_toml.get(made.writes[RUNTIME]) == {"swarm_resource": "DOCKER_RESOURCE_NVIDIA-GPU", "mode": "legacy"}
+    assert runtime_toml.read_lines(made.writes[RUNTIME]) == {"swarm_resource": "DOCKER_RESOURCE_NVIDIA-GPU", "mode": "legacy"}
     assert made.inserted[RUNTIME] == {"swarm_resource": "DOCKER_RESOURCE_NVIDIA-GPU", "mode": "legacy"}
     assert 'config.toml has mode = "auto" in [nvidia-container-runtime]: The default mode (jit-cdi) ignores swarm-resource' in made.warnings[-1]
 
@@ -152,7 +152,7 @@ def test_legacy_mode_ends_with_the_toolkit_that_needs_it():
     )
     assert finished["record"][RUNTIME]["original"] == original
     assert decide(params(), seen(**dict(finished, toolkit="1.18.2"))).writes == {}
-    assert runtime_toml.get(decide(params(), seen(**finished)).writes[RUNTIME])["mode"] == "auto"
+    assert runtime_toml.read_lines(decide(params(), seen(**finished)).writes[RUNTIME])["mode"] == "auto"
     by_hand = dict(finished, toml=finished["toml"].replace(b'"legacy"', b'"cdi"'))
     assert decide(params(), seen(**by_hand)).writes == {}
     assert absent(**finished).writes[RUNTIME] == Snapshot.from_json(original).data

@@ -58,12 +58,12 @@ def test_a_whole_file_of_somebody(name, toolkit, trap, words):
     accepted = node(content, toolkit, [trap])
     assert accepted.refused == []
     assert any(words in warning for warning in accepted.warnings)
-    assert runtime_toml.get(accepted.writes[RUNTIME])["mode"] == runtime_toml.get(content)["mode"]
+    assert runtime_toml.read_lines(accepted.writes[RUNTIME])["mode"] == runtime_toml.read_lines(content)["mode"]
 
 
 def test_jetpacks_mode_is_right_with_a_toolkit_that_reads_swarm_resource():
     made = node((DATA / "jetpack.toml").read_bytes(), "1.19.0")
-    assert (ids(made), runtime_toml.get(made.writes[RUNTIME])["mode"]) == ([], "csv")
+    assert (ids(made), runtime_toml.read_lines(made.writes[RUNTIME])["mode"]) == ([], "csv")
 
 
 @pytest.mark.parametrize("toolkit", ["1.13.5", "1.14.6", "1.17.8", "1.18.0", "1.18.2", "1.19.0", "1.20.0"])
@@ -72,7 +72,7 @@ def test_a_mode_that_somebody_chose_is_never_replaced(chosen, toolkit):
     made = node(mode(chosen), toolkit)
     old = tuple(map(int, toolkit.split("."))) < (1, 19)
     assert ids(made) == (["mode-ignores-swarm-resource"] if old and chosen != "legacy" else [])
-    assert runtime_toml.get(made.writes[RUNTIME])["mode"] == chosen
+    assert runtime_toml.read_lines(made.writes[RUNTIME])["mode"] == chosen
     assert not any("jit-cdi" in warning for warning in made.warnings)
 
 
@@ -81,14 +81,14 @@ def test_a_mode_that_somebody_chose_is_never_replaced(chosen, toolkit):
 )
 def test_what_legacy_replaces_is_named_and_comes_back(toml, words):
     made = node(toml, "1.18.1")
-    assert (ids(made), runtime_toml.get(made.writes[RUNTIME])["mode"]) == ([], "legacy")
+    assert (ids(made), runtime_toml.read_lines(made.writes[RUNTIME])["mode"]) == ([], "legacy")
     assert any(words in warning and "ignores swarm-resource" in warning for warning in made.warnings)
     before = Snapshot(RUNTIME, toml.encode(), 0o644, 0, 0)
     record = {RUNTIME: taken_over(before, made.inserted[RUNTIME], made.writes[RUNTIME], None)}
     again = node(made.writes[RUNTIME], "1.18.2", record=record)
     assert (RUNTIME in again.writes, any(words in warning for warning in again.warnings)) == (False, True)
     later = node(made.writes[RUNTIME], "1.20.0", record=record)
-    assert runtime_toml.get(later.writes[RUNTIME])["mode"] == (runtime_toml.get(toml.encode())["mode"] or "auto")
+    assert runtime_toml.read_lines(later.writes[RUNTIME])["mode"] == (runtime_toml.read_lines(toml.encode())["mode"] or "auto")
 
 
 def test_a_mode_that_an_older_version_replaced_comes_back_where_the_risk_is_accepted():
@@ -99,8 +99,8 @@ def test_a_mode_that_an_older_version_replaced_comes_back_where_the_risk_is_acce
     made = node(now, "1.18.1", record=record)
     assert (ids(made), 'mode = "csv"' in made.refused[0]["text"]) == (["mode-ignores-swarm-resource"], True)
     accepted = node(now, "1.18.1", ["mode-ignores-swarm-resource"], record=record)
-    assert runtime_toml.get(accepted.writes[RUNTIME])["mode"] == "csv"
-    assert runtime_toml.get(node(now, "1.20.0", record=record).writes[RUNTIME])["mode"] == "csv"
+    assert runtime_toml.read_lines(accepted.writes[RUNTIME])["mode"] == "csv"
+    assert runtime_toml.read_lines(node(now, "1.20.0", record=record).writes[RUNTIME])["mode"] == "csv"
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_mode_that_an_older_version_replaced_comes_back_where_the_risk_is_acce
 def test_auto_is_csv_on_a_jetson(toolkit, gpus, found):
     made = node(mode("auto"), toolkit, gpus=gpus)
     assert ids(made) == found
-    assert runtime_toml.get(made.writes[RUNTIME])["mode"] == ("legacy" if toolkit == "1.18.1" and not found else "auto")
+    assert runtime_toml.read_lines(made.writes[RUNTIME])["mode"] == ("legacy" if toolkit == "1.18.1" and not found else "auto")
 
 
 @pytest.mark.parametrize("toml", [mode("Legacy"), mode(""), mode("experimental"), '[nvidia-container-cli]\nldconfig = "/sbin/ldconfig"\n'])
@@ -141,7 +141,7 @@ def test_what_it_starts_with_is_not(toml, toolkit):
 def test_from_which_version_a_setting_counts():
     ldconfig = '[nvidia-container-cli]\nldconfig = "/sbin/ldconfig"\n'
     assert [ids(node(ldconfig, toolkit)) for toolkit in ("1.17.2", "1.17.3")] == [[], ["config-toml-refused"]]
-    modes = [runtime_toml.get(node(mode("auto"), toolkit).writes[RUNTIME])["mode"] for toolkit in ("1.17.8", "1.18.0", "1.19.0")]
+    modes = [runtime_toml.read_lines(node(mode("auto"), toolkit).writes[RUNTIME])["mode"] for toolkit in ("1.17.8", "1.18.0", "1.19.0")]
     assert modes == ["auto", "legacy", "auto"]
 
 

@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._config.daemon_json import Want, edit, parse, take_out
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._config.daemon_json import Want, edit, parse, undo_edit
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import ConfigError
 
 PATH = "/etc/docker/daemon.json"
@@ -35,7 +35,7 @@ def edited(content, want=WANT):
     """The new content, after the promises that hold for every edit."""
     result = edit(content, PATH, want).content
     assert edit(result, PATH, want).content == result
-    assert take_out(result, PATH, content, want) == content
+    assert undo_edit(result, PATH, content, want) == content
     return result
 
 
@@ -292,14 +292,14 @@ FORMER = b"""\
 def test_others_edits_elsewhere_survive_to_the_byte(original, theirs):
     later = edit(original, PATH, WANT).content.replace(*theirs)
     assert later != edit(original, PATH, WANT).content
-    assert take_out(later, PATH, original, WANT) == original.replace(*theirs)
+    assert undo_edit(later, PATH, original, WANT) == original.replace(*theirs)
 
 
 def later(change, original=b'{"a": 1}'):
     """parse(take_out(...)) after someone changed the document that we had written."""
     doc = parse(edit(original, PATH, WANT).content, PATH)
     change(doc)
-    return parse(take_out(json.dumps(doc).encode(), PATH, original, WANT), PATH)
+    return parse(undo_edit(json.dumps(doc).encode(), PATH, original, WANT), PATH)
 
 
 def test_others_edits_of_our_keys_are_theirs():
@@ -335,15 +335,15 @@ def test_the_singular_key_comes_back():
 def test_after_two_edits_the_first_original_counts():
     first = edit(FORMER, PATH, WANT).content
     want = Want(["NVIDIA-GPU=GPU-a"], ["NVIDIA-GPU"], BOTH)
-    assert take_out(edit(first, PATH, want).content, PATH, FORMER, want) == FORMER
+    assert undo_edit(edit(first, PATH, want).content, PATH, FORMER, want) == FORMER
 
 
 @pytest.mark.parametrize("original", [None, b"", b" {\n}"])
 def test_a_file_with_nothing_else_in_it_is_removed(original):
     first = edit(original, PATH, WANT).content
     want = Want(["GPU=GPU-a"], ["GPU"], BOTH)
-    assert take_out(edit(first, PATH, want).content, PATH, original, want) == original
+    assert undo_edit(edit(first, PATH, want).content, PATH, original, want) == original
 
 
 def test_a_file_that_is_gone_stays_gone():
-    assert take_out(None, PATH, FORMER, WANT) is None
+    assert undo_edit(None, PATH, FORMER, WANT) is None

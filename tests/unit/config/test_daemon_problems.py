@@ -46,6 +46,6 @@ def test_conflicting_flags():
     ],
 )
 def test_problems(doc, argv, words):
-    found = daemon_problems.problems(doc, PATH, argv)
+    found = daemon_problems.find_problems(doc, PATH, argv)
     assert len(found) == len(words)
     assert all(word in sentence and "remove" in sentence.lower() for word, sentence in zip(words, found, strict=True))

@@ -32,31 +32,31 @@ def labels(content):
 def test_a_label_is_put_in_and_taken_out(name):
     original = FILES[name]
     others = (daemon_json.parse(original, "f").get("labels")) or []
-    content = engine_labels.put(original, "f", KEY, "ok")
+    content = engine_labels.set_label(original, "f", KEY, "ok")
     assert labels(content) == [*others, f"{KEY}=ok"]
-    assert engine_labels.put(content, "f", KEY, "ok") == content
-    changed = engine_labels.put(content, "f", KEY, "fault xid=79")
+    assert engine_labels.set_label(content, "f", KEY, "ok") == content
+    changed = engine_labels.set_label(content, "f", KEY, "fault xid=79")
     assert labels(changed) == [*others, f"{KEY}=fault xid=79"]
-    assert engine_labels.value(changed, "f", KEY) == "fault xid=79"
-    assert labels(engine_labels.cleared(changed, "f", KEY)) == others
-    taken = engine_labels.take_out(changed, "f", KEY, original)
+    assert engine_labels.read_label(changed, "f", KEY) == "fault xid=79"
+    assert labels(engine_labels.without_label(changed, "f", KEY)) == others
+    taken = engine_labels.undo_label(changed, "f", KEY, original)
     if others:
         assert taken == original
     assert daemon_json.parse(taken, "f") == daemon_json.parse(original, "f")
-    assert engine_labels.take_out(engine_labels.cleared(changed, "f", KEY), "f", KEY, original) == taken
+    assert engine_labels.undo_label(engine_labels.without_label(changed, "f", KEY), "f", KEY, original) == taken
 
 
 def test_what_others_put_there_since_stays():
-    content = engine_labels.put(b"{}", "f", KEY, "ok")
+    content = engine_labels.set_label(b"{}", "f", KEY, "ok")
     content = content.replace(b'health=ok"', b'health=ok", "rack=r1"')
-    assert labels(engine_labels.take_out(content, "f", KEY, b"{}")) == ["rack=r1"]
+    assert labels(engine_labels.undo_label(content, "f", KEY, b"{}")) == ["rack=r1"]
 
 
 def test_without_the_label_nothing_changes():
     content = FILES["with labels"]
-    assert engine_labels.value(content, "f", KEY) is None
-    assert engine_labels.cleared(content, "f", KEY) == content
-    assert engine_labels.take_out(content, "f", KEY, content) == content
+    assert engine_labels.read_label(content, "f", KEY) is None
+    assert engine_labels.without_label(content, "f", KEY) == content
+    assert engine_labels.undo_label(content, "f", KEY, content) == content
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_without_the_label_nothing_changes():
 )
 def test_what_dockerd_would_not_take_is_left(content, words):
     with pytest.raises(ConfigError, match=words):
-        engine_labels.put(content, "f", KEY, "ok")
+        engine_labels.set_label(content, "f", KEY, "ok")
 
 
 @pytest.mark.parametrize(
@@ -85,4 +85,4 @@ def test_what_dockerd_would_not_take_is_left(content, words):
     ],
 )
 def test_flags_that_do_not_outlast_a_reload(flags, found):
-    assert engine_labels.blocking(flags) == found
+    assert engine_labels.blocking_flags(flags) == found

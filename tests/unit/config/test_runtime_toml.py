@@ -11,7 +11,7 @@ import pytest
 import tomli
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._config import runtime_toml
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._config.runtime_toml import Want, get, take_out
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._config.runtime_toml import Want, read_lines, undo_edit
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import ConfigError, GpuSwarmError
 
 PATH = "/etc/nvidia-container-runtime/config.toml"
@@ -50,7 +50,7 @@ def edited(text, want=WANT):
     content = text.encode()
     result = edit(content, want).content
     assert edit(result, want) == (result, [])
-    assert take_out(result, PATH, content, want, tomli.loads) == content
+    assert undo_edit(result, PATH, content, want, tomli.loads) == content
     return result.decode()
 
 
@@ -201,9 +201,9 @@ def test_only_the_mode_of_that_table():
 
 
 def test_get():
-    assert get(SHIPPED.encode()) == {"swarm_resource": None, "mode": "auto"}
-    assert get(edit(SHIPPED.encode(), LEGACY).content) == {"swarm_resource": NAME, "mode": "legacy"}
-    assert get(None) == get(b"\xff[") == {"swarm_resource": None, "mode": None}
+    assert read_lines(SHIPPED.encode()) == {"swarm_resource": None, "mode": "auto"}
+    assert read_lines(edit(SHIPPED.encode(), LEGACY).content) == {"swarm_resource": NAME, "mode": "legacy"}
+    assert read_lines(None) == read_lines(b"\xff[") == {"swarm_resource": None, "mode": None}
 
 
 # --- taking out -----------------------------------------------------------------------------------------------------
@@ -218,18 +218,18 @@ def test_others_edits_elsewhere_survive_to_the_byte(original, want):
         return "# mine\n" + text.replace('log-level = "info"', 'log-level = "debug"') + "x = 'ü'"
 
     later = theirs(edit(original.encode(), want).content.decode()).encode()
-    assert take_out(later, PATH, original.encode(), want, tomli.loads) == theirs(original).encode()
+    assert undo_edit(later, PATH, original.encode(), want, tomli.loads) == theirs(original).encode()
 
 
 @pytest.mark.parametrize("line", ['swarm-resource = "THEIRS"', "# nothing"])
 def test_others_edits_of_our_line_are_theirs(line):
     later = edit(SHIPPED.encode()).content.replace(LINE.encode(), line.encode())
-    assert take_out(later, PATH, SHIPPED.encode(), WANT, tomli.loads) == later
+    assert undo_edit(later, PATH, SHIPPED.encode(), WANT, tomli.loads) == later
 
 
 def test_a_table_that_we_made_goes():
     later = edit(b"a = 1\n", LEGACY).content + b"[z]\n"
-    assert tomli.loads(take_out(later, PATH, b"a = 1\n", LEGACY, tomli.loads).decode()) == {"a": 1, "z": {}}
+    assert tomli.loads(undo_edit(later, PATH, b"a = 1\n", LEGACY, tomli.loads).decode()) == {"a": 1, "z": {}}
 
 
 @pytest.mark.parametrize("theirs", [str, lambda text: text.replace("\n", "\r\n"), lambda text: text.partition("\n\n")[0]])
@@ -237,17 +237,17 @@ def test_a_commented_default_that_a_rewrite_left_out_comes_back(theirs):
     """nvidia-ctk writes the whole file anew when its package is upgraded, and a default only where the key is not set."""
     default = '#swarm-resource = "DOCKER_RESOURCE_GPU"'
     later = theirs(SHIPPED.replace(default, LINE)).encode()
-    assert take_out(later, PATH, SHIPPED.encode(), WANT, tomli.loads) == theirs(SHIPPED).encode()
+    assert undo_edit(later, PATH, SHIPPED.encode(), WANT, tomli.loads) == theirs(SHIPPED).encode()
 
 
 def test_after_two_edits_the_first_original_counts():
     first = edit(SHIPPED.encode()).content
     want = Want("DOCKER_RESOURCE_GPU", "legacy")
-    assert take_out(edit(first, want).content, PATH, SHIPPED.encode(), want, tomli.loads) == SHIPPED.encode()
+    assert undo_edit(edit(first, want).content, PATH, SHIPPED.encode(), want, tomli.loads) == SHIPPED.encode()
 
 
 def test_a_file_that_is_gone_stays_gone():
-    assert take_out(None, PATH, SHIPPED.encode(), WANT, tomli.loads) is None
+    assert undo_edit(None, PATH, SHIPPED.encode(), WANT, tomli.loads) is None
 
 
 # --- errors ---------------------------------------------------------------------------------------------------------
@@ -324,4 +324,4 @@ IN_LEGACY_MODE = SHIPPED.replace('mode = "auto"', 'mode = "legacy"')
     ],
 )
 def test_which_toolkit_refuses_what_requires_another_driver(text, version, enforces):
-    assert runtime_toml.enforces(None if text is None else text.encode(), version) is enforces
+    assert runtime_toml.enforces_requirements(None if text is None else text.encode(), version) is enforces

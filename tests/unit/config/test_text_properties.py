@@ -153,7 +153,7 @@ def _json_box(text):
 @given(documents(), layouts(), wants)
 def test_json_take_out_gives_the_original_back(doc, write, want):
     content = write(doc)
-    assert daemon_json.take_out(edit_json(content, want), PATH, content, want) == content
+    assert daemon_json.undo_edit(edit_json(content, want), PATH, content, want) == content
 
 
 @examples
@@ -167,7 +167,7 @@ def test_json_take_out_keeps_an_edit_elsewhere_to_the_byte(doc, write, want):
 
     assume("their own key" not in doc)
     content = write(doc)
-    assert daemon_json.take_out(theirs(edit_json(content, want)), PATH, content, want) == theirs(content)
+    assert daemon_json.undo_edit(theirs(edit_json(content, want)), PATH, content, want) == theirs(content)
 
 
 @examples
@@ -190,7 +190,7 @@ def test_json_take_out_keeps_exactly_what_others_changed(doc, write, rewrite, wa
         return result
 
     edited = rewrite(theirs(document(edit_json(content, want))))
-    restored = daemon_json.take_out(edited, PATH, content, want)
+    restored = daemon_json.undo_edit(edited, PATH, content, want)
     assert in_no_order(document(restored)) == in_no_order(theirs(document(content)))
 
 
@@ -219,7 +219,7 @@ def test_json_what_came_from_elsewhere_stands_there_once_and_goes_again(doc, wri
     assert all(listed.count(one) >= 1 for one in theirs)
     assert all(listed.count(one) == 1 for one in theirs if one not in doc.get("node-generic-resources", []))
     assert edit_json(edited, want) == edited
-    assert daemon_json.take_out(edited, PATH, content, want) == content
+    assert daemon_json.undo_edit(edited, PATH, content, want) == content
 
 
 # --- config.toml ----------------------------------------------------------------------------------------------------
@@ -312,7 +312,7 @@ def test_toml_after_a_recipe_one_line_stands_at_the_top(text, want):
 @given(toml_texts(), toml_wants)
 def test_toml_take_out_gives_the_original_back(text, want):
     content = text.encode()
-    assert runtime_toml.take_out(edit_toml(content, want), PATH, content, want, tomli.loads) == content
+    assert runtime_toml.undo_edit(edit_toml(content, want), PATH, content, want, tomli.loads) == content
 
 
 @examples
@@ -324,7 +324,7 @@ def test_toml_take_out_keeps_an_edit_elsewhere_to_the_byte(text, names):
         return f"# theirs{eol}their-key = 'ü'{eol}".encode() + content
 
     content = text.encode()
-    restored = runtime_toml.take_out(theirs(edit_toml(content, want)), PATH, content, want, tomli.loads)
+    restored = runtime_toml.undo_edit(theirs(edit_toml(content, want)), PATH, content, want, tomli.loads)
     assert restored == theirs(content)
 
 
@@ -336,7 +336,7 @@ def test_toml_take_out_keeps_exactly_what_others_changed(text, want):
     start = b"" if text.endswith("\n") or not text else b"\n"
     edited = edit_toml(content, want)
     edited += (b"" if edited.endswith(b"\n") or not edited else b"\n") + later
-    restored = runtime_toml.take_out(edited, PATH, content, want, tomli.loads)
+    restored = runtime_toml.undo_edit(edited, PATH, content, want, tomli.loads)
     expected = tomli.loads((content + start + later).decode())
     assert tomli.loads(restored.decode()).get("swarm-resource") == expected.get("swarm-resource")
     assert rest_of(tomli.loads(restored.decode())) == rest_of(expected)
@@ -378,7 +378,7 @@ def test_a_string_of_whatever_form_is_read_as_a_parser_reads_it(value, key, text
 @given(toml_texts(recipes=False))
 def test_every_key_is_found_with_its_text_also_inside_braces(text):
     text = f'top = {{a = "1", b = {{c = [1, {{d = 2}}], "e.f" = \'x,y\'}}, g.h = """\n}}"""}}\n{text}'
-    found = {one.name: toml_statements.plain(text[one.value_at : one.value_end]) for one in toml_statements.keys(text)}
+    found = {one.name: toml_statements.unquote(text[one.value_at : one.value_end]) for one in toml_statements.keys(text)}
     for name, value in _flat(tomli.loads(text)):
         if isinstance(value, str):
             assert found[name].replace("\r\n", "\n") == value, name
@@ -396,5 +396,5 @@ def _flat(doc, before=()):
 
 def test_a_header_and_a_comment_are_no_keys():
     text = '# no-cgroups = true\n[nvidia-container-runtime] # mode = "csv"\n  # mode = "legacy"\nmode = "cdi" # or "auto"\n'
-    found = [(one.name, toml_statements.plain(text[one.value_at : one.value_end])) for one in toml_statements.keys(text)]
+    found = [(one.name, toml_statements.unquote(text[one.value_at : one.value_end])) for one in toml_statements.keys(text)]
     assert found == [(("nvidia-container-runtime", "mode"), "cdi")]

@@ -695,13 +695,13 @@ def test_what_a_reload_would_lose_takes_a_restart(tmp_path):
 
 @pytest.mark.parametrize("content", [None, b"", b"{}", b'{"runtimes": {}}', b'{"runtimes": {"nvidia": {}}}', b'{"runtimes": []}'])
 def test_a_file_that_names_no_program_stays(content):
-    assert runtime_path.get(content, "x") is None
-    assert runtime_path.put(content, "x", "/guard") == content
+    assert runtime_path.read_path(content, "x") is None
+    assert runtime_path.set_path(content, "x", "/guard") == content
 
 
 def test_nothing_but_the_program_changes():
     content = b'{\r\n "runtimes" : {"a": {"path": "x"},\t"nvidia": { "path" : "x" , "runtimeArgs": ["-v"]} },\r\n "z": 1.50}\n'
-    guarded = runtime_path.put(content, "x", "/g/nvidia-guard")
+    guarded = runtime_path.set_path(content, "x", "/g/nvidia-guard")
     assert guarded == content.replace(b'"path" : "x" ', b'"path" : "/g/nvidia-guard" ')
-    assert runtime_path.restored(guarded, "x", "nvidia-guard", "x") == content
-    assert runtime_path.restored(content, "x", "nvidia-guard", "y") == content
+    assert runtime_path.with_former_path(guarded, "x", "nvidia-guard", "x") == content
+    assert runtime_path.with_former_path(content, "x", "nvidia-guard", "y") == content
