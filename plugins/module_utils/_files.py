@@ -74,7 +74,7 @@ class Snapshot:
         return cls(item["path"], data, item["mode"], item["uid"], item["gid"])
 
 
-def text(path: str) -> str:
+def read_text(path: str) -> str:
     """Return the text of a file; "" if it cannot be read."""
     try:
         with open(path, encoding="utf-8", errors="replace") as stream:
@@ -136,14 +136,14 @@ def make_directory(path: str, mode: int = NEW_DIRECTORY_MODE) -> None:
             os.chmod(one, wanted)
 
 
-def close(path: str) -> None:
+def remove_others_write(path: str) -> None:
     """Remove the write permission of group and others."""
     mode = stat.S_IMODE(os.stat(path).st_mode)
     if mode & _OTHERS_WRITE:
         os.chmod(path, mode & ~_OTHERS_WRITE)
 
 
-def put(path: str, data: bytes) -> None:
+def write_new_file(path: str, data: bytes) -> None:
     """Write a new file of code into a directory that is not in use yet."""
     make_directory(os.path.dirname(path))
     with naming(path), open(path, "wb") as stream:
@@ -163,7 +163,7 @@ def _temporary(path: str) -> str:
     return "%s%s." % (TEMPORARY, os.path.basename(path))
 
 
-def sweep(path: str) -> None:
+def remove_leftovers(path: str) -> None:
     """Remove temporary files of ``path`` that a killed run left behind. The caller must hold the node's lock."""
     for left in leftovers(path):
         os.unlink(left)

@@ -30,13 +30,13 @@ STATE_DIR = "/var/lib/gpu-swarm"
 LIBRARIES = {"type": "str", "no_log": True}
 
 
-def use(library_path: str | None = None, state_dir: str = STATE_DIR, first: bool = False) -> None:
+def add_to_path(library_path: str | None = None, state_dir: str = STATE_DIR, first: bool = False) -> None:
     """Let imports find the libraries, after the node's own ones, or before them if ``first``.
 
     A directory as ``library_path`` is the user's choice and comes before installed libraries. A zip file comes from the controller and is used after
     them.
     """
-    paths = [library_path, kept(state_dir)]
+    paths = [library_path, installed_path(state_dir)]
     if library_path and os.path.isfile(library_path):
         paths.reverse()
     paths = [path for path in paths if path and os.path.exists(path)]
@@ -48,7 +48,7 @@ def use(library_path: str | None = None, state_dir: str = STATE_DIR, first: bool
         sys.path_importer_cache.pop(path, None)
 
 
-def received(text: str | None, directory: str) -> str | None:
+def write_received(text: str | None, directory: str) -> str | None:
     """Write the libraries that the controller sent to a zip file in ``directory`` and return its path. None if it sent none."""
     if not text:
         return None
@@ -58,12 +58,12 @@ def received(text: str | None, directory: str) -> str | None:
     return path
 
 
-def kept(state_dir: str = STATE_DIR) -> str:
+def installed_path(state_dir: str = STATE_DIR) -> str:
     """Return the directory of the installed libraries."""
     return os.path.join(state_dir, "lib", "current")
 
 
-def carried(name: str, library_path: str | None) -> bool:
+def is_from_controller(name: str, library_path: str | None) -> bool:
     """Return whether module ``name`` comes from the zip file that the controller sent with this call."""
     if not library_path or not os.path.isfile(library_path):
         return False
@@ -78,7 +78,7 @@ def install(zip_path: str, state_dir: str = STATE_DIR) -> bool:
     and renaming a link makes it the current one.
     """
     files = _read(zip_path)
-    current = kept(state_dir)
+    current = installed_path(state_dir)
     if all(_same(os.path.join(current, name), data) for name, data in files.items()):
         return False
     home = os.path.dirname(current)

@@ -51,18 +51,18 @@ def mask(text: str) -> str:
     return _NUMBER.sub(_unnamed, _NAMED.sub(_unnamed, text))
 
 
-def masked(value: Any, data: Container[str] = ()) -> Any:
+def mask_data(value: Any, data: Container[str] = ()) -> Any:
     """Return plain data with all texts masked. Values of the keys ``data`` are not masked, because other code compares them."""
     if isinstance(value, str):
         return mask(value)
     if isinstance(value, dict):
-        return {key: item if key in data else masked(item, data) for key, item in value.items()}
+        return {key: item if key in data else mask_data(item, data) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [masked(item, data) for item in value]
+        return [mask_data(item, data) for item in value]
     return value
 
 
-def name_alone(text: str) -> str:
+def mask_value_in_key(text: str) -> str:
     """Return a key without a value that was written into it by mistake: ``NAME=value`` becomes ``NAME=***``."""
     found = _KEY_WITH_VALUE.match(text)
     return found.group() + MASK if found else text
@@ -77,7 +77,7 @@ def _hidden(found: re.Match[str]) -> str:
     return found.group("scheme") + (user.group() if user else "") + MASK
 
 
-def without(text: str, values: Iterable[str], names: Iterable[str] = ()) -> str:
+def mask_values(text: str, values: Iterable[str], names: Iterable[str] = ()) -> str:
     """Return the text with these values masked, also if Go or JSON has quoted them once or twice. Values shorter than SHORTEST, and values inside one
     of ``names``, are not masked."""
     forms = {form for value in values if len(value) >= SHORTEST for once in _quoted(value) for form in _quoted(once)}

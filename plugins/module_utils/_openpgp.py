@@ -19,7 +19,7 @@ from itertools import takewhile
 from typing import Iterable, Iterator, NamedTuple, Sequence
 
 from ._errors import GpuSwarmError
-from ._openpgp_subkeys import vouched_for
+from ._openpgp_subkeys import has_signature_of
 
 SIGNATURE, PUBLIC_KEY, TRUST, SUBKEY = 2, 6, 12, 14
 OTHERS = (SIGNATURE, TRUST, 13, SUBKEY, 17)  # with user id and user attribute
@@ -39,7 +39,7 @@ class Keys(NamedTuple):
     fingerprints: list[str]  # in upper case. Subkeys are not listed: their key has signed them
 
 
-def parsed(data: bytes) -> Keys:
+def parse_keys(data: bytes) -> Keys:
     """Return the keys in the bytes of a file. Raises GpuSwarmError if the file contains anything else."""
     binary = bool(data) and bool(data[0] & 0x80)
     blocks = [data] if binary else list(_dearmored(data.decode("ascii", "replace").split("\n")))
@@ -61,19 +61,19 @@ def _check_subkeys(packets: Sequence[tuple[int, bytes]]) -> None:
         if tag != SUBKEY:
             continue
         behind = takewhile(lambda packet: packet[0] in (SIGNATURE, TRUST), packets[place + 1 :])
-        if not vouched_for(key, body, [signature for what, signature in behind if what == SIGNATURE]):
+        if not has_signature_of(key, body, [signature for what, signature in behind if what == SIGNATURE]):
             raise GpuSwarmError(
                 NO_KEY % "the key has not signed its subkey %s with RSA or Ed25519. Get the key again from its "
                 "owner, or export it without that subkey" % _fingerprint(body)
             )
 
 
-def encoded(keys: Keys, armored: bool) -> bytes:
+def encode_keys(keys: Keys, armored: bool) -> bytes:
     """Return the bytes of a file with exactly these packets."""
     return "".join(map(_armored, keys.blocks)).encode("ascii") if armored else b"".join(keys.blocks)
 
 
-def normalized(fingerprint: str) -> str | None:
+def normalize_fingerprint(fingerprint: str) -> str | None:
     """Return a fingerprint in upper case, without blanks and colons; None if it is invalid."""
     plain = re.sub(r"[\s:]", "", fingerprint).upper()
     plain = plain[2:] if plain.startswith("0X") else plain

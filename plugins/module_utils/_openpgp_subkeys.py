@@ -39,7 +39,7 @@ class _Signature(NamedTuple):
     numbers: bytes
 
 
-def vouched_for(key: bytes, subkey: bytes, signatures: Sequence[bytes]) -> bool:
+def has_signature_of(key: bytes, subkey: bytes, signatures: Sequence[bytes]) -> bool:
     """Return whether ``key`` made one of the signatures after ``subkey``. Both are bodies of packets."""
     return any(_is_of(key, subkey, one) for one in signatures[:_MOST])
 

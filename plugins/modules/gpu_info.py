@@ -282,7 +282,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._gpu.nvml import read_within
-from ..module_utils._libraries import LIBRARIES, received
+from ..module_utils._libraries import LIBRARIES, write_received
 
 
 def main():
@@ -295,7 +295,7 @@ def main():
         },
         supports_check_mode=True,
     )
-    library_path = module.params["library_path"] or received(module.params["libraries"], module.tmpdir)
+    library_path = module.params["library_path"] or write_received(module.params["libraries"], module.tmpdir)
     try:
         result = read_within(module.params["nvml_timeout"], module.params["nvml_path"], library_path)
     except GpuSwarmError as exc:

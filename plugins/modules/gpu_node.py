@@ -367,8 +367,8 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
 from ..module_utils._bounded import run
 from ..module_utils._errors import GpuSwarmError
-from ..module_utils._libraries import received
-from ..module_utils._mask import mask, masked
+from ..module_utils._libraries import write_received
+from ..module_utils._mask import mask, mask_data
 from ..module_utils._node.node import Node
 from ..module_utils._node.node_options import argument_spec
 
@@ -388,18 +388,18 @@ def _load_watcher():
 
 def main():
     module = AnsibleModule(argument_spec=argument_spec(), supports_check_mode=True)
-    module.params["library_path"] = module.params["library_path"] or received(module.params["libraries"], module.tmpdir)
+    module.params["library_path"] = module.params["library_path"] or write_received(module.params["libraries"], module.tmpdir)
     node = Node(module.params, run=run, move=module.atomic_move, diff=module._diff, load=_load_watcher)
     try:
         result = node.assess() if module.check_mode or module.params["state"] == "gathered" else node.converge()
     except GpuSwarmError as problem:
-        module.fail_json(msg=mask(problem.message), **masked(dict(node.facts, **problem.details), DATA))
+        module.fail_json(msg=mask(problem.message), **mask_data(dict(node.facts, **problem.details), DATA))
     except OSError as problem:
         remedy = "Add 'become: true'" if problem.errno in (errno.EACCES, errno.EPERM) else "Fix that"
-        module.fail_json(msg="%s: %s. %s, and run this again." % (problem.filename, problem.strerror, remedy), **masked(node.facts, DATA))
+        module.fail_json(msg="%s: %s. %s, and run this again." % (problem.filename, problem.strerror, remedy), **mask_data(node.facts, DATA))
     for text in result.pop("warnings"):
         module.warn(mask(text))
-    module.exit_json(**masked(result, DATA))
+    module.exit_json(**mask_data(result, DATA))
 
 
 if __name__ == "__main__":

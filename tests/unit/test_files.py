@@ -104,9 +104,9 @@ def test_sweep_takes_only_what_a_killed_run_left(tmp_path):
     others = ["daemon.json", ".daemon.json.swp", ".gpu-swarm.config.toml.abc", "daemon.json.bak"]
     for name in [*others, ".gpu-swarm.daemon.json.a1b2c3d4"]:
         (tmp_path / name).write_bytes(b"")
-    _files.sweep(str(tmp_path / "daemon.json"))
+    _files.remove_leftovers(str(tmp_path / "daemon.json"))
     assert sorted(os.listdir(tmp_path)) == sorted(others)
-    _files.sweep(str(tmp_path / "no-folder" / "daemon.json"))
+    _files.remove_leftovers(str(tmp_path / "no-folder" / "daemon.json"))
 
 
 def test_restore(tmp_path):

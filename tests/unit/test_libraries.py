@@ -105,14 +105,14 @@ def test_a_bundle_that_cannot_be_read(tmp_path, state, content):
 
 def test_carried_until_it_is_kept(tmp_path, state):
     bundle = packed(tmp_path / "b.zip", gpu_swarm_probe="A = 1\n")
-    _libraries.use(bundle, str(state))
-    assert _libraries.carried("gpu_swarm_probe", bundle)
-    assert not _libraries.carried("gpu_swarm_nothing", bundle)
-    assert not _libraries.carried("json", bundle)
+    _libraries.add_to_path(bundle, str(state))
+    assert _libraries.is_from_controller("gpu_swarm_probe", bundle)
+    assert not _libraries.is_from_controller("gpu_swarm_nothing", bundle)
+    assert not _libraries.is_from_controller("json", bundle)
     _libraries.install(bundle, str(state))
     sys.path.remove(bundle)
-    _libraries.use(bundle, str(state))
-    assert not _libraries.carried("gpu_swarm_probe", bundle)
+    _libraries.add_to_path(bundle, str(state))
+    assert not _libraries.is_from_controller("gpu_swarm_probe", bundle)
     assert importlib.util.find_spec("gpu_swarm_probe").origin.startswith(str(state))
 
 
@@ -121,9 +121,9 @@ def test_a_directory_is_the_users_own_and_comes_before_what_is_kept(tmp_path, st
     own = tmp_path / "own"
     own.mkdir()
     (own / "gpu_swarm_probe.py").write_text("A = 2\n")
-    _libraries.use(str(own), str(state))
+    _libraries.add_to_path(str(own), str(state))
     assert importlib.util.find_spec("gpu_swarm_probe").origin.startswith(str(own))
-    assert not _libraries.carried("gpu_swarm_probe", str(own))
+    assert not _libraries.is_from_controller("gpu_swarm_probe", str(own))
 
 
 def test_this_collections_come_first(tmp_path, state, monkeypatch):
@@ -132,20 +132,20 @@ def test_this_collections_come_first(tmp_path, state, monkeypatch):
         (tmp_path / folder / "gpu_swarm_probe.py").write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path / "theirs"))
     for first, found in ((False, "theirs"), (True, "own"), (False, "own")):
-        _libraries.use(str(tmp_path / "own"), str(state), first=first)
+        _libraries.add_to_path(str(tmp_path / "own"), str(state), first=first)
         assert importlib.util.find_spec("gpu_swarm_probe").origin.startswith(str(tmp_path / found))
         assert sys.path.count(str(tmp_path / "own")) == 1
 
 
 def test_use_of_nothing_changes_nothing(state):
     before = list(sys.path)
-    _libraries.use(None, str(state))
+    _libraries.add_to_path(None, str(state))
     assert sys.path == before
 
 
 LOAD = """
 library, state = sys.argv[1], sys.argv[2]
-_libraries.use(library, state)
+_libraries.add_to_path(library, state)
 answer = reader.read_all(sys.argv[3], library)
 print(json.dumps([len(answer["gpus"]), sys.modules["pynvml"].__file__]))
 """

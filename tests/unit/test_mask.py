@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.filter.mask import FilterModule
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._mask import mask, masked, name_alone
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._mask import mask, mask_data, mask_value_in_key
 
 ROOT = Path(__file__).parents[2]
 MASKED = {
@@ -96,14 +96,14 @@ KEYS = {"A=b": "A=***", "A:b": "A:***", "A=b=c": "A=***", "a.b/c": "a.b/c", "A="
 
 @pytest.mark.parametrize(("key", "shown"), KEYS.items())
 def test_a_key_is_shown_without_a_value_in_it(key, shown):
-    assert name_alone(key) == shown
+    assert mask_value_in_key(key) == shown
 
 
 def test_every_text_in_a_result():
     secret = "http://svc:S3cret@proxy"
-    assert "S3cret" not in str(masked({"a": [secret, {"b": (secret,)}], "c": 1, "d": None}))
-    assert masked({"a": {"kinds": ["A-TOKEN=4"], "text": "token=4"}}, ("kinds",)) == {"a": {"kinds": ["A-TOKEN=4"], "text": "token=***"}}
-    assert masked({"a": 1, "b": [None, True], "c": "x"}) == {"a": 1, "b": [None, True], "c": "x"}
+    assert "S3cret" not in str(mask_data({"a": [secret, {"b": (secret,)}], "c": 1, "d": None}))
+    assert mask_data({"a": {"kinds": ["A-TOKEN=4"], "text": "token=4"}}, ("kinds",)) == {"a": {"kinds": ["A-TOKEN=4"], "text": "token=***"}}
+    assert mask_data({"a": 1, "b": [None, True], "c": "x"}) == {"a": 1, "b": [None, True], "c": "x"}
 
 
 LONG = ["a" * 50000, "http://" * 9000, "http://a:" * 9000, "a:b@" * 9000, '"token": ' * 9000, "\\" * 50000 + "@", "@" + "=a:" * 20000, "=a:b@" * 9000]

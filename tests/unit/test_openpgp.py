@@ -17,13 +17,13 @@ import yaml
 from openpgp_keys import ARMORED, BINARY, EVIL, MIRROR, MIRRORS, NVIDIA, SMALL, armor, packets, prefixed
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._openpgp import encoded, normalized, parsed
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._openpgp import encode_keys, normalize_fingerprint, parse_keys
 
 ROOT = Path(__file__).parents[2]
 
 
 def fingerprints(data):
-    return parsed(data).fingerprints
+    return parse_keys(data).fingerprints
 
 
 def test_the_role_expects_the_key_of_nvidia_s_repository():
@@ -115,7 +115,7 @@ def test_what_is_no_public_key_is_refused(data, words):
 )  # fmt: skip
 def test_what_others_could_read_otherwise_is_refused(data):
     with pytest.raises(GpuSwarmError):
-        parsed(data)
+        parse_keys(data)
 
 
 KEY, NAME, SELF, SUBKEY, SIGNED, *_MORE = (whole for _kind, whole, _body in packets(BINARY))
@@ -166,14 +166,14 @@ def test_a_subkey_for_which_the_key_does_not_vouch_is_refused(data):
     """Whoever adds one to the file signs with it, and the key's fingerprint stays."""
     for form in (data, armor(data)):
         with pytest.raises(GpuSwarmError, match="the key has not signed its subkey|cut off|version 0"):
-            parsed(form)
+            parse_keys(form)
 
 
 @pytest.mark.parametrize("packet", [b"\xc6\xff\x00\x01\x00\x00", b"\x9a\x00\x01\x00\x00", b"\xb9\xff\xff", b"\xba\x00\x01\x00\x00"])
 def test_a_key_of_a_size_that_none_has_is_refused(packet):
     size = 1 << 16 if len(packet) > 3 else (1 << 16) - 1
     with pytest.raises(GpuSwarmError, match="a key of 65536 bytes|has not signed"):
-        parsed(BINARY + packet + b"\x04" + bytes(size - 1))
+        parse_keys(BINARY + packet + b"\x04" + bytes(size - 1))
 
 
 def test_whatever_is_in_a_file_it_is_taken_or_refused():
@@ -189,17 +189,17 @@ def test_whatever_is_in_a_file_it_is_taken_or_refused():
                 del data[place : place + source.randint(1, 300)]
                 data += b"\x98"
         with contextlib.suppress(GpuSwarmError):
-            assert parsed(bytes(data)).fingerprints
+            assert parse_keys(bytes(data)).fingerprints
 
 
 def test_only_what_was_judged_is_written():
     """As gpg and NVIDIA's repository write it, wherever it came from."""
     for data in (BINARY, ARMORED, armor(BINARY, headers="Comment: one\n"), ARMORED.replace(b"\n", b"\r\n")):
-        assert encoded(parsed(data), armored=True) == ARMORED
-        assert encoded(parsed(data), armored=False) == BINARY
-    two = parsed(ARMORED + armor(EVIL))
-    assert encoded(two, armored=False) == BINARY + EVIL
-    assert parsed(encoded(two, armored=True)).blocks == [BINARY, EVIL]
+        assert encode_keys(parse_keys(data), armored=True) == ARMORED
+        assert encode_keys(parse_keys(data), armored=False) == BINARY
+    two = parse_keys(ARMORED + armor(EVIL))
+    assert encode_keys(two, armored=False) == BINARY + EVIL
+    assert parse_keys(encode_keys(two, armored=True)).blocks == [BINARY, EVIL]
 
 
 @pytest.mark.parametrize(
@@ -216,4 +216,4 @@ def test_only_what_was_judged_is_written():
     ],
 )
 def test_a_fingerprint_as_people_write_it(written, plain):
-    assert normalized(written) == plain
+    assert normalize_fingerprint(written) == plain

@@ -64,7 +64,7 @@ def find_binding(library_path: str | None = None, state_dir: str = _libraries.ST
         return _import()
     except Exception:
         # This collection's copy must come first if the node's pynvml is broken or too old.
-        _libraries.use(library_path, state_dir, first=importlib.util.find_spec("pynvml") is not None)
+        _libraries.add_to_path(library_path, state_dir, first=importlib.util.find_spec("pynvml") is not None)
     try:
         return _import()
     except Exception as exc:

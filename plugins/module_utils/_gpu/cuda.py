@@ -47,7 +47,7 @@ def cuda_problem(limit_s: float, release: str = "/etc/os-release") -> str | None
             "CUDA gave no answer within %d s (cuInit); the process that called it was abandoned, and %s. Check 'dmesg | grep -i -e nvrm -e xid', and "
             "reboot the node if a GPU hangs" % (limit_s, fate)
         )
-    return describe_problem(found, _files.text(release))
+    return describe_problem(found, _files.read_text(release))
 
 
 def describe_problem(found: Mapping[str, Any], release: str) -> str | None:

@@ -18,7 +18,7 @@ import shlex
 from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
 
 from .._errors import Errors, GpuSwarmError
-from .._mask import MASK, mask, name_alone
+from .._mask import MASK, mask, mask_value_in_key
 from .._placement.node_match import is_constraint
 from .._policy.generic_resources import ENV_PREFIX
 from .._printable import printable
@@ -139,7 +139,7 @@ def _environment(name: str, where: str, given: Mapping[str, Any]) -> dict[str, s
     made, errors = {}, Errors()
     for key, value in given.items():
         if not _VARIABLE.fullmatch(str(key)):
-            shown = name_alone(str(key))
+            shown = mask_value_in_key(str(key))
             errors.add("%s of the job %s: %r cannot be a variable's name: use letters, digits and _. %s" % (where, name, shown, NOTHING))
         elif str(key).startswith(ENV_PREFIX):
             errors.add("%s of the job %s: %s is set by swarm from gpus and kind. Remove it. %s" % (where, name, key, NOTHING))

@@ -16,7 +16,7 @@ from .._deployment.preflight import preflight
 from .._deployment.stack import of_swarm, with_labels
 from .._errors import Errors, GpuSwarmError
 from .._ledger.listed import Listed
-from .._mask import without
+from .._mask import mask_values
 from .._swarm.manager import Manager, NotFound, Refused, SwarmError, until_written
 from .._tasks.tasks import epoch, still_allocated
 from . import job_progress, logs
@@ -131,7 +131,7 @@ class Jobs:
             # Another run submits the same; what is not the same is found in the list afterwards.
             if "name conflicts" in problem.message:
                 return
-            said = without(problem.message, values(job), names(job))
+            said = mask_values(problem.message, values(job), names(job))
             if isinstance(problem, Refused):
                 done = "%d of its jobs are submitted." % (len(self.submitted) - 1) if len(self.submitted) > 1 else NOTHING
                 said = "The job %s is refused. %s Fix what it names in the definition of the job. %s" % (self._name, said, done)

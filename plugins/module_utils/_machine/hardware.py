@@ -28,16 +28,16 @@ _FIELDS = {
 
 def cpu() -> dict[str, Any]:
     """Describe the first processor. All processors of a node are the same model."""
-    return parse_cpuinfo(_files.text("/proc/cpuinfo"), platform.machine())
+    return parse_cpuinfo(_files.read_text("/proc/cpuinfo"), platform.machine())
 
 
 def system_memory_mib() -> int | None:
-    return parse_meminfo(_files.text("/proc/meminfo"))
+    return parse_meminfo(_files.read_text("/proc/meminfo"))
 
 
 def uptime_s() -> float:
     """Seconds since the boot."""
-    return float(_files.text("/proc/uptime").split()[0])
+    return float(_files.read_text("/proc/uptime").split()[0])
 
 
 def parse_cpuinfo(text: str, machine: str) -> dict[str, Any]:

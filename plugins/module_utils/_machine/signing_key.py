@@ -16,7 +16,7 @@ from urllib.parse import urljoin
 from ansible.module_utils.urls import fetch_url
 
 from .._errors import GpuSwarmError
-from .._openpgp import Keys, encoded, normalized, parsed
+from .._openpgp import Keys, encode_keys, normalize_fingerprint, parse_keys
 
 MAX_BYTES = 1 << 20  # a key has a few thousand
 MAX_REDIRECTIONS = 10  # as in urllib
@@ -33,7 +33,7 @@ def read_file(path: str) -> bytes | None:
 
 def required_fingerprint(fingerprint: str) -> str | None:
     """Return the fingerprint that the key must have; None if any key is accepted."""
-    wanted = normalized(fingerprint)
+    wanted = normalize_fingerprint(fingerprint)
     if fingerprint and not wanted:
         text = "%r is not the fingerprint of a key. A fingerprint has 40 hexadecimal digits"
         raise GpuSwarmError(text % fingerprint, problem="fingerprint")
@@ -71,7 +71,7 @@ def check_key(data: bytes | None, wanted: str | None, source: str) -> Keys:
     try:
         if len(data or b"") > MAX_BYTES:
             raise GpuSwarmError("it is longer than %d bytes" % MAX_BYTES)
-        keys = parsed(data or b"")
+        keys = parse_keys(data or b"")
     except GpuSwarmError as problem:
         raise GpuSwarmError("%s is not accepted as the repository's key: %s" % (source, problem.message), problem="fingerprint") from problem
     if wanted and set(keys.fingerprints) != {wanted}:
@@ -87,7 +87,7 @@ def is_armored(path: str, keys: Keys, always: bool = False) -> bool:
 
 def encode_for(path: str, keys: Keys, armored: bool = False) -> bytes:
     """Return the bytes of a key file at ``path`` with exactly these keys."""
-    return encoded(keys, is_armored(path, keys, armored))
+    return encode_keys(keys, is_armored(path, keys, armored))
 
 
 def read_installed(path: str, wanted: str | None, armored: bool = False) -> Keys | None:

@@ -130,7 +130,7 @@ class ToolkitFiles:
     def _users(self, path: str) -> list[str]:
         """Return the definitions of repositories that name this file."""
         found = [one for pattern in SOURCES for one in sorted(glob.glob(self._full_path(pattern)))]
-        return [self._path_below_root(one) for one in found if path in _files.text(one) and MARK.decode() not in _files.text(one)]
+        return [self._path_below_root(one) for one in found if path in _files.read_text(one) and MARK.decode() not in _files.read_text(one)]
 
     def _unrecorded(self, record: Record) -> list[str]:
         """Return the definitions, and their keys, that an older release wrote without a record."""
@@ -184,7 +184,7 @@ class ToolkitFiles:
     # -- record ------------------------------------------------------------------------------------------------
 
     def _record(self) -> Record:
-        text = _files.text(self._path)
+        text = _files.read_text(self._path)
         try:
             files = json.loads(text)["files"] if text else {}
             if not all(isinstance(one["written"], list) and Snapshot.from_json(one["before"]).path for one in files.values()):

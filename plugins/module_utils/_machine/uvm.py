@@ -33,7 +33,7 @@ class UvmSeen(NamedTuple):
 def read_uvm(root: str = "/") -> UvmSeen:
     """Read the state of the device. ``root`` is the machine's root directory."""
     needed = not any(os.path.exists(os.path.join(root, path)) for path in ELSEWHERE)
-    return UvmSeen(_node(os.path.join(root, NODE)), parse_major(_files.text(os.path.join(root, "proc/devices"))), needed)
+    return UvmSeen(_node(os.path.join(root, NODE)), parse_major(_files.read_text(os.path.join(root, "proc/devices"))), needed)
 
 
 def uvm_problem(seen: UvmSeen) -> str | None:

@@ -88,7 +88,7 @@ class Channel:
             self._finish(record)
         if kind != RUN:
             self._state.sweep()
-            _files.sweep(self._path)
+            _files.remove_leftovers(self._path)
 
     def _put(self, current: Snapshot, content: bytes | None, label: str | None) -> None:
         """All of it or nothing, with the node's journal, so that a run after a kill goes on from the file as it was."""

@@ -138,7 +138,7 @@ class Guard:
         _files.make_directory(self.home, _PROGRAM)
         made = noted if isinstance(noted, list) else made
         for folder in [*filter(os.path.isdir, made), self.home]:  # made under another umask by a release before
-            _files.close(folder)
+            _files.remove_others_write(folder)
         return made
 
     def _write(self, name: str, data: bytes, mode: int) -> None:

@@ -90,7 +90,7 @@ class State:
         """Removes what a run that was killed left half-written here."""
         _files.remove(self.candidate)
         for path in (self._journal, self._record, self.candidate):
-            _files.sweep(path)
+            _files.remove_leftovers(path)
 
     # -- journal -----------------------------------------------------------------------------------------------
 

@@ -227,7 +227,7 @@ class Node:
         self._use_libraries()
         engine, units = self._engine(missing)
         read = self._gpus(missing)
-        if _libraries.carried("tomli", self.params["library_path"]):
+        if _libraries.is_from_controller("tomli", self.params["library_path"]):
             missing.append("toml_parser")
         version = toolkit.read_version(self._run, SBIN)
         daemon, runtime = (Snapshot.take(self.params[name]) for name in ("daemon_config", "runtime_config"))
@@ -272,7 +272,7 @@ class Node:
         return None if known == {"inputs": inputs, "problem": None} else trial.problem(self._run, one)
 
     def _use_libraries(self) -> None:
-        _libraries.use(self.params["library_path"], self.params["state_dir"])
+        _libraries.add_to_path(self.params["library_path"], self.params["state_dir"])
         if self.params["advertise"] and self.params["state"] == "present" and not self.params["library_path"]:
             binding.find_binding()  # where it is missing, all else would be read twice: the controller sends it then
 
@@ -356,7 +356,7 @@ class Node:
         if not self.params["advertise"] or self.params["state"] != "present":
             return {"gpus": [], "driver_version": None, "cuda_version": None}
         found = self._read_nvml(again=True)
-        if _libraries.carried("pynvml", self.params["library_path"]):
+        if _libraries.is_from_controller("pynvml", self.params["library_path"]):
             missing.append("nvml_binding")
         if not found["gpus"]:
             raise GpuSwarmError(

@@ -47,7 +47,7 @@ def apply(node: Target, seen: Observation, decision: Decision) -> dict[str, Any]
     refuse(node, seen, decision, act)
     node.state.sweep()
     for current in seen.files:
-        _files.sweep(current.path)
+        _files.remove_leftovers(current.path)
     validate(node, decision)
     path, record = node.params["daemon_config"], _record(node, seen, decision)
     was_loaded = loaded.is_loaded(loaded.notes(seen.record.get(path), node.state.directory), seen.daemon, seen.engine)

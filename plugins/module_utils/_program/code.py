@@ -82,7 +82,7 @@ class Code(NamedTuple):
         new = tempfile.mkdtemp(prefix=NEW, dir=home)
         try:
             for path, data in self.files().items():
-                _files.put(os.path.join(new, path), data)
+                _files.write_new_file(os.path.join(new, path), data)
             if self.compiled:
                 self._compile(new, kept)
             _sync(new)

@@ -44,7 +44,7 @@ class Unit:
 
         systemd reads a unit that is new to it when it starts, and one whose text has changed where it may reload, else at the next boot.
         """
-        _files.sweep(self._path)
+        _files.remove_leftovers(self._path)
         if _files.Snapshot.take(self._path).data != text:  # to systemd a file that is written anew is a unit that has changed
             _files.write(self._path, text, self._move, 0o644)
         if not os.path.islink(self._link):
@@ -68,7 +68,7 @@ class Unit:
 
     def remove(self) -> None:
         """Nothing of it is left, also not in systemd's memory; it has been stopped before."""
-        _files.sweep(self._path)
+        _files.remove_leftovers(self._path)
         for path in (self._link, self._path):
             if os.path.lexists(path):
                 os.unlink(path)

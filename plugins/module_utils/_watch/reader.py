@@ -264,7 +264,7 @@ def _reading(settings: Mapping[str, Any], state_dir: str, opened: Any) -> tuple[
     words: dict[type, str] = {binding.BindingMissing: BINDING, binding.LibraryMissing: LIBRARY, binding.DriverMismatch: MISMATCH}
     try:
         if not opened:
-            _libraries.use(None, state_dir)
+            _libraries.add_to_path(None, state_dir)
             opened = nvml.open_nvml(settings["nvml_path"])
         found = nvml.read_all(settings["nvml_path"])
     except GpuSwarmError as problem:

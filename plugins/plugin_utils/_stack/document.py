@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from ...module_utils._errors import TOO_DEEP, Errors, GpuSwarmError, SeveralErrors
-from ...module_utils._mask import name_alone
+from ...module_utils._mask import mask_value_in_key
 
 # The limit after aliases are expanded. Real stack files have some hundred values.
 MAX_VALUES = 100_000
@@ -93,7 +93,7 @@ class _Loader(_Merging):
         for key, _value in node.value:
             name, mark = key.value if isinstance(key.value, str) else repr(key.value), key.start_mark
             if name in seen and key.tag != _MERGE:
-                self.duplicates.append(f"line {mark.line + 1}, column {mark.column + 1}: the key {name_alone(name)} appears twice")
+                self.duplicates.append(f"line {mark.line + 1}, column {mark.column + 1}: the key {mask_value_in_key(name)} appears twice")
             seen.add(name)
         return node
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from ...module_utils._errors import Errors, GpuSwarmError, SeveralErrors
-from ...module_utils._mask import name_alone
+from ...module_utils._mask import mask_value_in_key
 
 # The remedy for an unknown key.
 FIX = "Correct it or remove it."
@@ -63,7 +63,7 @@ def refuse_unknown(value: Collection[str], known: Collection[str], where: str, r
     """Refuse all keys that are not in ``known``."""
     unknown = [key for key in value if key not in known]
     if unknown:
-        raise SeveralErrors([not_known(f"{where}.{name_alone(key)}", remedy) for key in unknown])
+        raise SeveralErrors([not_known(f"{where}.{mask_value_in_key(key)}", remedy) for key in unknown])
 
 
 def not_known(place: str, remedy: str = FIX) -> str:

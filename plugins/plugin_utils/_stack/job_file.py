@@ -18,7 +18,7 @@ from ...module_utils._errors import Errors, GpuSwarmError, SeveralErrors
 from ...module_utils._jobs import definition
 from ...module_utils._jobs.definition import NOTHING
 from ...module_utils._jobs.job_options import JOB_OPTIONS, RUN_OPTIONS
-from ...module_utils._mask import name_alone
+from ...module_utils._mask import mask_value_in_key
 from .._classes import for_job
 from .._classes.requirement import Requirement
 from .document import load_yaml
@@ -54,7 +54,7 @@ def read_job_file(path: str) -> dict[str, Any]:
         found["x_gpu"] = found.pop(X_GPU)
     unknown = sorted(str(key) for key in found if key not in JOB_OPTIONS)
     if unknown:
-        message = f"{path}: {', '.join(map(name_alone, unknown))} is not known. Options are {', '.join(JOB_OPTIONS)}. {NOTHING}"
+        message = f"{path}: {', '.join(map(mask_value_in_key, unknown))} is not known. Options are {', '.join(JOB_OPTIONS)}. {NOTHING}"
         raise SeveralErrors([message], {key: value for key, value in found.items() if key in JOB_OPTIONS})
     return found
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ...module_utils._mask import mask, without
+from ...module_utils._mask import mask, mask_values
 from ...module_utils._secret_names import has_secret, is_name_of_secret, is_secret_word
 from ...module_utils._swarm.go_templates import as_written
 from .references import DEFAULT
@@ -48,7 +48,7 @@ def masking(document: Mapping[str, Any], files: Mapping[str, bytes], stack: str)
     found = {text for one in _values(document, document) for text in (one, as_written(one))}
     found |= {one.replace("$$", "$") for one in found} | {*_contents(document, files)}
     values = {one for one in found if one not in shown and not _PORTS.fullmatch(one) and not _is_host(one, shown)}
-    return lambda text: mask(without(text, values, {*shown, *_DOCKERS}))
+    return lambda text: mask(mask_values(text, values, {*shown, *_DOCKERS}))
 
 
 def _is_host(text: str, shown: set[str]) -> bool:

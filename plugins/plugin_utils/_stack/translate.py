@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from ...module_utils._errors import Errors, GpuSwarmError, SeveralErrors
-from ...module_utils._mask import name_alone
+from ...module_utils._mask import mask_value_in_key
 from . import deploy_checks, document, keys, mounts, references, shapes, templates
 from .fields import Notes, Reader, mapping, not_known, refuse_unknown, text_of
 from .folder import decoded
@@ -111,7 +111,7 @@ def _refuse(found: dict[str, Any], name: str) -> None:
         if key in keys.TOP_REFUSED:
             errors.add(f"{name}: {key} is not supported on Swarm: {keys.TOP_REFUSED[key]}.")
         elif key not in keys.TOP | {"version", "name"} and not key.startswith("x-"):
-            errors.add(not_known(f"{name}: {name_alone(key)}"))
+            errors.add(not_known(f"{name}: {mask_value_in_key(key)}"))
     errors.refuse()
 
 

@@ -43,7 +43,7 @@ def test_the_toml_parser_of_the_bundle_works_in_a_bare_python(tmp_path, monkeypa
     monkeypatch.setattr(libraries.importlib.util, "find_spec", lambda name: None if name == hidden else find(name))
     bundle = tmp_path / "b.zip"
     bundle.write_bytes(base64.b64decode(libraries.pack(["toml_parser"])))
-    code = "_libraries.use(sys.argv[1], '/nonexistent'); import tomli; print(json.dumps([tomli.loads('a = 1'), tomli.__file__]))"
+    code = "_libraries.add_to_path(sys.argv[1], '/nonexistent'); import tomli; print(json.dumps([tomli.loads('a = 1'), tomli.__file__]))"
     parsed, where = nvml_lab.bare_python(code, str(bundle))
     assert parsed == {"a": 1}
     assert where.startswith(str(bundle))

@@ -350,7 +350,7 @@ sys.path.insert(0, sys.argv[1])
 library, state = sys.argv[2] or None, sys.argv[3]
 try:
     nvml = binding.find_binding(library, state)
-    print(json.dumps([nvml.__file__, _libraries.carried("pynvml", library)]))
+    print(json.dumps([nvml.__file__, _libraries.is_from_controller("pynvml", library)]))
 except binding.BindingMissing as exc:
     print(json.dumps([exc.message, exc.details]))
 """

@@ -8,7 +8,7 @@ import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError, messages_of
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs import definition
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._mask import without
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._mask import mask_values
 
 PREFIX = "gpu-swarm."
 PLAIN = {"name": "train", "image": "cuda:13", "gpus": 1, "kind": "NVIDIA-GPU", "time_limit": 0, "retries": 0}
@@ -202,5 +202,5 @@ def test_what_may_be_a_secret_is_not_shown(options):
 def test_docker_repeats_no_variable_and_the_name_and_the_image_stay():
     (job,) = made(name="training", image="lab/training:13", env={"KEY": "s3cr3t-v4lue", "MODE": "training"})
     said = "service %s of lab/training:13 is refused" % job.service
-    answer = without("%s: KEY=s3cr3t-v4lue MODE=training" % said, definition.values(job), definition.names(job))
+    answer = mask_values("%s: KEY=s3cr3t-v4lue MODE=training" % said, definition.values(job), definition.names(job))
     assert answer == "%s: KEY=*** MODE=***" % said

@@ -22,7 +22,7 @@ from openpgp_keys import ARMORED, BINARY, EVIL, NVIDIA, armor, prefixed
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine import signing_key
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._openpgp import encoded, parsed
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._openpgp import encode_keys, parse_keys
 
 OTHER_KEY = armor(EVIL)
 QUOTED = prefixed(OTHER_KEY, b"> ")
@@ -135,7 +135,7 @@ def test_the_right_key_that_somebody_put_there_stays(server, tmp_path, there):
 
 def test_a_file_from_the_controller(tmp_path):
     key, brought = tmp_path / "key.asc", tmp_path / "key.asc.new"
-    renewed = encoded(parsed(BINARY + b"\xb4\x07renewed"), armored=True)
+    renewed = encode_keys(parse_keys(BINARY + b"\xb4\x07renewed"), armored=True)
     for content, changed in ((ARMORED, True), (ARMORED, False), (renewed, True)):
         brought.write_bytes(content)
         assert module(key, src=str(brought))["changed"] is changed
