@@ -33,11 +33,11 @@ author:
 """
 
 EXAMPLES = r"""
-- name: There are hosts to work on
+- name: Check that the run has hosts
   hosts: "{{ 'localhost' if groups | fleet.gpu_swarm.no_hosts_reason(['gpu_nodes']) else [] }}"
   gather_facts: false
   tasks:
-    - name: There are hosts to work on
+    - name: Check that the run has hosts
       ansible.builtin.fail:
         msg: "{{ groups | fleet.gpu_swarm.no_hosts_reason(['gpu_nodes']) }}"
 """

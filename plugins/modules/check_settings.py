@@ -43,7 +43,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: The settings are right
+- name: Check the settings
   fleet.gpu_swarm.check_settings:
     hosts: "{{ ansible_play_hosts_all }}"
   run_once: true

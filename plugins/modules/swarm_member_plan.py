@@ -75,7 +75,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Decide what this host has to do
+- name: Decide the steps of this host
   fleet.gpu_swarm.swarm_member_plan:
     step: assess
     found: "{{ found }}"

@@ -21,8 +21,8 @@ CHANGE = {"{{ _gpu_swarm_change }}": "configure.yml"}  # as provision sets it
 STATIC, DYNAMIC = ("ansible.builtin.import_tasks",), ("ansible.builtin.include_tasks", "ansible.builtin.include_role")
 # The tasks that such a window skips, with what they are for.
 OTHERWISE = {
-    "Keep what becomes of the host": "a host that does not get through",
-    "Wait until it has ended here": "a drain for which the call does not wait that restarts dockerd",
+    "Record the result of the host": "a host that does not get through",
+    "Wait until the tasks here have ended": "a drain for which the call does not wait that restarts dockerd",
     "Change packages": "another version of the toolkit, or another setting for the hold of its packages",
 }
 # Tasks that do something, and tasks that read a file in.

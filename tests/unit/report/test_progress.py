@@ -40,7 +40,7 @@ def test_the_line_of_a_step_is_printed_when_another_one_begins():
 
 def test_a_run_of_a_single_step_has_no_line():
     run = Run(0)
-    assert played(run, "Show what the fleet is like", ["m1"], begin=0, end=2) + run.end(2) == []
+    assert played(run, "Show the status of the fleet", ["m1"], begin=0, end=2) + run.end(2) == []
 
 
 def test_a_step_without_hosts_has_no_line():
