@@ -17,18 +17,18 @@ attributes:
     membership:
       - fleet.gpu_swarm.gpu_swarm
   check_mode:
-    description: Returns in check mode what it would do, and does nothing.
+    description: In check mode it returns what it would do, and changes nothing.
   diff_mode:
-    description: Shows in diff mode what changes, or would change in check mode.
+    description: In diff mode it shows what changes, or would change in check mode.
   idempotent:
-    description: Run again with the same arguments on a system that nobody touched in between, it changes nothing.
+    description: A second run with the same arguments changes nothing.
   platform:
     description: The systems that the module runs on. The node needs Python 3.8 or newer, and with ansible-core 2.20 or newer Python 3.9.
     platforms: linux
     support: full
 """
 
-    # For modules that only read; goes with the standard fragment.
+    # For modules that only read. Use it with the standard fragment.
     INFO_MODULE = r"""
 options: {}
 attributes:
@@ -46,7 +46,7 @@ attributes:
       - Only reads.
 """
 
-    # For modules that change no file, or none of the user's; goes with the standard fragment.
+    # For modules that change no files of the user. Use it with the standard fragment.
     NO_DIFF = r"""
 options: {}
 attributes:
@@ -58,7 +58,7 @@ attributes:
     support: full
 """
 
-    # For what Ansible does on the controller only, as an action; goes before the standard fragment, since the first one that names a platform counts.
+    # For actions on the controller. Put it before the standard fragment, because the first fragment that names a platform wins.
     CONTROLLER = r"""
 options: {}
 attributes:

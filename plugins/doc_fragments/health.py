@@ -6,25 +6,25 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """What watches the GPUs of a node between two runs."""
+    """The service that watches the GPUs of a node between two runs."""
 
     DOCUMENTATION = r"""
 options:
   health:
     description:
-      - Whether a service on the node, C(gpu-swarm-health), watches its GPUs between two runs and reports what is wrong to the swarm's
+      - Whether a service on the node, C(gpu-swarm-health), watches its GPUs between two runs and reports faults to the swarm's
         managers, by the engine label C(fleet.gpu-swarm.health).
-      - With V(false) the service and its label are removed, as they are where nothing is advertised. Where the daemon is not to be
-        restarted, they are left as they are.
+      - With V(false) the service and its label are removed. This also happens if nothing is advertised. If the daemon must not be
+        restarted, they stay as they are.
     type: bool
     default: true
     version_added: 0.3.0
   health_report:
     description:
-      - What that service reports while tasks of the swarm run on the node. Each report is an update of the node, for which a leader of Docker Engine
-        before 29.6.0 may stop one of them.
-      - With V(all) everything. With V(faults) a fault at once, and all else only while no task runs there.
-      - The default is what it reports so far, and V(faults) where it is new. The playbooks decide it by the releases of the swarm's managers.
+      - What that service reports while tasks of the swarm run on the node. Each report updates the node, and a leader with Docker Engine
+        before 29.6.0 may then stop a task.
+      - With V(all) it reports everything. With V(faults) it reports faults at once, and everything else only while no task runs there.
+      - The default is the present setting of the service, and V(faults) for a new one. The playbooks choose it by the managers' releases of Docker.
     type: str
     choices: [all, faults]
     version_added: 0.3.0
@@ -38,17 +38,17 @@ options:
     version_added: 0.3.0
   health_faults:
     description:
-      - NVIDIA's numbers of errors (XIDs) that make a GPU unfit for work until it is reset or the node reboots.
-      - The default are those for which NVIDIA's catalogue has a reset, a reboot or worse. A number in no list is a warning.
+      - NVIDIA's error numbers (XIDs) that make a GPU unusable until it is reset or the node reboots.
+      - The default are XIDs for which NVIDIA's catalogue demands a reset, a reboot or more. A number in neither list gives a warning.
     type: list
     elements: int
     default: [46, 48, 62, 64, 74, 79, 95, 119, 120, 140, 155, 156]
     version_added: 0.3.0
   health_ignored:
     description:
-      - Those that say nothing about the GPU.
-      - The default are those of applications, as NVIDIA's device plugin for Kubernetes has them, and those for which the catalogue has
-        nothing to do or a restart of the application.
+      - XIDs that say nothing about the GPU.
+      - The default are errors of applications, according to NVIDIA's device plugin for Kubernetes, and XIDs for which the catalogue demands
+        nothing or only a restart of the application.
     type: list
     elements: int
     default: [13, 31, 43, 45, 63, 68, 92, 93, 94, 109, 121, 157]
@@ -62,11 +62,11 @@ options:
     version_added: 0.3.0
   on_loss:
     description:
-      - What becomes of the node when a card is lost, or is unfit for work, or the driver cannot be read.
-      - V(pause), it takes no new tasks until that is fixed. V(report), it is reported and the node stays in service. Neither is done by this
-        module; the label RV(labels) C(fleet.gpu-swarm.on-loss) has what differs from the default.
-      - V(shrink) is paused as well, and is consent to advertise the node without a card that is lost or failed, and without a MIG device of
-        one, the next time that this is applied. O(expect) goes before it, and rules that forget a card are an error as before.
+      - What happens to the node when a card is lost or unusable, or the driver cannot be read.
+      - V(pause) pauses the node until that is fixed. V(report) leaves it in service. This module does neither; it sets the label
+        C(fleet.gpu-swarm.on-loss) in RV(labels) if the value differs from the default.
+      - V(shrink) pauses the node too. It is also your consent that the next run advertises the node without a lost or failed card, or without
+        a MIG device of such a card. O(expect) overrides it. A card that no rule selects is still an error.
     type: str
     choices: [pause, report, shrink]
     default: pause

@@ -10,9 +10,9 @@ class ModuleDocFragment:
 options:
   keep_label:
     description:
-      - The label of services whose owners do not want their tasks to be moved.
-      - V(true) or nothing as its value keeps a task where it is, V(false) does not, and an age such as V(12h) (or C(s), C(m), C(d)) keeps it
-        until it has been in its state for so long. Any other value counts as V(true).
+      - The label of services whose tasks must not be moved.
+      - With V(true) or an empty value, tasks stay where they are. V(false) has no effect. An age such as V(12h) (or C(s), C(m), C(d)) protects a
+        task until it is that old. Any other value counts as V(true).
     type: str
     default: gpu-swarm.keep
     version_added: 0.3.0

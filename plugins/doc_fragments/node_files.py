@@ -6,16 +6,16 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """Where Docker, the toolkit and this collection have their files on a node."""
+    """The paths of Docker, the toolkit and this collection on a node."""
 
     DOCUMENTATION = r"""
 options:
   daemon_config:
     description:
       - The daemon's configuration file. A symbolic link is followed and stays one.
-      - Where this or O(runtime_config) names another file than when the node was last changed, the former file is restored in
-        the same transaction, as V(absent) of O(state) does it. A file that was moved or copied to the new place as it was
-        written takes its original along.
+      - If this or O(runtime_config) has changed since the last change of the node, the former file is restored in the same
+        transaction, as with V(absent) of O(state). If you moved or copied the written file unchanged to the new path, its original
+        is kept for it.
     type: path
     default: /etc/docker/daemon.json
   runtime_config:
@@ -24,8 +24,8 @@ options:
     default: /etc/nvidia-container-runtime/config.toml
   docker_socket:
     description:
-      - The daemon's local socket. Where the daemon listens on another one, as C(hosts) in C(daemon.json) or C(-H) in its
-        unit say, give that.
+      - The daemon's local socket. Set it if the daemon listens on another one, because of C(hosts) in C(daemon.json) or C(-H) in its
+        unit.
     type: path
     default: /var/run/docker.sock
   docker_unit:
@@ -33,7 +33,7 @@ options:
     type: str
     default: docker.service
   state_dir:
-    description: Where the original files and the record of what was taken over are kept, mode 0700.
+    description: The directory for original files and the record of changes, with mode 0700.
     type: path
     default: /var/lib/gpu-swarm
 """

@@ -6,45 +6,45 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """Which labels a node gets."""
+    """The labels of a node."""
 
     DOCUMENTATION = r"""
 options:
   label_prefix:
     description:
-      - What the keys of labels about GPUs in RV(labels) begin with, of at most 60 letters, digits, C(.), C(-) and C(_). Constraints of Docker Swarm
-        can name no other keys.
-      - Empty, for no such labels. The node's watcher then reports the model of the GPUs to the swarm's managers, see O(health).
+      - The prefix of the keys of GPU labels in RV(labels), at most 60 letters, digits, C(.), C(-) and C(_). Constraints of Docker Swarm
+        cannot use other characters.
+      - If it is empty, there are no such labels. The node's watcher then reports the model of the GPUs to the swarm's managers, see O(health).
     type: str
     default: gpu.
   label_cpu_prefix:
     description:
-      - What the keys of labels about the CPU in RV(labels) begin with. Empty, for no such labels.
-      - They are computed on the controller, with C(archspec). Where it is missing, they are left out with a warning.
+      - The prefix of the keys of CPU labels in RV(labels). If it is empty, there are no such labels.
+      - The controller computes them with C(archspec). Without it, there are no CPU labels, and you get a warning.
     type: str
     default: cpu.
   label_memory:
     description:
-      - Sizes in GB for which there is a label such as C(gpu.mem_ge_40=true) where every GPU has that much.
-      - Sizes are as cards are sold. What ECC and the driver take away makes no difference.
+      - Memory sizes in GB. The node gets a label such as C(gpu.mem_ge_40=true) for each size that every GPU has.
+      - These are nominal sizes. Memory that ECC and the driver use does not matter.
     type: list
     elements: int
     default: [16, 24, 40, 80]
   label_compute_capability:
-    description: Compute capabilities for which there is a label such as C(gpu.cc_ge_8_0=true) where every GPU has that or more.
+    description: Compute capabilities. The node gets a label such as C(gpu.cc_ge_8_0=true) for each one that every GPU reaches.
     type: list
     elements: str
     default: ["7.0", "8.0", "9.0"]
   label_cuda:
-    description: CUDA versions for which there is a label such as C(gpu.cuda_ge_12_4=true) where the driver supports that or more.
+    description: CUDA versions. The node gets a label such as C(gpu.cuda_ge_12_4=true) for each one that the driver supports.
     type: list
     elements: str
     default: ["12.0", "12.4", "13.0"]
   dedicated:
     description:
-      - Whether services without a reservation are to keep off this node. It then has the label C(gpu.dedicated=true), with O(label_prefix), which
-        keeps off whichever service has the constraint C(node.labels.gpu.dedicated!=true). The label alone changes nothing for the others.
-      - The node has it as long as it is to advertise GPUs by O(advertise), also while it has none. It needs a O(label_prefix).
+      - Whether services without a GPU reservation should stay off this node. The node gets the label C(gpu.dedicated=true), with O(label_prefix).
+        Services with the constraint C(node.labels.gpu.dedicated!=true) avoid it. The label alone does not affect other services.
+      - The node keeps the label while O(advertise) has rules, even if it has no GPU now. It needs a O(label_prefix).
     type: bool
     default: false
     version_added: 0.3.0

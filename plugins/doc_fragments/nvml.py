@@ -17,15 +17,15 @@ options:
     type: path
   nvml_timeout:
     description:
-      - How long NVML may take, in seconds. It is read in a process of its own, which is abandoned after that, since a driver that waits
-        for a GPU never answers.
-      - Without persistence mode, a driver needs seconds for each GPU to start it.
+      - How long to wait for NVML, in seconds. NVML is read in a separate process, which is abandoned after this time, because a driver that
+        waits for a broken GPU never answers.
+      - Without persistence mode, the driver needs some seconds to start each GPU.
     type: int
     default: 60
     version_added: 0.2.0
   libraries:
     description:
       - Pure Python libraries that the node lacks, in a zip file as base64 text.
-      - The action plugin of this module fills it with copies from the controller. It is not meant to be given by hand.
+      - The action plugin of this module sets it to copies from the controller. Do not set it yourself.
     type: str
 """

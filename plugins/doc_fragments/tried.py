@@ -18,8 +18,8 @@ options:
     version_added: 0.2.0
   try_cuda:
     description:
-      - Whether the result says in RV(cuda) if CUDA starts on this node, by C(cuInit) of the driver's C(libcuda.so.1). NVML works without CUDA.
-      - It wakes each GPU of a driver without persistence mode. A process that gives no answer within O(nvml_timeout) is abandoned.
+      - Whether to test CUDA on this node with C(cuInit) of the driver's C(libcuda.so.1). The result is in RV(cuda). NVML works without CUDA.
+      - Without persistence mode this wakes each GPU. A process that does not answer within O(nvml_timeout) is abandoned.
     type: bool
     default: false
     version_added: 0.3.0

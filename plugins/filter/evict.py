@@ -6,13 +6,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: evict
-short_description: Says what a change of a node may evict (internal)
+short_description: Returns what a change of a node may evict (internal)
 version_added: 0.2.0
 description:
-  - Takes what C(provision_disrupt) is for a host and returns the option O(fleet.gpu_swarm.swarm_nodes#module:nodes[].evict) for its node.
+  - Translates C(provision_disrupt) of a host to the option O(fleet.gpu_swarm.swarm_nodes#module:nodes[].evict) for its node.
 options:
   _input:
-    description: What a change may do to what runs on the host.
+    description: The value of C(provision_disrupt).
     type: str
     choices: [never, services, all]
     required: true

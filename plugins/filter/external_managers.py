@@ -6,12 +6,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: external_managers
-short_description: Names the external managers, of which only the Docker API is used (internal)
+short_description: Returns the external managers (internal)
 version_added: 0.2.0
 description:
-  - Takes the inventory names of managers and returns those of which only the Docker API can be reached, which are the hosts with the
-    variable C(swarm_manager_docker_host). Their API is called, and nothing is done on them.
-  - Refuses what cannot work, such as a host of that kind that is in the group C(gpu_nodes) as well.
+  - Takes the inventory names of managers and returns the external ones, which have the variable C(swarm_manager_docker_host). Only their
+    Docker API is used, and nothing is changed on their hosts.
+  - Fails for invalid inventories, such as an external manager in the group C(gpu_nodes).
 positional: variables
 options:
   _input:

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: images_with_gpus
-short_description: The images of a Compose file's services that reserve GPUs (internal)
+short_description: Returns the images of services that reserve GPUs (internal)
 version_added: 0.3.0
 description:
-  - Takes the path of a Compose file and returns the images of which nodes are queried what they require of the driver.
-  - Of a file with which something is wrong there are none, as M(fleet.gpu_swarm.swarm_stack) then says why.
+  - Takes the path of a Compose file and returns the images of services that reserve GPUs. Nodes then read what these images require of the driver.
+  - Returns nothing for an invalid file, because M(fleet.gpu_swarm.swarm_stack) reports its errors.
 options:
   _input:
     description: The path of the Compose file, on the machine that runs Ansible.
@@ -23,7 +23,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: What do the images require that the nodes have?
+- name: Read the requirements of images on the nodes
   fleet.gpu_swarm.image_requirements:
     images: "{{ 'compose.yml' | fleet.gpu_swarm.images_with_gpus }}"
 """
@@ -41,7 +41,7 @@ from ..module_utils._errors import GpuSwarmError
 
 
 def _images_with_gpus(compose):
-    # Not on top: to find one filter, ansible-core loads all filters of a collection, in every run of every playbook.
+    # Imported here, because ansible-core loads all filters of a collection in every run.
     from ..plugin_utils._stack.beforehand import images_with_gpus
     from ..plugin_utils._stack.folder import Folder
     from ..plugin_utils._stack.translate import translate

@@ -6,12 +6,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: label_updates
-short_description: Returns the option nodes of swarm_nodes that labels hosts as it was decided (internal)
+short_description: Returns the option nodes of swarm_nodes that labels hosts as decided (internal)
 version_added: 0.1.0
 description:
-  - Takes hosts and what this run knows of them and returns the option O(fleet.gpu_swarm.swarm_nodes#module:nodes) for
-    those that are members of the swarm and on which nothing failed.
-  - The labels are those of the plan where it names any, else those that were decided on the host.
+  - Takes hosts and their variables. Returns the option O(fleet.gpu_swarm.swarm_nodes#module:nodes) for the members of the swarm without a failure.
+  - The labels are those of the plan, or those that were decided on the host if the plan has none.
 positional: variables, ledger
 options:
   _input:
@@ -23,7 +22,7 @@ options:
     description: What M(fleet.gpu_swarm.swarm_gpu_info) returned. With it, only hosts whose labels differ are returned.
     type: dict
   clashes:
-    description: Whether, with O(ledger), hosts are returned too where a label of somebody else is in the way, for the error that names it.
+    description: Whether, with O(ledger), hosts with a conflicting label of others are returned too, for the error message.
     type: bool
     default: false
 extends_documentation_fragment:
@@ -53,7 +52,7 @@ from ..plugin_utils._fleet.found import Found
 
 def _label_updates(names, hostvars, ledger=None, clashes=False, planned=True):
     from ..plugin_utils._rollout.manager_updates import label_updates
-    from ..plugin_utils._rollout.member import ASSESSED, view  # not on top, see images_with_gpus
+    from ..plugin_utils._rollout.member import ASSESSED, view  # imported here, see images_with_gpus
 
     found = Found(hostvars)
     # Before there is a plan, all else that is known of a host is of an earlier playbook of this run.

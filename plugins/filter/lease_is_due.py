@@ -6,15 +6,15 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: lease_is_due
-short_description: Says whether the swarm's lease is to be renewed (internal)
+short_description: Returns whether the swarm's lease must be renewed (internal)
 version_added: 0.2.0
 description:
-  - Takes the answer of M(fleet.gpu_swarm.swarm_lease). True where this run has the lease and half of it is over, or had it, and O(ledger)
-    shows that another run has it by now.
+  - Takes the answer of M(fleet.gpu_swarm.swarm_lease). Returns true if this run has the lease and half of its time is over. Also true if
+    O(ledger) shows that another run has taken the lease over.
 positional: ledger
 options:
   _input:
-    description: What M(fleet.gpu_swarm.swarm_lease) returned, also where it failed or was skipped.
+    description: What M(fleet.gpu_swarm.swarm_lease) returned, even if it failed or was skipped.
     type: dict
     required: true
 extends_documentation_fragment:
@@ -33,7 +33,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: Whether it is.
+  description: Whether the lease must be renewed.
   type: bool
 """
 

@@ -6,14 +6,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: manager_api
-short_description: Says where the Docker API of a manager is (internal)
+short_description: Returns the connection options for a manager's Docker API (internal)
 version_added: 0.2.0
 description:
   - Takes the inventory name of a manager and returns the connection options for modules that are delegated to that host.
-  - Where the host has the variable C(swarm_manager_docker_host), such as V(tcp://manager.example.org:2376), the API is there, and
+  - If the host has the variable C(swarm_manager_docker_host), such as V(tcp://manager.example.org:2376), the API is at that address.
     C(swarm_manager_docker_tls) is a dictionary of C(tls), C(validate_certs), C(ca_path), C(client_cert) and C(client_key). The
-    paths are those on the machine from which the calls are made.
-  - Otherwise the API is the socket on the host itself.
+    paths are on the machine that makes the calls.
+  - Otherwise the API is the socket on the host.
 positional: variables, socket, module
 options:
   _input:
@@ -21,10 +21,10 @@ options:
     type: str
     required: true
   socket:
-    description: The socket of a manager without C(swarm_manager_docker_host). By default what C(gpu_node_docker_socket) of that host says.
+    description: The socket of a manager without C(swarm_manager_docker_host). The default is C(gpu_node_docker_socket) of that host.
     type: str
   module:
-    description: For which modules the options are.
+    description: The modules that use the options.
     type: str
     choices: [docker, uri]
     default: docker

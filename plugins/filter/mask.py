@@ -9,7 +9,7 @@ name: mask
 short_description: Hides the passwords in the URLs of a text (internal)
 version_added: 0.2.0
 description:
-  - Replaces what stands between a URL's user and its host, so that the text may be shown.
+  - Masks the password in each URL, so that the text can be shown.
 options:
   _input:
     description: The text.
@@ -22,7 +22,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Say which mirror cannot be read
+- name: Report an unreadable mirror
   ansible.builtin.fail:
     msg: "{{ mirror | fleet.gpu_swarm.mask }} cannot be read."
 """

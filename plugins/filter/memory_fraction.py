@@ -6,26 +6,26 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: memory_fraction
-short_description: The fraction of a card's memory that a framework may allocate within a share
+short_description: Returns the fraction of a card's memory that a framework may allocate within a share
 version_added: 0.3.0
 description:
-  - "It is (share - overhead) / memory of the card, rounded down to six digits: the overhead is what CUDA takes of a card for each process,
-    beside what its framework allocates."
-  - It is an error if one of the numbers is no whole number of MiB, if the share or the card is below 1 or the overhead below 0, if the share is
-    larger than the card, and if the overhead leaves nothing of the share.
-  - A task with a slot, or with a share of V(VRAM), finds the same number in its variable E(GPU_MEMORY_FRACTION) where the node has the guard
-    (docs/ISOLATION.md). This is for services that are made for one model of card, and for clusters without the guard.
+  - "The fraction is (share - overhead) / memory of the card, rounded down to six digits. The overhead is the memory that CUDA uses for each
+    process, besides the memory that the framework allocates."
+  - All numbers must be whole numbers of MiB. The share and the card must be at least 1, and the overhead at least 0. The share must not be larger
+    than the card, and must be larger than the overhead.
+  - If the node has the guard, a task with a slot or a share of V(VRAM) has the same number in its variable E(GPU_MEMORY_FRACTION)
+    (docs/ISOLATION.md). Use this filter for services that are made for one model of card, and for clusters without the guard.
 options:
   _input:
     description: The share, in MiB.
     type: int
     required: true
   card:
-    description: The memory of the card, in MiB, as RV(fleet.gpu_swarm.gpu_info#module:gpus[].memory_mib) returns it. Of a MIG device, its own.
+    description: The memory of the card or MIG device, in MiB, as RV(fleet.gpu_swarm.gpu_info#module:gpus[].memory_mib) returns it.
     type: int
     required: true
   overhead:
-    description: What CUDA takes for each process, in MiB. The guard has C(gpu_node_cuda_overhead_mib).
+    description: The memory that CUDA uses for each process, in MiB. The guard uses C(gpu_node_cuda_overhead_mib).
     type: int
     default: 300
 author:

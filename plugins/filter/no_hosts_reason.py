@@ -6,24 +6,24 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: no_hosts_reason
-short_description: Reports why a run would have no host (internal)
+short_description: Returns why a run would have no hosts (internal)
 version_added: 0.2.0
 description:
-  - Ansible skips a play over no hosts, and ends well. Where this filter reports something, that is to be an error.
+  - Ansible skips a play without hosts and succeeds. If this filter returns a reason, the run must fail.
 options:
   _input:
     description: The groups of the inventory (C(groups)).
     type: dict
     required: true
   wanted:
-    description: The groups of which at least one has to have a host.
+    description: Groups of which at least one must have a host.
     type: list
     elements: str
     required: true
   limited:
     description:
-      - The hosts that C(--limit) leaves. Without it, there is no limit.
-      - Only applied where a playbook of this collection was started. One that imports it may be run for other hosts alone.
+      - The hosts that remain after C(--limit). Without this option there is no limit.
+      - It only applies if a playbook of this collection was started. A playbook that imports one of them may be limited to other hosts.
     type: list
     elements: str
 extends_documentation_fragment:
@@ -44,7 +44,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: What is wrong with the inventory or the limit, and what to do. Empty where there are hosts.
+  description: What is wrong with the inventory or the limit, and what to do. Empty if there are hosts.
   type: str
 """
 
@@ -60,5 +60,5 @@ class FilterModule:
 
 def no_hosts_reason(groups, wanted, limited=None):
     started_here = inventory_groups.are_all_of_this_collection(context.CLIARGS.get("args") or ())
-    # ansible-core before 2.19 makes an empty text of a template that gives none.
+    # ansible-core before 2.19 turns None in a template into an empty string.
     return inventory_groups.no_hosts_reason(groups, wanted, limited if started_here and limited not in (None, "") else None)

@@ -6,15 +6,15 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: not_written
-short_description: Says why a node was not changed (internal)
+short_description: Returns why a node was not changed (internal)
 version_added: 0.2.0
 description:
-  - Takes the result of M(fleet.gpu_swarm.swarm_nodes). A node's change failed if the call did, and waits if the call refused it for the
-    tasks that it would have evicted.
+  - Takes the result of M(fleet.gpu_swarm.swarm_nodes). If the call failed, the change of the node failed. If the call refused the change because it
+    would evict tasks, the node waits.
 positional: node_id, what
 options:
   _input:
-    description: What M(fleet.gpu_swarm.swarm_nodes) returned, also where it failed.
+    description: What M(fleet.gpu_swarm.swarm_nodes) returned, even if it failed.
     type: dict
     required: true
   node_id:
@@ -32,7 +32,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Why is this node not drained
+- name: Show why this node is not drained
   ansible.builtin.debug:
     msg: "{{ drained | fleet.gpu_swarm.not_written('i9pbrl1zyudukjfaj1z6lvqpf', 'it could not be drained').reason | default('it is') }}"
 """

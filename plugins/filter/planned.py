@@ -6,18 +6,17 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: planned
-short_description: Which hosts the plays after a plan are for (internal)
+short_description: Returns the hosts of the plays after a plan (internal)
 version_added: 0.2.0
 description:
-  - Takes the groups of the inventory, and finds the plan that the playbook has made which runs now, whatever other playbooks of the same
-    run have left.
+  - Takes the groups of the inventory, and finds the plan of the current playbook. Plans of earlier playbooks in the same run are ignored.
 options:
   _input:
     description: The variable C(groups).
     type: dict
     required: true
   hostvars:
-    description: The variable C(hostvars), or an empty dictionary where there is none yet.
+    description: The variable C(hostvars), or an empty dictionary if there is none yet.
     type: dict
     required: true
 extends_documentation_fragment:
@@ -33,7 +32,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: By group a list of hosts, and under C(batches) how many of C(gpu_swarm_window) are changed at a time.
+  description: A list of hosts for each group. C(batches) is how many hosts of C(gpu_swarm_window) are changed at the same time.
   type: dict
 """
 
@@ -46,5 +45,5 @@ class FilterModule:
 
 
 def _planned(groups, hostvars):
-    # Not by hostvars[name], which would template the whole plan. Before the first play there are none.
+    # raw_get, because hostvars[name] would template the whole plan. Before the first play there is no plan.
     return planned(groups.get(GROUP, ()), hostvars.raw_get) if GROUP in groups else {}

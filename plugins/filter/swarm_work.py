@@ -6,11 +6,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: swarm_work
-short_description: Reports what on a host ends, or loses its network, when the host leaves its swarm (internal)
+short_description: Returns the work that a host loses when it leaves its swarm (internal)
 version_added: 0.2.0
 description:
-  - Takes the running containers of a host. Tasks of services end, and what was started by hand is disconnected from the swarm's
-    networks. What was started by hand and is on none of these runs on.
+  - Takes the running containers of a host. Tasks of services end. Containers that were started by hand lose the swarm's networks, so those on such
+    networks are returned too.
 positional: _input
 options:
   _input:
@@ -25,14 +25,14 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Nothing of the swarm runs here
+- name: Check that nothing of the swarm runs here
   ansible.builtin.assert:
     that: inspected.containers | fleet.gpu_swarm.swarm_work | length == 0
 """
 
 RETURN = r"""
 _value:
-  description: What ends, in words.
+  description: A description of each container.
   type: list
   elements: str
   sample: ["task web.1.oyl2ui5639bmnf3qq6mn5afae of service web (for 3 h 5 min)"]
