@@ -32,10 +32,10 @@ options:
           - With V(slots), slots of a card. Several tasks share the card. Each slot is one named resource of O(advertise[].kind), and a task sees the
             card of its slot. In MIG mode each MIG device has slots. NVIDIA's runtime does not know slots, so a guard translates them at each level of
             O(isolation).
-          - With V(group), neighbouring GPUs as one unit. Each unit has O(advertise[].size) GPUs and is one named resource of O(advertise[].kind). A
-            task sees all GPUs of its group. GPUs that are left over are not advertised, with a warning. Existing groups stay while their GPUs are
-            healthy neighbours, so a failed GPU does not change other groups. NVIDIA's runtime does not know groups, so a guard translates them at every level
-            of O(isolation).
+          - With V(group), neighbouring GPUs as one unit. Each unit has O(advertise[].size) GPUs and is one named resource of O(advertise[].kind).
+            A task sees all GPUs of its group. GPUs that are left over are not advertised, with a warning. Existing groups stay while their
+            GPUs are healthy neighbours, so a failed GPU does not change other groups. NVIDIA's runtime does not know groups, so a guard
+            translates them at each level of O(isolation).
           - With V(mig), MIG devices, a kind per profile, such as C(MIG-1g.10gb). Each device is one named resource. The rule applies to
             cards in MIG mode; other cards continue with the next rule. Without such a rule, a card in MIG mode is excluded.
           - With V(none), left to the host. These GPUs are not advertised.
