@@ -12,6 +12,7 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from ..module_utils._dockerd.containers import not_drained
 from ..module_utils._printable import printable
 from ..plugin_utils._fleet.found import Found
+from ..plugin_utils._report import terminal
 from ..plugin_utils._rollout.member import view
 from ..plugin_utils._rollout.poll import apart, poll
 from ..plugin_utils._rollout.window import not_emptied
@@ -65,8 +66,11 @@ class ActionModule(NodeAction):
         (member,) = view([host], Found(task_vars["hostvars"]), ledger)
         left, delay = partial(EVENTS[event], member, bool(ledger)), DELAY_OF_A_START_S if event == "returned" else DELAY_S
 
+        def show(text):
+            self._display.display(terminal.fit(f"  {host}: {text}", self._display.columns))
+
         def wait(query):
-            return poll(query, left, timeout, lambda text: self._display.display(f"{host}: {text}"), float(own.get("delay", delay)))
+            return poll(query, left, timeout, show, float(own.get("delay", delay)))
 
         query = partial(self.query, tmp, task_vars)
         if event == "returned":

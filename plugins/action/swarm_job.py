@@ -91,11 +91,11 @@ class ActionModule(ActionBase):
         def query():
             answer = answers.pop() if answers else self._ending(later) if absent else self._reconcile(later)
             for line in report.state_changes(answer, said):
-                self._display.display(f"  {printable(line)}")
+                self._show(line)
             problems.extend(one for one in answer["problems"] if one not in problems)
             return answer
 
-        again = tolerate_silence(query, first, NoManager, lambda text: self._display.display(f"  note: {printable(text)}"))
+        again = tolerate_silence(query, first, NoManager, lambda text: self._show(f"note: {text}"))
         try:
             last = poll(again, _left, own["wait_timeout"] if waits else 0, lambda _text: None, DELAY_S)
         except NoManager as problem:
@@ -135,6 +135,9 @@ class ActionModule(ActionBase):
             answer = self._queried({**arguments, **self._placement})
         return answer
 
+    def _show(self, line):
+        self._display.display(terminal.fit(f"  {printable(line)}", self._display.columns))
+
     def _on_this_fleet(self, arguments):
         """The placement, for which nodes get the labels that they lack; where the job is refused, they get none."""
         api = {key: value for key, value in self._given.items() if key in CONNECTION_OPTIONS}
@@ -143,7 +146,7 @@ class ActionModule(ActionBase):
             raise NoManager(reason_of(self._who, found))
         placed = for_job.place_job(self._wants, self._given["name"], found["nodes"])
         for line in placed.lines:
-            self._display.display(f"  {printable(line)}")
+            self._show(line)
         if placed.labels:
             self._queried({**arguments, "placement": placed.placement}, checks=True)
             labelling.add(placed.labels, labelling.Manager(api, self._call, self._who), NOTHING, self._task.check_mode)

@@ -21,7 +21,7 @@ from ..plugin_utils._calls.delegation import Call, called
 from ..plugin_utils._calls.libraries import zip_file
 from ..plugin_utils._calls.managers import reason_of
 from ..plugin_utils._classes import labelling
-from ..plugin_utils._report import conclusion, last_words
+from ..plugin_utils._report import conclusion, last_words, terminal
 from ..plugin_utils._rollout.poll import apart, poll
 from ..plugin_utils._stack import attachments, beforehand, deploy_verdict, on_nodes, registries, replaced, secret_values, text
 from ..plugin_utils._stack.attachments import Swarm
@@ -318,7 +318,7 @@ class ActionModule(ActionBase):
         return called(self, Call(module, arguments, checks), self._vars, self._who)
 
     def _say(self, line):
-        self._display.display(f"  {printable(line)}")
+        self._display.display(terminal.fit(f"  {printable(line)}", self._display.columns))
 
 
 def _former(answer):

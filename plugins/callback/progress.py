@@ -62,9 +62,9 @@ class CallbackModule(Default):
         path = thing.get_path() or ""
         return self._display.verbosity == 0 and os.path.realpath(path).startswith(FOLDERS)
 
-    def _say(self, lines):
+    def _say(self, lines, color=None):
         for line in lines:
-            self._display.display(line)
+            self._display.display(terminal.fit(line, self._display.columns), color=color)
 
     # -- the run, its steps and tasks ------------------------------------------------------------------------------
 
@@ -144,8 +144,7 @@ class CallbackModule(Default):
         if quiet and (host in last_words.explained() or last_words.words_in(result._result)):
             return
         if quiet:
-            line = last_words.failure_line(host, what, why, Collector.printed)
-            self._display.display(last_words.folded(line, terminal.width(self._display.columns)), color=last_words.COLOURS[last_words.FAILED])
+            self._say([last_words.failure_line(host, what, why, Collector.printed)], last_words.COLOURS[last_words.FAILED])
         if self._display.verbosity == 0:
             Collector.printed[host] = why
 

@@ -63,11 +63,11 @@ class State(Enum):
 
     def of(self, *details: str, more: str = "") -> HostState:
         """This state with its text; ``more`` follows it."""
-        return HostState(self, self.text.format(*details) + more)
+        return HostState(self, (self.text.format(*details) + more).replace("\n", " "))
 
 
 class HostState(NamedTuple):
-    """A state, and its text for people."""
+    """A state, and its text for people, in one line."""
 
     state: State
     text: str

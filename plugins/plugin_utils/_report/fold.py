@@ -15,6 +15,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from ...module_utils._printable import printable_lines
+
 _BETWEEN_ITEMS = re.compile(r"(?<=,) (?![^()]*\))")
 # Such a word stays on one line with the next one: 8 NVIDIA-GPU, 2 × 79.6 GiB.
 _JOINS_NEXT = re.compile(r"[(+−]?\d[\d.]*|[×→+≥]")
@@ -26,6 +28,12 @@ def fold(text: str, width: int | None, indent: str = "", hanging: str = "") -> l
         return [indent + text]
     first, *others = _fill(text, Room(width - len(hanging), len(indent) - len(hanging)), _LEVELS)
     return [indent + first, *(hanging + line for line in others)]
+
+
+def fold_text(text: str, width: int) -> str:
+    """The text in lines of at most ``width`` characters, without escape codes. Each line keeps its indentation."""
+    lines = [(line.lstrip(" "), " " * (len(line) - len(line.lstrip(" ")))) for line in printable_lines(text).split("\n")]
+    return "\n".join(part for line, indent in lines for part in fold(line, width, indent, f"{indent}  "))
 
 
 def paragraphs(texts: Iterable[str], width: int | None) -> str:

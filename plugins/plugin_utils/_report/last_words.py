@@ -19,7 +19,6 @@ from ansible.utils.display import Display
 
 from ...module_utils._printable import printable_lines
 from . import terminal
-from .fold import fold
 
 KEY = "gpu_swarm_last_words"
 # The actions that have last words. In any other result they come from a node or a manager, and are ignored.
@@ -87,7 +86,7 @@ def _invocation(result: Mapping[str, Any]) -> Mapping[str, Any]:
 def show(words: LastWords) -> None:
     """Print the line in the colour of its verdict, then the table, then the command. The command is for copying, so it is not folded."""
     display = Display()
-    line = folded(words.line, terminal.width(display.columns))
+    line = terminal.fit(words.line, display.columns)
     parts = [(part, colour) for part, colour in ((line, COLOURS[words.verdict]), (words.text, None), (words.command, None)) if part]
     for part, colour in parts:
         display.display(f"\n{part}", color=colour)
@@ -141,12 +140,6 @@ def reason(result: Mapping[str, Any]) -> str:
     if why in OF_COMMANDS:
         why = f"{why.rstrip('.')}: {parts[0].get('stderr') or parts[0].get('stdout') or 'it printed nothing'}"
     return "\n  ".join(printable_lines(why).removeprefix("Task failed: ").strip().split("\n"))
-
-
-def folded(text: str, width: int) -> str:
-    """The text in lines of at most ``width`` characters, without escape codes. Each line keeps its indentation."""
-    lines = [(line.lstrip(" "), " " * (len(line) - len(line.lstrip(" ")))) for line in printable_lines(text).split("\n")]
-    return "\n".join(part for line, indent in lines for part in fold(line, width, indent, f"{indent}  "))
 
 
 def _items(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -17,7 +17,7 @@ from typing import Any
 from ...module_utils._printable import printable
 
 SHOWN_HOSTS = 4  # a line names at most this many hosts
-NAME_WIDTH = 58
+NAME_WIDTH = 55  # the line of a step fits a terminal of 80 columns
 DONE = "done"
 SHORT_S = 1.0  # a shorter step has no line
 
@@ -143,7 +143,7 @@ def duration(seconds: float) -> str:
 
 def step_line(name: str, hosts: int, seconds: float) -> str:
     """The line of a finished step."""
-    return f"{name:{NAME_WIDTH}}  {f'{hosts} hosts' if hosts > 1 else '':>9}  {duration(seconds):>12}"
+    return f"{name:{NAME_WIDTH}}  {f'{hosts} hosts' if hosts > 1 else '':>9}  {duration(seconds):>11}"
 
 
 def outcomes_in(action: str, host: str, result: Mapping[str, Any]) -> dict[str, str]:

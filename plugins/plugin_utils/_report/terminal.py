@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import os
 
+from .fold import fold_text
+
 
 def width(columns: int) -> int:
     """Return COLUMNS of the environment, else ``columns``: the width that Ansible got from the terminal, at least 79, and 79 in a pipe or a log.
@@ -19,3 +21,8 @@ def width(columns: int) -> int:
     """
     wanted = os.environ.get("COLUMNS", "")
     return int(wanted) if wanted.isdecimal() and int(wanted) else columns
+
+
+def fit(text: str, columns: int) -> str:
+    """Fold text that is printed during a run, so that its lines fit the terminal. An escape code in it has no effect."""
+    return fold_text(text, width(columns))

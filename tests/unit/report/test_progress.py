@@ -6,16 +6,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+import yaml
 
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report.progress import Run, duration, notes_in, outcomes_in
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report.progress import step_line as printed_line
 
+ROOT = Path(__file__).resolve().parents[3]
 DEBUG = "ansible.builtin.debug"
 HOST_OUTCOME = "fleet.gpu_swarm.host_outcome"
 
 
 def step_line(name, seconds, hosts=0):
-    return f"{name:58}  {f'{hosts} hosts' if hosts else '':>9}  {seconds:>12}"
+    return f"{name:55}  {f'{hosts} hosts' if hosts else '':>9}  {seconds:>11}"
 
 
 def played(run, step, hosts, *, begin, end, in_batches=False, outcomes=None):
@@ -130,3 +135,9 @@ def test_messages_of_debug_tasks(action, result, found):
 @pytest.mark.parametrize(("seconds", "text"), [(0.4, "0 s"), (59.9, "59 s"), (60, "1 min 0 s"), (3599, "59 min 59 s"), (3660, "1 h 1 min")])
 def test_durations(seconds, text):
     assert duration(seconds) == text
+
+
+def test_the_lines_of_steps_fit_a_terminal():
+    playbooks = [path for path in (ROOT / "playbooks").rglob("*.yml") if path.parent.name in ("playbooks", "plays")]
+    names = [play["name"] for path in playbooks for play in yaml.safe_load(path.read_text()) if "hosts" in play]
+    assert max(len(printed_line(name, 999, 754)) for name in names) == 79

@@ -98,6 +98,7 @@ def test_what_becomes_of_a_node_that_an_earlier_run_left_paused_is_reported(step
         ),
         (step_with(groups=[MARKED]), member(), Outcome(State.WAITING, "finished job b"), "waiting for finished job b"),
         (step_with(groups=[PREPARE]), None, Outcome(State.WAITING, "container b"), "waiting for container b"),
+        (step_with(groups=[PREPARE]), None, Outcome(State.FAILED, "2 errors:\n- one"), "failed: 2 errors: - one"),
         (step_with(), member(), FAILED, "failed: dockerd did not start"),
         (step_with(), member(), Outcome(State.LOST, "no route"), "lost: no route"),
         (step_with(), member(), Outcome(State.UNTOUCHED, "its turn did not come"), "untouched: its turn did not come"),

@@ -127,7 +127,7 @@ def node(monkeypatch, *answers):
 
     def run(variables=None, **options):
         action = await_node.ActionModule.__new__(await_node.ActionModule)
-        action._task, action._display = SimpleNamespace(args=options), SimpleNamespace(display=lambda text: None)
+        action._task, action._display = SimpleNamespace(args=options), SimpleNamespace(display=lambda text: None, columns=79)
         return action.run(None, {"inventory_hostname": "g1", "hostvars": HostVars(VARIABLES), **(variables or {})})
 
     return run, calls

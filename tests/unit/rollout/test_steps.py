@@ -660,7 +660,7 @@ def acted(monkeypatch, execute, step="unlabel", of_plan=None, **task_vars):
     action = swarm_batch.ActionModule.__new__(swarm_batch.ActionModule)
     action._connection = None
     action._task = SimpleNamespace(args={"step": step, "hosts": ["a"], "docker_host": "tcp://m"}, delegate_to="m", check_mode=False)
-    action._display = SimpleNamespace(display=lambda text: None)
+    action._display = SimpleNamespace(display=lambda text: None, columns=79)
     action._execute_module = execute
     made = plan("a", **(of_plan or {}))
     made["steps"]["a"]["removal"] = asdict(Removal())

@@ -40,7 +40,7 @@ def deployed(tmp_path: Any) -> Any:
         args = {"name": "s", "compose": str(tmp_path / "compose.yml"), "wait_timeout": 0}
         action._task = SimpleNamespace(args=args, check_mode=False, diff=False, delegate_to=None, environment=None, no_log=False, async_val=0)
         action._connection = SimpleNamespace(_play_context=SimpleNamespace(no_log=False), _shell=SimpleNamespace(tmpdir=None))
-        action._display = SimpleNamespace(display=lines.append, warning=lines.append)
+        action._display = SimpleNamespace(display=lines.append, warning=lines.append, columns=79)
         action._execute_module = lambda module_name, module_args, task_vars: _copied(found["deploy" if module_args.get("archive") else "read"])
         action._templar = None
         return action.run(task_vars={"inventory_hostname": "m1"}), "\n".join(lines)

@@ -49,7 +49,7 @@ def run(tmp_path: Any) -> Any:
         args = {"name": "s", "compose": str(tmp_path / "compose.yml"), "wait_timeout": 0, "prune": True, **options}
         action._task = SimpleNamespace(args=args, check_mode=check, diff=False, delegate_to=None, environment=None, no_log=False, async_val=0)
         action._connection = SimpleNamespace(_play_context=SimpleNamespace(no_log=False), _shell=SimpleNamespace(tmpdir=None))
-        action._display = SimpleNamespace(display=lambda _line: None, warning=lambda _line: None)
+        action._display = SimpleNamespace(display=lambda _line: None, warning=lambda _line: None, columns=79)
         action._execute_module, action._templar = execute, None
         return action.run(task_vars={"inventory_hostname": "m1"}), read
 
