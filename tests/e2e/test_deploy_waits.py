@@ -66,7 +66,7 @@ def test_what_waits(fleet: Fleet, inventory: Path, compose: Path, tmp_path: Path
         wait_until("the stack to be deployed", lambda: f"{STACK}_stack-file" in manager.run("docker", "config", "ls", check=False))
         manager.run("systemctl", "stop", "docker.service", "docker.socket")
         try:
-            wait_until("the run to notice", lambda: "note: no answer; queried again" in log.read_text())
+            wait_until("the run to notice", lambda: "note: no answer; retrying" in log.read_text())
         finally:
             manager.dockerd("start")
         done = run.result()
