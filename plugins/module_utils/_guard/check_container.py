@@ -10,13 +10,13 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import sys
 from collections import namedtuple
 
 from .._isolation_levels import EXCLUSIVE, OFF
+from .._replace import replace_json
 from . import admission, bundle, call, engine_record, finding_counts, holds, refusal
 from .admission import Container
 from .bolt import BoltError
@@ -109,7 +109,7 @@ def _guard(made: Call, given: Given) -> None:
         entries = bundle.rewritten(container.entries, settings.listed, verdict.devices, verdict.without)
         entries = bundle.with_values(entries, verdict.variables)
         if entries != container.entries:
-            _write(path, bundle.with_environment(document, entries))
+            replace_json(path, bundle.with_environment(document, entries), os.lstat(path).st_mode & 0o777)
 
 
 def _document(path: str) -> dict[str, Any]:
@@ -168,13 +168,3 @@ def _hold(made: Call, given: Given, labels: dict[str, str], root: str, devices: 
 def _held(holder: holds.Hold, devices: tuple[str, ...]) -> str:
     both = [one for one in devices if one in holder.devices]
     return "task %s of the service %s (container %s) still has %s." % (holder.task, holder.service, holder.container[:12], ", ".join(both))
-
-
-def _write(path: str, document: dict[str, Any]) -> None:
-    new = path + ".gpu-swarm"
-    mode = os.lstat(path).st_mode & 0o777
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(new)  # of a guard that was killed; or somebody's link, which is not followed
-    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode), "w", encoding="ascii") as stream:
-        json.dump(document, stream)
-    os.replace(new, path)

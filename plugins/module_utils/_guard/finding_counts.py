@@ -15,6 +15,8 @@ import json
 import os
 import time
 
+from .._replace import replace_json
+
 TYPE_CHECKING = False  # typing is not loaded: that would take a fifth of the time that all of this takes
 if TYPE_CHECKING:
     from typing import Any, Mapping
@@ -64,9 +66,7 @@ def _count(path: str, service: str, found: Mapping[str, str]) -> list[str]:
                 said = now
                 due.append(name)
             of_service[name] = {"count": int(before.get("count") or 0) + 1, "last": now, "text": text[:_TEXT], "said": said}
-        with open(path + ".new", "w", encoding="utf-8") as stream:
-            json.dump(counted, stream)
-        os.replace(path + ".new", path)
+        replace_json(path, counted)
     return due
 
 

@@ -18,6 +18,8 @@ import os
 import time
 from collections import namedtuple
 
+from .._replace import replace_json
+
 TYPE_CHECKING = False  # typing is not loaded: that would take a fifth of the time that all of this takes
 if TYPE_CHECKING:
     from typing import Any, Callable, Iterator
@@ -123,11 +125,7 @@ def _read(path: str) -> Hold | None:
 
 
 def _write(folder: str, hold: Hold) -> None:
-    path = os.path.join(folder, hold.container)
-    new = os.path.join(folder, ".%s" % hold.container)
-    with open(new, "w", encoding="utf-8") as stream:
-        json.dump(hold._asdict(), stream)
-    os.replace(new, path)
+    replace_json(os.path.join(folder, hold.container), hold._asdict())
 
 
 @contextlib.contextmanager

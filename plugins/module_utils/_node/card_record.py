@@ -18,6 +18,7 @@ from .. import _files
 from .._gpu import cards
 from .._gpu.cards import Card
 from .._machine import slots
+from .._replace import new_path, replace_json
 from .journal import FILE_MODE
 
 NAME = "cards.json"
@@ -29,7 +30,6 @@ class CardRecord:
 
     def __init__(self, directory: str, root: str = "/") -> None:
         self._path, self._root = os.path.join(directory, NAME), root
-        self._new = self._path + ".new"
 
     def read(self) -> list[Card]:
         """[] where there is none, as on a node that an earlier release provisioned, or where it cannot be read: it describes, and decides nothing."""
@@ -48,16 +48,11 @@ class CardRecord:
         """On a disk that is full the record stays as it was, and the next call tries again."""
         if known == self.read():
             return
-        try:
-            with os.fdopen(os.open(self._new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE), "w", encoding="utf-8") as stream:
-                json.dump({"version": 1, "cards": known}, stream, indent=1, sort_keys=True)
-            os.replace(self._new, self._path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                os.unlink(self._new)
+        with contextlib.suppress(OSError):
+            replace_json(self._path, {"version": 1, "cards": known}, FILE_MODE)
 
     def remove(self) -> None:
-        for path in (self._path, self._new):
+        for path in (self._path, new_path(self._path)):
             _files.remove(path)
 
 

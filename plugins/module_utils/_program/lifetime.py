@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import select
 import signal
@@ -16,6 +15,7 @@ import sys
 from typing import Sequence
 
 from .._printable import printable
+from .._replace import replace_json
 
 _LONGEST = 4000  # of a line: the journal begins another one after 48 KiB
 
@@ -70,16 +70,13 @@ def publish(path: str, document: object) -> str:
 
     A reader sees a whole file or none. Where there is no room, the file of before goes: what it says is over, and its room may be enough.
     """
-    new, failure = path + ".new", ""
+    failure = ""
     for _try in range(2):
         try:
-            with open(new, "w", encoding="utf-8") as stream:
-                json.dump(document, stream)
-            os.replace(new, path)
+            replace_json(path, document)
             return ""
         except OSError as problem:
             failure = "%s: %s" % (path, problem.strerror)
-            for left in (new, path):
-                with contextlib.suppress(OSError):
-                    os.unlink(left)
+            with contextlib.suppress(OSError):
+                os.unlink(path)
     return failure

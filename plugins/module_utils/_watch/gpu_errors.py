@@ -16,6 +16,7 @@ from typing import Any, Mapping, Sequence
 
 from .._health import pace, xids
 from .._health.label import OK
+from .._replace import replace_json
 from .written import stamp
 
 LOG = "/dev/kmsg"
@@ -75,16 +76,11 @@ class Events:
 
     def _write(self) -> None:
         """If the disk is full, the next call tries again."""
-        new = self._path + ".new"
         try:
-            with open(new, "w", encoding="utf-8") as stream:
-                json.dump({"boot": self._boot, "events": self._events}, stream)
-            os.replace(new, self._path)
+            replace_json(self._path, {"boot": self._boot, "events": self._events})
             self._stamp, self._is_written, self.failure = stamp(self._path), True, ""
         except OSError as problem:
             self.failure = "%s: %s" % (self._path, problem.strerror)
-            with contextlib.suppress(OSError):
-                os.unlink(new)
 
 
 class Log:

@@ -19,6 +19,7 @@ from .. import _bounded
 from .._errors import GpuSwarmError
 from .._files import Snapshot
 from .._node.loaded import STARTS, identity
+from .._replace import replace_json
 from .written import stamp
 
 LIMIT_S = 5  # for systemd to say which process dockerd is
@@ -67,9 +68,7 @@ class Starts:
         with contextlib.suppress(OSError, ValueError, GpuSwarmError):
             self._known = learned(self._known, self._look(noted))
             if self._known != self._kept:
-                with open(self._path + ".new", "w", encoding="utf-8") as stream:
-                    json.dump(self._known, stream)
-                os.replace(self._path + ".new", self._path)
+                replace_json(self._path, self._known)
                 self._kept = self._known
 
     def _look(self, noted: Mapping[str, Any]) -> Look:

@@ -23,6 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._guard import call, check_container, finding_counts
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._replace import replace_json
 
 ID = 64 * "a"
 VARIABLE = "DOCKER_RESOURCE_NVIDIA-GPU"
@@ -155,7 +156,7 @@ def test_a_restore_that_is_refused_names_the_container(guard, tmp_path, monkeypa
 
 @pytest.mark.parametrize("planted", ["", "link", "dangling", "left"])
 def test_a_link_that_somebody_put_into_the_bundle_is_not_followed(tmp_path, planted):
-    victim, path, new = tmp_path / "passwd", tmp_path / "config.json", tmp_path / "config.json.gpu-swarm"
+    victim, path, new = tmp_path / "passwd", tmp_path / "config.json", tmp_path / ".config.json.new"
     victim.write_text("root")
     path.write_text("{}")
     path.chmod(0o640)
@@ -163,7 +164,7 @@ def test_a_link_that_somebody_put_into_the_bundle_is_not_followed(tmp_path, plan
         new.write_text('{"half":')
     elif planted:
         new.symlink_to(victim if planted == "link" else tmp_path / "shadow")
-    check_container._write(str(path), {"a": 1})
+    replace_json(str(path), {"a": 1}, 0o640)
     assert (json.loads(path.read_text()), path.is_symlink(), path.stat().st_mode & 0o777) == ({"a": 1}, False, 0o640)
     assert (victim.read_text(), sorted(os.listdir(tmp_path))) == ("root", ["config.json", "passwd"])
 

@@ -16,6 +16,7 @@ import sys
 
 import pytest
 
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _replace
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._program import lifetime
 
 WAITS = """
@@ -105,15 +106,21 @@ def test_where_there_is_no_room_what_is_over_is_gone_too(tmp_path, monkeypatch):
     path = tmp_path / "status.json"
     path.write_text("{}")
     with monkeypatch.context() as patched:
-        patched.setattr(lifetime, "open", full, raising=False)
+        patched.setattr(_replace, "open", full, raising=False)
         assert lifetime.publish(str(path), {"a": 1}) == f"{path}: No space left on device"
     assert list(tmp_path.iterdir()) == []
     assert lifetime.publish(str(tmp_path / "none" / "status.json"), {}).endswith("No such file or directory")
 
 
-def test_the_room_of_the_one_before_may_be_enough(tmp_path):
+def test_the_room_of_the_one_before_may_be_enough(tmp_path, monkeypatch):
     path = tmp_path / "status.json"
     path.write_text("{}")
-    (tmp_path / "status.json.new").symlink_to("/dev/full")
+
+    def opened(handle, mode, **more):
+        if path.exists():
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return open(handle, mode, **more)
+
+    monkeypatch.setattr(_replace, "open", opened, raising=False)
     assert lifetime.publish(str(path), {"a": 1}) == ""
     assert (json.loads(path.read_text()), path.is_symlink()) == ({"a": 1}, False)

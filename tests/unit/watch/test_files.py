@@ -11,7 +11,7 @@ import json
 
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _files
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _files, _replace
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health import pace, xids
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine import driver
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch import gpu_errors, written
@@ -69,7 +69,7 @@ def full(monkeypatch):
             raise OSError(errno.ENOSPC, "No space left on device", path)
         return open(path, mode, **more)
 
-    monkeypatch.setattr(gpu_errors, "open", opened, raising=False)
+    monkeypatch.setattr(_replace, "open", opened, raising=False)
     return disk
 
 

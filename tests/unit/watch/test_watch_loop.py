@@ -12,9 +12,9 @@ import os
 
 import pytest
 
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _replace
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health import pace, xids
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine.uvm import UvmSeen
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._program import lifetime
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch import gpu_errors, reader, watch_loop
 
 UUID = "GPU-00000000-1111-2222-3333-444444444444"
@@ -318,8 +318,7 @@ def test_a_full_run_and_a_full_disk_end_nothing_and_each_is_said_once(node, monk
 
     node.inspect(3)
     with monkeypatch.context() as patched:
-        for module in (lifetime, gpu_errors):
-            patched.setattr(module, "open", full, raising=False)
+        patched.setattr(_replace, "open", full, raising=False)
         lines = ["3,1,1,-;NVRM: Xid (PCI:0000:c1:00): 79, GPU has fallen off the bus."]
         node.it._log.lines = lambda: [lines.pop() for _one in list(lines)]
         node.inspect(20)
