@@ -349,7 +349,7 @@ BAD = {
     "no NVML library": (
         {},
         {"nvml_path": "/nonexistent/libnvidia-ml.so.1"},
-        ["nvml_path (role: gpu_node_nvml_path): /nonexistent/libnvidia-ml.so.1", "leave it out"],
+        ["nvml_path (role: gpu_node_nvml_path): /nonexistent/libnvidia-ml.so.1", "Set it to the path of libnvidia-ml.so.1"],
     ),
     "no GPU": ({}, {"fleet": "nogpu"}, ["NVML finds no GPU on this node", "lspci", "take the host out of the group gpu_nodes"]),
     "a driver that never answers": ({}, {"fleet": "hang", "nvml_timeout": 1}, ["NVML gave no answer within 1 s", "reboot the node"]),
@@ -362,7 +362,7 @@ BAD = {
     "two kinds in one variable": (
         {},
         {"advertise": [{"as": "gpu", "kind": "GPU", "select": {"index": [0]}}, {"as": "gpu", "kind": "gpu"}]},
-        ["the kinds 'GPU' and 'gpu'", "DOCKER_RESOURCE_GPU", "write them alike or rename one"],
+        ["the kinds 'GPU' and 'gpu'", "DOCKER_RESOURCE_GPU", "Use one spelling or rename one"],
     ),
 }
 
