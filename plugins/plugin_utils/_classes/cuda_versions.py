@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which CUDA a driver runs (pure), by NVIDIA's rules.
+"""Whether a node's driver runs an image's version of CUDA (pure), by NVIDIA's compatibility rules.
 
 https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html and
 https://docs.nvidia.com/deploy/cuda-compatibility/forward-compatibility.html
@@ -18,11 +18,11 @@ from typing import Any
 from .nodes import Facts
 from .versions import Version, shown
 
-# How an image runs, the best first. Minor-version compatibility has "a limited feature-set".
+# How an image runs, best first. Minor-version compatibility has "a limited feature-set".
 FULLY, MINOR, FORWARD = range(3)
-# By the image's CUDA major the driver from which minor-version compatibility holds. A major that is not here has to be met in full.
+# The first driver with minor-version compatibility for each CUDA major version. For other major versions the driver must fully support the CUDA.
 _MINOR_FROM: dict[int, Version] = {11: (450, 80, 2), 12: (525,), 13: (580,)}
-# Forward compatibility is for data-centre GPUs; of others for few, which no name shows.
+# Models with forward compatibility: data-centre GPUs. The few others that have it cannot be recognised by name.
 _DATA_CENTER = re.compile(
     r"(?i)Tesla-.*|(?:NVIDIA-)?(?:A(?:2|10|10G|10M|16|30|30X|40|100|100X|800)|B(?:100|200|300)|G(?:H|B)(?:200|300)|H(?:20|100|200|800)|L(?:2|4|20|40|40S|40G)"
     r"|P(?:4|6|40|100)|T(?:4|4G)|V100S?)(?:-.*)?"
@@ -30,15 +30,15 @@ _DATA_CENTER = re.compile(
 
 
 def how(cuda: Version | None, node: Facts, ptx: bool = False, forward: Sequence[int] = ()) -> tuple[int | None, str]:
-    """(how code of this CUDA runs on the node, or None, why it does not).
+    """Return (how code of this CUDA runs on the node, ''), or (None, the reason why it does not).
 
-    ``ptx``: it has PTX for the driver to compile, which minor-version compatibility does not cover. ``forward`` are the branches of drivers, such as
-    535, on which the image's package cuda-compat works by NVIDIA's table: it changes with each release of the package.
+    ``ptx``: the image needs PTX compilation, which minor-version compatibility does not cover. ``forward`` are the driver branches, such as 535, for
+    which NVIDIA's table lists the cuda-compat package of the image.
     """
     if cuda is None:
         return FULLY, ""
     if node.cuda is None:
-        return None, "what CUDA its driver has no label says"
+        return None, "no label shows the CUDA version of its driver"
     if node.cuda.version >= cuda:
         return FULLY, ""
     if not ptx and _is_minor(cuda, node):
@@ -59,14 +59,14 @@ def _why(cuda: Version, node: Facts, ptx: bool, forward: Sequence[int]) -> str:
     if ptx and _is_minor(cuda, node):
         return ", and minor-version compatibility does not cover PTX"
     if forward and node.driver and node.driver[0] not in forward:
-        return f", and driver {node.driver[0]} is none of {', '.join(map(str, forward))}, for which forward compatibility is"
+        return f", and driver {node.driver[0]} is none of {', '.join(map(str, forward))}, which have forward compatibility"
     if forward:
-        return ", and forward compatibility is for data-centre GPUs"
+        return ", and only data-centre GPUs have forward compatibility"
     return ""
 
 
 def branches(value: Any) -> list[int] | None:
-    """Those of drivers, as somebody has written them; None for what are none."""
+    """Parse driver branches. Return None if one is invalid."""
     found = value if isinstance(value, list) else [value]
     good = all(not isinstance(one, bool) and str(one).isascii() and str(one).isdecimal() and 300 <= int(str(one)) < 10_000 for one in found)
     return sorted({int(str(one)) for one in found}) if good else None

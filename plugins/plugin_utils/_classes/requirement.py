@@ -32,14 +32,14 @@ _BOUNDS = "Write it with a sign, in quotes: '>=8.0', or '>=8.0,<9.0'."
 
 def parse(found: Mapping[str, Any], where: str) -> Requirement:
     """Check the requirements and convert them to their canonical form."""
-    made: Requirement = {}
+    result: Requirement = {}
     errors = Errors()
     for field in FIELDS:
         value = found.get(field)
         if value is not None and value != "":
-            made[field] = errors.of(_PARSERS[field], value, f"{where}.{field}")
+            result[field] = errors.of(_PARSERS[field], value, f"{where}.{field}")
     errors.refuse()
-    return made
+    return result
 
 
 def _memory(value: Any, where: str) -> int:

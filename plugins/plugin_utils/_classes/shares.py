@@ -18,14 +18,14 @@ def shares(total: int, room: Mapping[str, int], former: Mapping[str, int]) -> di
     Each class keeps its ``former`` replicas if the total allows it, because swarm cannot move tasks between classes, and another division would stop
     tasks.
     """
-    made = {name: former.get(name, 0) for name in room}
+    result = {name: former.get(name, 0) for name in room}
     order = list(room)
     weights = room if any(room.values()) else dict.fromkeys(room, 1)
-    while sum(made.values()) > total:
-        most = max((name for name in order if made[name]), key=lambda name: (made[name] > room[name], made[name] / max(room[name], 0.5)))
-        made[most] -= 1
-    while sum(made.values()) < total:
+    while sum(result.values()) > total:
+        most = max((name for name in order if result[name]), key=lambda name: (result[name] > room[name], result[name] / max(room[name], 0.5)))
+        result[most] -= 1
+    while sum(result.values()) < total:
         # Webster's method. A class without room gets replicas only if no class has room.
-        next_one = max(order, key=lambda name: (made[name] < room[name], weights[name] / (2 * made[name] + 1), -order.index(name)))
-        made[next_one] += 1
-    return made
+        next_one = max(order, key=lambda name: (result[name] < room[name], weights[name] / (2 * result[name] + 1), -order.index(name)))
+        result[next_one] += 1
+    return result

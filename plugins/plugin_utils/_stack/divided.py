@@ -111,17 +111,17 @@ def _check_ports(service: Mapping[str, Any], found: Mapping[str, Any], where: st
 
 def build_part(service: dict[str, Any], image: str, replicas: int | None, name: str, document: Mapping[str, Any]) -> dict[str, Any]:
     """Build one part. Other services reach all parts by the name of the original service."""
-    made = {**service, "image": image, "networks": _networks(service.get("networks"), name, document.get("networks") or {})}
+    result = {**service, "image": image, "networks": _networks(service.get("networks"), name, document.get("networks") or {})}
     if replicas is not None:
-        made["deploy"] = {**(service.get("deploy") or {}), "replicas": replicas}
-    return made
+        result["deploy"] = {**(service.get("deploy") or {}), "replicas": replicas}
+    return result
 
 
 def _networks(found: Any, alias: str, declared: Mapping[str, Any]) -> dict[str, Any]:
     named = found if isinstance(found, dict) else dict.fromkeys(found or ["default"])
-    made = {}
+    result = {}
     for network, options in named.items():
         of_the_host = ((declared.get(network) or {}).get("name") or network) in _OF_THE_HOST
         aliases = {**(options or {}), "aliases": [*((options or {}).get("aliases") or []), alias]}
-        made[network] = options if of_the_host else aliases
-    return made
+        result[network] = options if of_the_host else aliases
+    return result

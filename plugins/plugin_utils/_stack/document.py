@@ -141,10 +141,10 @@ def load_yaml(text: str, name: str, loader: type[yaml.SafeLoader] = _Merging) ->
         found = reader.get_single_data()
     except (yaml.YAMLError, *_TAG_ERRORS, RecursionError, TypeError) as problem:
         raise GpuSwarmError(f"{name} is not readable YAML: {_reason(problem)}. Fix it there.") from problem
-    made, duplicates = _Copy(name).of(found, ()), getattr(reader, "duplicates", [])
+    result, duplicates = _Copy(name).of(found, ()), getattr(reader, "duplicates", [])
     if duplicates:
-        raise SeveralErrors([f"{name} is not readable YAML: {one}. Fix it there." for one in duplicates], made)
-    return made
+        raise SeveralErrors([f"{name} is not readable YAML: {one}. Fix it there." for one in duplicates], result)
+    return result
 
 
 def _reason(problem: Exception) -> str:

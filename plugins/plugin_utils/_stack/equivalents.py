@@ -40,9 +40,9 @@ def move_to_deploy(service: dict[str, Any], where: str) -> dict[str, Any]:
     policy = errors.of(_restart_policy, service.get("restart"), where)
     if policy and deploy.get("restart_policy") is None:
         deploy = {**deploy, "restart_policy": policy}
-    made = {**service, "deploy": deploy} if deploy else service
-    errors.refuse(made)
-    return made
+    result = {**service, "deploy": deploy} if deploy else service
+    errors.refuse(result)
+    return result
 
 
 def _values(service: dict[str, Any], where: str) -> dict[str, Any]:
@@ -51,9 +51,9 @@ def _values(service: dict[str, Any], where: str) -> dict[str, Any]:
     if "cpus" not in found and service.get("cpu_quota") is not None:
         found["cpus"] = errors.of(_cpus_of_quota, service, where, instead=0)
     found.update({key: errors.of(size, found[key], f"{where}.{key}", instead=0) for key in _SIZES if key in found})
-    made = {key: value for key, value in found.items() if key == "scale" or str(value) not in ("0", "0.0", "-1")}
-    errors.refuse(made)
-    return made
+    result = {key: value for key, value in found.items() if key == "scale" or str(value) not in ("0", "0.0", "-1")}
+    errors.refuse(result)
+    return result
 
 
 def _cpus_of_quota(service: dict[str, Any], where: str) -> str | int:

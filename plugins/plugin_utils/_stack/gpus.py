@@ -68,9 +68,9 @@ def _list(reservations: dict[str, Any], key: str, where: str) -> list[Any]:
 
 def _each(read: Callable[[Any, str], Any], found: list[Any] | None, where: str) -> list[Any]:
     errors = Errors()
-    made = [errors.of(read, item, f"{where}[{number}]") for number, item in enumerate(found or [])]
+    result = [errors.of(read, item, f"{where}[{number}]") for number, item in enumerate(found or [])]
     errors.refuse()
-    return made
+    return result
 
 
 def _devices(found: list[Any] | None, where: str, notes: Notes) -> list[_Device]:
@@ -84,9 +84,9 @@ def _devices(found: list[Any] | None, where: str, notes: Notes) -> list[_Device]
         else:
             entries.append(item)
             places.append(f"{where}[{number}]")
-    made = [errors.of(_device, item, place, None, notes) for item, place in zip(entries, places, strict=True)]
+    result = [errors.of(_device, item, place, None, notes) for item, place in zip(entries, places, strict=True)]
     errors.refuse()
-    return made
+    return result
 
 
 def _generic(item: Any, where: str) -> tuple[str, int]:

@@ -31,9 +31,9 @@ def translate_volumes(found: Any, where: str, notes: Notes) -> list[Any]:
     if not isinstance(found, list):
         raise GpuSwarmError(f"{where} is {kind_of(found)}, but must be a list. Begin each volume with '- '.")
     errors = Errors()
-    made = [errors.of(_volume, item, place, notes, instead=no_mount(place)) for item, place in _with_places(found, where)]
-    errors.refuse(made)  # refused volumes are replaced, not removed, so that the others keep their numbers
-    return made
+    result = [errors.of(_volume, item, place, notes, instead=no_mount(place)) for item, place in _with_places(found, where)]
+    errors.refuse(result)  # refused volumes are replaced, not removed, so that the others keep their numbers
+    return result
 
 
 def _with_places(found: list[Any], where: str) -> list[tuple[Any, str]]:
@@ -44,9 +44,9 @@ def _with_places(found: list[Any], where: str) -> list[tuple[Any, str]]:
 def translate_tmpfs(found: Any, where: str, notes: Notes) -> list[dict[str, Any]]:
     """Translate ``tmpfs`` into mounts, because 'docker stack deploy' ignores the key. A stack supports only the size."""
     errors = Errors()
-    made = [errors.of(_tmpfs, text, place, notes) for text, place in _with_places(texts(found, where), where)]
-    errors.refuse([one for one in made if one])
-    return made
+    result = [errors.of(_tmpfs, text, place, notes) for text, place in _with_places(texts(found, where), where)]
+    errors.refuse([one for one in result if one])
+    return result
 
 
 def _tmpfs(text: str, where: str, notes: Notes) -> dict[str, Any]:
@@ -81,15 +81,15 @@ def _volume(item: Any, where: str, notes: Notes) -> Any:
     errors.of(refuse_unknown, item, keys.MOUNT, where, "A mount supports type, source, target, read_only, and bind, volume or tmpfs.")
     if item.get("type") == "bind":
         errors.of(_refuse_relative, str(item.get("source") or "."), where)
-    made = dict(item)
+    result = dict(item)
     for kind, known in keys.MOUNT_OPTIONS.items():
         if isinstance(item.get(kind), dict):
-            made[kind] = errors.of(_options, item[kind], known, f"{where}.{kind}", notes, instead={})
-    errors.of(_refuse_mixed, made, where)
-    if isinstance(made.get("tmpfs"), dict) and "size" in made["tmpfs"]:
-        made["tmpfs"]["size"] = errors.of(size, made["tmpfs"]["size"], f"{where}.tmpfs.size")
+            result[kind] = errors.of(_options, item[kind], known, f"{where}.{kind}", notes, instead={})
+    errors.of(_refuse_mixed, result, where)
+    if isinstance(result.get("tmpfs"), dict) and "size" in result["tmpfs"]:
+        result["tmpfs"]["size"] = errors.of(size, result["tmpfs"]["size"], f"{where}.tmpfs.size")
     errors.refuse()
-    return {key: value for key, value in made.items() if value != {}}
+    return {key: value for key, value in result.items() if value != {}}
 
 
 def _refuse_mixed(item: dict[str, Any], where: str) -> None:

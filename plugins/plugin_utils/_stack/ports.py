@@ -43,9 +43,9 @@ def translate_ports(found: Any, where: str, notes: Notes) -> list[Any]:
         raise GpuSwarmError(f"{where} is {kind_of(found)}, but must be a list. Begin each port with '- '.")
     errors = Errors()
     # Refused ports are replaced, not removed, so that the others keep their numbers.
-    made = [errors.of(_port, item, f"{where}[{number}]", notes, instead={"target": 1, "mode": HOST}) for number, item in enumerate(found)]
-    errors.refuse(made)
-    return made
+    result = [errors.of(_port, item, f"{where}[{number}]", notes, instead={"target": 1, "mode": HOST}) for number, item in enumerate(found)]
+    errors.refuse(result)
+    return result
 
 
 def _port(item: Any, where: str, notes: Notes) -> Any:
@@ -66,29 +66,29 @@ def _port(item: Any, where: str, notes: Notes) -> Any:
         if key in item:
             notes.ignored(where, key, "nothing: it only describes the port")
     errors.of(refuse_unknown, item, keys.PORT | {"host_ip", "name", "app_protocol"}, where, "A port supports target, published, protocol and mode.")
-    made = errors.of(_long, {key: value for key, value in item.items() if key in keys.PORT and value not in (None, "")}, where, notes)
+    result = errors.of(_long, {key: value for key, value in item.items() if key in keys.PORT and value not in (None, "")}, where, notes)
     errors.refuse()
-    return made
+    return result
 
 
-def _long(made: dict[str, Any], where: str, notes: Notes) -> dict[str, Any]:
+def _long(result: dict[str, Any], where: str, notes: Notes) -> dict[str, Any]:
     errors = Errors()
     for key in ("target", "published"):
-        if key == "target" or key in made:
-            made[key] = errors.of(_number, made.get(key), int(key == "target"), f"{where}.{key}")
-    if "protocol" in made:
-        made["protocol"] = str(made["protocol"]).lower()
-        if made["protocol"] not in PROTOCOLS:
-            errors.add(f"{where}.protocol is {made['protocol']!r}, but must be tcp, udp or sctp. Write one of them.")
+        if key == "target" or key in result:
+            result[key] = errors.of(_number, result.get(key), int(key == "target"), f"{where}.{key}")
+    if "protocol" in result:
+        result["protocol"] = str(result["protocol"]).lower()
+        if result["protocol"] not in PROTOCOLS:
+            errors.add(f"{where}.protocol is {result['protocol']!r}, but must be tcp, udp or sctp. Write one of them.")
     errors.refuse()
-    if "mode" in made:
-        mode = str(made["mode"]).lower()
+    if "mode" in result:
+        mode = str(result["mode"]).lower()
         if mode not in (HOST, INGRESS):
             notes.add(
                 f"{where}.mode is {mode}, which does not exist. Docker reads it as ingress, so ingress is used. Write host for a port on each node"
             )
-        made["mode"] = mode if mode == HOST else INGRESS
-    return made
+        result["mode"] = mode if mode == HOST else INGRESS
+    return result
 
 
 def _number(found: Any, least: int, where: str) -> int:
@@ -127,10 +127,10 @@ def _parse_short_form(text: str, where: str) -> list[Port]:
 
 def expanded(service: Mapping[str, Any], where: str = "") -> list[Port]:
     """List each port that the service of a stack publishes."""
-    made: list[Port] = []
+    result: list[Port] = []
     for item in service.get("ports") or []:
         if isinstance(item, dict):
-            made.append(Port(item.get("published") or 0, item.get("protocol") or "tcp", item.get("mode") or INGRESS, item["target"]))
+            result.append(Port(item.get("published") or 0, item.get("protocol") or "tcp", item.get("mode") or INGRESS, item["target"]))
         else:
-            made += _parse_short_form(item, where)
-    return made
+            result += _parse_short_form(item, where)
+    return result

@@ -77,9 +77,9 @@ def _file_sources(found: Any, where: str) -> list[str]:
     for number, name in enumerate(names):
         if not isinstance(name, str):
             errors.add(f"{where}[{number}] must be a name, or a mapping with source. Correct it.")
-    made = [name for name in names if isinstance(name, str)]
-    errors.refuse(made)
-    return made
+    result = [name for name in names if isinstance(name, str)]
+    errors.refuse(result)
+    return result
 
 
 def network_names(document: Mapping[str, Any], stack: str) -> list[str]:
@@ -91,12 +91,12 @@ def network_names(document: Mapping[str, Any], stack: str) -> list[str]:
 
 def stack_networks(document: Mapping[str, Any], stack: str) -> dict[str, dict[str, Any]]:
     """The driver and subnets of the networks that 'docker stack deploy' creates, by name."""
-    made = {}
+    result = {}
     for key, entry in (document.get("networks") or {}).items():
         configs = ((entry or {}).get("ipam") or {}).get("config") or []
         name = str((entry or {}).get("name") or f"{stack}_{key}")
-        made[name] = {"driver": (entry or {}).get("driver") or "", "subnets": [one["subnet"] for one in configs if one.get("subnet")]}
-    return {name: made.get(name, {}) for name in network_names(document, stack)}
+        result[name] = {"driver": (entry or {}).get("driver") or "", "subnets": [one["subnet"] for one in configs if one.get("subnet")]}
+    return {name: result.get(name, {}) for name in network_names(document, stack)}
 
 
 def content_digests(document: Mapping[str, Any], files: Mapping[str, bytes]) -> dict[str, dict[str, str]]:

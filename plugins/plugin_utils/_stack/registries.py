@@ -33,7 +33,7 @@ def registry_of(image: str) -> str:
 
 def logins_of(found: Any) -> Logins:
     """Check the logins. Return the user name and password of each registry. Messages show no values."""
-    made: Logins = {}
+    result: Logins = {}
     for name, entry in (found or {}).items():
         bare = str(name).removeprefix("https://").removeprefix("http://").rstrip("/")
         registry = HUB if name in _HUBS or bare in _HUBS or bare == "index.docker.io/v1" else bare
@@ -44,8 +44,8 @@ def logins_of(found: Any) -> Logins:
         empty = next((key for key, value in texts.items() if not value), None)
         if empty or ":" in texts["username"]:
             raise GpuSwarmError(f"{where}: its {empty or 'username'} {'is empty' if empty else 'has a colon'}. Correct it.")
-        made[registry] = texts
-    return made
+        result[registry] = texts
+    return result
 
 
 def docker_config(logins: Logins) -> bytes:

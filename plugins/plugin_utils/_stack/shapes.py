@@ -77,9 +77,9 @@ def words(value: Any, where: str) -> str | list[str]:
 
 def _items(found: list[Any], where: str) -> list[str]:
     errors = Errors()
-    made = [errors.of(_item, one, f"{where}[{number}]") for number, one in enumerate(found)]
+    result = [errors.of(_item, one, f"{where}[{number}]") for number, one in enumerate(found)]
     errors.refuse()
-    return made
+    return result
 
 
 def _item(value: Any, where: str) -> str:
@@ -146,14 +146,14 @@ def duration(least: int | None = 0) -> Shape:
         parts = _AMOUNT.findall(digits)
         if not parts or "".join(number + unit for number, unit in parts) != digits:
             raise wrong(value, where, "a duration with its unit", "Write it as 90s, 1m30s or 2h.")
-        made = "".join(f"{Decimal(number) * _HOURS[unit]:f}h" if unit in _HOURS else number + unit for number, unit in parts)
-        amount: Decimal = sum((Decimal(number) * _UNITS[unit] for number, unit in _AMOUNT.findall(made)), Decimal(0))
+        result = "".join(f"{Decimal(number) * _HOURS[unit]:f}h" if unit in _HOURS else number + unit for number, unit in parts)
+        amount: Decimal = sum((Decimal(number) * _UNITS[unit] for number, unit in _AMOUNT.findall(result)), Decimal(0))
         nanoseconds = -amount if found.startswith("-") else amount
         if amount > _MAX_INT:
             raise wrong(value, where, "at most 2562047h")
         if least is not None and nanoseconds and nanoseconds < max(least, 1):
             raise wrong(value, where, "0, or 1ms or longer" if least else "0 or longer")
-        return f"-{made}" if found.startswith("-") else made
+        return f"-{result}" if found.startswith("-") else result
 
     return check
 
@@ -232,9 +232,9 @@ def _ulimit(value: Any, where: str) -> Any:
 
 def _of_each(shape: Shape, found: Mapping[str, Any], where: str) -> dict[str, Any]:
     errors = Errors()
-    made = {key: errors.of(shape, item, f"{where}.{key}") for key, item in found.items()}
+    result = {key: errors.of(shape, item, f"{where}.{key}") for key, item in found.items()}
     errors.refuse()
-    return made
+    return result
 
 
 # -- lists and mappings ----------------------------------------------------------------------------------------------------------
@@ -247,9 +247,9 @@ def each(shape: Shape, stand_in: Callable[[str], Any] = lambda _where: _WRONG) -
         if not isinstance(value, list):
             raise GpuSwarmError(f"{where} is {kind_of(value)}, but must be a list. Begin each entry with '- '.")
         errors = Errors()
-        made = [errors.of(shape, one, f"{where}[{number}]", instead=stand_in(f"{where}[{number}]")) for number, one in enumerate(value)]
-        errors.refuse(None if _WRONG in made else made)
-        return made
+        result = [errors.of(shape, one, f"{where}[{number}]", instead=stand_in(f"{where}[{number}]")) for number, one in enumerate(value)]
+        errors.refuse(None if _WRONG in result else result)
+        return result
 
     return check
 

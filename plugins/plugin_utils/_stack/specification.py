@@ -58,15 +58,15 @@ def _update(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _reservations(found: dict[str, Any]) -> dict[str, Any]:
-    made: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     if found.get("cpus"):
-        made["NanoCPUs"] = int(Decimal(found["cpus"]) * NANO)
+        result["NanoCPUs"] = int(Decimal(found["cpus"]) * NANO)
     if found.get("memory"):
-        made["MemoryBytes"] = size(found["memory"], "memory")
+        result["MemoryBytes"] = size(found["memory"], "memory")
     if found.get("generic_resources"):
         specs = [item["discrete_resource_spec"] for item in found["generic_resources"]]
-        made["GenericResources"] = [{"DiscreteResourceSpec": {"Kind": one["kind"], "Value": one["value"]}} for one in specs]
-    return made
+        result["GenericResources"] = [{"DiscreteResourceSpec": {"Kind": one["kind"], "Value": one["value"]}} for one in specs]
+    return result
 
 
 def _port(port: ports.Port) -> dict[str, Any]:

@@ -74,24 +74,24 @@ def _translated(file: _Read, context: Context) -> Stack:
     sections = {key: errors.of(_section, found, key, name) for key in ("networks", "volumes", "configs", "secrets")}
     context.networks = dict(sections["networks"] or {})
     context.written = errors.of(mapping, written.get("services"), f"{name}: services", instead={})
-    made: dict[str, Any] = {"version": VERSION, "services": errors.of(_services, found, name, context, instead={})}
-    if any("pids" in ((one.get("deploy") or {}).get("resources") or {}).get("limits", {}) for one in made["services"].values()):
-        made["version"] = VERSION_OF_PIDS
+    result: dict[str, Any] = {"version": VERSION, "services": errors.of(_services, found, name, context, instead={})}
+    if any("pids" in ((one.get("deploy") or {}).get("resources") or {}).get("limits", {}) for one in result["services"].values()):
+        result["version"] = VERSION_OF_PIDS
     if context.profiles or not errors.messages:
-        errors.of(_refuse_none, made["services"], context, name)
-    errors.of(mounts.refuse_own_folders, written, made["services"], name)
+        errors.of(_refuse_none, result["services"], context, name)
+    errors.of(mounts.refuse_own_folders, written, result["services"], name)
     read: dict[str, Callable[..., Any]] = {"networks": _network, "volumes": _volume}
     for section, one in read.items():
         entries = context.networks if section == "networks" else sections[section]
-        made[section] = {key: errors.of(one, value, f"{name}: {section}.{key}", notes, instead={}) for key, value in (entries or {}).items()}
+        result[section] = {key: errors.of(one, value, f"{name}: {section}.{key}", notes, instead={}) for key, value in (entries or {}).items()}
     files: dict[str, bytes] = {}
     for section in ("configs", "secrets"):
         listed = [_Entry(section, key, value, f"{name}: {section}.{key}") for key, value in (sections[section] or {}).items()]
-        made[section] = {entry.key: errors.of(_carried, entry, context, files, instead={}) for entry in listed}
-    errors.of(references.check_declared, {**made, **{key: None for key, value in sections.items() if value is None}}, name)
+        result[section] = {entry.key: errors.of(_carried, entry, context, files, instead={}) for entry in listed}
+    errors.of(references.check_declared, {**result, **{key: None for key, value in sections.items() if value is None}}, name)
     choices = {key: [str(entry["image"]) for entry in want.matrix] for key, want in context.wanted.items()}
-    errors.of(deploy_checks.refuse, deploy_checks.Stack(made, files, name, context.written, context.variables.unset, choices))
-    stack = Stack(_escaped({key: value for key, value in made.items() if value}), files, notes.texts, context.wanted)
+    errors.of(deploy_checks.refuse, deploy_checks.Stack(result, files, name, context.written, context.variables.unset, choices))
+    stack = Stack(_escaped({key: value for key, value in result.items() if value}), files, notes.texts, context.wanted)
     errors.refuse(stack)
     return stack
 
@@ -100,9 +100,9 @@ def _services(found: dict[str, Any], name: str, context: Context) -> dict[str, A
     errors = Errors()
     entries = mapping(found.get("services"), f"{name}: services")
     services = {key: errors.of(translate_service, key, value, name, context, instead={}) for key, value in entries.items()}
-    made = {key: value for key, value in services.items() if value is not None}
-    errors.refuse(made)
-    return made
+    result = {key: value for key, value in services.items() if value is not None}
+    errors.refuse(result)
+    return result
 
 
 def _refuse(found: dict[str, Any], name: str) -> None:
@@ -133,25 +133,25 @@ def _section(found: dict[str, Any], key: str, name: str) -> dict[str, Any]:
 
 def _network(found: Any, where: str, notes: Notes) -> dict[str, Any]:
     errors = Errors()
-    made = dict(errors.of(shapes.NETWORK, _supported(mapping(found, where), keys.NETWORK, where, notes), where))
-    if made.get("ipam") is not None:
-        made["ipam"] = errors.of(_addresses, made["ipam"], f"{where}.ipam", notes)
-    if made.get("driver") == "bridge":  # exists on one machine only
-        del made["driver"]
+    result = dict(errors.of(shapes.NETWORK, _supported(mapping(found, where), keys.NETWORK, where, notes), where))
+    if result.get("ipam") is not None:
+        result["ipam"] = errors.of(_addresses, result["ipam"], f"{where}.ipam", notes)
+    if result.get("driver") == "bridge":  # exists on one machine only
+        del result["driver"]
         notes.ignored(where, "driver", "nothing: a stack uses overlay, which reaches all nodes")
-    errors.refuse(made)
-    return made
+    errors.refuse(result)
+    return result
 
 
 def _addresses(found: Any, where: str, notes: Notes) -> dict[str, Any]:
-    made, entries, errors = _supported(mapping(found, where), keys.IPAM, where, notes), [], Errors()
-    if not isinstance(made.get("config", []), list):
+    result, entries, errors = _supported(mapping(found, where), keys.IPAM, where, notes), [], Errors()
+    if not isinstance(result.get("config", []), list):
         raise GpuSwarmError(f"{where}.config must be a list. Begin each subnet with '- '.")
-    for number, entry in enumerate(made.get("config", [])):
+    for number, entry in enumerate(result.get("config", [])):
         entries.append(errors.of(_subnet, entry, f"{where}.config[{number}]", notes))
-    made = {**made, **({"config": [one for one in entries if one]} if entries else {})}
-    errors.refuse(made)
-    return made
+    result = {**result, **({"config": [one for one in entries if one]} if entries else {})}
+    errors.refuse(result)
+    return result
 
 
 def _subnet(found: Any, where: str, notes: Notes) -> dict[str, Any]:
@@ -197,14 +197,14 @@ def _carried(one: _Entry, context: Context, files: dict[str, bytes]) -> dict[str
     if len(sources) != 1:
         errors.add(f"{where} has {' and '.join(sources) or 'no content'}. Write one of file, content, environment, or external: true.")
     errors.refuse()
-    made = {one: value for one, value in entry.items() if one not in ("file", "content", "environment")}
+    result = {one: value for one, value in entry.items() if one not in ("file", "content", "environment")}
     if sources[0] in ("external", "driver"):
-        return made
+        return result
     path = f"{section}/{re.sub(r'[^A-Za-z0-9_.-]', '_', key)}"
     if path in files or key in (".", ".."):
         raise GpuSwarmError(f"{where}: another entry has nearly the same name. Use only letters, digits and . _ - in the name")
     files[path] = _content(sources[0], entry[sources[0]], where, context)
-    return {"file": f"./{path}", **made}
+    return {"file": f"./{path}", **result}
 
 
 def _content(source: str, value: Any, where: str, context: Context) -> bytes:

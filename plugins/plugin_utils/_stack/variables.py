@@ -130,8 +130,8 @@ def replace_variables(value: Any, variables: Variables, name: str, path: tuple[s
     """Replace variables in the values of a document. Keys stay unchanged. If a required variable is missing, its key is dropped and reported."""
     errors = Errors()
     if isinstance(value, dict):
-        made = {key: errors.of(replace_variables, item, variables, name, (*path, key), instead=_LACKING) for key, item in value.items()}
-        errors.refuse(right := {key: item for key, item in made.items() if item is not _LACKING})
+        result = {key: errors.of(replace_variables, item, variables, name, (*path, key), instead=_LACKING) for key, item in value.items()}
+        errors.refuse(right := {key: item for key, item in result.items() if item is not _LACKING})
         return right
     if isinstance(value, list):
         items = [errors.of(replace_variables, item, variables, name, path, instead=_LACKING) for item in value]

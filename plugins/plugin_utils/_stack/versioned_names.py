@@ -27,11 +27,11 @@ MAX_NAME, DIGITS = 64, 12
 
 def name_by_content(stack: Stack, name: str) -> Stack:
     """Return the stack with a name for each content. Names from the file stay, because others may use them."""
-    made = dict(stack.document)
+    result = dict(stack.document)
     for section in SECTIONS:
-        if section in made:
-            made[section] = {key: _named(section, key, entry, stack.files, name) for key, entry in made[section].items()}
-    return stack._replace(document=made)
+        if section in result:
+            result[section] = {key: _named(section, key, entry, stack.files, name) for key, entry in result[section].items()}
+    return stack._replace(document=result)
 
 
 def _named(section: str, key: str, entry: dict[str, Any], files: dict[str, bytes], stack: str) -> dict[str, Any]:

@@ -131,7 +131,7 @@ ONE_ERROR = {
     "a wrong service has its name": ("services: {a: {image: i, runtime: x}}", "services.a.runtime is not supported"),
     "a wrong image is written": ("services: {a: {image: [i]}}", "services.a.image is a list"),
     "an image that requires a variable is written": ("services: {a: {image: '${I:?}'}}", "services.a.image: the variable I is required"),
-    "images of x-gpu that are wrong are written": ("services: {a: {x-gpu: {images: x}}}", "services.a.x-gpu.images has to be a list"),
+    "images of x-gpu that are wrong are written": ("services: {a: {x-gpu: {images: x}}}", "services.a.x-gpu.images must be a list"),
     "no services but a misspelt key": ("service: {a: {image: i}}", "service is not known"),
     "a service that is text": ("services: {a: image}", "services.a is text"),
     "a device of CDI is written anew": (
