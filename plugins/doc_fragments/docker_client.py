@@ -12,7 +12,8 @@ class ModuleDocFragment:
 options:
   docker_host:
     description:
-      - The daemon's address, such as V(unix:///run/docker.sock) or V(tcp://192.0.2.23:2376).
+      - The daemon's address, such as V(unix:///run/docker.sock) or V(tcp://192.0.2.23:2376). It has no other forms but C(http://) and
+        C(https://), and not C(ssh://).
       - If not given, the environment variable E(DOCKER_HOST) is used.
     type: str
     default: unix:///var/run/docker.sock
@@ -50,7 +51,7 @@ options:
     aliases: [tls_client_key, key_path]
   api_version:
     description:
-      - Version of the Docker API to use; V(auto) is the newest that the daemon and the SDK both know.
+      - Version of the Docker API to use; V(auto) is the newest that the daemon speaks.
       - If not given, the environment variable E(DOCKER_API_VERSION) is used.
     type: str
     default: auto
@@ -61,6 +62,13 @@ options:
       - If not given, the environment variable E(DOCKER_TIMEOUT) is used.
     type: int
     default: 60
-requirements:
-  - Docker SDK for Python 5.0.3 or newer on the host that runs the module (Debian's package C(python3-docker))
+notes:
+  - No library is needed on the host that runs the module.
+  - Over the network, the proxies of the module's environment count as they do for the C(docker) command, E(HTTPS_PROXY) with TLS and else
+    E(HTTP_PROXY), but not for this machine and what E(NO_PROXY) names, by name, domain or network such as C(192.0.2.0/24). E(ALL_PROXY) does
+    not count, and neither do other proxies than those of C(http://).
+  - With TLS, O(ca_path) decides which authority is trusted, and without it those that the system trusts. E(REQUESTS_CA_BUNDLE) and
+    E(CURL_CA_BUNDLE) do not count.
+  - Where a registry wants a login, it is that of the user who runs the module, of C(config.json) in E(DOCKER_CONFIG) or C(~/.docker), with its
+    C(auths), C(credsStore) and C(credHelpers).
 """

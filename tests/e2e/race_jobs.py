@@ -36,8 +36,7 @@ def job(number):
 
 
 def submitted(manager, number):
-    spec = job(number).spec
-    return manager.create_service({"name": spec["Name"], "labels": spec["Labels"], "mode": spec["Mode"], "task_template": spec["TaskTemplate"]})
+    return manager.create_service(job(number).spec)
 
 
 def await_finished(manager, wanted):

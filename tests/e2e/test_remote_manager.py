@@ -79,18 +79,18 @@ class Appliance:
     address: str
     tls: dict[str, Any]  # with a certificate that it takes
     strange: dict[str, Any]  # with one of another authority
+    python: Path  # with nothing but the standard library
 
     def run(
         self,
         *arguments: str,
         playbook: str = "fleet.gpu_swarm.provision",
         tls: dict[str, Any] | None = None,
-        python: str = sys.executable,
         gone: bool = False,
     ) -> Run:
         """A playbook; with ``gone``, the inventory has another manager in front, which nobody can reach."""
         variables = {
-            "ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": python,
+            "ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": str(self.python),
             "swarm_manager_docker_host": self.address, "swarm_manager_docker_tls": tls or self.tls,
         }  # fmt: skip
         hosts = {"gone": {**variables, "swarm_manager_docker_host": NOWHERE}, HOST: variables}
@@ -115,12 +115,14 @@ def appliance(booted: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     node.write(SETTINGS, f'DOCKER_OPTS="--host tcp://0.0.0.0:2376 --tlsverify {files}"\n'.encode())
     node.dockerd("restart")
     node.docker("swarm", "init")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", kept / "python"], check=True)
     common = {"validate_certs": True, "ca_path": str(kept / "ca.pem")}
     yield Appliance(
         fleet=booted.inside(),
         address=f"tcp://{node.address}:2376",
         tls={**common, **Pair.of("client", authority).write(kept, "client")},
         strange={**common, **Pair.of("client", Pair.of("other")).write(kept, "stranger")},
+        python=kept / "python" / "bin" / "python",
     )
     for name in (MANAGER, WORKER):
         booted[name].leave()
@@ -140,15 +142,13 @@ def test_the_fault_of_the_inventory_is_reported(appliance: Appliance) -> None:
     [
         ("certificate", ["The Docker daemon at tcp://", "does not answer: ", "fix docker_host and the TLS options"]),
         ("file", ["/gone.pem on ", "client_key cannot be read", "fix client_key"]),
-        ("sdk", ["The Docker SDK for Python cannot be imported by ", "No module named 'docker'", "ansible_python_interpreter"]),
     ],
 )
 def test_an_api_that_cannot_be_used(appliance: Appliance, fault: str, words: list[str], tmp_path: Path) -> None:
-    node, bare = appliance.fleet[WORKER], tmp_path / "python"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
+    node = appliance.fleet[WORKER]
     tls = {"certificate": appliance.strange, "file": {**appliance.tls, "client_key": str(tmp_path / "gone.pem")}}
     before = node.files(), node.started()
-    run = appliance.run(tls=tls.get(fault), python=str(bare / "bin" / "python") if fault == "sdk" else sys.executable)
+    run = appliance.run(tls=tls[fault])
     assert run.rc == 2
     (text,) = run.failures(WORKER)
     assert [word for word in [f"{HOST}: ", *words] if word not in text] == []

@@ -56,6 +56,7 @@ ROOMS = (
     Room("module_utils/_guard", NODE, "before the runtime", "the guard in front of NVIDIA's runtime: what a task of the swarm sees of a node's GPUs"),
     Room("module_utils/_swarm", MANAGER, "the manager's API", "the Docker API of a manager; labels of this collection; the lease of a run"),
     Room("module_utils/_dockerd", NODE, "daemon and unit", "dockerd of this machine: what it shows, its unit and flags, its containers, a restart"),
+    Room("module_utils/_docker_api", ALL, "the Docker API", "the client of the Docker API: sockets, TLS, streams, versions, logins to registries"),
     Room("module_utils/_config", NODE, "edits of two files", "daemon.json and config.toml, edited so that every other byte stays"),
     Room("module_utils/_compat", ALL, "known issues", "versions of Docker and of the toolkit in which something goes wrong, as one table"),
     Room("module_utils/_policy", ALL, "rules to resources", "the rules: which GPU is advertised as what, its labels, and consent to fewer GPUs"),

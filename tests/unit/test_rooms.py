@@ -14,8 +14,8 @@ import pytest
 from tests.pages import rooms
 
 ORDER = [*rooms.DOORS, *(room.folder for room in rooms.ROOMS)]
-# A library that is somebody else's -> the one file that imports it.
-ALONE = {"pynvml": "module_utils/_gpu/binding.py", "docker": "module_utils/_swarm/manager.py"}
+# A library -> the one file, or room, that imports it.
+ALONE = {"pynvml": "module_utils/_gpu/binding.py", "http": "module_utils/_docker_api/"}
 
 
 def short(path: Path) -> str:
@@ -58,9 +58,15 @@ def test_what_runs_on_nodes_imports_nothing_of_the_controller():
 
 
 @pytest.mark.parametrize("library", ALONE)
-def test_a_library_is_imported_by_one_file(library):
+def test_a_library_is_imported_in_one_place(library):
     users = [short(path) for path in rooms.sources() if any(name.split(".")[0] == library for name in rooms.imported(path))]
-    assert users == [ALONE[library]]
+    assert users
+    assert [user for user in users if not user.startswith(ALONE[library])] == []
+
+
+def test_nothing_imports_the_docker_sdk():
+    """Managers and nodes need Python's standard library alone."""
+    assert [short(path) for path in rooms.sources() if any(name.split(".")[0] in ("docker", "requests") for name in rooms.imported(path))] == []
 
 
 @pytest.mark.parametrize(

@@ -4,15 +4,13 @@
 
 """The Docker daemon of this machine: what it runs with, what it carries, and how to restart it.
 
-Reads the Docker API over the local socket with ``http.client`` (the Docker SDK need not be there) and the unit's
-state from systemd. Private to this collection: no stability is promised to others.
+Reads the Docker API over the local socket, and the unit's state from systemd. Private to this collection: no stability is promised to others.
 """
 
 from __future__ import annotations
 
 import contextlib
 import glob
-import http.client
 import json
 import os
 import shutil
@@ -21,6 +19,8 @@ import time
 import urllib.parse
 from typing import Any, Callable, Mapping, Optional
 
+from .._docker_api import problems as api
+from .._docker_api.client import Answer, Client
 from .._errors import GpuSwarmError
 from . import containers as container_list
 from . import local_images as image_list
@@ -32,6 +32,7 @@ Healthy = Callable[[Mapping[str, Any]], Optional[str]]
 SBIN = os.pathsep.join(("/usr/sbin", "/sbin", "/usr/local/sbin", "/usr/bin", "/usr/local/bin"))
 REQUEST_TIMEOUT_S = 30
 POLL_S = 0.1
+_NOBODY_LISTENS = (FileNotFoundError, ConnectionRefusedError)
 _CUT = (ConnectionResetError, BrokenPipeError)
 # In every answer of podman's stand-in for the Docker API, and in none of Docker's.
 PODMAN_HEADER = "Libpod-API-Version"
@@ -40,20 +41,8 @@ ROOT_DIR = "/var/lib/docker"
 MEMBERSHIP = os.path.join("swarm", "docker-state.json")
 # Answered when the container does not run.
 ENDED = "/containers/%s/wait?condition=not-running"
-JSON = {"Content-Type": "application/json"}
 # A worker knows those that something on it is attached to.
 SWARM_NETWORKS = "/networks?filters=%s" % urllib.parse.quote(json.dumps({"scope": ["swarm"]}))
-
-
-class _UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path: str, timeout: float) -> None:
-        super().__init__("localhost", timeout=timeout)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self._path)
 
 
 class NotThere(EngineError):
@@ -79,33 +68,33 @@ class Engine:
         self.unit = unit
         self._service = Unit(unit, run)
         self._run = run
+        self._client = Client("unix://" + socket_path, version=None)
 
     # -- reading -----------------------------------------------------------------------------------------------
 
-    def get(self, path: str, timeout: float = REQUEST_TIMEOUT_S) -> Any:
+    def get(self, path: str) -> Any:
         """Answer of ``GET path`` as data, or None where no daemon listens."""
-        return self._answer(path, timeout)[0]
+        answer = self._answer(path)
+        return answer and answer.data
 
-    def post(self, path: str, body: Mapping[str, Any] | None = None, timeout: float = REQUEST_TIMEOUT_S) -> Any:
+    def post(self, path: str, body: Mapping[str, Any] | None = None, timeout: float | None = None) -> Any:
         """Answer of ``POST path`` as data, None where it has none. Raises EngineError also where no daemon listens."""
         try:
-            answer, headers = self._request("POST %s" % path, timeout, body)
-        except _CUT as problem:
-            raise self._no_answer("POST %s" % path, problem) from problem
-        if headers is None:
-            raise self._no_answer("POST %s" % path, "nothing listens there")
-        return answer
+            return self._called("POST", path, body, timeout).data
+        except api.Unanswered as problem:
+            words = "nothing listens there" if isinstance(problem.cause, _NOBODY_LISTENS) else problem.words
+            raise self._no_answer("POST %s" % path, words) from problem
 
-    def _answer(self, path: str, timeout: float = REQUEST_TIMEOUT_S) -> tuple[Any, Any]:
-        """Answer of ``GET path`` as data, and its headers; (None, None) where nothing listens."""
-        call = "GET %s" % path
-        try:
-            return self._request(call, timeout)
-        except _CUT:
+    def _answer(self, path: str) -> Answer | None:
+        """Answer of ``GET path``; None where nothing listens."""
+        for _attempt in range(2):
+            try:
+                return self._called("GET", path)
+            except api.Unanswered as problem:
+                if isinstance(problem.cause, _NOBODY_LISTENS):
+                    return None
             # systemd hangs up on who waits at the socket of a unit that it cannot start; the next one is refused.
-            with contextlib.suppress(*_CUT):
-                return self._request(call, timeout)
-        raise self._no_answer(call, "the connection was cut")
+        raise self._no_answer("GET %s" % path, "the connection was cut")
 
     def _no_answer(self, call: str, problem: object) -> EngineError:
         return EngineError(
@@ -113,55 +102,39 @@ class Engine:
             "and run this again." % (self.socket_path, call, problem, self.unit)
         )
 
-    def _request(self, call: str, timeout: float, body: Mapping[str, Any] | None = None) -> tuple[Any, Any]:
-        """Answer of ``call``, a method and a path, as data, and its headers; (None, None) where nothing listens."""
+    def _called(self, method: str, path: str, body: Mapping[str, Any] | None = None, timeout: float | None = None) -> Answer:
+        """Raises Unanswered where nothing listens and where the connection was cut, and EngineError for all else."""
+        call, timeout = "%s %s" % (method, path), timeout or REQUEST_TIMEOUT_S
         try:
-            status, headers, text = self._sent(call, timeout, body)
-        except (FileNotFoundError, ConnectionRefusedError):
-            return None, None
-        if headers.get(PODMAN_HEADER):
-            refuse("podman", self.socket_path)
-        if not 200 <= status < 300:
-            raise _FAILURES.get(status, EngineError)(
-                "%s: %s answered %d: %s. Check 'journalctl -u %s'." % (self.socket_path, call, status, _reason(text), self.unit)
-            )
-        return self._data(call, text), headers
+            answer = self._client.call(method, path, body, timeout=timeout)
+        except api.Refused as problem:
+            self._refuse_podman(problem)
+            words = "%s: %s answered %d: %s. Check 'journalctl -u %s'." % (self.socket_path, call, problem.status, problem.words, self.unit)
+            raise _FAILURES.get(problem.status, EngineError)(words) from problem
+        except api.Unanswered as problem:
+            if isinstance(problem.cause, (*_NOBODY_LISTENS, *_CUT)):
+                raise
+            raise self._unanswered(call, problem, timeout) from problem
+        self._refuse_podman(answer)
+        return answer
 
-    def _sent(self, call: str, timeout: float, body: Mapping[str, Any] | None) -> tuple[int, Any, str]:
-        """Status, headers and text of the answer."""
-        connection = _UnixConnection(self.socket_path, timeout)
-        method, _space, path = call.partition(" ")
-        try:
-            connection.request(method, path, None if body is None else json.dumps(body), {} if body is None else JSON)
-            response = connection.getresponse()
-            return response.status, response.headers, response.read().decode("utf-8", "replace")
-        except PermissionError:
-            raise GpuSwarmError(
-                "%s: permission denied. The Docker socket belongs to root: run this task with 'become: true'."
-                % self.socket_path
-            ) from None
-        except socket.timeout:
-            raise EngineError(
+    def _refuse_podman(self, answer: Answer | api.Refused) -> None:
+        if answer.headers.get(PODMAN_HEADER):
+            refuse("podman", self.socket_path)
+
+    def _unanswered(self, call: str, problem: api.Unanswered, timeout: float) -> GpuSwarmError:
+        if isinstance(problem.cause, PermissionError):
+            return GpuSwarmError(
+                "%s: permission denied. The Docker socket belongs to root: run this task with 'become: true'." % self.socket_path
+            )
+        if isinstance(problem.cause, socket.timeout):
+            return EngineError(
                 "%s: %s was not answered within %d s: the daemon hangs. Check 'journalctl -u %s', restart it when "
                 "what runs on the node allows that, and run this again." % (self.socket_path, call, timeout, self.unit)
-            ) from None
-        except (FileNotFoundError, ConnectionRefusedError, *_CUT):
-            raise
-        except (OSError, http.client.HTTPException) as problem:
-            raise self._no_answer(call, problem) from problem
-        finally:
-            connection.close()
-
-    def _data(self, call: str, text: str) -> Any:
-        if not text.strip() and not call.startswith("GET "):
-            return None
-        try:
-            return json.loads(text)
-        except ValueError:
-            raise EngineError(
-                "%s: %s answered %r, which is no JSON. Set docker_socket to the socket of Docker Engine."
-                % (self.socket_path, call, text[:60])
-            ) from None
+            )
+        if isinstance(problem.cause, ValueError):
+            return EngineError("%s: %s. Set docker_socket to the socket of Docker Engine." % (self.socket_path, problem.words))
+        return self._no_answer(call, problem.words)
 
     def swarm(self) -> dict[str, Any]:
         """The node's own view of its swarm membership, and nothing else: for who waits until it is another one."""
@@ -176,14 +149,15 @@ class Engine:
         """
         unit = self._service.inspect() if unit is None else unit
         # Not /version too: dockerd runs two programs to answer it, which doubles the time of this.
-        info, headers = self._answer("/info")
-        if info is None:
+        answer = self._answer("/info")
+        if answer is None:
             return self._not_running(unit)
+        info = answer.data
         refuse(flavour_of(info), self.socket_path)
         return {
             "running": True,
             "version": info.get("ServerVersion"),
-            "api_version": headers.get("Api-Version"),
+            "api_version": answer.headers.get("Api-Version"),
             "unit": self.unit if unit else None,
             "socket": self.socket_path,
             "flavour": "docker",
@@ -321,13 +295,6 @@ class Engine:
 
 
 # -- pure parts ------------------------------------------------------------------------------------------------------
-
-
-def _reason(text: str) -> str:
-    """Of an answer of dockerd that is a failure: its message, or what there is."""
-    with contextlib.suppress(ValueError, TypeError, KeyError):
-        return str(json.loads(text)["message"]).strip().rstrip(".")
-    return text.strip()[:300]
 
 
 def flavour_of(info: Mapping[str, Any]) -> str:

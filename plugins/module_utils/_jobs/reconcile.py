@@ -123,10 +123,8 @@ class Jobs:
         self.submitted.append(job)
         if self._check_mode:
             return
-        spec = job.spec
-        arguments = {"name": spec["Name"], "labels": spec["Labels"], "mode": spec["Mode"], "task_template": spec["TaskTemplate"]}
         try:
-            self._manager.create_service({**arguments, "update_config": spec["UpdateConfig"]})
+            self._manager.create_service(job.spec)
         except SwarmError as problem:
             # Another run submits the same; what is not the same is found in the list afterwards.
             if "name conflicts" in problem.message:

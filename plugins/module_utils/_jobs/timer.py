@@ -11,7 +11,6 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import os
-import sys
 from typing import Any, Mapping
 
 from .. import _files
@@ -86,13 +85,6 @@ class Timer:
         return _files.Snapshot.take(self._started).data == self._service_text() and self._service.is_current(self._settings, _TIMER)
 
     def install(self) -> None:
-        from .._swarm.manager import SDK_ERROR
-
-        if SDK_ERROR:
-            raise GpuSwarmError(
-                "The Docker SDK for Python cannot be imported by %s: %s. Install the distribution's package python3-docker. No timer was set."
-                % (sys.executable, SDK_ERROR)
-            )
         _load()
         self._service.keep(self._settings)
         if _files.Snapshot.take(self._started).data != self._service_text():

@@ -11,7 +11,6 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import os
-import sys
 from typing import Any, Mapping
 
 from .. import _files
@@ -87,13 +86,6 @@ class Reactor:
 
     def install(self) -> None:
         """Puts it there, and starts it anew."""
-        from .._swarm.manager import SDK_ERROR
-
-        if SDK_ERROR:
-            raise GpuSwarmError(
-                "The Docker SDK for Python cannot be imported by %s: %s. Install the distribution's package python3-docker, or set "
-                "swarm_member_react: false to do without the service that pauses nodes with faults." % (sys.executable, SDK_ERROR)
-            )
         _load()
         _files.make_directory(self._state_dir, 0o700)
         _files.make_directory(self._home, 0o700)

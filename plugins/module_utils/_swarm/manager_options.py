@@ -38,10 +38,13 @@ UNVERIFIED = (
 
 def unprotected(params: Mapping[str, Any]) -> list[str]:
     """What to warn of: an API that anybody may use who reaches it, or that anybody may offer, as a list of none or one."""
-    if params["validate_certs"] or not params["docker_host"].startswith(("tcp://", "http://", "https://")):
+    scheme, sign, _place = params["docker_host"].partition("://")
+    if params["validate_certs"] or (sign and scheme not in ("tcp", "http", "https")):
         return []
     if params["tls"]:
         return [UNVERIFIED % params["docker_host"]]
+    if scheme == "https":
+        return []  # verified without these options
     return [
         "%s is used without TLS. Who listens on the way reads join tokens, and who reaches that port is root on that machine."
         " Have its dockerd verify clients (--tlsverify), and set validate_certs, ca_path, client_cert and client_key." % params["docker_host"]

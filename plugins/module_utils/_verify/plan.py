@@ -193,14 +193,14 @@ def argv(command: str) -> list[str]:
 
 
 def service(check: Check, name: str, labels: Mapping[str, str], command: Sequence[str], replicas: int = 1) -> dict[str, Any]:
-    """The arguments of a service each task of which reserves the GPUs of a check on its very node, and prints what it sees."""
+    """The specification of a service each task of which reserves the GPUs of a check on its very node, and prints what it sees."""
     requests = ["%s=%s" % (name, ALL) for name in check["variables"]] or [WANTS_ALL if check["others"] else WANTS_NONE]
     reservation = [{"DiscreteResourceSpec": {"Kind": check["kind"], "Value": check["count"]}}] if check["count"] else []
     return {
-        "name": name,
-        "labels": labels,
-        "mode": {"Replicated": {"Replicas": replicas}},
-        "task_template": {
+        "Name": name,
+        "Labels": labels,
+        "Mode": {"Replicated": {"Replicas": replicas}},
+        "TaskTemplate": {
             # As the entrypoint: that of CUDA's images prints a page before it runs anything.
             "ContainerSpec": {
                 "Image": check["image"]["reference"],

@@ -4,18 +4,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import socket
-import socketserver
 import subprocess
 import sys
 import threading
 import time
-from http.server import BaseHTTPRequestHandler
 
 import pytest
+from docker_daemon import Daemon
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd import engine as dockerd_engine
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd.engine import (
@@ -208,64 +206,19 @@ def test_half_joined(tmp_path, state, there, expected):
 # --- over the socket ------------------------------------------------------------------------------------------------
 
 
-class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
-    daemon_threads = True
-
-
-class Daemon:
-    """An HTTP server on a Unix socket that answers what ``answers`` says: data, (status, text), or a callable."""
-
-    def __init__(self, path, headers, answers):
-        self.path, self.answers, self.requests, self.bodies = str(path), dict(answers), [], []
-        daemon = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self):
-                length = int(self.headers.get("Content-Length") or 0)
-                daemon.bodies.append(json.loads(self.rfile.read(length)) if length else None)
-                self.do_GET()
-
-            def do_GET(self):
-                daemon.requests.append(self.path)
-                answer = daemon.answers.get(self.path, (404, '{"message":"page not found"}'))
-                answer = answer() if callable(answer) else answer
-                status, text = answer if isinstance(answer, tuple) else (200, json.dumps(answer))
-                body = text.encode()
-                self.send_response_only(status)
-                for name, value in headers.items():
-                    self.send_header(name, value)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def address_string(self):
-                return "local"
-
-            def log_message(self, *_arguments):
-                pass
-
-        self._server = _Server(self.path, Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
-        self._thread.start()
-
-    def close(self):
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-        os.unlink(self.path)
-
-
 @pytest.fixture
 def daemon(tmp_path):
     started = []
 
     def start(headers=None, **answers):
-        started.append(Daemon(tmp_path / "docker.sock", headers or DOCKER_26, {"/" + path.replace("_", "/"): data for path, data in answers.items()}))
+        table = {"/" + path.replace("_", "/"): data for path, data in answers.items()}
+        started.append(Daemon(str(tmp_path / "docker.sock"), headers or DOCKER_26, table))
         return started[-1]
 
     yield start
     for one in started:
         one.close()
+    (tmp_path / "docker.sock").unlink(missing_ok=True)
 
 
 class Commands:
@@ -445,25 +398,58 @@ def test_the_membership_alone(tmp_path, daemon):
     assert {key: engine(tmp_path)[0].swarm()[key] for key in ("state", "node_id")} == {"state": "pending", "node_id": "n1"}
 
 
-@pytest.mark.parametrize(
-    ("problem", "words"),
-    [
-        (BlockingIOError(11, "Resource temporarily unavailable"), "Resource temporarily unavailable"),
-        (NotADirectoryError(20, "Not a directory"), "Not a directory"),
-        (ConnectionResetError(104, "Connection reset by peer"), "the connection was cut"),
-        (dockerd_engine.http.client.BadStatusLine("x"), "x"),
-    ],
-)
-def test_any_other_trouble_with_the_socket_is_reported(tmp_path, monkeypatch, problem, words):
-    def connect(_self):
-        raise problem
+@pytest.fixture
+def raw(tmp_path):
+    """raw(answer) -> a socket that answers each connection with these bytes and closes it."""
+    listening = socket.socket(socket.AF_UNIX)
 
-    monkeypatch.setattr(dockerd_engine._UnixConnection, "connect", connect)
+    def start(answer):
+        listening.bind(str(tmp_path / "docker.sock"))
+        listening.listen(5)
+        threading.Thread(target=serve, args=(answer,), daemon=True).start()
+
+    def serve(answer):
+        while True:
+            try:
+                connection = listening.accept()[0]
+            except OSError:
+                return  # the test is over
+            with connection:
+                connection.recv(65536)
+                connection.sendall(answer)
+
+    yield start
+    listening.shutdown(socket.SHUT_RDWR)
+    listening.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"), [(b"", "the connection was cut"), (b"x\n", "x"), (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n{", "IncompleteRead")]
+)
+def test_an_answer_that_is_no_answer_is_reported(tmp_path, raw, answer, words):
+    raw(answer)
+    assert_reported(tmp_path, words)
+
+
+def assert_reported(folder, words):
     with pytest.raises(EngineError) as raised:
-        engine(tmp_path)[0].inspect()
-    assert raised.value.message.startswith(f"{tmp_path}/docker.sock: GET /info: ")
+        engine(folder)[0].inspect()
+    assert raised.value.message.startswith(f"{folder}/docker.sock: GET /info: ")
     assert words in raised.value.message
     assert "Set docker_socket to the socket of Docker Engine" in raised.value.message
+
+
+def test_a_path_that_leads_nowhere_is_reported(tmp_path):
+    (tmp_path / "file").touch()
+    assert_reported(tmp_path / "file", "Not a directory")
+
+
+def test_a_socket_that_is_busy_is_reported(tmp_path):
+    with socket.socket(socket.AF_UNIX) as listening, socket.socket(socket.AF_UNIX) as waiting:
+        listening.bind(str(tmp_path / "docker.sock"))
+        listening.listen(0)
+        waiting.connect(str(tmp_path / "docker.sock"))
+        assert_reported(tmp_path, "Resource temporarily unavailable")
 
 
 def test_a_membership_that_an_engine_left_behind(tmp_path):
@@ -497,7 +483,7 @@ def test_a_rootless_daemon_beside_a_socket_that_is_not_there(tmp_path, monkeypat
         ({"info": SNAP}, "this is Docker from snap"),
         ({"info": ROOTLESS}, "this is rootless Docker"),
         ({"info": (500, '{"message":"boom"}')}, "GET /info answered 500: .*boom.*journalctl -u docker.service"),
-        ({"info": (200, "<html>")}, "GET /info answered '<html>', which is no JSON. Set docker_socket"),
+        ({"info": (200, "<html>")}, "GET /info was answered with '<html>', which is no JSON. Set docker_socket"),
     ],
 )
 def test_answers_that_are_not_taken(tmp_path, daemon, answers, words):
@@ -600,22 +586,23 @@ def test_containers_that_cannot_be_listed_are_not_none(tmp_path):
         engine(tmp_path)[0].containers()
 
 
-def test_a_daemon_that_hangs_is_not_taken_for_one_that_is_down(tmp_path, daemon):
+def test_a_daemon_that_hangs_is_not_taken_for_one_that_is_down(tmp_path, daemon, monkeypatch):
+    monkeypatch.setattr(dockerd_engine, "REQUEST_TIMEOUT_S", 0.05)
     # Else it would be restarted, and with it stop what runs on it, without a check what that is.
     held = threading.Event()
     daemon(info=lambda: held.wait(5) and INFO_26)
     try:
         with pytest.raises(EngineError, match="GET /info was not answered within .* the daemon hangs.*run this again"):
-            engine(tmp_path)[0].get("/info", timeout=0.05)
+            engine(tmp_path)[0].inspect()
     finally:
         held.set()
 
 
 def test_no_permission(tmp_path, monkeypatch):
-    def connect(_self):
+    def connect(_self, _path):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(dockerd_engine._UnixConnection, "connect", connect)
+    monkeypatch.setattr(socket.socket, "connect", connect)  # root may use any socket
     with pytest.raises(GpuSwarmError) as raised:
         engine(tmp_path)[0].inspect()
     assert raised.value.message == (

@@ -18,7 +18,6 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import Gpu
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs import hourly, logs
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs.timer import Timer
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._program import installer as program
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm import manager as swarm_manager
 
 SETTINGS = {
     "older_than": "1h", "keep_last": 0, "failed": False, "log_directory": "/x", "log_limit_mib": 1, "docker_socket": "/var/run/docker.sock",
@@ -78,11 +77,6 @@ def test_one_that_does_not_start_is_said(machine):
         machine.timer().install()
 
 
-def test_without_docker_s_sdk_nothing_is_put_there(machine, monkeypatch):
-    monkeypatch.setattr(swarm_manager, "SDK_ERROR", "No module named docker")
-    with pytest.raises(GpuSwarmError, match="python3-docker"):
-        machine.timer().install()
-    assert not machine.timer().is_there()
 
 
 def once(service_id, name):

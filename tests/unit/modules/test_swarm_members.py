@@ -8,9 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 from ansible.plugins.action import ActionBase
+from docker_daemon import Daemon
 from swarm_api import node
 
 from ansible_collections.fleet.gpu_swarm.plugins.action.swarm_members import ActionModule
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._docker_api.client import Client
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health import label
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager import Manager
 from ansible_collections.fleet.gpu_swarm.plugins.modules import swarm_members as module
@@ -71,26 +73,22 @@ def test_what_the_swarm_has_is_read_only_on_request(monkeypatch):
     assert "contents" not in run(monkeypatch)[1]
 
 
-class Client:
-    """A swarm as the Docker SDK shows it."""
-
-    def services(self):
-        return [{"Spec": {"Name": "web", "TaskTemplate": {"ContainerSpec": {"Env": ["PASSWORD=s3cret"]}}}}]
-
-    def secrets(self):
-        return [{"Spec": {"Name": "key"}}]
-
-    def configs(self):
-        return [{"Spec": {"Name": "app", "Data": "czNjcmV0"}}]
-
-    def inspect_swarm(self):
-        return {"JoinTokens": TOKENS, "Spec": {}}
-
-
-def test_a_manager_is_read():
-    manager = Manager(Client(), "unix:///run/x.sock", {"NodeID": "n1", "Cluster": {"ID": "c1"}})
-    assert manager.names() == {"services": ["web"], "secrets": ["key"], "configs": ["app"]}
-    assert manager.join_tokens() == TOKENS
+def test_a_manager_is_read(tmp_path):
+    daemon = Daemon(
+        str(tmp_path / "d.sock"),
+        answers={
+            "/services": [{"Spec": {"Name": "web", "TaskTemplate": {"ContainerSpec": {"Env": ["PASSWORD=s3cret"]}}}}],
+            "/secrets": [{"Spec": {"Name": "key"}}],
+            "/configs": [{"Spec": {"Name": "app", "Data": "czNjcmV0"}}],
+            "/swarm": {"JoinTokens": TOKENS, "Spec": {}},
+        },
+    )
+    try:
+        manager = Manager(Client(f"unix://{tmp_path / 'd.sock'}", version="1.41"), "unix:///run/x.sock", {"NodeID": "n1", "Cluster": {"ID": "c1"}})
+        assert manager.names() == {"services": ["web"], "secrets": ["key"], "configs": ["app"]}
+        assert manager.join_tokens() == TOKENS
+    finally:
+        daemon.close()
 
 
 @pytest.mark.parametrize(("answer", "hidden"), [({"nodes": [], "join_tokens": TOKENS}, True), ({"nodes": []}, False), ({"failed": True}, False)])

@@ -18,7 +18,6 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.react_seen i
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._program import code
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._program import installer as program
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._react.install import CODE, Reactor
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm import manager
 
 SETTINGS = {"limit": 20, "docker_socket": "/var/run/docker.sock", "metrics_directory": ""}
 
@@ -135,13 +134,6 @@ def test_another_version_replaces_the_one_before(machine, monkeypatch):
     machine.reactor().install()
     assert os.readlink(machine.state / "react/current") == CODE.name() != first
     assert sorted(path.name for path in (machine.state / "react").iterdir()) == [CODE.name(), "current", "settings.json"]
-
-
-def test_without_the_sdk_nothing_is_installed(machine, monkeypatch):
-    monkeypatch.setattr(manager, "SDK_ERROR", "No module named 'docker'")
-    with pytest.raises(GpuSwarmError, match="swarm_member_react: false"):
-        machine.reactor().install()
-    assert machine.files() == []
 
 
 @pytest.mark.parametrize("state", ["active", "deactivating", "activating"])

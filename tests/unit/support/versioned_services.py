@@ -76,12 +76,11 @@ class VersionedServices:
         yield struct.pack(">BxxxI", 1, len(self._log)) + self._log if self._log else struct.pack(">BxxxI", 3, 2) + b"no"
 
     def create_service(self, spec):
-        if any(one["Spec"]["Name"] == spec["name"] for one in self._services.values()):
+        if any(one["Spec"]["Name"] == spec["Name"] for one in self._services.values()):
             raise SwarmError("The manager would not create it: name conflicts with an existing object.")
-        made = {"Name": spec["name"], "Labels": spec["labels"], "Mode": spec["mode"], "TaskTemplate": spec["task_template"]}
         service_id = f"new{len(self.created)}"
-        self.created.append(spec["name"])
-        self._services[service_id] = {"ID": service_id, "Version": {"Index": 1}, "Spec": copy.deepcopy(made)}
+        self.created.append(spec["Name"])
+        self._services[service_id] = {"ID": service_id, "Version": {"Index": 1}, "Spec": copy.deepcopy(dict(spec))}
         return service_id
 
     def update_service(self, service_id, version, spec):

@@ -6,35 +6,37 @@
 
 from __future__ import annotations
 
+import base64
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from docker.errors import APIError, ImageNotFound
+from docker_daemon import Daemon
 
+from plugins.module_utils._docker_api.client import Client
 from plugins.module_utils._swarm.manager import Manager
 from plugins.module_utils._swarm.registry import judged
 
-
-class Client:
-    def __init__(self, failure: Exception | None = None, env: list[str] | None = None) -> None:
-        self._failure, self._env = failure, env
-        self.logins: list[Any] = []
-
-    def inspect_distribution(self, _image: str, login: Any) -> dict[str, Any]:
-        self.logins.append(login)
-        if self._failure:
-            raise self._failure
-        return {}
-
-    def inspect_image(self, _image: str) -> dict[str, Any]:
-        if self._failure:
-            raise self._failure
-        return {"Config": {"Env": self._env}}
+Serve = Callable[..., tuple[Manager, Any]]
 
 
-def manager(**options: Any) -> tuple[Manager, Client]:
-    client = Client(**options)
-    return Manager(client, "unix:///run/x.sock", {"Cluster": {"ID": "c1"}, "NodeID": "m1"}), client
+@pytest.fixture
+def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
+    started = []
+    login = base64.b64encode(b"own:p").decode()
+    (tmp_path / "config.json").write_text(json.dumps({"auths": {"registry.example": {"auth": login}}}))
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+
+    def start(answers: Any) -> tuple[Manager, Any]:
+        started.append(Daemon(str(tmp_path / "d.sock"), answers=answers))
+        client = Client(f"unix://{tmp_path / 'd.sock'}", version="1.41")
+        return Manager(client, "unix:///run/x.sock", {"Cluster": {"ID": "c1"}, "NodeID": "m1"}), started[-1]
+
+    yield start
+    for one in started:
+        one.close()
 
 
 @pytest.mark.parametrize(
@@ -50,21 +52,23 @@ def manager(**options: Any) -> tuple[Manager, Client]:
         ('Get "https://registry.example/v2/": context deadline exceeded', False, False),
     ],
 )
-def test_what_a_registry_says(words: str | None, refused: bool, answers: bool) -> None:
-    failure = APIError("500 Server Error", explanation=words) if words else None
-    it, _client = manager(failure=failure)
+def test_what_a_registry_says(serve: Serve, words: str | None, refused: bool, answers: bool) -> None:
+    answer = (500, json.dumps({"message": words})) if words else {}
+    it, _daemon = serve({"/distribution/registry.example/a/json": answer})
     assert judged(it.registry_says("registry.example/a")) == (words if refused else None, answers)
 
 
-def test_an_empty_login_is_none_and_no_login_is_the_managers_own() -> None:
-    it, client = manager()
+def test_an_empty_login_is_none_and_no_login_is_the_managers_own(serve: Serve) -> None:
+    it, daemon = serve({"/distribution/registry.example/a/json": {}})
     for login in (None, {}, {"username": "u", "password": "p"}):
-        it.registry_says("a", login)
-    assert client.logins == [None, {}, {"username": "u", "password": "p"}]
+        assert it.registry_says("registry.example/a", login) == ""
+    sent = [json.loads(base64.urlsafe_b64decode(one["X-Registry-Auth"])) for one in daemon.received]
+    assert sent == [{"username": "own", "password": "p", "serveraddress": "registry.example"}, {}, {"username": "u", "password": "p"}]
 
 
-def test_an_image_that_is_not_there_sets_nothing() -> None:
-    assert manager(env=["A=1"])[0].image_environment("a") == ["A=1"]
-    assert manager()[0].image_environment("a") == []
-    missing = ImageNotFound("404", response=type("Response", (), {"status_code": 404})(), explanation="No such image: a")
-    assert manager(failure=missing)[0].image_environment("a") == []
+def test_an_image_that_is_not_there_sets_nothing(serve: Serve) -> None:
+    it, daemon = serve({"/images/registry:5000/a:1@sha256:ab/json": {"Config": {"Env": ["A=1"]}}, "/images/b/json": {"Config": {"Env": None}}})
+    assert it.image_environment("registry:5000/a:1@sha256:ab") == ["A=1"]
+    assert it.image_environment("b") == []
+    assert it.image_environment("c") == []
+    assert len(daemon.requests) == 3

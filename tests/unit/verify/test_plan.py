@@ -128,7 +128,7 @@ def test_where_gpus_are_advertised_by_memory_alone_a_task_is_tried_without_a_res
         ("unreserved", "planned", ""),
     ]
     assert probes(found) == [("n1", "unreserved", "reserved", None, "planned", 0, 0, ["NVIDIA_VISIBLE_DEVICES"])]
-    template = plan.service(dict(found[1], image={"reference": "cuda:1"}), "v-1", {}, ["nvidia-smi"])["task_template"]
+    template = plan.service(dict(found[1], image={"reference": "cuda:1"}), "v-1", {}, ["nvidia-smi"])["TaskTemplate"]
     assert template["ContainerSpec"]["Env"][0] == "NVIDIA_VISIBLE_DEVICES=all"
 
 
@@ -231,7 +231,7 @@ def test_the_sample_counts_nodes_and_not_services():
 @pytest.mark.parametrize("which", [0, 1])
 def test_a_service_that_requests_more_than_it_reserves(which):
     check = [one for one in checks(nodes(node(resources=named(A, B))), levels={"n1": "reserved"}) if one["probe"] != "allocated"][which]
-    template = plan.service(dict(check, image={"reference": "cuda:1"}), "v-1", {}, ["nvidia-smi"])["task_template"]
+    template = plan.service(dict(check, image={"reference": "cuda:1"}), "v-1", {}, ["nvidia-smi"])["TaskTemplate"]
     assert template["ContainerSpec"]["Env"] == [*(name + "=all" for name in ALL_OF_IT), "NVIDIA_DRIVER_CAPABILITIES=utility"]
     assert template["Resources"]["Reservations"]["GenericResources"] == (discrete(1, "NVIDIA-GPU") if which else [])
     assert (template["Placement"], template["RestartPolicy"]) == ({"Constraints": ["node.id==n1"]}, {"Condition": "none"})
@@ -258,8 +258,8 @@ def test_no_command_line(line, expected):
 def test_a_service_reserves_gpus_of_its_node_and_requests_what_swarm_must_win_over(others, visible):
     check = dict(checks(nodes(node(resources=named(A, B))), gpus="2")[0], others=others, image={"reference": "cuda:1"})
     made = plan.service(check, "v-1", {"a": "b"}, ["nvidia-smi", "-L"])
-    template = made.pop("task_template")
-    assert made == {"name": "v-1", "labels": {"a": "b"}, "mode": {"Replicated": {"Replicas": 1}}}
+    template = made.pop("TaskTemplate")
+    assert made == {"Name": "v-1", "Labels": {"a": "b"}, "Mode": {"Replicated": {"Replicas": 1}}}
     assert template["Placement"] == {"Constraints": ["node.id==n1"]}
     assert template["RestartPolicy"] == {"Condition": "none"}
     assert template["LogDriver"] == {"Name": "json-file"}

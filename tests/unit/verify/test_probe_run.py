@@ -60,9 +60,9 @@ class FakeManager:
     def services_labelled(self, label):
         name, found, value = label.partition("=")
         return [
-            {"ID": service_id, "Spec": {"Labels": spec["labels"]}}
+            {"ID": service_id, "Spec": {"Labels": spec["Labels"]}}
             for service_id, spec in self.present.items()
-            if name in spec["labels"] and (not found or spec["labels"][name] == value)
+            if name in spec["Labels"] and (not found or spec["Labels"][name] == value)
         ]
 
     def create_service(self, spec):
@@ -82,10 +82,10 @@ class FakeManager:
         return [self._task(one, replica) for one in found for replica in range(1, self._replicas(one) + 1)]
 
     def _replicas(self, service_id):
-        return self.present[service_id]["mode"]["Replicated"]["Replicas"]
+        return self.present[service_id]["Mode"]["Replicated"]["Replicas"]
 
     def _task(self, service_id, replica):
-        spec = self.present[service_id]["task_template"]
+        spec = self.present[service_id]["TaskTemplate"]
         node_id = spec["Placement"]["Constraints"][0].partition("==")[2]
         state, gpu, _log = self.outcome(node_id)
         made = task("%s.%d" % (service_id, replica), node_id, (), "running", service=service_id, slot=replica)
@@ -98,7 +98,7 @@ class FakeManager:
     def task_log(self, task_id, last):
         assert last == verify_run.LOG_LINES
         self.fail("log")
-        template = self.present[task_id.partition(".")[0]]["task_template"]
+        template = self.present[task_id.partition(".")[0]]["TaskTemplate"]
         yield framed(self.outcome(template["Placement"]["Constraints"][0].partition("==")[2])[2])
 
 
@@ -139,8 +139,8 @@ def test_all_nodes_are_tried_at_once_and_nothing_stays(clock, run):
     assert len(manager.made) == len(manager.removed) == 2
     assert manager.present == {}
     assert clock.now < manager.seconds + 1
-    assert len({spec["name"] for spec in manager.made}) == 2
-    assert {spec["labels"]["gpu-swarm.verify-until"] for spec in manager.made} == {str(NOW + 30 + verify_run.LEFT_ALONE_S)}
+    assert len({spec["Name"] for spec in manager.made}) == 2
+    assert {spec["Labels"]["gpu-swarm.verify-until"] for spec in manager.made} == {str(NOW + 30 + verify_run.LEFT_ALONE_S)}
 
 
 def test_one_bad_node_does_not_hide_the_others(clock, run):
@@ -153,7 +153,7 @@ def test_by_default_each_node_uses_an_image_that_it_has_and_the_others_do_not_pu
     manager, there = FakeManager(clock, good), "sha256:" + 64 * "a"
     result = run(manager, image=None, images={"n1": [{"id": there, "name": "nvidia/cuda:12", "cuda": True}]}, pulls="0")
     assert states(result) == [("n1", "passed"), ("n2", "untested")]
-    assert [spec["task_template"]["ContainerSpec"]["Image"] for spec in manager.made] == [there]
+    assert [spec["TaskTemplate"]["ContainerSpec"]["Image"] for spec in manager.made] == [there]
     assert [check["image"] and check["image"]["name"] for check in result["checks"]] == ["nvidia/cuda:12", None]
 
 
@@ -209,7 +209,7 @@ def test_what_a_killed_run_left_behind_is_removed(clock, run):
     manager = FakeManager(clock, good)
     template = {"Placement": {"Constraints": ["node.id==n1"]}}
     for name, until in (("old", NOW - 1), ("young", NOW + 5)):
-        manager.present[name] = {"labels": {"gpu-swarm.verify": name, "gpu-swarm.verify-until": str(until)}, "task_template": template}
+        manager.present[name] = {"Labels": {"gpu-swarm.verify": name, "gpu-swarm.verify-until": str(until)}, "TaskTemplate": template}
     result = run(manager)
     assert (result["left_behind"], result["changed"]) == (1, True)
     assert list(manager.present) == ["young"]
@@ -237,8 +237,8 @@ def test_a_guard_is_tested_with_the_rest_and_a_leak_fails_the_node(clock, run):
         ("n2", "allocated", "passed"),
     ]
     assert [check["verdict"].partition(",")[0] for check in result["failed_checks"]] == ["NOT ISOLATED: without a reservation"]
-    assert [spec["task_template"]["Resources"]["Reservations"]["GenericResources"] != [] for spec in manager.made] == [True, False, True, True]
-    assert (manager.made[3]["labels"] != manager.made[2]["labels"], manager.present) == (True, {})
+    assert [spec["TaskTemplate"]["Resources"]["Reservations"]["GenericResources"] != [] for spec in manager.made] == [True, False, True, True]
+    assert (manager.made[3]["Labels"] != manager.made[2]["Labels"], manager.present) == (True, {})
     assert clock.now < manager.seconds + 1
 
 
@@ -260,7 +260,7 @@ class Slots(FakeManager):
         return [node("n1", resources=named(*SLOTS, kind="NVIDIA-SLOT"))]
 
     def _task(self, service_id, replica):
-        reserves = self.present[service_id]["task_template"]["Resources"]["Reservations"]["GenericResources"] != []
+        reserves = self.present[service_id]["TaskTemplate"]["Resources"]["Reservations"]["GenericResources"] != []
         slot = SLOTS[(replica - 1) % self.free] if reserves else None
         made = task("%s.%d" % (service_id, replica), "n1", service=service_id, slot=replica, state="complete")
         made["GenericResources"] = named(slot, kind="NVIDIA-SLOT") if slot else []
@@ -268,7 +268,7 @@ class Slots(FakeManager):
         return made
 
     def task_log(self, task_id, last):
-        template = self.present[task_id.partition(".")[0]]["task_template"]
+        template = self.present[task_id.partition(".")[0]]["TaskTemplate"]
         yield framed("GPU 0: T4 (UUID: %s)\n" % A if template["Resources"]["Reservations"]["GenericResources"] else "no GPU\n")
 
 
@@ -282,7 +282,7 @@ def allocated(result):
 def test_the_slots_of_a_kind_are_tested_by_replicas_of_one_service_which_swarm_places_at_once(clock, run):
     manager = Slots(clock)
     assert allocated(run(manager, gpus="auto")) == [(SLOTS[:1], "passed"), (SLOTS[1:], "passed")]
-    assert [spec["mode"]["Replicated"]["Replicas"] for spec in manager.made] == [2]
+    assert [spec["Mode"]["Replicated"]["Replicas"] for spec in manager.made] == [2]
     assert manager.present == {}
 
 
