@@ -67,7 +67,7 @@ class ActionModule(ActionBase):
         hosts = self._hosts(variables, args["hosts"])
         settings = run_settings(variables, args["hosts"], self._templar.template)
         answers = read(variables, args["ledger"])
-        unread = answers.unread(absent, self._task.check_mode) if args["reads"] else []
+        unread = answers.unread(absent) if args["reads"] else []
         result.update(changed=False, manager=answers.manager, managers=answers.found["live"], unread=unread, settings=settings)
         if unread:
             return result

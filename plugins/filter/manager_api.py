@@ -14,7 +14,7 @@ description:
     C(swarm_manager_docker_tls) is a dictionary of C(tls), C(validate_certs), C(ca_path), C(client_cert) and C(client_key). The
     paths are on the machine that makes the calls.
   - Otherwise the API is the socket on the host.
-positional: variables, socket, module
+positional: variables, socket
 options:
   _input:
     description: The manager's name in the inventory.
@@ -23,11 +23,6 @@ options:
   socket:
     description: The socket of a manager without C(swarm_manager_docker_host). The default is C(gpu_node_docker_socket) of that host.
     type: str
-  module:
-    description: The modules that use the options.
-    type: str
-    choices: [docker, uri]
-    default: docker
 extends_documentation_fragment:
   - fleet.gpu_swarm.internal
   - fleet.gpu_swarm.internal.variables
@@ -46,8 +41,7 @@ EXAMPLES = r"""
 RETURN = r"""
 _value:
   description:
-    - C(docker_host) and the TLS options, or with O(module=uri) the options C(url), C(unix_socket) and the TLS options of
-      M(ansible.builtin.uri).
+    - C(docker_host) and the TLS options.
   type: dict
   sample:
     docker_host: tcp://manager.example.org:2376
@@ -60,15 +54,14 @@ _value:
 from ansible.errors import AnsibleFilterError
 
 from ..module_utils._errors import GpuSwarmError
-from ..plugin_utils._calls.manager_api import api, uri
+from ..plugin_utils._calls.manager_api import api
 
 
-def _manager_api(name, variables, socket=None, module="docker"):
+def _manager_api(name, variables, socket=None):
     try:
-        options = api(name, variables, socket)
+        return api(name, variables, socket)
     except GpuSwarmError as problem:
         raise AnsibleFilterError(problem.message) from problem
-    return uri(options) if module == "uri" else options
 
 
 class FilterModule:

@@ -199,7 +199,7 @@ left_out:
   elements: dict
 missing:
   description:
-    - What the node lacks. V(nvml_binding), V(toml_parser), V(toolkit), V(toolkit_packages), V(engine), V(docker_sdk).
+    - What the node lacks. V(nvml_binding), V(toml_parser), V(toolkit), V(toolkit_packages), V(engine).
     - With V(toolkit_packages), the package manager was killed while it installed the toolkit. apt refuses any work until that is fixed.
     - In check mode this is information. When applying, what is needed for the change is an error.
   returned: success, and with an error for want of one of these

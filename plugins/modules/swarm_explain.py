@@ -164,26 +164,31 @@ nodes:
 
 import time
 
-from ansible.module_utils.basic import AnsibleModule
-
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._ledger.read import read
 from ..module_utils._metrics import file, samples
 from ..module_utils._placement.explain import ALL
+from ..module_utils._swarm import manager_module
 from ..module_utils._swarm.manager import connect
-from ..module_utils._swarm.manager_options import CONNECTION_OPTIONS, unprotected
 from ..module_utils._tasks.tasks import epoch
+
+OPTIONS = dict(
+    services=dict(type="list", elements="str", default=["*"]),
+    prefix=dict(type="str", default="gpu-swarm."),
+    owner_label=dict(type="str", default="gpu-swarm.owner"),
+    textfile_directory=dict(type="path"),
+)
 
 
 def run(params, check_mode):
-    """(the module's result, why the metrics could not be written or None)"""
+    """The module's result. Raises GpuSwarmError with it if the metrics cannot be written."""
     manager, wanted, directory = connect(params), params["services"], params["textfile_directory"]
     # The metrics have all that wait.
     found = read(manager, params["prefix"], [*wanted, ALL] if directory else wanted)
     found["owners"] = _owners(manager.services(), params["owner_label"])
     if not directory:
-        return found, None
+        return found
     text = samples.rendered(found, epoch(manager.time) or time.time(), file.STATUS)
     explained = [one for one in found["explained"] if ALL in wanted or one["service"] in wanted or one["id"] in wanted]
     result = dict(found, explained=explained, changed=True, textfile=file.path_in(directory))
@@ -191,8 +196,8 @@ def run(params, check_mode):
         if not check_mode:
             file.write(directory, text)
     except GpuSwarmError as problem:
-        return dict(result, changed=False), problem.message
-    return result, None
+        raise GpuSwarmError(problem.message, **dict(result, changed=False)) from problem
+    return result
 
 
 def _owners(services, label):
@@ -202,25 +207,7 @@ def _owners(services, label):
 
 
 def main():
-    module = AnsibleModule(
-        argument_spec=dict(
-            CONNECTION_OPTIONS,
-            services=dict(type="list", elements="str", default=["*"]),
-            prefix=dict(type="str", default="gpu-swarm."),
-            owner_label=dict(type="str", default="gpu-swarm.owner"),
-            textfile_directory=dict(type="path"),
-        ),
-        supports_check_mode=True,
-    )
-    try:
-        result, wrong = run(module.params, module.check_mode)
-    except GpuSwarmError as exc:
-        module.fail_json(msg=exc.message, **exc.details)
-    for text in unprotected(module.params) + [finding["text"] for finding in result["findings"]]:
-        module.warn(text)
-    if wrong:
-        module.fail_json(msg=wrong, **result)
-    module.exit_json(**result)
+    manager_module.main(run, OPTIONS)
 
 
 if __name__ == "__main__":

@@ -368,33 +368,23 @@ findings:
     text: {type: str, description: 'What goes wrong, who is concerned (at most five are named), and the remedy.'}
 """
 
-from ansible.module_utils.basic import AnsibleModule
-
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
-from ..module_utils._errors import GpuSwarmError
 from ..module_utils._ledger.read import read, swarm_of
+from ..module_utils._swarm import manager_module
 from ..module_utils._swarm.manager import connect
-from ..module_utils._swarm.manager_options import CONNECTION_OPTIONS, unprotected
 from ..module_utils._tasks import keep
 
 OPTIONS = dict(keep.OPTION, ledger=dict(type="bool", default=True), prefix=dict(type="str", default="gpu-swarm."))
 
 
-def run(params):
+def run(params, check_mode):
     """The module's result."""
     manager = connect(params)
     return read(manager, params["prefix"], keep_label=params["keep_label"]) if params["ledger"] else {"changed": False, "swarm": swarm_of(manager)}
 
 
 def main():
-    module = AnsibleModule(argument_spec=dict(CONNECTION_OPTIONS, **OPTIONS), supports_check_mode=True)
-    try:
-        result = run(module.params)
-    except GpuSwarmError as exc:
-        module.fail_json(msg=exc.message, **exc.details)
-    for text in unprotected(module.params) + [finding["text"] for finding in result.get("findings", [])]:
-        module.warn(text)
-    module.exit_json(**result)
+    manager_module.main(run, OPTIONS)
 
 
 if __name__ == "__main__":

@@ -218,17 +218,28 @@ left_behind:
 
 import random
 
-from ansible.module_utils.basic import AnsibleModule
-
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
-from ..module_utils._errors import GpuSwarmError
 from ..module_utils._ledger.ledger import ledger
 from ..module_utils._ledger.listed import Listed
+from ..module_utils._swarm import manager_module
 from ..module_utils._swarm.manager import connect
-from ..module_utils._swarm.manager_options import CONNECTION_OPTIONS
 from ..module_utils._verify import plan, probe_images
 from ..module_utils._verify import probe_run as verify_run
 from ..module_utils._verify.probe_results import ledger_problems
+
+OPTIONS = dict(
+    nodes=dict(type="list", elements="str"),
+    sample=dict(type="str", default="all"),
+    gpus=dict(type="str", default="auto"),
+    image=dict(type="str"),
+    images=dict(type="dict", default={}),
+    pulls=dict(type="str", default="3"),
+    isolation=dict(type="dict", default={}),
+    memory=dict(type="dict", default={}),
+    command=dict(type="str", default="nvidia-smi -L"),
+    wait_timeout=dict(type="int", default=300),
+    prefix=dict(type="str", default="gpu-swarm."),
+)
 
 
 def run(params, check_mode):
@@ -267,28 +278,7 @@ def _problems(read, node_ids):
 
 
 def main():
-    module = AnsibleModule(
-        argument_spec=dict(
-            CONNECTION_OPTIONS,
-            nodes=dict(type="list", elements="str"),
-            sample=dict(type="str", default="all"),
-            gpus=dict(type="str", default="auto"),
-            image=dict(type="str"),
-            images=dict(type="dict", default={}),
-            pulls=dict(type="str", default="3"),
-            isolation=dict(type="dict", default={}),
-            memory=dict(type="dict", default={}),
-            command=dict(type="str", default="nvidia-smi -L"),
-            wait_timeout=dict(type="int", default=300),
-            prefix=dict(type="str", default="gpu-swarm."),
-        ),
-        supports_check_mode=True,
-    )
-    try:
-        result = run(module.params, module.check_mode)
-    except GpuSwarmError as exc:
-        module.fail_json(msg=exc.message, **exc.details)
-    module.exit_json(**result)
+    manager_module.main(run, OPTIONS)
 
 
 if __name__ == "__main__":

@@ -242,16 +242,13 @@ problems:
   elements: str
 """
 
-from ansible.module_utils.basic import AnsibleModule
-
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
-from ..module_utils._errors import GpuSwarmError
 from ..module_utils._jobs import definition, job_progress
 from ..module_utils._jobs.job_options import JOB_OPTIONS, RUN_OPTIONS
 from ..module_utils._jobs.logs import Kept
 from ..module_utils._jobs.reconcile import Jobs
+from ..module_utils._swarm import manager_module
 from ..module_utils._swarm.manager import Refused, SwarmError, connect
-from ..module_utils._swarm.manager_options import CONNECTION_OPTIONS, unprotected
 from ..module_utils._swarm.owned_labels import PREFIX
 
 NOTHING = {
@@ -287,19 +284,13 @@ def run(params, check_mode):
     }
 
 
+def everywhere(problem):
+    """Whether each manager would fail like this: it is the job that is wrong."""
+    return {"wrong": not isinstance(problem, SwarmError) or isinstance(problem, Refused)}
+
+
 def main():
-    module = AnsibleModule(
-        argument_spec=dict(CONNECTION_OPTIONS, **JOB_OPTIONS, **RUN_OPTIONS),
-        supports_check_mode=True,
-    )
-    try:
-        result = run(module.params, module.check_mode)
-    except GpuSwarmError as exc:
-        # What is wrong with a job is so on each manager.
-        module.fail_json(msg=exc.message, wrong=not isinstance(exc, SwarmError) or isinstance(exc, Refused), **exc.details)
-    for text in unprotected(module.params):
-        module.warn(text)
-    module.exit_json(**result)
+    manager_module.main(run, dict(JOB_OPTIONS, **RUN_OPTIONS), on_failure=everywhere)
 
 
 if __name__ == "__main__":

@@ -97,15 +97,23 @@ kept:
       type: str
 """
 
-from ansible.module_utils.basic import AnsibleModule
-
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
-from ..module_utils._errors import GpuSwarmError
 from ..module_utils._jobs import logs
 from ..module_utils._jobs.prune import answer, prune, refuse
+from ..module_utils._swarm import manager_module
 from ..module_utils._swarm.lease import AnotherRun
 from ..module_utils._swarm.manager import SwarmError, connect
-from ..module_utils._swarm.manager_options import CONNECTION_OPTIONS
+
+OPTIONS = dict(
+    services=dict(type="list", elements="str"),
+    labels=dict(type="list", elements="str"),
+    older_than=dict(type="str", default="24h"),
+    keep_last=dict(type="int", default=0),
+    failed=dict(type="bool", default=False),
+    log_directory=dict(type="path", default=logs.DIRECTORY),
+    log_limit_mib=dict(type="int", default=logs.LIMIT_MIB),
+    holder=dict(type="str"),
+)
 
 
 def run(params, check_mode):
@@ -115,30 +123,12 @@ def run(params, check_mode):
 
 
 def everywhere(problem):
-    """Whether each manager would say so."""
-    return isinstance(problem, AnotherRun) or not isinstance(problem, SwarmError)
+    """Whether each manager would fail like this."""
+    return {"wrong": isinstance(problem, AnotherRun) or not isinstance(problem, SwarmError)}
 
 
 def main():
-    module = AnsibleModule(
-        argument_spec=dict(
-            CONNECTION_OPTIONS,
-            services=dict(type="list", elements="str"),
-            labels=dict(type="list", elements="str"),
-            older_than=dict(type="str", default="24h"),
-            keep_last=dict(type="int", default=0),
-            failed=dict(type="bool", default=False),
-            log_directory=dict(type="path", default=logs.DIRECTORY),
-            log_limit_mib=dict(type="int", default=logs.LIMIT_MIB),
-            holder=dict(type="str"),
-        ),
-        supports_check_mode=True,
-    )
-    try:
-        result = run(module.params, module.check_mode)
-    except GpuSwarmError as exc:
-        module.fail_json(msg=exc.message, wrong=everywhere(exc), **exc.details)
-    module.exit_json(**result)
+    manager_module.main(run, OPTIONS, on_failure=everywhere)
 
 
 if __name__ == "__main__":

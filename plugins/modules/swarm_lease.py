@@ -133,14 +133,19 @@ isolation_before:
   version_added: 0.3.0
 """
 
-from ansible.module_utils.basic import AnsibleModule
-
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
-from ..module_utils._errors import GpuSwarmError
-from ..module_utils._swarm import lease
+from ..module_utils._swarm import lease, manager_module
 from ..module_utils._swarm.lease_options import LEASE_END_OPTIONS
 from ..module_utils._swarm.manager import connect
-from ..module_utils._swarm.manager_options import CONNECTION_OPTIONS
+
+OPTIONS = dict(
+    state=dict(type="str", choices=["present", "absent"], default="present"),
+    holder=dict(type="str"),
+    ttl=dict(type="int", default=900),
+    takeover=dict(type="list", elements="str", default=[]),
+    force=dict(type="bool", default=False),
+    **LEASE_END_OPTIONS,
+)
 
 
 def run(params, check_mode):
@@ -149,27 +154,16 @@ def run(params, check_mode):
     return lease.answer(lease.settle(connect(params), params, check_mode), params)
 
 
+def taken(result):
+    """The warning that the lease was taken from another run, if it was."""
+    if not result.get("taken_from"):
+        return []
+    had = "had not ended" if result["taken_after"] is None else "had ended %d s before" % result["taken_after"]
+    return ["The lease of this swarm was taken from %s. It %s." % (result["taken_from"], had)]
+
+
 def main():
-    module = AnsibleModule(
-        argument_spec=dict(
-            CONNECTION_OPTIONS,
-            state=dict(type="str", choices=["present", "absent"], default="present"),
-            holder=dict(type="str"),
-            ttl=dict(type="int", default=900),
-            takeover=dict(type="list", elements="str", default=[]),
-            force=dict(type="bool", default=False),
-            **LEASE_END_OPTIONS,
-        ),
-        supports_check_mode=True,
-    )
-    try:
-        result = run(module.params, module.check_mode)
-    except GpuSwarmError as exc:
-        module.fail_json(msg=exc.message, **exc.details)
-    if result["taken_from"]:
-        had = "had not ended" if result["taken_after"] is None else "had ended %d s before" % result["taken_after"]
-        module.warn("The lease of this swarm was taken from %s. It %s." % (result["taken_from"], had))
-    module.exit_json(**result)
+    manager_module.main(run, OPTIONS, warnings=taken)
 
 
 if __name__ == "__main__":

@@ -10,8 +10,7 @@ module: swarm_member
 short_description: Makes this machine a member of a swarm, and waits until it is a working one (internal)
 version_added: 0.3.0
 description:
-  - Initialises a swarm here, joins one, or leaves the one that this machine is in, over the API of its own Docker daemon. The Docker SDK for Python
-    is not needed.
+  - Initialises a swarm here, joins one, or leaves the one that this machine is in, over the API of its own Docker daemon.
   - A join first tries the ports of the managers. One that does not come to a working member is undone.
   - For everyone, there is M(community.docker.docker_swarm).
 notes:

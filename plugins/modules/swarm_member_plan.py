@@ -101,10 +101,6 @@ manager:
       its list. Empty if there is nobody.
   returned: with O(step=survey) and O(step=leave)
   type: str
-lacks_sdk:
-  description: Whether that manager cannot be queried, since it lacks the Docker SDK for Python.
-  returned: with O(step=survey)
-  type: bool
 complaint:
   description: What that manager reports as wrong with its swarm. Empty if nothing is.
   returned: with O(step=survey)
@@ -153,10 +149,6 @@ joins:
   type: bool
 becomes_manager:
   description: Whether it becomes a manager by its join or by a promotion.
-  returned: with O(step=assess)
-  type: bool
-needs_sdk:
-  description: Whether it lacks the Docker SDK for Python, and needs it.
   returned: with O(step=assess)
   type: bool
 reacts:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: swarm_members
-short_description: Reads the nodes of a swarm, and on request how machines join it and what it contains (internal)
+short_description: Reads the nodes of a swarm, how machines join it and what it contains, and removes a node from its list (internal)
 version_added: 0.2.0
 description:
   - Reads the manager's list of nodes, as far as it shows which node is which, with O(tokens=true) the join tokens, and with
     O(contents=true) the names of what would be lost with the swarm.
+  - With O(remove), it first removes a node that has left the swarm from that list.
   - For everyone, there is M(community.docker.docker_swarm_info).
 notes:
   - Use C(no_log) with O(tokens=true). Whoever has a token can join a machine to the swarm.
@@ -19,9 +20,14 @@ author:
   - The fleet.gpu_swarm authors (@fleet)
 extends_documentation_fragment:
   - fleet.gpu_swarm.attributes
-  - fleet.gpu_swarm.attributes.info_module
+  - fleet.gpu_swarm.attributes.no_diff
   - fleet.gpu_swarm.docker_client
   - fleet.gpu_swarm.internal
+attributes:
+  check_mode:
+    support: full
+  idempotent:
+    support: full
 options:
   tokens:
     description: Whether the join tokens are returned. No callback shows a result that has them.
@@ -31,6 +37,13 @@ options:
     description: Whether the names of the services, secrets and configs are returned. Nothing else of these leaves the manager.
     type: bool
     default: false
+  remove:
+    description:
+      - The id of a node to remove from the list, by force, since a manager notices only after a while that a node has left. If the list does not have
+        it, nothing changes.
+      - In check mode nothing is removed.
+    type: str
+    version_added: 0.3.0
 seealso:
   - module: fleet.gpu_swarm.swarm_tokens
   - module: community.docker.docker_swarm_info
@@ -76,22 +89,26 @@ contents:
   type: dict
 """
 
-from ansible.module_utils.basic import AnsibleModule
-
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
-from ..module_utils._errors import GpuSwarmError
 from ..module_utils._health import label
+from ..module_utils._swarm import manager_module
 from ..module_utils._swarm.manager import connect
-from ..module_utils._swarm.manager_options import CONNECTION_OPTIONS, unprotected
 
 # A node's description has pages of what its engine can do.
 PARTS = ("ID", "Spec", "Status", "ManagerStatus")
 
+OPTIONS = dict(
+    tokens=dict(type="bool", default=False, no_log=False),
+    contents=dict(type="bool", default=False),
+    remove=dict(type="str"),
+)
 
-def run(params):
+
+def run(params, check_mode):
     """The module's result."""
     manager = connect(params)
-    result = {"changed": False, "nodes": [_short(node) for node in manager.nodes()]}
+    removed = bool(params["remove"]) and not check_mode and manager.remove_node(params["remove"])
+    result = {"changed": removed, "nodes": [_short(node) for node in manager.nodes()]}
     if params["tokens"]:
         result["join_tokens"] = manager.join_tokens()
     if params["contents"]:
@@ -107,21 +124,7 @@ def _short(node):
 
 
 def main():
-    module = AnsibleModule(
-        argument_spec=dict(
-            CONNECTION_OPTIONS,
-            tokens=dict(type="bool", default=False, no_log=False),
-            contents=dict(type="bool", default=False),
-        ),
-        supports_check_mode=True,
-    )
-    try:
-        result = run(module.params)
-    except GpuSwarmError as exc:
-        module.fail_json(msg=exc.message, **exc.details)
-    for text in unprotected(module.params):
-        module.warn(text)
-    module.exit_json(**result)
+    manager_module.main(run, OPTIONS)
 
 
 if __name__ == "__main__":

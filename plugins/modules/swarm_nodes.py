@@ -328,14 +328,11 @@ refused:
       elements: dict
 """
 
-from ansible.module_utils.basic import AnsibleModule
-
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
-from ..module_utils._errors import GpuSwarmError
 from ..module_utils._node_spec import refused_changes
 from ..module_utils._node_spec.write import write
+from ..module_utils._swarm import manager_module
 from ..module_utils._swarm.lease_options import LEASE_END_OPTIONS
-from ..module_utils._swarm.manager_options import CONNECTION_OPTIONS
 from ..module_utils._tasks import keep
 
 NODE_OPTIONS = dict(
@@ -355,25 +352,18 @@ NODE_OPTIONS = dict(
     if_shown=dict(type="list", elements="str"),
 )
 
+OPTIONS = dict(
+    nodes=dict(type="list", elements="dict", required=True, options=NODE_OPTIONS),
+    holder=dict(type="str"),
+    release=dict(type="str"),
+    prefix=dict(type="str", default="gpu-swarm."),
+    **keep.OPTION,
+    **LEASE_END_OPTIONS,
+)
+
 
 def main():
-    module = AnsibleModule(
-        argument_spec=dict(
-            CONNECTION_OPTIONS,
-            nodes=dict(type="list", elements="dict", required=True, options=NODE_OPTIONS),
-            holder=dict(type="str"),
-            release=dict(type="str"),
-            prefix=dict(type="str", default="gpu-swarm."),
-            **keep.OPTION,
-            **LEASE_END_OPTIONS,
-        ),
-        supports_check_mode=True,
-    )
-    try:
-        result = write(module.params, module.check_mode)
-    except GpuSwarmError as exc:
-        module.fail_json(msg=exc.message, **exc.details)
-    module.exit_json(**result)
+    manager_module.main(write, OPTIONS)
 
 
 if __name__ == "__main__":

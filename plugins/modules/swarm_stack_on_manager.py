@@ -185,8 +185,6 @@ incomplete:
 import base64
 import json
 
-from ansible.module_utils.basic import AnsibleModule
-
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
 from ..module_utils._deployment import stack
 from ..module_utils._deployment.clashes import There, Wanted, clashes
@@ -195,12 +193,29 @@ from ..module_utils._dockerd.local_images import required
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._ledger.ledger import ledger
 from ..module_utils._ledger.listed import Listed
-from ..module_utils._swarm import stack_command, stack_directory, stack_file, stack_objects, stack_versions
+from ..module_utils._swarm import manager_module, stack_command, stack_directory, stack_file, stack_objects, stack_versions
 from ..module_utils._swarm.manager import connect
-from ..module_utils._swarm.manager_options import CONNECTION_OPTIONS, unprotected
 from ..module_utils._swarm.owned_labels import PREFIX
 from ..module_utils._swarm.registry import judged
 from ..module_utils._tasks.tasks import epoch, still_allocated
+
+OPTIONS = dict(
+    stack=dict(type="str", required=True),
+    services=dict(type="list", elements="dict", default=[]),
+    labels=dict(type="dict", default={}),
+    images=dict(type="list", elements="str", default=[]),
+    query=dict(type="dict", default={}),
+    logins=dict(type="str", no_log=True),
+    networks=dict(type="list", elements="str", default=[]),
+    external=dict(type="dict", default={}),
+    compared=dict(type="dict"),
+    stack_file=dict(type="str", no_log=True),
+    remove=dict(type="dict"),
+    archive=dict(type="str", no_log=True),
+    with_registry_auth=dict(type="bool", default=False),
+    prune=dict(type="bool", default=False),
+    keep=dict(type="str", no_log=True),
+)
 
 
 def run(params, check_mode):
@@ -297,34 +312,7 @@ def _refused(manager, images, packed):
 
 
 def main():
-    module = AnsibleModule(
-        argument_spec=dict(
-            CONNECTION_OPTIONS,
-            stack=dict(type="str", required=True),
-            services=dict(type="list", elements="dict", default=[]),
-            labels=dict(type="dict", default={}),
-            images=dict(type="list", elements="str", default=[]),
-            query=dict(type="dict", default={}),
-            logins=dict(type="str", no_log=True),
-            networks=dict(type="list", elements="str", default=[]),
-            external=dict(type="dict", default={}),
-            compared=dict(type="dict"),
-            stack_file=dict(type="str", no_log=True),
-            remove=dict(type="dict"),
-            archive=dict(type="str", no_log=True),
-            with_registry_auth=dict(type="bool", default=False),
-            prune=dict(type="bool", default=False),
-            keep=dict(type="str", no_log=True),
-        ),
-        supports_check_mode=True,
-    )
-    try:
-        result = run(module.params, module.check_mode)
-    except GpuSwarmError as exc:
-        module.fail_json(msg=exc.message, **exc.details)
-    for text in unprotected(module.params):
-        module.warn(text)
-    module.exit_json(**result)
+    manager_module.main(run, OPTIONS)
 
 
 if __name__ == "__main__":

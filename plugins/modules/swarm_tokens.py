@@ -51,15 +51,17 @@ EXAMPLES = r"""
 
 RETURN = r""" # """
 
-from ansible.module_utils.basic import AnsibleModule
-
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
-from ..module_utils._errors import GpuSwarmError
+from ..module_utils._swarm import manager_module
 from ..module_utils._swarm.lease import unless_another
 from ..module_utils._swarm.manager import connect, until_written
-from ..module_utils._swarm.manager_options import CONNECTION_OPTIONS
 
 AFTER = "When it is through, 'docker swarm join-token --rotate --quiet worker' (or manager) replaces one."
+
+OPTIONS = dict(
+    rotate=dict(type="list", elements="str", choices=["worker", "manager"], required=True),
+    holder=dict(type="str"),
+)
 
 
 def run(params, check_mode):
@@ -76,19 +78,7 @@ def run(params, check_mode):
 
 
 def main():
-    module = AnsibleModule(
-        argument_spec=dict(
-            CONNECTION_OPTIONS,
-            rotate=dict(type="list", elements="str", choices=["worker", "manager"], required=True),
-            holder=dict(type="str"),
-        ),
-        supports_check_mode=True,
-    )
-    try:
-        result = run(module.params, module.check_mode)
-    except GpuSwarmError as exc:
-        module.fail_json(msg=exc.message, **exc.details)
-    module.exit_json(**result)
+    manager_module.main(run, OPTIONS)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@
 """The ledger of a big swarm from what its manager answers, beside json.loads of the same answers.
 
 ``python -m tests.bench.ledger_read`` prints it alone. Time is taken in one interpreter, turn by turn; memory of one process
-each. That of this collection reads the tasks in pieces, as they come from the socket; the other has them at once, as the Docker SDK does.
+each. That of this collection reads the tasks in pieces, as they come from the socket; the other has them at once.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ class Controller:
     def install(self) -> None:
         self.run("sha256sum", "--check", "--quiet", "SHA256SUMS")
         self.run(sys.executable, "-m", "venv", self.home)
-        libraries = ["ansible-core", "nvidia-ml-py", "archspec", "docker"]
+        libraries = ["ansible-core", "nvidia-ml-py", "archspec"]
         self.run(self.home / "bin/pip", "install", "--quiet", "--no-index", "--find-links", "python", *libraries)
         archives = sorted((self.bundle / "collections").glob("*.tar.gz"))
         self.run(self.home / "bin/ansible-galaxy", "collection", "install", "--offline", "-p", self.home / "collections", *archives)

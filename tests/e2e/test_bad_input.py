@@ -227,12 +227,6 @@ def test_other_nodes_go_on(wave: int, outcome: Callable[[int], Outcome]) -> None
     assert found.label == "2"
 
 
-def test_a_worker_joins_without_the_docker_sdk(fleet: Fleet, outcome: Callable[[int], Outcome]) -> None:
-    assert not outcome(4).run.failures("x3"), outcome(4).run.output
-    assert "is not in" in fleet["x3"].run("sh", "-c", "dpkg-query --status python3-docker 2>&1 || echo is not in"), "the lab's node is to be without"
-    assert fleet["x3"].swarm()["LocalNodeState"] == "active"
-
-
 @pytest.mark.parametrize(
     ("playbook", "groups", "arguments", "text"),
     [

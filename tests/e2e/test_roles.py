@@ -110,23 +110,6 @@ def test_a_worker_of_another_swarm_is_only_moved_with_consent(fleet: Fleet, form
         other.docker("node", "rm", "--force", node_id)
 
 
-@pytest.mark.rare
-def test_a_manager_gets_the_docker_sdk(fleet: Fleet, formed: Run) -> None:
-    """Of the lab's nodes, only x3 is without; it may have been a worker of m1's swarm before."""
-    new, stale = fleet["x3"], fleet["x3"].swarm()["NodeID"]
-    new.leave()
-    try:
-        run = run_role(fleet, ["x1", "x2", "x5", "x3"], [])
-        assert run.rc == 0, run.output
-        assert new.run("dpkg-query", "--show", "--showformat=${db:Status-Status}", "python3-docker") == "installed"
-        assert members(fleet, "x1")["x3"] == ("manager", "reachable")
-    finally:
-        run_role(fleet, ["x1", "x2", "x5"], ["x3"])
-        new.leave()
-        new.run("dpkg", "--remove", "python3-docker", check=False)
-        fleet["m1"].run("docker", "node", "rm", "--force", stale, check=False)
-
-
 def test_a_token_that_the_manager_does_not_take(fleet: Fleet, formed: Run, first: Loud) -> None:
     """The address is that of another swarm's manager, so that the token is the wrong one there."""
     guest = fleet["x4"]

@@ -33,7 +33,7 @@ class Node:
     retired: tuple[str, ...] = ()  # packages from before the toolkit that are there from the start
     family: str | None = None  # of distributions, such as rhel; None: Debian
     cpu: str | None = None  # which CPU its kernel shows, by archspec's name; None: that of this machine
-    docker_sdk: bool = True
+    docker_sdk: bool = False  # Python's docker, which this collection does not use
     ssh: bool = False  # a server of OpenSSH, and users with sudo
     daemon_json: str | None = None
     vars: dict[str, Any] = field(default_factory=dict)

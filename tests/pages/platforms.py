@@ -44,7 +44,7 @@ OF_README = {
         "on the controller: 3.13",
     ),
     "SELinux, AWX, Mitogen, RHEL 8, other releases of Python": (
-        "SELinux, `python3-docker` from EPEL, the Docker packages of these distributions",
+        "SELinux, the Docker packages of these distributions",
         "execution environments on a base image of a registry, with Podman, in AWX",
         "Mitogen, WinRM",
         "RHEL 8 and its rebuilds",

@@ -28,7 +28,7 @@ from tests.lab.lab import LabError
 from .model import BUILD, OUT, ROOT
 
 # What the collection needs of a controller beside ansible-core, and of Ansible's own collections; and what its unit tests need.
-LIBRARIES = ("archspec", "docker", "nvidia-ml-py", "tomli")
+LIBRARIES = ("archspec", "nvidia-ml-py", "tomli")
 TESTS = ("ansible-runner", "pytest", "hypothesis", "packaging", "prometheus-client", "PyYAML")
 GENERAL = "community/general"
 DEPENDENCIES = (GENERAL,)

@@ -4,7 +4,7 @@
 
 """This machine's membership in a swarm: made, joined, left, over the API of its own daemon (POST /swarm/init, /swarm/join, /swarm/leave).
 
-Needs no Docker SDK, so that a worker does not either. Private to this collection: no stability is promised to others.
+Private to this collection: no stability is promised to others.
 """
 
 from __future__ import annotations

@@ -11,7 +11,6 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import os
 import time
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping
@@ -306,14 +305,12 @@ class Node:
         return self.watcher.inspect(None) if self.state.has(HOME) else WatcherSeen((), None, None)
 
     def _lacking(self, toolkit_version: str | None, runtime: Snapshot) -> list[str]:
-        """What of the toolkit and of the Docker SDK the node does not have."""
+        """What of the toolkit the node does not have."""
         lacking = []
         if toolkit_version is None and not runtime.existed and self.params["state"] != "absent":
             lacking.append("toolkit")
         if toolkit_version and packages.is_half_installed(self.root):
             lacking.append("toolkit_packages")
-        if importlib.util.find_spec("docker") is None:
-            lacking.append("docker_sdk")
         return lacking
 
     def _other_paths(self, units: Iterable[UnitFile]) -> list[str]:

@@ -15,14 +15,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible.module_utils.parsing.convert_bool import boolean
-
 from ...module_utils._errors import GpuSwarmError
 
 # The groups whose hosts are worked on.
 MEMBERS = ("gpu_nodes", "swarm_workers")
 WHERE, TLS, SOCKET = "swarm_manager_docker_host", "swarm_manager_docker_tls", "gpu_node_docker_socket"
-# By the names that our modules and those of community.docker have for them.
+# By the names that our modules have for them.
 TLS_OPTIONS = ("tls", "validate_certs", "ca_path", "client_cert", "client_key")
 SCHEMES = ("tcp://", "unix://")
 
@@ -48,19 +46,6 @@ def _tls(name: str, options: Any) -> dict[str, Any]:
     if unknown:
         raise GpuSwarmError(f"{name}: {TLS} has {', '.join(unknown)}; it takes {', '.join(TLS_OPTIONS)}.")
     return dict(options)
-
-
-def uri(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The same API for ansible.builtin.uri: options of that module, of which ``url`` is to be gone on with."""
-    scheme, _colon, place = options["docker_host"].partition("://")
-    if scheme == "unix":
-        return {"url": "http://localhost", "unix_socket": place, "use_proxy": False}
-    # As modules take them: an inventory may have "no".
-    tls, verified = (boolean(options.get(key) or False) for key in ("tls", "validate_certs"))
-    if not (tls or verified):
-        return {"url": f"http://{place}"}
-    files = {key: options[key] for key in ("ca_path", "client_cert", "client_key") if options.get(key)}
-    return {"url": f"https://{place}", "validate_certs": verified, **files}
 
 
 def external(managers: Iterable[str], variables: Variables) -> list[str]:

@@ -36,7 +36,6 @@ class Survey:
     init_on: str | None  # the host on which it is initialised
     error: str | None  # why there is neither
     manager: str  # the host that is queried about the others, or will be; empty if there is none
-    lacks_sdk: bool  # whether that manager lacks the Docker SDK for Python, so it cannot be queried
     complaint: str  # the error that this manager reports of its swarm
     in_play: bool  # whether that manager may be changed in this run
     unanswered: list[str]  # the managers without an answer yet
@@ -68,7 +67,6 @@ class Decision:
     initialises: bool = False  # it makes the swarm
     joins: bool = False  # it joins an existing swarm, or the one that another host makes
     becomes_manager: bool = False  # by its join or a promotion: the next new manager has to wait for it
-    needs_sdk: bool = False  # it lacks the Docker SDK for Python, which what it does as a manager needs
     reacts: bool = False  # it has the service that pauses nodes with faults
     noted: str = ""  # what a member advertises instead of the configured address
     reported: bool = False  # nodes of the swarm report to that service
@@ -112,17 +110,12 @@ def survey(answers: Mapping[str, Answer], managers: Iterable[str], playing: Iter
     return Survey(
         **found,
         manager=manager,
-        lacks_sdk=_lacks_sdk(answer),
         complaint=str((swarm_of(answer) or {}).get("error") or ""),
         in_play=manager in in_play,
         unanswered=[name for name in managers if name not in answers],
         new_managers=[swarm_of(answers.get(name)) or {} for name in managers if name in in_play],
         external=external,
     )
-
-
-def _lacks_sdk(answer: Answer) -> bool:
-    return "docker_sdk" in (answer.get("missing") or ())
 
 
 def _reacts(answer: Answer) -> bool:
@@ -143,7 +136,7 @@ WOULD_JOIN = {
 }
 WOULD = {
     **WOULD_JOIN,
-    "unknown": "find out whether this node is a member, once the manager has the Docker SDK",
+    "unknown": "find out whether this node is a member, once the manager answers",
     "promote": "become a manager",
     "demote": "become a worker",
 }
@@ -161,12 +154,11 @@ def decide(known: Known, role: str, move: bool, advertise_addr: str = "") -> Dec
         initialises=initialises,
         joins=joins,
         becomes_manager=role == "manager" and (joins or action == "promote"),
-        needs_sdk=_lacks_sdk(known.answer) and (role == "manager" or known.host == found.manager),
         reacts=_reacts(known.answer),
         noted=advertised.difference(advertise_addr, swarm_of(known.answer) or {}) or "",
         reported=any(map(_reports, known.nodes or ())),
         would="initialise the swarm" if initialises else WOULD.get(action, "").format(role=role),
-        error=_external(known) or _unlisted(known) or found.error or _unconfirmed(known) or plan["error"] or _out_of_reach(found),
+        error=_external(known) or _unlisted(known) or found.error or _unconfirmed(known) or plan["error"],
     )
 
 
@@ -194,15 +186,6 @@ def _unlisted(known: Known) -> str | None:
     return (
         f"The manager {manager} did not return its list of nodes: {reason}. If more than half of the swarm's managers "
         "are down, there is no quorum: bring one of them back. See 'docker node ls' there."
-    )
-
-
-def _out_of_reach(found: Survey) -> str | None:
-    if not found.lacks_sdk or found.in_play:
-        return None
-    return (
-        f"The manager {found.manager} lacks the Docker SDK for Python and is not in this run, so it is not touched. "
-        f"Run once without --limit, or with {found.manager} in it."
     )
 
 

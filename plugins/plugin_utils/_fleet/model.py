@@ -134,7 +134,7 @@ class Swarm:
         if self.found.get("error"):
             return str(self.found["error"])
         if self.found.get("live") and not self.nodes:
-            reason = (self.ledger or {}).get("msg") or "it lacks the Docker SDK for Python, which provision without --check installs"
+            reason = (self.ledger or {}).get("msg") or "it gave no reason"
             return f"The manager {self.found['live'][0]} could not be queried about the swarm: {reason}"
         return None
 

@@ -39,7 +39,6 @@ def describe_impact(step: Step, host: Host, new: bool) -> None:
         ("move", "leaves its swarm"),
         ("join", "initialises the swarm" if new else "joins the swarm"),
         ("role", "becomes a manager" if host.manager else "becomes a worker"),
-        ("docker_sdk", "installs the Docker SDK for Python"),
         ("react", f"{'installs' if step.target.reacts else 'removes'} the service that pauses nodes with faults"),
         ("labels", "changes node labels"),
     ):

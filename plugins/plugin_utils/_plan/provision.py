@@ -263,8 +263,6 @@ def _needs(host: Host, assessed: dict[str, Any], node: dict[str, Any] | None, ac
         "join": joins,
         "move": action == "move",
         "role": action in ("promote", "demote"),
-        # Every call on a manager needs it.
-        "docker_sdk": "docker_sdk" in assessed["missing"] and host.manager,
         "react": react.react_differs(host),
         "labels": node is not None and label_change(node, assessed["labels"], assessed.get("labels_unknown") or (), host.name),
     }
@@ -278,7 +276,7 @@ def _groups(step: Step, node: dict[str, Any] | None) -> list[str]:
         groups += [WINDOW_MANAGERS if node["role"] == "manager" else IDLE, MARKED]
     elif disruptive or {"configure", "hold"} & needs:
         groups.append(PREPARE)
-    if {"join", "role", "docker_sdk", "react"} & needs:
+    if {"join", "role", "react"} & needs:
         groups.append(JOIN)
     # The decision may change in the window, and a node that joins has no labels yet.
     if groups or "labels" in needs:

@@ -30,7 +30,6 @@ class SwarmAnswers:
 
     found: Mapping[str, Any]
     ledger: Mapping[str, Any] | None
-    lacks_sdk: bool  # whether the manager that would be queried lacks the Docker SDK for Python
     assessed: Mapping[str, Mapping[str, Any]]
 
     @property
@@ -38,13 +37,12 @@ class SwarmAnswers:
         """The host that is queried about the swarm; '' if no host runs one."""
         return next(iter(self.found["live"]), "")
 
-    def unread(self, absent: bool, check_mode: bool) -> list[str]:
+    def unread(self, absent: bool) -> list[str]:
         """What the plan needs and nobody has read yet."""
         if not self.manager:
             return []
         if self.ledger is None:
-            # In check mode nothing is installed on the manager; the plan says so.
-            return [] if check_mode and self.lacks_sdk else [LEDGER, *([CONTENTS] if absent else [])]
+            return [LEDGER, *([CONTENTS] if absent else [])]
         # A changed label evicts tasks with a constraint on it. The plan has to know them.
         changes = label_updates(view(self.assessed, self.assessed, self.ledger))
         return [*([EVICTIONS] if changes else []), *([CONTENTS] if absent else [])]
@@ -63,6 +61,5 @@ def read(task_vars: Mapping[str, Any], ledger: Mapping[str, Any] | None) -> Swar
     return SwarmAnswers(
         found,
         ledger if ledger is not None else first.get("ledger"),
-        "docker_sdk" in (first.get("missing") or ()),
         {name: assessed[name] for name in playing},
     )

@@ -17,7 +17,6 @@ from .docker import API_VERSION, Node, Swarm, body_of
 
 SOCKET = "docker.sock"
 VERSION = re.compile(r"^/v\d+\.\d+")
-SDK = "docker-sdk-python"  # who queries or changes a swarm; what a node reads of its own dockerd is of others
 
 
 class Api:
@@ -67,7 +66,7 @@ class Api:
         body = await reader.readexactly(int(headers.get("content-length", 0)))
         method, target, _version = first.split()
         path, _mark, query = VERSION.sub("", target).partition("?")
-        if headers.get("user-agent", "").startswith(SDK):
+        if VERSION.match(target):  # who queries or changes a swarm names a version; what a node reads of its own dockerd has none
             self._swarm.calls[f"{method} {path.split('/')[1]}"] += 1
         status, data = self._swarm.answer(node, method, path, query, json.loads(body) if body else None)
         text = body_of(data)

@@ -38,20 +38,6 @@ def test_the_api_is_a_socket_unless_the_host_says_where(variables, socket, optio
 
 
 @pytest.mark.parametrize(
-    ("variables", "options"),
-    [
-        ({}, {"url": "http://localhost", "unix_socket": "/var/run/docker.sock", "use_proxy": False}),
-        (remote(), {"url": "http://m1.example.org:2376"}),
-        (remote({"tls": "no", "validate_certs": "false"}), {"url": "http://m1.example.org:2376"}),
-        (remote(TLS), {"url": "https://m1.example.org:2376", **TLS}),
-        (remote({"tls": True, "ca_path": None}), {"url": "https://m1.example.org:2376", "validate_certs": False}),
-    ],
-)
-def test_the_same_api_for_uri(variables, options):
-    assert manager_api("m1", {"m1": variables}, module="uri") == options
-
-
-@pytest.mark.parametrize(
     ("variables", "text"),
     [
         (remote(where="m1.example.org:2376"), r"m1: swarm_manager_docker_host is 'm1\.example\.org:2376'; write it like tcp://"),

@@ -40,7 +40,6 @@ def said(state="inactive", node_id=None, manages=False, half_joined=False, error
 
 
 FRESH = said()
-BARE = said(missing=["docker_sdk"])
 HALF_JOINED = said("error", half_joined=True)
 STOPPED = said("unknown")
 DEAD = {"unreachable": True, "msg": "No route to host"}
@@ -123,81 +122,59 @@ LIMITED = Fleet(
     {"w1": FRESH}, queried=[{"item": "m2", **manager("i2")}, {"item": "m1", "failed": False, "msg": "cannot be reached"}], nodes=TWO
 )
 
-# Who is queried, and what the host does: (action, initialises, joins, becomes_manager, needs_sdk, would).
+# Who is queried, and what the host does: (action, initialises, joins, becomes_manager, would).
 JOIN, MANAGE = "join the swarm as worker", "join the swarm as manager"
 DECISIONS = {
-    "the first manager makes the swarm": (replace(NEW, me="m1"), "m1", ("join", True, False, False, False, "initialise the swarm")),
-    "the second one joins it": (replace(NEW, me="m2"), "m1", ("join", False, True, True, False, MANAGE)),
-    "a worker joins it": (NEW, "m1", ("join", False, True, False, False, JOIN)),
+    "the first manager makes the swarm": (replace(NEW, me="m1"), "m1", ("join", True, False, False, "initialise the swarm")),
+    "the second one joins it": (replace(NEW, me="m2"), "m1", ("join", False, True, True, MANAGE)),
+    "a worker joins it": (NEW, "m1", ("join", False, True, False, JOIN)),
     "a half-joined manager makes the swarm after it left": (
-        Fleet({"m1": HALF_JOINED, "m2": FRESH}, me="m1"), "m1", ("recover", True, False, False, False, "initialise the swarm")
+        Fleet({"m1": HALF_JOINED, "m2": FRESH}, me="m1"), "m1", ("recover", True, False, False, "initialise the swarm")
     ),
     "the first one that is in the run makes the swarm": (
-        replace(NEW, me="m2", in_play=("m2", "w1")), "m2", ("join", True, False, False, False, "initialise the swarm")
+        replace(NEW, me="m2", in_play=("m2", "w1")), "m2", ("join", True, False, False, "initialise the swarm")
     ),
-    "nothing is done with a manager": (replace(RUNS, me="m1"), "m1", ("none", False, False, False, False, "")),
-    "nothing is done with a worker": (RUNS, "m1", ("none", False, False, False, False, "")),
-    "a manager joins a swarm that there is": (replace(RUNS, me="m2"), "m1", ("join", False, True, True, False, MANAGE)),
-    "a worker joins a swarm that there is": (replace(RUNS, me="w2"), "m1", ("join", False, True, False, False, JOIN)),
+    "nothing is done with a manager": (replace(RUNS, me="m1"), "m1", ("none", False, False, False, "")),
+    "nothing is done with a worker": (RUNS, "m1", ("none", False, False, False, "")),
+    "a manager joins a swarm that there is": (replace(RUNS, me="m2"), "m1", ("join", False, True, True, MANAGE)),
+    "a worker joins a swarm that there is": (replace(RUNS, me="w2"), "m1", ("join", False, True, False, JOIN)),
     "a half-joined worker leaves and joins": (
         Fleet({"m1": manager("i1"), "w1": HALF_JOINED}, nodes=ONE),
         "m1",
-        ("recover", False, True, False, False, "leave what a failed join left, and join the swarm as worker"),
+        ("recover", False, True, False, "leave what a failed join left, and join the swarm as worker"),
     ),
     "a worker of another swarm moves": (
-        replace(OTHERS, move=True), "m1", ("move", False, True, False, False, "leave another swarm, and join this one as worker")
+        replace(OTHERS, move=True), "m1", ("move", False, True, False, "leave another swarm, and join this one as worker")
     ),
-    "a worker is promoted": (replace(RUNS, me="w1", managers=("m1", "w1")), "m1", ("promote", False, False, True, False, "become a manager")),
+    "a worker is promoted": (replace(RUNS, me="w1", managers=("m1", "w1")), "m1", ("promote", False, False, True, "become a manager")),
     "a manager is demoted": (
-        Fleet({"m1": manager("i1"), "m2": FRESH, "w1": manager("i2")}, nodes=TWO), "m1", ("demote", False, False, False, False, "become a worker")
+        Fleet({"m1": manager("i1"), "m2": FRESH, "w1": manager("i2")}, nodes=TWO), "m1", ("demote", False, False, False, "become a worker")
     ),
     "the others go on where a worker says that it runs a swarm": (
-        Fleet({"m1": FRESH, "w1": manager("i1"), "w2": FRESH}, me="w2", managers=("m1",)), "m1", ("join", False, True, False, False, JOIN)
+        Fleet({"m1": FRESH, "w1": manager("i1"), "w2": FRESH}, me="w2", managers=("m1",)), "m1", ("join", False, True, False, JOIN)
     ),
     "a manager of the swarm that is to be one is queried before one that is not": (
-        Fleet({"w1": manager("i1"), "m2": manager("i2"), "w2": FRESH}, me="w2", nodes=TWO), "m2", ("join", False, True, False, False, JOIN)
+        Fleet({"w1": manager("i1"), "m2": manager("i2"), "w2": FRESH}, me="w2", nodes=TWO), "m2", ("join", False, True, False, JOIN)
     ),
     "one without a complaint is queried first": (
-        Fleet({"m1": manager("i1", error="no leader"), "m2": manager("i2"), "w1": FRESH}, nodes=TWO), "m2", ("join", False, True, False, False, JOIN)
+        Fleet({"m1": manager("i1", error="no leader"), "m2": manager("i2"), "w1": FRESH}, nodes=TWO), "m2", ("join", False, True, False, JOIN)
     ),
     "another manager is queried where the first has died": (
-        Fleet({"m1": DEAD, "m2": manager("i2"), "w1": FRESH}, nodes=TWO), "m2", ("join", False, True, False, False, JOIN)
+        Fleet({"m1": DEAD, "m2": manager("i2"), "w1": FRESH}, nodes=TWO), "m2", ("join", False, True, False, JOIN)
     ),
     "another manager is queried where the first one's dockerd is stopped": (
-        Fleet({"m1": STOPPED, "m2": manager("i2"), "w1": worker("i3")}, nodes=TWO), "m2", ("none", False, False, False, False, "")
+        Fleet({"m1": STOPPED, "m2": manager("i2"), "w1": worker("i3")}, nodes=TWO), "m2", ("none", False, False, False, "")
     ),
-    "managers outside of the run are queried": (LIMITED, "m2", ("join", False, True, False, False, JOIN)),
+    "managers outside of the run are queried": (LIMITED, "m2", ("join", False, True, False, JOIN)),
     "what a host said last counts": (
         Fleet({"m1": STOPPED, "w1": STOPPED}, inspected={"m1": manager("i1"), "w1": worker("i3")}, managers=("m1",), nodes=ONE),
         "m1",
-        ("none", False, False, False, False, ""),
+        ("none", False, False, False, ""),
     ),
     "a host's own answer goes before that of a query": (
         Fleet({"m1": manager("i1"), "w1": FRESH}, queried=[{"item": "m1", **FRESH}], managers=("m1",), nodes=ONE),
         "m1",
-        ("join", False, True, False, False, JOIN),
-    ),
-    "the SDK is needed where the swarm is made": (
-        Fleet({"m1": BARE, "m2": FRESH}, me="m1"), "m1", ("join", True, False, False, True, "initialise the swarm")
-    ),
-    "the SDK is needed where a manager joins": (
-        Fleet({"m1": FRESH, "m2": BARE}, me="m2"), "m1", ("join", False, True, True, True, MANAGE)
-    ),
-    "the SDK is not needed where a worker joins": (
-        Fleet({"m1": FRESH, "m2": FRESH, "w1": BARE}), "m1", ("join", False, True, False, False, JOIN)
-    ),
-    "the SDK is not needed on a worker that is a member": (
-        Fleet({"m1": manager("i1"), "w1": worker("i3", missing=["docker_sdk"])}, nodes=ONE), "m1", ("none", False, False, False, False, "")
-    ),
-    "the SDK is needed on a manager, also where nothing else is to be done": (
-        Fleet({"m1": manager("i1", missing=["docker_sdk"]), "w1": FRESH}, me="m1"),
-        "m1",
-        ("unknown", False, False, False, True, "find out whether this node is a member, once the manager has the Docker SDK"),
-    ),
-    "a member waits for the manager's SDK": (
-        Fleet({"m1": manager("i1", missing=["docker_sdk"]), "w1": worker("i3")}),
-        "m1",
-        ("unknown", False, False, False, False, "find out whether this node is a member, once the manager has the Docker SDK"),
+        ("join", False, True, False, JOIN),
     ),
 }  # fmt: skip
 
@@ -208,7 +185,7 @@ def test_what_a_host_has_to_do(case):
     decision = fleet.decide()
     assert decision.error is None
     assert fleet.survey().manager == queried_manager
-    assert tuple(asdict(decision)[key] for key in ("action", "initialises", "joins", "becomes_manager", "needs_sdk", "would")) == text
+    assert tuple(asdict(decision)[key] for key in ("action", "initialises", "joins", "becomes_manager", "would")) == text
 
 
 @pytest.mark.parametrize(("react", "reacts"), [({"react": {"running": True}}, True), ({"react": None}, False), ({}, False)])
@@ -235,7 +212,7 @@ REFUSED = {
     "the host is locked": (Fleet({"m1": manager("i1"), "w1": said("locked")}, nodes=ONE), "The swarm is locked on this node"),
     "the host's dockerd is stopped": (Fleet({"m1": manager("i1"), "w1": STOPPED}, nodes=ONE), "dockerd is not running on this host"),
     "the host has no Docker": (
-        Fleet({"m1": manager("i1"), "w1": said(missing=["engine", "docker_sdk"])}, nodes=ONE), "Docker Engine is not installed on this host"
+        Fleet({"m1": manager("i1"), "w1": said(missing=["engine"])}, nodes=ONE), "Docker Engine is not installed on this host"
     ),
     "the host shows another one's node": (
         Fleet({"m1": manager("i1"), "w1": worker("i3")}, nodes=[node("i1", "manager"), node("i3", host="w2")]), "which belongs to the host w2"
@@ -267,10 +244,6 @@ REFUSED = {
         Fleet({"m1": manager("i1", error="rpc error: no leader"), "w1": FRESH}, refused="500"), "its list of nodes: rpc error: no leader. If more"
     ),
     "the manager says nothing": (replace(RUNS, nodes=None, refused=" "), "its list of nodes: no reason given. If"),
-    "the manager lacks the SDK and is not in the run": (
-        Fleet({"w1": worker("i3")}, queried=[{"item": "m1", **manager("i1", missing=["docker_sdk"])}], managers=("m1",)),
-        "The manager m1 lacks the Docker SDK for Python and is not in this run, so it is not touched.",
-    ),
 }  # fmt: skip
 
 

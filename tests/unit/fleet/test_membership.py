@@ -38,7 +38,7 @@ VOUCHES = answer("active", "m1", control=True, id="s1", manager_ids=["m1", "x1"]
 VOUCHED = answer("active", "x1", control=True, id="s1", manager_ids=["m1", "x1"])
 BROKEN = {"failed": True, "msg": "live-restore is true\nmore"}
 STOPPED = answer("unknown")
-BARE = FRESH | {"missing": ["engine", "docker_sdk"]}
+BARE = FRESH | {"missing": ["engine"]}
 
 
 def without_gpus(said):

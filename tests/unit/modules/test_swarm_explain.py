@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 from swarm_api import A, named, node, pending, service
 
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.modules import swarm_explain as module
 
 
@@ -44,29 +45,29 @@ def test_owners_by_a_label_of_services(run, monkeypatch):
     owned, empty = service("s1", "train"), service("s2", "sweep")
     owned["Spec"]["Labels"], empty["Spec"]["Labels"] = {"owner": "alice"}, {"owner": ""}
     monkeypatch.setattr(FakeManager, "services", lambda self: [owned, empty, service("s3", "web")])
-    assert run()[0]["owners"] == {"train": "alice"}
+    assert run()["owners"] == {"train": "alice"}
 
 
 def test_without_a_directory_it_only_reads(run):
-    result, wrong = run()
-    assert (result["changed"], wrong, "textfile" in result) == (False, None, False)
+    result = run()
+    assert (result["changed"], "textfile" in result) == (False, False)
 
 
 @pytest.mark.parametrize(("services", "shown"), [(["*"], ["sweep", "train"]), (["train"], ["train"]), (["s2"], ["sweep"]), (["gone"], [])])
 def test_the_file_has_all_and_the_result_what_was_wanted(run, tmp_path, services, shown):
-    result, wrong = run(tmp_path, services)
-    assert (result["changed"], result["textfile"], wrong) == (True, str(tmp_path / "gpu-swarm.prom"), None)
+    result = run(tmp_path, services)
+    assert (result["changed"], result["textfile"]) == (True, str(tmp_path / "gpu-swarm.prom"))
     assert explained(result) == shown
     written = (tmp_path / "gpu-swarm.prom").read_text()
     assert [name for name in ("train", "sweep") if 'pending_possible{service="%s"} 0' % name in written] == ["train", "sweep"]
 
 
 def test_in_check_mode_nothing_is_written(run, tmp_path):
-    result, wrong = run(tmp_path, check_mode=True)
-    assert (result["changed"], wrong, list(tmp_path.iterdir())) == (True, None, [])
+    result = run(tmp_path, check_mode=True)
+    assert (result["changed"], list(tmp_path.iterdir())) == (True, [])
 
 
 def test_where_it_cannot_be_written_the_ledger_is_there_all_the_same(run, tmp_path):
-    result, wrong = run(tmp_path / "none")
-    assert (result["changed"], len(result["nodes"])) == (False, 1)
-    assert "none/gpu-swarm.prom: No such file or directory. Create it" in wrong
+    with pytest.raises(GpuSwarmError, match="none/gpu-swarm.prom: No such file or directory. Create it") as caught:
+        run(tmp_path / "none")
+    assert (caught.value.details["changed"], len(caught.value.details["nodes"])) == (False, 1)

@@ -39,7 +39,7 @@ class FakeManager:
 def run(monkeypatch, tokens=False, contents=False):
     manager = FakeManager()
     monkeypatch.setattr(module, "connect", lambda params: manager)
-    return manager, module.run({"tokens": tokens, "contents": contents})
+    return manager, module.run({"tokens": tokens, "contents": contents, "remove": None}, False)
 
 
 def test_nodes_with_what_distinguishes_them(monkeypatch):

@@ -59,17 +59,15 @@ OTHER = {"gpu.model": "H100"}
 
 
 @pytest.mark.parametrize(
-    ("answer", "absent", "check_mode", "unread"),
+    ("answer", "absent", "unread"),
     [
-        pytest.param(manager(ledger=LEDGER_OF_M1), False, False, [], id="all is there"),
-        pytest.param(manager(), False, False, [LEDGER], id="no ledger came along"),
-        pytest.param(manager(missing=["docker_sdk"]), False, False, [LEDGER], id="the SDK was provided since"),
-        pytest.param(manager(missing=["docker_sdk"]), False, True, [], id="nobody provides the SDK in check mode"),
-        pytest.param(manager(OTHER, ledger=LEDGER_OF_M1), False, False, [EVICTIONS], id="labels change"),
-        pytest.param(manager(ledger=LEDGER_OF_M1), True, False, [CONTENTS], id="what the last manager takes along"),
-        pytest.param(manager(), True, False, [LEDGER, CONTENTS], id="all of a deprovision"),
-        pytest.param(assessed("m1", swarm=dict(RUNS, state="inactive", control_available=False)), True, False, [], id="there is no swarm"),
+        pytest.param(manager(ledger=LEDGER_OF_M1), False, [], id="all is there"),
+        pytest.param(manager(), False, [LEDGER], id="no ledger came along"),
+        pytest.param(manager(OTHER, ledger=LEDGER_OF_M1), False, [EVICTIONS], id="labels change"),
+        pytest.param(manager(ledger=LEDGER_OF_M1), True, [CONTENTS], id="what the last manager takes along"),
+        pytest.param(manager(), True, [LEDGER, CONTENTS], id="all of a deprovision"),
+        pytest.param(assessed("m1", swarm=dict(RUNS, state="inactive", control_available=False)), True, [], id="there is no swarm"),
     ],
 )
-def test_what_has_to_be_read(answer, absent, check_mode, unread):
-    assert read(variables({"m1": answer}), None).unread(absent, check_mode) == unread
+def test_what_has_to_be_read(answer, absent, unread):
+    assert read(variables({"m1": answer}), None).unread(absent) == unread

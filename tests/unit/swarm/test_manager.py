@@ -275,7 +275,7 @@ def test_tasks_come_one_at_a_time(manager):
 
 def test_who_answers_is_reported_without_reading_the_ledger(monkeypatch):
     monkeypatch.setattr(swarm_gpu_info, "connect", lambda params: swarm_manager.Manager(None, "unix:///run/x.sock", MANAGER))
-    assert swarm_gpu_info.run({"ledger": False})["swarm"] == {
+    assert swarm_gpu_info.run({"ledger": False}, False)["swarm"] == {
         "id": "c1",
         "node_id": "m1",
         "autolocked": False,

@@ -1,0 +1,46 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What modules that talk to a manager have in common: its options, the warning about an unprotected API, and how a module ends.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Mapping, Sequence
+
+from ansible.module_utils.basic import AnsibleModule
+
+from .._errors import GpuSwarmError
+from .manager_options import CONNECTION_OPTIONS, unprotected
+
+Run = Callable[[Mapping[str, Any], bool], Mapping[str, Any]]
+
+
+def findings(result: Mapping[str, Any]) -> list[str]:
+    """The text of each finding of a result that has some."""
+    return [one["text"] for one in result.get("findings", ())]
+
+
+def main(
+    run: Run,
+    options: Mapping[str, Any],
+    warnings: Callable[[Mapping[str, Any]], Sequence[str]] = findings,
+    on_failure: Callable[[GpuSwarmError], Mapping[str, Any]] = lambda problem: {},
+) -> None:
+    """Ends with the result of ``run(params, check_mode)``, or fails with its error and the details of that.
+
+    ``options`` are the module's own. ``warnings`` are those that follow from a result, by default its findings. ``on_failure`` returns what a
+    failure carries besides.
+    """
+    module = AnsibleModule(argument_spec=dict(CONNECTION_OPTIONS, **options), supports_check_mode=True)
+    try:
+        result = run(module.params, module.check_mode)
+    except GpuSwarmError as exc:
+        for text in warnings(exc.details):
+            module.warn(text)
+        module.fail_json(msg=exc.message, **on_failure(exc), **exc.details)
+    for text in [*unprotected(module.params), *warnings(result)]:
+        module.warn(text)
+    module.exit_json(**result)
