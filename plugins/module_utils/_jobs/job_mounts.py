@@ -35,9 +35,9 @@ def mount(name: str, text: str) -> dict[str, Any]:
     if made["Type"] not in TYPES:
         raise _wrong(name, text, "its type is none of %s" % ", ".join(TYPES))
     if not made.get("Target", "").startswith("/"):
-        raise _wrong(name, text, "its target is no full path")
+        raise _wrong(name, text, "its target is not an absolute path")
     if made["Type"] == "bind" and not made.get("Source", "").startswith("/"):
-        raise _wrong(name, text, "its source is no full path on the nodes")
+        raise _wrong(name, text, "its source is not an absolute path of the nodes")
     if made["Type"] == "tmpfs" and "Source" in made:
         raise _wrong(name, text, "a tmpfs has no source")
     return made
