@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""docs/architecture.svg and the table beside it: the rooms of plugins/, their files, and which room imports which, as the code has it."""
+"""docs/architecture.svg and the table beside it: the rooms of plugins/, and which room imports which."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from html import escape
 
 from . import layers
 from .blocks import table
-from .rooms import ALL, CONTROLLER, GROUND, MANAGER, NODE, ROOMS, Room, files
+from .rooms import ALL, CONTROLLER, GROUND, MANAGER, NODE, ROOMS, Room
 
 BOX_W, BOX_H, GAP_X, GAP_Y = 172, 54, 22, 46
 LANE = 14  # for an edge that passes a row by
@@ -68,9 +68,8 @@ def draw(edges: Iterable[tuple[str, str]], rooms: Sequence[Room] = ROOMS) -> str
 
 
 def listed() -> str:
-    """The rooms as a table, with the files of each."""
-    rows = [(f"`plugins/{room.folder}/`", room.what, ", ".join(path.stem for path in files(room))) for room in ROOMS]
-    return table(("room", "what it is for", "files"), rows)
+    """The rooms as a table, in their order."""
+    return table(("room", "what it is for"), [(f"`plugins/{room.folder}/`", room.what) for room in ROOMS])
 
 
 def _size(place: object) -> float:
