@@ -13,7 +13,7 @@ import json
 import pytest
 import swarm_api as api
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._program import lifetime
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _replace
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._react import service
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager import OutOfSequence, SwarmError
 
@@ -234,7 +234,7 @@ def test_a_full_run_keeps_no_node_from_being_paused(start, monkeypatch, capsys):
     swarm = Swarm(faulty())
     one = start(swarm)
     with monkeypatch.context() as patched:
-        patched.setattr(lifetime, "open", full, raising=False)
+        patched.setattr(_replace, "open", full, raising=False)
         one._publish()  # as it begins
         for _time in range(3):
             one.poll()
