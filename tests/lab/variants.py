@@ -22,7 +22,7 @@ def tag(node: Node) -> str:
     family = [node.family, families.key(node.image, node.family), rpms.key()] if node.family else []
     family += [f"ssh{ssh.key(node.image)}"] if node.ssh else []
     packages = ([f"toolkit{node.toolkit}"] if node.toolkit else []) + list(node.retired)
-    return "-".join([images.tag(node.image), *family, *packages, *([key()] if packages else []), *(["sdk"] if node.docker_sdk else [])])
+    return "-".join([images.tag(node.image), *family, *packages, *([key()] if packages else []), *([] if node.docker_sdk else ["nosdk"])])
 
 
 def provide(lab: Lab, engine: docker.DockerClient, node: Node) -> None:

@@ -26,7 +26,7 @@ def touches_packages(task):
     return any(module in task for module in PACKAGE_MODULES) and not (command and command["argv"][0] == "mv")
 
 
-@pytest.mark.parametrize("role", ["nvidia_container_toolkit", "swarm_member"])
+@pytest.mark.parametrize("role", ["nvidia_container_toolkit"])
 def test_what_runs_the_package_manager_has_a_limit(role):
     found = [
         (path.name, task["name"], task.get("timeout"))
@@ -37,3 +37,8 @@ def test_what_runs_the_package_manager_has_a_limit(role):
     assert found
     assert [entry for entry in found if entry[2] != f"{{{{ _{role}_limit }}}}"] == []
     assert yaml.safe_load((ROLES / role / "vars/main.yml").read_text())[f"_{role}_limit"] > 300  # for so long they wait for a lock
+
+
+def test_the_role_swarm_member_installs_nothing():
+    for path in sorted((ROLES / "swarm_member/tasks").glob("*.yml")):
+        assert not any(map(touches_packages, tasks_in(yaml.safe_load(path.read_text())))), path
