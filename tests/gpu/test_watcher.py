@@ -14,7 +14,7 @@ import pytest
 from tests.bench import collection
 
 reader = collection.module("module_utils._watch.reader")
-events = collection.module("module_utils._watch.events")
+gpu_errors = collection.module("module_utils._watch.gpu_errors")
 driver = collection.module("module_utils._machine.driver")
 xids = collection.module("module_utils._health.xids")
 verdict = collection.module("module_utils._health.verdict")
@@ -49,7 +49,7 @@ def test_work_on_a_gpu_disturbs_no_reading(child, found, cuda):
 
 
 def test_the_error_of_an_application_is_no_fault_of_the_card(child, found, cuda):
-    log = events.Log()
+    log = gpu_errors.Log()
     child.read()
     program = cuda("fault")
     child.events()
