@@ -66,6 +66,6 @@ def test_all_that_is_needed_is_named_and_hangs_together(document, components, in
 
 def test_it_says_what_runs_on_the_nodes(components):
     on_nodes = {one["name"] for one in components.values() if {"name": "fleet.gpu_swarm:runs-on", "value": "nodes"} in one["properties"]}
-    carried = (ROOT / "plugins" / "plugin_utils" / "_controller" / "libraries.py").read_text()
+    carried = (ROOT / "plugins" / "plugin_utils" / "_calls" / "libraries.py").read_text()
     assert on_nodes == set(sbom.CARRIED)
     assert all(module in carried for module in ("pynvml", "tomli"))
