@@ -13,7 +13,7 @@ import re
 from typing import Any, Collection, Iterable, Mapping, NamedTuple, Sequence
 
 from .._errors import GpuSwarmError
-from .._tasks.job_completion import incomplete, still_there, unfinished
+from .._tasks.job_completion import incomplete_text, unended_text, why_unfinished
 from .._tasks.tasks import ENDED, epoch, is_job_service
 from .job_progress import forced
 
@@ -68,9 +68,9 @@ def is_one_shot(service: Mapping[str, Any]) -> str | None:
     if is_job_service(service):
         return None
     if "Replicated" not in spec["Mode"]:
-        return "it is no job"
+        return "it is not a job"
     condition = (spec["TaskTemplate"].get("RestartPolicy") or {}).get("Condition") or "any"
-    return None if condition == "none" else "it is no job: swarm starts its tasks again (restart condition %s)" % condition
+    return None if condition == "none" else "it is not a job: swarm starts its tasks again (restart condition %s)" % condition
 
 
 def judge(service: Mapping[str, Any], tasks: Sequence[TaskSummary]) -> Verdict:
@@ -83,7 +83,7 @@ def judge(service: Mapping[str, Any], tasks: Sequence[TaskSummary]) -> Verdict:
         return _of_a_job(service, tasks, ended)
     left = sum(task.state not in ENDED for task in tasks)
     if left:
-        return Verdict(None, still_there(left))
+        return Verdict(None, unended_text(left))
     if (service.get("UpdateStatus") or {}).get("State") in ("updating", "rollback_started"):
         return Verdict(None, "it is being updated")
     spec = service["Spec"]
@@ -95,13 +95,13 @@ def judge(service: Mapping[str, Any], tasks: Sequence[TaskSummary]) -> Verdict:
         return Verdict(None, "%d of %d of its tasks have begun" % (len(newest), wanted))
     complete = sum(task.state == "complete" for task in newest.values())
     if complete < wanted:
-        return Verdict(FAILED, incomplete(complete, wanted), ended)
+        return Verdict(FAILED, incomplete_text(complete, wanted), ended)
     return Verdict(COMPLETE, "", ended)
 
 
 def _of_a_job(service: Mapping[str, Any], tasks: Sequence[TaskSummary], ended: float | None) -> Verdict:
     """Swarm itself goes on with a job that failed, up to its number of attempts: so such a one is never over for sure."""
-    reason = unfinished(service, [{"Status": {"State": task.state}, "JobIteration": {"Index": task.iteration}} for task in tasks])
+    reason = why_unfinished(service, [{"Status": {"State": task.state}, "JobIteration": {"Index": task.iteration}} for task in tasks])
     return Verdict(None, reason) if reason else Verdict(COMPLETE, "", ended)
 
 

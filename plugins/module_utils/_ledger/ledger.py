@@ -22,7 +22,7 @@ from .._placement.census import Census
 from .._policy import generic_resources
 from .._swarm.isolation import ENFORCED
 from .._tasks import takes_all
-from .._tasks.keep import kept_by
+from .._tasks.keep import blocking_label
 from .._tasks.restarts import Restarts
 from .._tasks.tasks import ALLOCATED, ENDED, WAITING, WANTED, age, assigned, is_job, is_movable, name_of, reservations
 from . import claims, encrypted, findings, health, networks, on_gpu_nodes, unreserved
@@ -42,7 +42,7 @@ class Reading(NamedTuple):
     waiting: pending.Waiting  # groups of tasks that no node was found for (of pending)
     reserving: service_reservations.Reserving  # groups of tasks that reserve generic resources (of reservations)
     census: Census | None  # what services are explained by, where any are
-    taking: takes_all.Taking  # of tasks that reserve 0 of a kind (of takes_all)
+    zero_reservations: takes_all.ZeroReservations  # of tasks that reserve 0 of a kind (of takes_all)
     overlays: networks.Overlays | None  # of tasks, where the leader evicts some for them (of networks)
     in_two_parts: encrypted.Networks | None  # where nodes may not understand each other (of encrypted)
 
@@ -83,7 +83,7 @@ def ledger(
         "reservations": service_reservations.records(reading.reserving, nodes),
         "pending": pending.pending(reading.waiting, nodes, records, reading.reserved, now),
     }
-    greedy = takes_all.in_words(reading.taking, {record["id"]: record["hostname"] for record in records}) if reading.taking else []
+    greedy = takes_all.describe(reading.zero_reservations, {record["id"]: record["hostname"] for record in records})
     more = {
         "zero-takes-all": greedy,
         "network-evicts-gpu-tasks": networks.unattached(reading.overlays or {}, services),
@@ -123,14 +123,14 @@ def _read(listed: Listed, census: Census | None) -> Reading:
             encrypted.add(reading.in_two_parts, task)
         if allocated and task.get("NodeID"):
             record = _read_live(reading, task, service_name, is_movable(task, service), listed.now)
-            record["kept"] = kept_by(service, record["age"], listed.keep_label)
+            record["kept"] = blocking_label(service, record["age"], listed.keep_label)
             record["removed"] = service is None
             # One that runs and ends by itself needs no place afterwards.
             if wanted and record["movable"]:
                 service_reservations.add(reading.reserving, task, service, service_name)
-            reading.restarts.see(task, record)
+            reading.restarts.add(task, record)
             continue
-        reading.restarts.see(task)
+        reading.restarts.add(task)
         if not wanted:
             continue
         if state in WAITING or (allocated and is_movable(task, service)):
@@ -139,7 +139,7 @@ def _read(listed: Listed, census: Census | None) -> Reading:
             pending.add(reading.waiting, task, service_name)
         elif state in ENDED and task.get("NodeID") and is_job(task, service):
             claims.add_finished(reading.finished, task["NodeID"], service_name, assigned(task))
-    reading.restarts.settle()
+    reading.restarts.fill_records()
     return reading
 
 
@@ -164,7 +164,7 @@ def _read_live(reading: Reading, task: Mapping[str, Any], service_name: str, mov
     }
     reading.tasks.setdefault(node_id, []).append(record)
     reserved = _read_reserved(reading, task, node_id)
-    takes_all.add(reading.taking, reserved, allocated, service_name, node_id)
+    takes_all.add(reading.zero_reservations, reserved, allocated, service_name, node_id)
     for kind, given in allocated.items():
         named = isinstance(given, list)
         for value in given if named else [given]:

@@ -27,7 +27,7 @@ def read(manager: Manager, prefix: str, explained: Collection[str] = (), keep_la
     listed = Listed(manager.nodes(), manager.tasks(), manager.services(), epoch(manager.time), keep_label)
     result = ledger(listed, prefix, explained, levels=kept.read(manager.spec).nodes)
     result["allocation_findings"] = allocation_findings_of(manager.spec, result["nodes"])
-    result["classes"] = class_labels.needed(listed.services)
+    result["classes"] = class_labels.needed_classes(listed.services)
     result["findings"] += allocation_report.findings(result["allocation_findings"])
     return dict(result, changed=False, swarm=dict(swarm_of(manager), **labels_of(manager.spec, manager.time, listed)))
 

@@ -17,7 +17,7 @@ from .._compat import checks
 from .._compat.issues import Version
 from .._ledger.listed import Listed
 from .._placement import node_match
-from .._tasks.keep import kept_by
+from .._tasks.keep import blocking_label
 from .._tasks.restarts import Restarts
 from .._tasks.tasks import ENDED, WANTED, age, assigned, is_job, is_movable
 from .updates import Change
@@ -58,11 +58,11 @@ def evictions(changes: Sequence[Change], engine: str | None, listed: Listed) -> 
             for change, records in by_node[task["NodeID"]]:
                 verdict = _verdict(change, task, service) or _rejected_by_mistake(change, task, version)
                 if verdict:
-                    kept = kept_by(service, age(task["Status"].get("Timestamp"), listed.now), listed.keep_label)
+                    kept = blocking_label(service, age(task["Status"].get("Timestamp"), listed.now), listed.keep_label)
                     records.append(dict(_record(change, task, service, verdict), kept=kept))
                     losing.append(records[-1])
-        restarts.see(task, *losing)
-    restarts.settle()
+        restarts.add(task, *losing)
+    restarts.fill_records()
     return found
 
 
@@ -97,9 +97,7 @@ def _rejected_by_mistake(change: Change, task: Mapping[str, Any], engine: Versio
     return None
 
 
-def _record(
-    change: Change, task: Mapping[str, Any], service: Mapping[str, Any] | None, verdict: Mapping[str, Any]
-) -> dict[str, Any]:
+def _record(change: Change, task: Mapping[str, Any], service: Mapping[str, Any] | None, verdict: Mapping[str, Any]) -> dict[str, Any]:
     record = {
         "service": service["Spec"]["Name"] if service else task.get("ServiceID"),
         "task": task["ID"],

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which classes of nodes services need (pure), as labels of these services say.
+"""The labels by which services name the classes of nodes they need (pure).
 
-What they say is understood on the controller only, which knows what a CPU runs.
+Only the controller interprets these texts, because only it knows which CPU runs what.
 Private to this collection: no stability is promised to others.
 """
 
@@ -15,7 +15,7 @@ from typing import Any, Iterable, Mapping
 LABEL = "gpu-swarm.classes"
 
 
-def needed(services: Iterable[Mapping[str, Any]]) -> list[str]:
-    """What the services' labels say, each text once."""
-    found = {(service["Spec"].get("Labels") or {}).get(LABEL) for service in services}
-    return sorted(text for text in found if isinstance(text, str) and text)
+def needed_classes(services: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The texts of these labels, sorted and without repeats."""
+    values = {(service["Spec"].get("Labels") or {}).get(LABEL) for service in services}
+    return sorted(text for text in values if isinstance(text, str) and text)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether a job is finished (pure): nothing of it runs or waits, and as much of it is complete as there was to do.
+"""Whether a job is finished (pure): none of its tasks runs or waits, and enough of them are complete.
 
 Private to this collection: no stability is promised to others.
 """
@@ -14,29 +14,29 @@ from typing import Any, Mapping, Sequence
 from .tasks import ENDED, is_job_service
 
 
-def unfinished(service: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) -> str | None:
-    """Why the service is no finished job, or None. ``tasks`` are all of its tasks."""
+def why_unfinished(service: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) -> str | None:
+    """Why this service is not a finished job; None if it is one. ``tasks`` are all of its tasks."""
     if not is_job_service(service):
-        return "it is no job"
-    left = sum(task["Status"]["State"] not in ENDED for task in tasks)
-    if left:
-        return still_there(left)
+        return "it is not a job"
+    unended = sum(task["Status"]["State"] not in ENDED for task in tasks)
+    if unended:
+        return unended_text(unended)
     iteration = (service.get("JobStatus") or {}).get("JobIteration") or {}
     complete = sum(task["Status"]["State"] == "complete" and _iteration(task) == iteration.get("Index", 0) for task in tasks)
     wanted = _completions(service["Spec"]["Mode"])
-    return None if complete >= wanted else incomplete(complete, wanted)
+    return None if complete >= wanted else incomplete_text(complete, wanted)
 
 
-def still_there(left: int) -> str:
-    return "%d of its tasks %s" % (left, "runs or waits" if left == 1 else "run or wait")
+def unended_text(count: int) -> str:
+    return "%d of its tasks %s" % (count, "runs or waits" if count == 1 else "run or wait")
 
 
-def incomplete(complete: int, wanted: int) -> str:
+def incomplete_text(complete: int, wanted: int) -> str:
     return "%d of %d of its tasks are complete" % (complete, wanted)
 
 
 def _completions(mode: Mapping[str, Any]) -> int:
-    """A global job has a task on each node that it came to; one at least."""
+    """How many tasks must complete. A global job has one task per node; only one of them is required here."""
     replicated = mode.get("ReplicatedJob")
     if replicated is None:
         return 1

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether the owner of a service lets its tasks be moved, by a label of the service (pure).
+"""The label with which a service's owner forbids moving its tasks (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -21,10 +21,10 @@ _AGE = re.compile(r"(\d+)\s*([smhd])\Z")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-def kept_by(service: Mapping[str, Any] | None, age: int | None, key: str) -> str | None:
-    """The service's label, as KEY=VALUE, that keeps a task of this age (in seconds) where it is; None if none does.
+def blocking_label(service: Mapping[str, Any] | None, age: int | None, key: str) -> str | None:
+    """The service's label, as KEY=VALUE, if it forbids moving a task of this age (seconds); otherwise None.
 
-    What cannot be read keeps it: an owner who mistyped an age did not mean that the task may be moved at once.
+    An unreadable value forbids it too: an owner who mistyped an age did not mean that the task may be moved at once.
     """
     value = ((service or {}).get("Spec", {}).get("Labels") or {}).get(key)
     if value is None:
@@ -36,7 +36,7 @@ def kept_by(service: Mapping[str, Any] | None, age: int | None, key: str) -> str
 
 
 def seconds(value: str) -> float | None:
-    """Up to which age a task is kept by a label of this value; None where that cannot be read."""
+    """The age in seconds up to which a label with this value protects a task; None if the value is unreadable."""
     word = value.strip().lower()
     if word in _WORDS:
         return _WORDS[word]
@@ -45,10 +45,10 @@ def seconds(value: str) -> float | None:
 
 
 def is_readable(label: str) -> bool:
-    """Of a label as kept_by returns it. A key has no equals sign."""
-    return seconds(label.partition("=")[2]) is not None
+    """Whether a label as ``blocking_label`` returns it has a readable value."""
+    return seconds(label.partition("=")[2]) is not None  # a key has no equals sign
 
 
 def may_be_moved(record: Mapping[str, Any]) -> bool:
-    """Of the record of a task: whether swarm starts another one in its place, and its owner lets it."""
+    """Whether swarm would start a replacement for this task of the ledger, and the owner allows it."""
     return bool(record["movable"]) and not record.get("kept")

@@ -2,10 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Tasks that reserve 0 of a kind, and so have all resources of it that were free on their node (pure).
+"""Tasks that reserve 0 of a named kind: swarm gives them all free resources of that kind on their node (pure).
 
-swarmkit's api/genericresource takes named resources until their number is what is reserved, which it never is for 0. Of a counted kind 0 takes
-nothing.
+swarmkit's api/genericresource takes named resources until it has the reserved number. With 0 it never stops. For a counted kind, 0 takes nothing.
 Private to this collection: no stability is promised to others.
 """
 
@@ -13,20 +12,21 @@ from __future__ import annotations
 
 from typing import Any, Dict, Mapping, Tuple
 
-# (service, kind, hostname) -> how many its tasks there have. Until the records of nodes are made, the node's id stands in place of its name.
-Taking = Dict[Tuple[str, str, str], int]
+# (service, kind, node id) -> how many resources such tasks of the service have there.
+ZeroReservations = Dict[Tuple[str, str, str], int]
 
 
-def add(taking: Taking, reserved: Mapping[str, Any], allocated: Mapping[str, Any], service_name: str, node_id: str) -> None:
-    """Record a task, by what it reserves and what it has."""
+def add(zero_reservations: ZeroReservations, reserved: Mapping[str, Any], allocated: Mapping[str, Any], service_name: str, node_id: str) -> None:
+    """Record a task by its reservations and allocations."""
     for item in reserved.get("GenericResources") or ():
         wanted = item.get("DiscreteResourceSpec") or {}
-        given = allocated.get(wanted.get("Kind"))
-        if not wanted.get("Value") and isinstance(given, list):
+        values = allocated.get(wanted.get("Kind"))
+        if not wanted.get("Value") and isinstance(values, list):
             key = (service_name, wanted["Kind"], node_id)
-            taking[key] = taking.get(key, 0) + len(given)
+            zero_reservations[key] = zero_reservations.get(key, 0) + len(values)
 
 
-def in_words(taking: Taking, hostnames: Mapping[str, str]) -> list[str]:
-    found = sorted((service, hostnames.get(node_id, node_id), kind, number) for (service, kind, node_id), number in taking.items())
-    return ["service %s has %d %s on node %s" % (service, number, kind, hostname) for service, hostname, kind, number in found]
+def describe(zero_reservations: ZeroReservations, hostnames: Mapping[str, str]) -> list[str]:
+    """One text for each service, kind and node. ``hostnames`` is by node id."""
+    entries = sorted((service, hostnames.get(node_id, node_id), kind, number) for (service, kind, node_id), number in zero_reservations.items())
+    return ["service %s has %d %s on node %s" % (service, number, kind, hostname) for service, hostname, kind, number in entries]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from plugins.module_utils._errors import GpuSwarmError
-from plugins.module_utils._tasks.class_labels import LABEL, needed
+from plugins.module_utils._tasks.class_labels import LABEL, needed_classes
 from plugins.plugin_utils._classes import classes, cpus, cuda_versions, images, requirement
 from plugins.plugin_utils._classes.in_ledger import kept, with_classes
 from plugins.plugin_utils._classes.nodes import Facts, facts
@@ -411,7 +411,7 @@ def test_where_nobody_has_read_what_services_need_those_labels_stay() -> None:
 def test_what_services_need_stands_in_their_labels() -> None:
     labels = ({LABEL: "1"}, {LABEL: "1"}, None, {"x": "2"})
     services = [{"Spec": {"Name": "a", "Labels": one}} for one in labels]
-    assert needed(services) == ["1"]
+    assert needed_classes(services) == ["1"]
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ DONE = {
     "a global one": (GLOBAL, [ended("t1"), ended("t2")]),
 }
 NOT_DONE = {
-    "no job": (service("s1", "sweep"), [task("t1", state="complete")], "it is no job"),
+    "no job": (service("s1", "sweep"), [task("t1", state="complete")], "it is not a job"),
     "one task runs": (job(TotalCompletions=2), [ended("t1"), ended("t2", "running")], "1 of its tasks runs or waits"),
     "tasks wait": (job(TotalCompletions=3), [ended("t1"), ended("t2", "pending"), ended("t3", "new")], "2 of its tasks run or wait"),
     "one failed for good": (job(TotalCompletions=2), [ended("t1"), ended("t2", "failed")], "1 of 2 of its tasks are complete"),
@@ -128,7 +128,7 @@ def test_others_are_chosen_by_a_label(run):
     manager = VersionedServices(services, [ran(f"t{number}", service_id=f"s{number}") for number in (1, 2, 3, 4)])
     result = run(manager, services=None, labels=["team=a"])
     assert manager.removed == ["s2"]
-    assert result["kept"] == [{"service": "web", "reason": "it is no job: swarm starts its tasks again (restart condition any)"}]
+    assert result["kept"] == [{"service": "web", "reason": "it is not a job: swarm starts its tasks again (restart condition any)"}]
 
 
 @pytest.mark.parametrize("options", [{"services": []}, {"services": None, "labels": []}, {"services": [], "labels": []}], ids=str)

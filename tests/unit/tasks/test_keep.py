@@ -10,7 +10,7 @@ from swarm_api import node, service, task
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node_spec.eviction import evictions
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._tasks.keep import KEY, is_readable, kept_by, may_be_moved
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._tasks.keep import KEY, blocking_label, is_readable, may_be_moved
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._tasks.tasks import epoch
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.declaration import default_of
 
@@ -45,16 +45,16 @@ def labelled(value, key=KEY):
 )
 def test_until_when_a_label_keeps_a_task(value, kept_at, moved_at, readable):
     label = f"{KEY}={value}"
-    assert [kept_by(labelled(value), age, KEY) for age in kept_at] == [label] * len(kept_at)
-    assert [kept_by(labelled(value), age, KEY) for age in moved_at] == [None] * len(moved_at)
+    assert [blocking_label(labelled(value), age, KEY) for age in kept_at] == [label] * len(kept_at)
+    assert [blocking_label(labelled(value), age, KEY) for age in moved_at] == [None] * len(moved_at)
     assert is_readable(label) is readable
 
 
 def test_without_the_label_nothing_is_kept():
-    assert kept_by(None, 0, KEY) is None
-    assert kept_by(service(), 0, KEY) is None
-    assert kept_by(labelled("true", "other"), 0, KEY) is None
-    assert kept_by(labelled("true", "other"), 0, "other") == "other=true"
+    assert blocking_label(None, 0, KEY) is None
+    assert blocking_label(service(), 0, KEY) is None
+    assert blocking_label(labelled("true", "other"), 0, KEY) is None
+    assert blocking_label(labelled("true", "other"), 0, "other") == "other=true"
 
 
 @pytest.mark.parametrize(("movable", "kept", "may"), [(True, None, True), (True, "k=true", False), (False, None, False), (False, "k=true", False)])
