@@ -26,9 +26,6 @@ UVM = "uvm"
 TOOLKIT = "toolkit"
 # NVML has not answered yet, or took longer than SLOW_S seconds.
 SLOW, SLOW_S = "slow", 10
-# A driver with started cards answers at once. If it answered before and then needs longer than HANG_S seconds, it hangs. A higher nvml_timeout than
-# TIMEOUT_S raises this limit by the same amount.
-HANG_S, TIMEOUT_S = 20, 60
 # Within GRACE_S seconds after a boot, these may only mean that the driver is not loaded yet.
 NOT_LOADED = (LIBRARY, DRIVER, UVM, TOOLKIT)
 GRACE_S = 180

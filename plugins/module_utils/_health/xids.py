@@ -14,7 +14,7 @@ from typing import Container, NamedTuple
 
 from .._printable import printable
 from .label import FAULT, OK, WARNING
-from .numbers import FAULTS, IGNORED
+from .xid_defaults import FAULTS, IGNORED
 
 # "GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)".
 RECOVERY_ACTION = 154

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._compat.checks import LOWERABLE
-from .._health import numbers
+from .._health import xid_defaults
 from .._health.label import AFTER_LOSS, PAUSE
 from .._isolation_levels import LEVELS
 from .._libraries import LIBRARIES
@@ -50,8 +50,8 @@ def argument_spec() -> dict[str, Any]:
         "health": {"type": "bool", "default": True},
         "health_report": {"type": "str", "choices": [ALL, FAULTS]},
         "health_now": {"type": "bool", "default": False},
-        "health_faults": {"type": "list", "elements": "int", "default": list(numbers.FAULTS)},
-        "health_ignored": {"type": "list", "elements": "int", "default": list(numbers.IGNORED)},
+        "health_faults": {"type": "list", "elements": "int", "default": list(xid_defaults.FAULTS)},
+        "health_ignored": {"type": "list", "elements": "int", "default": list(xid_defaults.IGNORED)},
         "idle_after": {"type": "int", "default": 14400},
         "on_loss": {"type": "str", "choices": list(AFTER_LOSS), "default": PAUSE},
         "isolation": {"type": "str", "choices": list(LEVELS)},

@@ -74,7 +74,7 @@ def _remedy(advertisement: Mapping[str, Any]) -> str:
     if not advertisement["forgotten"]:
         return BRING_BACK
     idle = advertisement["idle_rules"]
-    what = f" ({', '.join(idle)} {'selects' if len(idle) == 1 else 'select'} nothing on this node)" if idle else ""
+    what = f" ({', '.join(idle)} {'selects nothing' if len(idle) == 1 else 'select nothing'} on this node)" if idle else ""
     return f"Fix the rules{what}, with 'as: none' for what is left to the host"
 
 

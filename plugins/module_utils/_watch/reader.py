@@ -22,8 +22,11 @@ from typing import Any, Callable, Iterator, Mapping, NoReturn
 from .._errors import GpuSwarmError
 from .._gpu.cards import card_of
 from .._health import xids
-from .._health.verdict import BINDING, DRIVER, HANG, HANG_S, LIBRARY, MISMATCH, SLOW, SLOW_S, TIMEOUT_S
+from .._health.verdict import BINDING, DRIVER, HANG, LIBRARY, MISMATCH, SLOW, SLOW_S
 
+# A driver with started cards answers at once. If it answered before and then needs longer than HANG_S seconds, it hangs. A higher nvml_timeout than
+# TIMEOUT_S raises this limit by the same amount.
+HANG_S, TIMEOUT_S = 20, 60
 _CHUNK = 1 << 16
 _SLICE_S = 5
 _END_S = 1  # one that is killed ends at once, or hangs in the kernel

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""NVIDIA's error numbers (XIDs): which are faults of a card, and which are not about the card (pure).
+"""The defaults for NVIDIA's error numbers (XIDs): which are faults of a card, and which are ignored (pure).
 
 Sources: the immediate actions in NVIDIA's catalogue (https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html), and NVIDIA's device
 plugin for Kubernetes (internal/rm/health.go) for errors of applications. This file is separate because each call of a module loads these defaults.
