@@ -8,7 +8,7 @@ from ..plugin_utils._calls.delegation import ManagerAction
 
 
 class ActionModule(ManagerAction):
-    """On a node, which is not waited for longer than this, and for which nothing ends that cannot be reached."""
+    """Runs the module on a node. The task fails if the node cannot be reached or does not answer within LIMIT_S seconds."""
 
     MODULE = "fleet.gpu_swarm.image_requirements"
     LIMIT_S = 60.0

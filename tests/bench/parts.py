@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The parts of the benchmark: what is run against what, in which order.
+"""The parts of the benchmark: which runs are compared, and in which order.
 
-Runs that are compared take turns, so that whatever else the machine does meanwhile falls on all of them; what is reported is
-the median. Rows are {name, value, reference, ratio, goal}, where a lower ratio is better and goal may be None.
+Compared runs take turns, so that other load on the machine affects all of them. Rows show the median, as {name, value, reference, ratio, goal}.
+Lower ratios are better, and goal may be None.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from .table import Row, row
 
 STATUS_GOAL = 2.0  # whatever the fleet's size
 NO_CHANGE_GOALS = {3: 2.2, 12: 1.8, 48: 1.6}
-FEW, MANY = 12, 48  # four times the nodes, not much more than four times the seconds
+FEW, MANY = 12, 48  # four times the nodes may take little more than four times as long
 GROWTH_GOAL = 4.2
 FIRST_RUN_NODES = 3
 FIRST_RUN_GOAL = 0.7
-# Of those that are there between two runs: the handwritten playbook has none.
+# Switches off the services that work between two runs, because the handwritten playbook has none.
 NO_SERVICES = ("--extra-vars", '{"gpu_node_health": false, "swarm_member_react": false, "gpu_swarm_isolation": "off"}')
 ONE = "ping of one host"
 HANDWRITTEN = ("handwritten", "handwritten without facts")
-# The runtime that provision registers by default, or each of the two would have something to do after the other.
+# The runtime that provision registers by default. With another one, each of the two playbooks would undo what the other did.
 SAME_RUNTIME = ("--extra-vars", "runtime=/usr/local/libexec/gpu-swarm/nvidia-guard")
 OVER_SSH = " over SSH"
 SSH_GOALS = {3: 2.5, 12: 2.0, 48: 1.8}
 CPU_GOALS = {48: 1.5}
-HANDWRITTEN_LIMIT = 12  # nodes: on more it takes minutes, and shows nothing new
+HANDWRITTEN_LIMIT = 12  # nodes: on more, it takes minutes and shows nothing new
 
 
 def progress(text: str) -> None:
@@ -42,7 +42,7 @@ def progress(text: str) -> None:
 
 
 def no_change(yard: Yard, rounds: int, sizes: list[int]) -> list[Row]:
-    """A run that finds nothing to do, in pings of the same fleet; and how it grows with the nodes that it is for."""
+    """Measure a run that changes nothing, in pings of the same fleet, and how its time grows with the number of nodes."""
     rows = []
     for nodes in sizes:
         with yard.fleet(nodes, ssh=True) as fleet:
@@ -72,7 +72,7 @@ def _of_few(name: str) -> str:
 
 
 def _unchanged_runs(nodes: int) -> dict[str, tuple[str, ...]]:
-    """The playbook and the options of each run."""
+    """Return the playbook and the options of each run."""
     runs: dict[str, tuple[str, ...]] = {name: (name,) for name in ("ping", "provision", "status", *HANDWRITTEN)}
     runs |= {name: (name, *SAME_RUNTIME) for name in HANDWRITTEN}
     runs |= {f"{name}{OVER_SSH}": (name,) for name in ("ping", "provision")}
@@ -80,22 +80,22 @@ def _unchanged_runs(nodes: int) -> dict[str, tuple[str, ...]]:
     if nodes > HANDWRITTEN_LIMIT:
         runs = {name: run for name, run in runs.items() if name not in HANDWRITTEN}
     if nodes == MANY:
-        # On the same fleet: the daemons of all its nodes share these cores with both runs.
+        # On the same fleet, so that the daemons of all its nodes use these cores during both runs.
         runs |= {_of_few(name): (name, "--limit", f"all[0:{FEW - 1}]") for name in ("ping", "provision")}
     return runs
 
 
 def _no_change_medians(fleet: Fleet, rounds: int, runs: dict[str, tuple[str, ...]]) -> tuple[dict[str, float], dict[str, float]]:
-    """Seconds, and seconds of the controller's CPU."""
-    for name in ("provision", *HANDWRITTEN):  # each once: they write the same settings in different words
+    """Return the median seconds of each run, and the median CPU seconds of the controller."""
+    for name in ("provision", *HANDWRITTEN):  # each once, because they write the same settings in different forms
         if name in runs:
             progress(f"{fleet.name}: set up with {name}, {play(fleet, *runs[name]).seconds:.1f} s")
-    play(fleet.over_ssh(), "ping")  # from here on the connections are there, as for all but the first task of a run
+    play(fleet.over_ssh(), "ping")  # opens the connections, which only the first task of a run has to wait for
     taken: dict[str, list[Run]] = {name: [] for name in runs}
     for number in range(rounds):
         for name, run in runs.items():
             if name in HANDWRITTEN and number % 2:
-                continue  # slow, and without a goal: half as many rounds show enough
+                continue  # it is slow and has no goal, so half as many rounds are enough
             taken[name].append(play_unchanged(fleet.over_ssh() if name.endswith(OVER_SSH) else fleet, *run))
         progress(f"{fleet.name}, round {number + 1}: " + ", ".join(f"{name} {some[-1].seconds:.2f} s" for name, some in taken.items()))
     return (
@@ -105,8 +105,10 @@ def _no_change_medians(fleet: Fleet, rounds: int, runs: dict[str, tuple[str, ...
 
 
 def first_run(yard: Yard, rounds: int) -> list[Row]:
-    """The whole job, on nodes that are booted for one run each; who goes first alternates. What is compared with the handwritten playbook does
-    the same as that: the services for the time between two runs have a row of their own."""
+    """Measure the first run on nodes that are booted for one run each. The playbooks alternate in going first.
+
+    The run that is compared with the handwritten playbook does the same work. The services between two runs have a row of their own.
+    """
     turns: list[tuple[str, int, Callable[[Fleet], float]]] = [
         ("provision", FIRST_RUN_NODES, lambda fleet: play_first(fleet, "provision")),
         ("provision without services", FIRST_RUN_NODES, lambda fleet: play_first(fleet, "provision", *NO_SERVICES)),

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Facts of a host that would take the place of settings (pure).
+"""Finds facts of a host that would override settings (pure).
 
-Any module's result may bring facts, also a module of ansible-core, whose results are not filtered here, and by default Ansible makes variables of
-them that go before role defaults and the inventory. What set_fact and register make is no fact for this, unless it is cacheable.
+Any module can return facts, modules of ansible-core too, whose results this collection cannot filter. By default, Ansible turns facts into variables,
+which override role defaults and the inventory. Variables of set_fact and register do not count as facts, unless they are cacheable.
 Private to this collection: no stability is promised to others.
 """
 
@@ -22,7 +22,7 @@ SHOWN, WIDTH = 5, 60
 
 
 def problem(task_vars: Mapping[str, Any]) -> str | None:
-    """Why nothing is done on the host of these variables, or None."""
+    """Return the error for a host whose facts have names of settings, or None."""
     names = of_settings(task_vars.get("ansible_facts") or ())
     if not names:
         return None
@@ -35,5 +35,5 @@ def problem(task_vars: Mapping[str, Any]) -> str | None:
 
 
 def of_settings(names: Iterable[str]) -> list[str]:
-    """Of these names those of settings, and of what roles and playbooks call their own."""
+    """Return the names that belong to settings, or to variables of the roles and playbooks."""
     return sorted(name for name in names if name.lstrip("_").startswith(OWN))

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether CUDA starts: what cuInit returns, by the lab's libcuda, and the words for it."""
+"""Tests whether CUDA starts: what cuInit of the lab's libcuda returns, and the message for each result."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ def test_a_missing_library_is_named_with_its_package(release, name):
         (4711, "cuInit returns 4711 (see CUresult"),
     ],
 )
-def test_what_cuinit_returns_is_named_with_the_remedy(code, words):
+def test_the_message_has_the_error_of_cuinit_and_the_remedy(code, words):
     assert words in cuda.describe_problem({"missing": None, "code": code}, "")
 
 
-def test_nothing_is_said_of_one_that_starts():
+def test_there_is_no_message_if_cuda_starts():
     assert cuda.describe_problem({"missing": None, "code": 0}, UBUNTU) is None
 
 
@@ -61,8 +61,8 @@ print(json.dumps(cuda.cuda_problem(float(sys.argv[1]), "/nonexistent")))
 """
 
 
-def called(tmp_path, conf, limit=20, **environment):
-    """What is said of a machine with this text file, in a process that finds the lab's libcuda."""
+def call(tmp_path, conf, limit=20, **environment):
+    """Return the message for a machine with this text file, from a process that finds the lab's libcuda."""
     path = tmp_path / "nvml.conf"
     path.write_text(conf)
     libraries = os.path.dirname(nvml_lab.library())
@@ -80,11 +80,11 @@ def test_the_library_is_called_in_a_child(tmp_path, conf, says):
     (tmp_path / "nvidia-uvm").symlink_to("/dev/null")
     devices = tmp_path / "devices"
     devices.write_text("  1 nvidia-uvm\n")
-    found = called(tmp_path, f"{conf}\n{GPU}", GPU_LAB_DEV=str(tmp_path), GPU_LAB_DEVICES=str(devices), CUDA_VISIBLE_DEVICES="")
+    found = call(tmp_path, f"{conf}\n{GPU}", GPU_LAB_DEV=str(tmp_path), GPU_LAB_DEVICES=str(devices), CUDA_VISIBLE_DEVICES="")
     assert (found is None) == (not says)
     assert json.dumps(found).count(f"cuInit returns {says}") == bool(says)
 
 
-def test_one_that_gives_no_answer_is_abandoned(tmp_path):
-    found = called(tmp_path, "cuda-init = hang\n" + GPU, limit=0.2)
+def test_a_call_without_an_answer_is_abandoned(tmp_path):
+    found = call(tmp_path, "cuda-init = hang\n" + GPU, limit=0.2)
     assert found.startswith("CUDA gave no answer within 0 s (cuInit); the process that called it was abandoned, and it was killed")

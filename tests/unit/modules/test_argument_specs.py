@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is documented of options is what is checked, where ``ansible-test sanity`` does not compare the two.
+"""Options are documented as they are checked. This covers what ``ansible-test sanity`` does not compare.
 
-It does for modules with a specification of their own. Not for those that are an action on the controller, and not for roles, whose
-options say again what the defaults and the options of modules say.
+``ansible-test`` covers modules with an argument spec of their own. It covers neither modules that are an action on the controller, nor roles, whose
+options repeat their defaults and the options of modules.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.steps imp
 
 ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "galaxy.yml").exists())
 MODULES = {path.stem: path.read_text() for path in (ROOT / "plugins/modules").glob("*.py")}
-# By what a task of theirs goes on with, these hand what they do not know themselves to another module.
+# These actions pass the options that they do not know to another module. The named option selects that module.
 WAITING = {
     "await_node": (await_node, "event", await_node.EVENTS),
     "call_manager": (call_manager, "module", managers.MODULES),
@@ -35,7 +35,7 @@ ACTIONS = sorted(name for name, text in MODULES.items() if "AnsibleModule(" not 
 
 
 def types_of(options):
-    """What is documented of options, without descriptions and defaults that go without saying."""
+    """Return the documented options without descriptions. Missing keys get the defaults of Ansible."""
     found = {}
     for name, option in (options or {}).items():
         found[name] = {
@@ -53,7 +53,7 @@ class Specification(Exception):
 
 @pytest.fixture
 def specification(monkeypatch):
-    """What an action has its options checked against."""
+    """Return a function that returns the argument spec of an action."""
 
     def stop(_self, argument_spec=None, **_constraints):
         raise Specification(argument_spec)
@@ -80,7 +80,7 @@ def test_an_action_checks_what_its_module_documents(name, specification):
 
 
 @pytest.mark.parametrize("name", WAITING)
-def test_what_waits_documents_what_for(name):
+def test_the_choices_of_an_action_that_calls_modules_are_documented(name):
     options, (action, option, choices) = documented(name), WAITING[name]
     assert set(action.OWN) <= set(options)
     assert options[option]["choices"] == list(choices)
@@ -115,8 +115,8 @@ def test_an_option_is_the_same_at_every_entry_point(role):
             assert found.setdefault(name, option) == option
 
 
-def test_what_the_role_hands_to_gpu_node_is_what_the_module_takes():
-    """The rules of advertising are the module's to check, and an empty string stands for an option that is not given."""
+def test_the_options_that_the_role_passes_to_gpu_node_are_those_of_the_module():
+    """The module alone checks the rules of ``advertise``. An empty string in the role means that the option is not set."""
     role, module = types_of(entry_points("gpu_node")["main"]["options"]), types_of(documented("gpu_node"))
     handed = {f"gpu_node_{name}": option for name, option in module.items() if f"gpu_node_{name}" in role}
     assert len(handed) > 10

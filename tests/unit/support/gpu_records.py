@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""GPUs as NVML is read, and resources as dockerd shows them."""
+"""Records of GPUs, as NVML's reader returns them, and resources, as dockerd shows them."""
 
 from __future__ import annotations
 
