@@ -40,9 +40,10 @@ def registry_of(image: str) -> str:
     return first if slash and ("." in first or ":" in first or first == "localhost") else DOCKER_HUB
 
 
-def login_of(image: str, environ: Mapping[str, str] = os.environ) -> dict[str, Any] | None:
+def login_of(image: str, environ: Mapping[str, str] | None = None) -> dict[str, Any] | None:
     """This user's login to the registry of the image; None without one. Raises LoginUnreadable."""
-    path = os.path.join(environ.get("DOCKER_CONFIG") or os.path.join(os.path.expanduser("~"), ".docker"), "config.json")
+    folder = (os.environ if environ is None else environ).get("DOCKER_CONFIG")
+    path = os.path.join(folder or os.path.join(os.path.expanduser("~"), ".docker"), "config.json")
     config, registry = _read(path), registry_of(image)
     helpers = _mapping(config.get("credHelpers"))
     helper = helpers.get(registry) or (helpers.get(DOCKER_HUB_URL) if registry == DOCKER_HUB else None) or config.get("credsStore")

@@ -47,6 +47,7 @@ DNF_PLUGINS = "amazon-id,artifact-registry,spacewalk,susemanagerplugin"
 DNF_OWN = (*DNF, "--disableplugin=*", "--enableplugin=" + DNF_PLUGINS, *REPOQUERY)
 # A root of its own has its own rpm database with its own keys, and no service that rewrites definitions.
 ZYPPER = ("zypper", "--non-interactive", "--xmlout", "--root", "{work}/root", "--reposd-dir")
+ZYPPER_DIRECTORIES = ("/etc/products.d", "/etc/zypp/credentials.d", "/etc/zypp/vars.d", "/var/cache/zypp/raw", "/var/cache/zypp/solv")
 SEARCH = ("search", "--details", "--match-exact", "--type", "package")
 IMPORT = "rpm --root {work}/root --import {work}/key"
 # Errors are ignored: a node may have no key, or one that this rpm no longer accepts. The other keys are imported anyway.
@@ -121,8 +122,7 @@ OWN = {
         refresh_commands=(("sh", "-c", IMPORT_OWN),), list_command=(*ZYPPER, "/etc/zypp/repos.d", *SEARCH),
         good_exit_codes=(0, NOTHING_FOUND, SOME_SKIPPED),
         download_command=(*ZYPPER, "/etc/zypp/repos.d", "--pkg-cache-dir", "{work}/packages", "download"),
-        copied_directories={path: "{work}/root" + path for path in
-                ("/etc/products.d", "/etc/zypp/credentials.d", "/etc/zypp/vars.d", "/var/cache/zypp/raw", "/var/cache/zypp/solv")},
+        copied_directories={path: "{work}/root" + path for path in ZYPPER_DIRECTORIES},
     ),
 }  # fmt: skip
 

@@ -43,4 +43,3 @@ def warnings(dedicated: bool, ledger: Mapping[str, Any] | None) -> list[str]:
 
 def _is_global(one: Row) -> bool:
     return one["mode"] == "global"
-
