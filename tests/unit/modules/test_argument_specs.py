@@ -31,7 +31,7 @@ WAITING = {
     "call_manager": (call_manager, "module", managers.MODULES),
     "swarm_batch": (swarm_batch, "step", STEPS),
 }
-ACTIONS = sorted(name for name, text in MODULES.items() if "AnsibleModule(" not in text and name not in WAITING)
+ACTIONS = sorted(name for name, text in MODULES.items() if "\ndef main(" not in text and name not in WAITING)
 
 
 def types_of(options):
