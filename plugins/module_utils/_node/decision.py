@@ -21,16 +21,17 @@ from .._policy import advertise, generic_resources, shrink
 from .._policy.labels import node_labels, options_of
 from . import drift as node_drift
 from . import edits as file_edits
-from . import guard_seen, restore
+from . import guard_need, restore
 from . import running as running_daemon
+from .case import Case
 from .journal import INSERTED
-from .observation import Case, Observation
+from .observation import Observation
 from .restore import Edit
 from .running import Running
 from .watcher_seen import NOTED, concerns, is_wanted
 
 if TYPE_CHECKING:
-    from .guarded import GuardWanted
+    from .guard_decision import GuardWanted
 
 
 class Decision(NamedTuple):
@@ -72,7 +73,7 @@ def _case(params: Mapping[str, Any], seen: Observation) -> Case:
     found = _present(params, seen, coming) if present else {}
     advertisement = advertise.decide(seen.gpus, rules, extra, found, seen.system_memory_mib)
     advertisement.update(left_out=cards.with_identity(advertisement["left_out"], seen.gpus, seen.cards), cards=seen.cards)
-    guard_seen.check_slots(params, advertisement, seen)
+    guard_need.check_slots(params, advertisement, seen)
     advertisement["labels"] = _labels(params, seen, advertisement)
     findings = checks.check(_facts(params, seen, advertisement), params.get("accept_risks") or []) if present else []
     return Case(params, seen, taken, coming, advertisement, findings)
@@ -128,13 +129,13 @@ class _Guard(NamedTuple):
 
 
 def _guard(case: Case, edits: Mapping[str, Edit]) -> _Guard:
-    if not guard_seen.concerns(case.params, case.seen, case.advertisement):
+    if not guard_need.concerns(case.params, case.seen, case.advertisement):
         return _Guard(edits)
-    from . import guarded
+    from . import guard_decision
 
-    with_guard, wanted = guarded.guarded(case, edits)
-    program, own = guarded.runtime_wanted(case, with_guard), guarded.drift(case, wanted)
-    return _Guard(with_guard, wanted, program, own, own + guarded.running_drift(case, program), guarded.warnings(case, wanted))
+    with_guard, wanted = guard_decision.guarded(case, edits)
+    program, own = guard_decision.runtime_wanted(case, with_guard), guard_decision.drift(case, wanted)
+    return _Guard(with_guard, wanted, program, own, own + guard_decision.running_drift(case, program), guard_decision.warnings(case, wanted))
 
 
 def _daemon_wanted(case: Case, edits: Mapping[str, Edit], program: str | None) -> tuple[dict[str, Edit], Running | None, str | None]:
@@ -145,13 +146,13 @@ def _daemon_wanted(case: Case, edits: Mapping[str, Edit], program: str | None) -
     running = running_daemon.running_wanted(_daemon_json_then(case, edits), _flags_then(seen, edits))
     starts_otherwise = _starts_otherwise(seen, edits, _writes(seen, edits))
     act = "restart" if starts_otherwise else running_daemon.action_for(running, seen.engine, case.params["state"])
-    if guard_seen.concerns(case.params, seen, case.advertisement):
-        from . import guarded
+    if guard_need.concerns(case.params, seen, case.advertisement):
+        from . import guard_decision
 
-        running, act = running._replace(program=program), guarded.act_for(case, edits, program, act)
+        running, act = running._replace(program=program), guard_decision.act_for(case, edits, program, act)
     if not concerns(case.params, seen.record):
         return dict(edits), running, act
-    from .labelled import labelled
+    from .label_decision import labelled
 
     with_label, act = labelled(case, edits, act)
     if is_wanted(case.params) and path in with_label:
@@ -162,7 +163,7 @@ def _daemon_wanted(case: Case, edits: Mapping[str, Edit], program: str | None) -
 def _watcher_warnings(case: Case, act: str | None) -> list[str]:
     if not is_wanted(case.params):
         return []
-    from .labelled import warnings
+    from .label_decision import warnings
 
     return warnings(case, act)
 
@@ -226,7 +227,7 @@ def _present(params: Mapping[str, Any], seen: Observation, coming: Sequence[str]
 def _facts(params: Mapping[str, Any], seen: Observation, advertisement: Mapping[str, Any]) -> checks.Facts:
     decided = generic_resources.parse(advertisement["resources"])
     enforced = params.get("isolation") in (RESERVED, EXCLUSIVE)
-    by_card = enforced and guard_seen.is_wanted(params, advertisement)  # what a task reserved of memory is tied to its card
+    by_card = enforced and guard_need.is_wanted(params, advertisement)  # what a task reserved of memory is tied to its card
     return checks.Facts(
         engine=seen.engine.get("version") if seen.engine else None,
         toolkit=seen.toolkit_version,

@@ -10,7 +10,7 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-from typing import Any, Mapping, NamedTuple, Sequence
+from typing import Any, Mapping
 
 from .._dockerd.docker_unit import Run
 from .._errors import GpuSwarmError
@@ -19,6 +19,7 @@ from .._health.label import FAULT, Label, format_label
 from .._health.verdict import UVM
 from .._machine import uvm
 from .._program.unit import Unit
+from .devices_seen import DevicesSeen, is_wanted
 
 UNIT = "gpu-swarm-devices.service"
 MAKES = "the service that makes CUDA's devices at boot (%s)" % UNIT
@@ -46,13 +47,6 @@ TimeoutStopSec=10
 WantedBy=multi-user.target
 """
 _CTK = "nvidia-ctk system create-device-nodes --control-devices"
-
-
-class DevicesSeen(NamedTuple):
-    """What was found of it, and of the devices."""
-
-    drift: Sequence[str] = ()  # how it differs from what is wanted, in words
-    problem: str | None = None  # why CUDA does not start, in words
 
 
 class Devices:
@@ -86,11 +80,6 @@ class Devices:
 
     def _text(self) -> bytes:
         return _UNIT.format(docker=self._params["docker_unit"], ctk=_CTK).encode("utf-8")
-
-
-def is_wanted(params: Mapping[str, Any]) -> bool:
-    """Whether this node is to have it: one that advertises GPUs, and whose services are not left alone."""
-    return bool(params["state"] == "present" and params["advertise"] and params["restart"] == "if_needed")
 
 
 def check(seen: DevicesSeen) -> None:

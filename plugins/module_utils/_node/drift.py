@@ -15,8 +15,8 @@ from .._config import daemon_json, runtime_toml
 from .._files import Snapshot
 from .._gpu.cards import describe_gpu
 from .._policy import advertise, generic_resources
+from .case import Case
 from .journal import KILLED
-from .observation import Case
 from .restore import Edit
 
 

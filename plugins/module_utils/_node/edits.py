@@ -18,9 +18,10 @@ from .._errors import GpuSwarmError
 from .._files import Snapshot
 from .._policy import generic_resources
 from . import restore
-from .guard_seen import unguarded
+from .case import Case
+from .guard_runtime import unguarded
 from .journal import INSERTED
-from .observation import Case, Observation
+from .observation import Observation
 from .restore import Edit
 
 # The mode of the NVIDIA runtime that takes swarm-resource from every toolkit.

@@ -24,8 +24,8 @@ from .._guard import finding_counts
 from .._guard.call import PASS_THROUGH
 from .._isolation_levels import OFF
 from .._program import code
+from .guard_decision import GuardWanted
 from .guard_seen import FRONT, HOME, GuardSeen
-from .guarded import GuardWanted
 
 CODE = code.Code("_guard/check_container.py", compiled=True)
 _SETTINGS = "settings.json"

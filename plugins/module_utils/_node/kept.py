@@ -16,7 +16,7 @@ from typing import Any, Mapping
 
 from .._config import daemon_json
 from .._errors import GpuSwarmError
-from .guard_seen import BEFORE, is_named, unguarded
+from .guard_runtime import BEFORE, is_named, unguarded
 
 
 def is_kept(content: bytes | None, path: str, inserted: Mapping[str, Any]) -> bool:

@@ -28,10 +28,11 @@ from .._gpu import binding, nvml
 from .._gpu.cards import card_of
 from .._isolation_levels import OFF
 from .._machine import addresses, hardware, packages, toolkit
-from . import devices, fault, guard_seen, restore
+from . import devices, devices_seen, fault, guard_need, guard_runtime, guard_seen, restore
 from .card_record import CardRecord
 from .decision import Decision, decide
-from .devices import Devices, DevicesSeen
+from .devices import Devices
+from .devices_seen import DevicesSeen
 from .guard_seen import GuardSeen
 from .journal import INSERTED, State
 from .observation import Observation
@@ -166,7 +167,7 @@ class Node:
         """The devices of CUDA, after its service has run or was removed."""
         if not seen.drift:
             return seen
-        if devices.is_wanted(self.params):
+        if devices_seen.is_wanted(self.params):
             self.devices.install()
         else:
             self.devices.remove()
@@ -262,7 +263,7 @@ class Node:
 
     def _tried(self, seen: Observation) -> str | None:
         """Why NVIDIA's toolkit gives no container its GPU, in words. Of a card that has failed the decision says more."""
-        if not devices.is_wanted(self.params) or not seen.gpus or any(gpu["health"]["state"] == "failed" for gpu in seen.gpus):
+        if not devices_seen.is_wanted(self.params) or not seen.gpus or any(gpu["health"]["state"] == "failed" for gpu in seen.gpus):
             return None
         from . import trial  # not on top: most calls are of nodes without GPUs
 
@@ -277,12 +278,12 @@ class Node:
 
     def _program_before(self, seen: Observation) -> str:
         """What was the runtime nvidia before the guard."""
-        return guard_seen.former((seen.record.get(self.params["daemon_config"]) or {}).get(INSERTED, {}))
+        return guard_runtime.former((seen.record.get(self.params["daemon_config"]) or {}).get(INSERTED, {}))
 
     def _guard_called(self, restarted: bool) -> bool:
         """Whether dockerd or a container still has the guard's path. Looked up when all else is done: containers start at any moment."""
         engine = self.engine.inspect()
-        if guard_seen.is_named(Snapshot.take(self.params["daemon_config"]).data) or guard_seen.is_run(engine, self._guard_program()):
+        if guard_runtime.is_named(Snapshot.take(self.params["daemon_config"]).data) or guard_runtime.is_run(engine, self._guard_program()):
             return True
         stopped = restarted and not (engine or {}).get("live_restore")  # what has come up again since is without it
         return bool(engine and engine["running"] and not stopped and self.engine.containers())
@@ -297,7 +298,7 @@ class Node:
 
     def _guard_seen(self) -> GuardSeen:
         home = os.path.join(str(self.root), guard_seen.HOME)
-        return self.guard.inspect() if guard_seen.may_be_wanted(self.params) or os.path.lexists(home) else GuardSeen(home)
+        return self.guard.inspect() if guard_need.may_be_wanted(self.params) or os.path.lexists(home) else GuardSeen(home)
 
     def _watcher_seen(self, daemon: Snapshot, engine: Mapping[str, Any] | None) -> WatcherSeen:
         if is_wanted(self.params):

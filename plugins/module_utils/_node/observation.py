@@ -2,20 +2,19 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What was found on a node, and what of it a decision is about: plain records.
+"""What was found on a node: a plain record.
 
 Private to this collection: no stability is promised to others.
 """
 
 from __future__ import annotations
 
-from typing import Any, Mapping, NamedTuple, Sequence
+from typing import Any, NamedTuple, Sequence
 
-from .._compat.checks import Finding
-from .._dockerd.flags import Taken, UnitFile
+from .._dockerd.flags import UnitFile
 from .._files import Snapshot
 from .._gpu.cards import Card
-from .devices import DevicesSeen
+from .devices_seen import DevicesSeen
 from .guard_seen import HOME, GuardSeen
 from .watcher_seen import WatcherSeen
 
@@ -51,14 +50,3 @@ class Observation(NamedTuple):
     def files(self) -> list[Snapshot]:
         """Every file that may be written."""
         return [self.daemon, self.runtime, *self.own, *self.left]
-
-
-class Case(NamedTuple):
-    """One node and what it is to advertise: what files, daemon and drift are decided by."""
-
-    params: Mapping[str, Any]  # the options of the module gpu_node
-    seen: Observation
-    taken: Taken  # the options that dockerd is started with by hand, and the units without them
-    coming: list[str]  # the resources that move from flags into daemon.json
-    advertisement: dict[str, Any]  # as of advertise.decide, with the labels
-    findings: Sequence[Finding]  # the known issues that the node has

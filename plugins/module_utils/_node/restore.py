@@ -15,7 +15,7 @@ from typing import Any, Iterable, Mapping, NamedTuple
 from .._config import daemon_json, runtime_toml
 from .._dockerd import flags
 from .._files import Snapshot
-from .guard_seen import unguarded
+from .guard_runtime import unguarded
 from .journal import INSERTED
 from .observation import Observation
 from .watcher_seen import NOTED

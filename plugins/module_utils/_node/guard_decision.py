@@ -19,8 +19,9 @@ from .._guard import admission as levels
 from .._guard import bundle, front, reservation, toolkit_config
 from .._guard.call import PASS_THROUGH
 from .._policy import generic_resources
-from .guard_seen import BEFORE, before, is_named, is_run, is_there, is_wanted
-from .observation import Case
+from .case import Case
+from .guard_need import is_there, is_wanted
+from .guard_runtime import BEFORE, before, is_named, is_run
 from .restore import Edit
 
 # Among the settings: the text of config.toml as the run read it. The guard parses the file only if somebody has edited it since, so a difference

@@ -17,10 +17,10 @@ from .._config import engine_labels
 from .._files import Snapshot
 from .._health.label import FAULT, KEY, OK, format_label, is_like_fault, parse_label
 from .._health.verdict import advertised_uuids
+from .case import Case
 from .channel import shown
 from .fault import model_of, of_node
 from .journal import INSERTED
-from .observation import Case
 from .restore import Edit
 from .watcher_seen import NOTED, is_wanted
 
