@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The record of a node's cards, beside that of its files: which card is where. A run writes it, and so does the watcher when a card moves.
+"""The record of where each card of a node is. A run writes it, and the watcher does when a card moves.
 
 Private to this collection: no stability is promised to others.
 """
@@ -26,13 +26,13 @@ _NAMES = ("name", "pci_bus_id", "serial", "slot")
 
 
 class CardRecord:
-    """That of the state directory ``directory``."""
+    """The record in the state directory ``directory``."""
 
     def __init__(self, directory: str, root: str = "/") -> None:
         self._path, self._root = os.path.join(directory, NAME), root
 
     def read(self) -> list[Card]:
-        """[] where there is none, as on a node that an earlier release provisioned, or where it cannot be read: it describes, and decides nothing."""
+        """Return the cards. [] if the file does not exist, as after an earlier release, or cannot be read: it only describes, so that is no error."""
         try:
             with open(self._path, encoding="utf-8") as stream:
                 found = json.load(stream)["cards"]
@@ -41,11 +41,11 @@ class CardRecord:
             return []
 
     def after(self, now: Sequence[Card], expected: Collection[str]) -> list[Card]:
-        """The record with what was read just now."""
+        """Return the record, updated with the cards ``now``."""
         return cards.updated_records(self.read(), now, slots.slots_by_address(self._root), expected)
 
     def write(self, known: Sequence[Card]) -> None:
-        """On a disk that is full the record stays as it was, and the next call tries again."""
+        """Write the record. On a full disk it stays as it was, and the next call tries again."""
         if known == self.read():
             return
         with contextlib.suppress(OSError):
@@ -57,6 +57,6 @@ class CardRecord:
 
 
 def _is_card(one: Mapping[str, Any]) -> bool:
-    """Whether this is a card as write() has it. Somebody may have edited the file, or a disk may have lost a part of it."""
+    """Return whether write() could have written this. The file may have been edited or damaged."""
     texts = [one["uuid"], *one["mig"], *(one[name] for name in _NAMES if one.get(name) is not None)]
     return isinstance(one["index"], int) and isinstance(one["mig"], list) and all(isinstance(text, str) for text in texts)

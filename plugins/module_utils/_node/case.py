@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What files, daemon and drift of a node are decided by: a plain record.
+"""One node and the state that it should have: the record from which its files, its daemon and its drift are decided.
 
 Private to this collection: no stability is promised to others.
 """
@@ -17,11 +17,11 @@ from .observation import Observation
 
 
 class Case(NamedTuple):
-    """One node and what it is to advertise: what files, daemon and drift are decided by."""
+    """One node and what it should advertise."""
 
     params: Mapping[str, Any]  # the options of the module gpu_node
     seen: Observation
-    taken: Taken  # the options that dockerd is started with by hand, and the units without them
+    taken: Taken  # the options in the units that start dockerd, and these units without them
     coming: list[str]  # the resources that move from flags into daemon.json
-    advertisement: dict[str, Any]  # as of advertise.decide, with the labels
-    findings: Sequence[Finding]  # the known issues that the node has
+    advertisement: dict[str, Any]  # from advertise.decide, with the labels
+    findings: Sequence[Finding]  # the known issues of the node

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The service that makes the devices of CUDA at boot, gpu-swarm-devices.service: put there, compared and removed.
+"""Installs, compares and removes gpu-swarm-devices.service, which creates the devices that CUDA needs at boot.
 
 NVIDIA's own service does this in releases after 1.20.0 (commit 8269969f of NVIDIA/nvidia-container-toolkit).
 Private to this collection: no stability is promised to others.
@@ -70,11 +70,11 @@ class Devices:
         return DevicesSeen(broken, problem)
 
     def install(self) -> None:
-        """Puts it there and runs it. Whether that helped shows in the devices."""
+        """Install the service and run it. Inspect the devices to see whether it helped."""
         self._unit.start(self._text())
 
     def remove(self) -> None:
-        """Removes the service. The devices stay: they are the driver's."""
+        """Remove the service. The devices stay, because they belong to the driver."""
         self._unit.stop()
         self._unit.remove()
 
@@ -83,7 +83,7 @@ class Devices:
 
 
 def check(seen: DevicesSeen) -> None:
-    """Raises GpuSwarmError if CUDA still does not start once the service has run."""
+    """Raise GpuSwarmError if CUDA does not start although the service has run."""
     if seen.problem:
         raise GpuSwarmError(
             "%s. The GPUs are advertised, but CUDA does not start in any task here (cuInit: 999), though nvidia-smi works. %s has run and could "

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The devices of CUDA on a node: whether a service is to make them, and what was found of it and of them.
+"""The devices that CUDA needs: whether a service should create them on this node, and what was found.
 
 Private to this collection: no stability is promised to others.
 """
@@ -13,12 +13,12 @@ from typing import Any, Mapping, NamedTuple, Sequence
 
 
 class DevicesSeen(NamedTuple):
-    """What was found of it, and of the devices."""
+    """The state of the service and of the devices."""
 
-    drift: Sequence[str] = ()  # how it differs from what is wanted, in words
+    drift: Sequence[str] = ()  # how the service differs from the wanted one, in words
     problem: str | None = None  # why CUDA does not start, in words
 
 
 def is_wanted(params: Mapping[str, Any]) -> bool:
-    """Whether this node is to have it: one that advertises GPUs, and whose services are not left alone."""
+    """Return whether this node needs the service: it advertises GPUs, and its services may be changed."""
     return bool(params["state"] == "present" and params["advertise"] and params["restart"] == "if_needed")

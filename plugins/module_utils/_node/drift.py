@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How a node differs from what was decided, and what a change does to its files, in words (pure).
+"""Describes how a node differs from the decision, and how its files change (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -21,7 +21,7 @@ from .restore import Edit
 
 
 def drift(case: Case, edits: Mapping[str, Edit], writes: Mapping[str, bytes | None], act: str | None, guard: Sequence[str] = ()) -> list[str]:
-    """Each difference in words; [] exactly when there is nothing to do."""
+    """Return each difference in words; [] only if there is nothing to do."""
     params, seen = case.params, case.seen
     found: list[str] = []
     running = seen.engine and seen.engine["running"]
@@ -49,7 +49,7 @@ def drift(case: Case, edits: Mapping[str, Edit], writes: Mapping[str, bytes | No
 
 
 def _shown(case: Case) -> list[dict[str, Any]]:
-    """What the node advertises now: what the running daemon reports, or what one would report that was started with the file."""
+    """Return what the running daemon reports. If none runs, what it would report when started with the file."""
     seen, path = case.seen, case.params["daemon_config"]
     if seen.engine and seen.engine["running"]:
         return seen.engine["generic_resources"]

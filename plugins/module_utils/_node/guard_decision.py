@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The guard in daemon.json, and its settings (pure).
+"""Decides what the guard needs: its entry in daemon.json, its settings and its files (pure).
 
-It takes the place of the program of the runtime nvidia and is no runtime of its own: a container remembers its runtime's name.
+The guard replaces the program of the runtime nvidia. It is no runtime with a name of its own, because a container remembers its runtime's name.
 Private to this collection: no stability is promised to others.
 """
 
@@ -31,14 +31,14 @@ NOT_INSTALLED = "the guard of the GPUs is not installed"
 
 
 class GuardWanted(NamedTuple):
-    """What is to be installed."""
+    """What to install on the node."""
 
     front: bytes
     settings: dict[str, Any]
 
 
 def guarded(case: Case, edits: Mapping[str, Edit]) -> tuple[dict[str, Edit], GuardWanted | None]:
-    """The edits with the guard in daemon.json, and what is to be installed; without, where there is to be none."""
+    """Return the edits with the guard in daemon.json, and what to install. The edits unchanged and None if the node needs no guard."""
     path, seen = case.params["daemon_config"], case.seen
     stays = case.params["restart"] == "never" and case.params["state"] == "present" and is_there(case.params, seen)
     if path not in edits or not (is_wanted(case.params, case.advertisement) or stays):
@@ -74,7 +74,7 @@ def _wanted(case: Case, edits: Mapping[str, Edit], program: str) -> GuardWanted:
         _CONFIG: _config(case, edits),
     }
     seen = case.seen.guard
-    # A task that reserved memory requests a GPU too, though NVIDIA's runtime knows nothing of that.
+    # A task that reserved memory requests a GPU too, but NVIDIA's runtime does not know that.
     requests = (*_listed(case, edits), *map(reservation.variable, sorted({*advertisement["map"], *named})))
     node = front.Front(program, seen.home, seen.code, seen.python, requests, refuses=level not in levels.LENIENT)
     return GuardWanted(front.text(node).encode("utf-8"), settings)
@@ -86,13 +86,13 @@ def _data_root(case: Case) -> str:
 
 
 def _listed(case: Case, edits: Mapping[str, Edit]) -> tuple[str, ...]:
-    """The variables that config.toml is to name, which a parser has confirmed where this collection writes it, and what the guard reads in it."""
+    """Return the variables that config.toml names: those that this collection writes into it, and those that the guard reads in it."""
     written = bundle.words(case.advertisement["swarm_resource"]) if case.params["runtime_config"] in edits else []
     return tuple(dict.fromkeys([*written, *toolkit_config.listed(_config(case, edits))]))
 
 
 def _config(case: Case, edits: Mapping[str, Edit]) -> str:
-    """The text of config.toml as it is to be."""
+    """Return the text of config.toml after the change."""
     path = case.params["runtime_config"]
     content = edits[path].content if path in edits else case.seen.runtime.data
     return (content or b"").decode("utf-8", "replace")
@@ -102,7 +102,7 @@ def _config(case: Case, edits: Mapping[str, Edit]) -> str:
 
 
 def drift(case: Case, wanted: GuardWanted | None) -> list[str]:
-    """How the guard's own files differ from what is wanted, in words."""
+    """Return how the guard's own files differ from the wanted ones, in words."""
     seen, params = case.seen.guard, case.params
     if wanted is None:
         removable = params["state"] == "absent" or (params["state"] == "present" and params["restart"] == "if_needed")
@@ -118,21 +118,21 @@ def drift(case: Case, wanted: GuardWanted | None) -> list[str]:
 
 
 def runtime_wanted(case: Case, edits: Mapping[str, Edit]) -> str | None:
-    """The program that dockerd is to have as its runtime nvidia, where this is about a guard; else None."""
+    """Return the program that dockerd should use for the runtime nvidia. None if no guard is involved."""
     path, seen = case.params["daemon_config"], case.seen
     concerned = is_wanted(case.params, case.advertisement) or before(seen.record.get(path)) is not None or is_run(seen.engine, seen.guard.program)
     return runtime_path.read_path(edits[path].content, path) if concerned and path in edits else None
 
 
 def act_for(case: Case, edits: Mapping[str, Edit], wanted: str | None, act: str | None) -> str | None:
-    """What the daemon needs for that program besides."""
+    """Return what the daemon needs so that it uses this program. ``act`` is what it needs anyway."""
     engine, path = case.seen.engine, case.params["daemon_config"]
     if act or not engine or not engine["running"]:
         return act
     now = program_of(engine)
     if wanted is not None:
         return None if now == wanted else "restart" if engine_labels.blocking_flags(engine["flags"]) else "reload"
-    # A key that is gone keeps its value until dockerd starts anew.
+    # If a key is removed, dockerd keeps its value until it restarts.
     return "restart" if path in edits and now == case.seen.guard.program else None
 
 
@@ -146,7 +146,7 @@ def running_drift(case: Case, wanted: str | None) -> list[str]:
 
 
 def program_of(engine: Mapping[str, Any]) -> str | None:
-    """What the running daemon has as the program of its runtime nvidia."""
+    """Return the program that the running daemon uses for its runtime nvidia."""
     return ((engine.get("runtimes") or {}).get(daemon_json.RUNTIME) or {}).get("path")
 
 

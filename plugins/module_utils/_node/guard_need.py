@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether a node is to have a guard of its GPUs (pure).
+"""Decides whether a node needs a guard (pure).
 
-Most nodes have none, and a node's code is compiled at each call: the rest is loaded where there is or was one.
+Small, because each call on a node loads it. The rest is loaded only if the node has, had or gets a guard.
 Private to this collection: no stability is promised to others.
 """
 
@@ -21,24 +21,24 @@ from .journal import INSERTED
 
 
 def mapped_kinds(advertisement: Mapping[str, Any]) -> list[str]:
-    """The kinds of slots and groups: NVIDIA's runtime knows none of their values, and a task gets the cards by the guard only, at any level."""
+    """Return the kinds of slots and groups. NVIDIA's runtime does not know their values: only the guard, at any level, gives a task their cards."""
     return [kind for kind, values in advertisement["map"].items() if AMOUNT not in values]
 
 
 def may_be_wanted(params: Mapping[str, Any]) -> bool:
-    """Whether this node is to have a guard if any of its rules for slots or groups selects a card."""
+    """Return whether this node needs a guard, provided that its rules for slots or groups select a card."""
     level, rules, mapped = params.get("isolation") or OFF, params["advertise"], list(values_without_devices())
     needed = level != OFF or any(rule.get("as") in mapped for rule in rules if isinstance(rule, dict)) if rules else False
     return bool(needed and params["state"] == "present" and params["restart"] == "if_needed")
 
 
 def is_wanted(params: Mapping[str, Any], advertisement: Mapping[str, Any]) -> bool:
-    """Whether this node is to have a guard."""
+    """Return whether this node needs a guard."""
     return may_be_wanted(params) and ((params.get("isolation") or OFF) != OFF or bool(mapped_kinds(advertisement)))
 
 
 def check_slots(params: Mapping[str, Any], advertisement: Mapping[str, Any], seen: Any) -> None:
-    """Raises GpuSwarmError for what no task could use: slots that are too small, and slots or groups where there is no guard and none comes."""
+    """Raise GpuSwarmError if no task could use the slots or groups: a slot is too small, or the node has no guard and gets none."""
     kinds = mapped_kinds(advertisement)
     _check_sizes({kind: advertisement["map"][kind] for kind in kinds}, params.get("cuda_overhead_mib") or 0)
     if kinds and not is_wanted(params, advertisement) and not is_there(params, seen):
@@ -49,7 +49,7 @@ def check_slots(params: Mapping[str, Any], advertisement: Mapping[str, Any], see
 
 
 def is_there(params: Mapping[str, Any], seen: Any) -> bool:
-    """Whether daemon.json names a guard already, or has one on record."""
+    """Return whether daemon.json or its record names a guard already."""
     return before(seen.record.get(params["daemon_config"])) is not None or is_named(seen.daemon.data)
 
 
@@ -65,6 +65,6 @@ def _check_sizes(slots: Mapping[str, Mapping[str, Any]], overhead_mib: int) -> N
 
 
 def concerns(params: Mapping[str, Any], seen: Any, advertisement: Mapping[str, Any]) -> bool:
-    """Whether this node is to have one, or something of one is there, in force or on record."""
+    """Return whether this node needs a guard, or has traces of one: files, a record, or a runtime of the running daemon."""
     known = any(BEFORE in entry[INSERTED] for entry in seen.record.values())
     return is_wanted(params, advertisement) or seen.guard.there or known or is_run(seen.engine, seen.guard.program)

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The guard as the program of the runtime nvidia: in daemon.json, on record, and in the running daemon (pure).
+"""The guard as the program of the runtime nvidia: in daemon.json, in its record, and in the running daemon (pure).
 
-Most nodes have none, and a node's code is compiled at each call: the rest is loaded where there is or was one.
+Small, because each call on a node loads it. The rest is loaded only if the node has, had or gets a guard.
 Private to this collection: no stability is promised to others.
 """
 
@@ -17,29 +17,29 @@ from .._config.daemon_json import RUNTIME_PATH
 from .guard_seen import FRONT
 from .journal import INSERTED
 
-# In the record of daemon.json: the program that was the runtime nvidia before.
+# Key in the record of daemon.json: the program of the runtime nvidia before the guard replaced it.
 BEFORE = "runtime_before"
 
 
 def before(entry: Mapping[str, Any] | None) -> str | None:
-    """The program in whose place the guard is on record; None where it is not."""
+    """Return the program that the guard replaced, by the record of daemon.json. None if the record has no guard."""
     inserted = (entry or {}).get(INSERTED, {})
     return former(inserted) if inserted.get(BEFORE) is not None else None
 
 
 def former(inserted: Mapping[str, Any]) -> str:
-    """The program that the guard stands before: never the guard itself, which a copied daemon.json may name without a record."""
+    """Return the program that the guard calls. Never the guard itself: a daemon.json copied from another node may name it without a record."""
     found = str(inserted.get(BEFORE) or RUNTIME_PATH)
     return RUNTIME_PATH if os.path.basename(found) == FRONT else found
 
 
 def is_named(content: bytes | None) -> bool:
-    """Whether this daemon.json may name a guard."""
+    """Return whether this daemon.json may name a guard."""
     return FRONT.encode("ascii") in (content or b"")
 
 
 def unguarded(content: bytes | None, path: str, inserted: Mapping[str, Any]) -> bytes | None:
-    """daemon.json with the program that was the runtime nvidia before the guard was. ``inserted`` is of the file's record."""
+    """Return daemon.json with the former program of the runtime nvidia. ``inserted`` comes from the file's record."""
     if not is_named(content):
         return content
     from .._config import runtime_path
@@ -48,6 +48,6 @@ def unguarded(content: bytes | None, path: str, inserted: Mapping[str, Any]) -> 
 
 
 def is_run(engine: Mapping[str, Any] | None, program: str) -> bool:
-    """Whether the running daemon has this program as one of its runtimes."""
+    """Return whether the running daemon uses this program for one of its runtimes."""
     runtimes = (engine or {}).get("runtimes") or {} if engine and engine["running"] else {}
     return any(isinstance(one, dict) and one.get("path") == program for one in runtimes.values())

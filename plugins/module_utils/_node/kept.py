@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether a file still says what this collection wrote into it, whoever has edited it since (pure).
+"""Checks whether a file still contains what this collection wrote into it (pure).
 
-This is the drift that a node's watcher reports between two runs: what the next run of ``provision`` writes anew, and nothing else. Another
-key, another order or other blanks are none, nor is a health label that is gone: the watcher itself puts it back.
+The watcher reports the rest as drift: exactly what the next run of ``provision`` would write again. Another key, another order and other blanks are
+no drift, and neither is a missing health label: the watcher itself writes it again.
 
 Private to this collection: no stability is promised to others.
 """
@@ -20,7 +20,7 @@ from .guard_runtime import BEFORE, is_named, unguarded
 
 
 def is_kept(content: bytes | None, path: str, inserted: Mapping[str, Any]) -> bool:
-    """``inserted`` is what the record of the file has as put in. A file that cannot be read as what it is has not kept it."""
+    """Return whether the file still has what the record says was ``inserted``. False if the file cannot be parsed."""
     try:
         return _in_daemon_json(content, path, inserted) if "resources" in inserted else _in_runtime_config(content, inserted)
     except GpuSwarmError:

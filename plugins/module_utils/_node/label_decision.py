@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The health label in daemon.json, as a change of the node puts it in or takes it out (pure).
+"""Decides the health label in daemon.json when a run changes the node (pure).
 
-What it says is the watcher's to write, and when. Only a restart that is due anyway takes along what it has to say, or a first ``ok``; a reload takes
-out the drift that is repaired.
+The watcher decides what the label says and when to write it. A run only sets it together with a restart that is due anyway, and with a reload that
+repairs drift.
 Private to this collection: no stability is promised to others.
 """
 
@@ -26,7 +26,7 @@ from .watcher_seen import NOTED, is_wanted
 
 
 def labelled(case: Case, edits: Mapping[str, Edit], act: str | None) -> tuple[dict[str, Edit], str | None]:
-    """The edits with the label in or out, and what the daemon then needs. ``act`` is what it needs without."""
+    """Return the edits with the label added or removed, and what the daemon then needs. ``act`` is what it needs without the label."""
     path, engine = case.params["daemon_config"], case.seen.engine
     if path not in edits or case.params["state"] != "present":
         return dict(edits), act
@@ -37,7 +37,7 @@ def labelled(case: Case, edits: Mapping[str, Edit], act: str | None) -> tuple[di
     if is_wanted(case.params) and _can_be_shown(case, edit, act):
         act = act or _for_what_is_repaired(case, edits)
         edit = _noted(edit)._replace(content=engine_labels.set_label(edit.content, path, KEY, _value(case, edit, act)))
-        # Where a run was killed, dockerd may not show it.
+        # If an earlier run was killed, dockerd may not show the label.
         return {**edits, path: edit}, act or (None if shown(engine) is not None or case.seen.watcher.blocked else "reload")
     if was_put_in:
         original = Snapshot.from_json(entry["original"]).data
@@ -46,7 +46,7 @@ def labelled(case: Case, edits: Mapping[str, Edit], act: str | None) -> tuple[di
 
 
 def _for_what_is_repaired(case: Case, edits: Mapping[str, Edit]) -> str | None:
-    """``reload`` where this repairs files whose drift the label reports, and the watcher would wait until no task runs here to say that."""
+    """Return ``reload`` if this repairs drift that the label reports. The watcher would wait until no task runs here before it reports the repair."""
     written = {one.path: one.data for one in case.seen.files}
     repairs = any(edit.content != written.get(path) for path, edit in edits.items())
     waits = case.params.get("health_now") and _tasks(case)
@@ -69,7 +69,7 @@ def _noted(edit: Edit) -> Edit:
 def _value(case: Case, edit: Edit, act: str | None) -> str:
     there = engine_labels.read_label(edit.content, case.params["daemon_config"], KEY) or OK
     if act == "reload" and (case.params.get("health_now") or not _tasks(case)):
-        return format_label(parse_label(there)._replace(drift=None))  # the files are as they were written by then
+        return format_label(parse_label(there)._replace(drift=None))  # by then the files are repaired
     if act != "restart":
         return there
     uuids = advertised_uuids(edit.inserted)
@@ -77,7 +77,7 @@ def _value(case: Case, edit: Edit, act: str | None) -> str:
 
 
 def _after_restart(case: Case, uuids: Sequence[str], there: str) -> str:
-    """The files are as they were written by then, and the cards those that are there now: what the watcher has of others is over."""
+    """Return the label after the restart. By then the files are repaired, so only the state of the present cards counts."""
     newest = format_label(parse_label(str((case.seen.watcher.status or {}).get("label") or there)).of_cards)
     found = of_node(case.seen.gpus, uuids, case.seen.watcher.errors, case.seen.cards)
     if found:
@@ -86,8 +86,8 @@ def _after_restart(case: Case, uuids: Sequence[str], there: str) -> str:
 
 
 def _can_be_shown(case: Case, edit: Edit, act: str | None) -> bool:
-    """Not where dockerd could never take another value: one that stays the same would be no report. And none is put there for a reload, which
-    is an update of the node: that is for the watcher, at its time."""
+    """Return whether a run may write the label. Not if a flag keeps dockerd from loading later values. A first label needs a restart: a reload
+    updates the node in the swarm, and the watcher decides when that is safe."""
     seen = case.seen
     if not seen.engine or engine_labels.blocking_flags(seen.engine["flags"] or seen.engine["unit_flags"]):
         return False
@@ -96,12 +96,12 @@ def _can_be_shown(case: Case, edit: Edit, act: str | None) -> bool:
 
 
 def warnings(case: Case, act: str | None) -> list[str]:
-    """What whoever runs this is to know of the watcher, in sentences."""
+    """Return what the user should know about the watcher, in sentences."""
     return _standing(case) + _not_reported(case, act)
 
 
 def _standing(case: Case) -> list[str]:
-    """The fault that the watcher has of this node, in a sentence: of an error that the driver logged NVML may show nothing."""
+    """Return a sentence about the fault that the watcher reports. NVML may not show an error that the driver logged."""
     value = str((case.seen.watcher.status or {}).get("label") or "")
     if parse_label(value).state != FAULT:
         return []
@@ -109,7 +109,7 @@ def _standing(case: Case) -> list[str]:
 
 
 def _not_reported(case: Case, act: str | None) -> list[str]:
-    """Why the managers see nothing of this node's GPUs, or nothing new, in a sentence."""
+    """Return a sentence that says why the managers get no reports, or no new ones, about this node's GPUs."""
     if act == "restart" or not is_wanted(case.params) or not case.seen.watcher.blocked:
         return []
     return [

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether dockerd has loaded daemon.json as it is now: what a reload would put in force besides.
+"""Decides whether dockerd has loaded daemon.json as it is now. If not, a reload would put other changes in force as well.
 
-This goes by digests of the file, each noted with the process that loaded it: times of files and of processes cannot be compared where somebody
-has set the clock. Each restart and each reload of this collection's is noted in the file's record, and a node's watcher notes the starts of
-others. What a run writes without either, dockerd shows already: it adds nothing of anybody else's to a file that was loaded.
+It compares digests of the file, each noted with the process that loaded it. Times of files and processes are no help after someone set the clock.
+Each restart and reload by this collection is noted in the file's record. The watcher notes restarts by others. If a run writes the file without
+either, dockerd already has these settings, and the run adds no settings of others.
 Private to this collection: no stability is promised to others.
 """
 
@@ -26,17 +26,17 @@ STARTS = os.path.join(HOME, "dockerd.json")
 
 
 def noted(entry: Mapping[str, Any], content: bytes | None, engine: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The file's record, with this as what the dockerd that runs has loaded by now."""
+    """Return the file's record, with ``content`` noted as what the running dockerd has loaded."""
     return {**entry, NOTED: {"sha256": digest(content), "process": _process(engine)}}
 
 
 def unknown(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The record of a file that was just written: whether dockerd has loaded it is not known yet."""
+    """Return the record of a file that was just written: nobody knows yet whether dockerd has loaded it."""
     return {**entry, NOTED: None}
 
 
 def notes(entry: Mapping[str, Any] | None, state_dir: str) -> list[Mapping[str, Any]]:
-    """What is known to have been loaded, and by which process: by the file's record, then by the watcher."""
+    """Return what was loaded by which process: the note in the file's record, then the watcher's note."""
     found = [_of_record(entry or {})]
     try:
         with open(os.path.join(state_dir, STARTS), encoding="utf-8") as stream:
@@ -47,7 +47,7 @@ def notes(entry: Mapping[str, Any] | None, state_dir: str) -> list[Mapping[str, 
 
 
 def _of_record(entry: Mapping[str, Any]) -> Any:
-    """The note in a file's record. Release 0.2.0 made none, and restarted dockerd after each change: dockerd has loaded what was written."""
+    """Return the note in a file's record. Release 0.2.0 wrote none, but restarted dockerd after each change: dockerd has loaded what was written."""
     return entry.get(NOTED, {"sha256": entry.get("written")})
 
 
@@ -62,7 +62,7 @@ def is_loaded(known: Sequence[Mapping[str, Any]], current: Snapshot, engine: Map
 
 
 def identity(pid: int) -> dict[str, Any] | None:
-    """A process, identified by the boot and the kernel's tick of its start; None if it does not run."""
+    """Return what identifies a process: the boot and the kernel's tick of its start. None if it does not run."""
     try:
         with open("/proc/%d/stat" % pid, encoding="utf-8", errors="replace") as stream:
             tick = int(stream.read().rpartition(")")[2].split()[19])

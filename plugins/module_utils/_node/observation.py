@@ -20,33 +20,33 @@ from .watcher_seen import WatcherSeen
 
 
 class Observation(NamedTuple):
-    """What was found on a node, all of it read once."""
+    """What was found on a node. Everything is read once."""
 
-    gpus: Sequence[dict[str, Any]]  # records as of _gpu; none where NVML is not read
-    driver_version: str | None  # of NVIDIA's driver; None where NVML is not read
-    cuda_version: str | None  # the newest that the driver supports
-    daemon: Snapshot  # of the file that daemon_config names
-    runtime: Snapshot  # of the file that runtime_config names
-    record: dict[str, dict[str, Any]]  # by path, of each file that this collection changed: what it was, and what was written
-    engine: dict[str, Any] | None  # as Engine.inspect returns it; None where Docker Engine is not installed
-    containers: Sequence[dict[str, Any]]  # those that run
-    toolkit_version: str | None  # None where there is no toolkit
-    missing: list[str]  # what the node lacks, as 'missing' of the module's result
-    system_memory_mib: int | None = None  # which cards without memory of their own share; None where there is no GPU
-    cpu: dict[str, Any] | None = None  # as the kernel reports it; None where there is no GPU
-    units: Sequence[UnitFile] = ()  # what decides how dockerd is started
-    misread: str | None = None  # why it is not known what that starts, in a sentence
-    own: Sequence[Snapshot] = ()  # of those of the units that may be written
-    held: Sequence[str] = ()  # the toolkit's packages that the package manager keeps at their version
-    unfinished: bool = False  # whether a run that was killed has left its journal
-    left: Sequence[Snapshot] = ()  # of what else is on record, under names that daemon_config and runtime_config had before
-    watcher: WatcherSeen = WatcherSeen((), None, None)  # what watches the GPUs between two runs
-    guard: GuardSeen = GuardSeen("/" + HOME)  # what stands before NVIDIA's runtime
-    devices: DevicesSeen = DevicesSeen()  # what CUDA needs besides the driver
-    cards: Sequence[Card] = ()  # which card is where, by the node's record of them
-    tried: str | None = None  # why NVIDIA's toolkit gives no container its GPU, in words
+    gpus: Sequence[dict[str, Any]]  # records of _gpu; empty if NVML is not read
+    driver_version: str | None  # version of NVIDIA's driver; None if NVML is not read
+    cuda_version: str | None  # the newest CUDA that the driver supports
+    daemon: Snapshot  # the file that daemon_config names
+    runtime: Snapshot  # the file that runtime_config names
+    record: dict[str, dict[str, Any]]  # by path, for each file that this collection changed: its original and what was written
+    engine: dict[str, Any] | None  # the result of Engine.inspect; None if Docker Engine is not installed
+    containers: Sequence[dict[str, Any]]  # the running containers
+    toolkit_version: str | None  # None without a toolkit
+    missing: list[str]  # what the node lacks, for 'missing' of the module's result
+    system_memory_mib: int | None = None  # GPUs without own memory share it; None without a GPU
+    cpu: dict[str, Any] | None = None  # what the kernel reports; None without a GPU
+    units: Sequence[UnitFile] = ()  # the files that decide how dockerd is started
+    misread: str | None = None  # a sentence that says why this cannot be read from them
+    own: Sequence[Snapshot] = ()  # the units that this collection may write
+    held: Sequence[str] = ()  # the toolkit's packages that the package manager holds at their version
+    unfinished: bool = False  # whether a killed run left its journal
+    left: Sequence[Snapshot] = ()  # other files on record: those that daemon_config and runtime_config named before
+    watcher: WatcherSeen = WatcherSeen((), None, None)  # the service that watches the GPUs between runs
+    guard: GuardSeen = GuardSeen("/" + HOME)  # the program that checks containers before NVIDIA's runtime
+    devices: DevicesSeen = DevicesSeen()  # the devices that CUDA needs besides the driver
+    cards: Sequence[Card] = ()  # where each card is, from the node's record
+    tried: str | None = None  # why NVIDIA's toolkit gives GPUs to no container
 
     @property
     def files(self) -> list[Snapshot]:
-        """Every file that may be written."""
+        """Return every file that this collection may write."""
         return [self.daemon, self.runtime, *self.own, *self.left]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a call on a node needs: root's rights, and a Python that only root can change, if services go on running with it.
+"""Checks what a call on a node needs: root, and for services that stay a Python that only root can change.
 
 Private to this collection: no stability is promised to others.
 """
@@ -22,7 +22,7 @@ def require_root(params: Mapping[str, Any]) -> None:
 
 
 def require_own_python(params: Mapping[str, Any]) -> None:
-    """Whether a watcher or a guard is wanted. Both are started with the Python of this process."""
+    """Check the Python of this process if the node gets a watcher or a guard: both run with it."""
     if watcher_seen.is_wanted(params) or guard_need.may_be_wanted(params):
         from .._program import own_python  # not on top: most calls are of nodes without them, and need not load this
 

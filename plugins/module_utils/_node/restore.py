@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Files of the record without this collection's changes (pure).
+"""Removes this collection's changes from the files on record (pure).
 
-The record shows what kind of file it is: the options may name other files by now than when it was changed.
+The record shows what kind of file each is, because the options may name other files now.
 Private to this collection: no stability is promised to others.
 """
 
@@ -22,25 +22,25 @@ from .watcher_seen import NOTED
 
 
 class Edit(NamedTuple):
-    """What becomes of one file."""
+    """The change of one file."""
 
-    content: bytes | None  # its new bytes, None to remove it
-    notes: list[str]  # what of it is adopted or noteworthy, in sentences
+    content: bytes | None  # the new bytes, or None to remove the file
+    notes: list[str]  # what the user should know of it, in sentences
     inserted: dict[str, Any]  # what this collection put in, for the record
 
 
 def is_unit(entry: Mapping[str, Any] | None) -> bool:
-    """Whether this entry of the record is of a file that decides how dockerd is started."""
+    """Return whether this entry of the record belongs to a file that decides how dockerd is started."""
     return bool(entry) and "taken" in entry[INSERTED]
 
 
 def is_daemon(entry: Mapping[str, Any] | None) -> bool:
-    """Whether it is of a daemon.json."""
+    """Return whether this entry of the record belongs to a daemon.json."""
     return bool(entry) and "resources" in entry[INSERTED]
 
 
 def restored(current: Snapshot, entry: Mapping[str, Any]) -> Edit:
-    """The edit that makes a file what it was: its original bytes, or, where somebody edited it since, without this collection's changes."""
+    """Return the edit that restores a file: its original bytes, or, if someone has edited it, its bytes without this collection's changes."""
     inserted, original, notes = entry[INSERTED], Snapshot.from_json(entry["original"]).data, []
     if entry["pristine"] and current.sha256 == entry["written"]:
         content = original
@@ -57,7 +57,7 @@ def restored(current: Snapshot, entry: Mapping[str, Any]) -> Edit:
     else:
         line = runtime_toml.Want(inserted["swarm_resource"], inserted.get("mode"))
         content = runtime_toml.undo_edit(current.data, current.path, original, line)
-    # Where the record was lost once, the original may name the guard too.
+    # If the record was lost once, the original may name the guard too.
     return Edit(unguarded(content, current.path, inserted) if is_daemon(entry) else content, notes, inserted)
 
 
@@ -68,7 +68,7 @@ def _unlabelled(current: Snapshot, key: str, original: bytes | None) -> bytes | 
 
 
 def left_behind(seen: Observation) -> dict[str, Edit]:
-    """{path: edit} of the files that daemon_config and runtime_config named until now, and do not name any more."""
+    """Return {path: edit} for files that daemon_config and runtime_config named before, and do not name now."""
     edits = {}
     for current in seen.left:
         if current.path in seen.record:
@@ -79,7 +79,7 @@ def left_behind(seen: Observation) -> dict[str, Edit]:
 
 
 def with_copies(record: dict[str, dict[str, Any]], files: Iterable[Snapshot], left: Iterable[Snapshot]) -> dict[str, dict[str, Any]]:
-    """The record, where a file that was moved or copied as it was written takes its original along."""
+    """Return the record with entries for moved or copied files: a file with the bytes that were written elsewhere has the same original."""
     written = {record[one.path]["written"]: record[one.path] for one in left if one.path in record}
     copies = {one.path: written[one.sha256] for one in files if one.existed and one.path not in record and one.sha256 in written}
     return {**record, **copies}

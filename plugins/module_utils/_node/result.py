@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the module gpu_node returns of a node.
+"""Builds the result of the module gpu_node.
 
 Private to this collection: no stability is promised to others.
 """
@@ -24,12 +24,12 @@ from .journal import INSERTED, State
 from .observation import Observation
 from .react_seen import react_seen
 
-# What of the engine is not returned: flags can contain passwords, as those of a proxy.
+# Facts of the engine that are not returned: flags can contain passwords, for example a proxy's.
 PRIVATE = ("swarm", "flags", "unit_flags", "unit_files", "needs_reload", "pid", "labels")
 
 
 class Source(Protocol):
-    """What is needed of a node."""
+    """What this file needs of a node."""
 
     params: Mapping[str, Any]
     facts: dict[str, Any]  # of the engine and its swarm
@@ -79,23 +79,23 @@ def result_of(node: Source, seen: Observation, decision: Decision, changed: bool
 
 
 def _shown(engine: Mapping[str, Any] | None) -> list[str]:
-    """What the running daemon advertises, whoever it is from."""
+    """Return what the running daemon advertises, no matter who configured it."""
     return sorted(generic_resources.to_entries(generic_resources.from_info(engine["generic_resources"]))) if engine and engine["running"] else []
 
 
 def _fault(params: Mapping[str, Any], seen: Observation, decision: Decision) -> str | None:
-    """Why it is unfit for what it advertises."""
+    """Return the fault that keeps this node's GPUs from tasks, or None."""
     if params["state"] != "present":
         return None
     refused = any(item["id"] == shrink.ID for item in decision.refused)
     path = params["daemon_config"]
-    # What is refused stays as it is; with consent, or another card in its place, what is gone is not missed.
+    # If the change is refused, the node still needs the cards on record. If it is accepted, it only needs those that it will advertise.
     record = seen.record if refused else {path: {INSERTED: decision.inserted.get(path)}}
     found = fault.of_node(seen.gpus, fault.expected(record, path), seen.watcher.errors, seen.cards)
     return found or (_of_toolkit(params, seen) if hardware.uptime_s() > GRACE_S else None)
 
 
 def _of_toolkit(params: Mapping[str, Any], seen: Observation) -> str | None:
-    """Of a node that advertises GPUs which its toolkit gives to no container. (What CUDA lacks is drift: the run makes it.)"""
+    """Return the fault of a node whose toolkit gives the GPUs to no container. Missing devices of CUDA are drift instead: the run creates them."""
     stands = seen.tried and NO_CONTAINER not in (params.get("accept_risks") or ()) and fault.expected(seen.record, params["daemon_config"])
     return format_label(Label(FAULT, reason=TOOLKIT)) if stands else None

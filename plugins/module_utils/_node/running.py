@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a daemon shows, and what of it is wanted (pure).
+"""Compares what the running daemon shows with what is wanted (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -14,21 +14,21 @@ from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 from .._config import daemon_json, daemon_problems
 from .._policy import generic_resources
 
-# dockerd's own default, where daemon.json names none.
+# dockerd's default if daemon.json names no runtime.
 PLAIN_RUNTIME = "runc"
 
 
 class Running(NamedTuple):
-    """What a running daemon shows of this collection's options."""
+    """This collection's options as a running daemon shows them."""
 
     resources: list[str]  # KIND=value, sorted
     default_runtime: str | None
-    label: str | None = None  # the key of the label that it must have, whatever that says
-    program: str | None = None  # of its runtime nvidia, where a guard is or was its program
+    label: str | None = None  # the key of the label that it must have, with any value
+    program: str | None = None  # of its runtime nvidia, if a guard is or was its program
 
 
 def running_wanted(doc: Mapping[str, Any], flags: Sequence[str] = ()) -> Running:
-    """What a daemon shows that was started with this daemon.json, and with flags that were restored."""
+    """Return what a daemon shows that was started with this daemon.json and these restored flags."""
     given = daemon_problems.conflicting_flags(flags)
     listed = [flag.value for flag in given if flag.key == daemon_json.RESOURCES]
     runtimes = [flag.value for flag in given if flag.key == daemon_json.DEFAULT_RUNTIME]
@@ -38,16 +38,16 @@ def running_wanted(doc: Mapping[str, Any], flags: Sequence[str] = ()) -> Running
 
 
 def running_now(engine: Mapping[str, Any]) -> Running:
-    """What the daemon shows that runs."""
+    """Return what the running daemon shows."""
     resources = generic_resources.from_info(engine["generic_resources"])
     return Running(sorted(generic_resources.to_entries(resources)), engine["default_runtime"])
 
 
 def action_for(wanted: Running, engine: Mapping[str, Any], state: str) -> str | None:
-    """restart | reload | None: the least that makes the daemon show what is wanted.
+    """Return ``restart``, ``reload`` or None: the least that makes the daemon show what is wanted.
 
-    node-generic-resources is read once at start; default-runtime is taken by SIGHUP, but only where the file sets it
-    (moby daemon/reload.go), so that its removal needs a restart.
+    dockerd reads node-generic-resources only when it starts. It reloads default-runtime on SIGHUP, but only if the file sets it
+    (moby daemon/reload.go), so its removal needs a restart.
     """
     now = running_now(engine) if engine["running"] else None
     if now is None or now.resources != wanted.resources:
@@ -58,7 +58,7 @@ def action_for(wanted: Running, engine: Mapping[str, Any], state: str) -> str | 
 
 
 def complaint(wanted: Running, engine: Mapping[str, Any]) -> str | None:
-    """What the running daemon does not show of what is wanted, in words; None when all is well."""
+    """Return in words what the running daemon does not show as wanted; None if it shows everything."""
     now = running_now(engine)
     if now.resources != wanted.resources:
         return "it shows %s where %s was decided" % (_short(now.resources), _short(wanted.resources))
