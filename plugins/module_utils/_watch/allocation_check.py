@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What has the processes of the cards compared with what swarm gave to their tasks, and keeps what was found for who assesses this node.
+"""Compares the processes on the cards with what swarm gave to their tasks, and keeps the findings for the next run that assesses this node.
 
 Private to this collection: no stability is promised to others.
 """
@@ -21,12 +21,12 @@ from .container_files import Container, Containers, cards_of
 from .written import Written
 
 PATH = "/run/gpu-swarm/allocations.json"
-# A minute is enough for what is to last for hours, and each time costs more than all else that the service does.
+# One minute is enough for faults that last hours, and each comparison costs more than everything else that the service does.
 EVERY_S = 60
-# The second of two comparisons that have to agree comes sooner.
+# Two comparisons must agree. The second one comes sooner.
 CONFIRM_S = 10
 DATA_ROOT = "/var/lib/docker"
-# It serves the tasks that share a card by MPS, and computes nothing itself. As much of its name as the kernel keeps.
+# MPS's server for the tasks that share a card: it computes nothing itself. The kernel keeps only this much of its name.
 _MPS_SERVER = "nvidia-cuda-mps"
 _OF_NO_TASK = "container %s"
 
@@ -45,7 +45,7 @@ class AllocationCheck:
         self._failure = ""
 
     def compare(self, readable: bool, written: Written) -> str:
-        """``readable``: whether the cards can be read at all. Returns what went wrong, once, which is no reason to watch the cards no more."""
+        """Compare if it is due. Returns an error once; the service goes on. ``readable``: whether the cards can be read at all."""
         try:
             self._compare(readable, written)
         except Exception as problem:
@@ -64,13 +64,13 @@ class AllocationCheck:
             return
         try:
             running = self._containers.running()
-        except OSError:  # dockerd is not there, or keeps its data elsewhere by now, which the next run notes
+        except OSError:  # dockerd is gone, or keeps its data elsewhere now, which the next run notes
             self._publish([])
             return
         self._publish(self._comparison.compare(self._seen(cards, running, written), now, int(time.time())))
 
     def _seen(self, cards: Sequence[Mapping[str, Any]], running: Mapping[str, Container], written: Written) -> Snapshot:
-        # What may see all cards has none, whatever its service reserves.
+        # A container that may see all cards holds none, whatever its service reserves.
         tasks = {one.task: self._is_allowed(one) for one in running.values() if one.task and not self._containers.is_over(one.task)}
         held = {task: () if allowed else self._held(task, written) for task, allowed in tasks.items()}
         known = [card["uuid"] for card in cards if card["pids"] is not None]
@@ -97,7 +97,7 @@ class AllocationCheck:
                 yield from (Use(card, "", text_of(_OF_NO_TASK % one.name)) for card in cards_of(one.requests, cards))
 
     def _use(self, card: str, process: process_owner.Process, running: Mapping[str, Container]) -> Use | None:
-        # The outermost: one within another is what a task starts by a dockerd of its own.
+        # The outermost container: a task with its own dockerd starts others inside it.
         container = next((running[one] for one in process.containers if one in running), None)
         if container and container.task and not self._containers.is_over(container.task):
             return None if self._is_allowed(container) else Use(card, container.task, process.name)
@@ -107,7 +107,7 @@ class AllocationCheck:
         return Use(card, "", text_of("%s (%s)" % (whose, process.name)))
 
     def _publish(self, found: Sequence[Finding]) -> None:
-        """Only what differs is written."""
+        """Write the findings if they changed."""
         lists = as_lists(found)
         if lists == self._published:
             return

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Processes on cards compared with what swarm gave to their tasks (pure), without anything in the way of a task: also where no guard is.
+"""Compares processes on cards with what swarm gave to their tasks (pure). It stops no task and works without the guard.
 
 Private to this collection: no stability is promised to others.
 """
@@ -16,7 +16,7 @@ from .._health.allocation_findings import IDLE, NOT_HELD, OUTSIDE, SEEN, USED_BY
 from .._policy.generic_resources import AMOUNT
 from .container_files import Given
 
-# What is compared so late says nothing of the time before.
+# After such a pause, a comparison says nothing about the time before it.
 GAP_S = 300
 _NAMED_BY_CARD = ("GPU-", "MIG-")
 
@@ -25,12 +25,12 @@ class Use(NamedTuple):
     """A process on a card."""
 
     card: str  # the UUID, of a MIG device too
-    task: str  # its id, empty for what is of no task
+    task: str  # the task's id; empty if the process belongs to none
     by: str
 
 
 class Held(NamedTuple):
-    """One thing that a task has, and the cards or MIG devices that it stands for."""
+    """One resource that a task has, and its cards or MIG devices."""
 
     kind: str
     value: str
@@ -38,17 +38,17 @@ class Held(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """What there is at one moment."""
+    """Processes and allocations at one moment."""
 
     uses: Sequence[Use]
-    held: Mapping[str, Sequence[Held] | None]  # by the ids of the tasks that run; None where nobody knows what one has
+    held: Mapping[str, Sequence[Held] | None]  # by the ids of the running tasks; None if it is unknown what a task has
     advertised: Collection[str]  # cards and MIG devices
-    known: Collection[str]  # those of which the processes are known
-    given: Sequence[Use] = ()  # what dockerd gave containers that are of no task, whether they use it or not
+    known: Collection[str]  # cards and MIG devices whose processes are known
+    given: Sequence[Use] = ()  # cards that dockerd gave to containers without a task, used or not
 
 
 def holdings(given: Iterable[Given], inserted: Mapping[str, Any]) -> list[Held]:
-    """Of what swarm gave a task, that which stands for cards. ``inserted`` is what the node has on record of what it advertises."""
+    """Return the resources of a task that are cards. ``inserted`` is the node's record of what it advertises."""
     found = [Held(one.kind, one.value, _devices(one, inserted)) for one in given]
     return [one for one in found if one.devices]
 
@@ -57,7 +57,7 @@ def _devices(one: Given, inserted: Mapping[str, Any]) -> Sequence[str]:
     known = ((inserted.get("map") or {}).get(one.kind) or {}).get(AMOUNT if one.amount else one.value)
     if known:
         return tuple(known["devices"])
-    if one.amount:  # a record of before there was a map has no more than the cards of all such kinds
+    if one.amount:  # an older record has no map, only the cards of all such kinds
         return tuple(inserted.get("gpus") or ()) if one.kind in (inserted.get("kinds") or ()) else ()
     return devices_of(one.value) if one.value.startswith(_NAMED_BY_CARD) else ()
 
@@ -65,7 +65,7 @@ def _devices(one: Given, inserted: Mapping[str, Any]) -> Sequence[str]:
 def judge(
     uses: Iterable[Use], held: Mapping[str, Sequence[Held] | None], advertised: Collection[str], given: Iterable[Use] = ()
 ) -> set[Finding]:
-    """What is used otherwise than it was given. ``held`` is by task; None where nobody knows what it has. ``given``: of what is no task."""
+    """Return the uses that differ from what was given. ``held`` is by task, None if unknown; ``given`` is for containers without a task."""
     holders: dict[str, list[str]] = {}
     for task in sorted(held):
         for device in dict.fromkeys(device for one in held[task] or () for device in one.devices):
@@ -76,14 +76,14 @@ def judge(
             continue
         one = _finding(use, holders.get(use.card), use.card in advertised)
         if one:
-            # A task that changes the names of its processes is still one finding.
+            # If a task renames its processes, it stays one finding.
             found.setdefault((one.name, one.card, one.task, one.holder, "" if one.task else one.by), one)
     unused = [one for one in given if one.card in holders and not any(_is_by(use, one) for use in found.values())]
     return {*found.values(), *(Finding(SEEN, one.card, "", holders[one.card][0], one.by, 0) for one in unused)}
 
 
 def _is_by(found: Finding, given: Use) -> bool:
-    """Whether it is of a process of this container: its name comes first, and a long one leaves no room for that of the process."""
+    """Return whether a process of this container uses the card. The container's name comes first; a long one leaves no room for the process."""
     return found.card == given.card and not found.task and found.by.startswith(text_of(given.by + " ("))
 
 
@@ -96,18 +96,18 @@ def _finding(use: Use, holders: Sequence[str] | None, is_advertised: bool) -> Fi
 
 
 class Comparison:
-    """What was found from snapshot to snapshot."""
+    """Findings over several snapshots."""
 
     def __init__(self, idle_after_s: float) -> None:
-        self._idle_after_s = idle_after_s  # 0: what is held and not used is no finding
+        self._idle_after_s = idle_after_s  # 0: an unused card is no finding
         self._compared: float | None = None
-        self._before: set[Finding] = set()  # what the last snapshot showed
+        self._before: set[Finding] = set()  # findings of the last snapshot
         self.settled = True  # whether the last two snapshots showed the same
         self._since: dict[Finding, int] = {}
-        self._used: dict[tuple[str, str, str], tuple[float, int]] = {}  # by task, kind and value: when it was used last, or seen first
+        self._used: dict[tuple[str, str, str], tuple[float, int]] = {}  # by task, kind and value: the last use, or else when it was first seen
 
     def compare(self, snapshot: Snapshot, now: float, clock: int) -> list[Finding]:
-        """The findings that count. ``now`` runs evenly, ``clock`` is in seconds since 1970."""
+        """Return the confirmed findings. ``now`` is a monotonic time, ``clock`` is in seconds since 1970."""
         if self._compared is None or now - self._compared > GAP_S:
             self._before, self._since, self._used = set(), {}, {}
         self._compared = now

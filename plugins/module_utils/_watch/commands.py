@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The watcher's commands: ``watch`` is the service, ``label TEXT`` has the managers see a text, ``stopped`` comes after the service.
+"""The watcher's commands: ``watch`` runs the service, ``label TEXT`` shows a label to the managers, ``stopped`` runs after the service.
 
 What writes the label is a process of its own: the service itself stays small. Private to this collection: no stability is promised to others.
 """
@@ -16,7 +16,7 @@ from typing import Any
 
 
 def main() -> None:
-    home = os.path.dirname(os.path.abspath(sys.argv[0]))  # a link: what the service was started with
+    home = os.path.dirname(os.path.abspath(sys.argv[0]))  # not resolved: the service was started through a link
     command, words = sys.argv[1], sys.argv[2:]
     if command == "watch":
         from .watch_loop import Service

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The running containers of this machine as dockerd's files show them, and what swarm gave to their tasks.
+"""Reads the running containers, and what swarm gave to their tasks, from dockerd's files.
 
 dockerd itself is not called: this is read each minute. Private to this collection: no stability is promised to others.
 """
@@ -22,23 +22,23 @@ from .written import stamp
 TASK, SERVICE = "com.docker.swarm.task.id", "com.docker.swarm.service.name"
 _ID = re.compile(r"[0-9a-f]{64}")
 _CONFIG, _HOST = "config.v2.json", "hostconfig.json"
-# How the devices of NVIDIA's cards are named in CDI, and what stands for all of them.
+# The names of NVIDIA's cards in CDI, and the name for all of them.
 _CDI, _EVERY = "nvidia.com/gpu=", "all"
 _MOST = 64  # cards that one request can name
 
 
 class Container(NamedTuple):
-    """One that runs."""
+    """A running container."""
 
     name: str
-    task: str  # the id of its task, empty where it is of none
+    task: str  # the task's id; empty if it belongs to none
     service: str
     labels: Mapping[str, str]
-    requests: Sequence[str] = ()  # of one that is of no task: the cards that dockerd was to give it, as that names them
+    requests: Sequence[str] = ()  # without a task: the cards that were requested of dockerd, by dockerd's names
 
 
 class Given(NamedTuple):
-    """One thing that swarm gave a task. ``amount``: its kind has no names, and it is a part of what the kind stands for."""
+    """One resource that swarm gave a task. ``amount``: a part of the kind's cards, without a name."""
 
     kind: str
     value: str
@@ -46,7 +46,7 @@ class Given(NamedTuple):
 
 
 class Containers:
-    """Read anew where a file has changed."""
+    """The containers. A file is read again only if it has changed."""
 
     def __init__(self, data_root: str) -> None:
         self._data_root = data_root
@@ -55,7 +55,7 @@ class Containers:
         self._over: set[str] = set()
 
     def running(self) -> dict[str, Container]:
-        """By their ids. Raises OSError where dockerd's directory cannot be read."""
+        """Return the running containers by id. Raises OSError if dockerd's directory cannot be read."""
         folder = os.path.join(self._data_root, "containers")
         there = [one for one in os.listdir(folder) if _ID.fullmatch(one)]
         seen = {}
@@ -71,7 +71,7 @@ class Containers:
         return found
 
     def given(self, task: str) -> Sequence[Given] | None:
-        """What swarm gave it; None where that cannot be read now."""
+        """Return what swarm gave this task; None if that cannot be read now."""
         if task not in self._given:
             try:
                 record = engine_record.task(self._data_root, task)
@@ -83,12 +83,12 @@ class Containers:
         return self._given[task]
 
     def is_over(self, task: str) -> bool:
-        """Whether swarm knows a task no more whose container runs: somebody started that by hand, or an image has the label of one."""
+        """Return whether a container runs whose task swarm does not know: started by hand, or its image has the label of a task."""
         return self.given(task) is not None and task in self._over
 
 
 def requested(host: Mapping[str, Any]) -> tuple[str, ...]:
-    """What `docker run --gpus` and `--device nvidia.com/gpu=…` requested: indices, UUIDs, or all. ``host`` is a container's HostConfig."""
+    """Return what `docker run --gpus` and `--device nvidia.com/gpu=…` requested: indices, UUIDs, or all. ``host`` is the HostConfig."""
     found: list[str] = []
     for one in host.get("DeviceRequests") or ():
         ids, driver = [str(name) for name in one.get("DeviceIDs") or ()], one.get("Driver") or ""
@@ -96,13 +96,13 @@ def requested(host: Mapping[str, Any]) -> tuple[str, ...]:
             found += [name[len(_CDI) :] for name in ids if name.startswith(_CDI)]
         elif driver in ("", "nvidia") and any("gpu" in several for several in one.get("Capabilities") or ()):
             count = int(one.get("Count") or 0)
-            # So many are the first ones (moby, daemon/nvidia_linux.go), also where Docker 29 injects them by CDI.
+            # A count means the first cards (moby, daemon/nvidia_linux.go), also if Docker 29 injects them by CDI.
             found += ids or ([_EVERY] if count < 0 else map(str, range(min(count, _MOST))))
     return tuple(found[:_MOST])
 
 
 def cards_of(requests: Sequence[str], cards: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The UUIDs of these cards and MIG devices that the requests name; ``cards`` are those of the node, as _gpu/processes reads them."""
+    """Return the UUIDs that the requests name. ``cards`` are the node's cards and MIG devices, as _gpu/processes reads them."""
     names = {one for one in requests if one}
     return [
         card["uuid"] for card in cards if names & {_EVERY, str(card["index"])} or any(card["uuid"].startswith(one) for one in names)
@@ -115,7 +115,7 @@ def _given(record: TaskRecord) -> tuple[Given, ...]:
 
 
 def _read(path: str) -> Container | None:
-    """None for one that does not run, or of which nothing can be read: it is being made, or removed."""
+    """Return a container. None if it does not run or cannot be read, because it is being created or removed."""
     try:
         with open(path, encoding="utf-8", errors="replace") as stream:
             found = json.load(stream)

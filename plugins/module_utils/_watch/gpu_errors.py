@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The errors of cards (XIDs) as they come, from the kernel's log and from NVML, and kept for as long as this boot lasts.
+"""Collects the errors of cards (XIDs) from the kernel's log and from NVML, and keeps them until the next boot.
 
 Private to this collection: no stability is promised to others.
 """
@@ -20,7 +20,7 @@ from .._replace import replace_json
 from .written import stamp
 
 LOG = "/dev/kmsg"
-_RECORD = 8192  # bytes: the kernel refuses to put a record into less
+_RECORD = 8192  # bytes: the kernel refuses to write a record into a smaller buffer
 
 
 class Events:
@@ -31,9 +31,9 @@ class Events:
         with open(pace.BOOT_ID, encoding="ascii") as stream:
             self._boot = stream.read().strip()
         self._events: list[dict[str, Any]] = []
-        self._stamp: object = None  # of the file as it was read or written last
+        self._stamp: object = None  # the file's stamp when it was last read or written
         self._is_written = True
-        self.failure = ""  # why they are not in the file
+        self.failure = ""  # why the errors are not in the file
 
     def read(self) -> list[dict[str, Any]]:
         now = stamp(self._path)
@@ -48,17 +48,17 @@ class Events:
                 self._events = pace.events_of_boot(json.load(stream), self._boot)
         except (FileNotFoundError, ValueError, AttributeError):
             self._events = []
-        except OSError as problem:  # such as a disk that fails: what is known still counts
+        except OSError as problem:  # for example a failing disk: known errors still count
             self.failure = "%s: %s" % (self._path, problem.strerror)
 
     def add(self, found: Sequence[xids.Event], gpus: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) -> list[xids.Event]:
-        """Keeps what was found of these GPUs, and returns what was not known: both channels report the same error."""
+        """Keep the errors of these GPUs and return the new ones. Both sources report the same error."""
         events, uuids = self.read(), {xids.bus_address(gpu["pci"]): gpu["uuid"] for gpu in gpus if gpu["pci"] and gpu["uuid"]}
         before, new = events, []
         for one in found:
             state = xids.severity(one, settings["health_faults"], settings["health_ignored"])
             if state == OK or one.pci not in uuids:
-                new += [one] if one.text else []  # of what is not kept, only the log's own words are worth a line
+                new += [one] if one.text else []  # an error that is not kept is worth a line only with the words of the kernel's log
                 continue
             known = len(events)
             events = pace.add_event(events, uuids[one.pci], one.xid, state)
@@ -70,7 +70,7 @@ class Events:
         return new
 
     def standing(self) -> str:
-        """What counts of the time before, and how it ends, in words."""
+        """Return in words which earlier errors still count, and how to clear them."""
         found = ", ".join("XID %d of %s" % (one["xid"], one["uuid"]) for one in self.read())
         return "what the driver logged before counts until this node reboots: %s. After a reset, remove %s." % (found, self._path) if found else ""
 
@@ -84,11 +84,11 @@ class Events:
 
 
 class Log:
-    """The kernel's log from now on."""
+    """Reads the kernel's log, starting now."""
 
     def __init__(self, path: str = LOG) -> None:
         self._handle: int | None = None
-        with contextlib.suppress(OSError):  # a container has none
+        with contextlib.suppress(OSError):  # a container has no kernel log
             self._handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
             os.lseek(self._handle, 0, os.SEEK_END)
 
@@ -96,12 +96,12 @@ class Log:
         return [] if self._handle is None else [self._handle]
 
     def lines(self) -> list[str]:
-        """What has come since the last call."""
+        """Return the errors since the last call."""
         found: list[str] = []
         while self._handle is not None:
             try:
                 record = os.read(self._handle, _RECORD)
-            except BrokenPipeError:  # some were overwritten before they were read
+            except BrokenPipeError:  # the kernel overwrote some before they were read
                 continue
             except OSError:
                 break

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A process of this machine: which container it is in, whose it is, and what it is called.
+"""Finds the container, the user and the name of a process.
 
 Private to this collection: no stability is promised to others.
 """
@@ -17,28 +17,28 @@ from .. import _bounded
 from .._errors import GpuSwarmError
 from .._health.allocation_findings import text_of
 
-# Docker's cgroups: docker-<id>.scope where systemd makes them, <id> where dockerd does. Others name theirs otherwise (libpod-…, cri-containerd-…).
+# Docker's cgroups: docker-<id>.scope if systemd creates them, <id> if dockerd does. Other runtimes use other names (libpod-…, cri-containerd-…).
 _CONTAINER = re.compile(r"(?:docker-)?([0-9a-f]{64})(?:\.scope)?")
 _UID = re.compile(rb"^Uid:\s+(\d+)", re.MULTILINE)
-_STARTED = 22 - 3  # the field of /proc/<pid>/stat, counted behind the name in parentheses
+_STARTED = 22 - 3  # the field of /proc/<pid>/stat, counted after the name in parentheses
 _SHORT = 1 << 14
 _GETENT_S = 5
 _USERS = 200
-# Longer look-ups query a directory elsewhere. They may take no more than this share of the time.
+# Slow look-ups query a remote directory. They may take at most this share of the time.
 _FAST_S, _SHARE = 0.1, 0.05
 
 
 class Process(NamedTuple):
-    """One."""
+    """A process."""
 
-    started: bytes  # in the kernel's ticks since it booted
-    containers: Sequence[str]  # those that its cgroup names, the outermost first
+    started: bytes  # in the kernel's ticks since the boot
+    containers: Sequence[str]  # the containers in its cgroup, the outermost first
     uid: int
     name: str
 
 
 def containers(cgroup: str) -> list[str]:
-    """The ids of containers in a file /proc/<pid>/cgroup, of either version and both drivers, the outermost first (pure)."""
+    """Return the ids of containers in a file /proc/<pid>/cgroup, the outermost first, for both versions and both drivers (pure)."""
     found: dict[str, None] = {}
     for line in cgroup.splitlines():
         path = line.split(":", 2)[-1]
@@ -47,7 +47,7 @@ def containers(cgroup: str) -> list[str]:
 
 
 def read(pid: int, root: str = "/proc") -> Process | None:
-    """None for one that has ended, or another one that has its number by now."""
+    """Return a process. None if it has ended, or if another process has its number now."""
     try:
         before = _stat(pid, root)
         cgroup = _file("%s/%d/cgroup" % (root, pid)).decode("utf-8", "replace")
@@ -61,7 +61,7 @@ def read(pid: int, root: str = "/proc") -> Process | None:
 
 
 def _stat(pid: int, root: str) -> tuple[bytes, bytes] | None:
-    """(its name, when it was started); the name may have parentheses too."""
+    """Return (name, start). The name may contain parentheses."""
     head, found, rest = _file("%s/%d/stat" % (root, pid)).rpartition(b")")
     fields = rest.split()
     return (head.partition(b"(")[2], fields[_STARTED]) if found and len(fields) > _STARTED else None
@@ -73,16 +73,16 @@ def _file(path: str) -> bytes:
 
 
 class Users:
-    """The names of users, each looked up once: not in this process, since a directory that does not answer would stop it."""
+    """Looks up each user's name once, in another process: a directory that does not answer would stop this one."""
 
     def __init__(self, run: Callable[..., tuple[int, str, str]] = _bounded.run, clock: Callable[[], float] = time.monotonic) -> None:
         self._run = run
         self._clock = clock
         self._known: dict[int, str] = {}
-        self._next = 0.0  # before that none is looked up
+        self._next = 0.0  # no look-up before this time
 
     def name(self, uid: int) -> str:
-        """The user's name, or the number while the directory is slow: systemd ends a watcher that gives no sign of life for three minutes."""
+        """Return the user's name, or the number while the directory is slow: systemd ends a watcher that is silent for three minutes."""
         number = "user %d" % uid
         if uid in self._known:
             return self._known[uid]

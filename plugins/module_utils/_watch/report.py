@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Has the swarm's managers see a label of this node; what is left to see when the service ends.
+"""Writes this node's health label for the managers, also when the service ends.
 
 Private to this collection: no stability is promised to others.
 """
@@ -25,12 +25,12 @@ from .._node.fault import expected
 from .._node.journal import State
 from .._node.watcher_seen import ALL
 
-# Whoever changes this node has its lock for as long as dockerd takes to start.
+# A run that changes this node holds its lock for as long as dockerd takes to start.
 LOCK_S = 10
 
 
 def write(home: str, settings: Mapping[str, Any], label: str, lock_s: float = LOCK_S) -> dict[str, Any]:
-    """``blocked``, the reason why it cannot be written now, or ``waits``, what it waits for; else None."""
+    """Write the label. Return {blocked, waits}: why it cannot be written now, and what it waits for; None if nothing."""
     state = State(os.path.dirname(home), _move)
     engine = Engine(settings["docker_socket"], settings["docker_unit"], _bounded.run)
     try:
@@ -45,19 +45,19 @@ def write(home: str, settings: Mapping[str, Any], label: str, lock_s: float = LO
 
 
 def _with_model(engine: Engine, label: str) -> str:
-    """The cards are of the same model when the service has ended."""
+    """Return the label with its model: the cards keep their model after the service has ended."""
     found = parse_label(label)
     there = shown(engine.inspect() or {}) if found.state == UNWATCHED else None
     return format_label(found._replace(model=parse_label(there).model)) if there else label
 
 
 def _is_over(state: State, settings: Mapping[str, Any], label: Label) -> bool:
-    """Whether a card is to be reported as lost that a run, which had the lock since it was judged, advertises no more."""
+    """Return whether the label reports a lost card that the node no longer advertises, because a run has changed that meanwhile."""
     return label.reason == LOST and label.card not in expected(state.record(), settings["daemon_config"])
 
 
 def _waits(engine: Engine, settings: Mapping[str, Any], label: str) -> str | None:
-    """What it has to wait for under a leader that may stop a task at any update of the node. A fault that is new waits for nothing."""
+    """Return what the label waits for: some leaders may stop a task at any update of the node. A new fault never waits."""
     now = engine.inspect()
     if settings.get("health_report") == ALL or not now or not now["running"]:
         return None
@@ -69,10 +69,10 @@ def _waits(engine: Engine, settings: Mapping[str, Any], label: str) -> str | Non
 
 
 def stopped(home: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """After the service: nobody is to take the last thing that it said for what is so now.
+    """Report that nobody watches the GPUs, so that the last label does not count as current. Runs after the service has stopped.
 
-    A run that changes the node has its lock and knows what it does; at a shutdown dockerd ends too. The errors that the driver logged stay: the
-    service is stopped by windows and by updates that have to do with no card.
+    Nothing is written at a shutdown, because dockerd ends too, or while a run holds the node's lock. The errors that the driver logged
+    stay: maintenance windows and updates stop the service too, and clear no error.
     """
     if _bounded.run(["systemctl", "is-system-running"])[1].strip() == "stopping":
         return {}
@@ -80,7 +80,7 @@ def stopped(home: str, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _move(source: str, target: str) -> None:
-    """Replaces a file, with the mode and owner that it has, and its security context where there are any."""
+    """Replace a file and keep its mode, its owner and, if there is one, its SELinux context."""
     status = os.stat(target)
     shutil.copystat(target, source)
     os.chown(source, status.st_uid, status.st_gid)

@@ -30,17 +30,17 @@ TICKS_S = 0.1
 
 
 class Look(NamedTuple):
-    """What is found at one moment."""
+    """The state at one moment."""
 
-    process: Mapping[str, Any] | None  # the one that runs as dockerd
+    process: Mapping[str, Any] | None  # the running dockerd
     sha256: str | None  # of daemon.json
     untouched: bool  # whether nobody has written the file since the last look, as far as this service can see
     before_start: bool  # whether it was written before the process was started
-    noted: Mapping[str, Any]  # what this collection has recorded as loaded
+    noted: Mapping[str, Any]  # what this collection noted as loaded
 
 
 def learned(known: Mapping[str, Any], look: Look) -> dict[str, Any]:
-    """What is known by now (pure): the process, the digest of what it has loaded or None, and the digest of the file at this look."""
+    """Return (pure) the process, the digest of what it has loaded or None, and the digest of the file now."""
     loaded = known.get("sha256")
     if look.process and look.noted.get("process") == look.process and look.noted.get("sha256") == look.sha256:
         loaded = look.sha256
@@ -51,7 +51,7 @@ def learned(known: Mapping[str, Any], look: Look) -> dict[str, Any]:
 
 
 class Starts:
-    """Those of one node. ``home`` is the watcher's directory."""
+    """The starts of dockerd on one node. ``home`` is the watcher's directory."""
 
     def __init__(self, home: str, settings: Mapping[str, Any]) -> None:
         self._path = os.path.join(os.path.dirname(home), STARTS)
@@ -64,7 +64,7 @@ class Starts:
         self._clock: float | None = None
 
     def look(self, noted: Mapping[str, Any]) -> None:
-        """What cannot be read now is read at the next look."""
+        """Look once. If something cannot be read, the next look reads it."""
         with contextlib.suppress(OSError, ValueError, GpuSwarmError):
             self._known = learned(self._known, self._look(noted))
             if self._known != self._kept:
@@ -81,7 +81,7 @@ class Starts:
         return Look(process, self._sha256, untouched, bool(process and same_clock and _is_before(path, process, clock)), noted)
 
     def _process(self) -> dict[str, Any] | None:
-        """The process that runs as dockerd. systemd is only queried if the last known process is gone."""
+        """Return the running dockerd's process. systemd is only queried if the last known process is gone."""
         there = identity(self._pid)
         if there is None or there != self._known.get("process"):
             argv = ["systemctl", "show", "--property", "MainPID", self._settings["docker_unit"]]
@@ -92,12 +92,12 @@ class Starts:
 
 
 def _is_before(path: str, process: Mapping[str, Any], clock: float) -> bool:
-    """Whether the file last changed before the process was started. Uses the time of the inode: a copy can keep the time of the content."""
+    """Return whether the file last changed before the process started. Uses the inode's time: a copy can keep the time of the content."""
     return os.stat(path).st_ctime + TICKS_S < clock + process["tick"] / os.sysconf("SC_CLK_TCK")
 
 
 def _clock() -> float:
-    """When the node was booted, by the present setting of its clock."""
+    """Return when the node booted, by its clock as it is set now."""
     return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
 
 

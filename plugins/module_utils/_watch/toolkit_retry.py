@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Has NVIDIA's toolkit tried where files have changed on which its result depends, at once again where that fails, and then each minute.
+"""Tries NVIDIA's toolkit when files change that its result depends on. After a failure it tries again at once, then every minute.
 
 Private to this collection: no stability is promised to others.
 """
@@ -20,8 +20,8 @@ from .._files import Snapshot
 from .._machine import toolkit
 from .._node import trial
 
-EVERY_S = 60  # files are looked at, and what failed is tried again
-LIMIT_S = 30  # for each command: NVML has answered just before
+EVERY_S = 60  # how often files are checked and a failed trial is repeated
+LIMIT_S = 30  # for each command. That is enough, because NVML has just answered
 Run = Callable[[Sequence[str]], "tuple[int, str, str]"]
 
 
@@ -30,7 +30,7 @@ def _run(argv: Sequence[str]) -> tuple[int, str, str]:
 
 
 class Toolkit:
-    """That of one node. ``found`` is for who assesses it: by which files it was tried last, and the result."""
+    """The toolkit of one node. ``found`` is for the next run: the digest of the files at the last trial, and its result."""
 
     def __init__(self, settings: Mapping[str, Any], run: Run = _run) -> None:
         self._settings = settings
@@ -39,14 +39,14 @@ class Toolkit:
         self.found: dict[str, str | None] = {"inputs": None, "problem": None}
 
     def problem(self, uuids: Sequence[str]) -> str | None:
-        """Why no container gets its GPU, in words; ``uuids`` are those that the node advertises."""
+        """Return why no container gets a GPU, in words, or None. ``uuids`` are those that the node advertises."""
         if checks.NO_CONTAINER in (self._settings.get("accept_risks") or ()) or not uuids:
             return None
         now = time.monotonic()
         if self._looked is None or now - self._looked >= EVERY_S:
             before = self.found["problem"]
             self._look(uuids)
-            # The watcher reads a fault twice before it counts, and that is to be another trial: a package may be half installed.
+            # A fault counts only after two readings, so the second needs a new trial: a package may be half installed.
             self._looked = None if self.found["problem"] and not before else now
         return self.found["problem"]
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What this collection wrote on the node, and whether the files still say so.
+"""Checks whether the node's files still contain what this collection wrote.
 
 Private to this collection: no stability is promised to others.
 """
@@ -25,21 +25,21 @@ TOOLKIT = ("/usr/bin/nvidia-ctk", "/usr/local/bin/nvidia-ctk")
 
 
 class Written:
-    """The record of a node, read anew when it or one of its files changes; not while a run changes them, one after the other."""
+    """The record of a node. It is read again when it or one of its files changes, but not while a run is changing them."""
 
     def __init__(self, home: str, settings: Mapping[str, Any]) -> None:
         self._record, self._journal = (os.path.join(os.path.dirname(home), name) for name in ("record.json", "journal.json"))
         self._files = (settings["daemon_config"], settings["runtime_config"])
         self._seen: object = None
         self.expected: list[str] = []  # the UUIDs that the node advertises
-        self.inserted: Mapping[str, Any] = {}  # what is on record of daemon.json
-        self.loaded: Mapping[str, Any] = {}  # what of daemon.json this collection's own changes had dockerd load
-        self.drift: str | None = None  # a digest of the files that have lost what was written there
+        self.inserted: Mapping[str, Any] = {}  # what the record says was inserted into daemon.json
+        self.loaded: Mapping[str, Any] = {}  # what dockerd loaded of daemon.json after this collection's own changes
+        self.drift: str | None = None  # a digest of the files that no longer contain what was written
 
     def read(self) -> Written:
         now = [stamp(path) for path in (self._record, *self._files, *TOOLKIT)]
         if now != self._seen and (self._seen is None or not os.path.exists(self._journal)):
-            with contextlib.suppress(OSError):  # such as a disk that fails: what is known still counts, and the next look tries it again
+            with contextlib.suppress(OSError):  # for example a failing disk: known values still count, and the next look tries again
                 self._read()
                 self._seen = now
         return self
