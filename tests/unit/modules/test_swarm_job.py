@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 from swarm_api import named, node, pending, service, task
 from versioned_services import VersionedServices
@@ -319,7 +317,7 @@ def test_a_network_that_the_swarm_does_not_have_is_named_before_anything_is_subm
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_a_job_that_the_manager_refuses_is_named_and_no_other_manager_is_tried(monkeypatch, tmp_path, number):
+def test_a_job_that_the_manager_refuses_is_named_and_no_other_manager_is_tried(run, number):
     """With the reason, and without the values of its variables."""
     manager = VersionedServices(nodes=FLEET)
     create = manager.create_service
@@ -330,24 +328,11 @@ def test_a_job_that_the_manager_refuses_is_named_and_no_other_manager_is_tried(m
         raise Refused("The manager at unix:///x would not create service train-1: KEY=s3cr3t-v4lue is not allowed.")
 
     manager.create_service = refuses
-    monkeypatch.setattr(module, "connect", lambda params: manager)
-    options = {**PLAIN, "array": [{"KEY": "a"}, {"KEY": "s3cr3t-v4lue"}][1 - number :], "log_directory": str(tmp_path), "log_limit_mib": 1}
-    answer = {}
-    made = SimpleNamespace(params=options, check_mode=False, fail_json=failing(answer))
-    monkeypatch.setattr(module, "AnsibleModule", lambda **_spec: made)
-    with pytest.raises(SystemExit):
-        module.main()
-    assert answer["wrong"] is True
+    with pytest.raises(GpuSwarmError) as problem:
+        run(manager, array=[{"KEY": "a"}, {"KEY": "s3cr3t-v4lue"}][1 - number :])
+    assert module.everywhere(problem.value) == {"wrong": True}
     done = "Nothing was submitted." if number == 0 else "1 of its jobs are submitted."
-    assert answer["msg"] == (
+    assert problem.value.message == (
         "The job train is refused. The manager at unix:///x would not create service train-1: KEY=*** is not allowed. Fix what it names in the "
         f"definition of the job. {done}"
     )
-
-
-def failing(answer):
-    def fail_json(**result):
-        answer.update(result)
-        raise SystemExit(1)
-
-    return fail_json
