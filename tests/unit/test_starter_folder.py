@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs/examples/fleet"
-INVENTORIES = sorted(path.name for path in FOLDER.glob("*.yml") if path.name != "requirements.yml")
+OTHERS = ("compose.yml", "job.yml", "requirements.yml")
+INVENTORIES = sorted(path.name for path in FOLDER.glob("*.yml") if path.name not in OTHERS)
 
 
 def variables(name, host, tmp_path):

@@ -115,9 +115,9 @@ def test_an_option_of_the_run_that_is_wrong_is_no_silence_of_the_managers(run: A
     assert (result["answered"], called_with) == (True, [])
 
 
-@pytest.mark.parametrize("name", ["array.yml", "job.yml"])
+@pytest.mark.parametrize("name", ["jobs/array.yml", "fleet/job.yml"])
 def test_an_example_has_no_error(run: Any, name: str) -> None:
-    text = (Path(__file__).parents[3] / "docs/examples/jobs" / name).read_text(encoding="utf-8")
+    text = (Path(__file__).parents[3] / "docs/examples" / name).read_text(encoding="utf-8")
     assert len(run(text)[1]) == 1
 
 

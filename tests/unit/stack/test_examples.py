@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The Compose files of docs/examples/stacks become stack files that reserve what their recipe says, without a note."""
+"""The Compose files of docs/examples become stack files that reserve what their recipe says, without a note."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ import pytest
 
 from plugins.plugin_utils._stack.translate import translate
 
-EXAMPLES = Path(__file__).parents[3] / "docs" / "examples" / "stacks"
+FOLDER = Path(__file__).parents[3] / "docs" / "examples"
+EXAMPLES = [FOLDER / "fleet" / "compose.yml", *sorted((FOLDER / "stacks").iterdir())]
 RESERVED = {
+    "compose.yml": {"train": {"NVIDIA-GPU": 1}},
     "spark.yml": {"master": {}, "worker": {"NVIDIA-GPU": 1}},
     "kinds.yml": {"train": {"NVIDIA-H100": 2}, "infer": {"NVIDIA-SLOT": 1}},
     "by_node.yml": {"train": {"NVIDIA-GPU": 1}},
@@ -26,7 +28,7 @@ def reserved(service: dict[str, Any]) -> dict[str, int]:
     return {one["discrete_resource_spec"]["kind"]: one["discrete_resource_spec"]["value"] for one in found}
 
 
-@pytest.mark.parametrize("path", sorted(EXAMPLES.iterdir()), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_an_example_reserves_what_its_recipe_says(path: Path) -> None:
     stack = translate(path.read_text(), path.name, {}.get, {})
     assert {name: reserved(service) for name, service in stack.document["services"].items()} == RESERVED[path.name]

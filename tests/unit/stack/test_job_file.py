@@ -12,7 +12,8 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import Gpu
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs import definition
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._stack.job_file import read_job_file
 
-EXAMPLES = sorted((Path(__file__).parents[3] / "docs/examples/jobs").glob("*.yml"))
+FOLDER = Path(__file__).parents[3] / "docs/examples"
+EXAMPLES = [FOLDER / "fleet/job.yml", *sorted((FOLDER / "jobs").glob("*.yml"))]
 WRONG = {
     "is not readable YAML": "a: [",
     "is not a mapping": "- a",
@@ -54,7 +55,7 @@ def test_it_is_read_as_ansibles_own_files_are(tmp_path):
 def test_an_example_is_a_job(path):
     given = {"kind": "NVIDIA-GPU", **read_job_file(str(path))}
     assert len(definition.jobs(given, "gpu-swarm.")) == len(given.get("array", [{}]))
-    assert f"-e job=docs/examples/jobs/{path.name}" in path.read_text(encoding="utf-8")
+    assert f"-e job={path.name}" in path.read_text(encoding="utf-8")
 
 
 def test_x_gpu_is_written_as_in_a_compose_file(tmp_path):
@@ -65,4 +66,4 @@ def test_x_gpu_is_written_as_in_a_compose_file(tmp_path):
 
 
 def test_there_are_examples():
-    assert [path.name for path in EXAMPLES] == ["array.yml", "job.yml"]
+    assert [path.name for path in EXAMPLES] == ["job.yml", "array.yml"]
