@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Has Ansible sleep until a fork is free while a playbook of this collection runs.
+"""Makes Ansible sleep until a fork is free while a playbook of this collection runs.
 
 With fewer forks than hosts, ansible-playbook checks all of its processes every 0.1 ms until one has ended, for most of a run. On 12 hosts and 5 forks
 that took a quarter more of the controller's CPU. There is no setting for it, and strategy plugins that are not Ansible's own are deprecated. So the

@@ -65,7 +65,7 @@ class CallbackModule(CallbackBase):
         self._reasons[result._host.get_name()] = last_words.reason(result._result)
 
     def _end(self, stats):
-        """Print the last words, once. Return the exit status, or None where Ansible has one of its own."""
+        """Print the last words, once. Return the exit status, or None if that of Ansible applies."""
         if self._ended:
             return None
         self._ended = True
@@ -92,7 +92,7 @@ def _with_last_words(cleanup, end):
         raised = sys.exc_info()[0] is not None
         status = end(manager._stats)
         if status and not raised:
-            manager._loader.cleanup_all_tmp_files()  # PlaybookExecutor would do this next
+            manager._loader.cleanup_all_tmp_files()  # PlaybookExecutor would do this after the cleanup
             raise SystemExit(status)
 
     return wrapper

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Remembers for each host the task that its connection was lost over, where the play goes on all the same.
+"""Records for each host the task during which its connection was lost, in plays that go on without it.
 
-A play of a rolling run has ignore_unreachable, since a batch of which every host is lost would end the run. With it, Ansible goes on
+A play of a rolling run has ignore_unreachable, because the loss of all hosts of a batch would end the run. With it, Ansible goes on
 with the host's next task as if the one before had been done, and no rescue runs. So the plays look at this fact instead.
 """
 
@@ -34,7 +34,7 @@ class CallbackModule(CallbackBase):
         self._variables = play.get_variable_manager()
 
     def v2_runner_on_unreachable(self, result):
-        if (result._task.get_ds() or {}).get("ignore_unreachable"):  # as it is written there: the attribute has the play's
+        if (result._task.get_ds() or {}).get("ignore_unreachable"):  # the option as the task sets it, because the attribute may come from the play
             return
         parts = [part for part in result._result.get("results") or [result._result] if part.get("unreachable")]
         why = str(parts[0].get("msg") or "no reason given").removeprefix("Task failed: ").strip() if parts else "no reason given"

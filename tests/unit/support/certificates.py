@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""An authority, and what it signs: files for tests of TLS."""
+"""A certificate authority and its certificates, as files for tests of TLS."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Authority:
     def __init__(self, folder, name="authority"):
         self._folder, self._name = folder, name
         self._key = ec.generate_private_key(ec.SECP256R1())
-        # Without a usage of its key, as 'openssl req -x509' makes it and Docker's documentation shows it.
+        # Without key usage, as 'openssl req -x509' makes it and Docker's documentation shows it.
         self._certificate = self._signed(name, self._key, None, ())
         self.file = self._write(f"{name}.pem", self._certificate.public_bytes(serialization.Encoding.PEM))
 
     def pair(self, name, *addresses):
-        """(certificate, key) as files."""
+        """Return the paths of a certificate and its key."""
         key = ec.generate_private_key(ec.SECP256R1())
         certificate = self._signed(name, key, self._certificate, addresses)
         plain = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Makes this checkout importable as ansible_collections.fleet.gpu_swarm, wherever it lies.
+"""Makes this checkout importable as ansible_collections.fleet.gpu_swarm, in any folder.
 
-``ansible-test`` has its own way of doing this; plain ``python -m pytest tests/unit`` gets it here: two namespace
-packages and the checkout's root under the collection's name. A program that a test starts imports this first, from ``SUPPORT``.
+``ansible-test`` does this itself. For plain ``python -m pytest tests/unit``, this adds two namespace packages, and the checkout's root under the
+collection's name. A program that a test starts imports this file first, from ``SUPPORT``.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is decided on a node: what was seen there and the options, and a node on which everything was done."""
+"""Input for decisions about a node: observations and options, and a node that is in the desired state."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def seen(daemon=DAEMON_JSON, toml=CONFIG_TOML, gpus=None, record=None, toolkit="
     )
 
 
-# What stands in each file once everything was done, by what stood in it before. Written out: what decide() makes of them is what is tested.
+# The desired content of each file, by its former content. It is written out here, because the tests compare it with the result of decide().
 OF_DAEMON_JSON = (
     b'{\r\n   "log-driver": "local",\t"node-generic-resources": ["SSD=1", "NVIDIA-GPU=%s", "NVIDIA-GPU=%s"],\t"default-runtime": "nvidia",'
     b'\t"runtimes": {\r\n      "nvidia": {\r\n         "path": "nvidia-container-runtime"\r\n      }\r\n   }\r\n}'
@@ -107,7 +107,7 @@ ADDED = {
 
 
 def on_record(path, before):
-    """As record.json has a file that was changed once."""
+    """Return the entry of record.json for a file that was changed once."""
     data = None if before is None else base64.b64encode(before).decode()
     return {
         "original": {"path": path, "data": data, "mode": 0o644, "uid": 0, "gid": 0},
@@ -119,7 +119,7 @@ def on_record(path, before):
 
 
 def converged(daemon=DAEMON_JSON, toml=CONFIG_TOML, **of_engine):
-    """A node on which everything was done, and the daemon was started with it."""
+    """Return the observation of a node in the desired state, whose daemon was started with it."""
     record = {DAEMON: on_record(DAEMON, daemon), RUNTIME: on_record(RUNTIME, toml)}
     shown = {"shown": [*resources(0, 1), "SSD=1"], "runtime": "nvidia"}
     return {"daemon": FINISHED[daemon], "toml": FINISHED[toml], "record": record, **dict(shown, **of_engine)}

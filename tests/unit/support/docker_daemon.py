@@ -19,13 +19,13 @@ NOT_FOUND = (404, '{"message":"page not found"}')
 
 
 class Streamed(list):
-    """An answer in parts, each sent as a chunk of its own. An event among them is waited for; CUT ends the connection."""
+    """An answer in parts, each of which is sent as one chunk. An event among the parts is waited for. CUT ends the connection."""
 
 
 class Daemon:
-    """Answers what ``answers`` has for a path: data as JSON, (status, text), parts as Streamed, or a callable that returns one of these.
+    """Answers requests from ``answers``. An answer is data for JSON, (status, text), Streamed parts, or a callable that returns one of these.
 
-    A path is looked up as it is requested, else without its version, else without its query too. ``requests`` has them as they came.
+    The key is the requested path, or the path without the version, or also without the query. ``requests`` records all requests in their order.
     """
 
     def __init__(self, at, headers=(), answers=(), context=None):

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How dockerd and systemd read a node's files, by the parsers of the standard library and by nothing of the collection.
+"""Reads a node's files as dockerd and systemd do, with parsers of the standard library and no code of the collection.
 
-What the collection reads wrongly must look wrong to the daemon of the tests, too.
+So an error in the collection's parsers is visible: the daemon of the tests does not share it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
 class Refused(Exception):
-    """With this dockerd does not start."""
+    """dockerd would not start with this configuration."""
 
 
 def document(content):
-    """daemon.json: any Unicode with its mark (moby daemon/config); nothing at all is an empty object."""
+    """Parse daemon.json, in any Unicode encoding with a byte order mark (moby daemon/config). An empty file is an empty object."""
     text = content.decode("utf-16" if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig")
     try:
         found = json.loads(text) if text.strip() else {}
@@ -35,7 +35,7 @@ def document(content):
 
 
 def generic_resources(listed):
-    """As ``GET /info`` shows a list of KIND=value (swarmkit api/genericresource/parse.go)."""
+    """Return a list of KIND=value in the form of ``GET /info`` (swarmkit api/genericresource/parse.go)."""
     kinds = {}
     for entry in listed:
         kind, equals, value = entry.partition("=")
@@ -55,13 +55,13 @@ def generic_resources(listed):
 
 
 def entries(shown):
-    """The other way round."""
+    """Return the list of KIND=value, the reverse of generic_resources()."""
     both = [one.get("NamedResourceSpec") or one["DiscreteResourceSpec"] for one in shown]
     return sorted(f"{one['Kind']}={one['Value']}" for one in both)
 
 
 def flags(argv):
-    """Of dockerd's flags those that daemon.json must not repeat: {key of daemon.json: its values}."""
+    """Return the flags of dockerd that daemon.json must not repeat, as {key of daemon.json: values}."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--default-runtime", dest="default-runtime", action="append")
     parser.add_argument("--node-generic-resource", "--node-generic-resources", dest="node-generic-resources", action="append")
@@ -74,7 +74,7 @@ def flags(argv):
 
 
 def assignments(text):
-    """(section, name, value) of a unit or an environment file; a backslash at its end goes on with the next line."""
+    """Yield (section, name, value) of a unit or an environment file. A backslash at the end continues a line."""
     section = ""
     for line in re.sub(r"\\\n", " ", text).splitlines():
         line = line.strip()
@@ -86,11 +86,11 @@ def assignments(text):
 
 
 def command(units, environment):
-    """What systemd starts, by the texts of the unit and its drop-ins and of the environment files, in their order."""
+    """Return the command that systemd would start, from the texts of the unit, its drop-ins and the environment files, in their order."""
     argv, values = [], {}
     for section, name, value in (one for text in units for one in assignments(text)):
         if (section, name) == ("Service", "ExecStart"):
-            argv = shlex.split(value)  # an empty one forgets what stood before it
+            argv = shlex.split(value)  # an empty value resets the former ones
         elif (section, name) == ("Service", "Environment"):
             values.update(word.partition("=")[::2] for word in shlex.split(value))
     for text in environment:

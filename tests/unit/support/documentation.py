@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is documented of the options of a module, with what its documentation fragments add."""
+"""Reads the documented options of a module, including those of its documentation fragments."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PLUGINS = "ansible_collections.fleet.gpu_swarm.plugins"
 
 
 def options(module):
-    """The options of a module of this collection, as ``ansible-doc`` merges them: the module's own words win."""
+    """Return the options of a module of this collection, merged as ``ansible-doc`` does: the module overrides its fragments."""
     said = yaml.safe_load(importlib.import_module(f"{PLUGINS}.modules.{module}").DOCUMENTATION)
     merged = {}
     for name in said.get("extends_documentation_fragment", []):
@@ -23,7 +23,7 @@ def options(module):
 
 
 def _fragment(name):
-    """``fleet.gpu_swarm.attributes.info_module`` is the variable INFO_MODULE of plugins/doc_fragments/attributes.py."""
+    """Return a fragment: ``fleet.gpu_swarm.attributes.info_module`` is the variable INFO_MODULE of plugins/doc_fragments/attributes.py."""
     _namespace, _collection, file, *variable = name.split(".")
     fragment = importlib.import_module(f"{PLUGINS}.doc_fragments.{file}").ModuleDocFragment
     return yaml.safe_load(getattr(fragment, (variable or ["DOCUMENTATION"])[0].upper()))

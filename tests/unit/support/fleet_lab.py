@@ -17,7 +17,7 @@ LABELS = {"gpu.count": "2", "gpu.model": "NVIDIA-H100-80GB-HBM3"}
 
 
 def assessed(node_id="n1", gpus=2, containers=(), shown=(), **other):
-    """What gpu_node returned in check mode of a node on which all is done, its daemon showing the resources ``shown``."""
+    """Return the answer of gpu_node in check mode for a node in the desired state. Its daemon shows the resources ``shown``."""
     answer = {
         "changed": False,
         "gpus": [gpu(index) for index in range(gpus)],
@@ -43,12 +43,12 @@ def named(*indices, held=()):
     return {"type": "named", "total": len(values), "values": values, "free": [UUIDS[index] for index in indices if index not in held]}
 
 
-# The hosts whose nodes these are; of the others, the host has the node's name.
+# The hosts of these nodes. For other nodes, the host has the name of the node.
 BOUND = {"n1": "gpu-1"}
 
 
 def member(node_id="n1", role="worker", labels=None, shown=(0, 1), bound=True, **other):
-    """A node of the ledger; its labels are recorded unless others are given. It is bound to its host, or to the one that is named."""
+    """Return a node of the ledger. Its labels are the recorded ones unless ``labels`` is set. ``bound`` is the host's name; True means its own host."""
     recorded = dict(LABELS, **{"gpu-swarm.labels": "gpu.count,gpu.model"})
     mark = {"gpu-swarm.host": BOUND.get(node_id, node_id) if bound is True else bound} if bound else {}
     entry = {
@@ -67,7 +67,7 @@ def member(node_id="n1", role="worker", labels=None, shown=(0, 1), bound=True, *
 
 
 def task(name, service, movable=True, **other):
-    """A task as the ledger has it; its container, if it has one, names it."""
+    """Return a task of the ledger. Its container, if it has one, has its name."""
     return dict({"id": name, "name": name, "service": service, "movable": movable}, **other)
 
 
@@ -76,13 +76,13 @@ def ledger(*nodes):
 
 
 def swarm(*nodes, evicted=None):
-    """A swarm that a manager shows to have these nodes, or one that is yet to be initialised."""
+    """Return the swarm of these nodes as a manager shows it, or a swarm that is not initialised yet."""
     found = {"live": ["m"], "init_on": None, "error": None} if nodes else {"live": [], "init_on": "m", "error": None}
     return Swarm(found, ledger(*nodes) if nodes else None, evicted or {})
 
 
 def step_with(fault="", **values):
-    """A step of a plan with these values, each in the part of the step that has a field of this name; ``fault`` is the text of its fault."""
+    """Return a step of a plan. Each value goes into the part of the step that has a field of this name. ``fault`` is the text of its fault."""
     removal = Removal() if {"labels", "mark", "remains", "entry"} & set(values) else None
     found = Step(removal=removal)
     found.fault.text = fault
@@ -94,5 +94,5 @@ def step_with(fault="", **values):
 
 
 def planned(name, node_id="n1", **values):
-    """The fact that has the plan of this host: by default a member, on which any work would be stopped."""
+    """Return the fact with the plan of this host. By default it is a member, and the change would stop all work there."""
     return {"gpu_swarm_plan": {"steps": {name: asdict(step_with(**{"node_id": node_id, "stops": "containers", **values}))}}}

@@ -2,13 +2,13 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Variables of hosts as Ansible hands them to an action."""
+"""Variables of hosts, as Ansible passes them to an action."""
 
 from __future__ import annotations
 
 
 class HostVars(dict):
-    """As Ansible's: hosts' variables, templated with [], and as they were written with raw_get()."""
+    """Like the hostvars of Ansible: [] returns templated variables, raw_get() returns them untemplated."""
 
     def __init__(self, variables, templated=None):
         super().__init__({name: dict(values, **(templated or {}).get(name, {})) for name, values in variables.items()})

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A module as a process of its own, with its arguments as JSON, as the wrapper on a node starts it.
+"""Runs a module as a separate process with JSON arguments, as the wrapper on a node does.
 
-Each is forked off a process that has done nothing but import the module: a new interpreter would take longer than the module.
+Each run is forked from a process that has only imported the module, because a new interpreter would take longer than the module.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from pathlib import Path
 import checkout
 from ansible.module_utils.common.parameters import PASS_VARS
 
-# From ansible-core 2.21 on, a result has the arguments in it only where the controller wants them there.
+# Since ansible-core 2.21, a result contains the arguments only if the controller requests them.
 SHOWN = {"_ansible_inject_invocation": True} if "inject_invocation" in PASS_VARS else {}
-# The parent of all runs of one module. A run says what it has to say into two files, since a pipe of both would have to be emptied.
+# The parent of all runs of one module. A run writes stdout and stderr to two files, because somebody would have to empty pipes.
 PARENT = """
 import atexit, importlib, json, os, sys
 sys.path.insert(0, sys.argv[1])
@@ -77,12 +77,12 @@ def parent(module):
     command = [sys.executable, "-c", PARENT, checkout.SUPPORT, module]
     environment = dict(os.environ, PYTHONDONTWRITEBYTECODE="1")
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
-    atexit.register(process.communicate)  # its input ends, and so does it
+    atexit.register(process.communicate)  # the parent ends when its input ends
     return process
 
 
 def run(module, arguments, env=None, before=""):
-    """A run of the module; ``before`` is Python that its process executes first."""
+    """Run the module. Its process first executes the Python code ``before``."""
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder, name) for name in ("stdin", "stdout", "stderr")]
         for path in files:

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A node for tests: real files in a directory of its own, and a daemon that reads daemon.json only when it starts.
+"""A node for tests: real files in a directory, and a daemon that reads daemon.json only when it starts.
 
-What the daemon runs with stands in a file, as a process outlives the run that started it.
+A file holds the configuration of the running daemon, because a process outlives the run that started it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ mode = "auto" # kept
 """
 
 
-# As Debian has it.
+# The unit of Debian.
 VENDOR_UNIT = """\
 [Service]
 Type=notify
@@ -65,7 +65,7 @@ def resources(*indices, kind="NVIDIA-GPU"):
 
 
 def move(source, target):
-    """What a module's atomic_move does where nothing is in its way."""
+    """Do what atomic_move of a module does without obstacles."""
     status = os.stat(target)
     os.chown(source, status.st_uid, status.st_gid)
     shutil.copystat(target, source)
@@ -86,8 +86,8 @@ OUTSIDE = {
 
 
 class Daemon(Engine):
-    """Keeps to the rules of dockerd's start, restart and reload; ``refuses``, ``hangs`` and ``shows_nothing`` of a new
-    configuration (one that names the nvidia runtime) are for tests to set."""
+    """Follows the rules of dockerd for start, restart and reload. Tests set ``refuses``, ``hangs`` and ``shows_nothing``, which apply to a new
+    configuration (one that names the nvidia runtime)."""
 
     def __init__(self, home, daemon_config):
         super().__init__(str(home / "docker.sock"), "docker.service", run=lambda argv: (0, "", ""))
@@ -133,7 +133,7 @@ class Daemon(Engine):
         return self._loaded.exists() and json.loads(self._loaded.read_text()) != [list(one) for one in self._units()]
 
     def _argv(self):
-        """What systemd starts: the units as it read them last, the environment as it is now."""
+        """Return the command that systemd would start, from the units as it last read them and the current environment files."""
         units = [text for _path, _kind, text in json.loads(self._loaded.read_text())] if self._loaded.exists() else []
         environment = [pathlib.Path(path).read_text() for path, kind, _editable in self.unit_files() if kind == "environment"]
         return dockerd_lab.command(units, environment)[1:]
@@ -165,7 +165,7 @@ class Daemon(Engine):
     def stop(self):
         self._keep({"running": False, "calls": self.calls()})
 
-    # -- what a node requests of it --------------------------------------------------------------------------------
+    # -- requests of the node --------------------------------------------------------------------------------------
 
     def inspect(self, unit=None):
         process = self.process()
@@ -219,7 +219,7 @@ class Daemon(Engine):
 
 
 class LabNode(Node):
-    """A node whose GPUs, daemon and toolkit are given, and whose files are real."""
+    """A node with real files. Its GPUs, daemon and toolkit are fakes."""
 
     def __init__(self, home, **options):
         params = {
@@ -243,15 +243,15 @@ class LabNode(Node):
         self.engine = Daemon(home, params["daemon_config"])
         self.gpus = [gpu(0), gpu(1)]
         self.toolkit = "1.20.0"
-        self.stuck = False  # a unit that does not stop
-        self.makes_devices = True  # whether the driver has what gpu-swarm-devices.service loads
+        self.stuck = False  # whether a unit does not stop
+        self.makes_devices = True  # whether the modules of gpu-swarm-devices.service are loaded
         self.uvm(NULL)
 
     def _needs_root(self):
         pass
 
     def _command(self, argv):
-        """systemd, which starts whatever it is to start."""
+        """Answer as systemd does. Each start succeeds."""
         self.commands.append(" ".join(argv))
         status = self.home / "run" / "gpu-swarm" / "health.json"
         if argv == ["systemctl", "restart", "gpu-swarm-devices.service"]:
@@ -278,7 +278,7 @@ class LabNode(Node):
     # -- for tests ---------------------------------------------------------------------------------------------
 
     def uvm(self, target, loaded=1):
-        """/dev/nvidia-uvm, a link to this device, or none; and the major number of the module, if it is loaded."""
+        """Link /dev/nvidia-uvm to this device, or remove it. ``loaded`` is the major number of the loaded module."""
         node, devices = self.home / "dev" / "nvidia-uvm", self.home / "proc" / "devices"
         for path in (node, devices):
             path.parent.mkdir(exist_ok=True)
@@ -313,7 +313,7 @@ class LabNode(Node):
         return dockerd_lab.entries(self.engine.inspect()["generic_resources"])
 
     def everything(self):
-        """Every file of the node with bytes, mode and owner, but for its lock and its state directory."""
+        """Return all files of the node except its lock and its state directory, with bytes, mode and owner."""
         found = {}
         for root, _folders, names in os.walk(self.home / "etc"):
             for name in names:
@@ -328,7 +328,7 @@ class LabNode(Node):
         return sorted(name for name in names if name not in ("lock", "backup"))
 
     def backups(self):
-        """What is kept of originals: their bytes by the files' paths."""
+        """Return the bytes of the saved original files, by path."""
         root, found = os.path.join(self.params["state_dir"], "backup"), {}
         for folder, _folders, names in os.walk(root):
             for name in names:
@@ -337,14 +337,14 @@ class LabNode(Node):
         return found
 
     def unit(self, drop_in=None, environment=None, loaded=True):
-        """A unit of the distribution's, with what somebody wrote beside it, and a daemon that was started with it."""
+        """Write a unit of the distribution, a drop-in and an environment file, and start the daemon with them."""
         self.engine._vendor.parent.mkdir()
         self.engine._vendor.write_text(VENDOR_UNIT)
         for path, text in ((self.engine._drop_ins / "override.conf", drop_in), (self.engine._environment, environment)):
             if text is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text)
-        if not loaded:  # a recipe that ends with "systemctl start" of a daemon that runs
+        if not loaded:  # like a recipe that ends with "systemctl start" although the daemon runs
             (self.engine._drop_ins / "override.conf").rename(self.home / "later")
         self.engine.daemon_reload()
         self.engine.start()
@@ -354,7 +354,7 @@ class LabNode(Node):
 
 
 def node(home, daemon=DAEMON_JSON, toml=CONFIG_TOML, running=True, **options):
-    """A node as a user left it, its daemon running with the files as they are."""
+    """Return a node as a user left it. Its daemon runs with these files."""
     home.mkdir(exist_ok=True)
     made = LabNode(home, **options)
     for option, content in (("daemon_config", daemon), ("runtime_config", toml)):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The lab's NVML library for tests, built once, and Pythons to load it into."""
+"""The lab's NVML library for tests, built once, and Python processes that load it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._gpu import bindin
 
 @functools.cache
 def library():
-    """The path of libnvidia-ml.so.1; nvidia-smi lies beside it."""
+    """Return the path of libnvidia-ml.so.1. nvidia-smi is in the same folder."""
     built = tempfile.mkdtemp(prefix="gpu-swarm-nvml-")
     atexit.register(shutil.rmtree, built)
     subprocess.run(["make", "-s", "-C", SOURCE, f"OUT={built}"], check=True)
@@ -45,7 +45,7 @@ def fleet(name):
 
 
 def bare_python(code, *arguments, **environment):
-    """What ``code`` prints as JSON, in a Python that has its standard library and nothing else."""
+    """Return what ``code`` prints as JSON, in a Python with only the standard library."""
     return python(code, *arguments, flags=("-I", "-S"), **environment)
 
 
@@ -63,7 +63,7 @@ def python(code, *arguments, flags=(), **environment):
 
 
 def bare_interpreter(folder):
-    """A program that is such a bare Python, for a host's ansible_python_interpreter."""
+    """Write a program that starts such a bare Python, for ansible_python_interpreter of a host."""
     program = folder / "bare-python3"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
     program.chmod(program.stat().st_mode | stat.S_IXUSR)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Key files. The sample is NVIDIA's key as its repository has it."""
+"""Key files. The sample is the key of NVIDIA's repository."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pathlib import Path
 NVIDIA = "C95B321B61E88C1809C4F759DDCAE044F796ECB0"
 ARMORED = (Path(__file__).parents[1] / "data" / "nvidia-gpgkey.asc").read_bytes()
 BINARY = base64.b64decode(re.sub(rb"-----.*?-----|\n=.{4}\n", b"", ARMORED))
-# The smallest body that a key can have.
+# The smallest possible body of a key.
 SMALL = b"\x04\x00\x00\x00\x00\x01\x00\x01\x01\x00\x01\x01"
 EVIL = b"\x98\x0c" + SMALL
-# A key of Ed25519 with one subkey that signs, as gpg 2.2 makes and exports them.
+# An Ed25519 key with one signing subkey, as gpg 2.2 creates and exports it.
 MIRROR = "EAD7EB9C31D10C943605E595A20AC3A68C3BCB39"
 MIRRORS = base64.b64decode(
     "mDMEawqzBRYJKwYBBAHaRw8BAQdAVb3OHIk7Ql4BnSNyQYO2xoOSiDF9rocl+rF4sm7x9ty0Bm1pcnJvcoiQBBMWCAA4FiEE6tfrnDHRDJQ2BeWVogrDpow7yzkFAmsKsw"
@@ -29,7 +29,7 @@ MIRRORS = base64.b64decode(
 
 
 def packets(data):
-    """Those of a file as gpg writes them, each with its head: (type, the whole, its body)."""
+    """Return the packets of a file that gpg wrote, as (type, whole packet, body)."""
     found = []
     while data:
         kind, size = (data[0] & 0x3C) >> 2, 1 << (data[0] & 3)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""API JSON in the shape that a manager gives it (recorded from Docker 20.10.24), in small; and whole, as recorded."""
+"""JSON of a manager's API: small objects in the form of Docker 20.10.24, and whole recorded answers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "swarm"
-# When the answers in DATA were given.
+# When the answers in DATA were recorded.
 RECORDED_AT = "2026-11-21T01:44:12.450732515Z"
 
 A = "GPU-5fa2e7a4-0b1e-4c53-9d1f-0c9a7d1e2f30"
@@ -46,12 +46,12 @@ def node(node_id="n1", labels=None, availability="active", resources=(), engine=
 
 
 def recorded(name):
-    """An answer of a manager with Docker 26.1.5: nodes, services or tasks."""
+    """Return a recorded answer of a manager with Docker 26.1.5: nodes, services or tasks."""
     return json.loads((DATA / (name + ".json")).read_text(encoding="utf-8"))
 
 
 def reserving(wants):
-    """The resources of a specification; NanoCPUs and MemoryBytes by these names."""
+    """Return the resources of a specification. The keys NanoCPUs and MemoryBytes mean the same as in the API."""
     plain = {key: wants[key] for key in ("NanoCPUs", "MemoryBytes") if key in wants}
     generic = [item for kind, count in wants.items() if kind not in plain for item in discrete(count, kind)]
     return {"Reservations": {**plain, **({"GenericResources": generic} if generic else {})}} if wants else {}
@@ -125,7 +125,7 @@ def service(service_id="s1", name="train", mode="Replicated", constraints=(), en
 
 
 def cluster(labels=None):
-    """The swarm itself, as /info has it: without the join tokens that /swarm shows."""
+    """Return the swarm as /info shows it, without the join tokens that /swarm has."""
     return {
         "ID": "c1",
         "Version": {"Index": 10},

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A manager with services that have versions, as swarm's: what was read before another's write cannot be written."""
+"""A manager whose services have versions, as in swarm: an update fails if somebody else wrote the service since it was read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager imp
 
 
 class VersionedServices:
-    """``before`` is called with the name of each call and the service's id: what others do in between."""
+    """Tests set ``before`` to act between two calls. It gets the name of each call and the id of the service."""
 
     time = "2026-11-21T02:10:00Z"
     spec = swarm_api.cluster()["Spec"]
@@ -26,7 +26,7 @@ class VersionedServices:
         self._labels = {"gpu-swarm.lease": lease} if lease else {}
         self._nodes, self._log = list(nodes), log
         self.removed, self.updated, self.created = [], [], []
-        self._gone = {}  # removed services, whose tasks have not ended yet
+        self._gone = {}  # removed services whose tasks have not ended yet
         self.before = lambda call, service_id: None
 
     def cluster(self):
@@ -97,7 +97,7 @@ class VersionedServices:
         self._services[service_id] = {**one, "Version": {"Index": version + 1}, "Spec": copy.deepcopy(spec)}
 
     def force(self, service_id):
-        """Somebody runs it again; the new task is there a moment later."""
+        """Run the service again, as another user would. The new task exists a moment later."""
         one = self.service_as_it_is(service_id)
         template = one["Spec"]["TaskTemplate"]
         spec = dict(one["Spec"], TaskTemplate=dict(template, ForceUpdate=template.get("ForceUpdate", 0) + 1))
