@@ -78,7 +78,7 @@ class Client:
                 connection.sock.settimeout(timeout)
                 response = self._send(connection, request)
                 if not 200 <= response.status < 300:
-                    raise Refused(response.status, _reason(response.read()), response.headers)
+                    raise Refused(response.status, _reason(response, response.read()), response.headers)
             yield _pieces(response, self._timeout)
         finally:
             connection.close()
@@ -109,7 +109,7 @@ class Client:
             raise
         self._keep(connection, response)
         if not 200 <= response.status < 300:
-            raise Refused(response.status, _reason(content), response.headers)
+            raise Refused(response.status, _reason(response, content), response.headers)
         return response, content
 
     def _send(self, connection: http.client.HTTPConnection, request: _Request) -> http.client.HTTPResponse:
@@ -175,9 +175,11 @@ def _json(request: _Request, content: bytes) -> Any:
         raise Unanswered("%s %s was answered with %r, which is no JSON" % (request.method, request.target, text[:60]), problem) from problem
 
 
-def _reason(content: bytes) -> str:
-    """Why a daemon refuses a request: the message of its answer, or whatever there is."""
+def _reason(response: http.client.HTTPResponse, content: bytes) -> str:
+    """Why a daemon refuses a request: the message of its answer, or whatever there is. A proxy may answer with a page of HTML, or with its status alone."""
     text = content.decode("utf-8", "replace")
-    with contextlib.suppress(ValueError, TypeError, KeyError):
-        return str(json.loads(text)["message"])
-    return text[:SHOWN]
+    try:
+        words = str(json.loads(text)["message"] or "")
+    except (ValueError, TypeError, KeyError):
+        words = " ".join(text.split())[:SHOWN]
+    return words or "HTTP status %d (%s)" % (response.status, response.reason)

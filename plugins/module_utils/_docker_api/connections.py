@@ -10,15 +10,17 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 import http.client
+import re
 import socket
 import ssl
 from functools import partial
 from typing import Any, Callable, Mapping, NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from .problems import Unanswered
 
 SOCKET = "unix:///var/run/docker.sock"
+NETWORK = ("tcp", "http", "https")
 
 
 class Tls(NamedTuple):
@@ -52,33 +54,56 @@ class UnixConnection(http.client.HTTPConnection):
         self.sock.connect(self._path)
 
 
+class Address(NamedTuple):
+    """unix, tcp, http or https, or what else somebody wrote; and the path of a socket, or what follows ://."""
+
+    scheme: str
+    place: str
+
+    @property
+    def is_local(self) -> bool:
+        return self.scheme == "unix"
+
+
+def address_of(text: str) -> Address:
+    """The address in this text. No text is the local socket, http+unix:// is unix://, and an address without a scheme is one of tcp://."""
+    scheme, sign, place = (text.strip() or SOCKET).partition("://")
+    if not sign:
+        return Address("tcp", scheme)
+    scheme = scheme.lower()
+    return Address("unix", "/" + place.lstrip("/")) if scheme in ("unix", "http+unix") else Address(scheme, place)
+
+
 def way(address: str, tls: Tls | None = None) -> Way:
     """How to reach the daemon at ``address``: unix://PATH or tcp://HOST:PORT, also written as http:// and https://. Raises Unanswered.
 
     An https:// address without ``tls`` has its certificate verified.
     """
-    scheme, sign, place = (address.strip() or SOCKET).partition("://")
-    if not sign:
-        scheme, place = "tcp", scheme
-    if scheme in ("unix", "http+unix"):
-        return Way(partial(UnixConnection, "/" + place.lstrip("/")), is_local=True)
-    if scheme not in ("tcp", "http", "https"):
-        raise Unanswered("docker_host begins with %s://, which this collection does not speak: write unix:// or tcp://" % scheme)
-    host, port, path = _host(address, place)
-    if scheme == "https" or tls:
+    found = address_of(address)
+    if found.is_local:
+        return Way(partial(UnixConnection, found.place), is_local=True)
+    if found.scheme not in NETWORK:
+        raise Unanswered("docker_host begins with %s://, which this collection does not speak: write unix:// or tcp://" % found.scheme)
+    host, port, path = _host(address, found.place)
+    if found.scheme == "https" or tls:
         return _secured(host, port, path, _context(tls or Tls()))
     return _plain(host, port, path)
 
 
 def _host(address: str, place: str) -> tuple[str, int, str]:
-    parts = urlsplit("//" + place)
-    try:
-        port = parts.port
-    except ValueError:
-        port = None
-    if not parts.hostname or not port:
+    parts = _url("//" + place)
+    if not parts or not parts.hostname or not parts.port:
         raise Unanswered("docker_host %s names no host and port: write tcp://HOST:PORT" % address)
-    return parts.hostname, port, parts.path.rstrip("/")
+    return parts.hostname, parts.port, parts.path.rstrip("/")
+
+
+def _url(text: str) -> SplitResult | None:
+    """The parts of a URL; None if its host or its port cannot be one."""
+    try:
+        parts = urlsplit(text)
+        return None if parts.port == 0 or re.search(r"[\x00-\x20\x7f]", text) else parts
+    except ValueError:
+        return None
 
 
 def _context(tls: Tls) -> ssl.SSLContext:
@@ -100,7 +125,7 @@ def _context(tls: Tls) -> ssl.SSLContext:
 
 
 def _secured(host: str, port: int, path: str, context: ssl.SSLContext) -> Way:
-    proxy = _proxy("https", host)
+    proxy = _proxy("https", host, port)
     if proxy is None:
         return Way(partial(http.client.HTTPSConnection, host, port, context=context), path)
 
@@ -113,7 +138,7 @@ def _secured(host: str, port: int, path: str, context: ssl.SSLContext) -> Way:
 
 
 def _plain(host: str, port: int, path: str) -> Way:
-    proxy = _proxy("http", host)
+    proxy = _proxy("http", host, port)
     if proxy is None:
         return Way(partial(http.client.HTTPConnection, host, port), path)
     name = "[%s]" % host if ":" in host else host
@@ -126,17 +151,17 @@ class _Proxy(NamedTuple):
     headers: Mapping[str, str]
 
 
-def _proxy(scheme: str, host: str) -> _Proxy | None:
+def _proxy(scheme: str, host: str, port: int) -> _Proxy | None:
     """The proxy of the environment, as the docker command takes it: HTTPS_PROXY with TLS, else HTTP_PROXY; none for NO_PROXY and this machine."""
     from urllib.request import getproxies_environment  # slow to import, and of no use on a Unix socket
 
     proxies: Mapping[str, str] = getproxies_environment()
     url = proxies.get(scheme, "")
-    if not url or _is_exempt(host, proxies.get("no", "")):
+    if not url or _is_exempt(host, port, proxies.get("no", "")):
         return None
-    parts = urlsplit(url if "://" in url else "http://" + url)
+    parts = _url(url if "://" in url else "http://" + url)
     variable = "%s_PROXY" % scheme.upper()
-    if parts.scheme != "http" or not parts.hostname:
+    if not parts or parts.scheme != "http" or not parts.hostname:
         raise Unanswered("%s is %s: a manager is reached through proxies of http:// alone. Set NO_PROXY for %s" % (variable, url, host))
     headers = {"Proxy-Authorization": _basic(parts.username, parts.password or "")} if parts.username else {}
     return _Proxy(parts.hostname, parts.port or 80, headers)
@@ -148,8 +173,8 @@ def _basic(user: str, password: str) -> str:
     return "Basic " + base64.b64encode(("%s:%s" % (unquote(user), unquote(password))).encode("utf-8")).decode("ascii")
 
 
-def _is_exempt(host: str, no_proxy: str) -> bool:
-    """Whether the host is this machine, or NO_PROXY has it: by name, by a domain of it, or by a network such as 192.0.2.0/24."""
+def _is_exempt(host: str, port: int, no_proxy: str) -> bool:
+    """Whether the host is this machine, or NO_PROXY has it: by name, by a domain of it, or by a network such as 192.0.2.0/24. A port may follow."""
     import ipaddress
 
     try:
@@ -159,7 +184,8 @@ def _is_exempt(host: str, no_proxy: str) -> bool:
     if host == "localhost" or (address is not None and address.is_loopback):
         return True
     for entry in (one.strip().lower() for one in no_proxy.split(",")):
-        name = entry.lstrip(".")
+        entry = _without_port(entry, port)
+        name = (entry[1:] if entry.startswith("*.") else entry).lstrip(".")
         if entry == "*" or (name and (host == name or host.endswith("." + name))):
             return True
         try:
@@ -168,3 +194,10 @@ def _is_exempt(host: str, no_proxy: str) -> bool:
         except ValueError:
             continue  # a name
     return False
+
+
+def _without_port(entry: str, port: int) -> str:
+    """An entry of NO_PROXY may end with this port: NAME:PORT or [ADDRESS]:PORT."""
+    host, colon, own = entry.rpartition(":")
+    is_port = colon and own == str(port) and (":" not in host or host.endswith("]"))
+    return (host if is_port else entry).strip("[]")

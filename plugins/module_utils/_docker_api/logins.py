@@ -37,7 +37,7 @@ def header(login: Mapping[str, Any] | None) -> dict[str, str]:
 def registry_of(image: str) -> str:
     """The registry of an image, by its reference."""
     first, slash, _rest = image.partition("/")
-    return first if slash and ("." in first or ":" in first or first == "localhost") else DOCKER_HUB
+    return _host(first) if slash and ("." in first or ":" in first or first == "localhost") else DOCKER_HUB
 
 
 def login_of(image: str, environ: Mapping[str, str] | None = None) -> dict[str, Any] | None:

@@ -97,7 +97,10 @@ def test_filters_are_those_of_the_api():
         ((404, '{"message":"no such service: s1."}'), "no such service: s1"),
         ((500, "on fire\n"), "on fire"),
         ((500, '["a list"]'), '["a list"]'),
-        ((301, ""), ""),  # who follows a redirect may send a body, or a login, to somebody else
+        ((502, "<html>\n<head><title>502 Bad Gateway</title></head>\n"), "<html> <head><title>502 Bad Gateway</title></head>"),  # of a proxy
+        ((502, ""), "HTTP status 502 (Bad Gateway)"),
+        ((500, '{"message":null}'), "HTTP status 500 (Internal Server Error)"),
+        ((301, ""), "HTTP status 301 (Moved Permanently)"),  # who follows a redirect may send a body, or a login, to somebody else
         ((500, '{"message":"cannot pull https://ci:s3cret@registry.example/v2/"}'), "cannot pull https://ci:***@registry.example/v2/"),
     ],
 )
@@ -183,6 +186,20 @@ def test_one_connection_serves_many_calls_and_a_closed_one_is_opened_anew(serve)
     assert (client.get("/info"), daemon.connections) == ({}, 2)
 
 
+def test_a_request_is_sent_once_whatever_becomes_of_it(serve):
+    """It may have taken effect. The connection was open already, as that of a call before."""
+    daemon = serve(HERE, answers={"/info": {}, "/services/create": Streamed([CUT])})
+    client = Client(f"tcp://127.0.0.1:{daemon.port}", timeout=1, version="1.41")
+    never = threading.Event()
+    for answer in (Streamed([CUT]), Streamed(['{"ID"', never]), (502, ""), (200, "<html>")):
+        client.get("/info")
+        daemon.answers["/services/create"] = answer
+        with pytest.raises((Unanswered, Refused)):
+            client.call("POST", "/services/create", {"Name": "a"})
+    never.set()
+    assert daemon.requests == ["/v1.41/info", "/v1.41/services/create"] * 4
+
+
 def test_a_path_goes_before_every_request(serve):
     daemon = serve(HERE, answers={"/docker/v1.41/info": {}})
     Client(f"http://127.0.0.1:{daemon.port}/docker/", version="1.41").get("/info")
@@ -196,6 +213,9 @@ def test_a_path_goes_before_every_request(serve):
         ("tcp://m1", "docker_host tcp://m1 names no host and port"),
         ("tcp://:2376", "names no host and port"),
         ("tcp://m1:x", "names no host and port"),
+        ("tcp://[::1:2376", "names no host and port"),
+        ("tcp://m 1:2376", "names no host and port"),
+        ("tcp://u:s3cret@m1:x", r"docker_host tcp://u:\*\*\*@m1:x names no host and port"),
     ],
 )
 def test_an_address_that_leads_nowhere(address, words):
@@ -307,6 +327,14 @@ def test_with_tls_the_proxy_is_that_of_https_and_only_makes_a_tunnel(serve, monk
         ("192.0.2.7", "192.0.2.0/24", False),
         ("192.0.2.7", "198.51.100.0/24", True),
         ("192.0.2.7", "192.0.2.7", False),
+        ("192.0.2.7", "192.0.2.7:9", False),
+        ("m1.example.org", "m1.example.org:9", False),
+        ("m1.example.org", "m1.example.org:8", True),
+        ("m1.example.org", "*.example.org", False),
+        ("[2001:db8::7]", "2001:db8::7", False),
+        ("[2001:db8::7]", "[2001:db8::7]:9", False),
+        ("[2001:db8::7]", "2001:db8::/32", False),
+        ("[2001:db8::7]", "2001:db8::8", True),
     ],
 )
 def test_what_no_proxy_exempts(serve, monkeypatch, address, no_proxy, through):
@@ -322,11 +350,19 @@ def test_what_no_proxy_exempts(serve, monkeypatch, address, no_proxy, through):
     assert bool(proxy.requests) is through
 
 
-def test_a_proxy_of_another_kind_is_an_error_that_names_it(serve, monkeypatch):
-    monkeypatch.setenv("HTTPS_PROXY", "socks5://ci:s3cret@proxy:1080")
+@pytest.mark.parametrize(
+    ("proxy", "shown"),
+    [
+        ("socks5://ci:s3cret@proxy:1080", "socks5://ci:***@proxy:1080"),
+        ("http://ci:s3cret@proxy:port", "http://ci:***@proxy:port"),
+        ("http://[2001:db8::1", "http://[2001:db8::1"),
+    ],
+)
+def test_a_proxy_that_cannot_be_used_is_an_error_that_names_it(serve, monkeypatch, proxy, shown):
+    monkeypatch.setenv("HTTPS_PROXY", proxy)
     with pytest.raises(Unanswered) as caught:
         Client("tcp://m1.example.org:2376", Tls())
-    assert caught.value.words.startswith("HTTPS_PROXY is socks5://ci:***@proxy:1080: a manager is reached through proxies of http://")
+    assert caught.value.words.startswith(f"HTTPS_PROXY is {shown}: a manager is reached through proxies of http://")
 
 
 def test_a_unix_socket_needs_no_proxy(local, monkeypatch):

@@ -45,6 +45,7 @@ def machine(tmp_path, monkeypatch):
         ("registry.example/team/train:1", "registry.example"),
         ("registry:5000/train@sha256:" + 64 * "a", "registry:5000"),
         ("localhost/train", "localhost"),
+        ("index.docker.io/team/train", "docker.io"),
     ],
 )
 def test_the_registry_of_an_image(image, registry):
