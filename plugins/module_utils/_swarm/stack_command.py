@@ -15,6 +15,7 @@ from typing import Any, Mapping, Sequence
 
 from ansible.module_utils.common.process import get_bin_path
 
+from .._docker_api.connections import address_of
 from .._errors import GpuSwarmError
 
 # Files of a stack, as the controller names them in the archive.
@@ -67,16 +68,21 @@ def deploy(docker: Sequence[str], directory: str, params: Mapping[str, Any]) -> 
 
 
 def _connection(params: Mapping[str, Any]) -> list[str]:
-    """The options of the docker command for the connection options of a module."""
-    options = ["--host", params["docker_host"]]
-    options += ["--tlsverify"] if params["validate_certs"] else ["--tls"] if params["tls"] else []
+    """The options of the docker command for the connection options of a module. It has no http:// and https://."""
+    address = address_of(params["docker_host"])
+    if address.is_local:
+        return ["--host", "unix://" + address.place]
+    options = ["--host", "tcp://" + address.place]
+    verifies = params["validate_certs"] or (address.scheme == "https" and not params["tls"])
+    options += ["--tlsverify"] if verifies else ["--tls"] if params["tls"] else []
     for flag, option in (("--tlscacert", "ca_path"), ("--tlscert", "client_cert"), ("--tlskey", "client_key")):
         options += [flag, params[option]] if params[option] else []
     return options
 
 
 def _environment(directory: str, params: Mapping[str, Any]) -> dict[str, str]:
-    """The environment of the docker command. Logins in this directory replace those of the user."""
+    """The environment of the docker command. Logins in this directory replace those of the user. DOCKER_TLS_VERIFY=0 would turn TLS on."""
+    own = {name: value for name, value in os.environ.items() if name not in ("DOCKER_TLS", "DOCKER_TLS_VERIFY")}
     more = {} if params["api_version"] in (None, "auto") else {"DOCKER_API_VERSION": params["api_version"]}
     logins = os.path.join(directory, DOCKER_CONFIG)
-    return {**os.environ, **more, **({"DOCKER_CONFIG": os.path.dirname(logins)} if os.path.exists(logins) else {})}
+    return {**own, **more, **({"DOCKER_CONFIG": os.path.dirname(logins)} if os.path.exists(logins) else {})}

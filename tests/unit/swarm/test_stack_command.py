@@ -33,6 +33,12 @@ def docker(script: str) -> tuple[str, ...]:
     [
         ({}, SOCKET, []),
         ({"prune": True, "with_registry_auth": True}, SOCKET, ["--prune", "--with-registry-auth"]),
+        ({"docker_host": "", "tls": True}, SOCKET, []),
+        ({"docker_host": "http+unix://var/run/docker.sock", "validate_certs": True}, SOCKET, []),
+        ({"docker_host": "m1:2375"}, ["--host", "tcp://m1:2375"], []),
+        ({"docker_host": "http://m1:2375"}, ["--host", "tcp://m1:2375"], []),
+        ({"docker_host": "https://m1:2376", "ca_path": "/ca"}, ["--host", "tcp://m1:2376", "--tlsverify", "--tlscacert", "/ca"], []),
+        ({"docker_host": "https://m1:2376", "tls": True}, ["--host", "tcp://m1:2376", "--tls"], []),
         ({"docker_host": "tcp://m1:2376", "tls": True}, ["--host", "tcp://m1:2376", "--tls"], []),
         ({"docker_host": "tcp://m1:2376", "tls": True, "validate_certs": True, **CERTIFICATES}, OVER_TLS, []),
     ],
@@ -53,6 +59,13 @@ def test_logins_that_came_along_replace_those_of_the_user(tmp_path: Path, monkey
     (tmp_path / "docker/config.json").write_text("{}")
     deploy(writes, str(tmp_path), {**PARAMS, "api_version": "1.41"})
     assert (tmp_path / "seen").read_text() == f"{tmp_path / 'docker'} 1.41"
+
+
+@pytest.mark.parametrize("variable", ["DOCKER_TLS", "DOCKER_TLS_VERIFY"])
+def test_only_the_options_turn_tls_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    """They have read these variables, as booleans. The docker command would turn TLS on for any value, 0 among them."""
+    monkeypatch.setenv(variable, "0")
+    deploy(docker(f"sys.exit(os.environ.get({variable!r}))"), str(tmp_path), PARAMS)
 
 
 def test_what_docker_refuses_is_the_error(tmp_path: Path) -> None:
