@@ -18,8 +18,9 @@ from urllib.parse import quote
 
 from .._docker_api import logins
 from .._docker_api import problems as api
-from .._docker_api.client import Client, filtered, with_query
+from .._docker_api.client import AUTO, Client, filtered, with_query
 from .._docker_api.connections import Tls
+from .._mask import mask
 from . import json_stream
 from .failures import NOT_A_MANAGER, NotFound, OutOfSequence, Refused, SwarmError, leaderless, refuse_unless_manager, unreachable
 
@@ -36,13 +37,13 @@ RECENT_S = 1.0
 
 def connect(params: Mapping[str, Any]) -> Manager:
     """A Manager for the connection options of a module."""
-    where = params["docker_host"]
+    where = mask(params["docker_host"])
     tls = _tls(params, os.environ)
     try:
-        client = Client(where, tls, params["timeout"], params["api_version"])
+        client = Client(params["docker_host"], tls, params["timeout"], params["api_version"])
         info = client.get("/info")
     except api.ApiError as exc:
-        if _is_refusal(exc):
+        if _is_refusal(exc) and params["api_version"] != AUTO:
             words = "The Docker daemon at %s refuses the connection with api_version %s: %s. Set another api_version, or leave it out."
             raise SwarmError(words % (where, params["api_version"], exc.words)) from exc
         raise unreachable(where, exc.words) from exc

@@ -13,6 +13,9 @@ from typing import Any, Mapping
 
 from ansible.module_utils.basic import env_fallback
 
+from .._docker_api.connections import NETWORK, address_of
+from .._mask import mask
+
 CONNECTION_OPTIONS = dict(
     docker_host=dict(
         type="str",
@@ -38,14 +41,14 @@ UNVERIFIED = (
 
 def unprotected(params: Mapping[str, Any]) -> list[str]:
     """What to warn of: an API that anybody may use who reaches it, or that anybody may offer, as a list of none or one."""
-    scheme, sign, _place = params["docker_host"].partition("://")
-    if params["validate_certs"] or (sign and scheme not in ("tcp", "http", "https")):
+    address, shown = address_of(params["docker_host"]), mask(params["docker_host"])
+    if params["validate_certs"] or address.scheme not in NETWORK:
         return []
     if params["tls"]:
-        return [UNVERIFIED % params["docker_host"]]
-    if scheme == "https":
+        return [UNVERIFIED % shown]
+    if address.scheme == "https":
         return []  # verified without these options
     return [
         "%s is used without TLS. Who listens on the way reads join tokens, and who reaches that port is root on that machine."
-        " Have its dockerd verify clients (--tlsverify), and set validate_certs, ca_path, client_cert and client_key." % params["docker_host"]
+        " Have its dockerd verify clients (--tlsverify), and set validate_certs, ca_path, client_cert and client_key." % shown
     ]

@@ -174,6 +174,14 @@ def test_a_daemon_that_refuses_the_api_version_does_answer(manager, tmp_path):
     )
 
 
+@pytest.mark.parametrize(("path", "status"), [("info", 404), ("info", 403), ("_ping", 403), ("_ping", 404)])
+def test_what_is_no_docker_daemon_is_not_blamed_on_its_version(manager, path, status):
+    """Another manager may answer, so that it is one which does not."""
+    with pytest.raises(swarm_manager.SwarmError, match="does not answer: not here. Start it") as caught:
+        manager({"_ping": (200, "OK"), path: (status, "not here\n")}, api_version="auto")
+    assert caught.value.details == {"swarm_state": "unreachable"}
+
+
 def test_the_swarm_is_read_without_its_tokens_and_written_by_version(manager):
     info = {"Swarm": dict(MANAGER, Cluster=cluster()), "SystemTime": "2026-11-21T02:17:28.652836451Z"}
     connected = manager({"info": info, "swarm/update": (200, "")})
@@ -216,11 +224,24 @@ def test_whether_managers_lock_themselves_is_reported(manager, swarm, autolocked
         ({"docker_host": "https://192.0.2.1:2376"}, None),  # verified unless tls says otherwise
         ({"docker_host": "http://192.0.2.1:2375"}, "is used without TLS"),
         ({"docker_host": "192.0.2.1:2375"}, "is used without TLS"),
+        ({"docker_host": "TCP://192.0.2.1:2375"}, "is used without TLS"),
+        ({"docker_host": ""}, None),  # DOCKER_HOST may be set, and empty: the local socket
+        ({"docker_host": " unix:///run/x.sock"}, None),
     ],
 )
 def test_an_api_that_is_not_protected_is_warned_of(options, warned):
     found = unprotected(dict(PARAMS, **options))
     assert [options["docker_host"] in text and warned in text for text in found] == ([True] if warned else [])
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_a_password_in_the_address_is_not_shown(tls):
+    params = dict(PARAMS, docker_host="tcp://ci:s3cret@127.0.0.1:9", tls=tls)
+    with pytest.raises(swarm_manager.SwarmError) as caught:
+        swarm_manager.connect(params)
+    texts = [caught.value.message, *unprotected(params)]
+    assert len(texts) == 2
+    assert all("tcp://ci:***@127.0.0.1:9" in text and "s3cret" not in text for text in texts)
 
 
 @pytest.mark.parametrize("named", ["options", "environment"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -29,14 +30,21 @@ def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
     (tmp_path / "config.json").write_text(json.dumps({"auths": {"registry.example": {"auth": login}}}))
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
 
-    def start(answers: Any) -> tuple[Manager, Any]:
+    def start(answers: Any, **options: Any) -> tuple[Manager, Any]:
         started.append(Daemon(str(tmp_path / "d.sock"), answers=answers))
-        client = Client(f"unix://{tmp_path / 'd.sock'}", version="1.41")
+        client = Client(f"unix://{tmp_path / 'd.sock'}", version="1.41", **options)
         return Manager(client, "unix:///run/x.sock", {"Cluster": {"ID": "c1"}, "NodeID": "m1"}), started[-1]
 
     yield start
     for one in started:
         one.close()
+
+
+def test_a_daemon_that_waits_too_long_for_a_registry_is_not_queried_again(serve: Serve) -> None:
+    held = threading.Event()
+    it, _daemon = serve({"/distribution/registry.example/a/json": lambda: held.wait(20) and {}}, timeout=0.05)
+    assert judged(it.registry_says("registry.example/a")) == (None, False)
+    held.set()
 
 
 @pytest.mark.parametrize(
