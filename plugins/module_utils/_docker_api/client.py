@@ -176,7 +176,7 @@ def _json(request: _Request, content: bytes) -> Any:
 
 
 def _reason(response: http.client.HTTPResponse, content: bytes) -> str:
-    """Why a daemon refuses a request: the message of its answer, or whatever there is. A proxy may answer with a page of HTML, or with its status alone."""
+    """Why a daemon refuses a request: the message of its answer, or whatever there is. A proxy may send a page of HTML, or no words at all."""
     text = content.decode("utf-8", "replace")
     try:
         words = str(json.loads(text)["message"] or "")

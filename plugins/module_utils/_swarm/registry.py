@@ -10,7 +10,9 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 # There is no registry, or dockerd itself has not answered for so long ("no answer within").
-UNREACHABLE = ("no answer within", "timeout", "timed out", "deadline exceeded", "no such host", "connection refused", "no route to host", "server misbehaving")
+UNREACHABLE = (
+    "no answer within", "timeout", "timed out", "deadline exceeded", "no such host", "connection refused", "no route to host", "server misbehaving",
+)  # fmt: skip
 # It wants another login, or one at all.
 REFUSALS = ("unauthorized", "authentication required", "access denied", "access to the resource is denied", "no basic auth credentials", "forbidden")
 
