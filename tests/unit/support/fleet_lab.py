@@ -48,7 +48,7 @@ BOUND = {"n1": "gpu-1"}
 
 
 def member(node_id="n1", role="worker", labels=None, shown=(0, 1), bound=True, **other):
-    """Return a node of the ledger. Its labels are the recorded ones unless ``labels`` is set. ``bound`` is the host's name; True means its own host."""
+    """Return a node of the ledger. Without ``labels`` it has the recorded ones. ``bound`` is the host's name; True means its own host."""
     recorded = dict(LABELS, **{"gpu-swarm.labels": "gpu.count,gpu.model"})
     mark = {"gpu-swarm.host": BOUND.get(node_id, node_id) if bound is True else bound} if bound else {}
     entry = {
