@@ -2,4 +2,4 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A real fleet on one machine: nodes with systemd, dockerd and swarm in containers, with GPUs that are made up."""
+"""A real fleet on one machine: nodes with systemd, dockerd and swarm in containers, with simulated GPUs."""

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Files for a container, as the tar archive that Docker takes."""
+"""Makes a tar archive of files for a container, as Docker's API expects it."""
 
 from __future__ import annotations
 

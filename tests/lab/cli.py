@@ -42,7 +42,7 @@ def up(lab: Lab, options: argparse.Namespace) -> int:
 
 
 def _create(lab: Lab, description: fleet.Fleet, keep: bool) -> list[Container]:
-    """The fleet's nodes, not started. One fleet at a time, since the daemon, images, driver and addresses are there once."""
+    """Create the fleet's nodes without starting them. One fleet at a time, because all share one daemon, its images, driver and addresses."""
     with daemon.locked(lab):
         daemon.start(lab)
         if nodes.find(lab, description.name):
@@ -60,7 +60,7 @@ def _create(lab: Lab, description: fleet.Fleet, keep: bool) -> list[Container]:
 
 @contextmanager
 def _whole(lab: Lab, description: fleet.Fleet, keep: bool) -> Iterator[None]:
-    """All of a fleet, or none of it."""
+    """Start the whole fleet. If that fails, remove it."""
     try:
         yield
     except BaseException:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The lab's own dockerd, in namespaces of its own: start, find, stop and wipe."""
+"""Starts, finds, stops and wipes the lab's dockerd, which runs in separate namespaces."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from . import limits
 from .lab import GATEWAY, HERE, SUBNET, Lab, LabError
 
 NETWORK = "lab"
-# What we make in a lab's root. Only these are removed: the root is the user's to choose.
+# The folders of a lab in its root. Only these are removed, because the user chooses the root.
 CONTENTS = (
     "compiled", "daemon.json", "docker", "dockerd.log", "etc-docker", "fleets", "images.tar", "lent-etc-docker", "nvml", "repository", "signing",
     "ssh",
@@ -59,7 +59,7 @@ def need(programs: dict[str, str]) -> None:
 
 @contextmanager
 def locked(lab: Lab) -> Iterator[None]:
-    """One at a time for what a lab has once: its daemon, its images, its repository."""
+    """Lock what a lab has only once: its daemon, its images, its repository."""
     lab.run.mkdir(mode=0o755, exist_ok=True)
     with open(lab.run / "lock", "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -67,7 +67,7 @@ def locked(lab: Lab) -> Iterator[None]:
 
 
 def _pid(lab: Lab) -> int | None:
-    """The process that keeps the namespaces, if it is there and is the lab's (a number can be another's by now)."""
+    """Return the process that keeps the namespaces, if it runs and belongs to the lab. Another process may have its number by now."""
     try:
         pid = int(lab.pidfile.read_text())
         command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
@@ -81,7 +81,7 @@ def running(lab: Lab) -> bool:
 
 
 def any_running() -> bool:
-    """Whether any lab runs on this machine, of whatever root."""
+    """Return whether any lab runs on this machine, in any root."""
     for pidfile in Path("/run").glob("gpu-swarm-lab-*/init.pid"):
         command = Path("/proc", pidfile.read_text().strip(), "cmdline")
         if command.exists() and str(pidfile.parent).encode() in command.read_bytes():
@@ -99,7 +99,7 @@ def _settings(lab: Lab) -> dict[str, object]:
     return {
         "hosts": [lab.docker_host], "data-root": str(lab.root / "docker"), "exec-root": str(lab.run / "exec"),
         "pidfile": str(lab.run / "docker.pid"), "cgroup-parent": f"/{lab.name}",
-        # The network namespace is the lab's alone: nothing to filter, forward or shut out.
+        # The network namespace belongs to the lab alone, so nothing needs a filter.
         "bridge": "none", "iptables": False, "ip-masq": False, "userland-proxy": False,
         # systemd as the cgroup driver would request scopes from the host's systemd, in names it does not know.
         "exec-opts": ["native.cgroupdriver=cgroupfs"],
@@ -107,7 +107,7 @@ def _settings(lab: Lab) -> dict[str, object]:
 
 
 def start(lab: Lab) -> None:
-    """Also when it runs already."""
+    """Start the lab unless it runs already."""
     if running(lab):
         return
     need(NEEDED)
@@ -147,7 +147,7 @@ def _network(lab: Lab) -> None:
 
 
 def _lend_etc_docker(lab: Lab) -> None:
-    """init.py mounts a folder of the lab over /etc/docker; where there is none, one is made and removed again."""
+    """init.py mounts a folder of the lab over /etc/docker; if that does not exist, this creates it and removes it again."""
     if not Path("/etc/docker").exists():
         Path("/etc/docker").mkdir()
         (lab.root / "lent-etc-docker").touch()
@@ -156,20 +156,20 @@ def _lend_etc_docker(lab: Lab) -> None:
 def stop(lab: Lab) -> None:
     pid = _pid(lab)
     if pid is not None:
-        os.kill(pid, signal.SIGKILL)  # --kill-child: process 1 of the namespaces dies with it, and all the rest with that
-        # Ended, it has no command line, also where its parent never collects it: in a container, process 1 may be a mere sleep.
+        os.kill(pid, signal.SIGKILL)  # --kill-child: when it ends, process 1 of the namespaces ends, and with it all others
+        # A process that has ended has no command line, even if its parent never reaps it: process 1 of a container may be just a sleep.
         wait_for("the lab's processes to end", 60, lambda: _pid(lab) is None)
         _collect(pid)
     wait_for("the nodes' processes to end", 60, lambda: not any(_members(lab)))
 
 
 def _collect(pid: int) -> None:
-    with contextlib.suppress(ChildProcessError):  # another process, whose child it was, started the lab
+    with contextlib.suppress(ChildProcessError):  # another process started the lab, so it is no child of this one
         os.waitpid(pid, 0)
 
 
 def _cgroups(lab: Lab) -> list[Path]:
-    """The lab's cgroup in each hierarchy: one with cgroup v2, several with v1."""
+    """Return the lab's cgroup in each hierarchy: one with cgroup v2, several with v1."""
     base = Path("/sys/fs/cgroup")
     return [folder for folder in (base / lab.name, *base.glob(f"*/{lab.name}")) if folder.is_dir()]
 
@@ -181,7 +181,7 @@ def _members(lab: Lab) -> Iterator[str]:
 
 
 def wipe(lab: Lab) -> None:
-    """Stops the lab and removes what it had: everything but caches and installed packages."""
+    """Stop the lab and remove everything of it, except caches and installed packages."""
     stop(lab)
     for top in _cgroups(lab):
         for folder, _folders, _files in os.walk(top, topdown=False):

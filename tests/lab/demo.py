@@ -25,7 +25,7 @@ from .lab import CHECKOUT, Lab, LabError, output
 FLEET = "demo"
 SERVICE = "gpu-demo"
 KIND = "NVIDIA-GPU"
-WAIT = 90  # seconds, for a service to run and to have spoken
+WAIT = 90  # seconds until a service runs and has printed its GPU
 TRY = (
     ("ansible-playbook fleet.gpu_swarm.status", "the nodes, who has which GPU, and why one task is pending"),
     ("ansible-playbook fleet.gpu_swarm.provision", "once more: nothing is left to do"),
@@ -50,7 +50,7 @@ class Card:
 
 
 def print_steps_only(folder: Path) -> None:
-    """In this folder Ansible prints a line per step, as in the folder that users begin with (docs/examples/fleet)."""
+    """Make a folder in which Ansible prints a line per step, like the folder that users begin with (docs/examples/fleet)."""
     settings = folder / "ansible.cfg"
     written = settings.read_text(encoding="utf-8")
     if "stdout_callback" not in written:
@@ -66,7 +66,7 @@ def provision(lab: Lab, folder: Path) -> None:
 
 
 def schedule(manager: Container, replicas: int, room: int) -> tuple[list[Task], list[str]]:
-    """Runs the service and waits until each task that there is a GPU for has printed what it sees; those, and who is pending.
+    """Run the service and wait until each task with a GPU has printed what it sees. Return these tasks, and the pending ones.
 
     ``room`` is the number of GPUs that the fleet advertises.
     """
@@ -105,7 +105,7 @@ def hostnames(manager: Container) -> dict[str, str]:
 
 
 def words(manager: Container) -> dict[str, list[str]]:
-    """What each task has printed, by its id."""
+    """Return the output of each task, by its id."""
     said: dict[str, list[str]] = {}
     for line in nodes.run(manager, "docker", "service", "logs", "--no-trunc", SERVICE).splitlines():
         match = re.match(rf"{SERVICE}\.\d+\.(\w+)@\S+\s+\| ?(.*)", line)
@@ -135,22 +135,22 @@ def natural(name: str) -> list[int]:
 
 
 def cards(fleet: str, lab: Lab) -> dict[tuple[str, str], Card]:
-    """The GPUs of the fleet by node and UUID, as their own nodes list them."""
+    """Return the GPUs of the fleet by node and UUID, as the nodes themselves list them."""
     found = {}
     for container in nodes.find(lab, fleet):
         if container.exec_run(["test", "-e", "/usr/bin/nvidia-smi"]).exit_code == 0:
-            # It ends with an error where a card is lost.
+            # nvidia-smi ends with an error if a card is lost.
             node, said = container.labels[nodes.NODE_LABEL], container.exec_run(["nvidia-smi", "-L"]).output.decode()
             for index, model, uuid in re.findall(r"GPU (\d+): (.+) \(UUID: (\S+)\)", said):
                 found[node, uuid] = Card(model.replace(" ", "-"), f"/dev/nvidia{index}")
-            # With a card, its UUID is lost.
+            # A lost card has no UUID any more.
             for index, fault in re.findall(r"device handle for GPU(\d+): (.+)", said):
                 found[node, f"GPU {index}"] = Card("?", f"/dev/nvidia{index}", fault)
     return found
 
 
 def faults(tasks: list[Task], known: dict[tuple[str, str], Card]) -> list[str]:
-    """What is not as it should be: each task sees the one GPU that it was given, and no GPU was given twice."""
+    """Return what is wrong. Each task must see exactly the GPU that swarm allocated, and no GPU may be allocated twice."""
     found = []
     for task in tasks:
         card = known.get((task.node, task.assigned))
@@ -175,7 +175,7 @@ def show(tasks: list[Task], known: dict[tuple[str, str], Card], pending: list[st
 
 
 def paint(tasks: list[Task], known: dict[tuple[str, str], Card], pending: list[str], path: Path) -> None:
-    """The same as a picture, every GPU of the fleet in it."""
+    """Draw the result as a picture with every GPU of the fleet."""
     allocated = {(task.node, task.assigned): task.name for task in tasks}
     order = sorted(known.items(), key=lambda item: (natural(item[0][0]), natural(item[1].device)))
     gpus = [picture.Gpu(node, card.model, uuid, allocated.get((node, uuid)), card.sick) for (node, uuid), card in order]
@@ -184,7 +184,7 @@ def paint(tasks: list[Task], known: dict[tuple[str, str], Card], pending: list[s
 
 
 def run(lab: Lab, options: argparse.Namespace) -> int:
-    from .cli import up  # the command line knows us; only here do we need it
+    from .cli import up  # imported here, because the command line imports this file
 
     if not inventory.is_up(lab, FLEET):
         up(lab, argparse.Namespace(file=None, preset=FLEET, name=FLEET, set=[], keep=False))

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a fleet is: a YAML description (a Jinja2 template, so that one can stand for any size), read and checked."""
+"""Reads and checks the YAML description of a fleet. It is a Jinja2 template, so that one description serves all sizes."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Node:
     name: str
     image: str = "debian13"
     groups: tuple[str, ...] = ()
-    gpus: str | None = None  # the text that the stand-in for NVML reads; None: no driver
-    toolkit: str | None = None  # a version that is there from the start
-    retired: tuple[str, ...] = ()  # packages from before the toolkit that are there from the start
+    gpus: str | None = None  # the text for the stand-in of NVML; None: no driver
+    toolkit: str | None = None  # the version that is installed from the start
+    retired: tuple[str, ...] = ()  # predecessors of the toolkit that are installed from the start
     family: str | None = None  # of distributions, such as rhel; None: Debian
-    cpu: str | None = None  # which CPU its kernel shows, by archspec's name; None: that of this machine
+    cpu: str | None = None  # the CPU that its kernel shows, by the name in archspec; None: that of this machine
     docker_sdk: bool = False  # Python's docker, which this collection does not use
     ssh: bool = False  # a server of OpenSSH, and users with sudo
     daemon_json: str | None = None
@@ -95,7 +95,7 @@ def node(name: str, words: dict[str, Any], path: Path) -> Node:
 
 
 def machine(words: str | dict[str, Any] | None, folder: Path = HERE) -> str | None:
-    """The text of a machine: by name, by file, or written down as {name: …, memory: …, count: N}."""
+    """Return the text of a machine, given by name, by file, or as {name: …, memory: …, count: N}."""
     if words is None:
         return None
     if isinstance(words, dict):
@@ -110,5 +110,5 @@ def machine(words: str | dict[str, Any] | None, folder: Path = HERE) -> str | No
 
 
 def seeded(text: str, node_name: str) -> str:
-    """UUIDs follow from the seed: the same for a node each time, and others on each node of a fleet."""
+    """Derive UUIDs from the seed: each node always gets the same ones, and different nodes of a fleet get different ones."""
     return text if re.search(r"(?m)^\s*seed\s*=", text) else f"seed = {node_name}\n{text}"

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the lab's dockerd has: node images, taken in with `docker import`, and the images that tasks run."""
+"""The images in the lab's dockerd: those of nodes, which `docker import` loads, and those of tasks."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from .daemon import client, need
 from .fleet import Fleet
 from .lab import HERE, Lab, LabError
 
-# Docker keeps what lies in an image under a volume's path, so a node starts with an empty store of its own.
+# Docker copies the files of an image below a volume's path into the volume, so each node starts with an empty store.
 CHANGES = ["VOLUME /var/lib/docker", 'CMD ["/usr/local/sbin/lab-init"]', "ENV container=docker"]
 UNUSED = 30 * 24 * 3600  # seconds
-# "debian13=debian-testing": nodes of the first are of the second.
+# "debian13=debian-testing": nodes of the first release get the second.
 REPLACE = "GPU_SWARM_LAB_REPLACE"
 
 
@@ -36,9 +36,9 @@ def tag(release: str) -> str:
 
 
 def built(fleet: Fleet, say: Callable[[str], None]) -> Fleet:
-    """The fleet with images that can be had: of a release that moves and cannot be built, nodes become of another one.
+    """Return the fleet with available images. If a moving release cannot be built, its nodes get another release.
 
-    But for those whose family is on that release alone: a node of another one would be none of the family.
+    Nodes whose family exists only on that release keep it, because on another one they would not be of the family.
     """
     fleet = replaced(fleet)
     wanted = sorted({node.image for node in fleet.nodes})
@@ -49,7 +49,7 @@ def built(fleet: Fleet, say: Callable[[str], None]) -> Fleet:
 
 
 def replaced(fleet: Fleet) -> Fleet:
-    """With another release in place of one, as the environment has it."""
+    """Replace releases as the environment variable says."""
     given = os.environ.get(REPLACE, "")
     if not given:
         return fleet
@@ -60,7 +60,7 @@ def replaced(fleet: Fleet) -> Fleet:
 
 
 def unusable(release: str, why: str) -> None:
-    """Of a release that moves: what was built is no image to boot. Until it is time to try again, its nodes are of another one."""
+    """Record that the image of a moving release does not boot. Until the next try, its nodes get another release."""
     mark = rootfs.cached(release).with_name(f"{rootfs.cached(release).name}.failed")
     mark.write_text(why, encoding="utf-8")
     shutil.rmtree(rootfs.cached(release))
@@ -71,7 +71,7 @@ def _build(release: str, say: Callable[[str], None], *, spare: bool) -> str:
     try:
         rootfs.build(release)
     except LabError as error:
-        # Where a release was put in another one's place, that one would not be what is wanted.
+        # If the environment replaces this release, a second replacement would not be what the user wants.
         if other is None or os.environ.get(REPLACE):
             raise
         say(f"{release} cannot be built; its nodes are of {other}: {error}")
@@ -81,7 +81,7 @@ def _build(release: str, say: Callable[[str], None], *, spare: bool) -> str:
 
 
 def provide(lab: Lab, wanted: set[str]) -> None:
-    """Has the images of these releases, which are built, and those for tasks, in the lab's dockerd."""
+    """Load the built images of these releases and the images of tasks into the lab's dockerd."""
     need({"busybox": "busybox-static"})
     with ThreadPoolExecutor() as pool:
         engine = client(lab, timeout=600)
@@ -91,7 +91,7 @@ def provide(lab: Lab, wanted: set[str]) -> None:
 
 
 def _prune_cache(used: set[str]) -> None:
-    """Trees of recipes that are no more, after a month without use."""
+    """Remove trees of former recipes after a month without use."""
     for release in used:
         os.utime(rootfs.cached(release))
     for folder in places.cache().glob("debian*-*"):
@@ -110,7 +110,7 @@ def _import(engine: docker.DockerClient, release: str) -> None:
 
 
 def task_images(lab: Lab, engine: docker.DockerClient) -> Path:
-    """One file (busybox) and a script; `lab/cuda` is the same with what every CUDA image sets. Saved for the nodes."""
+    """Build an image of one file (busybox) and a script. `lab/cuda` also has the variables of every CUDA image. Both are saved for the nodes."""
     saved = lab.root / "images.tar"
     if saved.exists():
         return saved
@@ -128,7 +128,7 @@ def task_images(lab: Lab, engine: docker.DockerClient) -> Path:
     for name, changes in (("lab/task", command), ("lab/cuda", [*command, "ENV NVIDIA_VISIBLE_DEVICES=all"])):
         engine.api.import_image_from_data(archive, repository=name, tag="latest", changes=changes)
     partial = saved.with_suffix(".partial")
-    # Both names in one archive; the SDK saves one image at a time.
+    # Both images in one archive. The SDK can only save one image at a time.
     subprocess.run(
         ["docker", "save", "--output", str(partial), "lab/task:latest", "lab/cuda:latest"],
         env={**os.environ, "DOCKER_HOST": lab.docker_host}, check=True, capture_output=True,

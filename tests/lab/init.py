@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Process 1 of a lab's own namespaces: dockerd, the package repository, and nothing that outlives them.
+"""Process 1 of a lab's namespaces. It runs dockerd and the package repository.
 
-When this process ends, the kernel ends every process below it, and with the last one go the network (bridge, firewall
-rules, forwarding) and the mounts. So a lab leaves no trace by construction, even when it is killed.
+When this process ends, the kernel ends every process below it. With the last one, the network (bridge, firewall rules, forwarding) and the mounts
+vanish. So a lab leaves no trace, even if it is killed.
 """
 
 from __future__ import annotations
@@ -24,10 +24,9 @@ def mount(*arguments: str) -> None:
 
 
 def own_run(run: Path) -> None:
-    """A /run of our own with only the lab's folder in it.
+    """Mount a separate /run with only the lab's folder in it.
 
-    dockerd and containerd have fixed paths there (a containerd of the host would be used, shims have their sockets
-    there), and the host must find nothing of the lab.
+    dockerd and containerd use fixed paths there. They would find the host's containerd, and the host must not find files of the lab.
     """
     mount("-t", "tmpfs", "-o", "mode=755", "tmpfs", "/mnt")
     outside = Path("/mnt/outside")
@@ -43,7 +42,7 @@ def own_run(run: Path) -> None:
 
 
 def own_settings(root: Path) -> None:
-    """dockerd 20.10 writes a key into /etc/docker, and any dockerd loads an AppArmor profile where it finds AppArmor."""
+    """Hide /etc/docker, into which dockerd 20.10 writes a key, and AppArmor, into which every dockerd would load a profile."""
     mount("--bind", str(root / "etc-docker"), "/etc/docker")
     if Path("/sys/kernel/security/apparmor").exists():
         mount("-t", "tmpfs", "tmpfs", "/sys/kernel/security")
@@ -65,11 +64,11 @@ def main(root: Path, run: Path) -> int:
     own_run(run)
     own_settings(root)
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-    # Nodes query us for names, and are refused: by default the kernel would send only one refusal a second.
+    # Nodes send DNS queries to this address, which refuses them. By default, the kernel would send only one refusal a second.
     Path("/proc/sys/net/ipv4/icmp_ratelimit").write_text("0")
     serve(root / "repository")
     dockerd = subprocess.Popen(["dockerd", "--config-file", str(root / "daemon.json")])
-    while True:  # as process 1 we inherit orphans, and must bury them
+    while True:  # process 1 inherits orphans and must reap them
         pid, status = os.wait()
         if pid == dockerd.pid:
             return os.waitstatus_to_exitcode(status)

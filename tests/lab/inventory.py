@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What Ansible needs to reach a fleet: an inventory, settings, and the variables of a shell."""
+"""Writes what Ansible needs to reach a fleet: an inventory, settings, and environment variables for a shell."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .lab import CHECKOUT, Lab, LabError, output
 from .nodes import container_name
 from .packages import URL, fingerprint
 
-# Forks: the nodes' own work shares this machine's cores with the controller, and more at a time only get in each other's way.
+# Forks: the nodes share this machine's cores with the controller, so more forks would only slow each other down.
 ANSIBLE_CFG = """\
 [defaults]
 inventory = inventory.yml
@@ -41,7 +41,7 @@ def inventory(lab: Lab, fleet: Fleet, addresses: dict[str, str]) -> dict[str, An
     groups: dict[str, Any] = {group: {"hosts": {n.name: {} for n in fleet.nodes if group in n.groups}} for group in GROUPS}
     common = {
         "ansible_connection": "community.docker.docker",
-        # It is root already, so that "become: true" has nothing to do: the nodes have no sudo. Not by "ansible_user", for which the connection
+        # Tasks run as root already, and the nodes have no sudo. So "become: true" must do nothing. Not with "ansible_user", for which the connection
         # plugin starts docker twice more in each task, to find out whether its release can do that.
         "ansible_become": False,
         "ansible_docker_extra_args": f"--host {lab.docker_host}",
@@ -54,7 +54,7 @@ def inventory(lab: Lab, fleet: Fleet, addresses: dict[str, str]) -> dict[str, An
 
 
 def over_ssh(lab: Lab, fleet: Fleet, addresses: dict[str, str]) -> dict[str, Any]:
-    """The same hosts as a user with sudo reaches them."""
+    """Write an inventory of the same hosts for a user with sudo."""
     found = inventory(lab, fleet, addresses)["all"]
     others = ("ansible_connection", "ansible_become", "ansible_docker_extra_args")
     common = {**ssh.variables(lab, fleet.name), **{key: value for key, value in found["vars"].items() if key not in others}}
@@ -70,7 +70,7 @@ def _owner(name: str) -> Lab | None:
 
 
 def claim(lab: Lab, name: str) -> None:
-    """build/lab/NAME belongs to one lab at a time, whatever the roots."""
+    """Claim build/lab/NAME, which belongs to one lab at a time, in any root."""
     other = _owner(name)
     if other and other != lab and is_up(other, name):
         raise LabError(f"a fleet named {name} is up in the lab with root {other.root}; give another --name")
@@ -83,7 +83,7 @@ def release(lab: Lab, name: str) -> None:
 
 
 def is_up(lab: Lab, name: str) -> bool:
-    """A record alone says little: the machine may have been switched off meanwhile."""
+    """Return whether the fleet is up. A record alone does not prove it, because the machine may have been switched off since."""
     return record(lab, name).exists() and daemon.running(lab)
 
 
@@ -116,6 +116,6 @@ def variables(lab: Lab, folder: Path) -> dict[str, str]:
 
 
 def environment(lab: Lab, folder: Path) -> str:
-    """For a shell: the variables, and the programs of the development environment."""
+    """Return the environment for a shell, with the programs of the development environment in PATH."""
     path = f"export PATH={CHECKOUT / 'build' / 'venv' / 'bin'}:$PATH\n"
     return "".join(f"export {name}={value}\n" for name, value in variables(lab, folder).items()) + path

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where one lab lives. Two labs with different roots share nothing, so they can run side by side."""
+"""The paths and addresses of one lab. Two labs with different roots share nothing, so they can run side by side."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from pathlib import Path
 CHECKOUT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 
-# The network is the lab's own (see daemon.py), so its addresses can clash with nothing on this machine.
+# The lab has its own network (see daemon.py), so its addresses cannot clash with others on this machine.
 SUBNET = "198.18.0.0/16"
 GATEWAY = "198.18.0.1"
 REPOSITORY_HOST = "lab-repo"  # resolves to the gateway on every node
 
 
 class LabError(Exception):
-    """What went wrong and what to do, for the person at the terminal."""
+    """An error with its remedy, for the person at the terminal."""
 
 
 def _tag(path: Path) -> str:
@@ -45,7 +45,7 @@ class Lab:
 
     @property
     def run(self) -> Path:
-        """Sockets and pid files: short, since the path of a Unix socket may have 107 characters."""
+        """The folder of sockets and pid files. It is short, because the path of a Unix socket may have at most 107 characters."""
         return Path("/run") / self.name
 
     @property
@@ -62,7 +62,7 @@ class Lab:
 
     @property
     def nodes(self) -> Path:
-        """The ids of their containers, by name: for enter/docker."""
+        """The folder with the ids of the nodes' containers, by name, for enter/docker."""
         return self.run / "nodes"
 
     @property
@@ -71,12 +71,12 @@ class Lab:
 
     @property
     def repository(self) -> Path:
-        """What http://lab-repo/ serves."""
+        """The folder that http://lab-repo/ serves."""
         return self.root / "repository"
 
     @property
     def fleets(self) -> Path:
-        """A folder per fleet that is up."""
+        """The folder with a subfolder for each running fleet."""
         return self.root / "fleets"
 
 
@@ -86,5 +86,5 @@ def cache() -> Path:
 
 
 def output(fleet: str) -> Path:
-    """The inventory and what else a user of the fleet reads."""
+    """The folder with the inventory and other files for the user of a fleet."""
     return CHECKOUT / "build" / "lab" / fleet

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Limits of the kernel that many machines in one run into, raised while a lab is up."""
+"""Raises limits of the kernel while a lab is up, because many nodes on one machine reach them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from pathlib import Path
 class Limit:
     setting: Path
     wanted: int
-    former: Path  # what it was, shared by all labs of the machine
+    former: Path  # the former value, shared by all labs of the machine
 
     def lift(self) -> None:
         if not self.setting.exists():
-            return  # this machine is itself a container, whose network has no such limit of its own
+            return  # this machine is a container, whose network has no such limit
         now = self.setting.read_text().strip()
         if int(now) < self.wanted:
-            if not self.former.exists():  # else of a lab that was killed
+            if not self.former.exists():  # otherwise the file is from a killed lab
                 self.former.write_text(now)
             self.setting.write_text(str(self.wanted))
 
@@ -36,10 +36,10 @@ class Limit:
 
 NEIGHBOURS = Path("/proc/sys/net/ipv4/neigh/default")
 LIMITS = [
-    # A node's systemd takes about six; 128 by default.
+    # systemd of each node uses about six. The default is 128.
     Limit(Path("/proc/sys/fs/inotify/max_user_instances"), 4096, Path("/run/gpu-swarm-lab.inotify")),
-    # Members of a swarm all talk with each other, and one table has the neighbours of all network namespaces: 1024 by default are
-    # too few for 36 nodes, and joins time out.
+    # All members of a swarm talk with each other, and one table has the neighbours of all network namespaces. The default of 1024 is too
+    # small for 36 nodes: joins time out.
     Limit(NEIGHBOURS / "gc_thresh2", 16384, Path("/run/gpu-swarm-lab.gc_thresh2")),
     Limit(NEIGHBOURS / "gc_thresh3", 32768, Path("/run/gpu-swarm-lab.gc_thresh3")),
 ]
@@ -59,7 +59,7 @@ def lift() -> None:
 
 
 def restore(in_use: Callable[[], bool]) -> None:
-    """The last lab restores what was there."""
+    """Restore the former values if this is the last lab."""
     with _locked():
         if not in_use():
             for limit in LIMITS:
