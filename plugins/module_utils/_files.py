@@ -213,7 +213,7 @@ def read_mapping(path: str) -> dict[str, Any] | None:
 
 
 def point(link: str, target: str) -> None:
-    """Have a link lead to ``target``, with one rename."""
+    """Let a symbolic link lead to ``target``. A reader sees the old or the new link, never none."""
     temporary = "%s.%d" % (link, os.getpid())
     if os.path.lexists(temporary):
         os.unlink(temporary)

@@ -23,7 +23,7 @@ import zipfile
 from typing import Mapping
 
 from ._errors import GpuSwarmError
-from ._files import make_directory, naming
+from ._files import make_directory, naming, point
 
 STATE_DIR = "/var/lib/gpu-swarm"
 # The module option for the zip file. It is not secret, but too long for a log.
@@ -91,7 +91,7 @@ def install(zip_path: str, state_dir: str = STATE_DIR) -> bool:
         os.rename(unpacked, version)
     finally:
         shutil.rmtree(unpacked, ignore_errors=True)
-    _point(current, version)
+    point(current, os.path.basename(version))
     _remove_others(home, version)
     return True
 
@@ -144,14 +144,6 @@ def _digest(directory: str) -> str:
                 content = hashlib.sha256(stream.read()).hexdigest()
             found.update(("%s %s\n" % (os.path.relpath(path, directory), content)).encode("utf-8"))
     return found.hexdigest()[:16]
-
-
-def _point(link: str, target: str) -> None:
-    temporary = "%s.%d" % (link, os.getpid())
-    if os.path.lexists(temporary):
-        os.unlink(temporary)
-    os.symlink(os.path.basename(target), temporary)
-    os.replace(temporary, link)
 
 
 def _remove_others(home: str, version: str) -> None:
