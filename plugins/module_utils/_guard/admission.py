@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What becomes of a container that is about to be made (pure): it goes on as it is, gets what its task reserved, or is refused.
+"""Decides about a container that is about to be created (pure): it starts unchanged, gets what its task reserved, or is refused.
 
 Private to this collection: no stability is promised to others.
 """
@@ -21,17 +21,17 @@ TYPE_CHECKING = False  # typing is not loaded: that would take a fifth of the ti
 if TYPE_CHECKING:
     from typing import Any, Collection, Mapping, Sequence
 
-# Where nothing is withheld, but from tasks with slots or groups at AUDIT. At OFF there is a guard only where there are such, and it does no more than
-# to name their cards.
+# Levels that hide no GPU, except that tasks with slots or groups see only theirs. At OFF the guard exists only for slots and groups, and only names
+# their cards.
 LENIENT = (OFF, AUDIT)
-# The engine writes these last, so that no service can set or hide them.
+# dockerd writes these labels last, so no service can set or hide them.
 TASK, SERVICE = "com.docker.swarm.task.id", "com.docker.swarm.service.name"
-# What the services begin with by which verify tests a node: what it does there on purpose is not counted.
+# Prefix of the services with which verify tests a node. Their refusals are intended and not counted.
 PROBE = "gpu-swarm-verify"
-# Why a task does not see what it requests, without being refused. Findings are counted under these names, and under the codes of refusals.
+# Reasons why a task sees less than it requests without being refused. Findings are counted under these names and under the codes of refusals.
 HIDDEN, BEYOND = "hidden", "beyond-share"
 _OLD = "it is of a task that is no longer assigned to this node, and gets no GPU"
-# What is worth a line of the journal besides.
+# Other findings for the journal.
 UNREAD, OLD = "unread", "old-task"
 _REMEDY = {
     MOUNT: "Remove the mount, and reserve GPUs with --generic-resource.",
@@ -43,19 +43,19 @@ _REMEDY = {
 }
 
 
-# What a node goes by. allow: names of services; label:KEY or label:KEY=VALUE for labels of containers. devices: those of the node's
-# that have a name of their own in what it advertises. kinds: the kinds of named resources. listed: the variables in which NVIDIA's runtime may look.
-# map: by kind and value (reservation.AMOUNT where the kind is an amount) the devices of all else; mib, how much of their memory; and together,
-# whether a task may have several on one device only. card_mib: the memory of the cards. overhead_mib: what CUDA takes of it for each process.
+# The settings of a node. allow: names of services; label:KEY or label:KEY=VALUE for labels of containers. devices: the node's devices that it
+# advertises by their own names. kinds: the kinds of named resources. listed: the variables in which NVIDIA's runtime may look. map: by kind and value
+# (reservation.AMOUNT if the kind is an amount) the devices of all other resources, with mib, the part of their memory, and together, whether all
+# values of a task must be on one device. card_mib: the memory of the cards. overhead_mib: what CUDA takes of it for each process.
 Settings = namedtuple(
     "Settings", ["level", "allow", "devices", "kinds", "listed", "map", "card_mib", "overhead_mib"], defaults=[(), (), (), (), {}, {}, 0]
 )
-# A container that is about to be made. entries: its variables. mounts: those that request devices. task: what swarm's agent wrote of its task, a
-# TaskRecord or None. unread: why that could not be read.
+# A container that is about to be created. entries: its variables. mounts: the mounts that request devices. task: the TaskRecord that swarm's agent
+# wrote, or None. unread: why it could not be read.
 Container = namedtuple("Container", ["labels", "entries", "mounts", "task", "unread"], defaults=[None])
-# devices: what it is to see; None: it goes on as it is. refused: why, for whoever inspects its task. found: name to text, of what is to be counted
-# and reported. holds: what its task has, whatever it sees. variables: what it is to know besides, by their names. without: those that it is not
-# to have. code: of the refusal.
+# devices: what the container may see; None: it starts unchanged. refused: the reason, shown in the task's error. found: {name: text} of findings to
+# count and report. holds: what its task has, visible or not. variables: further variables to set. without: variables to remove. code: the refusal's
+# code.
 Verdict = namedtuple("Verdict", ["devices", "refused", "found", "holds", "variables", "without", "code"], defaults=[None, {}, (), {}, (), ""])
 
 
@@ -64,7 +64,7 @@ def service_of(labels: Mapping[str, str]) -> str:
 
 
 def decide(settings: Settings, container: Container) -> Verdict:
-    """By the level ``reserved``; what ``exclusive`` adds is what others hold, and ``audit`` reports this and acts for slots and groups alone."""
+    """Decide by the rules of the level ``reserved``. ``audit`` only reports them, except for slots and groups. ``exclusive`` also checks holds."""
     if TASK not in container.labels:
         return Verdict(None)
     if is_allowed(settings.allow, container.labels):
@@ -92,12 +92,12 @@ def decide(settings: Settings, container: Container) -> Verdict:
 
 
 def held(settings: Settings, container: Container) -> tuple[str, ...]:
-    """What a task has that nobody else can have, whatever it requests."""
+    """Return what a task has and no other task may have, no matter what it requests."""
     return () if is_allowed(settings.allow, container.labels) else _holds(reservation.parts(settings, container))
 
 
 def _mapped(settings: Settings, container: Container) -> Verdict:
-    """A task with a slot or a group sees the cards of these, and all else goes on as it is; nothing is counted, held or refused."""
+    """Show a task with slots or groups their cards. Others start unchanged; nothing is counted, held or refused."""
     parts = reservation.parts(settings, container)
     if not any(is_mapped(part) for part in parts):
         return Verdict(None)
@@ -111,19 +111,19 @@ def _devices(parts: Sequence[reservation.Part]) -> tuple[str, ...]:
 
 
 def _not_reserved(settings: Settings, parts: Sequence[reservation.Part]) -> tuple[str, ...]:
-    """The variables of amounts that swarm did not give it. This collection lists none, but an image may set one, and somebody may have listed it."""
+    """Return the variables of amounts that swarm did not give the task. An image may set one, and config.toml may list it."""
     reserved = {part.kind for part in parts}
     return tuple(reservation.variable(kind) for kind, values in settings.map.items() if reservation.AMOUNT in values and kind not in reserved)
 
 
 def _at(settings: Settings, verdict: Verdict, parts: Sequence[reservation.Part]) -> Verdict:
-    """A task with a slot or a group starts by the guard only, whatever the level."""
+    """Apply the level. ``audit`` changes nothing, except for tasks with slots or groups: only the guard gives them GPUs."""
     audited = settings.level == AUDIT and not any(is_mapped(part) for part in parts)
     return verdict._replace(devices=None, refused=None, variables={}, code="") if audited else verdict
 
 
 def is_allowed(allow: Sequence[str], labels: Mapping[str, str]) -> bool:
-    """Whether a container with these labels may see all GPUs."""
+    """Return whether a container with these labels may see all GPUs."""
     for one in allow:
         kind, colon, wanted = one.partition(":")
         if colon and kind == "label":
@@ -136,24 +136,24 @@ def is_allowed(allow: Sequence[str], labels: Mapping[str, str]) -> bool:
 
 
 def _all_requested(settings: Settings, container: Container) -> tuple[str, ...] | None:
-    """What a service that may see all GPUs requests, where it reserved what NVIDIA's runtime would take for the name of a device."""
+    """Return what an allowed service requests. Needed only if it reserved slots or groups, which NVIDIA's runtime would take for names of devices."""
     mapped = any(is_mapped(part) for part in reservation.parts(settings, container))
     return tuple(bundle.last(container.entries, bundle.VISIBLE) or ("all",)) if mapped else None
 
 
 def _names(parts: Sequence[reservation.Part]) -> tuple[str, ...]:
-    """What no other task can have: an amount of memory leaves the rest of its card to others."""
+    """Return the named values. An amount of memory is not exclusive: it leaves the rest of its card to others."""
     return tuple(part.value for part in parts if part.value != reservation.AMOUNT)
 
 
 def _holds(parts: Sequence[reservation.Part]) -> tuple[str, ...]:
-    """The same by device, where that is no share of one: of a group each of its cards."""
+    """Return what to hold: each card of a group, otherwise the value itself."""
     named = [part for part in parts if part.value != reservation.AMOUNT]
     return tuple(one for part in named for one in (part.devices if len(part.devices) > 1 else (part.value,)))
 
 
 def _apart(parts: Sequence[reservation.Part]) -> str:
-    """Slots of one kind that are on several cards, in words; empty where they are not."""
+    """Return a sentence if slots of one kind are on several cards, otherwise an empty text."""
     for kind in dict.fromkeys(part.kind for part in parts if is_slot(part)):
         cards = dict.fromkeys(device for part in parts if part.kind == kind for device in part.devices)
         if len(cards) > 1:
@@ -162,7 +162,7 @@ def _apart(parts: Sequence[reservation.Part]) -> str:
 
 
 def _refusal(settings: Settings, container: Container, parts: Sequence[reservation.Part], share: shares.Share) -> tuple[str, str]:
-    """Why it is refused, as its name and in words; empty where it is not."""
+    """Return (code, sentence) of the refusal; both empty if there is none."""
     if container.mounts:
         return MOUNT, "it has a mount at %s, by which NVIDIA's runtime would give it GPUs." % container.mounts[0]
     foreign = [part.value or part.kind for part in parts if not part.devices]
@@ -218,7 +218,7 @@ def _memory(read: Mapping[str, Any]) -> tuple[dict[str, int], int]:
 
 
 def _map(read: Any) -> dict[str, Any]:
-    """As it is; raises ValueError where it is none."""
+    """Return the map unchanged; raises ValueError if it is malformed."""
     if isinstance(read, dict) and all(isinstance(values, dict) for values in read.values()):
         entries = [one for values in read.values() for one in values.values()]
         if all(isinstance(one, dict) and isinstance(one.get("devices"), list) for one in entries):

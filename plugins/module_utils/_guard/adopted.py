@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What tasks hold that began while no guard stood before NVIDIA's runtime: nobody wrote it, and another task would get it too.
+"""Writes holds for tasks that started before the guard was installed. Without them, other tasks would get the same GPUs.
 
 It is written when the guard is installed or set to another level, and is no part of what is kept on a node.
 Private to this collection: no stability is promised to others.
@@ -21,7 +21,7 @@ from .task_record import RecordError
 
 
 class _Running(NamedTuple):
-    """A container of a task."""
+    """A running container of a task."""
 
     container: str
     labels: Mapping[str, str]
@@ -30,8 +30,10 @@ class _Running(NamedTuple):
 
 
 def adopt(read: Mapping[str, Any], folder: str) -> list[str]:
-    """Has each task hold what it has. ``read`` are the guard's settings, ``folder`` where it keeps holds. Returns the containers of tasks of
-    which cannot be read what swarm gave them. Raises OSError or ValueError."""
+    """Write a hold for each task. ``read`` are the guard's settings, ``folder`` is the directory of holds.
+
+    Returns the containers whose task cannot be read. Raises OSError or ValueError.
+    """
     with open(read["runtime_config"], encoding="utf-8", errors="replace") as stream:
         settings = admission.from_json(read, toolkit_config.listed(stream.read()))
     found, unread = [], []
@@ -56,7 +58,7 @@ def _running(data_root: str) -> Iterator[_Running]:
                 one = json.load(stream)
             state, labels = one["State"], one["Config"]["Labels"] or {}
             pid = int(state["Pid"]) if state["Running"] is True and admission.TASK in labels else 0
-        except (OSError, ValueError, KeyError, TypeError):  # it is being made, or removed
+        except (OSError, ValueError, KeyError, TypeError):  # it is being created or removed
             continue
         began = holds.started(pid) if pid and _is_of(pid, name) else None
         if began is not None:
@@ -64,7 +66,7 @@ def _running(data_root: str) -> Iterator[_Running]:
 
 
 def _is_of(pid: int, container: str) -> bool:
-    """A process that began since may have this id by now."""
+    """Return whether the process is in this container. Another process may have its id now."""
     try:
         with open("/proc/%d/cgroup" % pid, encoding="ascii", errors="replace") as stream:
             return container in stream.read()
@@ -73,7 +75,7 @@ def _is_of(pid: int, container: str) -> bool:
 
 
 def _hold(settings: admission.Settings, data_root: str, one: _Running) -> Hold | None:
-    """By its first process: where runc or crun keep what they know of it is known to the guard's own calls only."""
+    """Return the hold of a running container, identified by its first process: only the guard's own calls know where runc or crun keep its state."""
     task = engine_record.task(data_root, one.labels[admission.TASK])
     devices = admission.held(settings, admission.Container(one.labels, (), (), task)) if task else ()
     if not devices:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A value of a bbolt file, read while its owner holds the file's lock and writes.
+"""Reads a value of a bbolt file while its owner holds the file's lock and writes.
 
 bbolt copies a page before it changes it, and what a commit frees is used again only by a later one. So what was read is of one commit
 exactly when the newest meta page is still the same afterwards. (etcd-io/bbolt: internal/common/page.go, meta.go, bucket.go)
@@ -34,14 +34,14 @@ _TRIES = 50
 
 
 class BoltError(Exception):
-    """The file cannot be read as what it is to be."""
+    """The file is no valid bbolt file."""
 
 
 _Meta = namedtuple("_Meta", ["page_size", "root", "transaction"])
 
 
 def read(path: str, buckets: Sequence[bytes], key: bytes) -> bytes | None:
-    """The value of a key in nested buckets, or None where it or the innermost bucket is not there. Raises BoltError, or OSError."""
+    """Return the value of a key in nested buckets. None if it or the innermost bucket does not exist. Raises BoltError or OSError."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         for dummy in range(_TRIES):
@@ -111,7 +111,7 @@ def _page(handle: int, meta: _Meta, number: int) -> bytes:
 
 
 def _find(handle: int, meta: _Meta, page: bytes, key: bytes, flags: int) -> bytes | None:
-    """The value of a key below this page, where it has these flags."""
+    """Return the value of a key below this page, if it has these flags."""
     for dummy in range(_DEEP):
         dummy_number, kind, count, dummy_more = _PAGE.unpack_from(page)
         if kind == _LEAF:
@@ -123,7 +123,7 @@ def _find(handle: int, meta: _Meta, page: bytes, key: bytes, flags: int) -> byte
 
 
 def _below(page: bytes, count: int, key: bytes) -> int:
-    """The page with the last key that does not come after this one."""
+    """Return the page with the last key that is not greater than this one."""
     found = 0
     for index in range(count):
         at = _PAGE.size + index * _OF_BRANCH.size

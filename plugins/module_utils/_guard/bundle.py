@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The description of a container as its runtime gets it (config.json): what it requests of NVIDIA's runtime, and the answer written into it (pure).
+"""Reads from a container's config.json what it requests of NVIDIA's runtime, and writes the allowed devices into it (pure).
 
 Nothing but variables is changed: NVIDIA's tools decode the document strictly. Of several variables of one name NVIDIA's runtime takes the
 last and getenv the first, so that all of them get the same value.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any, Collection, Mapping, Sequence
 
 VISIBLE = "NVIDIA_VISIBLE_DEVICES"
-# What requests nothing.
+# Values that request nothing.
 NOTHING = ("", "void", "none")
 _HIDDEN = "void"
 # A mount whose target begins so requests a device, and goes before every variable where the toolkit takes it. NVIDIA's runtime compares texts, not
@@ -27,16 +27,16 @@ DEVICE_MOUNTS = ("/var/run/nvidia-container-devices", "/run/nvidia-container-dev
 _OLD_CUDA = "CUDA_VERSION"  # by which NVIDIA's runtime knows images from before NVIDIA_VISIBLE_DEVICES, and gives them all GPUs
 
 
-# So many digits has a number at most that is a text at first: Python takes long ones for an error, and before 3.11 much time.
+# The most digits of a number that is read from text. Python refuses longer ones, and before 3.11 takes very long.
 LONGEST = 18
 
 
 class BundleError(Exception):
-    """The document is not what a runtime takes."""
+    """The document is no valid description of a container."""
 
 
 def environment(document: Any) -> list[str]:
-    """The variables of its process, NAME=value each; raises BundleError."""
+    """Return the variables of the process as NAME=value; raises BundleError."""
     process = document.get("process") if isinstance(document, dict) else None
     found = process.get("env") if isinstance(process, dict) else None
     if found is None and isinstance(process, dict):
@@ -51,7 +51,7 @@ def name_of(entry: str) -> str:
 
 
 def is_number(value: str) -> bool:
-    """Whether it is digits alone."""
+    """Return whether the text has digits only."""
     return value.isdigit() and value.isascii()
 
 
@@ -60,18 +60,18 @@ def words(value: str) -> list[str]:
 
 
 def requested(entries: Sequence[str], name: str) -> list[str]:
-    """What all variables of this name request together."""
+    """Return what all variables of this name request together."""
     found = [word for one in entries if name_of(one) == name for word in words(one.partition("=")[2])]
     return [word for word in dict.fromkeys(found) if word not in NOTHING]
 
 
 def last(entries: Sequence[str], name: str) -> list[str]:
-    """What the last variable of this name requests, which is the one that counts."""
+    """Return what the last variable of this name requests. Only the last one counts."""
     return requested([one for one in entries if name_of(one) == name][-1:], name)
 
 
 def requests(entries: Sequence[str], listed: Collection[str]) -> bool:
-    """Whether NVIDIA's runtime would take these variables for a request."""
+    """Return whether NVIDIA's runtime would take these variables for a request."""
     names = [name for name in listed if any(name_of(one) == name for one in entries)] or [VISIBLE]
     if any(last(entries, name) for name in names):
         return True
@@ -79,14 +79,14 @@ def requests(entries: Sequence[str], listed: Collection[str]) -> bool:
 
 
 def device_mounts(document: Mapping[str, Any]) -> list[str]:
-    """Where it has mounts that request devices."""
+    """Return the targets of mounts that request devices."""
     mounts = document.get("mounts")
     found = [str(one.get("destination", "")) for one in mounts if isinstance(one, dict)] if isinstance(mounts, list) else []
     return [path for path in found if _cleaned(path).startswith(DEVICE_MOUNTS)]
 
 
 def rewritten(entries: Sequence[str], listed: Collection[str], devices: Sequence[str], without: Collection[str] = ()) -> list[str]:
-    """The variables with which it gets these devices and no others; without devices, with which it gets none. Those in ``without`` are left out."""
+    """Return the variables that give the container exactly these devices, or no device. The variables in ``without`` are removed."""
     found = []
     for entry in entries:
         name = name_of(entry)
@@ -102,7 +102,7 @@ def rewritten(entries: Sequence[str], listed: Collection[str], devices: Sequence
 
 
 def with_values(entries: Sequence[str], values: Mapping[str, str]) -> list[str]:
-    """The variables with these values, each of several with one name."""
+    """Return the variables with these values set, also if a name occurs several times."""
     found = ["%s=%s" % (name_of(one), values[name_of(one)]) if name_of(one) in values else one for one in entries]
     there = {name_of(one) for one in entries}
     return found + ["%s=%s" % pair for pair in values.items() if pair[0] not in there]
@@ -113,6 +113,6 @@ def with_environment(document: dict[str, Any], entries: list[str]) -> dict[str, 
 
 
 def _cleaned(path: str) -> str:
-    """The path as Go's filepath.Clean writes it. normpath keeps two slashes at the beginning."""
+    """Return the path as Go's filepath.Clean does. normpath keeps two slashes at the beginning."""
     found = posixpath.normpath(path)
     return found[1:] if found.startswith("//") else found

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How a runtime is called, and how it reports why it failed.
+"""Parses the call of a runtime, and reports errors as a runtime does.
 
 Private to this collection: no stability is promised to others.
 """
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 CREATE, RESTORE = "create", "restore"
 PASS_THROUGH = "pass-through"  # the file with which an operator turns the guard off
-# What the guard exits with, for its front. It goes on by no status that an interpreter has for anything else: an empty program ends with 0.
-GOES_ON, REFUSED, BROKEN = 10, 3, 4  # the last two: why has been written
+# Exit codes of the guard, for its front. GOES_ON is not 0, because an interpreter that runs an empty program also exits with 0.
+GOES_ON, REFUSED, BROKEN = 10, 3, 4  # for the last two, the reason has been written
 _WITH_VALUE = {"--bundle": "bundle", "-b": "bundle", "--log": "log", "--root": "root"}
 
 
@@ -31,7 +31,7 @@ Call = namedtuple("Call", ["what", "container", "bundle", "log", "root"], defaul
 
 
 def parse(arguments: Sequence[str]) -> Call:
-    """The container's id comes last. ``what`` is empty for a call that neither creates nor restores a container."""
+    """Return the call. The container's id comes last. ``what`` is empty if the call neither creates nor restores a container."""
     found, values, before = {}, set(), ""
     for place, word in enumerate(arguments):
         name, equals, value = word.partition("=")
@@ -48,7 +48,7 @@ def parse(arguments: Sequence[str]) -> Call:
 
 
 def refuse(call: Call, text: str) -> None:
-    """Where containerd's shim reads why a container could not be made: what is printed is not seen."""
+    """Write the reason into the log that containerd's shim reads. It does not show what is printed."""
     line = json.dumps({"level": "error", "msg": text, "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())})
     if call.log:
         with contextlib.suppress(OSError), open(call.log, "a", encoding="utf-8") as stream:

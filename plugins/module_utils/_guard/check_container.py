@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The guard: called before NVIDIA's runtime makes a container that requests a GPU. It exits with GOES_ON where that may be.
+"""The guard. It runs before NVIDIA's runtime creates a container that requests a GPU, and exits with GOES_ON if the container may start.
 
 The front (front.py) starts it, passes the runtime's own arguments, and refuses whenever this ends in any other way.
 Private to this collection: no stability is promised to others.
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 SETTINGS = "settings.json"
-RUN = "/run/gpu-swarm-guard"  # not /run/gpu-swarm, which goes with the watcher of the GPUs
+RUN = "/run/gpu-swarm-guard"  # not /run/gpu-swarm, which is removed with the watcher
 PATIENCE_S = 5.0
 
 
 class Refused(Exception):
-    """Why a container is not made, with the code of that."""
+    """The container may not start. ``code`` names the reason."""
 
     def __init__(self, code: str, text: str) -> None:
         super().__init__(text)
@@ -41,21 +41,21 @@ class Refused(Exception):
 
 
 class Ruled(Refused):
-    """The same, by the settings and what swarm gave: no failure, and so with ``audit`` too, where a task with slots has no other way to a GPU."""
+    """Refused by the rules, not because of a failure. Counts with ``audit`` too, because only the guard gives tasks with slots their GPUs."""
 
 
-# What the guard of a node goes by. data_root: of dockerd. run: where it keeps what a reboot may take. patience_s: for a task that is about to stop.
+# data_root: dockerd's directory. run: the guard's directory for files that a reboot may remove. patience_s: how long to wait for a stopping task.
 Given = namedtuple("Given", ["settings", "data_root", "run", "patience_s"])
 
 
 def main() -> int:
-    """What it is to exit with."""
+    """Run the guard and return its exit code."""
     home, made = sys.argv[1], call.parse(sys.argv[2:])
     read: dict[str, Any] = {}
     try:
         read = _settings(home)
         _guard(made, _given(read))
-    except Exception as problem:  # whatever it is: a container that requests a GPU does not start
+    except Exception as problem:  # after any error, a container that requests a GPU does not start
         if read.get("level") in admission.LENIENT and not isinstance(problem, Ruled):
             if read["level"] != OFF:
                 finding_counts.add(read.get("run", RUN), "", {refusal.BROKEN: str(problem)})
@@ -80,7 +80,7 @@ def _given(read: dict[str, Any]) -> Given:
 
 
 def _listed(config: str, read: dict[str, Any]) -> tuple[str, ...]:
-    """The variables in config.toml that the settings do not have already."""
+    """Return the variables in config.toml that the settings do not have already."""
     if config == read.get("config"):  # unchanged since the last run, which put its variables into the settings
         return ()
     from . import toolkit_config  # not on top: it would take a fifteenth of the time that all of this takes
@@ -119,7 +119,7 @@ def _document(path: str) -> dict[str, Any]:
 
 
 def _labels(data_root: str, document: dict[str, Any], container: str) -> tuple[dict[str, str], str]:
-    """The container's labels, and where dockerd keeps them."""
+    """Return the container's labels, and the directory where dockerd keeps them."""
     problem: Exception | None = None
     for root in engine_record.data_roots(data_root, document, container):
         try:
@@ -140,7 +140,7 @@ def _container(document: dict[str, Any], labels: dict[str, str], root: str) -> C
 
 
 def _stays(root: str, name: str) -> bool:
-    """Whether swarm wants a task to run on, by its agent's record."""
+    """Return whether swarm wants the task to keep running, by the agent's record."""
     try:
         record = engine_record.task(root, name)
     except (BoltError, RecordError, OSError):
@@ -154,7 +154,7 @@ def _hold(made: Call, given: Given, labels: dict[str, str], root: str, devices: 
     refuses = given.settings.level == EXCLUSIVE
     try:
         holder = holds.claim(folder, mine, given.patience_s, lambda one: _stays(root, one.task)) if refuses else holds.share(folder, mine)
-    except OSError as problem:  # /run is full, say: what is held twice is then counted nowhere
+    except OSError as problem:  # for example if /run is full. Devices that are held twice are then not counted
         if refuses:
             raise
         finding_counts.add(given.run, service, {refusal.BROKEN: "%s: %s" % (problem.filename or folder, problem.strerror)})

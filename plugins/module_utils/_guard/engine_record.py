@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What dockerd wrote of a container before it called the runtime: its labels, which no service can forge.
+"""Reads what dockerd wrote about a container before it called the runtime: its labels, which no service can forge.
 
 Private to this collection: no stability is promised to others.
 """
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 _CONFIG = "config.v2.json"
 _TASKS = os.path.join("swarm", "worker", "tasks.db")
 _BUCKETS = (b"v1", b"tasks")
-_REMAPPED = re.compile(r"[0-9]+\.[0-9]+")  # the folder of dockerd's data under userns-remap: its user and group
+_REMAPPED = re.compile(r"[0-9]+\.[0-9]+")  # dockerd's directory with userns-remap is named by user and group
 
 
 class EngineRecordError(Exception):
-    """Nothing is known of the container."""
+    """dockerd's record of the container cannot be read."""
 
 
 def labels(data_root: str, container: str) -> dict[str, str]:
-    """Raises EngineRecordError."""
+    """Return the container's labels. Raises EngineRecordError."""
     path = os.path.join(data_root, "containers", container, _CONFIG)
     try:
         with open(path, "rb") as stream:
@@ -42,7 +42,7 @@ def labels(data_root: str, container: str) -> dict[str, str]:
 
 
 def data_roots(settled: str, document: Mapping[str, Any], container: str) -> Iterator[str]:
-    """Where dockerd's data may be: as it was when the guard was installed, and as the container's own mounts show it."""
+    """Yield the directories where dockerd's data may be: the one known when the guard was installed, then those in the container's mounts."""
     yield settled
     inside = "%scontainers%s%s%s" % (os.sep, os.sep, container, os.sep)
     mounts = document.get("mounts")
@@ -54,7 +54,7 @@ def data_roots(settled: str, document: Mapping[str, Any], container: str) -> Ite
 
 
 def task(data_root: str, name: str) -> TaskRecord | None:
-    """What swarm's agent wrote of a task, None where it has none. Raises BoltError, RecordError or OSError."""
+    """Return the record of a task by swarm's agent, None if it has none. Raises BoltError, RecordError or OSError."""
     paths = [os.path.join(data_root, _TASKS)]
     if _REMAPPED.fullmatch(os.path.basename(data_root)):
         paths.append(os.path.join(os.path.dirname(data_root), _TASKS))

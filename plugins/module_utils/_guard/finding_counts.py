@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the guard found: counted by service in a file under /run, and a line of the journal, once a minute at most for the same of a service.
+"""Counts the guard's findings by service in a file under /run, and writes each to the journal at most once a minute.
 
 Private to this collection: no stability is promised to others.
 """
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from typing import Any, Mapping
 
 FILE = "found.json"
-_SERVICES = 200  # of which something is counted
+_SERVICES = 200  # at most so many services are counted
 _TEXT = 300
-_SAY_EVERY_S = 60  # a task that is refused is tried again every few seconds, for as long as its service is there
+_SAY_EVERY_S = 60  # swarm retries a refused task every few seconds while its service exists
 _JOURNAL = "/dev/log"
-_WARNING = 28  # of a daemon, as syslog counts
+_WARNING = 28  # syslog's number for a daemon's warning
 
 
 def add(folder: str, service: str, found: Mapping[str, str]) -> None:
-    """Nothing of this keeps a container from starting."""
+    """Count findings. Errors are ignored, so that containers still start."""
     to_say = list(found)
     with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
         to_say = _count(os.path.join(folder, FILE), service, found)
@@ -40,7 +40,7 @@ def add(folder: str, service: str, found: Mapping[str, str]) -> None:
 
 
 def read(path: str) -> dict[str, Any]:
-    """{service: {name: {count, last, text}}} since the node booted; with said, when it was in the journal last."""
+    """Return {service: {name: {count, last, text, said}}} since the boot. ``said`` is the time of the last line in the journal."""
     try:
         with open(path, encoding="utf-8") as stream:
             found = json.load(stream)
@@ -50,19 +50,19 @@ def read(path: str) -> dict[str, Any]:
 
 
 def _count(path: str, service: str, found: Mapping[str, str]) -> list[str]:
-    """The names of what is due in the journal."""
+    """Count the findings and return the names of those that are due in the journal."""
     os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
     with open(path + ".lock", "w", encoding="ascii") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         counted = read(path)
         if service not in counted and len(counted) >= _SERVICES:
-            del counted[min(counted, key=lambda one: _last(counted[one]))]  # it may be long gone, and the new one is what happens now
+            del counted[min(counted, key=lambda one: _last(counted[one]))]  # forget the oldest: that service may be long gone
         of_service = counted.setdefault(service, {})
         now, due = int(time.time()), []
         for name, text in found.items():
             before = of_service.get(name) or {}
             said = int(before.get("said") or 0)
-            if not said <= now < said + _SAY_EVERY_S:  # a clock that was set back is no reason to be silent
+            if not said <= now < said + _SAY_EVERY_S:  # also if the clock was set back
                 said = now
                 due.append(name)
             of_service[name] = {"count": int(before.get("count") or 0) + 1, "last": now, "text": text[:_TEXT], "said": said}
@@ -75,7 +75,7 @@ def _last(of_service: Mapping[str, Any]) -> int:
 
 
 def _say(text: str) -> None:
-    """One line, whatever a container's labels say: only those of a task are swarm's own."""
+    """Write one line to the journal. Labels of a container may contain line breaks, which become question marks."""
     import socket  # not on top: most containers are nothing to be reported
 
     text = "".join(one if one.isprintable() else "?" for one in text)

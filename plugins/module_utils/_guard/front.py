@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The guard's front: what dockerd knows as the program of the runtime nvidia, a shell script, since each container calls it four times (pure).
+"""Builds the guard's front: the program of the runtime nvidia for dockerd. It is a shell script, because each container calls it four times (pure).
 
 It becomes NVIDIA's runtime at once for each call but create and restore, and for each container that requests no GPU: these start whatever
 has become of the guard's own files. A container that requests one starts only if the guard says so. The process id stays the same throughout.
@@ -18,9 +18,9 @@ from typing import Iterable, NamedTuple
 from . import refusal
 from .call import BROKEN, GOES_ON, PASS_THROUGH, REFUSED
 
-# What of a container's description can make NVIDIA's runtime give it a GPU.
+# Words in a container's description that can make NVIDIA's runtime give it a GPU.
 _ALWAYS = ("NVIDIA_VISIBLE_DEVICES", "DOCKER_RESOURCE_", "CUDA_VERSION", "nvidia-container-devices")
-# A variable of a request, but for the values that request nothing. Each value ends with a quote.
+# A variable that requests a GPU, except with values that request nothing. Each value ends with a quote.
 _REQUEST = '"(%s)=([^"vn]|v[^o]|vo[^i]|voi[^d]|void[^"]|n[^o]|no[^n]|non[^e]|none[^"])|"CUDA_VERSION=|nvidia-container-devices'
 
 _PASSES = 'exec "$runtime" "$@"'
@@ -68,7 +68,7 @@ printf '{"level": "error", "msg": "%s", "time": "%s"}\\n' "$words" "$(date -u +%
 echo "$words" >&2
 exit 1
 """
-# That it is called for more than requests a GPU costs nothing while it runs.
+# The pattern may match containers that request no GPU. While the guard's code runs, that costs nothing.
 _OTHERWISE = """\
 # A container that requests a GPU is not started by whoever cannot say what it may see; every other one is.
 LC_ALL=C grep -aqE {requests} "$bundle/config.json" 2>/dev/null
@@ -78,14 +78,14 @@ fi"""
 
 
 class Front(NamedTuple):
-    """What the front of one node goes by."""
+    """The values of one node's front."""
 
-    runtime: str  # the program that it stands before
+    runtime: str  # the program that it calls
     home: str
-    code: str  # the directory of this version: a front that was replaced while it runs finds its own
+    code: str  # the directory of this version, so that a front replaced while it runs finds its own code
     python: str
     listed: Iterable[str]  # the variables that swarm-resource names
-    refuses: bool = True  # whether what requests a GPU is refused where the code does not run
+    refuses: bool = True  # whether containers that request a GPU are refused if the code does not run
 
 
 def text(node: Front) -> str:

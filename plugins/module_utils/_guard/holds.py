@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Who holds which device, without a service of its own: one file for each container, under a lock.
+"""Records which container holds which device: one file for each container, under a lock, without a service.
 
 A file counts while the process lives that wrote it (the guard becomes NVIDIA's runtime and then runc or crun, with one process id), or the one
 that these name as the container's first. A process is its id and when it was started. So everything is right again after a kill or a reboot.
@@ -25,22 +25,23 @@ if TYPE_CHECKING:
     from typing import Any, Callable, Iterator
 
 _EVERY_S, _OF_THOSE_THAT_STAY_S = 0.1, 1.0
-_STARTED = 22 - 3  # the field of /proc/<pid>/stat, counted behind the name in parentheses
-# Where runc and crun keep what they know of a container (libcontainer/container_linux.go; src/libcrun/status.c), and its first process and when
-# that began.
+_STARTED = 22 - 3  # the field of /proc/<pid>/stat, counted after the name in parentheses
+# The state files of runc and crun (libcontainer/container_linux.go; src/libcrun/status.c), with the keys of the first process and its start.
 _STATES = (("state.json", "init_process_pid", "init_process_start"), ("status", "pid", "process-start-time"))
 
 
-# What one container holds. pid: of the process that makes it, or its first where the guard was not there. started: when that began, in the
-# kernel's ticks. root: where runc or crun keeps what it knows of it, empty where that is not known.
+# What one container holds. pid: the process that creates it, or its first process if it started without the guard. started: the start of that process
+# in the kernel's ticks. root: the directory of runc's or crun's state, empty if unknown.
 Hold = namedtuple("Hold", ["container", "service", "task", "devices", "pid", "started", "root"])
 
 
 def claim(
     folder: str, mine: Hold, patience_s: float, stays: Callable[[Hold], bool] = lambda dummy: False, wait: Callable[[float], Any] = time.sleep
 ) -> Hold | None:
-    """Holds these devices, or returns who holds one of them still after this time: whoever is about to stop gets that long. Who is to stay
-    (``stays``) gets less: swarm gave the devices out twice, and the sooner this attempt ends, the sooner it tries another node."""
+    """Hold these devices, or return who still holds one of them after ``patience_s``: a stopping task gets that long.
+
+    If swarm wants the holder to keep running (``stays``), this gives up earlier: swarm gave the device out twice, and can then try another node.
+    """
     began = time.monotonic()
     while True:
         with _locked(folder):
@@ -55,7 +56,7 @@ def claim(
 
 
 def share(folder: str, mine: Hold) -> Hold | None:
-    """Holds these devices, whoever else does; returns who that is."""
+    """Hold these devices even if another container does; return that other hold."""
     with _locked(folder):
         holder = _holder(folder, mine)
         _write(folder, mine)
@@ -63,7 +64,7 @@ def share(folder: str, mine: Hold) -> Hold | None:
 
 
 def adopt(folder: str, found: list[Hold]) -> None:
-    """These hold what they have, unless they do already."""
+    """Write these holds for containers that have none yet."""
     with _locked(folder):
         there = {one.container for one in _living(folder)}
         for one in found:
@@ -77,7 +78,7 @@ def _holder(folder: str, mine: Hold) -> Hold | None:
 
 
 def started(pid: int) -> int | None:
-    """When a process began; None where there is none, or only its remains."""
+    """Return when a process started; None if it has ended, also as a zombie."""
     try:
         with open("/proc/%d/stat" % pid, "rb") as stream:
             fields = stream.read().rpartition(b")")[2].split()
@@ -87,7 +88,7 @@ def started(pid: int) -> int | None:
 
 
 def _living(folder: str) -> list[Hold]:
-    """Those that count; the files of the others are removed."""
+    """Return the holds of living containers and remove the files of others."""
     found = []
     for name in os.listdir(folder):
         if name.startswith("."):
@@ -107,7 +108,7 @@ def _lives(hold: Hold) -> bool:
 
 
 def _runs(folder: str, name: str, process: str, start: str) -> bool:
-    """Whether this file names a first process of the container that lives."""
+    """Return whether this state file names a first process that lives."""
     try:
         with open(os.path.join(folder, name), encoding="utf-8") as stream:
             state = json.load(stream)
@@ -130,7 +131,7 @@ def _write(folder: str, hold: Hold) -> None:
 
 @contextlib.contextmanager
 def _locked(folder: str) -> Iterator[None]:
-    for one in (os.path.dirname(folder), folder):  # a umask says nothing of the mode of what is above
+    for one in (os.path.dirname(folder), folder):  # each by itself, because makedirs applies the mode only to the last directory
         os.makedirs(one, 0o700, exist_ok=True)
     with open(os.path.join(folder, ".lock"), "w", encoding="ascii") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections import namedtuple
 
-# The codes, by which findings are counted too.
+# The codes. Findings are counted by them too.
 MOUNT, FORGED, UNRESERVED, UNKNOWN = "mount", "forged", "unreserved", "unknown-device"
 APART, TOO_SMALL, TWICE = "two-cards", "too-small", "held-twice"
 RESTORED, NO_RECORD, BROKEN = "restored", "no-record", "broken"
@@ -33,7 +33,7 @@ _FAILED = "the guard of this node's GPUs failed, and so the container is not sta
 _NOT_RUNNING = "the guard of this node's GPUs does not run (%s), and so the container is not started. %s"
 _REMEDY = "Run fleet.gpu_swarm.provision, or turn the guard off: touch %s"
 
-# Texts, since the guard itself reads none of them: compiled, they would take a tenth of its time.
+# Not compiled: that would take a tenth of the guard's time, and the guard itself does not use them.
 _WRITTEN = r"gpu-swarm: (.*) \(refusal: ([a-z-]+)\)"
 _OLD = r"gpu-swarm: (.*)"
 # How a sentence began before there were codes. The order counts.
@@ -50,12 +50,12 @@ _OLD_WORDS = (
     (r"the service \S+ is refused on this node", UNKNOWN),
 )
 
-# code: one of CODES, or one of a newer guard. text: the sentence. whole: with what stands around it, as it is in the error.
+# code: one of CODES, or a code of a newer guard. text: the sentence. whole: the sentence with prefix and code, as in the error.
 Refusal = namedtuple("Refusal", ["code", "text", "whole"])
 
 
 def of_service(service: str, level: str, why: str, container: str) -> str:
-    """Why a task of this service is refused by the settings and by what swarm gave it."""
+    """Return the message for a task that the rules refuse."""
     return _SERVICE % (service, level, why, _short(container))
 
 
@@ -68,22 +68,22 @@ def without_record(problem: object) -> str:
 
 
 def failed(problem: Exception, flag: str) -> str:
-    """Where the guard itself failed. ``flag`` is the file that turns it off."""
+    """Return the message if the guard itself failed. ``flag`` is the file that turns it off."""
     return _FAILED % (type(problem).__name__, problem, _REMEDY % flag)
 
 
 def not_running(how: str, flag: str) -> str:
-    """Where its code does not run: ``how`` it is called. For its front, which is a shell script."""
+    """Return the front's message if the guard's code does not run. ``how`` is the command."""
     return _NOT_RUNNING % (how, _REMEDY % flag)
 
 
 def written(code: str, text: str) -> str:
-    """The sentence with its code."""
+    """Return the sentence with prefix and code."""
     return _PREFIX + text[:_LONGEST].rstrip(".") + _CODE % code
 
 
 def read(error: str) -> Refusal | None:
-    """The refusal in a task's error, None where no guard refused it."""
+    """Return the refusal in a task's error, None if no guard refused it."""
     found = re.search(_WRITTEN, error, re.DOTALL)
     if found:
         return Refusal(found.group(2), found.group(1), error[found.start() :])
@@ -93,5 +93,5 @@ def read(error: str) -> Refusal | None:
 
 
 def _short(container: str) -> str:
-    """As docker shows it."""
+    """Return the short id, as docker shows it."""
     return container[:12]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a task reserved, and the devices that this stands for (pure).
+"""Finds what a task reserved, and the devices of these resources (pure).
 
 A value that the node advertises is a device, or stands for devices by the node's map; an amount of a kind stands for the cards behind the kind.
 Private to this collection: no stability is promised to others.
@@ -19,23 +19,22 @@ if TYPE_CHECKING:
     from typing import Any, Iterator, Mapping, Sequence
 
 VARIABLE = "DOCKER_RESOURCE_"
-# In the map, where the value of a kind would stand that is an amount.
+# Key in the map for a kind that is an amount and so has no values.
 AMOUNT = ""
 
 
-# One thing that a task reserved. value: its name, AMOUNT for an amount. devices: what the task sees by it, none where the node does not advertise
-# it. mib: how much of their memory is its own, None where it has them whole, or that is not known. together: whether others of its kind are to
-# be on the same device.
+# One resource that a task reserved. value: its name, or AMOUNT. devices: what the task sees for it, none if the node does not advertise it. mib: its
+# part of their memory, None for whole devices or if unknown. together: whether all values of this kind must be on one device.
 Part = namedtuple("Part", ["kind", "value", "devices", "mib", "together"], defaults=[None, False])
 
 
 def parts(settings: Any, container: Any) -> tuple[Part, ...]:
-    """Each once, in the order in which swarm gave them. ``settings`` and ``container`` are those of decision."""
+    """Return each resource once, in swarm's order. ``settings`` and ``container`` are the records of admission."""
     if container.task is not None:
         named = [(kind, value) for kind, value in container.task.named if is_of_gpus(settings, kind)]
         amounts: Sequence[tuple[str, int]] = container.task.amounts
     elif container.unread:
-        # The engine appends what the scheduler gave to what the service sets, and an image's come only where there is none yet.
+        # dockerd appends the scheduler's variables to the service's. An image's variable only counts if there is no other.
         named = [(_kind(settings, name), word) for name in settings.listed for word in bundle.last(container.entries, name)]
         amounts = list(_amounts(settings, container.entries))
     else:
@@ -49,7 +48,7 @@ def is_of_gpus(settings: Any, kind: str) -> bool:
 
 
 def variable(kind: str) -> str:
-    """In which a task finds what it has of a kind."""
+    """Return the variable in which a task finds its resources of a kind."""
     return VARIABLE + kind.upper()
 
 
@@ -60,7 +59,7 @@ def _kind(settings: Any, name: str) -> str:
 def _amounts(settings: Any, entries: Sequence[str]) -> Iterator[tuple[str, int]]:
     for kind, values in settings.map.items():
         found = bundle.last(entries, variable(kind)) if AMOUNT in values else []
-        # Swarm itself gives no number that is longer: that one is of no use, and of nobody who reserved anything.
+        # Swarm writes no longer number, so a longer one is forged and ignored.
         if len(found) == 1 and bundle.is_number(found[0]) and len(found[0]) <= bundle.LONGEST:
             yield kind, int(found[0])
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a task is to know of its share of a card (pure): its slots, how many MiB it may use, and which fraction of the card a framework may take.
+"""Computes the variables about a task's share of a card (pure): its slots, its MiB, and the fraction of the card that a framework may take.
 
 A share of so many MiB is another fraction on each model of card, and is known nowhere but where the task starts.
 Private to this collection: no stability is promised to others.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .reservation import Part
 
 SLOTS, MEMORY, FRACTION = "GPU_SWARM_SLOTS", "MAX_CONTAINER_MEMORY", "GPU_MEMORY_FRACTION"
-_MILLION = 10**6  # so fine is a fraction: none is rounded down to 0, which frameworks take for no limit
+_MILLION = 10**6  # fractions are this fine, so that none becomes 0, which frameworks take for no limit
 _DECIMAL = re.compile(r"(?:0?\.[0-9]+|[01](?:\.[0-9]*)?)")
 
 
