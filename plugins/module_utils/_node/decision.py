@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is to be done on one node (pure): an observation and the options in, a decision out.
+"""Decides what to do on one node (pure): from an observation and the options to a decision.
 
 Private to this collection: no stability is promised to others.
 """
@@ -35,30 +35,30 @@ if TYPE_CHECKING:
 
 
 class Decision(NamedTuple):
-    """What is to be done on a node, and why."""
+    """What to do on a node, and why."""
 
-    advertisement: dict[str, Any]  # as of advertise.decide, with the labels
-    writes: dict[str, bytes | None]  # by path, in their order: new bytes, or None to remove the file
-    inserted: dict[str, dict[str, Any]]  # by path, what this collection puts in, for the record
-    released: list[str]  # the paths that contain no change of this collection any more
+    advertisement: dict[str, Any]  # from advertise.decide, with the labels
+    writes: dict[str, bytes | None]  # by path, in the order to write them: new bytes, or None to remove the file
+    inserted: dict[str, dict[str, Any]]  # by path, what this collection inserts, for the record
+    released: list[str]  # the paths that will contain no change of this collection
     act: str | None  # what the daemon needs: restart | reload
-    restart: bool  # whether it must be started anew
-    changed: bool  # whether carrying it out changes anything on the node
+    restart: bool  # whether it must restart
+    changed: bool  # whether it changes anything on the node
     drift: list[str]  # each difference between the node and the decision, in words
-    running: Running | None  # what the daemon must show afterwards; None where it is left alone
-    diff: list[dict[str, str]]  # of each file that is written, as Ansible shows it
-    warnings: list[str]  # what the user is to know of, though it keeps nothing from being done
-    refused: list[dict[str, str]]  # id and text of why this must not be carried out
-    adopted: list[str]  # what of somebody's settings is taken over, in sentences, which are among the warnings too
-    runtime_stays: bool  # whether Docker keeps a runtime nvidia of somebody's where this collection's is removed
-    reread: bool  # whether systemd may read the units anew
-    reread_on_undo: bool  # whether it may when the change is undone
-    guard: GuardWanted | None = None  # what is to stand before NVIDIA's runtime
-    guard_drift: Sequence[str] = ()  # how what is there differs from that
+    running: Running | None  # what the daemon must show afterwards; None if it is left alone
+    diff: list[dict[str, str]]  # of each written file, in Ansible's form
+    warnings: list[str]  # what the user should know; nothing of it prevents the change
+    refused: list[dict[str, str]]  # {id, text} of each reason why this must not be done
+    adopted: list[str]  # sentences about settings of the user that are taken over; also among the warnings
+    runtime_stays: bool  # whether Docker keeps the user's own runtime nvidia after this collection is removed
+    reread: bool  # whether systemd may reload the units
+    reread_on_undo: bool  # whether it may reload them when the change is undone
+    guard: GuardWanted | None = None  # the guard to install
+    guard_drift: Sequence[str] = ()  # how the installed guard differs from it
 
 
 def decide(params: Mapping[str, Any], seen: Observation) -> Decision:
-    """The decision for a node; raises GpuSwarmError for what only the user can fix."""
+    """Return the decision for a node. Raises GpuSwarmError if only the user can fix a problem."""
     case = _case(params, seen)
     return _decision(case, file_edits.edits_of(case))
 
@@ -118,13 +118,13 @@ def _decision(case: Case, edits: Mapping[str, Edit]) -> Decision:
 
 
 class _Guard(NamedTuple):
-    """What a decision is about the guard: the edits with it, and the rest of it."""
+    """The part of a decision about the guard: the edits with it, and what else follows."""
 
     edits: Mapping[str, Edit]
     wanted: GuardWanted | None = None
-    program: str | None = None  # that the daemon is to have as its runtime nvidia
+    program: str | None = None  # of the daemon's runtime nvidia
     own_drift: Sequence[str] = ()  # of the guard's files
-    drift: Sequence[str] = ()  # with that of the daemon
+    drift: Sequence[str] = ()  # of the guard's files and of the daemon
     warnings: Sequence[str] = ()
 
 
@@ -139,7 +139,7 @@ def _guard(case: Case, edits: Mapping[str, Edit]) -> _Guard:
 
 
 def _daemon_wanted(case: Case, edits: Mapping[str, Edit], program: str | None) -> tuple[dict[str, Edit], Running | None, str | None]:
-    """The edits with the health label, what the daemon then shows, and what it needs for that."""
+    """Return the edits with the health label, what the daemon then shows, and what it needs for that."""
     seen, path = case.seen, case.params["daemon_config"]
     if not edits or not seen.engine:
         return dict(edits), None, None
@@ -174,7 +174,7 @@ def _writes(seen: Observation, edits: Mapping[str, Edit]) -> dict[str, bytes | N
 
 
 def _daemon_json_then(case: Case, edits: Mapping[str, Edit]) -> dict[str, Any]:
-    """What dockerd reads after the change: the file of the options, else the one that made it what it is."""
+    """Return what dockerd reads after the change: the file that the options name, or else the daemon.json on record."""
     known = [path for path in edits if restore.is_daemon(case.seen.record.get(path))]
     path = case.params["daemon_config"]
     if path not in edits and known:
@@ -188,20 +188,20 @@ def _runtime_stays(case: Case, edits: Mapping[str, Edit]) -> bool:
 
 
 def _flags_then(seen: Observation, edits: Mapping[str, Edit]) -> Sequence[str]:
-    """The words with which systemd starts dockerd after the change."""
+    """Return the words with which systemd starts dockerd after the change."""
     contents = {one.path: edits[one.path].content for one in seen.own if one.path in edits}
     return dockerd_flags.started_with(seen.units, {**contents, **dict.fromkeys(_not_in_force(seen, edits))})[1:]
 
 
 def _not_in_force(seen: Observation, edits: Mapping[str, Edit]) -> list[str]:
-    """The files that are restored, and with which dockerd had never been started. At best it does not need them, at worst
-    it does not start with them: that is for whoever wrote them."""
+    """Return the restored files with which dockerd was never started. It may not start with them, so their author has to put them
+    in force."""
     restored = [path for path in (one.path for one in seen.own) if path in edits and edits[path].content is not None]
     return [path for path in restored if not edits[path].inserted.get("in_force", True)]
 
 
 def _starts_otherwise(seen: Observation, edits: Mapping[str, Edit], writes: Mapping[str, bytes | None]) -> bool:
-    """Whether dockerd must be proven to start as its unit is now, which is not as it was when it was started."""
+    """Return whether dockerd must restart because its units have changed since it was started."""
     own = {one.path for one in seen.own}
     units, recorded = own & set(writes) - set(_not_in_force(seen, edits)), own & set(seen.record)
     old_flags = seen.engine["running"] and any(dockerd_flags.is_managed(flag) for flag in dockerd_flags.flags_of(seen.engine["flags"]))
@@ -212,7 +212,7 @@ def _starts_otherwise(seen: Observation, edits: Mapping[str, Edit], writes: Mapp
 
 
 def _present(params: Mapping[str, Any], seen: Observation, coming: Sequence[str]) -> dict[str, Any]:
-    """What the node has now, in its files and in its daemon; what cannot be read as resources is reported elsewhere."""
+    """Return the node's resources now, from its files and its daemon. Unreadable resources are reported elsewhere."""
     listed = daemon_json.parse(seen.daemon.data, params["daemon_config"]).get(daemon_json.RESOURCES)
     found = {}
     for entries in (listed if isinstance(listed, list) else [], coming):
@@ -227,7 +227,7 @@ def _present(params: Mapping[str, Any], seen: Observation, coming: Sequence[str]
 def _facts(params: Mapping[str, Any], seen: Observation, advertisement: Mapping[str, Any]) -> checks.Facts:
     decided = generic_resources.parse(advertisement["resources"])
     enforced = params.get("isolation") in (RESERVED, EXCLUSIVE)
-    by_card = enforced and guard_need.is_wanted(params, advertisement)  # what a task reserved of memory is tied to its card
+    by_card = enforced and guard_need.is_wanted(params, advertisement)  # reserved memory is tied to its card
     return checks.Facts(
         engine=seen.engine.get("version") if seen.engine else None,
         toolkit=seen.toolkit_version,
@@ -243,13 +243,13 @@ def _facts(params: Mapping[str, Any], seen: Observation, advertisement: Mapping[
 
 
 def _chosen(params: Mapping[str, Any], seen: Observation) -> dict[str, Any]:
-    """What config.toml says, with the runtime's mode as somebody chose it."""
+    """Return the values of config.toml, with the runtime's mode as the user chose it."""
     found, mode = runtime_toml.values(seen.runtime.data), file_edits.chosen_mode(params, seen)
     return {**found, runtime_config.MODE: mode} if mode is not None else {key: value for key, value in found.items() if key != runtime_config.MODE}
 
 
 def _shrunk(case: Case) -> list[dict[str, str]]:
-    """[{id, text}] where this would be less than before and nobody consented."""
+    """Return [{id, text}] if the node would advertise less than before and the user did not consent."""
     params, seen, advertisement = case.params, case.seen, case.advertisement
     entries = [seen.record.get(params["daemon_config"])] + [seen.record.get(one.path) for one in seen.left]
     record: Mapping[str, Any] = next((entry[INSERTED] for entry in entries if restore.is_daemon(entry)), {})
@@ -267,7 +267,7 @@ def _labels(params: Mapping[str, Any], seen: Observation, advertisement: Mapping
 
 
 def _without_nulls(value: Any) -> Any:
-    """The rules without the options that were left unset, which Ansible passes as nulls."""
+    """Return the rules without unset options, which Ansible passes as nulls."""
     if isinstance(value, dict):
         return {key: _without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, (list, tuple)):

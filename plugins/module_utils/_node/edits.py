@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What becomes of a node's files (pure).
+"""Decides how a node's files change (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -24,12 +24,12 @@ from .journal import INSERTED
 from .observation import Observation
 from .restore import Edit
 
-# The mode of the NVIDIA runtime that takes swarm-resource from every toolkit.
+# The mode of NVIDIA's runtime in which every toolkit reads swarm-resource.
 _LEGACY = "legacy"
 
 
 def edits_of(case: Case) -> dict[str, Edit]:
-    """{path: edit}, in the order of the edits: at no moment does an option stand both as a flag and in daemon.json."""
+    """Return {path: edit} in the order to write them, so that an option is never both a flag and in daemon.json."""
     state, seen = case.params["state"], case.seen
     if state == "absent":
         return {one.path: restore.restored(one, seen.record[one.path]) for one in seen.files if one.path in seen.record}
@@ -39,7 +39,7 @@ def edits_of(case: Case) -> dict[str, Edit]:
 
 
 def _put_in(case: Case) -> Iterator[tuple[str, Edit]]:
-    """(path, edit) of all files: with this collection's settings, and with what were options of dockerd's command line."""
+    """Yield (path, edit) of all files, with this collection's settings and with options moved from dockerd's command line."""
     params, seen, taken = case.params, case.seen, case.taken
     _check_coming(case)
     path = params["daemon_config"]
@@ -69,11 +69,11 @@ def _in_daemon_json(case: Case, path: str) -> Edit:
     if moved:
         inserted["moved"] = moved
     if advertisement["memory_kinds"]:
-        # An amount of memory does not show which GPUs it is of.
+        # An amount of memory does not show which GPUs it belongs to.
         inserted["gpus"] = [one["uuid"] for one in advertisement["advertised"] if one["uuid"]]
     if advertisement["map"]:
         inserted["map"] = advertisement["map"]
-    # What was moved before and is gone now, somebody took out.
+    # Options that were moved before and are gone now were removed by the user.
     want = daemon_json.Want(inserted["resources"], inserted["kinds"], earlier.get("resources", ()), moved=case.coming)
     daemon = daemon_json.edit(unguarded(seen.daemon.data, path, earlier), path, want)
     return Edit(daemon.content, [*case.taken.notes, *daemon.notes], inserted)
@@ -91,14 +91,14 @@ def _in_runtime_config(case: Case) -> Edit:
 
 
 def _runs_with(seen: Observation, taken: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the running daemon was started with these words: a recipe can end with 'start' of a daemon that runs already."""
+    """Return whether the running daemon was started with these words. A recipe may have changed the unit without a restart."""
     running = [flag.text for flag in dockerd_flags.flags_of(seen.engine["flags"])] if seen.engine["running"] else []
     return bool(running) and all(word in running for part in taken for word in part["words"])
 
 
 def coming(seen: Observation, path: str, taken: dockerd_flags.Taken) -> list[str]:
-    """The resources that move from flags into daemon.json now. Those of a run that was killed before it wrote that file stand
-    nowhere but in the record."""
+    """Return the resources that move from flags into daemon.json now. If a run was killed before it wrote that file, only the record
+    has them."""
     entry = seen.record.get(path)
     written = entry and Snapshot.from_json(entry["original"]).sha256 != seen.daemon.sha256
     kept = [] if written else [part for one in seen.own for part in seen.record.get(one.path, {}).get(INSERTED, {}).get("taken", [])]
@@ -106,7 +106,7 @@ def coming(seen: Observation, path: str, taken: dockerd_flags.Taken) -> list[str
 
 
 def _check_coming(case: Case) -> None:
-    """Raises GpuSwarmError for one that is no resource."""
+    """Raise GpuSwarmError if a flag has an invalid resource."""
     try:
         generic_resources.parse(case.coming)
     except generic_resources.ResourceError as error:
@@ -117,7 +117,7 @@ def _check_coming(case: Case) -> None:
 
 
 def _mode(case: Case) -> str | None:
-    """The runtime's mode where a toolkit needs one, its former one where that is needed no more, else None."""
+    """Return the mode to write: the one that this toolkit needs, or the former one once it is not needed any more. Otherwise None."""
     if any(finding.id == checks.LEGACY_MODE for finding in case.findings):
         return _LEGACY
     if not _is_replaced(case.params, case.seen):
@@ -126,19 +126,19 @@ def _mode(case: Case) -> str | None:
 
 
 def chosen_mode(params: Mapping[str, Any], seen: Observation) -> str | None:
-    """The runtime's mode as somebody chose it: the former one where this collection replaced it. None where the file says none."""
+    """Return the mode that the user chose: the former one if this collection replaced it. None if the file has none."""
     data = Snapshot.from_json(seen.record[params["runtime_config"]]["original"]).data if _is_replaced(params, seen) else seen.runtime.data
     return runtime_toml.read_lines(data)["mode"]
 
 
 def _is_replaced(params: Mapping[str, Any], seen: Observation) -> bool:
-    """Whether the mode of the file is the one that this collection wrote in the place of another."""
+    """Return whether this collection replaced the mode in the file, and its own is still there."""
     entry = seen.record.get(params["runtime_config"])
     return bool(entry) and entry[INSERTED].get("mode") == _LEGACY and runtime_toml.read_lines(seen.runtime.data)["mode"] == _LEGACY
 
 
 def _problems(case: Case, doc: Mapping[str, Any], path: str) -> list[str]:
-    """What keeps the daemon from starting with the file, by the flags that it runs with and those of its next start."""
+    """Return why the daemon would not start with the file: with its present flags, and with those of its next start."""
     seen, taken = case.seen, case.taken
     found = daemon_problems.find_problems(doc, path) + ([seen.misread] if seen.misread else [])
     if seen.engine:
@@ -151,8 +151,8 @@ def _problems(case: Case, doc: Mapping[str, Any], path: str) -> list[str]:
 
 
 def _of_next_start(flags: Sequence[str], taken: dockerd_flags.Taken) -> Sequence[str]:
-    """Without those of this collection's options that dockerd runs with and its unit does not have any more: they end with the process. A
-    script around dockerd may well add them again."""
+    """Return the flags of the next start: without options that only the running process has. If a script starts dockerd, it may add them
+    again, so all flags count."""
     if not dockerd_flags.is_dockerd(taken.command):
         return flags
     return [word for flag in dockerd_flags.flags_of(flags) if not dockerd_flags.is_managed(flag) for word in flag.arguments]
@@ -163,7 +163,7 @@ def _of_flags(doc: Mapping[str, Any], path: str, flags: Sequence[str]) -> list[s
 
 
 def _other_config(path: str, flags: Sequence[str]) -> list[str]:
-    """Where a flag has dockerd read another file than the one to be edited."""
+    """Return an error if a flag lets dockerd read another file than the one to be edited."""
     for here, word in enumerate(flags):
         name, equals, value = word.partition("=")
         if name == "--config-file":

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The guard's files on a node: its front, its code and its settings, put there, compared and removed.
+"""Installs, compares and removes the guard's files on a node: its front, its code and its settings.
 
-Every step is a rename or can be done twice. A container that starts at that moment finds the files of before or those of after.
+Every step is a rename or can be repeated. A container that starts meanwhile finds the old files or the new ones.
 Private to this collection: no stability is promised to others.
 """
 
@@ -30,13 +30,13 @@ from .guard_seen import FRONT, HOME, GuardSeen
 CODE = code.Code("_guard/check_container.py", compiled=True)
 _SETTINGS = "settings.json"
 _RUN = "run/gpu-swarm-guard"
-_MADE = "made"  # among the settings: the directories that were made for it
+_MADE = "made"  # key in the settings: the directories that were created for the guard
 _PROGRAM = 0o755
 _UNTIL = "Until they end, isolation exclusive does not know that they have a GPU"
 
 
 class Guard:
-    """That of one node; ``root`` is where its files lie."""
+    """The guard of one node. ``root`` is the root of the machine's files."""
 
     def __init__(self, move: Move, root: str) -> None:
         self._move = move
@@ -61,21 +61,21 @@ class Guard:
         )
 
     def install(self, wanted: GuardWanted) -> None:
-        """The front comes last: what it calls is there by then."""
+        """Install the guard. The front comes last, when everything that it calls exists."""
         _load()
         made = self._make_home()
         if not CODE.is_kept(self.home):
             CODE.keep(self.home)
-        self.adopt(wanted)  # what runs holds its own before the first task is judged by these settings
+        self.adopt(wanted)  # running tasks hold their GPUs before these settings apply to the first new task
         self._write(_SETTINGS, (json.dumps({**wanted.settings, _MADE: made}, indent=1, sort_keys=True) + "\n").encode("utf-8"), _files.NEW_FILE_MODE)
         self._put_front(wanted.front)
-        # A container that is starting may still need that of before.
+        # A container that is starting may still need the previous version.
         for old in [*code.versions(self.home, CODE.name())[2:], *code.unfinished(self.home)]:
             _remove(old)
 
     def adopt(self, wanted: GuardWanted) -> list[str]:
-        """Tasks that began without the guard hold what they have; returns why that is not so of some, as warnings."""
-        if wanted.settings["level"] == OFF:  # it does not read what is held
+        """Write holds for tasks that started without the guard. Return warnings about tasks for which that failed."""
+        if wanted.settings["level"] == OFF:  # OFF reads no holds
             return []
         from .._guard import adopted  # only where a guard is installed
 
@@ -88,13 +88,13 @@ class Guard:
 
     @contextlib.contextmanager
     def restored_on_failure(self) -> Iterator[None]:
-        """Where what is done meanwhile fails, its settings and its front are again those of before. One that was not there stays, uncalled."""
+        """Restore the guard's settings and front if the block fails. If the guard is new, it stays, but nothing calls it."""
         settings = _files.Snapshot.take(os.path.join(self.home, _SETTINGS))
         link = os.readlink(self._front) if os.path.islink(self._front) else None
         front = None if link else _files.Snapshot.take(self._front).data
         try:
             yield
-        except BaseException:  # atomic_move of ansible-core before 2.19 leaves by SystemExit
+        except BaseException:  # atomic_move of ansible-core before 2.19 raises SystemExit
             with contextlib.suppress(OSError):
                 self._restore(settings, link, front)
             raise
@@ -108,7 +108,7 @@ class Guard:
             self._put_front(front)
 
     def remove(self, program: str, in_use: bool) -> None:
-        """All of it; what is still called stays as a link to the program of before, or, where that is not found, as it is, until nothing calls it."""
+        """Remove the guard. While containers still call it, its path links to the former program; if that is not found, the guard stays."""
         made = (_files.read_mapping(os.path.join(self.home, _SETTINGS)) or {}).get(_MADE) or []
         if in_use:
             found = shutil.which(program, path=SBIN)
@@ -131,13 +131,13 @@ class Guard:
     # -- parts -------------------------------------------------------------------------------------------------
 
     def _make_home(self) -> list[str]:
-        """The directories above it that were not there before it came."""
+        """Create the guard's directory. Return the parents that were created for it, now or by an earlier run."""
         noted = (_files.read_mapping(os.path.join(self.home, _SETTINGS)) or {}).get(_MADE)
         parent = os.path.dirname(self.home)
         made = [parent] if not os.path.isdir(parent) else []
         _files.make_directory(self.home, _PROGRAM)
         made = noted if isinstance(noted, list) else made
-        for folder in [*filter(os.path.isdir, made), self.home]:  # made under another umask by a release before
+        for folder in [*filter(os.path.isdir, made), self.home]:  # an earlier release may have created them with another umask
             _files.remove_others_write(folder)
         return made
 
@@ -145,7 +145,7 @@ class Guard:
         _files.write(os.path.join(self.home, name), data, self._move, mode)
 
     def _put_front(self, data: bytes) -> None:
-        """At no moment is there no program: containers that run call it."""
+        """Replace the front. It exists at every moment, because running containers call it."""
         new = self._front + ".new"
         if os.path.lexists(new):
             os.unlink(new)

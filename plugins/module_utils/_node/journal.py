@@ -2,12 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is kept on a node: a lock, the journal of a change under way, the record of the files that were changed.
+"""Keeps a lock, the journal of a change in progress, and the record of changed files on a node.
 
-``journal.json`` is written before the first byte of the user's files changes and has these files as they were.
-It is there only while a change is under way or after a run was killed; the next run finds it and goes on from the
-same starting point. ``record.json`` outlives runs: the original files, the former values of the keys that were changed, and
-the hash of what was written, so that ``state: absent`` can restore everything.
+``journal.json`` is written before the user's files change and contains them as they were. It exists only during a change
+or after a run was killed. Then the next run starts from the same files. ``record.json`` stays between runs: the original
+files, the former values of changed keys, and the hash of what was written, so that ``state: absent`` can restore everything.
 
 Private to this collection: no stability is promised to others.
 """
@@ -30,14 +29,14 @@ DIRECTORY_MODE = 0o700
 FILE_MODE = 0o600
 LOCK_POLL_S = 0.1
 BACKUPS = "backup"
-# What was put into a file, or taken out of it, in its record. Nodes have records with this word.
+# Key in a file's record: what was inserted or removed. Records on nodes use this word.
 INSERTED = "ours"
-# What is said where a journal is there, and no run that has it.
+# The message if a journal exists and no run is using it.
 KILLED = "a run that was killed has left its journal"
-# Who made a journal: a run, which may change anything on the node, or a writer of the health label, which only changes daemon.json.
+# Who wrote a journal: a run, which may change anything on the node, or a writer of the health label, which only changes daemon.json.
 RUN, LABEL = "run", "label"
 
-# By path, of each file that this collection changed: what it was, what was put in and what was written.
+# By path, for each file that this collection changed: its original, what was inserted and what was written.
 Record = Dict[str, Dict[str, Any]]
 
 
@@ -54,21 +53,21 @@ class State:
         self._has_lock = False
 
     def prepare(self) -> None:
-        """Makes the directory, closed to all but its owner."""
+        """Create the directory. Only its owner may enter it."""
         _files.make_directory(self.directory, DIRECTORY_MODE)
         os.chmod(self.directory, DIRECTORY_MODE)
 
     def is_there(self) -> bool:
-        """Whether a run has changed anything here and none has cleared it away: the lock comes first, and goes last."""
+        """Return whether a run has changed this node and none has removed everything. The lock is created first and removed last."""
         return os.path.exists(self._lock)
 
     def has(self, name: str) -> bool:
-        """Whether anything of this name is kept here."""
+        """Return whether an entry of this name exists here."""
         return os.path.lexists(os.path.join(self.directory, name))
 
     @contextmanager
     def lock(self, timeout_s: float) -> Iterator[None]:
-        """Keeps two runs from changing one node at once; waits at most ``timeout_s`` seconds."""
+        """Hold the node's lock, so that only one run changes the node. Waits at most ``timeout_s`` seconds."""
         self.prepare()
         path = self._lock
         with open(path, "a", encoding="utf-8") as stream:
@@ -87,7 +86,7 @@ class State:
                 self._has_lock = False
 
     def sweep(self) -> None:
-        """Removes what a run that was killed left half-written here."""
+        """Remove unfinished files of a killed run."""
         _files.remove(self.candidate)
         for path in (self._journal, self._record, self.candidate):
             _files.remove_leftovers(path)
@@ -97,10 +96,10 @@ class State:
     def open_journal(
         self, before: Iterable[_files.Snapshot], intended: Mapping[str, tuple[bytes | None, Mapping[str, Any] | None]], kind: str = RUN
     ) -> None:
-        """Notes the files as they are before a change, and what each is about to become.
+        """Note the files before a change, and what each will become.
 
-        ``intended`` is ``{path: (new bytes, what is on record of the file once it has them)}``. Where runs were killed
-        one after another, what each of them meant to write stays noted.
+        ``intended`` is ``{path: (new bytes, the file's record once it has them)}``. If several runs were killed one
+        after another, the intentions of all of them stay noted.
         """
         entries = []
         for item in before:
@@ -115,17 +114,17 @@ class State:
         return self._read(self._journal).get("kind", RUN) if os.path.exists(self._journal) else None
 
     def starting_point(self, current: _files.Snapshot) -> _files.Snapshot:
-        """The file as it was before the change: ``current``, or what a run that was killed had noted of it.
+        """Return the file before the change: ``current``, or what a killed run noted.
 
-        The note counts only while the file has the bytes that the killed run found or meant to write; anything else
-        is somebody's edit since then, which must not be lost.
+        The note counts only if the file has the bytes that the killed run found or wanted to write. Otherwise someone has
+        edited it since, and the edit must not be lost.
         """
         noted, dummy_steps = self._noted(current.path)
         finished = self.record().get(current.path, {}).get("written") == current.sha256
         return noted if noted and not finished and self.is_of_journal(current) else current
 
     def is_of_journal(self, current: _files.Snapshot) -> bool:
-        """Whether nobody has edited the file: it has the bytes that the run of the journal found or meant to write."""
+        """Return whether nobody has edited the file since: it has bytes that the journal's run found or wanted to write."""
         noted, steps = self._noted(current.path)
         return noted is not None and current.sha256 in [noted.sha256] + [step["sha256"] for step in steps]
 
@@ -136,13 +135,13 @@ class State:
         return None, []
 
     def unfinished(self) -> bool:
-        """Whether a run was killed before it could finish and remove its journal. One that still has the lock was not, nor was a watcher."""
+        """Return whether a run or a writer of labels was killed before it finished. Whoever still holds the lock was not killed."""
         working_files = [os.path.basename(path) for path in (self._journal, self.candidate)]
         names = os.listdir(self.directory) if os.path.isdir(self.directory) else []
         return any(name in working_files or name.startswith(_files.TEMPORARY) for name in names) and not self._is_locked()
 
     def _is_locked(self) -> bool:
-        """Whether another one is changing this node right now."""
+        """Return whether another process is changing this node now."""
         if self._has_lock or not os.path.exists(self._lock):
             return False
         with open(self._lock, encoding="utf-8") as stream:
@@ -154,16 +153,16 @@ class State:
     # -- record ------------------------------------------------------------------------------------------------
 
     def record(self) -> Record:
-        """What was taken over on this node: ``{path: {...}}``; {} where nothing was."""
+        """Return the record of changed files, ``{path: {...}}``; {} if none was changed."""
         return self._read(self._record).get("files", {})
 
     def known(self) -> list[str]:
-        """The paths of all files that are on record or in the journal."""
+        """Return the paths of all files in the record or in the journal."""
         noted = [entry["path"] for entry in self._read(self._journal).get("before", [])]
         return list(dict.fromkeys([*self.record(), *noted]))
 
     def record_of(self, found: Iterable[_files.Snapshot]) -> Record:
-        """The same, with what a killed run did to the files ``found`` before it could put that on record."""
+        """Return the record, with what a killed run did to the files ``found`` before it could record that."""
         files = self.record()
         for current in found:
             for name in [name for name in files if name != current.path and _same(name, current.path)]:
@@ -175,7 +174,7 @@ class State:
         return files
 
     def keep_originals(self, files: Record) -> None:
-        """Puts the original of each file on record where a person finds it, if it is not there yet."""
+        """Write the original of each file on record into the directory of backups, for people, if it is not there yet."""
         for entry in files.values():
             if entry.get("backup") and not os.path.exists(entry["backup"]):
                 original = _files.Snapshot.from_json(entry["original"])
@@ -183,12 +182,12 @@ class State:
                 _files.write(entry["backup"], original.data, self._move, original.mode, original.owner)
 
     def backup_of(self, path: str) -> str:
-        """Where the original of a file is to be kept: by its path, and by the time."""
+        """Return the path for the backup of a file. It has the file's path and the time."""
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
         return os.path.join(self.directory, BACKUPS, path.lstrip("/") + "." + stamp)
 
     def sweep_originals(self, files: Record) -> None:
-        """Removes backups that nobody needs: what they contain is on record, or is the file itself again."""
+        """Remove backups that nobody needs, because the record or the file itself has their content."""
         kept = {entry.get("backup") for entry in files.values()}
         root = os.path.join(self.directory, BACKUPS)
         for folder, dummy, names in os.walk(root, topdown=False):
@@ -246,7 +245,7 @@ def _try_lock(stream: IO[str]) -> bool:
 def _reached(
     current: _files.Snapshot, noted: _files.Snapshot, steps: Sequence[Mapping[str, Any]], entry: Mapping[str, Any] | None
 ) -> dict[str, Any] | None:
-    """The record of a file that a killed run was about to change, by what it contains now; None where it was to be restored."""
+    """Return the record of a file that a killed run wanted to change, judged by its present content. None if it was to be restored."""
     reached = [step["record"] for step in steps if step["sha256"] == current.sha256]
     if reached:
         return reached[-1]
@@ -254,14 +253,14 @@ def _reached(
     if not meant:
         return None
     if noted.sha256 != current.sha256:
-        # Edited since: what any of the runs put in may be in there.
+        # Edited since: it may contain what any of the runs inserted.
         return {**meant[-1], INSERTED: _together([item[INSERTED] for item in meant]), "pristine": False}
-    # As it was found, but the daemon may not run with it any more.
+    # Unchanged, but the daemon may not run with it any more.
     return dict(entry) if entry else dict(meant[-1], original=current.to_json(), written=current.sha256, pristine=True)
 
 
 def _together(several: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """What stands in any of the dicts: lists joined, of other values the last."""
+    """Merge the dicts: lists are joined; of other values the last one counts."""
     joined: dict[str, Any] = {}
     for inserted in several:
         for key, value in inserted.items():
@@ -273,12 +272,11 @@ def _together(several: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 def taken_over(
     snapshot: _files.Snapshot, inserted: Mapping[str, Any], written: bytes | None, earlier: Mapping[str, Any] | None, backup: str | None = None
 ) -> dict[str, Any]:
-    """The record of one file after it was written.
+    """Return the record of one file after it was written.
 
-    ``inserted`` is what this collection put in, or took out. ``backup`` is where its original is kept the first time, if it existed.
-    ``earlier`` is the file's record from before, or None at the first time. The original
-    bytes can come back as they are only while nobody else edits the file between this collection's writes (``pristine``);
-    from then on only its changes are taken out.
+    ``inserted`` is what this collection inserted or removed. ``backup`` is the path for the original, used the first time if the file existed.
+    ``earlier`` is the file's former record, None at the first time. The original bytes are restored only if nobody else has edited the file
+    between this collection's writes (``pristine``). After an edit, only this collection's changes are removed.
     """
     return {
         "original": earlier["original"] if earlier else snapshot.to_json(),

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One node: inspect it, decide what it should be, and make it so.
+"""One node: inspects it, decides its state, and changes it.
 
 :meth:`Node.inspect` reads, :mod:`.decision` decides, :mod:`.transaction` writes.
 Private to this collection: no stability is promised to others.
@@ -48,13 +48,13 @@ if TYPE_CHECKING:
 
 
 def _own(units: Iterable[UnitFile]) -> list[str]:
-    """The paths of an administrator's units."""
+    """Return the paths of an administrator's units."""
     return [one.path for one in units if one.editable]
 
 
 # The option of dockerd that names the address that other nodes get.
 DEFAULT_ADDRESS = "swarm-default-advertise-addr"
-# For so long what was read of a node counts, if its files are the same.
+# How long an inspection stays valid if the files are the same (seconds).
 RECENT_S = 10.0
 
 
@@ -62,13 +62,12 @@ class Node:
     """The node that a module runs on.
 
     ``params`` are the options of the module gpu_node, ``run(argv)`` returns ``(rc, stdout, stderr)``, ``move(src,
-    dest)`` replaces a file atomically, ``diff`` says whether the result is to show what changes in the files.
+    dest)`` replaces a file atomically, ``diff`` says whether the result shows how the files change.
 
-    ``facts`` is what is known of the engine and its swarm so far: it is returned also where something else is wrong with
-    the node.
+    ``facts`` is what is known about the engine and its swarm. It is returned even if something else is wrong with the node.
     """
 
-    root = "/"  # where the package manager's files lie; a test has its own
+    root = "/"  # the root of the machine's files; tests have their own
 
     def __init__(self, params: Mapping[str, Any], run: Run, move: Move, diff: bool = False, load: Callable[[], Any] | None = None) -> None:
         self.params = params
@@ -83,7 +82,7 @@ class Node:
 
     @property
     def channel(self) -> Channel:
-        from .channel import Channel  # not on top: most calls are of nodes without a watcher, and need not load this
+        from .channel import Channel  # imported here: most nodes have no watcher and need not load it
 
         return Channel(self.params, self.engine, self.state, self.move)
 
@@ -109,18 +108,18 @@ class Node:
         return CardRecord(self.params["state_dir"], str(self.root))
 
     def assess(self) -> dict[str, Any]:
-        """What is and what should be; changes nothing. Returns the module's result."""
+        """Compare the node with its wanted state, and change nothing. Return the module's result."""
         require_root(self.params)
         seen = self.inspect()
         require_own_python(self.params)
         decision = decide(self.params, seen)
         result = {**result_of(self, seen, decision, decision.changed), **self._cuda(seen)}
-        # A plan lists it before it is done; it is a warning when it is done.
+        # The plan lists adopted settings. They become warnings once they are adopted.
         result["warnings"] = [text for text in result["warnings"] if text not in decision.adopted]
         return result
 
     def converge(self) -> dict[str, Any]:
-        """Makes the node what was decided, in one transaction. Returns the module's result."""
+        """Carry out the decision in one transaction. Return the module's result."""
         require_root(self.params)
         with self.state.lock(self.params["timeout"]):
             installed = self._install_libraries()
@@ -132,7 +131,7 @@ class Node:
                 seen, decision = self._decided()
             with self._guard_installed(seen, decision):
                 done = apply(self, seen, decision)
-            # A task may have begun between the reading of all others and the reload.
+            # A task may have started after the others were read and before the reload.
             unread = self.guard.adopt(decision.guard) if decision.guard and decision.changed else []
             if decision.guard_drift and not decision.guard:
                 self.guard.remove(self._program_before(seen), self._guard_called(done["restarted"]))
@@ -149,14 +148,14 @@ class Node:
         return result
 
     def _keep_cards(self, seen: Observation) -> None:
-        """Which card is where, for the day on which one does not answer."""
+        """Record where each card is, in case one does not answer later."""
         if self.params["state"] == "absent":
             self._cards.remove()
         elif seen.gpus:
             self._cards.write(seen.cards)
 
     def _cuda(self, seen: Observation) -> dict[str, str | None]:
-        """Why CUDA does not start here. Not tried if a device is missing: drift reports that, and libcuda could make the device."""
+        """Return why CUDA does not start. Not tried if a device is missing: drift reports that, and libcuda could create the device."""
         if not (self.params.get("try_cuda") and seen.gpus) or seen.devices.problem:
             return {}
         from .._gpu import cuda  # only for the role verify
@@ -164,7 +163,7 @@ class Node:
         return {"cuda": cuda.cuda_problem(self.params["nvml_timeout"])}
 
     def _devices_made(self, seen: DevicesSeen) -> DevicesSeen:
-        """The devices of CUDA, after its service has run or was removed."""
+        """Install or remove the service for CUDA's devices if needed, and return the state afterwards."""
         if not seen.drift:
             return seen
         if devices_seen.is_wanted(self.params):
@@ -175,13 +174,13 @@ class Node:
 
     @contextlib.contextmanager
     def _guard_installed(self, seen: Observation, decision: Decision) -> Iterator[None]:
-        """What daemon.json is about to name is there by then; where that change is undone, the guard is as it was too."""
+        """Install the guard before daemon.json names it. If that change is undone, restore the guard as well."""
         if not (decision.guard and decision.changed):
             yield
             return
         refuse(self, seen, decision, decision.act)
         if not decision.guard_drift:
-            self.guard.adopt(decision.guard)  # somebody took it out of the file alone: what began since holds its own before it is called again
+            self.guard.adopt(decision.guard)  # only daemon.json lost it: tasks that started since hold their GPUs before the guard is called again
             yield
             return
         with self.guard.restored_on_failure():
@@ -189,7 +188,7 @@ class Node:
             yield
 
     def _decided(self) -> tuple[Observation, Decision]:
-        """What was found and what it is to become; where a restart is due, once a drain has ended what that would stop."""
+        """Inspect and decide. If a restart is due, first wait until a drain has ended the tasks that it would stop."""
         seen = self.inspect()
         require_own_python(self.params)
         decision = decide(self.params, seen)
@@ -200,12 +199,12 @@ class Node:
         return seen, decision
 
     def _drained(self, seen: Observation, decision: Decision) -> Observation:
-        """The node once its tasks have ended. It may be another one by then: somebody's editor was open. If not, it is not read as a whole while
-        it is out of service."""
+        """Return the node once its tasks have ended. If nobody has edited its files meanwhile, only its containers are read again, so that it is
+        back in service sooner."""
         began = time.monotonic()
         validate(self, decision)
         self.engine.await_drain(self.params["drain_timeout"])
-        units = loaded_unit.read(self.engine.unit_files(), self._run)  # a new drop-in may have flags that contradict the file
+        units = loaded_unit.read(self.engine.unit_files(), self._run)  # a new drop-in may have flags that conflict with the file
         same = units == seen.units and all(Snapshot.take(one.path).data == one.data for one in seen.files)
         if same and time.monotonic() - began < RECENT_S:
             with contextlib.suppress(EngineError):
@@ -216,7 +215,7 @@ class Node:
     # -- reading -------------------------------------------------------------------------------------------------
 
     def inspect(self) -> Observation:
-        """Reads everything once. Raises GpuSwarmError for what nobody but the user can fix."""
+        """Read everything once. Raises GpuSwarmError if only the user can fix a problem."""
         seen = self._inspect()
         return seen._replace(tried=self._tried(seen))
 
@@ -262,10 +261,10 @@ class Node:
         )
 
     def _tried(self, seen: Observation) -> str | None:
-        """Why NVIDIA's toolkit gives no container its GPU, in words. Of a card that has failed the decision says more."""
+        """Return why NVIDIA's toolkit gives GPUs to no container. Not tried if a card has failed: the decision says more about that."""
         if not devices_seen.is_wanted(self.params) or not seen.gpus or any(gpu["health"]["state"] == "failed" for gpu in seen.gpus):
             return None
-        from . import trial  # not on top: most calls are of nodes without GPUs
+        from . import trial  # imported here: most nodes have no GPUs
 
         one, inputs = trial.of_node(self.params, seen, self._expected())
         known = (seen.watcher.status or {}).get("tried")
@@ -274,25 +273,25 @@ class Node:
     def _use_libraries(self) -> None:
         _libraries.add_to_path(self.params["library_path"], self.params["state_dir"])
         if self.params["advertise"] and self.params["state"] == "present" and not self.params["library_path"]:
-            binding.find_binding()  # where it is missing, all else would be read twice: the controller sends it then
+            binding.find_binding()  # if it is missing, stop here: the controller sends it and calls again
 
     def _program_before(self, seen: Observation) -> str:
-        """What was the runtime nvidia before the guard."""
+        """Return the program of the runtime nvidia before the guard."""
         return guard_runtime.former((seen.record.get(self.params["daemon_config"]) or {}).get(INSERTED, {}))
 
     def _guard_called(self, restarted: bool) -> bool:
-        """Whether dockerd or a container still has the guard's path. Looked up when all else is done: containers start at any moment."""
+        """Return whether dockerd or a container still uses the guard's path. Called last, because containers start at any moment."""
         engine = self.engine.inspect()
         if guard_runtime.is_named(Snapshot.take(self.params["daemon_config"]).data) or guard_runtime.is_run(engine, self._guard_program()):
             return True
-        stopped = restarted and not (engine or {}).get("live_restore")  # what has come up again since is without it
+        stopped = restarted and not (engine or {}).get("live_restore")  # containers started since the restart do not use it
         return bool(engine and engine["running"] and not stopped and self.engine.containers())
 
     def _guard_program(self) -> str:
         return GuardSeen(os.path.join(str(self.root), guard_seen.HOME)).program
 
     def _level_there(self) -> str:
-        """That of the guard that is there. One whose settings cannot be read stays and withholds."""
+        """Return the level of the installed guard, ``off`` without one. If its settings cannot be read, it stays and hides GPUs."""
         there = self.guard.inspect().report() if os.path.lexists(os.path.join(str(self.root), guard_seen.HOME)) else None
         return guard_seen.level_of(there) or OFF
 
@@ -306,7 +305,7 @@ class Node:
         return self.watcher.inspect(None) if self.state.has(HOME) else WatcherSeen((), None, None)
 
     def _lacking(self, toolkit_version: str | None, runtime: Snapshot) -> list[str]:
-        """What of the toolkit the node does not have."""
+        """Return what the node lacks of the toolkit."""
         lacking = []
         if toolkit_version is None and not runtime.existed and self.params["state"] != "absent":
             lacking.append("toolkit")
@@ -315,13 +314,13 @@ class Node:
         return lacking
 
     def _other_paths(self, units: Iterable[UnitFile]) -> list[str]:
-        """The files that may be written besides those of the options: an administrator's units, and what is on record."""
+        """Return the files that may be written besides those in the options: an administrator's units, and files on record."""
         options = [os.path.realpath(self.params[name]) for name in ("daemon_config", "runtime_config")]
         known = [path for path in self.state.known() if os.path.realpath(path) not in options]
         return list(dict.fromkeys(_own(units) + known))
 
     def _engine(self, missing: list[str]) -> tuple[dict[str, Any] | None, list[UnitFile]]:
-        """The engine, and the files that decide how it is started."""
+        """Return the engine, and the files that decide how it is started."""
         engine = self.engine.inspect()
         if engine is None:
             missing.append("engine")
@@ -344,7 +343,7 @@ class Node:
         return engine, units
 
     def _undecided(self, engine: Mapping[str, Any]) -> list[str]:
-        """Where a swarm may begin, the addresses between which Docker could not choose."""
+        """Return the addresses between which Docker could not choose, if this node may start a swarm."""
         settled = [*engine["flags"], *engine["unit_flags"], str(Snapshot.take(self.params["daemon_config"]).data)]
         if not engine["running"] or engine["swarm"]["state"] == "active" or any(DEFAULT_ADDRESS in str(text) for text in settled):
             return []
@@ -365,7 +364,8 @@ class Node:
         return found
 
     def _read_nvml(self, again: bool, hung: bool = False) -> dict[str, Any]:
-        """What fails once does not get a node paused: where its watcher has not seen that too, it is read ``again``. What ``hung`` gets less time."""
+        """Read NVML. After a failure that the watcher does not report too, read ``again``, so that one failure does not pause the node. If NVML
+        ``hung``, it gets less time."""
         limit_s = fault.limit_s(self.params["nvml_timeout"], hung, self._reported())
         try:
             return nvml.read_within(limit_s, self.params["nvml_path"], self.params["library_path"])
@@ -378,17 +378,17 @@ class Node:
         return self._read_nvml(again=False, hung=hung)
 
     def _reported(self) -> str | None:
-        """What the watcher reports."""
+        """Return the label that the watcher reports."""
         return reported(str(self.root)) if is_wanted(self.params) or self.state.has(HOME) else None
 
     def _expected(self) -> list[str]:
-        """The UUIDs that this node advertises."""
+        """Return the UUIDs that this node advertises."""
         path = self.params["daemon_config"]
         return fault.expected(self.state.record_of([Snapshot.take(path)]), path)
 
     # -- small parts ---------------------------------------------------------------------------------------------
 
     def _install_libraries(self) -> bool:
-        """Keeps what the action plugin carried, so that the next call need not carry it again."""
+        """Install the libraries that the controller sent, so that it need not send them again."""
         path = self.params["library_path"]
         return bool(path) and os.path.isfile(path) and _libraries.install(path, self.params["state_dir"])

@@ -4,8 +4,8 @@
 
 """Applies a decision to one node: all of it, or nothing.
 
-The order is what makes it safe to be killed anywhere: refuse → validate → journal → files → daemon → record → journal
-away. Whoever finds a journal knows where the change had started from.
+A run may be killed at any point because of the order: refuse → validate → journal → files → daemon → record → remove the
+journal. If a journal exists, the next run knows the state before the change.
 
 Private to this collection: no stability is promised to others.
 """
@@ -28,20 +28,20 @@ from .running import complaint
 
 
 class Target(Protocol):
-    """What is needed of a node to change it."""
+    """What this file needs of a node."""
 
     params: Mapping[str, Any]
     engine: Engine
     state: State
-    valid: bytes | None  # what of daemon.json dockerd has found valid in this call
+    valid: bytes | None  # the daemon.json that dockerd has accepted in this call
     move: Move
     facts: dict[str, Any]
 
 
 def apply(node: Target, seen: Observation, decision: Decision) -> dict[str, Any]:
-    """Makes the node what was decided; returns what was done to the daemon. The caller holds the node's lock.
+    """Carry out the decision; return what was done to the daemon. The caller holds the node's lock.
 
-    Raises GpuSwarmError, with the node as it was before, if anything fails.
+    If anything fails, restore the node and raise GpuSwarmError.
     """
     act = decision.act if node.params["restart"] == "if_needed" else None
     refuse(node, seen, decision, act)
@@ -63,7 +63,7 @@ def apply(node: Target, seen: Observation, decision: Decision) -> dict[str, Any]
 
 
 def refuse(node: Target, seen: Observation, decision: Decision, act: str | None) -> None:
-    """What must not be begun."""
+    """Raise GpuSwarmError if the change must not begin."""
     if decision.refused:
         raise GpuSwarmError(" ".join(item["text"] for item in decision.refused), refused=decision.refused)
     if decision.writes and "toolkit" in seen.missing and node.params["state"] == "present":
@@ -92,7 +92,7 @@ def _busy(containers: Sequence[Mapping[str, Any]], drain_timeout_s: float) -> st
 
 
 def validate(node: Target, decision: Decision) -> None:
-    """Has dockerd validate the file before it is written, where dockerd can: once, if it is not to become another one since."""
+    """Let dockerd validate the new daemon.json before it is written, if dockerd can. The same bytes are validated only once."""
     data = decision.writes.get(node.params["daemon_config"])
     if data is None or data == node.valid:
         return
@@ -112,8 +112,8 @@ def validate(node: Target, decision: Decision) -> None:
 
 
 def _change(node: Target, seen: Observation, decision: Decision, act: str | None, record: Record) -> dict[str, Any] | None:
-    """The engine as it then shows, where anything was done to it."""
-    # Of the others nothing is to be known: they stay as they are.
+    """Write the files and restart or reload the daemon. Return what it then shows; None if nothing was done to it."""
+    # The other files stay as they are, and are not noted.
     touched = [current for current in seen.files if current.path in decision.inserted or current.path in seen.record]
     before = [node.state.starting_point(current) for current in touched]
     try:
@@ -134,7 +134,7 @@ def _change(node: Target, seen: Observation, decision: Decision, act: str | None
             touched_daemon = True
             return _start(node, act, lambda view: complaint(decision.running, view), decision.reread)
     except SystemExit:
-        # atomic_move of ansible-core before 2.19 reports by itself and leaves.
+        # atomic_move of ansible-core before 2.19 reports errors itself and exits.
         _undo(node, before, seen.engine if touched_daemon else None, act, decision.reread_on_undo)
         raise
     except Exception as problem:
@@ -145,8 +145,8 @@ def _change(node: Target, seen: Observation, decision: Decision, act: str | None
 
 
 def _refuse_new_containers(node: Target, seen: Observation) -> None:
-    """Raises GpuSwarmError where something runs there by now that must not be stopped. Since the node was inspected, its GPUs were
-    read, and files were validated and written to disk: time enough for a 'docker run'."""
+    """Raise GpuSwarmError if containers run now that must not be stopped. Someone may have started one since the node was
+    inspected: reading GPUs and writing files takes time."""
     if node.params["when_busy"] != "refuse" or not seen.engine["running"]:
         return
     node.facts["containers"] = came = node.engine.containers()
@@ -155,7 +155,7 @@ def _refuse_new_containers(node: Target, seen: Observation) -> None:
 
 
 def _put(path: str, data: bytes | None, move: Move, entry: Mapping[str, Any] | None) -> None:
-    """``entry`` is the file's record: one that this collection removed is restored as it was."""
+    """Write or remove a file. ``entry`` is its record: a removed file comes back with its former mode and owner."""
     if data is None:
         _files.remove(path)
     else:
@@ -173,7 +173,7 @@ def _start(node: Target, act: str, healthy: Healthy, reread: bool = True) -> dic
 
 
 def _undo(node: Target, before: Iterable[_files.Snapshot], engine: Mapping[str, Any] | None, act: str | None, reread: bool) -> tuple[bool, str]:
-    """Restores the files, and the state in which the daemon was found; whether that succeeded, and in words."""
+    """Restore the files and the state of the daemon. Return whether that succeeded, and a sentence about it."""
     try:
         for snapshot in before:
             _files.restore(snapshot, node.move)
@@ -185,8 +185,8 @@ def _undo(node: Target, before: Iterable[_files.Snapshot], engine: Mapping[str, 
     outcome = "The files are as they were before"
     if engine and engine["running"]:
         try:
-            # In the same way: a reload that failed is no reason to stop containers by a restart. And what dockerd had not
-            # been started with before it is not started with when the change is undone either: it may not start.
+            # The same way as before: after a failed reload, a restart would stop containers. And systemd does not reload
+            # units with which dockerd was never started, because it might not start with them.
             _start(node, act, lambda view: None, reread and not engine["needs_reload"])
             outcome += " and %s runs with them again" % node.engine.unit
         except GpuSwarmError as problem:
@@ -200,7 +200,7 @@ def _undo(node: Target, before: Iterable[_files.Snapshot], engine: Mapping[str, 
 
 
 def _record(node: Target, seen: Observation, decision: Decision) -> Record:
-    """The record after the change: of each file that this collection changed, what it was and what was written."""
+    """Return the record after the change: for each file that this collection changed, its original and what was written."""
     record = dict(seen.record)
     for current in seen.files:
         path = current.path
@@ -213,10 +213,10 @@ def _record(node: Target, seen: Observation, decision: Decision) -> Record:
 
 
 def _intended(current: _files.Snapshot, decision: Decision, record: Record) -> tuple[bytes | None, Mapping[str, Any] | None]:
-    """What a file is about to become, and what is on record of it should this run be killed right after.
+    """Return what a file becomes, and its record if this run is killed right after.
 
-    Of a file that is restored, that is a changed file which already is as it should be: the daemon may still have to
-    be started with it.
+    For a restored file, the record is that of a changed file without changes: the daemon may still have to be started
+    with it.
     """
     data = decision.writes.get(current.path, current.data)
     if current.path not in decision.released:

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether NVIDIA's toolkit can give a container its GPUs: what its mode needs is tried, without a container.
+"""Tries without a container whether NVIDIA's toolkit can give containers GPUs in its mode.
 
-That takes up to a second, so who tries it says by which files: with the same ones another trial would find the same. Private to this collection: no
-stability is promised to others.
+A trial takes up to a second. The caller keeps a digest of the files that its result depends on, and need not try again while they are the same.
+Private to this collection: no stability is promised to others.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from .observation import Observation
 CTK, CLI = "nvidia-ctk", "nvidia-container-cli"
 SPEC_DIRS = ("/etc/cdi", "/var/run/cdi")
 _KIND = "nvidia.com/gpu"
-# Devices of this vendor need no specification in a file: the runtime makes it for each container (automaticDevicePrefix).
+# Devices of this vendor need no specification file: the runtime creates it for each container (automaticDevicePrefix).
 _AUTOMATIC = "runtime.nvidia.com/"
-# Options that the hook of the legacy mode passes on from config.toml, and of which the result depends.
+# Options in config.toml that the hook of the legacy mode passes on, and that change the result.
 _OPTIONS = ("root", "ldcache", "user")
 _PROGRAMS = (CTK, CLI, "nvidia-container-runtime", "nvidia-container-runtime-hook", "nvidia-cdi-hook")
-_WORDS = 400  # of what a command says
+_WORDS = 400  # the most characters of a command's output in a message
 
 
 class Trial(NamedTuple):
-    """What is tried: a command, and the CDI devices that it must list."""
+    """A command to try, and the CDI devices that it must list."""
 
     command: Sequence[str]
     devices: Sequence[str] = ()
 
 
 def trial_of(values: Mapping[str, Any], mode: str | None, uuids: Sequence[str]) -> Trial | None:
-    """By the values of config.toml and what its mode comes to; None if it needs nothing that could be tried (pure)."""
+    """Return the trial for these values of config.toml and this mode; None if there is nothing to try (pure)."""
     kind, folders = values.get("nvidia-container-runtime.modes.cdi.default-kind") or _KIND, spec_dirs(values)
     if mode == runtime_config.LEGACY:
         return _legacy({key.rpartition(".")[2]: value for key, value in values.items() if key.startswith("nvidia-container-cli.")})
@@ -57,18 +57,18 @@ def trial_of(values: Mapping[str, Any], mode: str | None, uuids: Sequence[str]) 
 
 
 def _legacy(values: Mapping[str, Any]) -> Trial | None:
-    """As the hook calls it, by the values of [nvidia-container-cli]. With variables of its own it cannot be called the same here."""
+    """Return the hook's call, from the values of [nvidia-container-cli]. None if they set an environment, which cannot be repeated here."""
     if values.get("environment"):
         return None
     return Trial([values.get("path") or CLI, *("--%s=%s" % (name, values[name]) for name in _OPTIONS if values.get(name)), "info"])
 
 
 def of_node(params: Mapping[str, Any], seen: Observation, expected: Sequence[str]) -> tuple[Trial | None, str | None]:
-    """What is tried on a node, and by which files. ``expected`` are the UUIDs that it advertises, if it does already."""
+    """Return a node's trial and the digest of its files. ``expected`` are the UUIDs that the node already advertises."""
     values = runtime_toml.values(seen.runtime.data)
     version, integrated = checks.parse_version(seen.toolkit_version), runtime_config.is_integrated([gpu.get("name") or "" for gpu in seen.gpus])
     if runtime_config.is_replaced(values, version, integrated) and version < runtime_config.FIRST_FOR_SWARM:
-        return None, None  # what a run is about to replace says nothing of the mode that comes
+        return None, None  # the run will replace this mode, so a trial of it says nothing
     mode = runtime_config.mode_of(values, version, integrated)
     there = [one["uuid"] for gpu in seen.gpus for one in (gpu["mig_devices"] or [gpu])]
     trial = trial_of(values, mode, expected or there)
@@ -76,12 +76,12 @@ def of_node(params: Mapping[str, Any], seen: Observation, expected: Sequence[str
 
 
 def spec_dirs(values: Mapping[str, Any]) -> tuple[str, ...]:
-    """Where the runtime looks for CDI specifications (pure)."""
+    """Return the directories where the runtime looks for CDI specifications (pure)."""
     return values.get("nvidia-container-runtime.modes.cdi.spec-dirs") or SPEC_DIRS
 
 
 def problem(run: Run, trial: Trial | None) -> str | None:
-    """Why no container gets its GPU, with the toolkit's words; None if all is well, or the toolkit is not there. What fails once is tried again."""
+    """Return why no container gets a GPU, with the toolkit's words. None if it works or is not installed. A failure is tried once more."""
     program = shutil.which(trial.command[0], path=SBIN) if trial else None
     if not trial or not program:
         return None
@@ -96,7 +96,7 @@ def _try(run: Run, program: str, trial: Trial) -> str | None:
 
 
 def judged(trial: Trial, rc: int, out: str, err: str) -> str | None:
-    """What a command's end means, in words (pure)."""
+    """Return the problem that a command's exit and output show, or None (pure)."""
     if rc != 0:
         said = [line.strip() for line in (err or out).splitlines() if line.strip()]
         return "'%s' ends with %d: %s" % (" ".join(trial.command), rc, said[-1][:_WORDS] if said else "no word of why")
@@ -109,7 +109,7 @@ def judged(trial: Trial, rc: int, out: str, err: str) -> str | None:
 
 
 def inputs(runtime_config_path: str, nvml_path: str | None, trial: Trial, folders: Sequence[str] = SPEC_DIRS) -> str:
-    """A digest of what the result depends on: the boot, programs, settings, the driver, its devices, and CDI specifications."""
+    """Return a digest of what the result depends on: the boot, programs, settings, the driver, its devices, and CDI specifications."""
     files = [runtime_config_path, "/etc/ld.so.cache", *filter(None, (shutil.which(name, path=SBIN) for name in _PROGRAMS))]
     files += sorted(glob.glob("/dev/nvidia*")) + sorted(path for folder in folders for path in glob.glob(os.path.join(glob.escape(folder), "*")))
     with open(pace.BOOT_ID, encoding="ascii") as stream:
