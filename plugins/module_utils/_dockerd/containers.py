@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Containers as the Docker API lists them, and what of them matters here (pure).
+"""Reads the Docker API's list of containers (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -13,12 +13,12 @@ from typing import Any, Container, Iterable, Mapping
 
 _TASK = "com.docker.swarm.task.id"
 _SERVICE = "com.docker.swarm.service.name"
-# They are there on every daemon, and of no swarm.
+# Networks that every daemon has and that belong to no swarm.
 _PREDEFINED = ("bridge", "host", "none")
 
 
 def not_drained(timeout_s: float) -> str:
-    """What to do about those that a drain did not end in its time."""
+    """Return what to do about tasks that did not end during the drain."""
     return (
         f"They did not end within {timeout_s:g} s after the node was drained: check their stop_grace_period, or give them more time"
         " (drain_timeout; provision_drain_timeout of the playbooks)"
@@ -26,15 +26,15 @@ def not_drained(timeout_s: float) -> str:
 
 
 def may_be_on_swarm_networks(listed: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether any container that is no task of swarm's is on a network besides those of every daemon."""
+    """Return whether a container that is no task of swarm's has a network that not every daemon has."""
     return any(name not in _PREDEFINED for item in listed if not _labels(item).get(_TASK) for name in _networks(item))
 
 
 def records(listed: Iterable[Mapping[str, Any]], swarm_networks: Container[str], now: float) -> list[dict[str, Any]]:
-    """A dict for each container of GET /containers/json; ``swarm_networks`` are the ids of networks of swarm's scope.
+    """Return a dict for each container of GET /containers/json. ``swarm_networks`` are the ids of networks of swarm's scope.
 
-    A daemon that leaves its swarm disconnects by force whatever is attached to these (moby DaemonLeavesCluster), so that it
-    must be known of each container that is not swarm's own.
+    A daemon that leaves its swarm disconnects every container from these networks (moby DaemonLeavesCluster). So each dict
+    says whether a container that does not belong to swarm is on one.
     """
     return [
         {

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The systemd unit of the Docker daemon: how it is started, how far a start has come, and why one failed.
+"""Inspects and starts dockerd's systemd unit, and finds out why a start failed.
 
 Private to this collection: no stability is promised to others.
 """
@@ -28,9 +28,9 @@ PROPERTIES = (
     "LoadState,ActiveState,SubState,Job,NRestarts,MainPID,ActiveEnterTimestampMonotonic,"
     "FragmentPath,DropInPaths,EnvironmentFiles,NeedDaemonReload"
 )
-# A unit whose files contradict themselves, as a drop-in that adds an ExecStart, is one all the same.
+# A unit with conflicting files, for example a drop-in that adds a second ExecStart, is still a unit.
 LOADED = ("loaded", "bad-setting", "error")
-# What is not below it belongs to packages, or is gone at the next boot.
+# Files elsewhere belong to packages, or disappear at the next boot.
 ADMINISTRATORS = "/etc/"
 DROP_INS = ADMINISTRATORS + "systemd/system/%s.d/*.conf"
 
@@ -46,12 +46,12 @@ class Unit:
         self.name = name
         self._run = run
         self._acted_at: int | None = None
-        # How often systemd had started it by itself when it was last acted on; None where that is to be read after a start that succeeded.
+        # How often systemd had restarted the unit by itself at the last command here. None: read it after the next start that succeeds.
         self._restarts: int | None = 0
         self._was_restarted = False
 
     def inspect(self) -> dict[str, Any]:
-        """What systemd reports about it now; {} where there is no such unit, or no systemd."""
+        """Return what systemd reports about the unit now; {} if there is no such unit, or no systemd."""
         rc, out, dummy = self._run(["systemctl", "show", "--property", PROPERTIES, self.name])
         lines = [line.split("=", 1) for line in out.splitlines() if "=" in line]
         shown = dict(lines)
@@ -64,31 +64,31 @@ class Unit:
             "restarts": _number(shown.get("NRestarts")),
             "pid": _number(shown.get("MainPID")),
             "started_at": shown.get("ActiveEnterTimestampMonotonic"),
-            # Not those of its files, which can have been edited since its start.
+            # Not from its files, which may have been edited since the start.
             "flags": running_flags(_number(shown.get("MainPID"))),
             "files": unit_files(self.name, shown, [value for name, value in lines if name == "EnvironmentFiles"]),
             "needs_reload": shown.get("NeedDaemonReload") == "yes",
         }
 
     def restart(self, reread: bool, limit_s: float) -> None:
-        """Has systemd start the daemon anew, and waits for that, but not for longer: its unit may know no limit to it.
+        """Let systemd restart the daemon, and wait at most ``limit_s``: the unit itself may have no limit.
 
         Where the unit's files have changed, they are read anew before, unless that is not to be.
         """
         before = self.inspect()
-        # Only with a restart: containers that run on can lose their GPUs by it (NVIDIA/nvidia-container-toolkit#48).
+        # Only with a restart: running containers can lose their GPUs after a daemon-reload (NVIDIA/nvidia-container-toolkit#48).
         if reread and before.get("needs_reload"):
             self._run(["systemctl", "daemon-reload"])
-        # A refused configuration can use up the unit's start limit, which would bar the way back too. This sets NRestarts to 0 as well.
+        # A refused configuration can use up the unit's start limit, and then the old one could not start either. This also sets NRestarts to 0.
         self._restarts = 0 if self._clear_starts() else before.get("restarts", 0)
         self._was_restarted = True
-        with contextlib.suppress(TimedOut):  # what systemd still does is in pending()
-            # One of systemd's own attempts may have begun in between, 0.1 s after a start that failed: it became this one, and is counted.
+        with contextlib.suppress(TimedOut):  # pending() reports what systemd is still doing
+            # systemd may have retried by itself meanwhile, 0.1 s after a failed start. Then this restart joined that attempt, which is counted.
             if self._act(["systemctl", "restart", self.name], "did not start", limit_s, before.get("started_at")):
                 self._restarts = None
 
     def settled(self) -> None:
-        """The daemon is as wanted: a restart by this counts no more for the unit's start limit, so systemd still repairs a crash soon after."""
+        """Reset the start limit once the daemon is as wanted, so that systemd can still restart it after a crash."""
         if self._was_restarted:
             with contextlib.suppress(TimedOut):  # the daemon runs: a failure here is no reason to undo the change
                 self._clear_starts()
@@ -105,21 +105,21 @@ class Unit:
         self._act(["systemctl", "kill", "--kill-who=main", "--signal=SIGHUP", self.name], "did not take SIGHUP")
 
     def _act(self, argv: Sequence[str], failed: str, limit_s: float = COMMAND_LIMIT_S, started_at: str | None = None) -> bool:
-        """Whether it is done; False where systemd may be at it still. ``started_at`` is when it was started before, where that is to be another
-        time by this."""
+        """Run a command of systemd. Return whether it is done; False if systemd may still be working on it. ``started_at`` is the time of the former
+        start, if the command starts the unit."""
         self._acted_at = int(time.time())
         rc, out, err = self._run(argv, limit_s)
         if rc == 0:
             return True
         now = self.inspect()
-        # Of a start that failed, the journal says more. systemctl also fails where systemd itself is started anew meanwhile.
+        # The journal says more about a failed start. systemctl also fails if systemd itself restarts meanwhile.
         started = started_at is not None and now.get("started_at") != started_at
         if not (self.pending(now) or started):
             raise EngineError("%s %s: %s" % (self.name, failed, (err or out).strip()))
         return False
 
     def pending(self, now: Mapping[str, Any]) -> str | None:
-        """What systemd still does, in words, or None, by what inspect() returned; raises EngineError as soon as a start has failed.
+        """Return in words what systemd is still doing, or None. ``now`` is the result of inspect(). Raises EngineError once a start has failed.
 
         While a restart is pending the old process can still answer, and a failed unit that systemd tries again and
         again seems to be starting for moments.
@@ -135,24 +135,24 @@ class Unit:
         return "systemd is still %s it (%s)" % (doing, now["step"]) if now["job"] else None
 
     def reason(self) -> str:
-        """dockerd's own last error when it did not start, from the journal."""
+        """Return from the journal why dockerd did not start."""
         argv = ["journalctl", "--unit", self.name, "--output", "cat", "--no-pager"]
-        # Not both: with --since, journalctl of Debian 12 (systemd 252) shows the first lines, and it is the last one that says why.
+        # Not with --since: then journalctl of Debian 12 (systemd 252) shows the first lines, and only the last one says why.
         argv += ["--lines", "40"] if self._acted_at is None else ["--since", "@%d" % self._acted_at]
         try:
-            if self._acted_at is not None:  # systemd reports a start that failed before its last lines are there
+            if self._acted_at is not None:  # systemd reports a failed start before its last lines are in the journal
                 self._run(["journalctl", "--sync"])
             rc, out, dummy = self._run(argv)
-        except TimedOut:  # what went wrong is reported without it
+        except TimedOut:  # the failure is then reported without the reason
             return ""
         return reason_from_journal(out) if rc == 0 else ""
 
 
 def reason_from_journal(text: str) -> str:
-    """The line of the log with the reason why dockerd ended; '' if there is none."""
+    """Return the line of the log that says why dockerd ended; '' if there is none."""
     cause = re.compile(r"failed to (start|load|create)|unable to configure|unknown flag|invalid|conflict|fatal", re.I)
     lines = [line.strip() for line in text.splitlines() if cause.search(line)]
-    # Not what systemd says of it: "docker.service: Failed with …", "Failed to start docker.service - Docker …".
+    # Not systemd's own lines: "docker.service: Failed with …", "Failed to start docker.service - Docker …".
     lines = [line for line in lines if not re.match(r"\S+\.service: |Failed to start ", line)]
     return mask(lines[-1])[:600] if lines else ""
 
@@ -162,7 +162,7 @@ def _number(text: str | None) -> int:
 
 
 def running_flags(pid: int) -> list[str]:
-    """The words after the program's name of a process; [] where there is none."""
+    """Return the arguments of a process; [] if it does not run."""
     if not pid:
         return []
     try:
@@ -173,7 +173,7 @@ def running_flags(pid: int) -> list[str]:
 
 
 def unit_files(unit: str, shown: Mapping[str, str], environment: Sequence[str]) -> list[tuple[str, str, bool]]:
-    """[(path, kind, whether it is the administrator's)] of the files that say how the unit is started, as systemd reads them.
+    """Return [(path, kind, whether it is the administrator's)] for the files that say how the unit is started, in systemd's order.
 
     Drop-ins that were written after the last daemon-reload count too: the next one puts them in force.
     """

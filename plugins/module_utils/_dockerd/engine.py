@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The Docker daemon of this machine: what it runs with, what it carries, and how to restart it.
+"""The Docker daemon of this machine: reads its settings and containers, and restarts it.
 
 Reads the Docker API over the local socket, and the unit's state from systemd. Private to this collection: no stability is promised to others.
 """
@@ -26,7 +26,7 @@ from . import containers as container_list
 from . import local_images as image_list
 from .docker_unit import EngineError, Run, Unit
 
-# Names what is not as wanted with the daemon, as Engine.inspect returns it; None when all is well.
+# Takes the result of Engine.inspect and returns what is not as wanted; None if everything is.
 Healthy = Callable[[Mapping[str, Any]], Optional[str]]
 
 SBIN = os.pathsep.join(("/usr/sbin", "/sbin", "/usr/local/sbin", "/usr/bin", "/usr/local/bin"))
@@ -36,24 +36,24 @@ _NOBODY_LISTENS = (FileNotFoundError, ConnectionRefusedError)
 _CUT = (ConnectionResetError, BrokenPipeError)
 # In every answer of podman's stand-in for the Docker API, and in none of Docker's.
 PODMAN_HEADER = "Libpod-API-Version"
-# dockerd's own default, and the file in it by which it finds its swarm again.
+# dockerd's default directory, and the file in it with which it finds its swarm again.
 ROOT_DIR = "/var/lib/docker"
 MEMBERSHIP = os.path.join("swarm", "docker-state.json")
-# Answered when the container does not run.
+# Answers once the container has stopped.
 ENDED = "/containers/%s/wait?condition=not-running"
-# A worker knows those that something on it is attached to.
+# A worker only knows the networks that something on it is attached to.
 SWARM_NETWORKS = "/networks?filters=%s" % urllib.parse.quote(json.dumps({"scope": ["swarm"]}))
 
 
 class NotThere(EngineError):
-    """The daemon has nothing of that name."""
+    """The daemon has no object of that name."""
 
 
 class Unavailable(EngineError):
-    """The daemon cannot do it at this moment, or not in the time that it takes for an answer."""
+    """The daemon cannot do it now, or not before it must answer."""
 
 
-# By the status of the answer; every other one is an EngineError.
+# Errors by the status of the answer. Every other status is an EngineError.
 _FAILURES = {404: NotThere, 503: Unavailable}
 
 
@@ -73,12 +73,12 @@ class Engine:
     # -- reading -----------------------------------------------------------------------------------------------
 
     def get(self, path: str) -> Any:
-        """Answer of ``GET path`` as data, or None where no daemon listens."""
+        """Return the answer of ``GET path``, or None if no daemon listens."""
         answer = self._answer(path)
         return answer and answer.data
 
     def post(self, path: str, body: Mapping[str, Any] | None = None, timeout: float | None = None) -> Any:
-        """Answer of ``POST path`` as data, None where it has none. Raises EngineError also where no daemon listens."""
+        """Return the answer of ``POST path``, None if it is empty. Raises EngineError also if no daemon listens."""
         try:
             return self._called("POST", path, body, timeout).data
         except api.Unanswered as problem:
@@ -137,15 +137,15 @@ class Engine:
         return self._no_answer(call, problem.words)
 
     def swarm(self) -> dict[str, Any]:
-        """The node's own view of its swarm membership, and nothing else: for who waits until it is another one."""
+        """Return only the node's own view of its swarm membership, to wait for a change of it."""
         info = self.get("/info")
         return unknown_swarm() if info is None else swarm_of(info)
 
     def inspect(self, unit: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
-        """Everything that a run needs to know of this daemon, in one dict; None where Docker is not installed.
+        """Return everything that a run needs to know about this daemon; None if Docker is not installed.
 
-        ``unit`` is what systemd has just reported, where that was read. Raises GpuSwarmError for a stand-in that cannot be a node of a GPU
-        swarm: podman, snap, rootless.
+        ``unit`` is what systemd has just reported, if the caller has read it. Raises GpuSwarmError if it cannot be a node of a GPU swarm: podman,
+        snap, rootless.
         """
         unit = self._service.inspect() if unit is None else unit
         # Not /version too: dockerd runs two programs to answer it, which doubles the time of this.
@@ -201,7 +201,7 @@ class Engine:
         return self._service.inspect().get("files", [])
 
     def containers(self) -> list[dict[str, Any]]:
-        """The running containers: what a restart of the daemon would kill, and what a swarm that is left would disconnect."""
+        """Return the running containers. A restart of the daemon would stop them, and leaving the swarm may disconnect them."""
         listed = self._listed("/containers/json")
         swarms = self._listed(SWARM_NETWORKS) if container_list.may_be_on_swarm_networks(listed) else []
         return container_list.records(listed, [network["Id"] for network in swarms], time.time())
@@ -213,37 +213,37 @@ class Engine:
         return listed
 
     def images(self) -> list[dict[str, Any]]:
-        """Those that a test can be run in, the best first; none where the daemon does not answer."""
+        """Return the images in which a test can run, the best first; none if the daemon does not answer."""
         with contextlib.suppress(EngineError):
             return image_list.candidates(self._listed("/images/json"))
         return []
 
     def required_by(self, image: str) -> dict[str, str] | None:
-        """The variables by which an image requires a driver; None where the daemon does not have the image, or does not run."""
+        """Return the variables with which an image requires a driver; None if the daemon lacks the image or does not run."""
         with contextlib.suppress(NotThere):
             found = self.get("/images/%s/json" % urllib.parse.quote(image, safe="/:@"))
             return None if found is None else image_list.required((found.get("Config") or {}).get("Env") or [])
         return None
 
     def await_drain(self, timeout_s: float) -> None:
-        """Waits, without polling, until no container of swarm's services runs, or for so long: what is left then is for the transaction to refuse."""
+        """Wait, without polling, until no task of swarm runs, at most ``timeout_s``. If one is left, the transaction refuses."""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             pause = POLL_S
-            with contextlib.suppress(EngineError):  # slow to answer while it stops them
+            with contextlib.suppress(EngineError):  # the daemon may answer slowly while it stops containers
                 left = [item["id"] for item in self.containers() if item["service"]]
                 if not left:
                     return
                 self.post(ENDED % left[0], timeout=max(POLL_S, deadline - time.monotonic()))
-                pause = POLL_S / 10  # it may be listed for a moment longer
+                pause = POLL_S / 10  # the daemon may list it for another moment
             time.sleep(pause)
 
     # -- acting ------------------------------------------------------------------------------------------------
 
     def validate(self, config_file: str) -> str | None:
-        """Lets dockerd itself judge a configuration file; returns its complaint, or None.
+        """Let dockerd validate a configuration file; return its complaint, or None.
 
-        Docker Engine before 23.0 has no such option (moby#42393) and is not run.
+        Docker Engine before 23.0 has no such option (moby#42393), so None is returned.
         """
         dockerd = shutil.which("dockerd", path=SBIN)
         if not dockerd:
@@ -255,15 +255,15 @@ class Engine:
         return text
 
     def restart(self, reread: bool, limit_s: float) -> None:
-        """Starts the daemon anew, within so long; :meth:`wait` for what comes of it."""
+        """Restart the daemon within ``limit_s``. Call :meth:`wait` for the result."""
         self._service.restart(reread, limit_s)
 
     def reload(self) -> None:
-        """Has the daemon read what it can of its configuration while it runs."""
+        """Let the daemon reload the part of its configuration that it can change while it runs."""
         self._service.reload()
 
     def wait(self, healthy: Healthy, timeout_s: float, since: float | None = None) -> dict[str, Any]:
-        """Waits until ``healthy(view)`` is None; raises EngineError with its last complaint, or why no start succeeded."""
+        """Wait until ``healthy(view)`` is None. Raises EngineError with its last complaint, or with the reason why no start succeeded."""
         deadline = (time.monotonic() if since is None else since) + timeout_s
         while True:
             complaint, view = self._complaint(healthy)
@@ -276,7 +276,7 @@ class Engine:
             time.sleep(POLL_S)
 
     def _complaint(self, healthy: Healthy) -> tuple[str | None, dict[str, Any] | None]:
-        """What is not as wanted, in words, and the view that shows it."""
+        """Return in words what is not as wanted, or None, and the view of the daemon."""
         unit = self._service.inspect()
         pending = self._service.pending(unit)
         if pending:
@@ -290,7 +290,7 @@ class Engine:
         return healthy(view), view
 
     def reason(self) -> str:
-        """dockerd's own reason why it did not start."""
+        """Return dockerd's own reason why it did not start."""
         return self._service.reason()
 
 
@@ -298,7 +298,7 @@ class Engine:
 
 
 def flavour_of(info: Mapping[str, Any]) -> str:
-    """docker | snap | rootless, from the answer of /info."""
+    """Return docker, snap or rootless, from the answer of /info."""
     if "name=rootless" in (info.get("SecurityOptions") or []):
         return "rootless"
     if str(info.get("DockerRootDir", "")).startswith("/var/snap/"):
@@ -316,17 +316,17 @@ _REMEDIES = {
 
 
 def refuse(flavour: str, where: str) -> None:
-    """Raises GpuSwarmError where ``flavour`` cannot be a node of a GPU swarm."""
+    """Raise GpuSwarmError if ``flavour`` cannot be a node of a GPU swarm."""
     if flavour in _REMEDIES:
         raise GpuSwarmError("%s: %s" % (where, _REMEDIES[flavour]), flavour=flavour)
 
 
 def swarm_of(info: Mapping[str, Any]) -> dict[str, Any]:
-    """The node's own view of its swarm membership."""
+    """Return the node's own view of its swarm membership."""
     swarm = info.get("Swarm") or {}
     return {
         "state": swarm.get("LocalNodeState") or "inactive",
-        "id": (swarm.get("Cluster") or {}).get("ID") or None,  # which only managers know
+        "id": (swarm.get("Cluster") or {}).get("ID") or None,  # only managers know it
         "node_id": swarm.get("NodeID") or None,
         "addr": swarm.get("NodeAddr") or None,
         "control_available": bool(swarm.get("ControlAvailable")),
@@ -338,22 +338,22 @@ def swarm_of(info: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _runtime(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Without the pages in which a runtime lists its features."""
+    """Return a runtime without the long list of its features."""
     return {key: part for key, part in value.items() if key != "status"}
 
 
 def unknown_swarm() -> dict[str, Any]:
-    """Of a node that does not answer: it may be a member, manager even, that is only down."""
+    """Return the membership of a node that does not answer. It may be a member, even a manager, that is down."""
     return dict(swarm_of({}), state="unknown")
 
 
 def swarm_without_engine(root_dir: str = ROOT_DIR) -> dict[str, Any]:
-    """Of a node without Docker: in no swarm, unless an engine that is switched off or gone left its membership there."""
+    """Return the membership of a node without a running Docker. Unknown if an engine that is off or removed left its membership on disk."""
     return unknown_swarm() if os.path.exists(os.path.join(root_dir, MEMBERSHIP)) else swarm_of({})
 
 
 def half_joined(state: str, root_dir: str | None) -> bool:
-    """True where a join never got through: no Raft state and no certificate of an earlier membership.
+    """Return whether a join never succeeded: no Raft state and no certificate of an earlier membership.
 
     state.json and docker-state.json prove nothing: dockerd writes both as soon as it tries to join.
     Only then may ``docker swarm leave --force`` be used without consent; in every other case the node may have the

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Options of dockerd that somebody gave as flags, moved to where they belong (pure).
+"""Moves options from dockerd's command line into daemon.json, and back (pure).
 
 dockerd refuses to start when an option stands both as a flag and in daemon.json. Recipes put them into a drop-in that
 replaces the whole ExecStart, or into a variable that ExecStart expands.
@@ -23,7 +23,7 @@ from . import environment_text, unit_text
 # itself has unlinked the one of docker.socket, and after a restart with fd:// nobody would reach it.
 _DEFAULTS = (("-H", "fd://"), ("--host", "fd://"), ("--containerd", "/run/containerd/containerd.sock"))
 _HOST = ("-H", "--host")
-# A misprint that a much-copied recipe carries; dockerd knows no such protocol.
+# A misprint in a recipe that is often copied. dockerd knows no such protocol.
 _MISPRINT, _MEANT = "fdd://", "fd://"
 _RESOURCES = ("--node-generic-resource", "--node-generic-resources")
 _DEFAULT_RUNTIME = "--default-runtime"
@@ -39,7 +39,7 @@ UNIT, DROP_IN, ENVIRONMENT = "unit", "drop-in", "environment"
 
 
 class UnitFile(NamedTuple):
-    """A file that decides how dockerd is started: of what kind, and whether this collection may edit it."""
+    """A file that decides how dockerd is started: its kind, and whether this collection may edit it."""
 
     path: str
     kind: str
@@ -49,7 +49,7 @@ class UnitFile(NamedTuple):
 
 
 class Flag(NamedTuple):
-    """An option with its value, and the words of the command line that it stands in."""
+    """An option with its value, and its words in the command line."""
 
     name: str
     value: str | None
@@ -65,7 +65,7 @@ class Flag(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """What is to become of the files ({path: new bytes, None to remove it}), and what was in them.
+    """The new files ({path: new bytes, None to remove it}), and what was taken out of them.
 
     ``words``: {path: [{"variable": name, or None for ExecStart, "words": […]}]}, to be restored later. ``resources``:
     entries for node-generic-resources. ``command``: what systemd will then start. ``notes``: sentences.
@@ -79,7 +79,7 @@ class Taken(NamedTuple):
 
 
 def take(files: Sequence[UnitFile]) -> Taken:
-    """Takes this collection's options out of the files, which come in the order in which systemd reads them."""
+    """Take this collection's options out of the files. ``files`` are in the order in which systemd reads them."""
     texts = {one.path: decoded(one) for one in files if one.content is not None}
     edited, words, resources = dict(texts), {}, []
     notes: list[str] = []
@@ -108,7 +108,7 @@ def kind_of(path: str) -> str:
 
 
 def started_with(files: Sequence[UnitFile], contents: Mapping[str, bytes | None]) -> list[str]:
-    """What systemd starts once the files have ``contents`` ({path: bytes, or None where there is none})."""
+    """Return what systemd starts once the files have ``contents`` ({path: bytes, or None for no file})."""
     there = {one.path: one for one in files}
     for path, content in contents.items():
         there[path] = there.get(path, UnitFile(path, kind_of(path), None, True))._replace(content=content)
@@ -119,7 +119,7 @@ def started_with(files: Sequence[UnitFile], contents: Mapping[str, bytes | None]
 
 
 def restore(content: bytes | None, kind: str, taken: Iterable[Mapping[str, Any]]) -> tuple[bytes, list[str]]:
-    """(the file with the words that were taken out of it, those for which there is no place any more)."""
+    """Return (the file with its former words, the words for which there is no place any more)."""
     text, unplaced = (content or b"").decode("utf-8", "replace"), []
     for part in taken:
         lines = _lines(text, UnitFile("", kind, None, True))
@@ -146,7 +146,7 @@ def command(files: Sequence[UnitFile], texts: Mapping[str, str]) -> list[str]:
 
 
 def unit_command(files: Sequence[UnitFile], texts: Mapping[str, str]) -> tuple[list[str], dict[str, unit_text.Value]]:
-    """What the units themselves say: the words of ExecStart, as they stand there, and the variables of Environment."""
+    """Return the words of ExecStart in the units, unchanged, and the variables of Environment."""
     argv: list[str] = []
     variables: dict[str, unit_text.Value] = {}
     for one in files:
@@ -156,12 +156,12 @@ def unit_command(files: Sequence[UnitFile], texts: Mapping[str, str]) -> tuple[l
             elif line.clears_variables:
                 variables.clear()
             else:
-                argv = [word.text for word in line.words]  # an empty one clears what stood before
+                argv = [word.text for word in line.words]  # an empty ExecStart clears the former one
     return argv, variables
 
 
 def program_words(argv: Sequence[str]) -> list[str]:
-    """The words that the program gets as its arguments, its own name first, with nothing of what systemd takes for itself."""
+    """Return the program's name and arguments, without systemd's own prefixes."""
     if not argv:
         return []
     prefix = _prefix(argv[0])
@@ -169,7 +169,7 @@ def program_words(argv: Sequence[str]) -> list[str]:
 
 
 def used_variables(argv: Sequence[str]) -> list[str]:
-    """The names of the variables that systemd puts into these words of ExecStart."""
+    """Return the names of the variables that systemd replaces in these words of ExecStart."""
     if argv and _AS_IT_IS in _prefix(argv[0]):
         return []
     whole = [found.group(1) for found in map(_VARIABLE.match, argv) if found]
@@ -177,21 +177,21 @@ def used_variables(argv: Sequence[str]) -> list[str]:
 
 
 def command_file(files: Sequence[UnitFile], texts: Mapping[str, str]) -> str:
-    """The file whose ExecStart counts, or else the unit itself."""
+    """Return the file whose ExecStart counts, or else the unit itself."""
     units = [one for one in files if one.path in texts and one.kind != ENVIRONMENT]
     found = [one.path for one in units if any(line.is_command for line in _lines(texts[one.path], one))]
     return (found or [files[0].path])[-1]
 
 
 def variable_file(files: Sequence[UnitFile], texts: Mapping[str, str], name: str) -> str:
-    """The file whose Environment sets this variable, or else the one whose ExecStart counts."""
+    """Return the file whose Environment sets this variable, or else the file whose ExecStart counts."""
     units = [one for one in files if one.path in texts and one.kind != ENVIRONMENT]
     found = [one.path for one in units if any(line.variable_name == name for line in _lines(texts[one.path], one))]
     return found[-1] if found else command_file(files, texts)
 
 
 def flags(words: Sequence[unit_text.Word]) -> list[Flag]:
-    """The options in a command line, whether their value is in the same word or in the next."""
+    """Return the options in a command line, whether the value is in the same word or in the next."""
     found, here = [], 0
     while here < len(words):
         name, equals, value = words[here].text.partition("=")
@@ -208,18 +208,18 @@ def flags_of(argv: Sequence[str]) -> list[Flag]:
 
 
 def resources_in(taken: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The entries for node-generic-resources in words that were taken out."""
+    """Return the entries for node-generic-resources in words that were taken out."""
     found = [flag for part in taken for flag in flags_of(part["words"])]
     return [flag.value or "" for flag in found if flag.name in _RESOURCES]
 
 
 def adds_runtime(argv: Sequence[str]) -> bool:
-    """Whether a runtime named nvidia is added, whatever its program."""
+    """Return whether a runtime named nvidia is added, with any program."""
     return any(flag.name == _ADD_RUNTIME and (flag.value or "").startswith(RUNTIME + "=") for flag in flags_of(argv))
 
 
 def is_dockerd(argv: Sequence[str]) -> bool:
-    """Whether systemd starts dockerd itself, and no script around it."""
+    """Return whether systemd starts dockerd itself, not a script that does."""
     return bool(argv) and _program(argv) == "dockerd"
 
 
@@ -250,7 +250,7 @@ class _Line(NamedTuple):
 
 
 def _lines(text: str, one: UnitFile) -> list[_Line]:
-    """What of this text decides how dockerd is started, if it is that of the file."""
+    """Return the lines that decide how dockerd is started, if the file has this text."""
     if one.kind == ENVIRONMENT:
         return [_variable_line(variable) for variable in environment_text.variables(text, one.comments_go_on)]
     found = []
@@ -268,7 +268,7 @@ def _variable_line(variable: unit_text.Variable) -> _Line:
 
 
 def decoded(one: UnitFile) -> str:
-    """The file's text; raises ConfigError where it is none."""
+    """Return the file's text; raises ConfigError if it is no UTF-8."""
     try:
         return one.content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -276,7 +276,7 @@ def decoded(one: UnitFile) -> str:
 
 
 def _expanded(word: str, variables: Mapping[str, unit_text.Value]) -> list[str]:
-    """The words that a word of ExecStart becomes; a variable within a word that no file sets stays, since systemd's own may have it."""
+    """Return the words that a word of ExecStart becomes. An unset variable within a word stays, because systemd's own environment may set it."""
     whole = _VARIABLE.match(word)
     if whole:
         name = whole.group(1)
@@ -293,7 +293,7 @@ def _expanded(word: str, variables: Mapping[str, unit_text.Value]) -> list[str]:
 
 
 def _corrected(text: str, one: UnitFile, notes: list[str]) -> str:
-    """The text without the misprint that keeps dockerd from starting."""
+    """Return the text without the misprint that keeps dockerd from starting."""
     for line in reversed(_lines(text, one)):
         for flag in reversed(flags(line.words)):
             if flag.name in _HOST and flag.value == _MISPRINT:
@@ -305,14 +305,14 @@ def _corrected(text: str, one: UnitFile, notes: list[str]) -> str:
 
 
 def _variables_used(files: Sequence[UnitFile], texts: Mapping[str, str]) -> set[str]:
-    """The names of the variables that any ExecStart passes to dockerd, also one that another file hides now."""
+    """Return the names of the variables in any ExecStart, also in one that another file overrides now."""
     lines = [line for one in files if one.path in texts and one.kind != ENVIRONMENT for line in _lines(texts[one.path], one) if not line.variable]
     found = [_VARIABLE.match(word.text) for line in lines for word in line.words]
     return {name.group(1) for name in found if name}
 
 
 def _without_managed(text: str, one: UnitFile, used: Container[str]) -> tuple[str, list[tuple[str | None, list[Flag]]]]:
-    """(the text, [(variable or None, the flags that were taken out)])."""
+    """Return (the text, [(variable or None, the flags that were taken out)])."""
     taken: list[tuple[str | None, list[Flag]]] = []
     for line in reversed(_lines(text, one)):
         if line.variable and line.variable.name not in used:
@@ -325,13 +325,13 @@ def _without_managed(text: str, one: UnitFile, used: Container[str]) -> tuple[st
 
 
 def _is_opaque(text: str, flag: Flag) -> bool:
-    """A value that only systemd or a shell can compute."""
+    """Return whether only systemd or a shell can compute this value."""
     raw = "".join(text[word.start : word.end] for word in flag.words)
     return "$" in raw or "\\" in raw or "%" in raw
 
 
 def _is_redundant(one: UnitFile, files: Sequence[UnitFile], edited: Mapping[str, str]) -> bool:
-    """Whether dockerd would be started the same without this drop-in."""
+    """Return whether dockerd would start the same without this drop-in."""
     settings = unit_text.settings(edited[one.path])
     if any((setting.section, setting.name) != (_SERVICE, _EXEC) for setting in settings):
         return False
@@ -341,7 +341,7 @@ def _is_redundant(one: UnitFile, files: Sequence[UnitFile], edited: Mapping[str,
 
 
 def _meaning(argv: Sequence[str]) -> tuple[str, list[str]]:
-    """The program and its options, without those that are its defaults."""
+    """Return the program and its options without those that are defaults."""
     options = [(flag.name, flag.value) for flag in flags_of(argv[1:])]
     return _program(argv) if argv else "", sorted(str(one) for one in options if one not in _DEFAULTS)
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""This machine's membership in a swarm: made, joined, left, over the API of its own daemon (POST /swarm/init, /swarm/join, /swarm/leave).
+"""Creates, joins and leaves a swarm over the API of this machine's daemon (POST /swarm/init, /swarm/join, /swarm/leave).
 
 Private to this collection: no stability is promised to others.
 """
@@ -21,20 +21,20 @@ POLL_S = 0.2
 # errSwarmJoinTimeoutReached). It has the same status for a node that is in a swarm already.
 REQUEST_S = 60
 GOES_ON = "Timeout was reached"
-# What a join that failed can leave (moby, daemon/cluster: LocalNodeState).
+# States that a failed join can leave (moby, daemon/cluster: LocalNodeState).
 UNFINISHED = ("error", "pending")
 
 Swarm = Mapping[str, Any]
 
 
 def initialise(engine: Engine, request: Mapping[str, Any], timeout_s: float) -> Swarm:
-    """Makes a swarm and waits until this node runs it. Raises EngineError."""
+    """Create a swarm and wait until this node runs it. Raises EngineError."""
     _begin(engine, "/swarm/init", request)
     return await_member(engine, True, timeout_s)
 
 
 def join(engine: Engine, request: Mapping[str, Any], manager: bool, timeout_s: float) -> Swarm:
-    """Joins, and waits until this node is a working member, ``manager`` or worker. A membership that did not come to that is undone.
+    """Join, and wait until this node is a working ``manager`` or worker. Otherwise undo the membership.
 
     Raises EngineError; its ``swarm`` is the membership that the node then has.
     """
@@ -47,7 +47,7 @@ def join(engine: Engine, request: Mapping[str, Any], manager: bool, timeout_s: f
 
 
 def leave(engine: Engine, force: bool) -> Swarm:
-    """Leaves the swarm that this node is in. A worker leaves without force, so that a manager that was overlooked refuses."""
+    """Leave the swarm. A worker leaves without force, so that a node that is a manager after all refuses."""
     engine.post("/swarm/leave?force=%s" % ("true" if force else "false"), timeout=REQUEST_S)
     return engine.swarm()
 
@@ -61,7 +61,7 @@ def _begin(engine: Engine, path: str, request: Mapping[str, Any]) -> None:
 
 
 def await_member(engine: Engine, manager: bool, timeout_s: float) -> Swarm:
-    """The membership of this node, once it works. Raises EngineError after ``timeout_s`` seconds."""
+    """Return this node's membership once it works. Raises EngineError after ``timeout_s`` seconds."""
     deadline = time.monotonic() + timeout_s
     while True:
         swarm = _seen(engine)
@@ -85,10 +85,10 @@ def _seen(engine: Engine) -> Swarm:
 
 
 def _undone(engine: Engine) -> Swarm:
-    """What is left of a failed join, once it is undone: the node was in no swarm before."""
+    """Undo a failed join and return what is left of it. The node was in no swarm before."""
     swarm = _seen(engine)
     if swarm["state"] not in UNFINISHED:
         return swarm
-    with contextlib.suppress(EngineError):  # the next run finds what it left, and leaves that
+    with contextlib.suppress(EngineError):  # the next run finds the remains and leaves that swarm
         return leave(engine, True)
     return _seen(engine)

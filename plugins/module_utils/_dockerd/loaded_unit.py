@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The unit of dockerd as systemd has loaded it, beside what this collection reads in its files.
+"""Compares dockerd's unit as systemd has loaded it with what this collection reads in its files.
 
 ``systemctl show`` loses quotes, so this queries the bus, which gives each word by itself. Private to this collection: no stability is promised to
 others.
@@ -34,12 +34,12 @@ class Loaded(NamedTuple):
 
 
 def read(listed: Iterable[tuple[str, str, bool]], run: Run) -> list[UnitFile]:
-    """The files that decide how dockerd is started; ``listed`` is as of unit.unit_files."""
+    """Return the files that decide how dockerd is started. ``listed`` is the result of docker_unit.unit_files."""
     return by_release([UnitFile(path, kind, Snapshot.take(path).data, editable) for path, kind, editable in listed], run)
 
 
 def by_release(files: Sequence[UnitFile], run: Run) -> list[UnitFile]:
-    """The files with what the node's release of systemd makes of comments in environment files."""
+    """Return the files, marked with how the node's release of systemd reads comments in environment files."""
     texts = {one.path: decoded(one) for one in files if one.kind == ENVIRONMENT and one.content is not None}
     if not any(map(environment_text.depends_on_release, texts.values())):
         return list(files)
@@ -80,7 +80,7 @@ def difference(files: Sequence[UnitFile], loaded: Loaded) -> tuple[str, str] | N
 
 
 def _is_same(word: str, loaded: str) -> bool:
-    """Whether systemd can have read the word as this. A specifier can stand for any text."""
+    """Return whether systemd can have read the word as this. A specifier can become any text."""
     parts = _SPECIFIER.split(word)
     pattern = "".join(("%" if part == "%" else ".*") if number % 2 else re.escape(part) for number, part in enumerate(parts))
     return re.compile(pattern, re.DOTALL).fullmatch(loaded) is not None
@@ -101,7 +101,7 @@ def _loaded(unit: str | None, run: Run) -> Loaded | None:
 
 
 def _are_older(files: Sequence[UnitFile], run: Run) -> bool:
-    """Whether systemd has read its units since any of the files changed. Environment files are read when dockerd is started."""
+    """Return whether systemd has loaded the units since their last change. Environment files do not count: they are read at each start."""
     read_at = _of_systemd(run, "UnitsLoadTimestamp", "--timestamp=unix")
     if not re.fullmatch(r"@[0-9]+", read_at):
         return False
@@ -111,6 +111,6 @@ def _are_older(files: Sequence[UnitFile], run: Run) -> bool:
 
 
 def _of_systemd(run: Run, name: str, *options: str) -> str:
-    """One of systemd's own properties; "" where it does not know an option, as --timestamp before 247."""
+    """Return one of systemd's own properties; "" if it does not know an option, such as --timestamp before 247."""
     rc, out, dummy = run(["systemctl", "show", *options, "--property", name])
     return dict(line.partition("=")[::2] for line in out.splitlines()).get(name, "") if rc == 0 else ""

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Images of a node (pure): those that a test can be run in, and what one requires of the driver.
+"""Chooses a node's images in which a test can run, and reads what an image requires of the driver (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -14,18 +14,18 @@ from typing import Any, Iterable, Mapping
 
 # The best ones are enough; a node may have hundreds.
 KEPT = 3
-# What follows from NVIDIA's CUDA images bears this label of theirs.
+# Images built from NVIDIA's CUDA images have this label.
 MAINTAINER, CUDA_TOOLS = "maintainer", "cudatools@nvidia.com"
 CUDA = re.compile(r"cuda|nvidia|nvcr\.io/", re.IGNORECASE)
-# Without glibc, with which nvidia-smi is linked.
+# Images without glibc, which nvidia-smi needs.
 OTHER_LIBC = re.compile(r"alpine|busybox|musl|distroless|scratch", re.IGNORECASE)
 ID = re.compile(r"sha256:[0-9a-f]{64}")
-# Of the variables by which an image requires a driver, those that do not begin so.
+# Variables with which an image requires a driver: all with the prefix, and two others.
 REQUIRE, REQUIRED = "NVIDIA_REQUIRE_", ("NVIDIA_DISABLE_REQUIRE", "CUDA_VERSION")
 
 
 def candidates(listed: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The images of ``GET /images/json`` that come into question, the best first: those of CUDA before others, the newest first.
+    """Return the suitable images of ``GET /images/json``, the best first: CUDA images before others, the newest first.
 
     Each as ``{id, name, cuda}``. Dangling ones are on their way out, and nobody knows them by a name.
     """
@@ -39,6 +39,6 @@ def candidates(listed: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def required(environment: Iterable[str]) -> dict[str, str]:
-    """The variables of an image by which NVIDIA's toolkit decides whether it starts it."""
+    """Return the variables of an image with which NVIDIA's toolkit decides whether it may start."""
     pairs = [one.partition("=") for one in environment]
     return {name: value for name, dummy_sign, value in pairs if name.startswith(REQUIRE) or name in REQUIRED}
