@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The one process that loads NVML: it lives long, since a driver without clients shuts its cards down, and is given up where it hangs.
+"""Reads the GPUs in a child, the only process that loads NVML. It lives long, because a driver without clients shuts its cards down.
 
 Private to this collection: no stability is promised to others.
 """
@@ -29,9 +29,9 @@ from .._health.verdict import BINDING, DRIVER, HANG, LIBRARY, MISMATCH, SLOW, SL
 HANG_S, TIMEOUT_S = 20, 60
 _CHUNK = 1 << 16
 _SLICE_S = 5
-_END_S = 1  # one that is killed ends at once, or hangs in the kernel
+_END_S = 1  # a killed child ends at once, or hangs in the kernel
 _EVENTS_MS = 60000
-# What the child is to answer, a byte each.
+# Requests to the child, one byte each.
 _READING, _PROCESSES = b"\n", b"p"
 _DRIVER_GONE = {"error": DRIVER, "text": "the process that reads NVML ended", "gpus": []}
 
@@ -45,20 +45,20 @@ class Reader:
         self._lock = os.path.join(home, "reader.lock")
         self._state = os.path.dirname(home)
         self._child: int | None = None
-        self._pipes = (-1, -1)  # to the child, and from it
+        self._pipes = (-1, -1)  # to the child and from it
         self._hangs = False
         self._is_warm = False  # whether it has read the cards before
-        self._pending: bytes | None = None  # what it has not answered yet
-        self._sent = 0.0  # when that was sent
-        self._waited_s = settings["nvml_timeout"]  # for one that hung
-        self._came = b""  # of a line that has not ended
+        self._pending: bytes | None = None  # the request that it has not answered yet
+        self._sent = 0.0  # when that request was sent
+        self._waited_s = settings["nvml_timeout"]  # how long a hanging child was waited for
+        self._came = b""  # the beginning of an unfinished line
         self._answers: list[dict[str, Any]] = []
         self._events: list[xids.Event] = []
 
     def read(self, patient: bool = False) -> dict[str, Any]:
-        """A reading, see verdict.py, with ``text`` where something is wrong with all. ``patient``: a driver that starts its cards may take any time.
+        """Return a reading, see verdict.py, with ``text`` if all GPUs have a problem. ``patient``: a driver that starts its cards may take any time.
 
-        Returns after SLOW_S seconds. Where the answer is not there by then, the next call goes on waiting for it, and returns at once.
+        Returns after SLOW_S seconds at the latest. If the answer comes later, a later call returns it.
         """
         if self._child is not None and self._hangs and not self._reap():
             return self._hanging()
@@ -78,20 +78,20 @@ class Reader:
         return {**self._hanging(), "slow": limit_s >= SLOW_S}
 
     def processes(self) -> list[dict[str, Any]] | None:
-        """What _gpu/processes reads; None where there is no child that could, or it does not answer, which the next reading reports."""
+        """Return what _gpu/processes reads. None if no child can read or it does not answer, which the next reading reports."""
         answer = self._query(_PROCESSES) if self.handles() and self._pending is None else None
         return answer["processes"] if answer else None
 
     def waits(self) -> bool:
-        """Whether an answer is still to come."""
+        """Return whether the child still has to answer."""
         return self._pending is not None and not self._answers and not self._hangs
 
     def handles(self) -> list[int]:
-        """What becomes readable once a card has an error that NVML reports, or the child has ended."""
+        """Return the file descriptor that becomes readable when NVML reports an error or the child ends."""
         return [] if self._child is None or self._hangs else [self._pipes[1]]
 
     def events(self) -> list[xids.Event]:
-        """The errors that NVML has reported since the last call; does not wait."""
+        """Return the errors that NVML has reported since the last call. Does not wait."""
         while self.handles() and select.select(self.handles(), [], [], 0)[0]:
             if not self._take():
                 self._give_up()
@@ -99,7 +99,7 @@ class Reader:
         return found
 
     def end(self) -> None:
-        """Ends the child; one that hangs in the kernel is not waited for."""
+        """End the child. Does not wait for one that hangs in the kernel."""
         if self._child is None:
             return
         with _kept_pending(signal.SIGCHLD):
@@ -115,12 +115,12 @@ class Reader:
         return {"error": HANG, "text": "NVML gave no answer within %d s" % self._waited_s, "gpus": []}
 
     def _limit_s(self) -> float:
-        """After how many seconds NVML hangs. A driver without clients starts its cards first, which takes some seconds for each."""
+        """Return after how many seconds NVML counts as hanging. A driver without clients first starts its cards, which takes some seconds each."""
         limit: float = self._settings["nvml_timeout"]
         return min(limit, max(HANG_S, limit - (TIMEOUT_S - HANG_S))) if self._is_warm else limit
 
     def _start(self) -> bool:
-        """Whether there is a child now: none is started while an earlier one, of an earlier service even, has not ended."""
+        """Start a child. Return False if an earlier one has not ended yet, even one of an earlier service."""
         lock = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -138,7 +138,7 @@ class Reader:
         return True
 
     def _query(self, request: bytes) -> dict[str, Any] | None:
-        """The child's answer, or None: it has ended, and is gone, or has not answered within SLOW_S since it was queried, and will."""
+        """Return the child's answer. None if it has ended, or has not answered within SLOW_S yet."""
         try:
             while True:
                 if self._pending is None:
@@ -155,7 +155,7 @@ class Reader:
             return None
 
     def _await_answer(self) -> bool:
-        """Whether there is one in time. Raises BrokenPipeError where the child has ended."""
+        """Return whether an answer comes in time. Raises BrokenPipeError if the child has ended."""
         deadline = self._sent + min(SLOW_S, self._limit_s())
         while not self._answers:
             self._alive()
@@ -172,7 +172,7 @@ class Reader:
         self.end()
 
     def _take(self) -> bool:
-        """Takes what the child has written: answers and errors, a line each. False where it has ended."""
+        """Read the child's answers and errors, one per line. Return False if it has ended."""
         part = os.read(self._pipes[1], _CHUNK)
         *lines, self._came = (self._came + part).split(b"\n")
         for line in lines:
@@ -184,7 +184,7 @@ class Reader:
         return bool(part)
 
     def _reap(self) -> bool:
-        """Whether the child is gone."""
+        """Return whether the child has ended."""
         if os.waitpid(self._child, os.WNOHANG)[0] == 0:
             return False
         for handle in self._pipes:
@@ -196,7 +196,7 @@ class Reader:
 
 @contextlib.contextmanager
 def _kept_pending(number: int) -> Iterator[None]:
-    """A signal that comes in here is there for ``sigtimedwait``, also one that comes right before that; else the kernel forgets it."""
+    """Keep a signal for ``sigtimedwait``, even if it comes just before that call. Otherwise the kernel discards it."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {number})
     try:
         yield
@@ -205,7 +205,7 @@ def _kept_pending(number: int) -> Iterator[None]:
 
 
 def _be_child(settings: Mapping[str, Any], state_dir: str, requests: int, answers: int, lock: int) -> NoReturn:
-    """Answers each request until the service is gone. The lock ends with this process, however that is."""
+    """Answer requests until the service ends. The lock ends with this process, however it ends."""
     try:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
@@ -242,25 +242,25 @@ def _writer(answers: int) -> Callable[[Mapping[str, Any]], None]:
 
 
 def _await_errors(nvml: Any, write: Callable[[Mapping[str, Any]], None]) -> None:
-    """Writes each error that NVML reports, as it comes. The kernel's log has them too, where it can be read."""
+    """Write each error as soon as NVML reports it. The kernel's log has them too, if it can be read."""
     from .._gpu.xid_events import XidEvents
 
     try:
         events = XidEvents(nvml)
-    except Exception:  # a driver or a binding that knows no events
+    except Exception:  # the driver or the binding knows no events
         return
     while len(events):
         try:
             found = events.wait(_EVENTS_MS)
-        except Exception:  # a card is lost: what that means, the readings show
+        except Exception:  # a card is lost; the readings show that
             time.sleep(_SLICE_S)
             continue
-        if found and found.xid != xids.RECOVERY_ACTION:  # without the log's words it says nothing that a reading does not
+        if found and found.xid != xids.RECOVERY_ACTION:  # without the log's words it adds nothing to a reading
             write({"pci": found.pci, "xid": found.xid})
 
 
 def _reading(settings: Mapping[str, Any], state_dir: str, opened: Any) -> tuple[dict[str, Any], Any]:
-    """What NVML says, and the binding if NVML is open by now."""
+    """Return a reading, and the binding if NVML is open now."""
     from .. import _libraries
     from .._gpu import binding, nvml
 
@@ -278,12 +278,12 @@ def _reading(settings: Mapping[str, Any], state_dir: str, opened: Any) -> tuple[
 
 
 def _processes(opened: Any) -> list[dict[str, Any]] | None:
-    """None where NVML is not open, or says nothing; why, the readings show."""
+    """Return the processes. None if NVML is not open or fails; the readings show why."""
     from .._gpu import processes
 
     try:
         return processes.read_processes(opened) if opened else None
-    except Exception:  # whatever a binding raises: this is not what the service is for
+    except Exception:  # the binding may raise anything, and the service must go on
         return None
 
 

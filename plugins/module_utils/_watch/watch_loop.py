@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The service: it has the GPUs read, judges what comes, and has the managers see it. It loads no NVML itself.
+"""The watcher's service: reads the GPUs through a child, judges the readings and reports faults to the managers.
 
 Private to this collection: no stability is promised to others.
 """
@@ -31,24 +31,24 @@ from .toolkit_retry import Toolkit
 from .written import Written, stamp
 
 STATUS = "/run/gpu-swarm/health.json"
-# After a boot the driver may still be loaded, and MIG devices be made.
+# After a boot, the driver may still be loading and MIG devices may still be created.
 GRACE_S = verdict.GRACE_S
-RENEW_S = 60  # while a fault stands, for the child that reads
-# After a label that could not be written, another one and a fault.
+RENEW_S = 60  # while there is a fault, how often the reading child is replaced
+# Pauses after a label that could not be written: for another label, and for a fault.
 RETRY_S, FAULT_RETRY_S = 60, 20
-# After one that waits for tasks to end: each try takes a process, and a quarter of a second.
+# The pause after a label that waits for tasks to end: each try takes a process and a quarter of a second.
 WAIT_S = 300
 REPORT_LIMIT_S = 120
 
 
 class Service:
-    """One node's."""
+    """The service of one node."""
 
     def __init__(self, home: str, settings: Mapping[str, Any]) -> None:
         self._home = home
         self._settings = settings
         self._events, self._log = Events(home), Log()
-        self._errors: list[xids.Event] = []  # of which nothing has come yet
+        self._errors: list[xids.Event] = []  # errors since the last inspection
         self._reader = Reader(home, settings, _alive)
         self._written = Written(home, settings)
         self._starts = Starts(home, settings)
@@ -59,14 +59,14 @@ class Service:
         self._wanted: Label | None = None
         self._file: object = None
         self._read_label()
-        self._at: float | None = None  # of the last write
+        self._at: float | None = None  # the time of the last write
         self._tried = 0.0
         self._blocked: str | None = None
         self._waits: str | None = None
         self._gpus: list[dict[str, Any]] = []
         self._cards = CardRecord(os.path.dirname(home))
         self._known = self._cards.read()
-        self._there: set[str] = set()  # the cards and devices that were read so far
+        self._there: set[str] = set()  # the cards and devices that have been read so far
         self._driver: object = None
         self._renewed = time.monotonic()
         self._status: dict[str, Any] | None = None
@@ -88,8 +88,8 @@ class Service:
         self._reader.end()
 
     def _rest(self) -> None:
-        """Until the next inspection is due, or a card has an error that counts: those of applications, and other lines of the kernel's log, may come
-        by the thousand."""
+        """Wait until the next inspection is due or a card has an error that counts. Applications' errors and other lines of the kernel's log may come
+        by the thousand, and do not count."""
         end = time.monotonic() + (pace.CONFIRM_S if self._reader.waits() else self._settled.wait_s)
         while not self._lifetime.over and time.monotonic() < end:
             self._lifetime.wait(end - time.monotonic(), self._log.handles() + self._reader.handles())
@@ -102,7 +102,7 @@ class Service:
         return xids.severity(error, self._settings["health_faults"], self._settings["health_ignored"]) != OK
 
     def _new_errors(self) -> list[xids.Event]:
-        """What the kernel's log and NVML report; the log says more."""
+        """Collect errors from the kernel's log and from NVML. The log says more."""
         return [one for one in map(xids.parse_event, self._log.lines()) if one] + self._reader.events()
 
     # -- one inspection ----------------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ class Service:
         self._keep_errors()
         if waits:
             if self._is_faulty():
-                return  # it stands until an answer says something else
+                return  # the last verdict stays until an answer says something else
             reading = {**reading, "gpus": self._gpus}
         else:
             self._compare(reading)
@@ -137,7 +137,7 @@ class Service:
             self._publish({"label": format_label(label), "blocked": self._blocked, "waits": self._waits, "reasons": _reasons(reading)})
 
     def _named(self, reading: dict[str, Any], expected: Sequence[str]) -> dict[str, Any]:
-        """The reading with the last known UUIDs of cards that do not answer. Where the others are is kept for the day on which they do not."""
+        """Return the reading with the last known UUIDs of cards that do not answer. Record the places of the others, in case they fail later."""
         if not reading["gpus"]:
             return reading
         now = [gpu["card"] for gpu in reading["gpus"]]
@@ -147,7 +147,7 @@ class Service:
         return {**reading, "gpus": [{**gpu, "last_uuid": card and card["uuid"]} for gpu, card in found]}
 
     def _model(self, expected: Sequence[str]) -> str | None:
-        """The model to report. A card that is not read now still is what it was."""
+        """Return the model to report. A card that cannot be read now keeps its model."""
         if not self._settings.get("model"):
             return None
         known = self._shown.model if self._shown else None
@@ -178,7 +178,7 @@ class Service:
         return reading if reading["error"] else {**reading, **self._beyond_nvml(reading)}
 
     def _beyond_nvml(self, reading: Mapping[str, Any]) -> dict[str, Any]:
-        """What keeps tasks from the GPUs though NVML answers. Of a card that is lost or has failed the readings say more than the toolkit."""
+        """Return what keeps tasks from the GPUs although NVML answers. If a card is lost or failed, the readings say more than the toolkit."""
         device, expected = uvm.read_uvm(), self._written.expected
         words = uvm.uvm_problem(device)
         if words:
@@ -188,7 +188,7 @@ class Service:
         return {"error": verdict.TOOLKIT, "text": words} if words else {}
 
     def _renew(self) -> None:
-        """A new child where another driver is there, and now and then while something is wrong: it may have ended for new clients only."""
+        """Start a new child after a change of the driver, and regularly during a fault: the fault may be over for new clients only."""
         now, signature = time.monotonic(), driver.read_signature(self._settings["nvml_path"])
         is_due = self._is_faulty() and now - self._renewed > RENEW_S and not self._reader.waits()
         if signature != self._driver or is_due:
@@ -196,7 +196,7 @@ class Service:
             self._driver, self._renewed = signature, now
 
     def _read_label(self) -> None:
-        """What was reported last, whoever put it there."""
+        """Return the label that was reported last, no matter who wrote it."""
         path = self._settings["daemon_config"]
         now = stamp(path)
         if now != self._file:
@@ -231,7 +231,7 @@ class Service:
     def _write(self, label: str) -> dict[str, Any]:
         try:
             command = [sys.executable, "-I", sys.argv[0], "label", label]
-            # A service of the node's own, in which there is no AnsibleModule.
+            # This is a service of the node, without an AnsibleModule.
             done = subprocess.run(  # pylint: disable=ansible-bad-function
                 command, capture_output=True, timeout=REPORT_LIMIT_S, check=True
             )
@@ -240,7 +240,7 @@ class Service:
             return {"blocked": "%s %s" % (problem, (getattr(problem, "stderr", None) or b"").decode("utf-8", "replace")[-300:])}
 
     def _publish(self, status: Mapping[str, Any]) -> None:
-        """For who assesses this node; only what differs is written."""
+        """Write the status for the next run on this node, if it has changed."""
         found = {"pid": os.getpid(), "blocked": None, "waits": None, "report": self._settings["health_report"], **status}
         found["tried"] = self._toolkit.found
         if found == self._status:
@@ -253,8 +253,8 @@ class Service:
 
 
 def alone(home: str) -> int:
-    """Takes the node's place for a watcher, which ends with this process: to a second one, the process by which the first reads would be one that
-    hangs, and the node would be paused for it."""
+    """Lock the node, so that only one watcher runs. The lock ends with this process. A second watcher would take the first one's child for one that
+    hangs, and the node would be paused for that."""
     place = os.open(os.path.join(home, "watch.lock"), os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -271,7 +271,7 @@ def _reasons(reading: Mapping[str, Any]) -> list[str]:
 
 
 def _in_file(path: str) -> Label | None:
-    """What daemon.json says: what was reported last."""
+    """Return the label in daemon.json, which was reported last."""
     try:
         with open(path, encoding="utf-8-sig") as stream:
             entries = json.load(stream)["labels"]
