@@ -152,6 +152,8 @@ def _described(timeout: float) -> Iterator[None]:
         yield
     except socket.timeout as problem:
         raise Unanswered("no answer within %g s" % timeout, problem) from problem
+    except http.client.IncompleteRead as problem:
+        raise Unanswered("the connection was cut before the end of the answer", problem) from problem
     except (OSError, http.client.HTTPException, ValueError) as problem:
         raise Unanswered(str(problem) or type(problem).__name__, problem) from problem
 

@@ -69,13 +69,16 @@ def _of_helper(name: str, registry: str, path: str) -> dict[str, Any] | None:
     where = "%s names %s for the login to %s" % (path, program, registry)
     try:
         done = subprocess.run([program, "get"], input=server.encode("utf-8"), capture_output=True, timeout=LIMIT_S, check=False)
+    except subprocess.TimeoutExpired as problem:
+        raise LoginUnreadable("%s, which gave no answer within %d s. Run 'docker login %s' there" % (where, LIMIT_S, registry)) from problem
     except (OSError, subprocess.SubprocessError) as problem:
         raise LoginUnreadable("%s, which cannot be run: %s. Install it, or remove it from that file" % (where, problem)) from problem
     said = (done.stdout + done.stderr).decode("utf-8", "replace")
     if done.returncode and NO_LOGIN in said:
         return None
     if done.returncode:
-        raise LoginUnreadable("%s, which failed: %s. Run 'docker login %s' there" % (where, said.strip()[:300], registry))
+        why = said.strip()[:300] or "exit status %d" % done.returncode
+        raise LoginUnreadable("%s, which failed: %s. Run 'docker login %s' there" % (where, why, registry))
     try:
         found = json.loads(done.stdout)
         user, secret = str(found["Username"]), str(found["Secret"])

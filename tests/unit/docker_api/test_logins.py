@@ -11,6 +11,7 @@ import json
 
 import pytest
 
+from plugins.module_utils._docker_api import logins
 from plugins.module_utils._docker_api.logins import HEADER, header, login_of, registry_of
 from plugins.module_utils._docker_api.problems import LoginUnreadable
 
@@ -102,14 +103,23 @@ def test_a_helper_without_a_login_leaves_it_to_the_file(machine, script):
     [
         ({"credsStore": "gone"}, "config.json names docker-credential-gone for the login to registry.example, which cannot be run: .*No such file"),
         ({"credsStore": "desk"}, "which failed: locked. Run 'docker login registry.example'"),
+        ({"credsStore": "silent"}, "which failed: exit status 3. Run"),
+        ({"credsStore": "spilled"}, r'which failed: {"Secret":"\*\*\*"}'),
         ({"credsStore": "odd"}, "whose answer is no login"),
         ({"auths": {"registry.example": {"auth": "%%%"}}}, "config.json: the login to registry.example is no base64 text"),
     ],
 )
 def test_a_login_that_cannot_be_read_names_its_file_and_registry(machine, config, words):
-    environ = machine(config, desk="echo locked; exit 1", odd="echo odd")
+    spilled = """echo '{"Secret":"hunter22"}' >&2; exit 1"""
+    environ = machine(config, desk="echo locked; exit 1", odd="echo odd", silent="exit 3", spilled=spilled)
     with pytest.raises(LoginUnreadable, match=words):
         login_of("registry.example/a", environ)
+
+
+def test_a_helper_that_hangs_is_given_up(machine, monkeypatch):
+    monkeypatch.setattr(logins, "LIMIT_S", 1)
+    with pytest.raises(LoginUnreadable, match="docker-credential-hung for .*, which gave no answer within 1 s. Run 'docker login registry"):
+        login_of("registry.example/a", machine({"credsStore": "hung"}, hung="exec sleep 60"))
 
 
 @pytest.mark.parametrize("config", ["{", "[]", '{"auths": null}', '{"auths": {"registry.example": null}}', '{"HttpHeaders": {}}'])
