@@ -60,7 +60,7 @@ def _create(lab: Lab, description: fleet.Fleet, keep: bool) -> list[Container]:
 
 @contextmanager
 def _whole(lab: Lab, description: fleet.Fleet, keep: bool) -> Iterator[None]:
-    """Start the whole fleet. If that fails, remove it."""
+    """Remove the nodes of a fleet that could not be started as a whole, unless ``keep`` is set."""
     try:
         yield
     except BaseException:

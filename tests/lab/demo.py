@@ -50,7 +50,7 @@ class Card:
 
 
 def print_steps_only(folder: Path) -> None:
-    """Make a folder in which Ansible prints a line per step, like the folder that users begin with (docs/examples/fleet)."""
+    """Make Ansible print a line per step in this folder, as in the folder that users begin with (docs/examples/fleet)."""
     settings = folder / "ansible.cfg"
     written = settings.read_text(encoding="utf-8")
     if "stdout_callback" not in written:

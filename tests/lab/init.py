@@ -42,7 +42,7 @@ def own_run(run: Path) -> None:
 
 
 def own_settings(root: Path) -> None:
-    """Hide /etc/docker, into which dockerd 20.10 writes a key, and AppArmor, into which every dockerd would load a profile."""
+    """Mount a folder of the lab over /etc/docker, into which dockerd 20.10 writes a key. Hide AppArmor, or dockerd would load a profile."""
     mount("--bind", str(root / "etc-docker"), "/etc/docker")
     if Path("/sys/kernel/security/apparmor").exists():
         mount("-t", "tmpfs", "tmpfs", "/sys/kernel/security")

@@ -70,7 +70,7 @@ def _owner(name: str) -> Lab | None:
 
 
 def claim(lab: Lab, name: str) -> None:
-    """Claim build/lab/NAME, which belongs to one lab at a time, in any root."""
+    """Fail if a fleet of this name is up in a lab with another root, because build/lab/NAME belongs to one lab at a time."""
     other = _owner(name)
     if other and other != lab and is_up(other, name):
         raise LabError(f"a fleet named {name} is up in the lab with root {other.root}; give another --name")

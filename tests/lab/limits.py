@@ -59,7 +59,7 @@ def lift() -> None:
 
 
 def restore(in_use: Callable[[], bool]) -> None:
-    """Restore the former values if this is the last lab."""
+    """Restore the former values, unless a lab is still in use."""
     with _locked():
         if not in_use():
             for limit in LIMITS:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which files were changed, and which unit tests that concerns."""
+"""Finds changed files, and the unit tests that they affect."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .model import ROOT
 
 UNIT = "tests/unit/"
 COLLECTION = "ansible_collections.fleet.gpu_swarm."
-# What a test has in a string where it means a file, a folder or the name of a module: no text.
+# The form of a string by which a test means a file, a folder or a module, and not text.
 NAMED = re.compile(r"[\w./*-]+")
 
 
@@ -26,12 +26,12 @@ def git(*words: str) -> list[str]:
 
 
 def since(base: str) -> set[str]:
-    """What differs from a commit, what is in no commit included."""
+    """Return the files that differ from a commit, including untracked ones."""
     return {*git("diff", "--name-only", "--no-renames", "-z", base), *git("ls-files", "--others", "--exclude-standard", "-z")}
 
 
 def changed() -> tuple[str, set[str]]:
-    """Since the branch left its upstream; where nothing did, since the last commit; and else what that commit itself changed."""
+    """Return the files changed since the branch left its upstream, else since the last commit, else by the last commit."""
     fork = [name.strip() for name in git("merge-base", "HEAD", "@{upstream}")]
     for base in (*fork, "HEAD", "HEAD^"):
         if found := since(base):
@@ -40,7 +40,7 @@ def changed() -> tuple[str, set[str]]:
 
 
 class Source:
-    """A Python file: what it imports, and what it names in its strings."""
+    """A Python file: its imports, and the names in its strings."""
 
     def __init__(self, root: Path, path: str) -> None:
         self.path, self.file = path, root / path
@@ -51,7 +51,7 @@ class Source:
 
     @cached_property
     def imports(self) -> list[str]:
-        """Dotted names; of what is imported from a name, it is not known whether it is a module."""
+        """Return dotted names. A name that is imported from another one may be a module or not."""
         found = []
         for node in self.nodes:
             if isinstance(node, ast.Import):
@@ -70,19 +70,19 @@ class Source:
 
 
 class Tree:
-    """The Python files of a checkout by the names under which they are imported."""
+    """The Python files of a checkout, by the names under which they are imported."""
 
     def __init__(self, root: Path, files: Iterable[str]) -> None:
         self.sources = {path: Source(root, path) for path in files if path.endswith(".py")}
         self.named: dict[str, set[str]] = {}
         for path in self.sources:
             parts = Path(path).with_suffix("").parts
-            # pytest puts folders of tests on the path of imports, so that any end of a name may stand there.
+            # pytest adds test folders to sys.path, so an import may use any end of the dotted name.
             for start in range(len(parts) if parts[0] == "tests" else 1):
                 self.named.setdefault(".".join(parts[start:]).removesuffix(".__init__"), set()).add(path)
 
     def closure(self, path: str) -> set[str]:
-        """A file and all that it imports, and the conftest.py of its folders."""
+        """Return a file, all its imports, and the conftest.py files of its folders."""
         found: set[str] = set()
         left = [path, *(name for folder in Path(path).parents if (name := str(folder / "conftest.py")) in self.sources)]
         while left:
@@ -95,7 +95,7 @@ class Tree:
         return sorted(path for path in self.sources if path.startswith(UNIT) and Path(path).name.startswith("test_"))
 
     def concerned(self, files: set[str]) -> list[str]:
-        """The unit tests that import one of the files, or name it, or a folder that it is in."""
+        """Return the unit tests that import one of the files, or name it or one of its folders."""
         return [test for test in self.tests() if self._concerns(self.closure(test), files)]
 
     def _concerns(self, closure: set[str], files: set[str]) -> bool:
@@ -106,8 +106,10 @@ class Tree:
 
 
 def names(path: str) -> set[str]:
-    """Words by which a test may mean a file that it does not import. Utilities are imported, or read with their whole folder. Of playbooks and
-    roles the uppermost folder is always named on the way, and one below it may be a word of every day, as tasks are."""
+    """Return the words by which a test may name a file that it does not import.
+
+    Tests import utilities, or read their whole folder. For playbooks and roles, only the top folder counts, because a lower one may be an everyday
+    word such as tasks."""
     parts = Path(path).parts
     if parts[0] == "tests" and path.endswith(".py"):
         return set()

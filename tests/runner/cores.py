@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Runs a program with another ansible-core and another Python than build/venv has: python -m tests.runner.cores oldest python -m pytest …
 
-Makes build/cores/NAME for it: a virtual environment, and the collections that are needed. A Python that this machine has not comes out of the
-lab's image of a Debian release that has it.
+Makes build/cores/NAME for it: a virtual environment with the necessary collections. If this machine lacks the Python, it comes from the lab's image
+of a Debian release.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ from tests.lab.lab import LabError
 
 from .model import BUILD, OUT, ROOT
 
-# What the collection needs of a controller beside ansible-core, and of Ansible's own collections; and what its unit tests need.
+# The collection's dependencies on a controller besides ansible-core, Ansible's collections, and the dependencies of its unit tests.
 LIBRARIES = ("archspec", "nvidia-ml-py", "tomli")
 TESTS = ("ansible-runner", "pytest", "hypothesis", "packaging", "prometheus-client", "PyYAML")
 GENERAL = "community/general"
 DEPENDENCIES = (GENERAL,)
 # Some unit tests read the output of the callback plugin `json`. The lab's inventories need community.docker's connection plugin.
 FOR_TESTS = ("ansible/posix", "community/docker")
-# Runs on all of these Pythons.
+# This release runs on all of these Pythons.
 PIP = "pip>=24,<25"
 DAY_S = 24 * 3600
 
 
 @dataclass(frozen=True)
 class Core:
-    """An ansible-core with the `ansible` whose collections go with it. On a node's Python, no controller is installed."""
+    """A release of ansible-core, and the release of `ansible` with matching collections. On a node's Python, no controller is installed."""
 
     name: str
     python: str  # "3.13"
     core: str
     bundle: str = ""
-    general: str = ""  # the `ansible` of which community.general is, where it is another one
-    # The release of the lab's images that has this Python, where it is newer than Debian 12's.
+    general: str = ""  # the release of `ansible` that has community.general, if it is another one
+    # The release of the lab's images that has this Python, if it is newer than that of Debian 12.
     release: str = ""
 
     @property
@@ -64,10 +64,10 @@ class Core:
         return self.home / "venv" / "lib" / f"python{self.python}" / "site-packages"
 
 
-# An `ansible` whose community.docker takes this ansible-core; and the first with community.general 8, which is 8.0.2.
+# The community.docker of the first supports this ansible-core. The second is the first with community.general 8, which is 8.0.2.
 OLDEST = Core("oldest", "3.11", "ansible-core==2.16.*", "ansible==11.1.0", general="ansible==9.0.1")
 NEWEST = Core("newest", "3.13", "ansible-core", "ansible", release="debian13")
-# What ansible-core sends to a node is of the controller's release; its controller does not run on this Python.
+# Code that ansible-core sends to a node has the controller's release. The controller itself does not run on this Python.
 PYTHON38 = Core("python38", "3.8", "ansible-core==2.16.*")
 CORES = {core.name: core for core in (OLDEST, NEWEST, PYTHON38)}
 
@@ -77,7 +77,7 @@ class NoPython(Exception):
 
 
 def find(version: str) -> str | None:
-    """A Python that runs: pyenv's command of that name may say no more than that another one is chosen."""
+    """Return a Python that runs. The command of pyenv may only report that another version is selected."""
     name = f"python{version}"
     found = [shutil.which(name), *sorted(glob.glob(str(Path.home() / ".pyenv/versions" / f"{version}.*" / "bin" / name)), reverse=True)]
     return next((path for path in found if path and _runs(path)), None)
@@ -95,7 +95,7 @@ def _runs(path: str) -> bool:
 
 
 def python(core: Core) -> tuple[list[str], str]:
-    """(what stands before each command, the Python)"""
+    """Return (the prefix of each command, the path of the Python)."""
     found = find(core.python)
     if found:
         return [], found
@@ -105,7 +105,7 @@ def python(core: Core) -> tuple[list[str], str]:
 
 
 def _tree(release: str) -> Path:
-    """The programs and libraries of the lab's image, unpacked."""
+    """Return the folder with the unpacked programs and libraries of the lab's image."""
     rootfs.build(release)
     tree = BUILD / "cores" / rootfs.cached(release).name
     if not tree.exists():
@@ -119,20 +119,20 @@ def _tree(release: str) -> Path:
 
 
 def _over(tree: Path) -> list[str]:
-    """Lays the release's programs and libraries over this machine's, for one command alone: an older release's programs run with them."""
+    """Return a prefix that mounts the release's programs and libraries over those of this machine, for one command. Older programs run with them."""
     mount = 'mount -t overlay overlay -o "lowerdir=$0/usr:/usr" /usr && exec "$@"'
     return ["unshare", "--mount", "sh", "-c", mount, str(tree)]
 
 
 def provide(core: Core) -> tuple[list[str], dict[str, str]]:
-    """Makes the environment unless it is there; returns what stands before each command in it, and the versions of what is in it."""
+    """Make the environment unless it exists. Return the prefix of each command in it, and the versions of its packages."""
     before, program = python(core)
     core.home.mkdir(parents=True, exist_ok=True)
     ready = core.home / "ready.json"
     wanted = json.dumps([asdict(core), LIBRARIES, TESTS, DEPENDENCIES, FOR_TESTS, before, program])
     with open(core.home / "lock", "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # several stages use it
-        # What is newest is another tomorrow.
+        # The newest release may be another one tomorrow.
         if not ready.exists() or ready.read_text() != wanted or time.time() - ready.stat().st_mtime > DAY_S:
             _make(core, before, program)
             ready.write_text(wanted)
@@ -143,7 +143,7 @@ def _make(core: Core, before: list[str], program: str) -> None:
     venv = core.home / "venv"
     subprocess.run([*before, program, "-m", "venv", "--without-pip", "--clear", str(venv)], check=True)
     for_it = [f"--python-version={core.python}", "--only-binary=:all:", "--quiet", "--disable-pip-version-check"]
-    # An older pip does not run on a newer Python, nor does Debian's Python bring one.
+    # An older pip does not run on a newer Python, and Debian's Python has none.
     subprocess.run([sys.executable, "-m", "pip", "install", *for_it, f"--target={core.packages}", PIP], check=True)
     pip = [*before, str(core.interpreter), "-m", "pip", "--disable-pip-version-check"]
     if not core.bundle:
@@ -162,7 +162,7 @@ def _make(core: Core, before: list[str], program: str) -> None:
 
 
 def bundles(core: Core) -> dict[str, tuple[str, ...]]:
-    """Which collections come out of which `ansible`."""
+    """Return the collections to take from each release of `ansible`."""
     every = (*DEPENDENCIES, *FOR_TESTS)
     if not core.general:
         return {core.bundle: every}
@@ -170,7 +170,7 @@ def bundles(core: Core) -> dict[str, tuple[str, ...]]:
 
 
 def unpack(core: Core, names: tuple[str, ...]) -> None:
-    """Of the wheel of `ansible` the few collections that are needed, to where it would put them."""
+    """Unpack the necessary collections from the wheel of `ansible` to its usual place."""
     (wheel,) = core.home.glob("ansible-*.whl")
     with zipfile.ZipFile(wheel) as archive:
         wanted = tuple(f"ansible_collections/{one}/" for one in names)
@@ -192,7 +192,7 @@ def _versions(core: Core, before: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _noted(core: Core, before: list[str]) -> dict[str, str]:
-    """For who reads the log, and for whoever writes down what a release was tested with."""
+    """Print the versions into the log, for the list of tested versions."""
     versions = dict(_versions(core, before))
     print(f"{core.name}: {', '.join(' '.join(one) for one in versions.items())}", flush=True)
     OUT.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Counts tests from what the tools leave behind."""
+"""Counts tests from the logs and reports of the tools."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from xml.etree import ElementTree
 from .model import Count
 
 ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-# The section that `molecule --report` prints at its end: "swarm > converge: Executed: Successful".
+# A line of the section that `molecule --report` prints at the end: "swarm > converge: Executed: Successful".
 MOLECULE_ACTION = re.compile(r"^\s*(?P<scenario>[\w-]+) [➜>] (?P<action>\w+): Executed: (?P<state>.+?)\s*$")
-# Actions that a scenario has no playbook for are no tests.
+# An action for which the scenario has no playbook is no test.
 MOLECULE_NO_TEST = ("Missing", "Disabled")
 
 
 def junit(report: Path) -> Count:
-    """A skipped test has not passed: one that is left out is reported."""
+    """Count a skipped test as not passed, and report it."""
     if not report.exists():
         return Count()
     suites = ElementTree.parse(report).getroot().iter("testsuite")

@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.lab import images, rootfs
 from tests.lab.lab import CHECKOUT, LabError
 
-BOOTED = "booted"  # in the folder of an image of which a node has booted
+BOOTED = "booted"  # a file in the folder of an image with which a node has booted
 
 
 def main(*, moving: bool) -> int:
@@ -31,7 +31,7 @@ def main(*, moving: bool) -> int:
 
 
 def try_out(release: str) -> None:
-    """What was built of a suite that moves may have a systemd or a dockerd that does not start: a fleet would fail, and with it its tests."""
+    """Boot a node with each image of a moving suite, whose systemd or dockerd may not start. Otherwise all tests of a fleet would fail."""
     mark = rootfs.cached(release) / BOOTED
     if mark.exists():
         return
@@ -44,7 +44,7 @@ def try_out(release: str) -> None:
 
 
 def boot(release: str) -> None:
-    """A fleet of one node, with a GPU, since the driver's programs are built against its libraries. It is gone in the end."""
+    """Boot a fleet of one node with a GPU, because the driver's programs need libraries of the image. Remove the fleet afterwards."""
     name = f"boot-{release}"
     with tempfile.TemporaryDirectory() as folder:
         description = Path(folder) / "fleet.yml"

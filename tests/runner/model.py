@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a stage of the test run is, and what came out of it."""
+"""A stage of the test run, and its result."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ class Stage:
     command: list[str]
     # Called before the command; makes directories and copies.
     prepare: Callable[[], None] | None = None
-    # Reads what the command left: its log, its report. Without one the stage is one test, judged by the exit status.
+    # Counts tests in the log or report of the command. Without it, the stage is one test, and the exit status decides.
     count: Callable[[Path], Count] | None = None
-    # Names of stages that must have passed before.
+    # Names of stages that must pass first.
     needs: tuple[str, ...] = ()
     # Stages with the same lock never run at the same time.
     lock: str | None = None
-    # Sets something up, and is counted only when it fails.
+    # A preparation, which counts only if it fails.
     setup: bool = False
-    # Where it fails, what needs it goes on without what it sets up: that is reported, and counted only in CI.
+    # If it fails, stages that need it run without it. The failure is reported, and counts only in CI.
     spare: bool = False
-    # Runs beside the others without taking one of the places, since it mostly waits.
+    # Uses no place of the schedule, because it mostly waits.
     background: bool = False
     cwd: Path = ROOT
     env: dict[str, str] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Result:
     stage: Stage
     count: Count
     seconds: float
-    # Why it failed, where that is not in the log.
+    # The reason of the failure, if it is not in the log.
     reason: str = ""
 
     @property

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a person sees at the end of a test run."""
+"""Prints the summary of a test run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def failures(results: list[Result]) -> str:
 
 
 def excerpt(lines: list[str]) -> list[str]:
-    """The end of a log, and of what stands before the end each line that says that it is an error, as ansible-test has them."""
+    """Return the end of a log, and all earlier lines that report an error, as those of ansible-test."""
     before, end = lines[:-TAIL_LINES], lines[-TAIL_LINES:]
     return [line for line in before if line.startswith(("ERROR: ", "FATAL: "))][-TAIL_LINES:] + end
 

@@ -22,7 +22,7 @@ def main(core: cores.Core, python: str, words: list[str]) -> None:
         found = cores.find(python)
         if not found:
             raise cores.NoPython(cores.missing(python))
-        # A command of pyenv's of this name, which may not run, would be found before.
+        # Otherwise a command of pyenv with this name, which may not run, would be found first.
         environment["PATH"] = os.pathsep.join([str(core.interpreter.parent), str(Path(found).parent), environment["PATH"]])
     before, _versions = cores.provide(core)
     tree.prepare_sanity(tree.files(), base, [*before, str(core.interpreter)])

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs stages, a few at a time, and says how it goes."""
+"""Runs a few stages at a time, and reports progress."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from .model import OUT, Count, Result, Stage
 from .stages import environment
 
-# One more than the cores that are requested: a stage with a fleet computes for about half of its time.
+# One more than the requested cores, because a stage with a fleet computes only about half of the time.
 PLACES = 3
 PROGRESS_S = 30
 
 
 class Schedule:
-    """Starts a stage as soon as what it needs has passed, its lock is free and there is a place."""
+    """Starts a stage when the stages that it needs have passed, its lock is free and a place is free."""
 
     def __init__(self, stages: Iterable[Stage], say: Callable[[str], None]) -> None:
         self.waiting = list(stages)
@@ -49,7 +49,7 @@ class Schedule:
 
     def _start_what_can(self, pool: ThreadPoolExecutor) -> None:
         for stage in list(self.waiting):
-            # A need that was not selected for this run is taken as met.
+            # A need that is not part of this run counts as met.
             needs = [self.results.get(name) for name in stage.needs if name in self.known]
             broken = next((result for result in needs if result and not result.ok and not result.stage.spare), None)
             if broken:
@@ -92,7 +92,7 @@ class Schedule:
             found = judge(stage, status)
             if status and not found.failed:
                 reason = "the tests go on without it"
-        except Exception as problem:  # whatever a preparation or a count stumbles over is that stage's failure
+        except Exception as problem:  # an error in the preparation or the count is a failure of this stage
             found, reason = Count(failed=1), f"{type(problem).__name__}: {problem}"
         return Result(stage, found, time.monotonic() - started, reason)
 
@@ -126,14 +126,14 @@ def judge(stage: Stage, status: int) -> Count:
     if stage.setup:
         return Count(failed=int(status != 0 and not (stage.spare and not os.environ.get("CI"))))
     found = stage.count(stage.log) if stage.count else Count(passed=int(status == 0))
-    # A tool that stumbles before its first test, or that found none to run, has not passed.
+    # A tool that fails before its first test, or finds none, has not passed.
     if not found.failed and (status != 0 or not found.passed):
         found += Count(failed=1)
     return found
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """Ends a stage with everything it started, kindly at first."""
+    """End a stage and everything it started, first with SIGTERM."""
     for kind in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(process.pid, kind)

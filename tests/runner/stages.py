@@ -18,7 +18,7 @@ from .model import BIN, BUILD, OUT, ROOT, Stage
 PYTHON = str(BIN / "python")
 ENTER = ROOT / "tests" / "lab" / "enter"
 PYTHON_VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
-# What is sent to the nodes, and what stays on the controller: each with the oldest Python it may meet.
+# Code for nodes, and code for the controller, each with its oldest supported Python.
 NODE_CODE = ["plugins/modules", "plugins/module_utils"]
 CONTROLLER_CODE = ["plugins/action", "plugins/filter", "plugins/plugin_utils"]
 
@@ -27,33 +27,33 @@ def tool(name: str, *arguments: str) -> list[str]:
     return [str(BIN / name), *arguments]
 
 
-# The end-to-end tests, by the fleet that they run on. What stands in no list is in the stage `e2e`. So are those of MEMBERS, but for runs
-# with rare tests, in which one fleet would be at work for longer than all others together: they have a second one of the same kind there.
+# The end-to-end tests, by their fleet. Tests in no list are in the stage `e2e`. So are those of MEMBERS, except in runs with rare tests: there one
+# fleet would take longer than all others together, so they get a second fleet of the same kind.
 E2E = "tests/e2e"
 MEMBERS = ("jobs", "lost", "maintain", "provision", "remove", "secrets", "toml_agreement", "verify", "versions")
 E2E_MEMBERS = [f"{E2E}/test_{name}.py" for name in MEMBERS]
 E2E_SWARM = [f"{E2E}/test_swarm_faults.py", f"{E2E}/test_leader_changes.py"]
-# Each of these has small fleets of its own, or none.
+# Each of these files has its own small fleets, or none.
 APART = (
     "air_gap", "controllers", "deprovision", "execution_environment", "leave_no_trace", "recipes", "repository_packages", "rpm", "ssh", "two_swarms",
     "upgrade",
 )  # fmt: skip
 E2E_APART = [f"{E2E}/test_{name}.py" for name in APART]
 E2E_HEALTH = [f"{E2E}/test_health.py"]
-# Where each node image has been made: those with a node of Debian's testing suite, and what compares the images with the docs.
+# Tests that need all node images: those with a node of Debian testing, and those that compare the images with the docs.
 E2E_ISOLATION = [f"{E2E}/test_{name}.py" for name in ("isolation", "listed_versions", "releases")]
 E2E_RPM = [f"{E2E}/test_rpm_nodes.py", f"{E2E}/test_dnf5_nodes.py"]
 
 
-# Combinations that are rare, and examples that take long, carry the mark `rare`: they run in `make test-all`.
+# Rare combinations and slow examples have the mark `rare` and run in `make test-all`.
 OFTEN = ("-m", "not rare")
-# What hangs is ended. On a slow day the longest stage took 65 minutes with its rare tests.
+# A stage that hangs is ended. On a slow day, the longest stage took 65 minutes with its rare tests.
 LIMIT_S, RARE_LIMIT_S = 3600, 7200
-# What runs on Docker 20.10 and 26.1 otherwise, on the newest there is in place of 26.1.
+# Tests for Docker 20.10 and 26.1, here with the newest Docker instead of 26.1.
 NEWEST = "-newest"
 E2E_NEWEST = [f"{E2E}/test_{name}.py" for name in ("versions", "health")]
 MOLECULE_NEWEST = ("policies", "health")
-# tests/e2e/test_health.py and test_isolation.py try the same on other nodes, of which a part is in `make test`.
+# tests/e2e/test_health.py and test_isolation.py test the same on other nodes, partly in `make test`.
 MOLECULE_RARE = ("health", "isolation")
 
 
@@ -64,12 +64,12 @@ def pytest(name: str, *words: str, **options: object) -> Stage:
 
 
 def images_of(fleet: str) -> tuple[str, ...]:
-    """What is to be there before a fleet of this description is booted."""
+    """Return the stages that make the images for a fleet of this description."""
     return ("images", "images-moving") if any(f"image: {release}" in fleet for release in rootfs.releases(moving=True)) else ("images",)
 
 
 def ansible_lint(*files: str) -> Stage:
-    """Of these files and what they include, else of all."""
+    """Return the stage that checks these files and their includes, or all files."""
     return Stage("ansible-lint", tool("ansible-lint", "--profile", "production", "--strict", "--offline", "--nocolor", *files))
 
 
@@ -79,7 +79,7 @@ def vermin(version: str, paths: list[str], *more: str) -> list[str]:
 
 
 def molecule(scenario: str) -> Stage:
-    """A scenario's actions are tests, and so are its testinfra tests."""
+    """Return the stage of a scenario. Its actions and its testinfra tests count as tests."""
     report = OUT / f"molecule-{scenario}.testinfra.xml"
     return Stage(
         f"molecule-{scenario}",
@@ -97,22 +97,22 @@ def scenarios() -> list[str]:
 
 
 def on_the_newest(stage: Stage) -> Stage:
-    """The same, of no other release where that one cannot be had: this is what such a stage is for."""
+    """Return the stage with nodes of the moving release. No other release replaces it, because this stage is for that one."""
     (release,) = rootfs.releases(moving=True)
     env = {**stage.env, images.REPLACE: f"{Node.image}={release}"}
     return replace(stage, name=f"{stage.name}{NEWEST}", needs=("images", "images-moving"), env=env)
 
 
 def newest() -> list[Stage]:
-    """Fleets of a file have names of their own: what has the same one has a lock."""
+    """Return the stages with the newest Docker. The fleet of a test file has a fixed name, so stages with the same file share a lock."""
     e2e = pytest(f"e2e{NEWEST}", *E2E_NEWEST, f"--name=e2e{NEWEST}", lock="e2e-health", timeout_s=RARE_LIMIT_S)
     return [replace(on_the_newest(e2e), name=e2e.name), *(on_the_newest(molecule(scenario)) for scenario in MOLECULE_NEWEST)]
 
 
-# Unit tests of this repository's own tools and texts, which run with build/venv alone.
+# Unit tests of the repository's tools and texts, which run only with build/venv.
 OF_TOOLS = ("bench", "lab", "runner", *(f"test_{name}.py" for name in ("links", "platforms", "requirements", "rooms", "texts")))
 
-# An action is called for the arguments of its task as of ansible-core 2.19.
+# Calls actions in a way that exists since ansible-core 2.19.
 OF_2_19 = ("calls/test_arguments.py",)
 
 
@@ -122,7 +122,7 @@ def unit_with(core: str, *words: str, **options: object) -> Stage:
 
 
 def ends() -> list[Stage]:
-    """The oldest and the newest ansible-core, and the oldest Python of nodes; rare. What is rare among their tests runs in `unit` alone."""
+    """Return the rare stages with the oldest and newest ansible-core, and the oldest Python of nodes. Their rare tests run only in `unit`."""
     others, newer = ([f"--ignore=tests/unit/{name}" for name in names] for names in (OF_TOOLS, OF_2_19))
     sanity = [PYTHON, "-m", "tests.runner.sanity"]
     return [
@@ -136,15 +136,15 @@ def ends() -> list[Stage]:
 
 
 def stages(*, rare: bool = False) -> list[Stage]:
-    """After what takes seconds come the longest first, so that none of them is what all others have been waiting for."""
-    limit = {"timeout_s": RARE_LIMIT_S if rare else LIMIT_S}  # with several times as many tests
+    """Return all stages. After those of seconds come the longest, so that the run does not end with one long stage alone."""
+    limit = {"timeout_s": RARE_LIMIT_S if rare else LIMIT_S}  # it has several times as many tests
     members = E2E_MEMBERS if rare else []
     apart = [*members, *E2E_APART, *E2E_HEALTH, *E2E_ISOLATION, *E2E_RPM, *E2E_SWARM]
     which = () if rare else OFTEN
     return [
-        # debootstrap mostly waits for the network and the disk: it may run beside the rest. What needs no fleet begins meanwhile.
+        # debootstrap mostly waits for network and disk, so it may run beside the others. Stages without a fleet start meanwhile.
         Stage("images", [PYTHON, "-m", "tests.runner.images"], setup=True, background=True, timeout_s=1800),
-        # Debian's testing suite moves, and can be broken on any day: nodes are of another release then.
+        # Debian testing moves and can be broken on any day. Then nodes get another release.
         Stage("images-moving", [PYTHON, "-m", "tests.runner.images", "--moving"], setup=True, background=True, spare=True, needs=("images",)),
         Stage("ruff", tool("ruff", "check", ".")),
         Stage("vermin-nodes", vermin("3.8", NODE_CODE, "--exclude=tomllib")),
@@ -156,7 +156,7 @@ def stages(*, rare: bool = False) -> list[Stage]:
         pytest("e2e-health", *which, *E2E_HEALTH, needs=("images",), lock="e2e-health", **limit),
         pytest("e2e-isolation", *which, *E2E_ISOLATION, needs=("images", "images-moving"), **limit),
         pytest("e2e-rpm", *which, *E2E_RPM, needs=("images", "images-moving") if rare else ("images",), **limit),
-        # In short; `make chaos` goes on for longer.
+        # A short round; `make chaos` runs longer.
         pytest("chaos", "tests/chaos", needs=("images",), env={"KILLS": "1"}),
         pytest("unit", *which, "tests/unit"),
         # Together these take half as long as the first.
@@ -166,7 +166,7 @@ def stages(*, rare: bool = False) -> list[Stage]:
         Stage(
             "sanity",
             tool("ansible-test", "sanity", "--python", PYTHON_VERSION, "--color", "no"),
-            # Of what users install. In the stages of other releases of ansible-core it is the whole tree.
+            # The files that users install. The stages of other releases of ansible-core check the whole tree.
             prepare=lambda: tree.prepare_sanity(tree.shipped()),
             cwd=tree.sanity(),
             env={"HOME": str(tree.sanity_home())},
@@ -187,16 +187,16 @@ LINTS = ("ruff", "mypy", "vermin-nodes", "vermin-controller", "shellcheck", "yam
 
 
 def check(files: set[str]) -> list[Stage]:
-    """Of what changed: lint, types and the unit tests that it concerns, but for long ones. The rest of what is checked takes minutes."""
+    """Return the stages for changed files: lint, types and the affected unit tests without long ones. All other checks take minutes."""
     wanted = {*LINTS, *(["changelog"] if any(path.startswith("changelogs/") for path in files) else [])}
     tests = changed.Tree(ROOT, map(str, tree.files())).concerned(files)
-    # On each core, since every test may be concerned; a few of them take half of the time.
+    # On all cores, because every test may be affected. A few of them take half of the time.
     unit = [pytest("unit", "--numprocesses=auto", "--dist=worksteal", "-m", "not rare and not long", *tests)] if tests else []
     return [*unit, *_lint(files), *(stage for stage in stages() if stage.name in wanted)]
 
 
 def _lint(files: set[str]) -> list[Stage]:
-    """Of a file that is gone it is not known what includes it."""
+    """Return the stage that checks the changed files, or all files if one was removed, because nobody knows what included it."""
     found = sorted(path for path in files if path.startswith(("playbooks/", "roles/")) and path.endswith(".yml"))
     if not found:
         return []
@@ -208,11 +208,11 @@ def environment(stage: Stage) -> dict[str, str]:
         **os.environ,
         "PATH": os.pathsep.join((str(ENTER), str(BIN), os.environ.get("PATH", os.defpath))),
         "ANSIBLE_COLLECTIONS_PATH": str(BUILD / "collections"),
-        # Tools look at these to decide on colours, cursor tricks and questions; a log wants none of them.
+        # With these variables, tools print no colours, cursor movements or prompts, which a log must not contain.
         "NO_COLOR": "1",
         "TERM": "dumb",
         "PYTHONUNBUFFERED": "1",
-        # What only saves CPU, of which two cores have too little: see there.
+        # It saves CPU time, which is scarce on two cores. The file explains how.
         "PYTHONPATH": str(ROOT / "tests" / "runner" / "startup"),
         nodes.COMPILED: "1",
         **stage.env,

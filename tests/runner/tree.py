@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Copies of the tree as a fresh clone would be: what git tracks, and what it would if it were added."""
+"""Copies the tree like a fresh clone: the tracked files, and new files that git does not ignore."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ import yaml
 from .model import BUILD, ROOT
 
 SANITY = BUILD / "sanity"
-# ansible-test builds virtual environments with a script that it downloads from a server of its project; where this file lies, nothing
-# is downloaded. The pip of the Python that runs ansible-test is copied, if that is of the same release: in an instant, where Python's
-# own ensurepip takes seconds, for each of ten environments.
+# ansible-test builds virtual environments with a script that it downloads from a server of its project. If this file exists, it downloads nothing.
+# This script copies the pip of the Python that runs ansible-test, if it has the same release. That saves seconds of ensurepip for each of ten
+# environments.
 GET_PIP = """\
 import importlib.util
 import shutil
@@ -45,7 +45,7 @@ def files() -> list[Path]:
 
 
 def shipped() -> list[Path]:
-    """Those of them that are in the collection's tarball, by the patterns in galaxy.yml as ansible-galaxy reads them."""
+    """Return the files of the collection's tarball, by the patterns of galaxy.yml as ansible-galaxy reads them."""
     ignored = yaml.safe_load((ROOT / "galaxy.yml").read_text())["build_ignore"]
     return [name for name in files() if not any(fnmatch(str(part), pattern) for part in (name, *name.parents) for pattern in ignored)]
 
@@ -66,7 +66,7 @@ def sanity_home(base: Path = SANITY) -> Path:
 
 
 def prepare_sanity(names: Iterable[Path], base: Path = SANITY, python: Sequence[str] = (sys.executable,)) -> None:
-    """ansible-test wants its content under ansible_collections/, no symlink, and lists files with git."""
+    """Copy the tree for ansible-test, which needs ansible_collections/ in the path, no symlink, and a git repository."""
     copy_to(sanity(base), names)
     for command in (["git", "init", "-q"], ["git", "add", "--all", "--force"]):
         subprocess.run(command, cwd=sanity(base), check=True)
@@ -74,7 +74,7 @@ def prepare_sanity(names: Iterable[Path], base: Path = SANITY, python: Sequence[
 
 
 def prepare_sanity_home(base: Path, python: Sequence[str]) -> None:
-    """A home of its own, so that nothing is written to the user's; where pip finds its packages stays the user's choice."""
+    """Make a separate home for ansible-test, so that nothing is written to the user's. pip still uses the user's settings."""
     home = sanity_home(base)
     cache = home / ".ansible" / "test" / "cache"
     cache.mkdir(parents=True, exist_ok=True)
@@ -89,7 +89,7 @@ def prepare_sanity_home(base: Path, python: Sequence[str]) -> None:
 
 
 def describe_pip(python: Sequence[str]) -> dict[str, str | None]:
-    """What GET_PIP is to know of this Python, and the pip that its ansible-test fetches, which names the script after it."""
+    """Return the values for GET_PIP, and the version of pip that ansible-test would fetch and that names its script."""
     code = (
         "import importlib.util, json, os, sys, types; from ansible_test._internal.python_requirements import get_venv_packages;"
         "release, found = '%d.%d' % sys.version_info[:2], importlib.util.find_spec('pip');"
