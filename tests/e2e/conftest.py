@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One fleet for all tests of a session, and what several of them begin with: its first provision."""
+"""One fleet for all tests of a session, and its first provision, from which several tests start."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from .fleet import Fleet, Run, at_hand, toolkit
 
 NAME = "e2e"
 HERE = Path(__file__).parent
-# The nodes that a person would provision. On the others, x1 to x4, something is wrong in some tests.
+# The nodes to provision. Tests break the others, x1 to x4.
 MAIN = {"swarm_managers": ["m1"], "gpu_nodes": ["g1", "g2"]}
 NODES = ["m1", "g1", "g2"]
-# What a person had written into daemon.json of g1.
+# Settings of a user in daemon.json of g1.
 BY_A_PERSON = yaml.safe_load((HERE / "fleet.yml").read_text())["nodes"]["g1"]["daemon_json"].encode()
 PROXY = "/etc/apt/apt.conf.d/80proxy"
-# A proxy that does not exist, and the one host that is reached without it: only who keeps both installs anything.
+# A proxy that does not exist, and a host that needs none. An installation works only if both settings are kept.
 PROXY_SETTING = b'Acquire::http::Proxy "http://127.0.0.1:9";\nAcquire::http::Proxy::lab-repo "DIRECT";\n'
 
 
-# Nobody answers at this address, and the token was never one.
+# Nobody answers at this address, and the token is invalid.
 NOBODY = "198.18.255.254:2377"
 TOKEN = "SWMTKN-1-3pu6hszjas19xyp7ghgosyx9k8atbfcr8p2is99znpy26u2lkl-1awxwuwd3z9j1z3puu7rcgdbx"
 
@@ -43,7 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def fleet(booted: Fleet) -> Fleet:
-    """x5 begins to join a swarm that there is not. That takes 25 s to fail, and leaves the node half-joined."""
+    """Make x5 join a swarm that does not exist. That fails after 25 s and leaves the node half-joined."""
     booted["x5"].leave()
     booted["x5"].run("systemd-run", "--collect", "docker", "swarm", "join", "--token", TOKEN, NOBODY)
     return booted
@@ -62,7 +62,7 @@ def inventory(fleet: Fleet) -> Path:
 
 @dataclass(frozen=True)
 class Bare:
-    """A check run on nodes that nobody has provisioned."""
+    """Run --check on nodes that were never provisioned."""
 
     run: Run
     touched: dict[str, list[str]]
@@ -87,7 +87,7 @@ def bare(fleet: Fleet, inventory: Path) -> Bare:
 
 @dataclass(frozen=True)
 class Loud:
-    """A run at Ansible's highest verbosity, with all that keeps something on the controller."""
+    """Run at Ansible's highest verbosity, with every option that keeps data on the controller."""
 
     run: Run
     began: float
@@ -116,7 +116,7 @@ def first(fleet: Fleet, inventory: Path, bare: Bare, tmp_path_factory: pytest.Te
 
 @pytest.fixture(scope="module")
 def as_before(fleet: Fleet, inventory: Path, first: Loud) -> Iterator[None]:
-    """Each test of a module changes the members into something else, and in the end they are as the first provision left them."""
+    """Let each test of a file change the members, and restore the state of the first provision at the end."""
     yield
     for name in MAIN["gpu_nodes"]:
         fleet["m1"].docker("node", "update", "--availability", "active", fleet[name].swarm()["NodeID"])

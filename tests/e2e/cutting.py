@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A fleet to whose hosts Ansible's way can be cut."""
+"""A fleet to whose hosts the connection can be cut."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import Any
 
 from .fleet import Fleet, Run
 
-# Appended to the connection plugin of the lab's inventory: it loses the hosts that the file LAB_CUT lists, and for one call only those
-# that are listed as HOST:once.
+# Appended to the connection plugin of the lab's inventory. It loses the connection to hosts in the file LAB_CUT, for one call only if they are
+# listed as HOST:once.
 CUT = """
 
 def is_cut(host):
@@ -42,7 +42,7 @@ Connection.exec_command = unless_cut(Connection.exec_command)
 
 
 class Cutter:
-    """An inventory whose hosts can be cut off, and the environment in which they can."""
+    """Return an inventory whose hosts can be cut off, and the environment for it."""
 
     def __init__(self, fleet: Fleet, work: Path) -> None:
         spec = importlib.util.find_spec("ansible_collections.community.docker")
@@ -59,7 +59,7 @@ class Cutter:
         self.list.write_text(" ".join(hosts))
 
     def task(self, name: str, *hosts: str) -> dict[str, Any]:
-        """A task for a node by that name over which these hosts are cut."""
+        """Return a task with that name during which these hosts are cut off."""
         local = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
         cut = {"dest": str(self.list), "content": " ".join(hosts), "mode": "0600"}
         when = f"inventory_hostname == '{name}'"

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A fleet of the lab as tests use it: playbooks run on it, its nodes are queried, broken and fixed."""
+"""A fleet of the lab for tests. They run playbooks on it, and query, break and fix its nodes."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ DAEMON_JSON = "/etc/docker/daemon.json"
 CONFIG_TOML = "/etc/nvidia-container-runtime/config.toml"
 STATE_DIR = "/var/lib/gpu-swarm"
 UUID = re.compile(r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-# What hangs is ended; beside two other stages a run over several nodes can take minutes.
+# A run that hangs is ended. Beside two other stages, a run over several nodes can take minutes.
 LIMIT_S = 900
 
 
 def advertised_as(kind: str) -> tuple[str, str]:
-    """A policy that has the GPUs under this kind: if another one was there before, new files and a restart of dockerd."""
+    """Return a policy that advertises the GPUs as this kind. If it was another kind before, files change and dockerd restarts."""
     return "--extra-vars", json.dumps({"gpu_node_advertise": [{"as": "gpu", "kind": kind}]})
 
 
 def toolkit(**wanted: Any) -> tuple[str, str]:
-    """The role's variables, by what comes after its name."""
+    """Return variables of the role gpu_node, given without this prefix."""
     return "--extra-vars", json.dumps({f"nvidia_container_toolkit_{name}": value for name, value in wanted.items()})
 
 
 def wait_until(what: str, condition: Callable[[], Any], seconds: float = 60, shown: Callable[[], Any] = lambda: "no more is known") -> Any:
-    """The condition's first answer that is true. If there is none in time, the failure says what is shown then."""
+    """Return the first true result of the condition. After the time limit, the failure has the result of ``shown``."""
     end = time.monotonic() + seconds
     while not (answer := condition()):
         assert time.monotonic() < end, f"gave up after {seconds:.0f} s of waiting for {what}: {shown()}"
@@ -55,7 +55,7 @@ def wait_until(what: str, condition: Callable[[], Any], seconds: float = 60, sho
 
 @dataclass(frozen=True)
 class Run:
-    """What came out of ansible or ansible-playbook."""
+    """The result of a run of ansible or ansible-playbook."""
 
     rc: int
     output: str
@@ -66,7 +66,7 @@ class Run:
         return {host: {key: int(value) for key, value in re.findall(r"(\w+)=(\d+)", counts)} for host, counts in lines}
 
     def results(self, host: str) -> list[dict[str, Any]]:
-        """What tasks said of a host, where Ansible shows it: failures, and all of an ad-hoc run."""
+        """Return the messages of tasks about a host, as far as Ansible prints them: failures, and everything in an ad-hoc run."""
         starts = re.finditer(rf"^(?:fatal: \[{host}\]: \S+|{host} \| \S+) => (?={{)", self.output, re.MULTILINE)
         return [json.JSONDecoder().raw_decode(self.output, start.end())[0] for start in starts]
 
@@ -74,16 +74,16 @@ class Run:
         return [result["msg"] for result in self.results(host) if "msg" in result]
 
     def row(self, host: str) -> str:
-        """The host's line of the table at the end, but for its name. A line of the recap has a colon there."""
+        """Return the host's line of the last table, without its name. A line of the recap would have a colon there."""
         return re.findall(rf"^{host} +(?![ :])(.*)$", self.output, re.MULTILINE)[-1]
 
     def too_wide(self, columns: int) -> list[str]:
-        """The longer lines of this collection, but for the command that is for copying."""
+        """Return the long lines of this collection, except commands for copying."""
         others = r"(?:TASK|PLAY|ok:|changed:|skipping:|included:|fatal:|\[WARNING\]:|To continue:|\S+ +: ok=)"
         return [line for line in self.output.splitlines() if len(line) > columns and not re.match(others, line)]
 
     def failed(self) -> list[str]:
-        """The hosts that the recap counts a failure of."""
+        """Return the hosts with a failure in the recap."""
         return [host for host, counts in self.recap.items() if counts["failed"] or counts["unreachable"]]
 
     def changed(self) -> dict[str, int]:
@@ -113,7 +113,7 @@ class Node:
         return json.loads(self.docker(*command))
 
     def inspect_tasks(self, ids: Iterable[str]) -> list[dict[str, Any]]:
-        """Those of them that the manager still has: it forgets the oldest of a slot as new ones come."""
+        """Return the tasks that the manager still has. It forgets the oldest tasks of a slot when new ones come."""
         command = ("docker", "inspect", "--type", "task", *ids)
         done = self.start(*command, check=False)
         others = [line for line in done.stderr.decode().splitlines() if line and not line.endswith("not found")]
@@ -128,12 +128,12 @@ class Node:
         self.start("sh", "-c", 'mkdir -p "${1%/*}" && cat > "$1"', "-", path, text=content)
 
     def dockerd(self, verb: str, *units: str) -> None:
-        """``systemctl start``, ``restart`` or ``kill`` of it. A unit may start three times a minute; starts by earlier tests do not count here."""
+        """Start, restart or kill dockerd with systemctl. A unit may start three times a minute, so starts of earlier tests are reset first."""
         self.run("systemctl", "reset-failed", "docker.service")
         self.run("systemctl", *verb.split(), *(units or ("docker.service",)))
 
     def started(self) -> str:
-        """When dockerd was started last: empty while it does not run."""
+        """Return the time of dockerd's last start. It is empty while dockerd does not run."""
         shown = self.run("systemctl", "show", "--property", "ActiveState,ActiveEnterTimestampMonotonic", "docker.service")
         state = dict(line.split("=", 1) for line in shown.splitlines())
         return state["ActiveEnterTimestampMonotonic"] if state["ActiveState"] == "active" else ""
@@ -142,7 +142,7 @@ class Node:
         return {path: self.read(path) for path in (DAEMON_JSON, CONFIG_TOML)}
 
     def advertised(self) -> tuple[dict[str, Any], bytes | None]:
-        """What its files say but for what its watcher reports there, which is none of a run's."""
+        """Return the node's files without the report of its watcher, which no run writes."""
         daemon = json.loads(self.read(DAEMON_JSON) or b"{}")
         labels = [label for label in daemon.pop("labels", []) if not label.startswith("fleet.gpu-swarm.health=")]
         return {**daemon, "labels": labels}, self.read(CONFIG_TOML)
@@ -151,16 +151,16 @@ class Node:
         return self.docker_json("info", "--format", "{{json .Swarm}}")
 
     def gpus(self) -> list[str]:
-        """The full UUIDs of its GPUs, as nvidia-smi lists them; it fails over one that is lost, and goes on."""
+        """Return the full UUIDs of its GPUs from nvidia-smi, which lists the others even if it fails for a lost one."""
         return UUID.findall(self.run("nvidia-smi", "-L", check=False))
 
     def touch(self) -> None:
-        """From here on, touched() returns what was changed."""
+        """Set the mark after which touched() looks for changes."""
         self.run("touch", "/run/mark")
 
     def touched(self) -> list[str]:
-        """What lies on the node's disk and is newer than the mark, but for what Ansible and containerd keep of their own."""
-        apart = ["/root", "/root/.ansible*", "/tmp", "/var/cache/lab-compiled", "/var/lib/containerd*"]  # mount points of the lab's among them
+        """Return the files on the node's disk that are newer than the mark, except files of Ansible and containerd."""
+        apart = ["/root", "/root/.ansible*", "/tmp", "/var/cache/lab-compiled", "/var/lib/containerd*"]  # this includes mount points of the lab
         own = [word for path in apart for word in ("-not", "-path", path)]
         found = self.run("find", "/", "-mindepth", "1", "-xdev", "-cnewer", "/run/mark", *own)
         return found.splitlines()
@@ -169,12 +169,12 @@ class Node:
         self.run("docker", "swarm", "leave", "--force", check=False)
 
     def unwatched(self) -> None:
-        """A watcher that a test before has left here reports what other tests do to the node's files, when it likes."""
+        """Stop a watcher of an earlier test, because it reports changes of other tests at any time."""
         self.run("systemctl", "stop", "gpu-swarm-health.service", check=False)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """As long as this lasts, no run changes it: they wait for the lock that whoever changes a node takes."""
+        """Hold the lock of a node, so that runs wait and do not change it."""
         lock, hold = f"{STATE_DIR}/lock", "/run/hold"
         self.run("touch", hold)
         self.run("systemd-run", "--collect", "flock", lock, "sh", "-c", f"while [ -e {hold} ]; do sleep 0.1; done")
@@ -192,13 +192,13 @@ class Fleet:
     hosts: dict[str, Any] = field(repr=False)
     vars: dict[str, Any] = field(repr=False)
     work: Path
-    network: tuple[str, ...] = ()  # the command in front of Ansible's
+    network: tuple[str, ...] = ()  # the prefix of each Ansible command
 
     @classmethod
     def of(cls, name: str, work: Path) -> Fleet:
         lab = Lab.from_environment()
         found = yaml.safe_load((output(name) / "inventory.yml").read_text())["all"]
-        # So wide that no text that a test looks for is folded.
+        # Wide enough that no text for a test is folded.
         env = {**os.environ, **variables(lab, output(name)), "NO_COLOR": "1", "ANSIBLE_NOCOLOR": "1", "COLUMNS": "1000"}
         return cls(name, env, found["hosts"], found["vars"], work)
 
@@ -207,7 +207,7 @@ class Fleet:
         return Node(name, host["ansible_host"], host["lab_address"], self.env["DOCKER_HOST"])
 
     def inventory(self, hosts: dict[str, dict[str, Any]] | None = None, **groups: list[str]) -> Path:
-        """An inventory with some of the fleet's nodes; ``hosts`` has more variables of theirs, or hosts of no fleet."""
+        """Write an inventory with some of the fleet's nodes. ``hosts`` adds variables for them, or hosts of no fleet."""
         more = hosts or {}
         members = {name: {**self.hosts.get(name, {}), **more.get(name, {})} for names in groups.values() for name in names}
         children = {group: {"hosts": {name: {} for name in names}} for group, names in groups.items()}
@@ -221,7 +221,7 @@ class Fleet:
         return self.ansible("ansible-playbook", "--inventory", str(inventory), *arguments, playbook, env=env)
 
     def module(self, hosts: str, name: str, arguments: dict[str, Any], *options: str) -> Run:
-        """One module, ad hoc."""
+        """Run one module ad hoc."""
         inventory = self.inventory(nodes=list(self.hosts))
         return self.ansible(
             "ansible", "--inventory", str(inventory), "--module-name", name, "--args", json.dumps(arguments) if arguments else "", *options, hosts
@@ -236,7 +236,7 @@ class Fleet:
         return Run(done.returncode, done.stdout)
 
     def killed_when(self, what: str, condition: Callable[[], Any], inventory: Path, *arguments: str, playbook: str) -> None:
-        """A playbook that is killed with all its processes once the condition holds."""
+        """Start a playbook, and kill it with all its processes once the condition is true."""
         command = [*self.network, str(BIN / "ansible-playbook"), "--inventory", str(inventory), *arguments, playbook]
         with (self.work / "killed.log").open("w+") as log:
             started = subprocess.Popen(
@@ -249,17 +249,17 @@ class Fleet:
                 started.wait(LIMIT_S)
 
     def over_ssh(self) -> Fleet:
-        """For runs, as a user with sudo: all of its nodes have ``ssh: true``."""
+        """Return the fleet for runs over SSH as a user with sudo. All of its nodes have ``ssh: true``."""
         found = yaml.safe_load((output(self.name) / SSH).read_text())["all"]
         return replace(self, hosts=found["hosts"], vars=found["vars"])
 
     def inside(self) -> Fleet:
-        """The same fleet with the controller in its network: elsewhere the nodes' addresses lead nowhere."""
+        """Return the same fleet with the controller in its network, because only there the addresses of nodes exist."""
         pid = Lab.from_environment().pidfile.read_text().strip()
         return replace(self, network=("nsenter", f"--net=/proc/{pid}/ns/net", "--"))
 
     def swap_gpus(self, node: str, machine: str) -> None:
-        """Another machine under a node: a name in tests/lab/nvml/fleet."""
+        """Give a node the GPUs of another machine, by its name in tests/lab/nvml/fleet."""
         lab("nvml", self[node].container, machine)
 
 
@@ -271,12 +271,12 @@ def lab(*arguments: str) -> None:
 
 
 def at_hand(name: str, description: Path, given: str | None, work: Path) -> Iterator[Fleet]:
-    """The fleet of that description; or the given one, which is up and stays up."""
+    """Start the fleet of that description, or use the given one, which stays up."""
     if given:
         yield Fleet.of(given, work)
         return
     if is_up(Lab.from_environment(), name):
-        lab("down", name)  # of a run that was killed
+        lab("down", name)  # remains of a killed run
     lab("up", str(description), "--name", name)
     yield Fleet.of(name, work)
     lab("down", name)

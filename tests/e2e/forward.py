@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A proxy on a node, for which every name is that of the lab's repository."""
+"""A proxy on a node. It sends requests for any name to the lab's repository."""
 
 import http.server
 import subprocess

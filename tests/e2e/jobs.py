@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Jobs of a fleet, and what leaves them alone."""
+"""Jobs of a fleet, and checks that they stay untouched."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ LABEL = "label=gpu-swarm.job"
 
 
 def label_leaves_alone(manager: Node, names: list[str]) -> None:
-    """An update of a label leaves tasks of these services alone that have ended. A service ``marker`` is there afterwards."""
+    """Check that an update of a label does not touch ended tasks of these services. Afterwards there is a service ``marker``."""
     tasks = {name: manager.docker("service", "ps", "--quiet", name) for name in names}
     for name in names:
         manager.docker("service", "update", "--detach", "--quiet", "--label-add", "a=b", name)
-    # What swarm would have made by then is there: a service that came later has its task.
+    # Swarm has created all tasks by now, because a service that came later has its task.
     once = ("--restart-condition", "none", "lab/task", "true")
     manager.docker("service", "create", "--detach", "--quiet", "--no-resolve-image", "--name", "marker", *once)
     wait_until("a task of another service", lambda: "Complete" in manager.docker("service", "ps", "marker"))

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""On a manager: finished jobs are removed while somebody runs them again. Prints how that ended, as JSON.
+"""Runs on a manager: removes finished jobs while somebody runs them again, and prints the results as JSON.
 
-Somebody is in turn a writer who read the service before (as a person with a terminal does) and swarm_job, at any moment of the removal.
+The somebody is by turns a writer who read the service earlier, like a person at a terminal, and swarm_job. They act at any moment of the removal.
 """
 
 import contextlib
@@ -61,7 +61,7 @@ def runs_it_again(manager, number, delay):
 
 
 def one_try(number, service_id, managers):
-    """Whether somebody's write was accepted, and whether the service was removed."""
+    """Return whether swarm accepted the write, and whether the service was removed."""
     mine, theirs = managers
     before, delay = theirs.service(service_id), random.uniform(0, 0.06)
     accepted = []
@@ -78,7 +78,7 @@ def one_try(number, service_id, managers):
 
 
 def is_there(manager, number):
-    """Whether what somebody was promised is queued, runs, or has run: in the same service, or in one that was made after the removal."""
+    """Return whether the accepted job is queued, runs or has run, in the same service or in one that was created after the removal."""
     found = [one for one in manager.services() if one["Spec"]["Name"] == job(number).service]
     return bool(found)
 

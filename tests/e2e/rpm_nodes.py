@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is tried with the toolkit on nodes that have rpm, whichever package manager they have: every node of the fleet, all at once.
+"""Test cases for the toolkit on nodes with rpm and any package manager. Each case runs on all nodes of the fleet at once.
 
-Each case goes on from what the one before it left, in the order in which they stand here.
+Each case continues from the state that the one before it left, in the order of this file.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ RETIRED = ["nvidia-container-runtime", "nvidia-docker2"]
 MARK = "/var/lib/gpu-swarm/packages-unfinished"
 PROXY = Path(__file__).with_name("forward.py")
 PROXY_URL = "http://127.0.0.1:3128"
-# No node can resolve this name: what it serves came through the proxy.
+# No node can resolve this name, so files from there came through the proxy.
 BEHIND_IT = f"http://mirror.invalid/{NVIDIA}"
 
 
-# As NVIDIA's nvidia-docker.repo had it, with a section of somebody else's, which stays. Nobody reaches any of the three.
+# Like NVIDIA's nvidia-docker.repo, plus a section of another owner, which must stay. None of the three can be reached.
 STALE = "[{0}]\nname={0}\nbaseurl=https://nvidia.github.io/{0}/stable/rpm/$basearch\nenabled=0\n\n"
 OWN = "[own]\nname=own\nbaseurl=http://mirror.invalid/own\nenabled=0\n\n"
 
 
 @dataclass(frozen=True)
 class Manager:
-    """A package manager of a node: where it keeps what, and how it changes everything to the newest version."""
+    """A package manager of a node: its paths, and its command to upgrade everything."""
 
     definition: str
     key: str
     upgrade: tuple[str, ...]
     locks: str
-    conf: str  # where it has its proxy; empty: in its environment
+    conf: str  # the file with its proxy; empty: it uses the environment
 
 
 DNF = Manager(
@@ -70,13 +70,13 @@ def nodes(fleet: Fleet) -> dict[str, tuple[Node, Manager]]:
 
 
 def members(fleet: Fleet, hosts: dict[str, dict[str, Any]] | None = None) -> Path:
-    """An inventory of all nodes."""
+    """Write an inventory of all nodes."""
     names = sorted(fleet.hosts)
     return fleet.inventory(hosts, swarm_managers=names[:1], gpu_nodes=names)
 
 
 def installed(node: Node) -> dict[str, list[str]]:
-    """The versions of each package, as rpm's database has them: each twice would be an error."""
+    """Return the versions of each package in rpm's database. Two versions of one package would be an error."""
     lines = node.run("rpm", "--query", "--all", "--queryformat", "%{NAME} %{VERSION}-%{RELEASE}\n").splitlines()
     found: dict[str, list[str]] = {}
     for name, version in (line.split() for line in lines):
@@ -90,13 +90,13 @@ def role(fleet: Fleet, *arguments: str, **settings: Any) -> Run:
 
 
 def upgrade(fleet: Fleet) -> None:
-    """As somebody does, of everything."""
+    """Upgrade everything, as an administrator would."""
     for node, manager in nodes(fleet).values():
         node.run(*manager.upgrade)
 
 
 def is_there(fleet: Fleet, version: str) -> None:
-    """In one version, once, and no transaction is open."""
+    """Check that each package is installed once, in one version, and that no transaction is open."""
     for node, _manager in nodes(fleet).values():
         assert installed(node) == {package: [f"{version}-1"] for package in PACKAGES}
         assert node.read(MARK) is None
@@ -122,7 +122,7 @@ def is_refused(done: Run, fleet: Fleet, before: dict[str, Any], *texts: str) -> 
 
 
 def is_provisioned(fleet: Fleet) -> None:
-    """From whatever is there, other definitions of NVIDIA's repositories among it; then there is nothing left to do."""
+    """Install over any state, including other definitions of NVIDIA's repositories. A second run changes nothing."""
     inventory = members(fleet)
     other = {name: str(Path(manager.definition).with_name("nvidia-docker.repo")) for name, (_node, manager) in nodes(fleet).items()}
     for name, path in other.items():
@@ -136,7 +136,7 @@ def is_provisioned(fleet: Fleet) -> None:
 
 
 def is_held_and_changed_all_the_same(fleet: Fleet) -> None:
-    """The next version is held in place of the former."""
+    """Upgrade a held version. The hold moves to the new version."""
     for version in ("1.18.1", "1.19.1"):
         goes_well(role(fleet, version=version, hold=True), fleet, version)
     upgrade(fleet)
@@ -153,7 +153,7 @@ def stays_unless_the_hold_is_the_role_s(fleet: Fleet) -> None:
 
 
 def is_finished_where_it_was_killed(fleet: Fleet) -> None:
-    """rpm has the package twice then, and nvidia-ctk reports the wanted version already."""
+    """Kill rpm during an upgrade. Then it has the package twice, and nvidia-ctk already reports the wanted version."""
     for node, _manager in nodes(fleet).values():
         node.run("touch", rpms.KILL)
     done = role(fleet, version="1.19.1")
@@ -171,7 +171,7 @@ def is_finished_where_it_was_killed(fleet: Fleet) -> None:
 
 @contextmanager
 def a_mirror(name: str) -> Iterator[Path]:
-    """A copy of the repository, served beside it."""
+    """Serve a copy of the repository beside it."""
     lab = Lab.from_environment()
     target = lab.repository / name / rpms.repository(lab).relative_to(lab.repository / NVIDIA)
     shutil.copytree(rpms.repository(lab), target)
@@ -182,7 +182,7 @@ def a_mirror(name: str) -> Iterator[Path]:
 
 
 def is_not_installed_unless_as_it_was_signed(fleet: Fleet) -> None:
-    """The metadata is signed, not each package: a package that was exchanged has another checksum."""
+    """Exchange a package. The metadata is signed and not each package, so its checksum differs."""
     before, settings = as_it_is(fleet), {"version": "1.20.0", "key_url": f"{URL}/gpgkey"}
     with a_mirror("changed") as changed:
         (changed / "repodata/repomd.xml").write_bytes((changed / "repodata/repomd.xml").read_bytes() + b"\n")
@@ -201,7 +201,7 @@ def is_not_installed_unless_as_it_was_signed(fleet: Fleet) -> None:
 
 @contextmanager
 def proxies(fleet: Fleet) -> Iterator[Path]:
-    """One on each node, in the settings of the package manager, or where it has none in the inventory that this yields."""
+    """Configure a proxy on each node, in the settings of the package manager, or in the yielded inventory if it has no such setting."""
     confs = {name: node.read(manager.conf) or b"" for name, (node, manager) in nodes(fleet).items() if manager.conf}
     bare = {name: {"proxy_environment": {"http_proxy": PROXY_URL}} for name in nodes(fleet) if name not in confs}
     started = ("--collect", "--unit=forward", "--service-type=notify", "--property=NotifyAccess=all")
@@ -244,7 +244,7 @@ def comes_as_files_without_a_repository(fleet: Fleet, folder: Path) -> None:
 
 
 def is_removed(fleet: Fleet) -> None:
-    """With the repository and the hold."""
+    """Remove the toolkit with its repository and hold."""
     done = fleet.playbook(members(fleet), *toolkit(hold=True), "--extra-vars", "deprovision_packages=true", playbook="fleet.gpu_swarm.deprovision")
     assert done.rc == 0, done.output
     assert as_it_is(fleet) == dict.fromkeys(nodes(fleet), ({}, None, None))

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Answers on a Unix socket as what stands in for Docker does: python3 stand_in.py podman|rootless|snap SOCKET."""
+"""Answers on a Unix socket like a replacement of Docker: python3 stand_in.py podman|rootless|snap SOCKET."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a manager shows of the nodes of a fleet, and managers that are stopped."""
+"""Reads the nodes of a fleet from a manager, and stops managers."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .fleet import Fleet, wait_until
 
 GPU_NODES = ("g1", "g2")
 KIND = "NVIDIA-GPU"
-# Where a node's availability is kept while a run has it paused.
+# The label with a node's former availability while a run has paused it.
 MARK = "gpu-swarm.former-availability"
 
 
 def named(resources: list[dict[str, Any]] | None) -> dict[str, list[str]]:
-    """Kinds and their values in a GenericResources list of the Docker API."""
+    """Return the kinds and values of a GenericResources list of the Docker API."""
     found: dict[str, list[str]] = {}
     for entry in resources or []:
         spec = entry["NamedResourceSpec"]
@@ -30,7 +30,7 @@ def named(resources: list[dict[str, Any]] | None) -> dict[str, list[str]]:
 
 
 def member(fleet: Fleet, name: str, manager: str = "m1") -> dict[str, Any]:
-    """A node as the manager has it."""
+    """Return a node as the manager shows it."""
     return fleet[manager].docker_json("node", "inspect", fleet[name].swarm()["NodeID"])[0]
 
 
@@ -39,7 +39,7 @@ def shown(fleet: Fleet, name: str, by: str = "m1") -> dict[str, list[str]]:
 
 
 def availabilities(fleet: Fleet, name: str, since: str, by: str = "m1") -> list[str]:
-    """What a node's availability became since then, in order."""
+    """Return the changes of a node's availability since then, in order."""
     manager = fleet[by]
     stop = manager.run("date", "+%s.%N")
     filters = ("--filter", "type=node", "--filter", f"node={member(fleet, name, by)['ID']}")
@@ -49,7 +49,7 @@ def availabilities(fleet: Fleet, name: str, since: str, by: str = "m1") -> list[
 
 
 def availability_of(fleet: Fleet, name: str) -> tuple[str, str | None]:
-    """A node's availability, and the one that a run has kept for it."""
+    """Return a node's availability, and the former one that a run has recorded."""
     spec = member(fleet, name)["Spec"]
     return spec["Availability"], spec["Labels"].get(MARK)
 
@@ -71,21 +71,21 @@ def lease_of(fleet: Fleet, holder: str) -> Iterator[None]:
 
 
 def the_leader(fleet: Fleet) -> str:
-    """By its id: after all managers were restarted, the leader was once listed under a worker's host name."""
+    """Return the leader, by its id: after a restart of all managers, it was once listed under a worker's host name."""
     words = fleet["m1"].docker("node", "ls", "--format", "{{.ID}} {{.ManagerStatus}}")
     leader = next(line.split()[0] for line in words.splitlines() if line.endswith("Leader"))
     return next(name for name in fleet.hosts if fleet[name].swarm()["NodeID"] == leader)
 
 
 def works(fleet: Fleet, name: str) -> bool:
-    """Whether a manager runs the swarm with the others, by its own word: without a quorum it has none."""
+    """Return whether a manager reports a working swarm, which needs a quorum."""
     words = fleet[name].run("docker", "node", "ls", "--format", "{{.Self}} {{.Status}} {{.ManagerStatus}}", check=False)
     return bool(re.search(r"^true Ready (Leader|Reachable)$", words, re.MULTILINE))
 
 
 @contextmanager
 def stopped(fleet: Fleet, name: str) -> Iterator[None]:
-    """A manager whose dockerd is stopped, and its socket, which would start it again."""
+    """Stop dockerd of a manager, and its socket unit, which would start it again."""
     try:
         fleet[name].run("systemctl", "stop", "docker.socket", "docker.service")
         yield

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a run that fails leaves alone."""
+"""Checks what a failed run must not change."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LABEL = re.compile(rb'"fleet\.gpu-swarm\.health=[^"]*"')
 
 @dataclass(frozen=True)
 class State:
-    """What a run that fails must leave alone."""
+    """Return everything that a failed run must not change."""
 
     files: dict[str, bytes | None]
     started: str
@@ -25,7 +25,7 @@ class State:
 
     @property
     def unwatched(self) -> State:
-        """The same without what the node's watcher reports in its label, which it writes whenever it likes."""
+        """Return the same without the label of the node's watcher, which can change at any time."""
         files = {path: data and LABEL.sub(b"", data) for path, data in self.files.items()}
         return replace(self, files=files)
 
@@ -36,7 +36,7 @@ class State:
 
 
 def leave_swarm(fleet: Fleet, name: str) -> None:
-    """Takes a node out of the swarm again."""
+    """Remove a node from the swarm again."""
     node_id = fleet[name].swarm()["NodeID"]
     fleet[name].leave()
     if node_id:

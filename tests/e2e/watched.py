@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Nodes that are watched: their GPUs get faults, and a manager shows what their watchers report."""
+"""Nodes with a watcher: gives their GPUs faults, and reads from a manager what the watchers report."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from .fleet import Node, wait_until
 MACHINE = "/etc/gpu-lab/nvml.conf"
 UNIT = "gpu-swarm-health.service"
 KEY = "fleet.gpu-swarm.health"
-WITHIN_S = 40  # from a fault to the pause
-CALM_S = 120  # from one label to the next, where it is no new fault
+WITHIN_S = 40  # limit from a fault to the pause
+CALM_S = 120  # limit from one label to the next, if it is no new fault
 STUCK = "/run/stuck"
 
 
 def replace(node: Node, old: str, new: str) -> float:
-    """Another machine under a node; returns when that was."""
+    """Give a node the GPUs of another machine. Return the time of that change."""
     machine = (node.read(MACHINE) or b"").decode()
     assert old in machine
     node.write(MACHINE, machine.replace(old, new).encode())
@@ -34,7 +34,7 @@ def replace(node: Node, old: str, new: str) -> float:
 
 
 def reported(manager: Node, node: Node) -> str:
-    """What the manager shows of the node's GPUs."""
+    """Return the node's GPUs as the manager shows them."""
     found = manager.docker_json("node", "inspect", node.swarm()["NodeID"])[0]
     return (found["Description"]["Engine"].get("Labels") or {}).get(KEY, "")
 
@@ -44,7 +44,7 @@ def status(node: Node) -> dict[str, Any]:
 
 
 def readers(node: Node) -> list[str]:
-    """The processes that read NVML for the watcher."""
+    """Return the processes that read NVML for the watcher."""
     main = node.run("systemctl", "show", "--property", "MainPID", "--value", UNIT)
     found = node.run("pgrep", "--full", "gpu-swarm/health/current watch").split()
     return [one for one in found if one != main]
@@ -52,11 +52,11 @@ def readers(node: Node) -> list[str]:
 
 @contextmanager
 def hanging_in_the_kernel(node: Node) -> Iterator[None]:
-    """As long as this lasts, whoever uses NVML waits in the kernel, and no signal ends it."""
+    """Make every process that uses NVML wait in the kernel, where no signal ends it."""
     node.write("/run/stuck.py", Path(stuck.__file__).read_bytes())
     node.run("systemd-run", "--collect", "--quiet", "--unit", "stuck", "python3", "/run/stuck.py", STUCK)
     wait_until("the file system", lambda: STUCK in node.run("cat", "/proc/mounts"))
-    # Not by mv or ln, which look at what the link leads to.
+    # Not with mv or ln, which would follow the link.
     swap = "import os, sys; os.rename(*sys.argv[1:3]); os.symlink(sys.argv[3], sys.argv[1])"
     node.run("python3", "-c", swap, MACHINE, MACHINE + ".kept", f"{STUCK}/nvml.conf")
     try:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What runs on a fleet: services, containers of a person, and which GPUs they see."""
+"""Work on a fleet: services, containers outside the swarm, and the GPUs that they see."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from typing import Any
 from .conftest import NODES
 from .fleet import Fleet, Node, wait_until
 
-# How many devices a task sees.
+# Prints how many devices a task sees.
 COUNT = "set -- /dev/nvidia[0-9]; [ -e $1 ] && echo $# || echo 0"
 
 
 def containers(node: Node, service: str = "") -> list[str]:
-    """The running ones on a node, all or those of a service."""
+    """Return the running containers on a node, all or those of a service."""
     of = ("--filter", f"label=com.docker.swarm.service.name={service}") if service else ()
     return node.docker("ps", "--quiet", "--no-trunc", *of).splitlines()
 
@@ -32,7 +32,7 @@ def all_running(manager: Node, service: str, count: int) -> list[dict[str, Any]]
 
 @contextmanager
 def by_hand(node: Node) -> Iterator[str]:
-    """A container that no service owns."""
+    """Start a container outside the swarm."""
     container = node.docker("run", "--detach", "--name", "notebook", "lab/task")
     try:
         yield container
@@ -42,7 +42,7 @@ def by_hand(node: Node) -> Iterator[str]:
 
 @contextmanager
 def service(fleet: Fleet, name: str, count: int, *options: str) -> Iterator[list[dict[str, Any]]]:
-    """A service and its tasks, once they run."""
+    """Create a service, and wait until its tasks run."""
     manager = fleet["m1"]
     manager.docker(
         "service", "create", "--detach", "--quiet", "--no-resolve-image", "--name", name, "--replicas", str(count), *options, "lab/task"
@@ -54,7 +54,7 @@ def service(fleet: Fleet, name: str, count: int, *options: str) -> Iterator[list
 
 
 def remove(fleet: Fleet, service: str) -> None:
-    """The service, if it is still there, and what is left of its tasks."""
+    """Remove the service if it exists, and wait for the end of its tasks."""
     if service in fleet["m1"].docker("service", "ls", "--format", "{{.Name}}").split():
         fleet["m1"].docker("service", "rm", service)
     wait_until(f"the tasks of {service} to end", lambda: not any(containers(fleet[name], service) for name in NODES))
@@ -65,6 +65,6 @@ def cards(node: Node, container: str) -> list[str]:
 
 
 def variables(node: Node, container: str) -> dict[str, str]:
-    """Of its first process: dockerd gives `exec` those that the container was made with."""
+    """Return the variables of its first process, because dockerd gives `exec` those with which the container was created."""
     shown = node.docker("exec", container, "sh", "-c", "tr '\\0' '\\n' </proc/1/environ")
     return dict(line.partition("=")[::2] for line in shown.splitlines())
