@@ -133,7 +133,7 @@ def _guard(case: Case, edits: Mapping[str, Edit]) -> _Guard:
         return _Guard(edits)
     from . import guard_decision
 
-    with_guard, wanted = guard_decision.guarded(case, edits)
+    with_guard, wanted = guard_decision.add_guard(case, edits)
     program, own = guard_decision.runtime_wanted(case, with_guard), guard_decision.drift(case, wanted)
     return _Guard(with_guard, wanted, program, own, own + guard_decision.running_drift(case, program), guard_decision.warnings(case, wanted))
 
@@ -152,9 +152,9 @@ def _daemon_wanted(case: Case, edits: Mapping[str, Edit], program: str | None) -
         running, act = running._replace(program=program), guard_decision.act_for(case, edits, program, act)
     if not concerns(case.params, seen.record):
         return dict(edits), running, act
-    from .label_decision import labelled
+    from .label_decision import add_label
 
-    with_label, act = labelled(case, edits, act)
+    with_label, act = add_label(case, edits, act)
     if is_wanted(case.params) and path in with_label:
         running = running._replace(label=with_label[path].inserted.get(NOTED))
     return with_label, running, act

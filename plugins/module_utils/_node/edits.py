@@ -19,7 +19,7 @@ from .._files import Snapshot
 from .._policy import generic_resources
 from . import restore
 from .case import Case
-from .guard_runtime import unguarded
+from .guard_runtime import without_guard
 from .journal import INSERTED
 from .observation import Observation
 from .restore import Edit
@@ -75,7 +75,7 @@ def _in_daemon_json(case: Case, path: str) -> Edit:
         inserted["map"] = advertisement["map"]
     # Options that were moved before and are gone now were removed by the user.
     want = daemon_json.Want(inserted["resources"], inserted["kinds"], earlier.get("resources", ()), moved=case.coming)
-    daemon = daemon_json.edit(unguarded(seen.daemon.data, path, earlier), path, want)
+    daemon = daemon_json.edit(without_guard(seen.daemon.data, path, earlier), path, want)
     return Edit(daemon.content, [*case.taken.notes, *daemon.notes], inserted)
 
 

@@ -21,7 +21,7 @@ from .._guard.call import PASS_THROUGH
 from .._policy import generic_resources
 from .case import Case
 from .guard_need import is_there, is_wanted
-from .guard_runtime import BEFORE, before, is_named, is_run
+from .guard_runtime import BEFORE, former_on_record, names_guard, runs_program
 from .restore import Edit
 
 # Among the settings: the text of config.toml as the run read it. The guard parses the file only if somebody has edited it since, so a difference
@@ -37,7 +37,7 @@ class GuardWanted(NamedTuple):
     settings: dict[str, Any]
 
 
-def guarded(case: Case, edits: Mapping[str, Edit]) -> tuple[dict[str, Edit], GuardWanted | None]:
+def add_guard(case: Case, edits: Mapping[str, Edit]) -> tuple[dict[str, Edit], GuardWanted | None]:
     """Return the edits with the guard in daemon.json, and what to install. The edits unchanged and None if the node needs no guard."""
     path, seen = case.params["daemon_config"], case.seen
     stays = case.params["restart"] == "never" and case.params["state"] == "present" and is_there(case.params, seen)
@@ -106,7 +106,7 @@ def drift(case: Case, wanted: GuardWanted | None) -> list[str]:
     seen, params = case.seen.guard, case.params
     if wanted is None:
         removable = params["state"] == "absent" or (params["state"] == "present" and params["restart"] == "if_needed")
-        in_use = seen.link and (bool(case.seen.containers) or is_named(case.seen.daemon.data) or is_run(case.seen.engine, seen.program))
+        in_use = seen.link and (bool(case.seen.containers) or names_guard(case.seen.daemon.data) or runs_program(case.seen.engine, seen.program))
         return ["the guard of the GPUs is still installed"] if seen.there and removable and not in_use else []
     if not seen.there or seen.front is None or not seen.settings:
         return [NOT_INSTALLED]
@@ -120,7 +120,8 @@ def drift(case: Case, wanted: GuardWanted | None) -> list[str]:
 def runtime_wanted(case: Case, edits: Mapping[str, Edit]) -> str | None:
     """Return the program that dockerd should use for the runtime nvidia. None if no guard is involved."""
     path, seen = case.params["daemon_config"], case.seen
-    concerned = is_wanted(case.params, case.advertisement) or before(seen.record.get(path)) is not None or is_run(seen.engine, seen.guard.program)
+    former = former_on_record(seen.record.get(path))
+    concerned = is_wanted(case.params, case.advertisement) or former is not None or runs_program(seen.engine, seen.guard.program)
     return runtime_path.read_path(edits[path].content, path) if concerned and path in edits else None
 
 

@@ -16,7 +16,7 @@ from .._errors import GpuSwarmError
 from .._isolation_levels import OFF
 from .._policy.forms import values_without_devices
 from .._policy.generic_resources import AMOUNT
-from .guard_runtime import BEFORE, before, is_named, is_run
+from .guard_runtime import BEFORE, former_on_record, names_guard, runs_program
 from .journal import INSERTED
 
 
@@ -50,7 +50,7 @@ def check_slots(params: Mapping[str, Any], advertisement: Mapping[str, Any], see
 
 def is_there(params: Mapping[str, Any], seen: Any) -> bool:
     """Return whether daemon.json or its record names a guard already."""
-    return before(seen.record.get(params["daemon_config"])) is not None or is_named(seen.daemon.data)
+    return former_on_record(seen.record.get(params["daemon_config"])) is not None or names_guard(seen.daemon.data)
 
 
 def _check_sizes(slots: Mapping[str, Mapping[str, Any]], overhead_mib: int) -> None:
@@ -67,4 +67,4 @@ def _check_sizes(slots: Mapping[str, Mapping[str, Any]], overhead_mib: int) -> N
 def concerns(params: Mapping[str, Any], seen: Any, advertisement: Mapping[str, Any]) -> bool:
     """Return whether this node needs a guard, or has traces of one: files, a record, or a runtime of the running daemon."""
     known = any(BEFORE in entry[INSERTED] for entry in seen.record.values())
-    return is_wanted(params, advertisement) or seen.guard.there or known or is_run(seen.engine, seen.guard.program)
+    return is_wanted(params, advertisement) or seen.guard.there or known or runs_program(seen.engine, seen.guard.program)

@@ -21,33 +21,33 @@ from .journal import INSERTED
 BEFORE = "runtime_before"
 
 
-def before(entry: Mapping[str, Any] | None) -> str | None:
+def former_on_record(entry: Mapping[str, Any] | None) -> str | None:
     """Return the program that the guard replaced, by the record of daemon.json. None if the record has no guard."""
     inserted = (entry or {}).get(INSERTED, {})
-    return former(inserted) if inserted.get(BEFORE) is not None else None
+    return former_program(inserted) if inserted.get(BEFORE) is not None else None
 
 
-def former(inserted: Mapping[str, Any]) -> str:
+def former_program(inserted: Mapping[str, Any]) -> str:
     """Return the program that the guard calls. Never the guard itself: a daemon.json copied from another node may name it without a record."""
     found = str(inserted.get(BEFORE) or RUNTIME_PATH)
     return RUNTIME_PATH if os.path.basename(found) == FRONT else found
 
 
-def is_named(content: bytes | None) -> bool:
+def names_guard(content: bytes | None) -> bool:
     """Return whether this daemon.json may name a guard."""
     return FRONT.encode("ascii") in (content or b"")
 
 
-def unguarded(content: bytes | None, path: str, inserted: Mapping[str, Any]) -> bytes | None:
+def without_guard(content: bytes | None, path: str, inserted: Mapping[str, Any]) -> bytes | None:
     """Return daemon.json with the former program of the runtime nvidia. ``inserted`` comes from the file's record."""
-    if not is_named(content):
+    if not names_guard(content):
         return content
     from .._config import runtime_path
 
-    return runtime_path.with_former_path(content, path, FRONT, former(inserted))
+    return runtime_path.with_former_path(content, path, FRONT, former_program(inserted))
 
 
-def is_run(engine: Mapping[str, Any] | None, program: str) -> bool:
+def runs_program(engine: Mapping[str, Any] | None, program: str) -> bool:
     """Return whether the running daemon uses this program for one of its runtimes."""
     runtimes = (engine or {}).get("runtimes") or {} if engine and engine["running"] else {}
     return any(isinstance(one, dict) and one.get("path") == program for one in runtimes.values())

@@ -16,7 +16,7 @@ from typing import Any, Mapping
 
 from .._config import daemon_json
 from .._errors import GpuSwarmError
-from .guard_runtime import BEFORE, is_named, unguarded
+from .guard_runtime import BEFORE, names_guard, without_guard
 
 
 def is_kept(content: bytes | None, path: str, inserted: Mapping[str, Any]) -> bool:
@@ -28,9 +28,9 @@ def is_kept(content: bytes | None, path: str, inserted: Mapping[str, Any]) -> bo
 
 
 def _in_daemon_json(content: bytes | None, path: str, inserted: Mapping[str, Any]) -> bool:
-    plain = unguarded(content, path, inserted)
+    plain = without_guard(content, path, inserted)
     want = daemon_json.Want(inserted["resources"], inserted["kinds"], inserted["resources"])
-    return daemon_json.edit(plain, path, want).content == plain and (BEFORE not in inserted or is_named(content))
+    return daemon_json.edit(plain, path, want).content == plain and (BEFORE not in inserted or names_guard(content))
 
 
 def _in_runtime_config(content: bytes | None, inserted: Mapping[str, Any]) -> bool:

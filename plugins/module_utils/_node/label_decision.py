@@ -25,7 +25,7 @@ from .restore import Edit
 from .watcher_seen import NOTED, is_wanted
 
 
-def labelled(case: Case, edits: Mapping[str, Edit], act: str | None) -> tuple[dict[str, Edit], str | None]:
+def add_label(case: Case, edits: Mapping[str, Edit], act: str | None) -> tuple[dict[str, Edit], str | None]:
     """Return the edits with the label added or removed, and what the daemon then needs. ``act`` is what it needs without the label."""
     path, engine = case.params["daemon_config"], case.seen.engine
     if path not in edits or case.params["state"] != "present":

@@ -277,12 +277,12 @@ class Node:
 
     def _program_before(self, seen: Observation) -> str:
         """Return the program of the runtime nvidia before the guard."""
-        return guard_runtime.former((seen.record.get(self.params["daemon_config"]) or {}).get(INSERTED, {}))
+        return guard_runtime.former_program((seen.record.get(self.params["daemon_config"]) or {}).get(INSERTED, {}))
 
     def _guard_called(self, restarted: bool) -> bool:
         """Return whether dockerd or a container still uses the guard's path. Called last, because containers start at any moment."""
         engine = self.engine.inspect()
-        if guard_runtime.is_named(Snapshot.take(self.params["daemon_config"]).data) or guard_runtime.is_run(engine, self._guard_program()):
+        if guard_runtime.names_guard(Snapshot.take(self.params["daemon_config"]).data) or guard_runtime.runs_program(engine, self._guard_program()):
             return True
         stopped = restarted and not (engine or {}).get("live_restore")  # containers started since the restart do not use it
         return bool(engine and engine["running"] and not stopped and self.engine.containers())

@@ -15,7 +15,7 @@ from typing import Any, Iterable, Mapping, NamedTuple
 from .._config import daemon_json, runtime_toml
 from .._dockerd import flags
 from .._files import Snapshot
-from .guard_runtime import unguarded
+from .guard_runtime import without_guard
 from .journal import INSERTED
 from .observation import Observation
 from .watcher_seen import NOTED
@@ -52,13 +52,13 @@ def restored(current: Snapshot, entry: Mapping[str, Any]) -> Edit:
     elif is_daemon(entry):
         want = daemon_json.Want(inserted["resources"], inserted["kinds"], moved=inserted.get("moved", ()))
         content = _unlabelled(current, inserted[NOTED], original) if NOTED in inserted else current.data
-        content = unguarded(content, current.path, inserted)
+        content = without_guard(content, current.path, inserted)
         content = daemon_json.undo_edit(content, current.path, original, want)
     else:
         line = runtime_toml.Want(inserted["swarm_resource"], inserted.get("mode"))
         content = runtime_toml.undo_edit(current.data, current.path, original, line)
     # If the record was lost once, the original may name the guard too.
-    return Edit(unguarded(content, current.path, inserted) if is_daemon(entry) else content, notes, inserted)
+    return Edit(without_guard(content, current.path, inserted) if is_daemon(entry) else content, notes, inserted)
 
 
 def _unlabelled(current: Snapshot, key: str, original: bytes | None) -> bytes | None:
