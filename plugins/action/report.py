@@ -160,7 +160,9 @@ class ActionModule(ActionBase):
 def _of_service(screen, ledger, service):
     one = status.of_service(ledger, service)
     if one is None:
-        raise AnsibleActionFail(f"The swarm has no service {service}. 'docker service ls' on a manager lists those that it has.")
+        raise AnsibleActionFail(
+            f"The swarm has no service {service}. A service of a stack is named STACK_SERVICE. 'docker service ls' on a manager lists all names."
+        )
     return status.only_service(one), screen.service(one)
 
 

@@ -55,7 +55,7 @@ class CallbackModule(Default):
     def __init__(self):
         super().__init__()
         self._run = progress.Run(time.monotonic())
-        self._live, self._recap = None, False
+        self._live, self._recap, self._differs = None, False, ""
 
     def _is_quiet(self, thing):
         """Whether a play or task is one of this collection, and the user did not give -v."""
@@ -165,6 +165,15 @@ class CallbackModule(Default):
     def _warn(self, result):
         """Print warnings and deprecations, as the default output does beside a result. Ansible 2.19 takes the result from elsewhere."""
         self._handle_warnings(result._result)
+
+    def v2_on_file_diff(self, result):
+        self._differs = result._host.get_name() if self._is_quiet(result._task) else ""
+        super().v2_on_file_diff(result)
+
+    def _get_diff(self, difference):
+        """A difference below its host's name: a quiet run prints no line with the host after it, as the default output does."""
+        text = super()._get_diff(difference)
+        return f"{self._differs}:\n{text}" if self._differs and text else text
 
     # -- details that a quiet run does not print -------------------------------------------------------------------
 

@@ -384,7 +384,7 @@ def test_a_fleet_that_had_none_gets_them_while_tasks_run_on(fleet: Fleet, invent
         tasks = {name: (fleet[name].docker("ps", "--quiet", "--no-trunc"), fleet[name].started(), labels(fleet[name])) for name in NODES}
         check = fleet.playbook(inventory, *ON, "--check")
         assert [check.row(name) for name in NODES] == ["installs the watcher of its GPUs"] * 2
-        assert "each report of a node may stop a task there" in check.output
+        assert "each report of a node's watcher may stop a task on the node" in check.output
         run = fleet.playbook(inventory, *ON)
         assert run.rc == 0, run.output
         assert "cannot be reported" not in run.output

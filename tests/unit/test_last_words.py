@@ -242,6 +242,13 @@ def test_a_quiet_run_prints_a_step_once(quiet):
     assert [line.split()[0] for line in done.stdout.splitlines() if line] == ["localhost:", "First", "Second"] * 2, done.stdout + done.stderr
 
 
+def test_a_quiet_run_names_the_host_of_a_difference(quiet):
+    tasks = [{"ansible.builtin.copy": {"content": "new", "dest": "{{ playbook_dir }}/of-{{ inventory_hostname }}"}}]
+    (quiet / STARTED).with_name("steps.yml").write_text(json.dumps([{"name": "First", "hosts": "g1,g2", "gather_facts": False, "tasks": tasks}]))
+    done = played(quiet, WELL, "-i", "g1,g2,", "--diff", *LOCAL, playbooks=["fleet.gpu_swarm.steps"], **QUIET)
+    assert sorted(re.findall(r"^(.*)\n--- before", done.stdout, re.MULTILINE)) == ["g1:", "g2:"], done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_quiet_run_prints_a_failure_at_once_and_once(quiet, number):
     environment = {**os.environ, **SCREEN, **QUIET, "ANSIBLE_HOME": "home", "ANSIBLE_COLLECTIONS_PATH": "collections"}

@@ -65,9 +65,9 @@ def warnings(hosts: Sequence[Host], steps: Mapping[str, Step], swarm: Swarm) -> 
     old = _too_old(_versions(hosts, swarm))
     named = ", ".join(coming[:_NAMED]) + (f" and {len(coming) - _NAMED} more" if len(coming) > _NAMED else "")
     text = (
-        f"{named}: with Docker Engine {', '.join(old)} on a manager of the swarm, each report of a node may stop a task there or have a finished "
-        "job run again. What watches the GPUs reports a fault at once, and all else, also that a fault is over, only while no task of the swarm "
-        "runs on the node. Docker Engine 29.6.0 or newer on all managers ends that; gpu_node_health: false does without a watcher (docs/HEALTH.md)."
+        f"{named}: A manager has Docker Engine {', '.join(old)}. With this version, each report of a node's watcher may stop a task on the node or "
+        "run a finished job again. So the watcher reports a fault at once, and everything else only while no task of the swarm runs on the node. "
+        "Upgrade all managers to Docker Engine 29.6.0 or newer, or set gpu_node_health: false to do without the watcher (docs/HEALTH.md)."
     )
     return [text]
 
