@@ -7,71 +7,72 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: swarm_member
-short_description: Makes this machine a member of a swarm, and waits until it is a working one (internal)
+short_description: Makes this machine a working member of a swarm, or makes it leave (internal)
 version_added: 0.3.0
 description:
-  - Initialises a swarm here, joins one, or leaves the one that this machine is in, over the API of its own Docker daemon.
-  - A join first tries the ports of the managers. One that does not come to a working member is undone.
-  - For everyone, there is M(community.docker.docker_swarm).
+  - Initialises a swarm on this machine, joins a swarm, or leaves the current one, with the API of the local Docker daemon.
+  - Before a join, it tests the ports of the managers. If the machine does not become a working member, the join is undone.
+  - For general use, there is M(community.docker.docker_swarm).
 notes:
-  - Whoever has a join token can join a machine to the swarm. No callback shows the result that has them, and no connection what it sends.
+  - Anyone with a join token can add a machine to the swarm. So no callback shows a result with tokens, and the verbose output of a
+    connection does not show them.
 options:
   state:
     description:
-      - V(initialised) makes a swarm, V(joined) joins one. Where this machine is a member of a swarm already, whichever that is, nothing is done
-        but to wait until it is one in O(role).
-      - V(left) leaves it. Where this machine is in none, nothing is done.
+      - V(initialised) creates a swarm, V(joined) joins one. If this machine is already in a swarm, V(initialised) does nothing, and V(joined)
+        only waits until the machine works there as O(role).
+      - V(left) leaves the swarm. It does nothing if the machine is in no swarm.
     type: str
     choices: [initialised, joined, left]
     required: true
   role:
-    description: What this machine is to be in the swarm that it joins.
+    description: The role of this machine in the swarm that it joins.
     type: str
     choices: [manager, worker]
     default: worker
   manager:
-    description: The inventory name of the manager of that swarm, for messages.
+    description: The inventory name of a manager of that swarm, for messages.
     type: str
   managers:
     description:
-      - Where managers listen, one of which has to be reached. Nodes as C(docker node inspect) shows them, or addresses such as V(10.0.0.1) or
-        V([fd00::1]:2377). Required with O(state=joined).
+      - The managers, as nodes in the form of C(docker node inspect), or as addresses such as V(10.0.0.1) or V([fd00::1]:2377). At least one must be
+        reachable. Required with O(state=joined).
     type: list
     elements: raw
   join_token:
-    description: The token with which it joins. Required with O(state=joined).
+    description: The join token. Required with O(state=joined).
     type: str
   port_timeout:
     description: How long a manager may take to answer, in seconds.
     type: int
     default: 5
   timeout:
-    description: How long it may take to become a working member, in seconds.
+    description: How long the machine may take to become a working member, in seconds.
     type: int
     default: 60
   advertise_addr:
     description: The address or interface that this node advertises to the others. Without it, Docker picks one.
     type: str
   listen_addr:
-    description: Where a manager listens for other managers and for joins.
+    description: The address on which a manager listens for other managers and for joins.
     type: str
     default: 0.0.0.0:2377
   data_path_addr:
     description: The address or interface for the traffic of overlay networks.
     type: str
   default_addr_pool:
-    description: The networks out of which overlay networks get their addresses. Only for O(state=initialised).
+    description: The address pools for overlay networks. Only for O(state=initialised).
     type: list
     elements: str
   subnet_size:
-    description: The size of each of these. Only with O(default_addr_pool).
+    description: The prefix length of each network from the pool. Only with O(default_addr_pool).
     type: int
     default: 24
   labels:
     description: The labels of the swarm. Only for O(state=initialised).
     type: dict
   force:
-    description: Whether it leaves also as a manager, or where a join never got through. Only for O(state=left).
+    description: Whether to leave even as a manager, or after a join that never succeeded. Only for O(state=left).
     type: bool
     default: false
   docker_socket:
@@ -99,7 +100,7 @@ EXAMPLES = r"""
     advertise_addr: eth1
   register: made
 
-- name: Join it
+- name: Join the swarm
   fleet.gpu_swarm.swarm_member:
     state: joined
     managers: [10.0.0.1]
@@ -110,16 +111,16 @@ RETURN = r"""
 swarm:
   description: The machine's own view of its membership, with C(state), C(node_id), C(addr), C(control_available), C(error), C(managers) and
     C(manager_ids).
-  returned: success, and where a join failed
+  returned: success, and after a failed join
   type: dict
 reachable:
-  description: Those of the managers' addresses that could be reached.
-  returned: with O(state=joined), where it was tried
+  description: The reachable addresses of managers.
+  returned: with O(state=joined), if a join was tried
   type: list
   elements: str
 join_tokens:
   description: The join tokens of the swarm, C(Worker) and C(Manager).
-  returned: with O(state=initialised), where it was made now and could be read
+  returned: with O(state=initialised), if this call created the swarm and could read them
   type: dict
 """
 
@@ -141,7 +142,7 @@ LEFT = "left"
 
 
 def result(engine, params, check_mode):
-    """The module's result. Raises GpuSwarmError."""
+    """Return the module's result. Raises GpuSwarmError."""
     swarm = engine.swarm()
     at_it = (swarm["state"] == "inactive") if params["state"] == LEFT else (swarm["state"] == "active")
     if check_mode or (at_it and params["state"] != JOINED):
@@ -157,7 +158,7 @@ def result(engine, params, check_mode):
 
 
 def _tokens(engine):
-    """Not those of a manager that has no leader at this very moment: they can be read later (swarm_members)."""
+    """Return the join tokens, or {} if the manager has no leader at the moment. swarm_members can read them later."""
     with contextlib.suppress(EngineError):
         cluster = engine.get("/swarm")
         return {"join_tokens": cluster["JoinTokens"]} if cluster else {}
@@ -165,7 +166,7 @@ def _tokens(engine):
 
 
 def _join(engine, params, swarm):
-    if swarm["state"] != "inactive":  # somebody else's by now, which a join that fails must not undo
+    if swarm["state"] != "inactive":  # somebody else made it a member since, which a failed join must not undo
         raise GpuSwarmError("its swarm is in state %s, and it was in none when this run began" % swarm["state"], swarm=swarm)
     found = find_reachable(params["managers"], params["port_timeout"])
     if not found:
@@ -180,7 +181,7 @@ def _join(engine, params, swarm):
 
 
 def _listening(params):
-    """What a node that is made a member says of itself, as the API takes it; what is not set is left to Docker."""
+    """Return the addresses of the node for the API. Docker chooses those that are not set."""
     return {"ListenAddr": params["listen_addr"], "AdvertiseAddr": params["advertise_addr"] or "", "DataPathAddr": params["data_path_addr"] or ""}
 
 

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""docs/PLATFORMS.md and the README's table of platforms, held to the tests that there are, to the lab's nodes, and to each other.
+"""Compares docs/PLATFORMS.md and the README's table of platforms with the existing tests, with the lab's nodes, and with each other.
 
-Each function returns what is wrong, in words; none of them changes a page.
+Each function returns the errors as text. None of them changes a page.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ ROOT = Path(__file__).resolve().parents[2]
 TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 STAGE = re.compile(r"stage `([\w-]+)`")
 VERSION = re.compile(r"\b\d+(?:\.\d+)+\b")
-# What else a row of the page may say, where it names no test.
+# Allowed beginnings of a row without a test.
 WITHOUT = ("by variables only", "never run", "by hand: ", "tried by hand", "all tests")
 UNPROVEN = ("by variables", "never run")
 OTHERWISE = ("refused", "in unit tests alone", "by hand")
-# The README's rows, each of which stands for several of the page.
+# Rows of the README that summarise several rows of the page.
 OF_README = {
     "Debian 12 and 13, Docker 20.10 and 26.1": ("Debian 12", "Debian 13", "20.10 (20.10.24)", "26.1 (26.1.5)"),
     "Debian testing, Docker 28.5 or newer, cgroup v2": ("Debian testing", "28.5 or newer, on cgroup v2"),
@@ -61,7 +61,7 @@ WHOLE_RUN = re.compile(
 
 @dataclass(frozen=True)
 class Row:
-    part: str  # the heading that it stands below
+    part: str  # the heading above the row
     what: str
     node: str
     proof: str
@@ -72,7 +72,7 @@ class Row:
 
     @property
     def nodes(self) -> set[str]:
-        """Of the lab: the one of its cell, and those that the proof names beside it."""
+        """Return the lab nodes of the row: the one in its cell, and those in its proof."""
         return ({self.node} if self.node else set()) | (set(re.findall(r"`([\w-]+)`", self.proof)) & kinds_of_the_lab())
 
     @property
@@ -101,14 +101,14 @@ def rows(text: str) -> list[Row]:
 
 @cache
 def kinds_of_the_lab() -> frozenset[str]:
-    """A family without an os-release of its own only has more programs."""
+    """Return the kinds of nodes. A family without its own os-release only adds programs, so it is no kind."""
     named = {name for name, family in families.table().items() if "usr/lib/os-release" in family["files"]}
     return frozenset({*rootfs.releases(), *named, "ssh"})
 
 
 @cache
 def fleet_of(path: str) -> tuple[fleet.Node, ...]:
-    """The nodes that an end-to-end test has: those of its file, or the fleet of all that have none of their own."""
+    """Return the nodes of an end-to-end test: the fleet in its file, or the common fleet."""
     description = getattr(importlib.import_module(path.removesuffix(".py").replace("/", ".")), "FLEET", "")
     if "nodes:" not in description:
         return fleet.read((ROOT / path).with_name("fleet.yml"), None, {}).nodes
@@ -119,7 +119,7 @@ def fleet_of(path: str) -> tuple[fleet.Node, ...]:
 
 
 def kinds(node: fleet.Node) -> set[str]:
-    """A node of another family is none of Debian, although its image is."""
+    """Return the kinds of a node. A node of another family does not count as Debian, although its image is Debian."""
     return {node.family or node.image, *(["ssh"] if node.ssh else [])}
 
 
@@ -154,7 +154,7 @@ def _stages() -> frozenset[str]:
 
 
 def _rare(row: Row) -> Iterator[str]:
-    """Of others, `make test` would have to be believed to run them."""
+    """Check that exactly the rare tests have the note (rare). Readers assume that `make test` runs all others."""
     said = {match[1] for match in re.finditer(r"`[\w/.]+::(\w+)` \(rare\)", row.proof)}
     is_rare = {name for path, name in TEST.findall(row.proof) if name and (ROOT / path).is_file() and _marked_rare(path, name)}
     if said != is_rare:
@@ -177,20 +177,20 @@ def _tree(path: str) -> ast.Module:
 
 
 def _function(path: str, name: str) -> ast.FunctionDef | None:
-    """Tests stand at the top of a file, or in a class there."""
+    """Find a test at the top level of a file, or in a class there."""
     bodies = (node.body if isinstance(node, ast.ClassDef) else [node] for node in _tree(path).body)
     return next((node for body in bodies for node in body if isinstance(node, ast.FunctionDef) and node.name == name), None)
 
 
 def _marked_rare(path: str, name: str) -> bool:
-    """By itself, or with its whole file."""
+    """Return whether the test or its whole file has the mark."""
     marks = [node.value for node in _tree(path).body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark"]
     own = _function(path, name)
     return any("rare" in ast.unparse(part) for part in [*marks, *(own.decorator_list if own else [])])
 
 
 def wrong_readme(text: str, listed: list[Row]) -> list[str]:
-    """Its table says nothing that the page does not say, and leaves out nothing that nobody has run."""
+    """Check that the README's table claims no more than the page, and lists everything that was never run."""
     table = re.search(r"^\| platform \|.*\n\|-.*\n((?:\|.*\n)+)", text, re.MULTILINE)
     if not table:
         return ["there is no table of platforms"]
@@ -222,7 +222,7 @@ def _verdict(cell: str, verdict: str, of: list[Row]) -> Iterator[str]:
 
 
 def agrees(said: str, found: str) -> bool:
-    """``20.10 (20.10.24)`` with 20.10.24, and ``28.5 or newer`` with what is not older."""
+    """Return whether the text fits the version: ``20.10 (20.10.24)`` fits 20.10.24, and ``28.5 or newer`` fits 28.5 and newer versions."""
     versions = VERSION.findall(said)
     if "or newer" in said:
         return _parts(found) >= _parts(versions[0])
@@ -234,7 +234,7 @@ def _parts(version: str) -> list[int]:
 
 
 def wrong_on_nodes(listed: list[Row], nodes: Mapping[str, Mapping[str, str]]) -> list[str]:
-    """``nodes``: the versions of packages, by the kind of a node."""
+    """Compare the page with the versions of packages, by the kind of a node."""
     found = []
     for part, package in (("Docker Engine", "docker.io"), ("Python", "python3")):
         for node in sorted(set(nodes) & set(rootfs.releases())):
@@ -249,7 +249,7 @@ def wrong_on_nodes(listed: list[Row], nodes: Mapping[str, Mapping[str, str]]) ->
 
 
 def wrong_on_the_controller(listed: list[Row], core: str, python: str) -> list[str]:
-    """What all tests ran with: each part has one such row."""
+    """Check the rows with the versions that all tests run with. Each part has one such row."""
     found = []
     for part, version in (("ansible-core", core), ("Python", python)):
         of = [row for row in listed if row.part == part and row.proof.startswith("all tests")]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""This machine's membership, against a daemon that goes from state to state."""
+"""Tests joining and leaving a swarm with a daemon that goes through a list of states."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def seen(state, manages=False, error=None):
 
 
 class Daemon:
-    """Shows one state after the other, the last one for ever; a forced leave ends it in ``left``."""
+    """Shows one state after the other, and keeps the last one. After a leave, the state is ``left``."""
 
     def __init__(self, *states, answer=None, left=None):
         self.states, self.answer, self.left, self.posted = list(states), answer, left or seen("inactive"), []
@@ -90,14 +90,14 @@ def test_a_join_that_fails_is_undone(case):
     assert [path for path, _body in daemon.posted[1:]] == (["/swarm/leave?force=true"] if left else [])
 
 
-def test_a_swarm_is_made():
+def test_a_swarm_is_initialised():
     daemon = Daemon(seen("pending"), seen("active"), seen("active", manages=True))
     assert join_leave.initialise(daemon, {"Spec": {}}, 60) == seen("active", manages=True)
     assert daemon.posted == [("/swarm/init", {"Spec": {}})]
 
 
 @pytest.mark.parametrize("answer", [EngineError("could not choose an IP address to advertise"), TAKEN])
-def test_a_swarm_that_cannot_be_made_is_not_waited_for(answer):
+def test_a_refused_initialisation_fails_at_once(answer):
     with pytest.raises(EngineError, match=answer.message):
         join_leave.initialise(Daemon(seen("active", manages=True), answer=answer), {}, 60)
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a container requests of NVIDIA's runtime, and the answer written into its description."""
+"""Requests for devices in a container's description, and the guard's answer in it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_every_variable_of_a_request_gets_the_answer(before, devices, after):
     assert bundle.rewritten(before, LISTED, devices) == after
 
 
-def test_a_variable_that_it_is_not_to_have_is_taken_out_unless_it_gets_the_answer():
+def test_an_unwanted_variable_is_removed_unless_it_gets_the_answer():
     before = ["DOCKER_RESOURCE_VRAM=all", "X=1", f"{LISTED[0]}=all"]
     assert bundle.rewritten(before, LISTED, [A], ["DOCKER_RESOURCE_VRAM", LISTED[0]]) == ["X=1", f"{LISTED[0]}={A}", f"{VISIBLE}={A}"]
 
@@ -57,14 +57,14 @@ MODES = st.sampled_from(
         Settings("1.20.0", mode="legacy", swarm_resource=",".join(LISTED)),
         Settings("1.18.0", swarm_resource=",".join(LISTED)),  # ignores swarm-resource
         Settings("1.17.0", swarm_resource=LISTED[0]),
-        Settings("1.20.0"),  # somebody's tool took the line out
+        Settings("1.20.0"),  # another tool removed the line
     ]
 )
 
 
 @given(entries=ENTRIES, devices=DEVICES, mode=MODES, privileged=st.booleans())
 def test_nvidias_runtime_gives_these_devices_and_no_others(entries, devices, mode, privileged):
-    """By the rules of the stand-in for NVIDIA's runtime, which takes the last of several; getenv takes the first."""
+    """Uses the stand-in for NVIDIA's runtime, which takes the last of several variables of a name. getenv takes the first."""
     after = bundle.rewritten(entries, mode.preferred or LISTED, devices)
     for order in (after, after[::-1]):
         env = dict(item.partition("=")[::2] for item in order)
@@ -87,7 +87,7 @@ VARIABLES = st.dictionaries(st.sampled_from(["GPU_SWARM_SLOTS", "GPU_MEMORY_FRAC
 
 
 @given(entries=ENTRIES, values=VARIABLES)
-def test_what_a_task_is_to_know_stands_in_each_variable_of_that_name_and_nothing_else_changes(entries, values):
+def test_values_for_a_task_replace_each_variable_of_that_name_and_nothing_else_changes(entries, values):
     after = bundle.with_values(entries, values)
     for name, value in values.items():
         assert {one for one in after if bundle.name_of(one) == name} == {f"{name}={value}"}
@@ -98,8 +98,8 @@ def test_what_a_task_is_to_know_stands_in_each_variable_of_that_name_and_nothing
 
 
 @given(entries=ENTRIES, mode=MODES)
-def test_what_requests_nothing_gets_nothing_of_nvidias_runtime(entries, mode):
-    """The guard finds a request at least whenever the runtime would give something."""
+def test_a_container_without_a_request_gets_no_device_from_nvidias_runtime(entries, mode):
+    """The guard finds a request whenever the runtime would give a device."""
     env = dict(item.partition("=")[::2] for item in entries)
     if requested(env, mode):
         assert bundle.requests(entries, mode.preferred)
@@ -119,7 +119,7 @@ MOUNTS = st.lists(st.fixed_dictionaries({"source": SOURCES, "destination": DESTI
 
 @given(entries=ENTRIES, devices=DEVICES, mode=st.sampled_from(MOUNTED), mounts=MOUNTS)
 def test_a_mount_by_which_nvidias_runtime_gives_gpus_is_found_in_each_mode(entries, devices, mode, mounts):
-    """Where the toolkit takes them they go before all variables, so that the answer in these is not enough."""
+    """If the toolkit accepts mounts, they override all variables, so the answer in the variables is not enough."""
     env = dict(item.partition("=")[::2] for item in bundle.rewritten(entries, LISTED, devices))
     if (requested(env, mode, mounts=mounts) or []) != devices:
         assert bundle.device_mounts({"mounts": mounts})
@@ -160,12 +160,12 @@ def test_a_mount_that_requests_a_device_is_found(destination, wants):
 
 
 def test_two_slashes_at_the_beginning_are_a_request_in_the_stand_in_too():
-    """So that it can show what the guard lets through."""
+    """Otherwise the stand-in would not show a request that the guard misses."""
     for target in ("//var/run/nvidia-container-devices/all", "/var/run/nvidia-container-devicesall"):
         assert requested({}, MOUNTED[0], mounts=[{"source": "//dev/null", "destination": target}]) == ["all"]
 
 
-def test_what_go_makes_of_values_that_are_no_text_is_kept():
+def test_values_that_go_wrote_for_invalid_text_stay_unchanged():
     text = '{"process": {"env": ["A=\\ufffd\\ud800", "NVIDIA_VISIBLE_DEVICES=all"]}}'
     document = json.loads(text)
     after = bundle.with_environment(document, bundle.rewritten(bundle.environment(document), LISTED, []))
@@ -196,5 +196,5 @@ def test_what_go_makes_of_values_that_are_no_text_is_kept():
     ],
 )
 def test_the_variables_that_swarm_resource_names(text, listed):
-    """As NVIDIA's tools find them, in whatever layout. Their decoder takes the key in capitals too, and skips a mark of the byte order."""
+    """The same result as NVIDIA's tools, in any layout. Their decoder accepts the key in capitals too, and skips a byte order mark."""
     assert list(toolkit_config.listed(text)) == listed
