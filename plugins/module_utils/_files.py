@@ -219,3 +219,8 @@ def point(link: str, target: str) -> None:
         os.unlink(temporary)
     os.symlink(target, temporary)
     os.replace(temporary, link)
+
+
+def unfinished_links(link: str) -> list[str]:
+    """Return the links that a killed point() left behind."""
+    return glob.glob(glob.escape(link) + ".[0-9]*")

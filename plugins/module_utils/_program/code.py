@@ -99,13 +99,16 @@ class Code(NamedTuple):
             py_compile.compile(target, dfile=os.path.join(kept, path), doraise=True)
 
     def make_current(self, home: str) -> None:
-        """Keep the files, have the link lead there, and remove every other version."""
+        """Keep the files, have the link lead there, and remove every other version, and what a killed run left."""
         self.keep(home)
-        _files.point(os.path.join(home, CURRENT), self.name())
+        link = os.path.join(home, CURRENT)
+        _files.point(link, self.name())
         for name in os.listdir(home):
             path = os.path.join(home, name)
             if name != self.name() and os.path.isdir(path) and not os.path.islink(path):
                 shutil.rmtree(path, ignore_errors=True)
+        for left in _files.unfinished_links(link):
+            os.unlink(left)
 
 
 @lru_cache(maxsize=None)  # each call opens the archive anew, and reads the list of all that is in it

@@ -4,7 +4,7 @@
 
 """A service of this collection on a machine: its code, its settings and its unit, put there, compared and removed.
 
-Every step is a rename or can be done twice, so that the next run finishes what a killed one began.
+Every step is a rename or can be done twice. A mark is there until the program was restarted, so that the next run finishes what a killed one began.
 Private to this collection: no stability is promised to others.
 """
 
@@ -17,8 +17,8 @@ import sys
 from typing import Any, Mapping, NamedTuple
 
 from .. import _files
+from . import seen
 from .code import Code
-from .seen import CURRENT, SETTINGS
 from .unit import Run, Unit
 
 _SETTINGS_MODE = 0o600
@@ -46,22 +46,29 @@ class Service:
 
     def is_current(self, settings: Mapping[str, Any], unit_text: bytes) -> bool:
         """Whether code, settings and unit are as they should be. Whether it runs is in its status."""
+        if seen.is_changing(self._home):
+            return False
         return self._unit.is_current(unit_text) and self._code.is_current(self._home) and self.settings() == settings
 
     def settings(self) -> dict[str, Any] | None:
-        return _files.read_mapping(os.path.join(self._home, SETTINGS))
+        return _files.read_mapping(os.path.join(self._home, seen.SETTINGS))
 
     def keep(self, settings: Mapping[str, Any]) -> None:
         """Put code and settings there, for the next start."""
         _files.make_directory(os.path.dirname(self._home), 0o700)
         _files.make_directory(self._home, 0o700)
+        _files.write_new_file(self._mark(), b"")
         self._code.make_current(self._home)
-        text = json.dumps(settings, indent=1, sort_keys=True) + "\n"
-        _files.write(os.path.join(self._home, SETTINGS), text.encode("utf-8"), self._move, _SETTINGS_MODE)
+        path, text = os.path.join(self._home, seen.SETTINGS), json.dumps(settings, indent=1, sort_keys=True) + "\n"
+        _files.remove_leftovers(path)
+        _files.write(path, text.encode("utf-8"), self._move, _SETTINGS_MODE)
 
     def start(self, unit_text: bytes) -> str | None:
         """Put the unit there and restart it. Returns why it did not start, or None."""
-        return self._unit.start(unit_text)
+        failure = self._unit.start(unit_text)
+        if failure is None:
+            _files.remove(self._mark())
+        return failure
 
     def stop(self) -> str | None:
         """Returns why it still runs, or None."""
@@ -72,6 +79,9 @@ class Service:
         self._unit.remove()
         shutil.rmtree(self._home, ignore_errors=True)
 
+    def _mark(self) -> str:
+        return os.path.join(self._home, seen.CHANGING)
+
     def command(self) -> str:
         """What a unit starts."""
-        return "%s -I %s" % (sys.executable, os.path.join(self._home, CURRENT))
+        return "%s -I %s" % (sys.executable, os.path.join(self._home, seen.CURRENT))

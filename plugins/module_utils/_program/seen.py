@@ -14,14 +14,23 @@ from typing import Any
 
 # In the directory of a program: the link to the version of its code that runs, and its settings.
 CURRENT, SETTINGS = "current", "settings.json"
+# There from before a program is changed until it was restarted: what runs may still be the code of before.
+CHANGING = "changing"
 
 
 def version(home: str) -> str:
-    """The name of the code that is current; empty if there is none."""
+    """The name of the code that is current; empty if there is none, or if a run was killed before it restarted the program."""
+    if is_changing(home):
+        return ""
     try:
         return os.readlink(os.path.join(home, CURRENT))
     except OSError:
         return ""
+
+
+def is_changing(home: str) -> bool:
+    """Whether a run was killed between the first file of a change and the restart."""
+    return os.path.lexists(os.path.join(home, CHANGING))
 
 
 def runs(pid: Any, home: str) -> bool:

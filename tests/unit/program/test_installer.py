@@ -1,0 +1,89 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A service whose installation is killed: the next run sees that, and finishes it."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs import timer
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._program import code, seen
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._program.installer import Service
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._program.unit import Unit
+
+UNIT, SETTINGS = b"[Unit]\n", {"limit": 20}
+
+
+class Killed(BaseException):
+    pass
+
+
+class Machine:
+    """systemd and the rename of files; ``dies_at`` is the command or the file at which the run is killed."""
+
+    def __init__(self, root):
+        self.root, self.home, self.dies_at, self.commands, self.rc = root, str(root / "state/program"), None, [], 0
+
+    def run(self, argv):
+        self.commands.append(argv[1])
+        if argv[1] == self.dies_at:
+            raise Killed
+        return self.rc, "", "no reason"
+
+    def move(self, source, target):
+        if os.path.basename(target) == self.dies_at:
+            raise Killed
+        os.replace(source, target)
+
+    def service(self):
+        return Service(Unit("one.service", self.run, self.move, str(self.root)), self.home, timer.CODE, self.move)
+
+    def install(self, dies_at=None):
+        self.dies_at = dies_at
+        service = self.service()
+        service.keep(SETTINGS)
+        return service.start(UNIT)
+
+
+@pytest.fixture
+def machine(tmp_path):
+    return Machine(tmp_path)
+
+
+@pytest.mark.parametrize("dies_at", ["settings.json", "restart", "reset-failed"])
+def test_what_still_runs_the_code_of_before_is_not_current(machine, monkeypatch, dies_at):
+    """Its files are new, and the process is the old one: without the restart it would be so until the next boot."""
+    machine.install()
+    assert machine.service().is_current(SETTINGS, UNIT)
+    monkeypatch.setattr(code, "START", code.START + "# newer\n")
+    with pytest.raises(Killed):
+        machine.install(dies_at)
+    assert (machine.service().is_current(SETTINGS, UNIT), seen.version(machine.home)) == (False, "")
+    machine.commands.clear()
+    assert machine.install() is None
+    assert machine.commands[-1] == "restart"
+    assert (machine.service().is_current(SETTINGS, UNIT), seen.version(machine.home)) == (True, timer.CODE.name())
+    assert sorted(os.listdir(machine.home)) == [timer.CODE.name(), "current", "settings.json"]
+
+
+def test_one_that_did_not_start_is_not_current(machine):
+    machine.rc = 1
+    assert machine.install() == "no reason"
+    assert not machine.service().is_current(SETTINGS, UNIT)
+    machine.rc = 0
+    assert machine.install() is None
+    assert machine.service().is_current(SETTINGS, UNIT)
+
+
+def test_what_killed_runs_left_beside_the_code_goes_with_the_next_one(machine):
+    machine.install()
+    kept = sorted(os.listdir(machine.home))
+    os.symlink(timer.CODE.name(), os.path.join(machine.home, "current.4711"))
+    os.mkdir(os.path.join(machine.home, ".new.killed"))
+    (machine.root / "state/program/.gpu-swarm.settings.json.abc").write_text("{")
+    machine.install()
+    assert sorted(os.listdir(machine.home)) == kept
