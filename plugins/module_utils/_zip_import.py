@@ -6,8 +6,8 @@
 
 Files in the archive that Ansible sends are compiled once, or not at all if the node keeps them compiled. Python's ``zipimporter`` compiles a file to
 find its name (``get_filename``), compiles it again to run it (``get_code``; CPython, Lib/zipimport.py), and keeps neither. Without this file, a run
-without changes took 1.4 times the nodes' CPU. A node with the watcher keeps the same files, compiled. Ansible imports its own files before a module
-begins, so they are not affected.
+without changes took 1.4 times the nodes' CPU. A node with the watcher keeps compiled what the watcher imports too. Ansible imports its own files
+before a module begins, so they are not affected.
 
 A module's process makes many objects and needs most of them to its end. So Python searches for garbage less often, and not again when the process
 ends (``gc.freeze``; CPython, Python/pylifecycle.c). That saves a tenth of the nodes' CPU.
