@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The files that ``EnvironmentFile=`` of a unit names, as systemd reads them, each character with its place (pure).
+"""Reads the files in a unit's ``EnvironmentFile=`` as systemd does, and keeps the place of each character (pure).
 
 Another syntax than that of units (src/basic/env-file.c): a comment goes on with the next line where it ends in a backslash, but only before
 systemd 254; a byte order mark makes the first name invalid. Private to this collection: no stability is promised to others.
@@ -15,7 +15,7 @@ from typing import Iterator
 
 from .unit_text import BLANKS, NAME, QUOTES, Value, Variable
 
-# The first release of systemd in which a comment ends with its line, whatever that ends in.
+# Since this release of systemd, a comment ends with its line, even after a backslash.
 COMMENTS_END = 254
 _COMMENT = re.compile(r"[#;][^\n\r]*")
 _LONG_COMMENT = re.compile(r"[#;](?:[^\\\n\r]|\\[\s\S])*\\?")
@@ -27,12 +27,12 @@ _ESCAPED = "\"\\`$"
 
 
 def depends_on_release(text: str) -> bool:
-    """Whether releases of systemd read this file differently."""
+    """Return whether releases of systemd read this file differently."""
     return bool(_AMBIGUOUS.search(text))
 
 
 def variables(text: str, comments_go_on: bool = False) -> list[Variable]:
-    """What the file sets, in order. ``comments_go_on``: as before systemd 254."""
+    """Return the variables of the file, in order. ``comments_go_on``: read comments as before systemd 254."""
     comment, found, here = _LONG_COMMENT if comments_go_on else _COMMENT, [], 0
     while here < len(text):
         if text[here] in BLANKS:
@@ -49,7 +49,7 @@ def variables(text: str, comments_go_on: bool = False) -> list[Variable]:
 
 
 def _variable(text: str, name: str, at: int) -> tuple[Variable, int]:
-    """The variable whose value begins there, and where its line ends."""
+    """Return the variable whose value begins at this place, and the end of its line."""
     while at < len(text) and text[at] in " \t":
         at += 1
     quoted = text[at : at + 1] in QUOTES and at < len(text)
@@ -84,7 +84,7 @@ def _value(text: str, here: int) -> tuple[Value, int]:
 
 
 def _quoted(text: str, here: int, quote: str) -> Iterator[tuple[int, int, str]]:
-    """(start, end, character) up to the closing quote, or the end of the file, which comes last."""
+    """Yield (start, end, character) up to and including the closing quote or the end of the file."""
     while here < len(text) and text[here] != quote:
         start, char = here, text[here]
         here += 1

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Unit files as systemd reads them, each word with its place in the file (pure).
+"""Reads unit files as systemd does, and keeps the place of each word in the file (pure).
 
 The rules are those of systemd 252 to 257 (src/shared/conf-parser.c, src/basic/extract-word.c). A backslash at the end of a line goes on with the
 next line, a comment between two such lines is skipped, and a byte order mark is too. Only what is needed to take single words out and to put
@@ -21,17 +21,17 @@ _LINE = re.compile(r"([^\n\r\0]*)(\n\r?|\r\n?|\0|\Z)")
 _COMMENT = re.compile(r"[ \t]*[#;]")
 _BOM = "\ufeff"
 _GAP = re.compile(r"[ \t\n\r\\]*")
-# Between two commands of one setting, and the same as a word.
+# The separator between two commands of one setting, and the same character as a word.
 _SEPARATOR, _SEMICOLON = re.compile(r";(?=[ \t\n\r]|\Z)"), re.compile(r"\\;(?=[ \t\n\r]|\Z)")
 _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "s": " ", "\\": "\\", '"': '"', "'": "'"}
 _CODE = re.compile(r"x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([0-7]{3})")
 
-# escape(text, at of a backslash): what it stands for and how many characters that takes; None where systemd takes no such escape.
+# escape(text, place of a backslash) returns the character and how many characters the escape has; None if systemd knows no such escape.
 Escape = Callable[[str, int], Optional[Tuple[str, int]]]
 
 
 class Value(NamedTuple):
-    """A text as systemd reads it, and for each of its characters from where to where it stands in the file."""
+    """A text as systemd reads it, and the place of each of its characters in the file."""
 
     text: str
     places: Sequence[tuple[int, int]]
@@ -55,7 +55,7 @@ class Word(NamedTuple):
 
 
 class Variable(NamedTuple):
-    """A variable that a file sets. ``at`` is where its first word can be put; ``quoted`` says whether that is between quotes."""
+    """A variable that a file sets. ``at`` is the place for a first word; ``quoted`` says whether that is between quotes."""
 
     name: str
     value: Value
@@ -64,7 +64,7 @@ class Variable(NamedTuple):
 
 
 def settings(text: str) -> list[Setting]:
-    """Every assignment of a unit file, in order. systemd reads no further than a section whose bracket is not closed."""
+    """Return every assignment of a unit file, in order. systemd stops at a section whose bracket is not closed."""
     found, section = [], ""
     for line in _lines(text):
         stripped = _stripped(line)
@@ -80,7 +80,7 @@ def settings(text: str) -> list[Setting]:
 
 
 def words(setting: Setting) -> list[Word]:
-    """The words of a command, up to the semicolon that ends it, or up to the first word that systemd cannot read."""
+    """Return the words of a command, up to the semicolon that ends it or the first word that systemd cannot read."""
     value, here = setting.value, 0
     found: list[Word] = []
     while True:
@@ -98,7 +98,7 @@ def words(setting: Setting) -> list[Word]:
 
 
 def variables(text: str, setting: Setting) -> list[Variable]:
-    """What an ``Environment=`` sets."""
+    """Return the variables that an ``Environment=`` sets."""
     found = []
     for word in _split(setting.value, _c_escape):
         name, equals, value = word.text.partition("=")
@@ -110,12 +110,12 @@ def variables(text: str, setting: Setting) -> list[Variable]:
 
 
 def words_of(variable: Variable) -> list[Word]:
-    """The words that ``$NAME`` becomes in a command."""
+    """Return the words that ``$NAME`` becomes in a command."""
     return list(_split(variable.value, _plain, relaxed=True))
 
 
 def remove(text: str, line: Sequence[Word], chosen: Iterable[Word]) -> str:
-    """The text without the ``chosen`` of the words ``line``, and without the blanks before each of them. Comments between them stay."""
+    """Return the text without the ``chosen`` words of ``line`` and the blanks before them. Comments between them stay."""
     for here in sorted((line.index(one) for one in chosen), reverse=True):
         start, end = line[here].start, line[here].end
         if here and _is_gap(text, line[here - 1].end, start):
@@ -127,18 +127,18 @@ def remove(text: str, line: Sequence[Word], chosen: Iterable[Word]) -> str:
 
 
 def append(text: str, line: Sequence[Word], added: Iterable[str]) -> str:
-    """The text with the words ``added`` behind those of ``line``, which is not empty."""
+    """Return the text with the words ``added`` after those of ``line``, which is not empty."""
     return text[: line[-1].end] + "".join(" " + one for one in added) + text[line[-1].end :]
 
 
 def fill(text: str, variable: Variable, added: Iterable[str]) -> str:
-    """The text with the words ``added`` as the value of a variable that has none."""
+    """Return the text with the words ``added`` as the value of a variable that has none."""
     value = " ".join(added)
     return text[: variable.at] + (value if variable.quoted else '"%s"' % value) + text[variable.at :]
 
 
 def _is_gap(text: str, start: int, end: int) -> bool:
-    """Whether nothing but blanks is between them, over whatever number of lines."""
+    """Return whether only blanks are between them, over any number of lines."""
     return bool(_GAP.fullmatch(text, start, end))
 
 
@@ -146,7 +146,7 @@ def _is_gap(text: str, start: int, end: int) -> bool:
 
 
 def _lines(text: str) -> Iterator[Value]:
-    """Each line with those that it goes on with."""
+    """Yield each line together with its continuation lines."""
     parts: list[Value] = []
     marked = False
     for match in _LINE.finditer(text):
@@ -186,7 +186,7 @@ def _stripped(value: Value) -> Value:
 
 
 def _split(value: Value, escape: Escape, relaxed: bool = False) -> Iterator[Word]:
-    """The words of a text, up to the first that systemd cannot read. ``relaxed``: a quote need not be closed."""
+    """Return the words of a text, up to the first that systemd cannot read. ``relaxed``: a quote need not be closed."""
     here = _skipped(value.text, 0)
     while here < len(value.text):
         came = _word(value, here, escape, relaxed)
@@ -197,7 +197,7 @@ def _split(value: Value, escape: Escape, relaxed: bool = False) -> Iterator[Word
 
 
 def _word(value: Value, begin: int, escape: Escape, relaxed: bool = False) -> tuple[Word, int] | None:
-    """The word that begins there, and where it ends; None where systemd cannot read it."""
+    """Return the word that begins at this place, and where it ends; None if systemd cannot read it."""
     found: list[tuple[str, tuple[int, int]]] = []
     here, quote = begin, ""
     while here < len(value.text):
@@ -234,12 +234,12 @@ def _c_escape(text: str, at: int) -> tuple[str, int] | None:
 
 
 def _lenient(text: str, at: int) -> tuple[str, int]:
-    """As in a command that has an unknown escape: that one stays as it is."""
+    """Read an escape in a command. An unknown escape stays unchanged."""
     return _c_escape(text, at) or (text[at : at + 2], len(text[at : at + 2]))
 
 
 def _plain(text: str, at: int) -> tuple[str, int]:
-    """As in the value of a variable: whatever comes after the backslash."""
+    """Read an escape in the value of a variable: it is the character after the backslash."""
     return text[at + 1 : at + 2], len(text[at : at + 2])
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How a node reports to the swarm's managers: by a label of its engine, in daemon.json, taken by a reload.
+"""Reports to the swarm's managers through an engine label in daemon.json, which dockerd loads with a reload.
 
 A reload makes dockerd take everything else that waits in daemon.json. So the file is written only while it is, byte for byte, what
 dockerd has loaded. Private to this collection: no stability is promised to others.
@@ -26,7 +26,7 @@ SHOWN_WITHIN_S = 15
 
 
 class Channel:
-    """The label of one node. ``write`` and ``clear`` are for the holder of the node's lock."""
+    """The health label of one node. The caller of ``write`` and ``clear`` holds the node's lock."""
 
     def __init__(self, params: Mapping[str, Any], engine: Engine, state: State, move: Move) -> None:
         self._path = params["daemon_config"]
@@ -35,15 +35,15 @@ class Channel:
         self._move = move
 
     def write(self, label: str) -> str | None:
-        """Has the managers see this label; the reason why that cannot be, or None."""
+        """Show this label to the managers. Return why that is impossible, or None."""
         return self._change(lambda content: engine_labels.set_label(content, self._path, KEY, label), label)
 
     def clear(self) -> str | None:
-        """Has the managers see no label any more. daemon.json then says so too, until it is restored."""
+        """Remove the label from what the managers see, and from daemon.json until that is restored. Return why that is impossible, or None."""
         return self._change(lambda content: engine_labels.without_label(content, self._path, KEY), None)
 
     def blocked(self, current: Snapshot, engine: Mapping[str, Any] | None) -> str | None:
-        """Why the label cannot be changed while dockerd runs."""
+        """Return why the label cannot be changed now, or None."""
         if not engine or not engine["running"]:
             return "dockerd is not running"
         names = engine_labels.blocking_flags(engine["flags"])
@@ -91,7 +91,7 @@ class Channel:
             _files.remove_leftovers(self._path)
 
     def _put(self, current: Snapshot, content: bytes | None, label: str | None) -> None:
-        """All of it or nothing, with the node's journal, so that a run after a kill goes on from the file as it was."""
+        """Write the file and reload, or change nothing. The journal lets a run after a kill start from the file as it was."""
         record = self._state.record()
         earlier = record[current.path]
         inserted = {**earlier[INSERTED], NOTED: KEY}
@@ -113,7 +113,7 @@ class Channel:
 
 
 def shown(engine: Mapping[str, Any]) -> str | None:
-    """What the running daemon has as its label."""
+    """Return the health label of the running daemon, or None."""
     found = [entry.partition("=") for entry in engine.get("labels") or []]
     return next((value for key, dummy_equals, value in found if key == KEY), None)
 

@@ -52,8 +52,11 @@ def _of_record(entry: Mapping[str, Any]) -> Any:
 
 
 def is_loaded(known: Sequence[Mapping[str, Any]], current: Snapshot, engine: Mapping[str, Any] | None) -> bool:
-    """Decide by the notes of the running process; this collection's own note is the newer one. Without a note, the file must have what was
-    loaded last: then any start since has read the same."""
+    """Return whether dockerd has loaded the file as it is now.
+
+    The notes of the running process decide; this collection's own note is the newer one. If there is none, the file must have the bytes that
+    were loaded last: then any start since has read the same.
+    """
     if not engine or not engine["running"] or not current.existed:
         return False
     process = _process(engine)

@@ -21,7 +21,7 @@ from .watcher_seen import ALL, FAULTS
 
 
 def argument_spec() -> dict[str, Any]:
-    """What the module passes to Ansible."""
+    """Return the argument specification for Ansible."""
     return {
         "state": {"type": "str", "choices": ["present", "absent", "gathered"], "default": "present"},
         "restart": {"type": "str", "choices": ["never", "if_needed"], "default": "if_needed"},
@@ -67,7 +67,7 @@ def _argument(option: Option) -> dict[str, Any]:
 
 
 def _advertise() -> dict[str, Any]:
-    """The rules: the options of all forms, beside those of every rule."""
+    """Return the option ``advertise``: rules with the options of every form and the common ones."""
     return {
         "type": "list",
         "elements": "dict",
