@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Nodes as containers: made from a description, booted, waited for, removed."""
+"""Nodes as containers: creates them from a description, boots them, waits for them, removes them."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ BOOT_LIMIT = 120  # seconds
 FLEET_LABEL = "gpu-swarm-lab.fleet"
 NODE_LABEL = "gpu-swarm-lab.node"
 NVML_CONF = "etc/gpu-lab/nvml.conf"
-# Set by whoever runs the tests. Nodes on which something is measured are without.
+# Set by the test runner. Nodes for measurements do not have it.
 COMPILED = "GPU_SWARM_LAB_COMPILED"
-# systemd 257 boots with cgroup v1 only when the kernel's command line says so.
+# systemd 257 boots with cgroup v1 only if the kernel's command line allows it.
 KERNEL_LINE = "SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1"
 
 
@@ -45,7 +45,7 @@ def find(lab: Lab, fleet: str) -> list[Container]:
 
 
 def get(lab: Lab, name: str) -> Container:
-    """By FLEET.NODE, or by the node's name alone where only one fleet has it."""
+    """Return a node by FLEET.NODE, or by its name alone if only one fleet has that name."""
     engine = client(lab)
     try:
         return engine.containers.get(name)
@@ -58,7 +58,7 @@ def get(lab: Lab, name: str) -> Container:
 
 
 def run(container: Container, *command: str) -> str:
-    """What a command in a node prints."""
+    """Return the output of a command in a node."""
     done = container.exec_run(list(command), demux=True)
     out, errors = ((part or b"").decode(errors="replace").strip() for part in done.output)
     if done.exit_code != 0:
@@ -70,7 +70,7 @@ PYTHON = b"#!/usr/bin/python3 -ISE\n"  # of a program on the nodes
 
 
 def driver_files(lab: Lab, text: str, node_name: str) -> Files:
-    """The driver of a GPU node: our stand-in for NVML and what comes with it."""
+    """Return the files of the driver on a GPU node: the stand-in for NVML and its programs."""
     built = lab.root / "nvml"
     return {
         "usr/lib/libnvidia-ml.so.1": ((built / "libnvidia-ml.so.1").read_bytes(), 0o644),
@@ -78,7 +78,7 @@ def driver_files(lab: Lab, text: str, node_name: str) -> Files:
         "usr/bin/nvidia-smi": ((built / "nvidia-smi").read_bytes(), 0o755),
         "usr/bin/nvidia-modprobe": ((HERE / "driver" / "nvidia-modprobe").read_bytes(), 0o755),
         "usr/sbin/modprobe": ((HERE / "driver" / "modprobe").read_bytes(), 0o755),
-        # For tasks, whose images may have no libc: the stand-in runtime mounts it there.
+        # For tasks, whose images may lack a libc. The stand-in runtime mounts it there.
         "usr/lib/gpu-lab/nvidia-smi": ((built / "nvidia-smi-static").read_bytes(), 0o755),
         "usr/local/sbin/lab-gpu-devices": (PYTHON + (HERE / "driver" / "lab_gpu_devices.py").read_bytes(), 0o755),
         NVML_CONF: (seeded(text, node_name).encode(), 0o644),
@@ -119,15 +119,15 @@ def node_files(lab: Lab, fleet: str, node: Node) -> Files:
 
 
 def cpuinfo(name: str) -> str:
-    """What the kernel would show of a processor of x86-64 that archspec knows by this name."""
+    """Return /proc/cpuinfo for the x86-64 processor with this name in archspec."""
     cpu = TARGETS[name]
     return f"processor\t: 0\nvendor_id\t: {cpu.vendor}\nflags\t\t: {' '.join(sorted(cpu.features | {'pni'}))}\n\n"
 
 
 def _host_config(lab: Lab) -> dict[str, object]:
-    """In the API's own terms, since the SDK cannot say all of it.
+    """Return the host configuration in the terms of the API, because the SDK lacks some options.
 
-    Not privileged: that fails where this machine itself lacks CAP_SYS_RESOURCE.
+    Nodes are not privileged, because that fails if this machine itself lacks CAP_SYS_RESOURCE.
     """
     kept = compiled(lab)
     if kept:
@@ -138,14 +138,14 @@ def _host_config(lab: Lab) -> dict[str, object]:
         "SecurityOpt": ["seccomp=unconfined", "apparmor=unconfined"], "MaskedPaths": [], "ReadonlyPaths": [],
         "Tmpfs": {"/run": "exec,mode=755", "/run/lock": "", "/tmp": "exec"},
         "NetworkMode": NETWORK, "ExtraHosts": [f"{REPOSITORY_HOST}:{GATEWAY}"],
-        "RestartPolicy": {"Name": "on-failure"},  # a reboot ends the container with another status than 0
-        "Dns": ["127.0.0.1"],  # names of the world are refused at once rather than queried in vain
+        "RestartPolicy": {"Name": "on-failure"},  # after a reboot the status is not 0
+        "Dns": ["127.0.0.1"],  # refuses other names at once, instead of a time-out
         "CgroupnsMode": "private",  # the containers of its own dockerd too stay below the lab's control group
     }  # fmt: skip
 
 
 def create_all(lab: Lab, fleet: Fleet) -> list[Container]:
-    """All nodes of a fleet, none of them started. One `up` at a time: addresses are what a lab has once."""
+    """Create all nodes of a fleet without starting them. One `up` at a time, because a lab has only one range of addresses."""
     engine = client(lab)
     wanted = {variants.tag(node): node for node in fleet.nodes}
     with ThreadPoolExecutor(max_workers=16) as pool:
@@ -154,10 +154,10 @@ def create_all(lab: Lab, fleet: Fleet) -> list[Container]:
 
 
 def free_addresses(engine: docker.DockerClient) -> Iterator[str]:
-    """Those that no node has, started or not.
+    """Yield the free addresses.
 
-    Each node is given one for as long as it lives. Docker itself would pick another one at each start, where the former one went to a node
-    that was started meanwhile, and no swarm knows a manager that comes back under another address.
+    Each node keeps its address for life. Docker would choose another one at a start if another node had taken the former one. But a swarm does not
+    recognise a manager with a new address.
     """
     found = engine.containers.list(all=True, ignore_removed=True, filters={"label": FLEET_LABEL})
     taken = {GATEWAY, *(address for container in found for address in addresses([container]).values())}
@@ -165,7 +165,7 @@ def free_addresses(engine: docker.DockerClient) -> Iterator[str]:
 
 
 def addresses(containers: list[Container]) -> dict[str, str]:
-    """By the nodes' names."""
+    """Return the addresses by the nodes' names."""
     return {
         container.labels[NODE_LABEL]: container.attrs["NetworkSettings"]["Networks"][NETWORK]["IPAMConfig"]["IPv4Address"] for container in containers
     }
@@ -186,7 +186,7 @@ def _create(lab: Lab, engine: docker.DockerClient, fleet: str, node: Node, given
 
 
 def await_boot(container: Container) -> None:
-    """Until systemd has nothing left to start: dockerd answers then, since its unit reports when it is ready."""
+    """Wait until systemd has started everything. dockerd answers then, because its unit reports when it is ready."""
     end = time.monotonic() + BOOT_LIMIT
     state = "no answer"
     while time.monotonic() < end:
@@ -204,7 +204,7 @@ def await_boot(container: Container) -> None:
 
 
 def boot_all(containers: list[Container]) -> None:
-    """All of them at once."""
+    """Remove all of them at once."""
 
     def boot(container: Container) -> None:
         container.start()
@@ -222,7 +222,7 @@ def remove(lab: Lab, fleet: str) -> int:
 
 
 def swap_machine(container: Container, text: str) -> None:
-    """Another machine under a running node: the next read of NVML sees it."""
+    """Give a running node the GPUs of another machine. The next read of NVML shows them."""
     content = seeded(text, container.labels[NODE_LABEL]).encode()
     container.put_archive("/", archive({NVML_CONF: (content, 0o644)}))
     run(container, "/usr/local/sbin/lab-gpu-devices")

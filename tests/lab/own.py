@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A lab for one run of tests."""
+"""A separate lab for one run of tests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .lab import CHECKOUT, Lab
 
 @contextmanager
 def own_lab(use: str) -> Iterator[None]:
-    """A lab beside the user's, whose fleets stay up; it is gone at the end, also when a test failed or was stopped."""
+    """Start a lab beside the user's, whose fleets stay up. Remove it at the end, also after a failed or stopped test."""
     root = Lab.from_environment().root
     os.environ["GPU_SWARM_LAB_ROOT"] = str(root.with_name(f"{root.name}-{use}"))
     signal.signal(signal.SIGTERM, lambda *_signal: sys.exit(1))

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which task has which GPU, as a picture: a box for each node, a cell for each GPU, and below them the tasks that are pending."""
+"""Draws which task has which GPU: a box for each node, a cell for each GPU, and the pending tasks below."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 CELL, TALL, GAP, PAD = 104, 60, 8, 16
 HEAD = 58  # the node's name and model, above its cells
-TOP = 52  # what was typed
-QUEUE = 60  # the tasks that are pending
+TOP = 52  # the typed command
+QUEUE = 60  # the pending tasks
 LEGEND = 44
-WIDEST = 7.6  # of a letter of the legend, in the widest of its fonts
+WIDEST = 7.6  # the width of a letter of the legend, in its widest font
 ALLOCATED, FREE, SICK, PENDING = "allocated", "free", "sick", "pending"
 MEANINGS = (
     (ALLOCATED, "allocated to a task, which sees this GPU alone"),
@@ -61,12 +61,12 @@ class Gpu(NamedTuple):
     node: str
     model: str
     uuid: str
-    task: str | None  # that it is allocated to
-    sick: str = ""  # why it is not advertised
+    task: str | None  # the task that has it
+    sick: str = ""  # the reason why it is not advertised
 
 
 def draw(command: str, gpus: Iterable[Gpu], pending: Sequence[str] = ()) -> str:
-    """The picture as SVG. ``command`` is what was typed to get there, ``pending`` are the tasks that no node has room for."""
+    """Return the picture as SVG. ``command`` is the typed command, ``pending`` are the tasks for which no node has room."""
     boxes: dict[str, list[Gpu]] = {}
     for gpu in gpus:
         boxes.setdefault(gpu.node, []).append(gpu)

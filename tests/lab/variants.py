@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Node images with something more, or less, than the plain ones: made when a fleet first needs them."""
+"""Makes node images with more or fewer packages than the plain ones, when a fleet first needs them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .packages import debs, key
 
 
 def tag(node: Node) -> str:
-    """Of nodes that are alike, the same."""
+    """Return the name of the image, which equal nodes share."""
     family = [node.family, families.key(node.image, node.family), rpms.key()] if node.family else []
     family += [f"ssh{ssh.key(node.image)}"] if node.ssh else []
     packages = ([f"toolkit{node.toolkit}"] if node.toolkit else []) + list(node.retired)

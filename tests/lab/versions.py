@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which versions the packages of a node have, without booting it: docs/PLATFORMS.md names some of them."""
+"""Finds the versions of a node's packages without booting it. docs/PLATFORMS.md names some of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STATUS = "./var/lib/dpkg/status"
 
 
 def of_release(release: str) -> dict[str, str]:
-    """By the names of packages, as their authors number them; the image is built."""
+    """Build the image, and return its upstream versions by package."""
     archive = rootfs.cached(release) / "rootfs.tar"
     status = subprocess.run(["tar", "-xOf", str(archive), "--occurrence=1", STATUS], capture_output=True, text=True, check=True).stdout
     entries = [dict(re.findall(r"^(Package|Version): (.*)$", entry, re.MULTILINE)) for entry in status.split("\n\n")]
@@ -23,11 +23,11 @@ def of_release(release: str) -> dict[str, str]:
 
 
 def of_family(release: str, family: str) -> dict[str, str]:
-    """The same of what a node of another family has beside its release's packages."""
+    """Return the same for the additional packages of a node of another family."""
     names = [path.name.split("_") for path in families.debs(release, family)]
     return {package: upstream(version.replace("%3a", ":")) for package, version, _architecture in names}
 
 
 def upstream(version: str) -> str:
-    """Without the epoch, Debian's revision, and what was taken out for Debian."""
+    """Return the version without the epoch, Debian's revision, and suffixes of repacked sources."""
     return re.sub(r"(\+dfsg\d*|\+ds\d*)?(-[^-]*)?$", "", version.rpartition(":")[2], count=1)

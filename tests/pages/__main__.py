@@ -1,8 +1,8 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Writes what of docs/ is made of the code, and names each page that it changed.
-Run it after a change of that code, and commit what it wrote."""
+"""Writes the generated parts of docs/, and prints the name of each changed page.
+Run it after a change of the code, and commit the pages."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from .blocks import table
 from .rooms import ALL, CONTROLLER, GROUND, MANAGER, NODE, ROOMS, Room
 
 BOX_W, BOX_H, GAP_X, GAP_Y = 172, 54, 22, 46
-LANE = 14  # for an edge that passes a row by
+LANE = 14  # space for an edge that crosses a row
 MARGIN, HEAD, FOOT = 24, 120, 54
 STYLE = """
 text { font-family: ui-sans-serif, system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif; fill: #1b2733 }
@@ -68,7 +68,7 @@ def draw(edges: Iterable[tuple[str, str]], rooms: Sequence[Room] = ROOMS) -> str
 
 
 def listed() -> str:
-    """The rooms as a table, in their order."""
+    """Return the table of rooms, in their order."""
     return table(("room", "what it is for"), [(f"`plugins/{room.folder}/`", room.what) for room in ROOMS])
 
 
@@ -82,7 +82,7 @@ def _width(made: layers.Rows, side: int) -> float:
 
 
 def _places(made: layers.Rows, start: float, left: float, right: float) -> dict[object, tuple[float, float]]:
-    """The middle of each place's upper edge."""
+    """Return the middle of the upper edge of each place."""
     begin = (start, start + left + 2 * GAP_X)
     room = (left, right)
     found: dict[object, tuple[float, float]] = {}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tables in Markdown, and the parts of a written page that are made of the code."""
+"""Makes tables in Markdown, and replaces the generated parts of a page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BLOCK = re.compile(r"(<!-- python -m tests\.pages: (.+?) -->\n).*?(<!-- end -->\
 
 
 def fill(text: str, made: Mapping[str, str]) -> str:
-    """The page with its parts made anew; a part that nobody makes is an error."""
+    """Return the page with its parts generated again. A part without a generator is an error."""
     return BLOCK.sub(lambda block: block[1] + made[block[2]] + block[3], text)
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where the boxes of a graph that runs downwards stand: rows by depth, and in each row an order with few crossings (pure)."""
+"""Arranges the boxes of a downward graph: rows by depth, and in each row an order with few crossings (pure)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Edge = tuple[str, str]
 
 
 def reduced(edges: Iterable[Edge]) -> list[Edge]:
-    """Without the edges that a longer way says too."""
+    """Return the edges without those that a longer path implies."""
     below: dict[str, set[str]] = {}
     for one, other in edges:
         below.setdefault(one, set()).add(other)
@@ -32,7 +32,7 @@ def reduced(edges: Iterable[Edge]) -> list[Edge]:
 
 
 def depths(names: Sequence[str], edges: Iterable[Edge]) -> dict[str, int]:
-    """Of each name the longest way down from it. ``names`` are in an order that all edges follow."""
+    """Return the length of the longest path down from each name. ``names`` are in an order that all edges follow."""
     below: dict[str, list[str]] = {name: [] for name in names}
     for one, other in edges:
         below[one].append(other)
@@ -74,7 +74,7 @@ def arrange(depth: Mapping[str, int], edges: Sequence[Edge], side: Mapping[str, 
 
 
 def _order(row: list[object], fixed: list[object], links: Sequence[tuple[object, object]], side: Mapping[object, int]) -> None:
-    """Each place as near as can be to those that it is linked with in the row that stays."""
+    """Order a row so that each place is as near as possible to its neighbours in the fixed row."""
     where = {place: (index + 0.5) / len(fixed) for index, place in enumerate(fixed)}
     now = {place: (index + 0.5) / len(row) for index, place in enumerate(row)}
 

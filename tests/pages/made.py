@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every page of docs/ that is made of the code, as it has to be."""
+"""Generates the pages of docs/ that come from the code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Page(NamedTuple):
     make: Callable[[], str]
 
 
-# By their names in docs/. Of a page of which only a part is made, the rest is as somebody wrote it.
+# By their names in docs/. A page may have generated parts between written ones.
 PAGES = {
     "ALERTS.md": Page(
         "the table of metrics, of plugins/module_utils/_metrics/metric_names.py", lambda: _filled("ALERTS.md", "metrics", metrics.listed())
@@ -41,7 +41,7 @@ PAGES = {
 
 
 def stale(folder: Path = DOCS) -> dict[str, str]:
-    """The pages that are not as they have to be, with the text that they should have."""
+    """Return the outdated pages with their new text."""
     made = {name: page.make() for name, page in PAGES.items()}
     return {name: text for name, text in made.items() if not (folder / name).is_file() or _text(folder / name) != text}
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The files that a text names, and what it says is in them."""
+"""Finds the files that a text names, and the names that it expects in them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ NAMED = re.compile(r"`([\w_][\w./*-]*\.(?:py|yml|md|svg|sh|j2|txt)|[\w.-]+(?:/[\
 
 
 def named(text: str) -> Iterator[tuple[str, list[str]]]:
-    """Each path that stands in backticks, with the names that follow it in brackets."""
+    """Return each path in backticks, with the names in brackets after it."""
     for path, names in NAMED.findall(text):
         yield path, re.findall(r"`([^`]+)`", names)
 
 
 def present() -> list[str]:
-    """The files of the repository; build/ and hidden folders are none of it."""
+    """Return the files of the repository, without build/ and hidden folders."""
     found = []
     for folder, inside, files in os.walk(ROOT):
         inside[:] = [name for name in inside if name not in ("build", "__pycache__") and not name.startswith(".")]
@@ -31,12 +31,12 @@ def present() -> list[str]:
 
 
 def leads_nowhere(path: str, files: list[str]) -> bool:
-    """A path is one from the root, or the end of one, such as _gpu/nvml.py."""
+    """Return whether no file has this path, which begins at the root or is the end of a path, such as _gpu/nvml.py."""
     wanted = re.compile(rf"(?:.*/)?{re.escape(path).replace(re.escape('*'), '[^/]*')}{'.*' if path.endswith('/') else ''}")
     return not any(wanted.fullmatch(file) for file in files)
 
 
 def is_lacking(path: str, names: list[str]) -> list[str]:
-    """Those of the names that the file does not have."""
+    """Return the names that the file does not contain."""
     text = (ROOT / path).read_text(encoding="utf-8") if (ROOT / path).is_file() else ""
     return [name for name in names if not re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The rooms of plugins/, in their one order, and what the code of each imports."""
+"""The rooms of plugins/ in their order, and the imports of each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CONTROLLER, MANAGER, NODE, ALL = "controller", "manager", "node", "all"
 
 
 class Room(NamedTuple):
-    """``where`` its code runs; ``title`` stands in the picture, ``what`` in the table."""
+    """``where`` names the machine that runs its code. The picture shows ``title``, the table shows ``what``."""
 
     folder: str
     where: str
@@ -28,7 +28,7 @@ class Room(NamedTuple):
         return self.folder.partition("/")[2] or self.folder
 
 
-# Top to bottom: a room imports no room that stands above it. What Ansible itself calls stands above all of them.
+# Top to bottom: a room imports no room above it. Plugins that Ansible calls are above all rooms.
 DOORS = ("modules", "action", "callback", "filter", "doc_fragments")
 GROUND = Room("module_utils", ALL, "errors, files, limits", "used by every room: the one exception, files, limits, text that is safe to print")
 ROOMS = (
@@ -74,7 +74,7 @@ def sources() -> list[Path]:
 
 
 def folder_of(path: Path) -> str:
-    """The room of a file, or the door that it is."""
+    """Return the room of a file, or the folder of plugins that Ansible calls."""
     return path.parent.relative_to(PLUGINS).as_posix()
 
 
@@ -83,7 +83,7 @@ def files(room: Room) -> list[Path]:
 
 
 def imported(path: Path) -> Iterator[str]:
-    """What a file imports, wherever in it: dotted names from the collection's plugins/ on, others as they are written."""
+    """Return all imports of a file as dotted names. Those of the collection begin below plugins/."""
     package = path.relative_to(PLUGINS).parent.parts
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -98,7 +98,7 @@ def imported(path: Path) -> Iterator[str]:
 
 
 def target(name: str) -> Path | None:
-    """The file of plugins/ that an imported name is in."""
+    """Return the file in plugins/ that contains an imported name."""
     parts = name.split(".")
     if parts[: len(COLLECTION)] != COLLECTION:
         return None
@@ -107,18 +107,18 @@ def target(name: str) -> Path | None:
 
 
 def imports() -> dict[Path, set[Path]]:
-    """Of each file, those of plugins/ that it imports."""
+    """Return for each file the files in plugins/ that it imports."""
     return {path: {found for name in imported(path) if (found := target(name)) and found != path} for path in sources()}
 
 
 def edges() -> set[tuple[str, str]]:
-    """(room, room that it imports), by their folders."""
+    """Return pairs of (room, imported room), by their folders."""
     found = {(folder_of(path), folder_of(other)) for path, others in imports().items() for other in others}
     return {(one, other) for one, other in found if one != other and one in BY_FOLDER and other in BY_FOLDER}
 
 
 def circles() -> list[list[str]]:
-    """The circles of files that import each other, each by one way around."""
+    """Return each circle of files that import each other, once."""
     graph, found, done = imports(), [], set()
 
     def walk(path: Path, way: list[Path]) -> None:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""docs/SETTINGS.md, made of what the playbooks and roles declare, and what the headers of the playbooks say of them."""
+"""Makes docs/SETTINGS.md from the declarations of the playbooks and roles, and the headers of the playbooks."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def page() -> str:
 
 
 def in_header(setting: Any) -> str:
-    """The line about a setting in the header of a playbook."""
+    """Return the line about a setting in the header of a playbook."""
     unit = setting.unit.removesuffix("s") if setting.default == 1 else setting.unit
     default = "" if setting.default in (None, "") else f" ({f'{_plain(setting.default)} {unit}'.rstrip()})"
     sentence = markdown(setting.meaning).split(". ")[0].rstrip(".")
@@ -46,7 +46,7 @@ def in_header(setting: Any) -> str:
 
 
 def markdown(text: str) -> str:
-    """Ansible's own marks for code, modules, options and values as Markdown's."""
+    """Turn Ansible's markup for code, modules, options and values into Markdown."""
     return re.sub(r"\b[BCEIMOPV]\(([^()#]*)(?:#[^()]*)?\)", r"`\1`", text)
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""docs/status.svg: what `fleet.gpu_swarm.status` prints of a small fleet, as a picture of a terminal."""
+"""Makes docs/status.svg: the output of `fleet.gpu_swarm.status` for a small fleet, as a picture of a terminal."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CODES = {"red": 31, "green": 32, "yellow": 33}
 OWNERS = {"train": "alice", "sweep": "alice", "chat": "bob", "notebook": "carol"}
 COMMAND = "ansible-playbook -i inventory.yml fleet.gpu_swarm.status"
 MODELS = {"g1": ("NVIDIA-H100-80GB-HBM3", 8), "g2": ("Tesla-T4", 4), "g3": ("NVIDIA-A100-SXM4-80GB", 2)}
-# Without the font that rich would load from the network: each system has a monospaced one.
+# Without the font that rich would load from the network, because each system has a monospaced font.
 SVG = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xml:space="preserve" xmlns="http://www.w3.org/2000/svg">
 <style>
 .{unique_id}-matrix {{ font-family: ui-monospace, SFMono-Regular, "DejaVu Sans Mono", monospace; font-size: {char_height}px; }}
@@ -46,7 +46,7 @@ SVG = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xml:space="pr
 
 def draw() -> str:
     """The picture as SVG."""
-    # Its own environment, so that the picture is the same wherever it is drawn.
+    # A fixed environment, so that every machine draws the same picture.
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor", _environ={"TERM": "xterm"})
     found = status.status(_fleet())
     line = _painted(status.outcome(found), COLOURS[verdict_of(found["waiting"], found["wrong"])])

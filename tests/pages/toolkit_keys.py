@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every key of config.toml of the NVIDIA Container Toolkit, and what is decided about it, in the order of docs/TRAPS.md.
+"""The keys of config.toml of the NVIDIA Container Toolkit, and the decision about each, in the order of docs/TRAPS.md.
 
 Keys and forms are those of plugins/module_utils/_compat/runtime_config.py. A test compares them, and with what the package writes.
 """
@@ -18,7 +18,7 @@ REFUSED, HANDLED, WARNED, LEFT = "refusal", "handled", "warning", "left alone"
 
 class Key(NamedTuple):
     key: str
-    can: str  # what it can do to a task and its GPUs
+    can: str  # its effect on a task and its GPUs
     answer: str
     why: str = ""
     trap: str | None = None
@@ -101,7 +101,7 @@ KEYS = (
 
 
 def shipped() -> list[str]:
-    """The keys of the file that the package writes."""
+    """Return the keys of the file that the package writes."""
     return [*_flat(config.DEFAULTS), *config.COMMENTED]
 
 
