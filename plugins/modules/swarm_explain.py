@@ -166,7 +166,7 @@ import time
 
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
 from ..module_utils._errors import GpuSwarmError
-from ..module_utils._ledger.read import read
+from ..module_utils._ledger.read import read_ledger
 from ..module_utils._metrics import file, samples
 from ..module_utils._placement.explain import ALL
 from ..module_utils._swarm import manager_module
@@ -185,7 +185,7 @@ def run(params, check_mode):
     """The module's result. Raises GpuSwarmError with it if the metrics cannot be written."""
     manager, wanted, directory = connect(params), params["services"], params["textfile_directory"]
     # The metrics have all that wait.
-    found = read(manager, params["prefix"], [*wanted, ALL] if directory else wanted)
+    found = read_ledger(manager, params["prefix"], [*wanted, ALL] if directory else wanted)
     found["owners"] = _owners(manager.services(), params["owner_label"])
     if not directory:
         return found

@@ -369,7 +369,7 @@ findings:
 """
 
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
-from ..module_utils._ledger.read import read, swarm_of
+from ..module_utils._ledger.read import read_ledger, swarm_of
 from ..module_utils._swarm import manager_module
 from ..module_utils._swarm.manager import connect
 from ..module_utils._tasks import keep
@@ -380,7 +380,11 @@ OPTIONS = dict(keep.OPTION, ledger=dict(type="bool", default=True), prefix=dict(
 def run(params, check_mode):
     """The module's result."""
     manager = connect(params)
-    return read(manager, params["prefix"], keep_label=params["keep_label"]) if params["ledger"] else {"changed": False, "swarm": swarm_of(manager)}
+    return (
+        read_ledger(manager, params["prefix"], keep_label=params["keep_label"])
+        if params["ledger"]
+        else {"changed": False, "swarm": swarm_of(manager)}
+    )
 
 
 def main():

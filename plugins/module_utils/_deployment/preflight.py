@@ -19,7 +19,7 @@ from .._ledger.listed import Listed
 from .._placement import start_first
 from .._placement.scheduler import Demand, demand_of
 from .._placement.shortage import size_of
-from .._placement.start_first import Beside
+from .._placement.start_first import Overlap
 from .._policy import generic_resources
 from .._tasks.tasks import is_global, is_job_service, reservations
 from .stack import of_stack
@@ -35,7 +35,7 @@ class Part(NamedTuple):
     service: Mapping[str, Any]
     demand: Demand
     alone: Mapping[str, Any]  # as explained
-    beside: Beside | None = None  # the old tasks that run on until new ones do
+    beside: Overlap | None = None  # the old tasks that run on until new ones do
 
     @property
     def name(self) -> str:
@@ -95,13 +95,13 @@ def preflight(stack: str, specs: Iterable[Mapping[str, Any]], listed: Listed, pr
 def _wanted(service: Mapping[str, Any] | None, spec: Mapping[str, Any], is_updated: bool) -> Mapping[str, Any]:
     """The wanted service, with the id of the existing one whose tasks stay."""
     if service is not None and is_updated:
-        return start_first.updated(service, spec, NEW + spec["Name"])
+        return start_first.updated_service(service, spec, NEW + spec["Name"])
     return _kept(service, spec) or {"ID": NEW + spec["Name"], "Spec": spec}
 
 
 def _starts_first(service: Mapping[str, Any] | None, spec: Mapping[str, Any]) -> bool:
     """Whether new tasks replace its tasks, and start before these end."""
-    is_updated = service is not None and start_first.applies(service, spec) and list(service["Spec"]["Mode"]) == list(spec["Mode"])
+    is_updated = service is not None and start_first.starts_first(service, spec) and list(service["Spec"]["Mode"]) == list(spec["Mode"])
     return is_updated and (start_first.is_replaced(spec) or not _needs_the_same(service, spec))
 
 
@@ -122,15 +122,17 @@ def _needs_the_same(service: Mapping[str, Any], spec: Mapping[str, Any]) -> bool
 def _part(service: Mapping[str, Any], one: Mapping[str, Any], former: Mapping[str, Any] | None, free: Listed, prefix: str) -> Part:
     """``former``: the service that an update with order start-first changes; None for any other deployment."""
     part = Part(service, demand_of(service), one)
-    old = start_first.places(free.tasks, former["ID"]) if former else {}
+    old = start_first.slots_by_node(free.tasks, former["ID"]) if former else {}
     if former and is_global(service) and old:
-        part = part._replace(beside=Beside(sum(old.values())))
+        part = part._replace(beside=Overlap(sum(old.values())))
     elif former and old:
-        wanted, number, larger = size_of(service).wanted or 0, sum(old.values()), start_first.grows(part.demand, demand_of(former))
+        wanted, number, larger = size_of(service).wanted or 0, sum(old.values()), start_first.demands_more(part.demand, demand_of(former))
         others = free._replace(tasks=[task for task in free.tasks if task.get("ServiceID") != former["ID"]], services=[*free.services, service])
         (alone,) = ledger(others, prefix, [service["ID"]])["explained"]
         rooms = ({node_id: _number(room) for node_id, room in found["rooms"].items()} for found in (one, alone))
-        part = part._replace(beside=Beside(number, wanted if larger else start_first.needed(wanted, old, *rooms), larger, max(0, wanted - number)))
+        part = part._replace(
+            beside=Overlap(number, wanted if larger else start_first.needed_beside_old(wanted, old, *rooms), larger, max(0, wanted - number))
+        )
     return part._replace(alone=_judged(part, one))
 
 
@@ -140,7 +142,7 @@ def _judged(part: Part, one: Mapping[str, Any]) -> Mapping[str, Any]:
         return dict(one, fits=bool(one["fits"]) or (not one["needed"] and not is_global(part.service)))  # of no task there is none to place
     needed = one["needed"] if part.beside.needed is None else part.beside.needed
     fits = one["fits"] if part.beside.needed is None else _number(one["room"]) >= needed
-    return dict(one, needed=needed, fits=fits, text=one["text"] if fits else start_first.why(one, part.beside))
+    return dict(one, needed=needed, fits=fits, text=one["text"] if fits else start_first.explain_overlap(one, part.beside))
 
 
 def _together(parts: Sequence[Part], free: Listed, prefix: str) -> list[dict[str, Any]]:

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where processes on GPUs and reservations differ (pure): what the nodes' watchers found when a run read it last, as far as it is so still.
+"""Where processes on GPUs and allocations differ (pure): the findings of the nodes' watchers at the last run, as far as they still apply.
 
-Only tasks that the manager has on that node now are named, by the manager's own names, and no card that another node advertises: so a node that
-lies can say something about itself only. Private to this collection: no stability is promised to others.
+A finding may name only tasks that are on that node now, under the manager's names, and no card that another node advertises. So a node that lies
+can lie only about itself. Private to this collection: no stability is promised to others.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from .._swarm.lease import in_words
 
 # What a finding means, and what to do.
 _TEXTS = {
-    USED_BY_ANOTHER: "A GPU that a task has is used by something else too.",
-    NOT_HELD: "A task uses a GPU that swarm did not give it.",
-    IDLE: "A task has a GPU and does not use it.",
-    OUTSIDE: "Something that is no task uses a GPU that swarm may allocate.",
-    SEEN: "A container that is no task can use a GPU that a task has.",
+    USED_BY_ANOTHER: "A GPU that is allocated to a task is used by something else too.",
+    NOT_HELD: "A task uses a GPU that is not allocated to it.",
+    IDLE: "A task does not use the GPU that is allocated to it.",
+    OUTSIDE: "A process that belongs to no task uses a GPU that swarm may allocate.",
+    SEEN: "A container that belongs to no task can use a GPU that is allocated to a task.",
 }
 _REMEDIES = {
     USED_BY_ANOTHER: "End the process, or have it reserve a GPU; isolation keeps tasks from it.",
@@ -36,7 +36,7 @@ _REMEDIES = {
 
 
 def allocation_findings(records: Iterable[Mapping[str, Any]], of_nodes: Mapping[str, NodeFindings]) -> list[dict[str, Any]]:
-    """As a module's result has it. ``records`` are the ledger's of all nodes, ``of_nodes`` what the label of the swarm has by node."""
+    """The findings for a module's result. ``records`` are the ledger's of all nodes, ``of_nodes`` are the findings of the swarm's label by node."""
     records = list(records)
     owners: dict[str, set[str]] = {}
     for record in records:
@@ -53,7 +53,7 @@ def _of_node(record: Mapping[str, Any], found: NodeFindings, owners: Mapping[str
     tasks = {task["id"]: task for task in record["tasks"]}
     for one in found.found:
         of_another = one.card in owners and record["id"] not in owners[one.card]
-        if not of_another and _is_so_still(one, tasks):
+        if not of_another and _still_applies(one, tasks):
             task, holder = tasks.get(one.task, {}), tasks.get(one.holder, {})
             yield {
                 "name": one.name,
@@ -71,15 +71,15 @@ def _of_node(record: Mapping[str, Any], found: NodeFindings, owners: Mapping[str
             }
 
 
-def _is_so_still(one: Finding, tasks: Mapping[str, Mapping[str, Any]]) -> bool:
+def _still_applies(one: Finding, tasks: Mapping[str, Mapping[str, Any]]) -> bool:
     if not all(task in tasks for task in (one.task, one.holder) if task):
         return False
     holder = one.task if one.name == IDLE else one.holder if one.name in (USED_BY_ANOTHER, SEEN) else ""
     return bool(tasks[holder]["holding"]) if holder else one.name not in (USED_BY_ANOTHER, SEEN)
 
 
-def text(one: Mapping[str, Any]) -> str:
-    """What uses which card, and who has it, in words."""
+def describe(one: Mapping[str, Any]) -> str:
+    """A text that says who uses the card, and who it is allocated to."""
     who = "%s (%s)" % (one["task"], one["by"]) if one["task"] and one["by"] else one["task"] or one["by"]
     if one["name"] == IDLE:
         return "%s has it and has had no process there since %s" % (who, one["since"])
@@ -89,10 +89,10 @@ def text(one: Mapping[str, Any]) -> str:
 
 
 def findings(found: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """Those of the ledger, as it has others."""
+    """The same findings in the form of the ledger's other findings."""
     who: dict[str, list[str]] = {name: [] for name in NAMES}
     for one in found:
-        who[one["name"]].append("%s on node %s: %s" % (one["card"], one["hostname"], text(one)))
+        who[one["name"]].append("%s on node %s: %s" % (one["card"], one["hostname"], describe(one)))
     return [
         {"id": name, "text": "%s Here: %s. %s (docs/ISOLATION.md)" % (_TEXTS[name], shortened(several, "; "), _REMEDIES[name])}
         for name, several in who.items()

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Resources that a swarm counts more than once (pure): allocated to two tasks, or still counted for jobs that have ended.
+"""Resources that a swarm counts more than once (pure): allocated to two tasks, or still counted for ended jobs.
 
 Private to this collection: no stability is promised to others.
 """
@@ -15,16 +15,16 @@ from typing import Any, Dict, Iterable, Mapping, Tuple
 from .._policy import generic_resources
 from .._tasks.tasks import ALLOCATED, assigned
 
-# What the amounts of a discrete kind are counted under, as names are under themselves.
+# The key for amounts of a discrete kind. Named resources are counted under their names.
 AMOUNT = None
 
-# Node id -> (service, kind) -> {tasks, given}: what was allocated to ended tasks of jobs.
+# Node id -> (service, kind) -> {tasks, values}: resources that were allocated to ended tasks of jobs.
 ByKind = Dict[Tuple[str, str], Dict[str, Any]]
 Finished = Dict[str, ByKind]
 
 
 def held_twice(records: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The named resources of the ledger's nodes that are allocated to more live tasks than the node has of them."""
+    """The named resources that are allocated to more live tasks than their node has of them."""
     found = []
     for record in records:
         for kind, entry in record["resources"].items():
@@ -39,19 +39,22 @@ def held_twice(records: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def claimed_anew(nodes: Iterable[Mapping[str, Any]], tasks: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """By task what it has and a leader counts as free that begins now: it counts how many its nodes' tasks have, from the front of each list."""
-    given_to: dict[tuple[str, str], list[tuple[str, str]]] = {}
+def allocatable_again(nodes: Iterable[Mapping[str, Any]], tasks: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """By task id the allocated resources that a new leader would count as free.
+
+    A new leader only counts how many resources the tasks of a node have, and takes as many from the front of the node's list.
+    """
+    holders_by_kind: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for task in tasks:
         if task["Status"]["State"] in ALLOCATED and task.get("NodeID"):
-            for kind, given in assigned(task).items():
-                if isinstance(given, list):
-                    given_to.setdefault((task["NodeID"], kind), []).extend((value, task["ID"]) for value in given)
+            for kind, values in assigned(task).items():
+                if isinstance(values, list):
+                    holders_by_kind.setdefault((task["NodeID"], kind), []).extend((value, task["ID"]) for value in values)
     found: dict[str, list[str]] = {}
     for node in nodes:
         listed = generic_resources.from_info((node.get("Description") or {}).get("Resources", {}).get("GenericResources"))
         for kind, values in listed.items():
-            holders = given_to.get((node["ID"], kind), [])
+            holders = holders_by_kind.get((node["ID"], kind), [])
             free = values[len(holders) :] if isinstance(values, list) else []
             for value, task_id in holders:
                 if value in free:
@@ -60,22 +63,21 @@ def claimed_anew(nodes: Iterable[Mapping[str, Any]], tasks: Iterable[Mapping[str
 
 
 def add_finished(finished: Finished, node_id: str, service: str, resources: Mapping[str, Any]) -> None:
-    """Notes what was allocated to an ended task of a job: ``finished`` is node id -> (service, kind) -> {tasks, given}."""
+    """Add the resources that were allocated to an ended task of a job."""
     by_kind = finished.setdefault(node_id, {})
     for kind, value in resources.items():
         if (service, kind) not in by_kind:
-            by_kind[service, kind] = {"tasks": 0, "given": Counter()}
+            by_kind[service, kind] = {"tasks": 0, "values": Counter()}
         entry = by_kind[service, kind]
         entry["tasks"] += 1
-        entry["given"].update(value if isinstance(value, list) else {AMOUNT: value})
+        entry["values"].update(value if isinstance(value, list) else {AMOUNT: value})
 
 
 def finished_jobs(records: Iterable[Mapping[str, Any]], finished: Finished) -> list[dict[str, Any]]:
-    """What the ended tasks of jobs still have of each node, for a leader that counts it.
+    """The resources of each node that an affected leader still counts for ended tasks of jobs.
 
-    Not its scheduler does, but its constraint enforcer, whenever an active node is updated: it adds up what was allocated
-    to live and ended tasks, and rejects a task whose share is not there any more (moby#52652; with Docker Engine 26.1.5
-    the ended one was seen rejected, and its job run again).
+    Its scheduler counts correctly, but its constraint enforcer does not. At each update of an active node it adds up the allocations of live and
+    ended tasks, and rejects a task that exceeds the total (moby#52652). With Docker Engine 26.1.5 it rejected the ended task, and the job ran again.
     """
     found = []
     for record in records:
@@ -88,25 +90,25 @@ def finished_jobs(records: Iterable[Mapping[str, Any]], finished: Finished) -> l
                     "node": record["id"],
                     "hostname": record["hostname"],
                     "kind": kind,
-                    "amount": sum(entry["given"].values()),
-                    "values": None if AMOUNT in entry["given"] else sorted(entry["given"]),
+                    "amount": sum(entry["values"].values()),
+                    "values": None if AMOUNT in entry["values"] else sorted(entry["values"]),
                     "tasks": entry["tasks"],
-                    "clash": any(one in over[kind] for one in entry["given"]),
+                    "clash": any(value in over[kind] for value in entry["values"]),
                 }
             )
     return found
 
 
 def _overdrawn(kind: str, entry: Mapping[str, Any] | None, by_kind: ByKind) -> set[str | None]:
-    """What is allocated more often than the node has it."""
-    given: dict[str | None, int] = {}
-    for (dummy_service, one), finished in by_kind.items():
-        for value, count in finished["given"].items() if one == kind else ():
-            given[value] = given.get(value, 0) + count
+    """The values of this kind with more allocations than the node has resources."""
+    allocated: dict[str | None, int] = {}
+    for (dummy_service, finished_kind), finished in by_kind.items():
+        for value, count in finished["values"].items() if finished_kind == kind else ():
+            allocated[value] = allocated.get(value, 0) + count
     if entry is None:
-        return set(given)
+        return set(allocated)
     for item in entry["held"]:
-        if item.get("value") in given:
-            given[item.get("value")] += item.get("amount", 1)
-    there: Counter[str | None] = Counter(entry["values"] if entry["type"] == "named" else {AMOUNT: entry["total"]})
-    return {value for value, count in given.items() if count > there[value]}
+        if item.get("value") in allocated:
+            allocated[item.get("value")] += item.get("amount", 1)
+    advertised: Counter[str | None] = Counter(entry["values"] if entry["type"] == "named" else {AMOUNT: entry["total"]})
+    return {value for value, count in allocated.items() if count > advertised[value]}

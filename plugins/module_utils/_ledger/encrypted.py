@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Encrypted overlay networks that reach over releases of Docker Engine which do not understand each other (pure).
+"""Encrypted overlay networks between nodes whose releases of Docker Engine do not understand each other (pure).
 
-Both ends of a connection derive its number (SPI) from their addresses. Some releases do that in another way (moby#51951), and drop the packets.
+Both ends of a connection derive its number (SPI) from their addresses. Some releases derive it differently (moby#51951) and drop the packets.
 Private to this collection: no stability is promised to others.
 """
 
@@ -16,15 +16,15 @@ from .._compat.checks import parse_version
 
 TRAP = "encrypted-network-in-two-parts"
 OPTION = "encrypted"
-# From the first release that derives it in another way to the first that does not.
+# (first affected release, first fixed release)
 APART = (((25, 0, 13), (25, 0, 15)), ((28, 2, 2), (28, 3, 0)), ((29, 0, 0), (29, 2, 1)))
 
-# By the name of an encrypted network, the ids of the nodes that have tasks in it.
+# Name of an encrypted network -> ids of the nodes with tasks in it.
 Networks = Dict[str, Set[str]]
 
 
 def may_be_in_two_parts(nodes: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether the swarm has nodes of both kinds."""
+    """Whether the swarm has both affected and unaffected nodes."""
     return len({_is_apart(_engine(node)) for node in nodes} - {None}) > 1
 
 
@@ -37,12 +37,12 @@ def add(networks: Networks, task: Mapping[str, Any]) -> None:
             networks.setdefault(spec.get("Name") or "", set()).add(task["NodeID"])
 
 
-def in_words(networks: Networks, nodes: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The networks with tasks on nodes of both kinds, and those nodes."""
+def describe(networks: Networks, nodes: Iterable[Mapping[str, Any]]) -> list[str]:
+    """One text for each network with tasks on both affected and unaffected nodes; it names those nodes."""
     by_id, found = {node["ID"]: node for node in nodes}, []
-    for name, there in sorted(networks.items()):
+    for name, node_ids in sorted(networks.items()):
         kinds: dict[bool, list[str]] = {}
-        for node in (by_id[node_id] for node_id in sorted(there) if node_id in by_id):
+        for node in (by_id[node_id] for node_id in sorted(node_ids) if node_id in by_id):
             version = _engine(node)
             kind = _is_apart(version)
             if kind is not None:
@@ -58,6 +58,6 @@ def _engine(node: Mapping[str, Any]) -> str:
 
 
 def _is_apart(version: str) -> bool | None:
-    """Whether this release is one of those; None if it is not known."""
+    """Whether this release is affected; None if the version is unknown."""
     parsed = parse_version(version)
     return None if parsed is None else any(first <= parsed < fixed for first, fixed in APART)

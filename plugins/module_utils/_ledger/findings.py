@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What of the ledger needs action (pure), each with its row of the known issues.
+"""The known issues that a ledger shows (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -16,14 +16,15 @@ from .._compat.issues import Trap
 from .._policy import generic_resources, inventories
 from .._printable import shortened
 
-# So many are named; the rest of the ledger has them all.
-
 
 def findings(ledger: Mapping[str, Any], leader: str | None, guarded: bool, more: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
-    """[{id, text}] for a ledger, one for each known issue that it shows: what goes wrong, who is concerned, and the remedy. ``guarded``:
-    all nodes with GPUs have a guard that refuses tasks such GPUs as they did not reserve. ``more``: who is concerned by other known issues."""
-    # A share of a GPU's memory comes without a device: such a service sets the variable rightly. What runs under a guard is from before it, or
-    # allowed; what does not is refused.
+    """[{id, text}], one for each known issue that the ledger shows. The text says what goes wrong, who is affected, and the remedy.
+
+    ``guarded``: all nodes with GPUs have a guard that refuses GPUs to tasks that did not reserve them. ``more``: by id of other known issues, who
+    is affected.
+    """
+    # A service with a share of a GPU's memory gets no device by itself, so it has to set the variable. Under a guard, only tasks that run are
+    # reported: they started before the guard, or are allowed. The guard refuses all others.
     seeing = [one for one in ledger["unreserved"] if not one["reserves"] and (one["nodes"] or not guarded)]
     found = (
         ("new-leader-claims-again", [_twice(one) for one in ledger["held_twice"]]),

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a node reports of its own GPUs by a label of its engine (pure).
+"""A node's own report about its GPUs, in a label of its engine (pure).
 
-A label of the engine is the one thing that a worker can show to the managers by itself, so it is a claim, not a finding.
+A label of the engine is the only thing that a worker can show to the managers by itself. Treat it as a claim of the node.
 Private to this collection: no stability is promised to others.
 """
 
@@ -22,8 +22,8 @@ LATEST = 253402300799
 
 
 def reported(node: Mapping[str, Any], prefix: str) -> dict[str, Any] | None:
-    """{state, card, cards, reason, xid, since, drift, model, pci_bus_id, slot, serial, returned, text} of the API's node; None where it reports
-    nothing. ``text`` has the known words, ``prefix`` is that of the labels by which nodes are marked."""
+    """{state, card, cards, reason, xid, since, drift, model, pci_bus_id, slot, serial, returned, text} of the API's node; None if it reports
+    nothing. ``text`` is for people. ``prefix`` is that of the labels with which a run marks nodes."""
     labels = (node.get("Description", {}).get("Engine") or {}).get("Labels") or {}
     value = str(labels.get(label.KEY) or "").strip()
     if not value:
@@ -47,8 +47,11 @@ def reported(node: Mapping[str, Any], prefix: str) -> dict[str, Any] | None:
 
 
 def _is_returned(node: Mapping[str, Any], prefix: str) -> bool:
-    """Whether a run has returned the node to service since it was paused for the fault that it reports: with managers before Docker 29.6.0 a
-    watcher reports no end of it while tasks run there. Whoever returns it by hand leaves the mark of the run, and has found nothing."""
+    """Whether a run has returned the node to service after it was paused for the fault that it still reports.
+
+    With managers before Docker 29.6.0 a watcher cannot withdraw its report while tasks run there. If someone returned the node by hand, the mark of
+    the pause is still there, and nobody checked the fault.
+    """
     spec = node.get("Spec", {})
     labels, fault = spec.get("Labels") or {}, label.fault_of(node)
     known = labels.get(prefix + PAUSED_FOR)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The isolation of a swarm as its managers know it (pure): the level, the nodes that have another one, and what would be refused.
+"""The isolation of a swarm as its label shows it (pure): its level, nodes with another level, and what would be refused.
 
 Private to this collection: no stability is promised to others.
 """
@@ -17,13 +17,13 @@ from .._swarm.lease import in_words
 from .._tasks.tasks import epoch
 from .unreserved import has_gpus
 
-# So long nothing was counted where it is safe to enforce it: a week has what is done once a week.
+# Enforcing is safe after this time without a count (seconds). A week includes what runs once a week.
 SAFE_S = 7 * 86400
 
 
 def result(spec: Mapping[str, Any], names: Iterable[str], now: float | None) -> dict[str, Any]:
-    """As a module's result has it: ``names`` are those of the services that there are, ``now`` is the manager's time."""
-    # A guard that is broken counts that for no service.
+    """The state for a module's result. ``names`` are those of all services, ``now`` is the manager's time."""
+    # A broken guard counts under no service, hence "".
     found, there, time = isolation.read(spec), {"", *names}, int(now or 0)
     return {
         "level": found.level,
@@ -32,7 +32,7 @@ def result(spec: Mapping[str, Any], names: Iterable[str], now: float | None) -> 
         "found": [
             {"service": service, "names": list(one.names), "last": in_words(one.last)} for service, one in found.found.items() if service in there
         ],
-        # By which a run leaves out what exists no more. At another level nothing is counted.
+        # With these a run drops counts of removed services. Only the level audit counts.
         "services": sorted(there) if found.level == AUDIT else None,
         "again": {task: list(values) for task, values in found.again.items()},
         "read": in_words(found.read),
@@ -43,7 +43,7 @@ def result(spec: Mapping[str, Any], names: Iterable[str], now: float | None) -> 
 
 
 def _clear_for(found: isolation.Isolation, there: Iterable[str]) -> int | None:
-    """For how many seconds, up to when all was read last, all nodes were there to count, and counted nothing of a service that there still is."""
+    """For how many seconds before the last complete reading all nodes counted, and counted nothing of a service that still exists."""
     if found.level != AUDIT or found.read is None:
         return None
     last = [one.last for service, one in found.found.items() if service in there]
@@ -51,12 +51,12 @@ def _clear_for(found: isolation.Isolation, there: Iterable[str]) -> int | None:
 
 
 def is_recent(found: Mapping[str, Any], now: float) -> bool:
-    """Whether a service of ``found`` was counted so lately that it still stands against enforcing it."""
+    """Whether a service of ``found`` was counted so recently that enforcing is not safe yet."""
     return now - (epoch(found["last"]) or 0) < SAFE_S
 
 
 def level_of(node: str, shown: Mapping[str, Any] | None) -> str:
-    """The level of a node, as far as a run read or made it."""
+    """The level of a node as a run last read or set it."""
     return str(((shown or {}).get("nodes") or {}).get(node) or OFF)
 
 

@@ -18,5 +18,5 @@ def leader(nodes: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 
 def leader_engine(nodes: Iterable[Mapping[str, Any]]) -> str | None:
-    """The engine version of the manager that leads, as it reports it; None if it is not known."""
+    """The engine version that the leading manager reports; None if it is unknown."""
     return leader(nodes).get("Description", {}).get("Engine", {}).get("EngineVersion")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which generic resource of a swarm is allocated to which task (pure): API JSON in, plain records out, one pass over tasks.
+"""Which generic resources of a swarm are allocated to which tasks (pure). Takes the API's JSON, returns plain records, in one pass over tasks.
 
 Private to this collection: no stability is promised to others.
 """
@@ -32,24 +32,24 @@ from .listed import Listed
 
 
 class Reading(NamedTuple):
-    """What one pass over the tasks found, by node id where it is of a node."""
+    """The results of one pass over the tasks. The first three are by node id."""
 
-    tasks: dict[str, list[dict[str, Any]]]  # the live ones, as the module returns them
-    allocated: dict[str, list[tuple[str, dict[str, Any]]]]  # (kind, entry) of each resource that one of them has
+    tasks: dict[str, list[dict[str, Any]]]  # live tasks, as the module returns them
+    allocated: dict[str, list[tuple[str, dict[str, Any]]]]  # (kind, entry) of each allocated resource
     reserved: dict[str, list[int]]  # [CPUs in billionths, bytes of memory]
-    finished: claims.Finished  # what was allocated to ended tasks of jobs (of claims)
-    restarts: Restarts  # of tasks whose attempts are limited
-    waiting: pending.Waiting  # groups of tasks that no node was found for (of pending)
-    reserving: service_reservations.Reserving  # groups of tasks that reserve generic resources (of reservations)
-    census: Census | None  # what services are explained by, where any are
-    zero_reservations: takes_all.ZeroReservations  # of tasks that reserve 0 of a kind (of takes_all)
-    overlays: networks.Overlays | None  # of tasks, where the leader evicts some for them (of networks)
-    in_two_parts: encrypted.Networks | None  # where nodes may not understand each other (of encrypted)
+    finished: claims.Finished  # resources that were allocated to ended tasks of jobs
+    restarts: Restarts  # of tasks with a limited number of attempts
+    waiting: pending.Waiting  # groups of tasks that wait for a node
+    reserving: service_reservations.Reserving  # groups of tasks that reserve generic resources
+    census: Census | None  # for explanations of services; None if no service is to be explained
+    zero_reservations: takes_all.ZeroReservations  # of tasks that reserve 0 of a kind
+    overlays: networks.Overlays | None  # of tasks; None unless the leader evicts tasks for their networks
+    in_two_parts: encrypted.Networks | None  # None unless some nodes may not understand each other
 
 
 @contextlib.contextmanager
 def _uncollected() -> Iterator[None]:
-    """What is made here has no cycles, and nearly all of it stays: to search it for garbage costs a tenth of the time."""
+    """Pause garbage collection. The ledger has no cycles and is nearly all kept, so collecting would cost a tenth of the time for nothing."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -63,14 +63,17 @@ def _uncollected() -> Iterator[None]:
 def ledger(
     listed: Listed, prefix: str, explained: Collection[str] = (), most: int | None = None, levels: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """The whole ledger. ``prefix`` is that of the labels by which nodes are marked, ``explained`` are the services to explain, ``most`` how many
-    of them at the most (see explain), and ``levels`` those of isolation by the id of a node: without them it is off."""
+    """The whole ledger.
+
+    ``prefix`` is that of the labels with which a run marks nodes. ``explained`` are the services to explain, at most ``most`` of them (see
+    ``explain``). ``levels`` are the isolation levels by node id; a node without one counts as off.
+    """
     nodes, _tasks, services, now, _keep_label = listed
     reading = _read(listed, Census() if explained else None)
     leader = leader_engine(nodes)
     records = [_node_record(node, reading, prefix, now) for node in nodes]
     records.sort(key=lambda record: (record["hostname"], record["id"]))
-    elsewhere.mark(records, nodes, services)
+    elsewhere.set_elsewhere(records, nodes, services)
     pools = _pools(records)
     found = {
         "nodes": records,
@@ -87,15 +90,15 @@ def ledger(
     more = {
         "zero-takes-all": greedy,
         "network-evicts-gpu-tasks": networks.unattached(reading.overlays or {}, services),
-        encrypted.TRAP: encrypted.in_words(reading.in_two_parts or {}, nodes),
+        encrypted.TRAP: encrypted.describe(reading.in_two_parts or {}, nodes),
     }
     found["findings"] = findings.findings(found, leader, _are_guarded(records, levels or {}), more)
     if reading.census:
-        from .._placement import explain  # only here: to load it takes a hundredth of a second
+        from .._placement import explain  # imported only here, since loading it takes a hundredth of a second
 
         by_node = {record["id"]: record for record in records}
         places = [pending.place(node, by_node[node["ID"]], reading.reserved) for node in nodes]
-        found["explained"] = explain.explained(explained, services, explain.Moment(places, reading.census, now), most)
+        found["explained"] = explain.explained(explained, services, explain.SwarmState(places, reading.census, now), most)
     return found
 
 
@@ -116,7 +119,7 @@ def _read(listed: Listed, census: Census | None) -> Reading:
         service_name = service["Spec"]["Name"] if service else task.get("ServiceID")
         allocated, wanted = state in ALLOCATED, task.get("DesiredState") in WANTED
         if census:
-            census.see(task, service)
+            census.add(task, service)
         if reading.overlays is not None and wanted:
             networks.add(reading.overlays, task)
         if reading.in_two_parts is not None and wanted and task.get("NodeID"):
@@ -125,7 +128,7 @@ def _read(listed: Listed, census: Census | None) -> Reading:
             record = _read_live(reading, task, service_name, is_movable(task, service), listed.now)
             record["kept"] = blocking_label(service, record["age"], listed.keep_label)
             record["removed"] = service is None
-            # One that runs and ends by itself needs no place afterwards.
+            # A task that is not replaced when it ends needs no place afterwards.
             if wanted and record["movable"]:
                 service_reservations.add(reading.reserving, task, service, service_name)
             reading.restarts.add(task, record)
@@ -144,7 +147,7 @@ def _read(listed: Listed, census: Census | None) -> Reading:
 
 
 def _read_live(reading: Reading, task: Mapping[str, Any], service_name: str, movable: bool, now: float | None) -> dict[str, Any]:
-    """The record of a task with allocated resources; these are noted as well."""
+    """The record of a task with allocated resources. Adds its resources to ``reading`` as well."""
     status, node_id, allocated = task["Status"], task["NodeID"], assigned(task)
     name, since = name_of(task, service_name), status.get("Timestamp")
     state, desired = intern(status["State"]), intern(task.get("DesiredState", ""))  # one text each for all tasks, instead of one for each
@@ -165,9 +168,9 @@ def _read_live(reading: Reading, task: Mapping[str, Any], service_name: str, mov
     reading.tasks.setdefault(node_id, []).append(record)
     reserved = _read_reserved(reading, task, node_id)
     takes_all.add(reading.zero_reservations, reserved, allocated, service_name, node_id)
-    for kind, given in allocated.items():
-        named = isinstance(given, list)
-        for value in given if named else [given]:
+    for kind, values in allocated.items():
+        named = isinstance(values, list)
+        for value in values if named else [values]:
             entry = {
                 "value" if named else "amount": value,
                 "task_id": task["ID"],
@@ -225,7 +228,7 @@ def _node_record(node: Mapping[str, Any], reading: Reading, prefix: str, now: fl
 
 
 def _address(status: Mapping[str, Any], manager: Mapping[str, Any]) -> str | None:
-    """As a node, a leader is often seen at an address that nobody else can use (moby#35437, moby#30119)."""
+    """The node's address. A leader's own node entry often shows an unusable address (moby#35437, moby#30119), so use its manager address."""
     if status.get("Addr") in ("0.0.0.0", "127.0.0.1") and manager.get("Addr"):
         return manager["Addr"].rsplit(":", 1)[0].strip("[]")
     return status.get("Addr")
@@ -233,9 +236,9 @@ def _address(status: Mapping[str, Any], manager: Mapping[str, Any]) -> str | Non
 
 def _node_resources(description: Mapping[str, Any], allocated: Iterable[tuple[str, dict[str, Any]]]) -> dict[str, dict[str, Any]]:
     resources = {}
-    for kind, there in generic_resources.from_info(description.get("Resources", {}).get("GenericResources")).items():
-        resources[kind] = _entry(there)
-    # A kind that is allocated but no longer advertised is listed too: its task runs on something that is gone.
+    for kind, advertised in generic_resources.from_info(description.get("Resources", {}).get("GenericResources")).items():
+        resources[kind] = _entry(advertised)
+    # List a kind that is allocated but no longer advertised, too: its task uses something that the node no longer offers.
     for kind, entry in allocated:
         resources.setdefault(kind, _entry([] if "value" in entry else 0))["held"].append(entry)
     for entry in resources.values():
@@ -243,17 +246,17 @@ def _node_resources(description: Mapping[str, Any], allocated: Iterable[tuple[st
     return resources
 
 
-def _entry(there: int | list[str]) -> dict[str, Any]:
-    if isinstance(there, list):
-        return {"type": "named", "total": len(there), "values": there, "free": None, "held": []}
-    return {"type": "discrete", "total": there, "values": None, "free": None, "held": []}
+def _entry(advertised: int | list[str]) -> dict[str, Any]:
+    if isinstance(advertised, list):
+        return {"type": "named", "total": len(advertised), "values": advertised, "free": None, "held": []}
+    return {"type": "discrete", "total": advertised, "values": None, "free": None, "held": []}
 
 
 def _free(entry: Mapping[str, Any]) -> int | list[str]:
-    """As the scheduler counts it: what was allocated to a finished task is free for it, with any leader (swarmkit#471)."""
+    """The free resources as the scheduler counts them. With any leader, it counts allocations of finished tasks as free (swarmkit#471)."""
     if entry["type"] == "discrete":
         return max(0, entry["total"] - sum(item.get("amount", 0) for item in entry["held"]))
-    # Counted, not compared: swarm takes a value that is advertised twice for two resources.
+    # Count the values instead of comparing sets: for swarm, a value that is advertised twice is two resources.
     taken = Counter(item.get("value") for item in entry["held"])
     free = []
     for value in entry["values"]:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a manager's API lists, which the ledger and an eviction's preview are made of.
+"""The lists of a manager's API from which the ledger and the preview of evictions are computed.
 
 Private to this collection: no stability is promised to others.
 """
@@ -15,10 +15,10 @@ from .._tasks.keep import KEY
 
 
 class Listed(NamedTuple):
-    """The lists of nodes, tasks (any iterable, which is read once) and services, and by what they are understood."""
+    """Nodes, tasks (any iterable; it is read once) and services, with the time and the label needed to interpret them."""
 
     nodes: Sequence[Mapping[str, Any]]
     tasks: Iterable[Mapping[str, Any]]
     services: Sequence[Mapping[str, Any]]
-    now: float | None = None  # the manager's time in seconds since 1970: ages are counted by it
-    keep_label: str = KEY  # of services whose tasks are not to be moved (see keep)
+    now: float | None = None  # the manager's time in seconds since 1970, for ages
+    keep_label: str = KEY  # label of services whose tasks must not be moved (see ``keep``)

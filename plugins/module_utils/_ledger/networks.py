@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Services with GPUs whose own tasks bring a network to a node (pure). Some leaders evict tasks when that happens.
+"""Services with GPUs whose tasks attach a network to their node (pure). Some leaders evict tasks when that happens.
 
-A global service without reservations in the same networks attaches them beforehand.
+A global service without reservations in the same network prevents this, because it has already attached the network to each node.
 Private to this collection: no stability is promised to others.
 """
 
@@ -16,7 +16,7 @@ from .._tasks.tasks import is_global, reservations
 
 OVERLAY = "overlay"
 
-# By service id the overlay networks of its tasks.
+# Service id -> overlay networks of its tasks.
 Overlays = Dict[str, Set[str]]
 
 
@@ -32,6 +32,6 @@ def unattached(overlays: Overlays, services: Iterable[Mapping[str, Any]]) -> lis
     """The services that reserve generic resources and have a network that no global service without a reservation attaches."""
     by_id = {service["ID"]: service for service in services}
     reserving = {service_id for service_id, one in by_id.items() if reservations(one["Spec"]["TaskTemplate"]).get("GenericResources")}
-    there = [networks for service_id, networks in overlays.items() if service_id not in reserving and is_global(by_id.get(service_id))]
-    attached: set[str] = set().union(*there)
+    attached_sets = [networks for service_id, networks in overlays.items() if service_id not in reserving and is_global(by_id.get(service_id))]
+    attached: set[str] = set().union(*attached_sets)
     return sorted("service %s" % by_id[one]["Spec"]["Name"] for one in reserving if overlays.get(one, set()) - attached)

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the managers know of a node's GPUs and CPU (pure): by its labels, whatever their prefix, else by the node's own report.
+"""A node's GPUs and CPU according to its labels, whatever their prefix, or to the node's own report (pure).
 
-A run records in a label of the node which labels it has set. So the swarm itself says which prefix they have, and no reader needs the setting.
+A run records in a label of the node which labels it has set. From that record a reader learns the prefix, so it does not need the setting.
 Private to this collection: no stability is promised to others.
 """
 
@@ -17,23 +17,23 @@ from .._health.verdict import FAILED
 from .._policy.labels import Options
 from .._swarm.owned_labels import PREFIX, recorded
 
-# Each node with labels about its GPUs has both of these. A label of the operator's that ends alike has no such other one beside it.
+# Each node with labels about its GPUs has both of these. An operator's label with the same ending has no second one beside it.
 COUNT, BESIDE = "count", "healthy"
 MODEL = "model"
-# Each node with labels about its CPU has this.
+# Each node with labels about its CPU has this one.
 CPU_NAME = "microarchitecture"
 DEFAULT = Options()
 
 
 def prefixes(labels: Mapping[str, str], own: Collection[str] | None = None) -> set[str]:
-    """What the keys of a node's labels about its GPUs begin with: one prefix, or none without such labels. ``own`` are the keys that this collection
-    sets; by default those that it has recorded in the labels."""
+    """The prefix of the node's labels about its GPUs, as a set that is empty if there are none. ``own`` are the keys that this collection sets,
+    by default those that it has recorded in the labels."""
     found = _own(labels, own)
     return {prefix for prefix in _before(BESIDE, found) if prefix + COUNT in found}
 
 
 def prefix_of(labels: Mapping[str, str], own: Collection[str] | None = None) -> str:
-    """The prefix of the labels about GPUs; the default where nothing is recorded, since somebody may have set them by hand."""
+    """The prefix of the labels about GPUs. If none is recorded, it is the default one, since somebody may have set the labels by hand."""
     return min(prefixes(labels, own), default=DEFAULT.prefix)
 
 
@@ -53,22 +53,22 @@ def is_labelled(labels: Mapping[str, str]) -> bool:
 
 
 def reported_model(record: Mapping[str, Any]) -> str | None:
-    """The model of a node's GPUs by its watcher, which reports it where the node is to have no labels about them."""
+    """The model of a node's GPUs from its watcher, which reports it only if the node has no labels about GPUs."""
     return (record.get("health") or {}).get(MODEL)
 
 
 def model_of(record: Mapping[str, Any]) -> str:
-    """The model of the GPUs of a node of the ledger; '' where nobody says."""
+    """The model of the node's GPUs; '' if it is unknown. ``record`` is the ledger's."""
     return about_gpus(record["labels"]).get(MODEL) or reported_model(record) or ""
 
 
 def is_excluded(record: Mapping[str, Any]) -> bool:
-    """Whether a GPU of the node is not advertised because it has failed: as the last run found it, else as the watcher reports it."""
+    """Whether a GPU of the node is excluded because it has failed, according to the last run, or else to the watcher."""
     labels, health = record["labels"], record["health"]
     if LEFT_OUT in labels or about_gpus(labels).get(BESIDE) == "false":
         return True
     by_report = reported_model(record) and not is_labelled(labels)
-    return bool(by_report) and (health["state"], health["reason"]) == (WARNING, FAILED)  # a card that is advertised would be a fault
+    return bool(by_report) and (health["state"], health["reason"]) == (WARNING, FAILED)  # an advertised card would be a fault, not a warning
 
 
 def _own(labels: Mapping[str, str], own: Collection[str] | None) -> Collection[str]:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Services without a reservation whose tasks are on nodes with GPUs (pure), and what keeps them off these nodes.
+"""Services without a reservation whose tasks run on nodes with GPUs (pure), and the command that keeps them off these nodes.
 
 Private to this collection: no stability is promised to others.
 """
@@ -17,7 +17,7 @@ from .._tasks.tasks import is_global, is_job_service, reservations
 from .node_labels import prefixes
 from .unreserved import has_gpus
 
-# What a service's mode is called on the command line, by its name in the API.
+# A service's mode in the API -> its name on the command line.
 _MODES = {"Global": "global", "GlobalJob": "global-job", "ReplicatedJob": "replicated-job"}
 
 
@@ -56,12 +56,12 @@ def _keys(records: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _command(service: Mapping[str, Any], keys: Sequence[str]) -> str | None:
-    """What keeps the service off dedicated nodes; None where that is not shown: a global one is meant to be on each node, and an update has a job run
-    again (moby#53632)."""
+    """The command that keeps the service off dedicated nodes. None for a global service, which is meant to run on each node, and for a job, which any
+    update would run again (moby#53632)."""
     if is_global(service) or is_job_service(service):
         return None
     placement = (service["Spec"].get("TaskTemplate") or {}).get("Placement") or {}
-    there = {"".join(constraint.split()) for constraint in placement.get("Constraints") or []}
-    missing = [one for one in ("node.labels.%s!=true" % key for key in keys) if one not in there]
+    present = {"".join(constraint.split()) for constraint in placement.get("Constraints") or []}
+    missing = [one for one in ("node.labels.%s!=true" % key for key in keys) if one not in present]
     added = " ".join("--constraint-add %s" % shlex.quote(one) for one in missing)
     return "docker service update %s %s" % (added, shlex.quote(service["Spec"]["Name"])) if missing else None

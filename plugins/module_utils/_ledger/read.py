@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Collection, Mapping
 
-from .._swarm import isolation as kept
+from .._swarm import isolation as isolation_label
 from .._swarm import lease
 from .._swarm.manager import Manager
 from .._tasks import class_labels
@@ -22,10 +22,10 @@ from .ledger import ledger
 from .listed import Listed
 
 
-def read(manager: Manager, prefix: str, explained: Collection[str] = (), keep_label: str = KEY) -> dict[str, Any]:
-    """The result of a module: the ledger, and the swarm that it is of."""
+def read_ledger(manager: Manager, prefix: str, explained: Collection[str] = (), keep_label: str = KEY) -> dict[str, Any]:
+    """The ledger of the manager's swarm and facts about the swarm, as a module returns them."""
     listed = Listed(manager.nodes(), manager.tasks(), manager.services(), epoch(manager.time), keep_label)
-    result = ledger(listed, prefix, explained, levels=kept.read(manager.spec).nodes)
+    result = ledger(listed, prefix, explained, levels=isolation_label.read(manager.spec).nodes)
     result["allocation_findings"] = allocation_findings_of(manager.spec, result["nodes"])
     result["classes"] = class_labels.needed_classes(listed.services)
     result["findings"] += allocation_report.findings(result["allocation_findings"])
@@ -33,12 +33,12 @@ def read(manager: Manager, prefix: str, explained: Collection[str] = (), keep_la
 
 
 def allocation_findings_of(spec: Mapping[str, Any], records: Collection[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Where processes and reservations differ, by the label of the swarm; ``records`` are the ledger's of all nodes."""
-    return allocation_report.allocation_findings(records, kept.read(spec).allocation_findings)
+    """Where processes and allocations differ, according to the label of the swarm. ``records`` are the ledger's of all nodes."""
+    return allocation_report.allocation_findings(records, isolation_label.read(spec).allocation_findings)
 
 
 def labels_of(spec: Mapping[str, Any], time: str | None, listed: Listed) -> dict[str, Any]:
-    """What this collection keeps in labels of the swarm."""
+    """The data that this collection stores in labels of the swarm: lease, last run and isolation."""
     names = [service["Spec"]["Name"] for service in listed.services]
     return {
         "lease": lease.result(spec, time),
@@ -48,7 +48,7 @@ def labels_of(spec: Mapping[str, Any], time: str | None, listed: Listed) -> dict
 
 
 def swarm_of(manager: Manager) -> dict[str, Any]:
-    """Of the shape of gpu_node's answer, so that both show who runs the swarm."""
+    """The swarm of the manager, in the same form as in gpu_node's result."""
     return {
         "id": manager.swarm_id,
         "node_id": manager.node_id,

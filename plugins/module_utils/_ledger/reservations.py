@@ -20,14 +20,14 @@ Reserving = Dict[Tuple[str, str, str], Dict[str, Any]]
 
 
 def add(reserving: Reserving, task: Mapping[str, Any], service: Mapping[str, Any] | None, service_name: str) -> None:
-    """Notes a task that runs or waits."""
+    """Add a task that runs or waits."""
     spec = task.get("Spec") or {}
     wants, placement = reservations(spec).get("GenericResources"), spec.get("Placement")
     if not wants:
         return
     key = (service_name, repr(wants), repr(placement))
     if key not in reserving:
-        # What there is once for each version of a service is worked out once for all of its tasks.
+        # These are the same for all tasks of one version of a service, so compute them once.
         reserving[key] = {
             "service": service_name,
             "wants": generic_resources.from_info(wants),
@@ -42,7 +42,7 @@ def add(reserving: Reserving, task: Mapping[str, Any], service: Mapping[str, Any
 
 
 def records(reserving: Reserving, nodes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The groups as the module returns them. What a node advertises does not count here: that is what a run may change."""
+    """The groups as the module returns them. Advertised resources do not count here, because a run may change them."""
     found = []
     able_by_placement: dict[str, list[Mapping[str, Any]]] = {}
     for (dummy_service, dummy_wants, placement), group in reserving.items():

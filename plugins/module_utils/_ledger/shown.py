@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether the ledger shows of a node what was decided (pure).
+"""Whether the ledger already shows what a run decided for a node (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -15,12 +15,12 @@ from .._policy import generic_resources
 
 
 def is_not_ready(node: Mapping[str, Any] | None) -> bool:
-    """Of the ledger's node, None where it has none. A manager that was restarted is one of the swarm's again when the others reach it."""
+    """Whether this node of the ledger (None: missing) is not back yet. A restarted manager is back once the other managers reach it."""
     return node is None or node["state"] != "ready" or node["reachability"] not in (None, "reachable")
 
 
 def difference(wanted: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:
-    """What the ledger's node does not show of a decision, in words."""
+    """A text that says what the ledger does not show of the decision yet; None if it shows everything."""
     for kind, values in generic_resources.parse(wanted.get("resources") or []).items():
         entry = node["resources"].get(kind) or {}
         if isinstance(values, int):

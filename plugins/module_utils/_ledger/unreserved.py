@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Services that can see GPUs without reserving one (pure): by the variables in their own specification.
+"""Services that can see GPUs without reserving one (pure), because of variables in their own specification.
 
-What an image sets is not in a service's specification, and is not seen here.
+Variables of an image are not in the specification, so they are not checked here.
 Private to this collection: no stability is promised to others.
 """
 
@@ -42,39 +42,39 @@ def unreserved(
     for service, variables in suspects:
         spec = service["Spec"]
         reserves = list(generic_resources.from_info(reservations(spec["TaskTemplate"]).get("GenericResources")))
-        # What stands for an amount of something else is no list of GPUs.
+        # The variable of a counted kind contains an amount, not a list of GPUs.
         variables = {name: value for name, value in variables.items() if name not in others}
         on = sorted({with_gpus[node_id]["hostname"] for node_id in active.get(spec["Name"], ()) if node_id in with_gpus})
-        if variables and not kinds.intersection(reserves) and (on or _may_come(service, places, active)):
+        if variables and not kinds.intersection(reserves) and (on or _may_be_placed(service, places, active)):
             found.append({"service": spec["Name"], "variables": variables, "reserves": reserves, "nodes": on})
     return sorted(found, key=lambda one: one["service"])
 
 
 def is_of_gpus(entry: Mapping[str, Any]) -> bool:
-    """Whether a kind of the ledger is one of GPUs or MIG devices by name."""
+    """Whether this entry of the ledger names GPUs or MIG devices."""
     return entry["type"] == "named" and names_gpus(entry["values"])
 
 
 def names_gpus(values: Any) -> bool:
-    """Whether a kind with these values, or this amount, is one of GPUs or MIG devices by name."""
+    """Whether these values name GPUs or MIG devices. An amount names none."""
     return isinstance(values, list) and bool(values) and all(str(value).startswith(GPU_VALUES) for value in values)
 
 
 def has_gpus(record: Mapping[str, Any]) -> bool:
-    """By what the node advertises; or, since its GPUs may be advertised by memory alone, by its labels or the report of its watcher."""
+    """Whether the node has GPUs. Since a node may advertise only their memory, its labels and its watcher's report count as well."""
     known = is_labelled(record["labels"]) or bool(reported_model(record))
     return known or any(is_of_gpus(entry) for entry in record["resources"].values())
 
 
 def _variables(service: Mapping[str, Any]) -> dict[str, str]:
-    """The variables of this service that let its tasks see GPUs, with their values."""
+    """The service's variables that let its tasks see GPUs, with their values."""
     environment = (service["Spec"].get("TaskTemplate", {}).get("ContainerSpec") or {}).get("Env") or []
-    given = dict(item.partition("=")[::2] for item in environment if item.startswith((VISIBLE + "=", generic_resources.ENV_PREFIX)))
-    return {name: value for name, value in given.items() if not CLOSING.intersection(part.strip() for part in value.split(","))}
+    variables = dict(item.partition("=")[::2] for item in environment if item.startswith((VISIBLE + "=", generic_resources.ENV_PREFIX)))
+    return {name: value for name, value in variables.items() if not CLOSING.intersection(part.strip() for part in value.split(","))}
 
 
 def _active(records: Iterable[Mapping[str, Any]], waiting: Waiting) -> dict[str, set[str]]:
-    """Service name -> the nodes that its tasks are on; with an empty set where they only wait."""
+    """Service name -> ids of the nodes that its tasks are on; an empty set if they only wait."""
     active: dict[str, set[str]] = {group["service"]: set() for group in waiting.values()}
     for record in records:
         for task in record["tasks"]:
@@ -82,12 +82,10 @@ def _active(records: Iterable[Mapping[str, Any]], waiting: Waiting) -> dict[str,
     return active
 
 
-def _may_come(service: Mapping[str, Any], places: Iterable[Mapping[str, Any]], active: Container[str]) -> bool:
+def _may_be_placed(service: Mapping[str, Any], places: Iterable[Mapping[str, Any]], active: Container[str]) -> bool:
     # A finished job is placed nowhere.
     if is_job_service(service) and service["Spec"]["Name"] not in active:
         return False
     placement = service["Spec"]["TaskTemplate"].get("Placement") or {}
     constraints, platforms = placement.get("Constraints") or [], placement.get("Platforms") or []
-    return any(
-        node_match.runs_on(platforms, node) and all(node_match.is_met(constraint, node) for constraint in constraints) for node in places
-    )
+    return any(node_match.runs_on(platforms, node) and all(node_match.is_met(constraint, node) for constraint in constraints) for node in places)

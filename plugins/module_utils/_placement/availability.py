@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The availability of nodes, and the mark of a run that changed it (pure).
+"""A node's availability, and the labels with which a run marks that it changed it (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -14,15 +14,15 @@ from typing import Any, Mapping
 from .._swarm.owned_labels import PAUSED_FOR
 
 FORMER = "former-availability"
-SINCE = "paused-since"  # beside it: when a run set the availability, by the manager's clock
-BY = "paused-by"  # and which playbook, in words
+SINCE = "paused-since"  # when a run set the availability, by the manager's clock
+BY = "paused-by"  # which playbook set it, in words
 NOTES = (FORMER, SINCE, BY, PAUSED_FOR)
 ACTIVE, PAUSED, DRAINED = "active", "pause", "drain"
 _DONE = {PAUSED: "paused", DRAINED: "drained"}
 
 
 def read_mark(value: str | None) -> tuple[str | None, str]:
-    """(the former availability, the one that a run set) of a mark: ``active`` stands for ``active/pause``; (None, …) without one."""
+    """(the former availability, the availability that the run set). A mark ``active`` means ``active/pause``. Without a mark: (None, …)."""
     if value is None:
         return None, PAUSED
     former, dummy_slash, set_by_run = value.partition("/")
@@ -30,33 +30,33 @@ def read_mark(value: str | None) -> tuple[str | None, str]:
 
 
 def is_set_by_run(spec: Mapping[str, Any], prefix: str) -> bool:
-    """Whether a run set the availability that the node has: one that somebody has changed since is theirs."""
+    """Whether a run set the node's current availability. If somebody changed it afterwards, it is theirs."""
     former, set_by_run = read_mark((spec.get("Labels") or {}).get(prefix + FORMER))
     return former is not None and spec.get("Availability") == set_by_run
 
 
 def set_at(spec: Mapping[str, Any], prefix: str) -> str | None:
-    """When a run set the availability that the node has; None where none did, or that is not known."""
+    """When a run set the node's current availability; None if no run did, or the time is unknown."""
     return (spec.get("Labels") or {}).get(prefix + SINCE) if is_set_by_run(spec, prefix) else None
 
 
 def set_by(spec: Mapping[str, Any], prefix: str) -> str | None:
-    """Which playbook set the availability that the node has; None where none did, or that is not known."""
+    """Which playbook set the node's current availability; None if none did, or its name is unknown."""
     return (spec.get("Labels") or {}).get(prefix + BY) if is_set_by_run(spec, prefix) else None
 
 
 def paused_for(spec: Mapping[str, Any], prefix: str) -> str | None:
-    """The fault for which a node is paused; None where it is not, or for something else."""
+    """The fault for which the node is paused; None if it is not paused, or for another reason."""
     return (spec.get("Labels") or {}).get(prefix + PAUSED_FOR) if is_set_by_run(spec, prefix) else None
 
 
 def closed_as(record: Mapping[str, Any]) -> str:
-    """The state of a node of the ledger where that is not ready, else its availability."""
+    """The node's state if it is not ready, otherwise its availability. ``record`` is the ledger's."""
     return str(record["state"] if record["state"] != "ready" else record["availability"])
 
 
 def why_closed(record: Mapping[str, Any]) -> str:
-    """Why a node of the ledger takes no new tasks, and who wanted that."""
+    """Why a node of the ledger takes no new tasks, and who decided that."""
     word = closed_as(record)
     if word == PAUSED and record.get("paused_for"):
         return "paused for a fault"

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is counted of the tasks of services in one pass over them (pure), as swarmkit's scheduler and orchestrators count it.
+"""Counts the tasks of all services in one pass (pure), the way swarmkit's scheduler and orchestrators count them.
 
-manager/scheduler/nodeinfo.go: a task counts from its assignment to its end; as a replica, only while it is not to end.
+manager/scheduler/nodeinfo.go: a task counts from its assignment to its end. It counts as a replica only while swarm wants it to run.
 Private to this collection: no stability is promised to others.
 """
 
@@ -26,21 +26,21 @@ class Tally:
     """The tasks of one service."""
 
     def __init__(self) -> None:
-        self.live = 0  # allocated to a node, and not to end
-        self.waiting = 0  # no node was found for them yet
-        self.unallocated = 0  # of these, those that have no address in their networks yet
-        self.delayed = 0  # of the live ones, those that start after a delay
-        self.complete = 0  # of the job's present iteration
+        self.live = 0  # assigned to a node, and swarm wants them to run
+        self.waiting = 0  # not assigned yet
+        self.unallocated = 0  # waiting tasks without an address in their networks
+        self.delayed = 0  # live tasks that start after a delay
+        self.complete = 0  # in the job's current iteration
         self.ended = 0  # ended, and not started again
-        self.since: str | None = None  # when the first of those that wait began to
-        self.said = ""  # the scheduler's words for one of them
+        self.since: str | None = None  # when the first waiting task began to wait
+        self.scheduler_message = ""  # why the scheduler placed one of the waiting tasks nowhere
         self.failure = ("", "")  # when the last task failed, and why
         self.networks: set[str] = set()  # the drivers of its networks
-        self.nodes: set[str] = set()  # that a task belongs to
-        self.slots: set[int] = set()  # with a task that is live or waits
-        self.last: dict[int, tuple[str, str]] = {}  # by slot when the newest of the other tasks was made, and its state
+        self.nodes: set[str] = set()  # nodes with a live or waiting task
+        self.slots: set[int] = set()  # slots with a live or waiting task
+        self.last: dict[int, tuple[str, str]] = {}  # by slot: creation time and state of the newest of the other tasks
 
-    def see(self, task: Mapping[str, Any], is_current: bool) -> None:
+    def add(self, task: Mapping[str, Any], is_current: bool) -> None:
         status, desired = task["Status"], task.get("DesiredState")
         state = status["State"]
         self.networks.update(_drivers(task))
@@ -54,7 +54,7 @@ class Tally:
             self.live += 1
             self.delayed += desired == "ready"
         elif state in WAITING and desired in WANTED:
-            self._see_waiting(status)
+            self._add_waiting(status)
         elif state == "complete" and is_current:
             self.complete += 1
         if state in ENDED and desired != "remove":
@@ -62,25 +62,25 @@ class Tally:
             if state in ("failed", "rejected"):
                 self.failure = max(self.failure, (status.get("Timestamp") or "", status.get("Err") or status.get("Message") or ""))
 
-    def _see_waiting(self, status: Mapping[str, Any]) -> None:
+    def _add_waiting(self, status: Mapping[str, Any]) -> None:
         self.waiting += 1
         self.unallocated += status["State"] == "new"
         self.since = min(self.since or "~", status.get("Timestamp") or "~").rstrip("~") or None
-        self.said = status.get("Err") or status.get("Message") or self.said
+        self.scheduler_message = status.get("Err") or status.get("Message") or self.scheduler_message
 
 
 class Census:
     """The tasks of all services, by service and by node."""
 
     def __init__(self) -> None:
-        self.replicas: Counter[tuple[str, str]] = Counter()  # (node id, service id) -> tasks that are not to end
-        self.ports: Ports = {}  # by node id, those of the host that its tasks have published
+        self.replicas: Counter[tuple[str, str]] = Counter()  # (node id, service id) -> tasks that swarm wants to run
+        self.ports: Ports = {}  # by node id: the host's ports that tasks have published
         self._tallies: dict[str, Tally] = {}
 
-    def see(self, task: Mapping[str, Any], service: Mapping[str, Any] | None) -> None:
+    def add(self, task: Mapping[str, Any], service: Mapping[str, Any] | None) -> None:
         service_id, node_id = task.get("ServiceID") or "", task.get("NodeID")
         tally = self._tallies.setdefault(service_id, Tally())
-        tally.see(task, task.get("JobIteration") == ((service or {}).get("JobStatus") or {}).get("JobIteration"))
+        tally.add(task, task.get("JobIteration") == ((service or {}).get("JobStatus") or {}).get("JobIteration"))
         if not node_id or task["Status"]["State"] not in ALLOCATED:
             return
         self.replicas[node_id, service_id] += task.get("DesiredState") in WANTED
@@ -88,17 +88,18 @@ class Census:
         if ports:
             self.ports.setdefault(node_id, set()).update(ports)
 
-    def of(self, service_id: str) -> Tally:
+    def tally_of(self, service_id: str) -> Tally:
         return self._tallies.get(service_id) or Tally()
 
 
 def host_ports(spec: Mapping[str, Any] | None) -> set[Port]:
-    """The ports of the host that a service's specification publishes; one whose number the node chooses is never taken."""
+    """The host's ports that a service's specification publishes. A port whose number the node chooses never conflicts, so it is not listed."""
     return _of_host(((spec or {}).get("EndpointSpec") or {}).get("Ports"))
 
 
 def _taken(task: Mapping[str, Any], service: Mapping[str, Any] | None) -> set[Port]:
-    """The API's tasks have no specification of ports. While a service is updated, its older tasks may have other ones than the newer."""
+    """The host's ports that a task uses. The API does not show the ports of a task's specification, so compare the ports of its status with
+    those of its service. During an update older tasks may use other ports, so the service's former specification counts too."""
     specified = host_ports((service or {}).get("Spec")) | host_ports((service or {}).get("PreviousSpec"))
     shown = _of_host((task["Status"].get("PortStatus") or {}).get("Ports"))
     return (shown & specified if service else shown) or host_ports((service or {}).get("Spec"))

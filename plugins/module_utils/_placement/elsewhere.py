@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether a task could run on another node than its own (pure), by the requirements of its service.
+"""Whether a task could run on a node other than its own (pure), by the requirements of its service.
 
-Compares the same as pending, but with what nodes have in all: what is free there changes from one moment to the next.
+Compares the same as ``pending``, but with the total resources of nodes, since the free ones change all the time.
 Private to this collection: no stability is promised to others.
 """
 
@@ -17,8 +17,8 @@ from .._tasks.tasks import is_global
 from . import pending
 
 
-def mark(records: Sequence[Mapping[str, Any]], nodes: Iterable[Mapping[str, Any]], services: Iterable[Mapping[str, Any]]) -> None:
-    """Sets ``elsewhere`` of each task of the ledger's ``records`` of nodes."""
+def set_elsewhere(records: Sequence[Mapping[str, Any]], nodes: Iterable[Mapping[str, Any]], services: Iterable[Mapping[str, Any]]) -> None:
+    """Set ``elsewhere`` of each task in ``records``, the ledger's records of nodes."""
     by_id = {record["id"]: record for record in records}
     opened = [(node, by_id[node["ID"]]) for node in nodes if pending.is_open(by_id[node["ID"]])]
     by_name = {service["Spec"]["Name"]: service for service in services}
@@ -32,8 +32,10 @@ def mark(records: Sequence[Mapping[str, Any]], nodes: Iterable[Mapping[str, Any]
 
 
 def _homes(service: Mapping[str, Any] | None, opened: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> list[str] | None:
-    """Two nodes that could run its tasks, if there are so many: whichever a task is on, there is another one. None where the question
-    is idle, since each of its tasks belongs to a node, or the service was removed."""
+    """Up to two nodes that could run the service's tasks. Two are enough: wherever a task is, there is another one.
+
+    None for a global service, whose tasks belong to their nodes, and for a removed service.
+    """
     if service is None or is_global(service):
         return None
     spec = service["Spec"]["TaskTemplate"]

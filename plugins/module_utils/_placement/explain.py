@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Why a service has no place, and the smallest change that would make room for it (pure).
+"""Why a service finds no node, and the smallest change that would make room for it (pure).
 
-One service at a time, as if it came next: others that wait may take the place first.
+Each service is explained as if it came next. Other waiting services may take the place first.
 Private to this collection: no stability is promised to others.
 """
 
@@ -47,8 +47,8 @@ PASSING = frozenset([READY, RESOURCES, PORTS, REPLICAS])
 NO_TASK = frozenset([READY, CONSTRAINTS, PLATFORM])
 
 
-class Judged(NamedTuple):
-    """A node, and the filters that keep the service from it."""
+class CheckedNode(NamedTuple):
+    """A node, and the filters that exclude it for the service."""
 
     spot: Spot
     fails: Sequence[str]
@@ -58,38 +58,40 @@ class Judged(NamedTuple):
         return str(self.spot.place.record["hostname"])
 
 
-class Moment(NamedTuple):
-    """What the services of a swarm are compared with, as it is ``now``."""
+class SwarmState(NamedTuple):
+    """The nodes and tasks of a swarm at the time ``now``."""
 
     places: Sequence[Place]
     census: Census
     now: float | None
 
 
-def explained(names: Collection[str], services: Iterable[Mapping[str, Any]], moment: Moment, most: int | None = None) -> list[dict[str, Any]]:
-    """The services of these names or ids; with ALL, those that have fewer tasks than they are to have; at the ``most`` so many, which wait
-    longest: each is compared with every node. Ordered by name."""
+def explained(names: Collection[str], services: Iterable[Mapping[str, Any]], state: SwarmState, most: int | None = None) -> list[dict[str, Any]]:
+    """Explanations of the services with these names or ids, ordered by name. ALL stands for every service with too few tasks.
+
+    At most ``most`` services are explained, those that have waited longest, because each one is compared with every node.
+    """
     chosen = [
         service
         for service in services
-        if service["ID"] in names or service["Spec"]["Name"] in names or (ALL in names and is_short(service, moment.census.of(service["ID"])))
+        if service["ID"] in names or service["Spec"]["Name"] in names or (ALL in names and is_short(service, state.census.tally_of(service["ID"])))
     ]
-    longest = sorted(chosen, key=lambda one: (_since(one, moment.census), one["Spec"]["Name"]))[:most]
-    return [explain(service, moment) for service in sorted(longest, key=lambda one: one["Spec"]["Name"])]
+    longest = sorted(chosen, key=lambda one: (_since(one, state.census), one["Spec"]["Name"]))[:most]
+    return [explain(service, state) for service in sorted(longest, key=lambda one: one["Spec"]["Name"])]
 
 
 def _since(service: Mapping[str, Any], census: Census) -> float:
-    """When the first of its tasks began to wait; none comes last."""
-    return epoch(census.of(service["ID"]).since) or inf
+    """When the first of its tasks began to wait; infinity if none waits, so that it is sorted last."""
+    return epoch(census.tally_of(service["ID"]).since) or inf
 
 
-def explain(service: Mapping[str, Any], moment: Moment) -> dict[str, Any]:
-    """One service, as the module returns it."""
-    places, census, now = moment
-    tally, size = census.of(service["ID"]), size_of(service)
+def explain(service: Mapping[str, Any], state: SwarmState) -> dict[str, Any]:
+    """The explanation of one service, as the module returns it."""
+    places, census, now = state
+    tally, size = census.tally_of(service["ID"]), size_of(service)
     demand = demand_of(service, tally.networks)
-    judged = [Judged(spot, failed(demand, spot)) for spot in spots(demand, places, census)]
-    if is_global(service):  # where it has one, it needs no other
+    judged = [CheckedNode(spot, failed(demand, spot)) for spot in spots(demand, places, census)]
+    if is_global(service):  # a node that has a task needs no second one
         judged = [one for one in judged if not one.spot.replicas]
     feasible = [one for one in judged if not one.fails]
     needed, rooms = still_needed(service, tally), [room(demand, one.spot) for one in feasible]
@@ -106,7 +108,7 @@ def explain(service: Mapping[str, Any], moment: Moment) -> dict[str, Any]:
         "over": is_over(service, tally),
         "since": tally.since,
         "age": age(tally.since, now),
-        "said": tally.said,
+        "said": tally.scheduler_message,
         "without_tasks": without_tasks(service, tally, places),
         "wants": {kind.lstrip("="): amount / UNITS.get(kind, 1) if kind in UNITS else amount for kind, amount in demand.wants.items()},
         "nodes": len(judged),
@@ -123,21 +125,21 @@ def explain(service: Mapping[str, Any], moment: Moment) -> dict[str, Any]:
     return found
 
 
-def _fits_everywhere(judged: Iterable[Judged]) -> bool:
-    """Of a global service: on each node where swarm makes a task of it."""
+def _fits_everywhere(judged: Iterable[CheckedNode]) -> bool:
+    """Whether a global service fits on each node where swarm creates a task for it."""
     return all(not one.fails or not NO_TASK.isdisjoint(one.fails) for one in judged)
 
 
-def _is_possible(demand: Demand, one: Judged) -> bool:
-    """Whether a task could run there if the node were empty and open."""
+def _is_possible(demand: Demand, one: CheckedNode) -> bool:
+    """Whether a task could run there if the node were empty and schedulable."""
     return PASSING.issuperset(one.fails) and not short(demand, one.spot.place.total)
 
 
 # -- the nearest misses ----------------------------------------------------------------------------------------------
 
 
-def nearest(demand: Demand, judged: Iterable[Judged], service: str) -> list[dict[str, Any]]:
-    """[{filter, hostnames, text}]: the nodes that a single filter excludes, those that lack the least first."""
+def nearest(demand: Demand, judged: Iterable[CheckedNode], service: str) -> list[dict[str, Any]]:
+    """[{filter, hostnames, text}]: the nodes that only one filter excludes. Nodes that lack the least come first."""
     single = [one for one in judged if len(one.fails) == 1]
     lacking_room = [one for one in single if one.fails[0] == RESOURCES and not short(demand, one.spot.place.total)]
     found = [
@@ -153,12 +155,12 @@ def nearest(demand: Demand, judged: Iterable[Judged], service: str) -> list[dict
     return found
 
 
-def _share(demand: Demand, one: Judged) -> float:
-    """How much of what is needed is missing there."""
+def _share(demand: Demand, one: CheckedNode) -> float:
+    """The missing part of what is needed, as a sum of fractions."""
     return sum(missing / max(demand.wants.get(kind, 1), 1) for kind, missing in short(demand, one.spot.place.free).items())
 
 
-def _room_text(demand: Demand, one: Judged, service: str) -> str:
+def _room_text(demand: Demand, one: CheckedNode, service: str) -> str:
     missing = short(demand, one.spot.place.free)
     free = one.spot.place.free
     has = ", ".join("%s %s" % (amount_of(kind, free.get(kind, 0)), kind.lstrip("=")) for kind in missing)
@@ -166,13 +168,13 @@ def _room_text(demand: Demand, one: Judged, service: str) -> str:
     if not ending:
         return "%s has %s free" % (one.hostname, has)
     then = ", ".join("%d" % (free.get(kind, 0) + sum(_allocated(task, kind) for task in ending)) for kind in missing)
-    # While swarm replaces a task, the one that ends and the one that follows have the same name.
+    # While swarm replaces a task, the old and the new task have the same name.
     names = list(dict.fromkeys(task["name"] for task in ending))
     return "%s has %s free and would have %s if %s ended" % (one.hostname, has, then, shortened(names))
 
 
 def tasks_to_end(missing: Mapping[str, float], tasks: Iterable[Mapping[str, Any]], service: str) -> list[Mapping[str, Any]]:
-    """The fewest tasks of others that have what is missing; [] where CPUs or memory are missing, of which tasks have no pieces."""
+    """The fewest tasks of other services that hold what is missing. [] if CPUs or memory are missing: those are not allocated piece by piece."""
     left, chosen = dict(missing), []
     holders = [task for task in tasks if task["service"] != service and any(_allocated(task, kind) for kind in missing)]
     while left and holders:
@@ -190,15 +192,15 @@ def _size(task: Mapping[str, Any]) -> tuple[int, str]:
 
 
 def _allocated(task: Mapping[str, Any], kind: str) -> int:
-    given = task["holding"].get(kind, 0)
-    return len(given) if isinstance(given, list) else given
+    value = task["holding"].get(kind, 0)
+    return len(value) if isinstance(value, list) else value
 
 
-def _plugins(demand: Demand, one: Judged) -> str:
+def _plugins(demand: Demand, one: CheckedNode) -> str:
     return "%%s: no %s" % " and no ".join("%s plugin %s" % (kind.lower(), _plain(name)) for kind, name in lacking(demand, one.spot.place.node))
 
 
-def _ports(demand: Demand, one: Judged) -> str:
+def _ports(demand: Demand, one: CheckedNode) -> str:
     taken = ["%d/%s" % (number, protocol) for protocol, number in sorted(demand.ports & one.spot.taken)]
     return "%%s: port %s of the host is in use" % ", ".join(taken)
 
@@ -208,7 +210,7 @@ def _plain(text: str) -> str:
 
 
 # Beside resources; the first need the least.
-_WORDS: tuple[tuple[str, Callable[[Demand, Judged], str]], ...] = (
+_WORDS: tuple[tuple[str, Callable[[Demand, CheckedNode], str]], ...] = (
     (READY, lambda dummy_demand, one: "%%s: room, but it takes no new tasks (%s)" % _plain(why_closed(one.spot.place.record))),
     (PORTS, _ports),
     (REPLICAS, lambda demand, dummy_one: "%%s: as many replicas as are allowed on a node (%d)" % demand.max_replicas),
@@ -226,7 +228,7 @@ def _platform(node: Mapping[str, Any]) -> str:
 # -- in one sentence -------------------------------------------------------------------------------------------------
 
 
-def _text(found: Mapping[str, Any], demand: Demand, judged: Sequence[Judged]) -> str:
+def _text(found: Mapping[str, Any], demand: Demand, judged: Sequence[CheckedNode]) -> str:
     if not found["waiting"] and found["without_tasks"]:
         return "; ".join(found["without_tasks"])
     if found["fits"]:
@@ -245,8 +247,8 @@ def _needs(demand: Demand) -> str:
     return ", ".join(amount_of(kind, amount, unit=True) for kind, amount in demand.wants.items())
 
 
-def _fragments(demand: Demand, judged: Sequence[Judged]) -> list[str]:
-    """Kinds of which there is enough in all, and not on one node."""
+def _fragments(demand: Demand, judged: Sequence[CheckedNode]) -> list[str]:
+    """Kinds with enough free resources in the swarm, but not on one node."""
     open_places = [one.spot.place for one in judged if set(one.fails) <= {RESOURCES}]
     found = []
     for kind, amount in demand.wants.items():

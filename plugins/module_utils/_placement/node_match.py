@@ -30,20 +30,20 @@ _FIELDS: dict[str, Callable[[Mapping[str, Any]], str | None]] = {
 
 
 def is_constraint(text: str) -> bool:
-    """Whether swarm takes a service with it."""
+    """Whether swarm accepts this text as a placement constraint."""
     return _FORM.fullmatch(text) is not None
 
 
 def is_met(constraint: str, node: Mapping[str, Any]) -> bool:
     """Whether the API's node meets one constraint, such as ``node.labels.gpu.model==T4``."""
     if "==" not in constraint and "!=" not in constraint:
-        return True  # the scheduler ignores what it cannot read
+        return True  # the scheduler ignores a constraint that it cannot parse
     key, equal, wanted = _parse(constraint)
     if key.lower() == "node.ip":
         same = _same_address(wanted, node.get("Status", {}).get("Addr"))
         return same is not None and same == equal
     value = _value(key, node)
-    # A value is not case-sensitive, and one that is not there counts as empty.
+    # Values are not case-sensitive. A missing value counts as empty.
     return value is not None and (value.lower() == wanted.lower()) == equal
 
 
@@ -52,7 +52,7 @@ def is_on_node_label(constraint: str) -> bool:
 
 
 def runs_on(platforms: Iterable[Mapping[str, Any]], node: Mapping[str, Any]) -> bool:
-    """Whether the node is of one of these platforms; an image that names none runs anywhere."""
+    """Whether the node has one of these platforms. An image without platforms runs anywhere."""
     platform = node.get("Description", {}).get("Platform")
     return not platforms or (platform is not None and any(_fits(wanted, platform) for wanted in platforms))
 
@@ -65,7 +65,7 @@ def _parse(constraint: str) -> tuple[str, bool, str]:
 
 
 def _value(key: str, node: Mapping[str, Any]) -> str | None:
-    """What the key is on this node; None for a key that swarm does not know, which no node meets."""
+    """The key's value on this node; None for a key that swarm does not know. No node meets a constraint with such a key."""
     name = key.lower()
     if name in _FIELDS:
         return _FIELDS[name](node) or ""
@@ -78,7 +78,7 @@ def _value(key: str, node: Mapping[str, Any]) -> str | None:
 
 
 def _same_address(wanted: str, address: Any) -> bool | None:
-    """Whether the address is the wanted one, or in the wanted network; None if neither can be read."""
+    """Whether the address equals the wanted one or is in the wanted network; None if one of them is not valid."""
     try:
         return ipaddress.ip_address(address) in ipaddress.ip_network(wanted, strict=False)
     except (ValueError, TypeError):

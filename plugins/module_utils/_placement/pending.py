@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Why tasks are pending (pure), beside the scheduler's own reason.
+"""Why tasks are pending (pure), in addition to the scheduler's own reason.
 
-Compares constraints, platform and resources, of all groups at once; placement and explain judge one service with every filter.
+Compares constraints, platform and resources, for all groups at once. ``explain`` checks one service with every filter.
 Private to this collection: no stability is promised to others.
 """
 
@@ -39,12 +39,12 @@ Fitting = Dict[Tuple[Tuple[str, ...], Tuple[Tuple[Any, Any], ...]], List[Place]]
 
 
 def is_open(record: Mapping[str, Any]) -> bool:
-    """Whether the scheduler places new tasks on this node at all."""
+    """Whether the node is schedulable: ready and active."""
     return closed_as(record) == ACTIVE
 
 
 def add(waiting: Waiting, task: Mapping[str, Any], service_name: str) -> None:
-    """Adds a task to those that wait for the same: a service may have thousands, and one specification."""
+    """Add a task to the group of tasks that wait for the same. A service may have thousands of tasks with one specification."""
     status, spec = task["Status"], task.get("Spec") or {}
     reason = (status["State"], status.get("Message", ""), status.get("Err", ""))
     needs = {"Resources": spec.get("Resources"), "Placement": spec.get("Placement")}
@@ -63,10 +63,10 @@ def pending(
 ) -> list[dict[str, Any]]:
     """The groups as the module returns them, the largest first."""
     by_id = {record["id"]: record for record in records}
-    # Not needed while nothing waits.
+    # Skipped while no task waits.
     places = [place(node, by_id[node["ID"]], reserved) for node in nodes] if waiting else []
     fitting: Fitting = {}
-    missing: dict[tuple[str, str | None], list[str]] = {}  # by what groups need: thousands of services may wait for the same
+    missing: dict[tuple[str, str | None], list[str]] = {}  # by needs and node, since thousands of services may wait for the same
     found = []
     for (dummy_service, node_id, reason, needs), group in waiting.items():
         wants = wanted_by(group["spec"])
@@ -103,25 +103,23 @@ def place(node: Mapping[str, Any], record: Mapping[str, Any], reserved: Mapping[
 
 
 def least(amount: float) -> float:
-    """How much must be free for the scheduler: at least one, even if the task reserves 0. 0 takes all free resources of a named kind, and
-    nothing of a counted kind."""
+    """How much must be free for the scheduler: at least one, even if the task reserves 0. Reserving 0 takes all free resources of a named
+    kind, and nothing of a counted kind."""
     return amount or 1
 
 
 def wanted_by(spec: Mapping[str, Any]) -> dict[str, Any]:
     reserved = reservations(spec)
-    wants = dict(generic_resources.from_info(reserved.get("GenericResources")))  # swarmkit takes amounts alone here
+    wants = dict(generic_resources.from_info(reserved.get("GenericResources")))  # swarmkit accepts only amounts here
     wants.update({kind: reserved[key] for kind, key in ((CPUS, "NanoCPUs"), (MEMORY, "MemoryBytes")) if reserved.get(key)})
     return wants
 
 
-def _missing(
-    spec: Mapping[str, Any], wants: Mapping[str, Any], places: Sequence[Place], node_id: str | None, fitting: Fitting
-) -> list[str]:
-    """What keeps the tasks from every node, in words; [] where the ledger sees nothing that does."""
+def _missing(spec: Mapping[str, Any], wants: Mapping[str, Any], places: Sequence[Place], node_id: str | None, fitting: Fitting) -> list[str]:
+    """Why no node takes these tasks, as texts; [] if the ledger shows no reason."""
     placement = spec.get("Placement") or {}
     constraints, platforms = placement.get("Constraints") or [], placement.get("Platforms") or []
-    if node_id:  # of a global service: it can run there or nowhere
+    if node_id:  # a task of a global service can run only there
         places = [place for place in places if place.node["ID"] == node_id]
         able = _fitting(constraints, platforms, places)
     else:
@@ -137,7 +135,7 @@ def _missing(
 def total_shortfall(
     wants: Mapping[str, Any], constraints: Sequence[str], platforms: Sequence[Mapping[str, Any]], places: Sequence[Place]
 ) -> list[str]:
-    """What keeps such tasks from every node even where it is idle, in words."""
+    """Why no node could take such tasks even if it were idle, as texts."""
     return _never(wants, constraints, platforms, places, _fitting(constraints, platforms, places)) if places else []
 
 
@@ -156,7 +154,7 @@ def _fits(constraints: Iterable[str], platforms: Iterable[Mapping[str, Any]], no
 
 
 def able(spec: Mapping[str, Any], nodes: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The API's nodes that a task of this specification could run on, if only they had what it reserves."""
+    """The API's nodes that meet the specification's constraints and platforms. Resources do not count here."""
     return [node for node in nodes if fits(spec, node)]
 
 
@@ -175,7 +173,7 @@ def _unfulfilled(constraints: Sequence[str], platforms: Sequence[Mapping[str, An
 
 
 def _too_large(wants: Mapping[str, Any], places: Sequence[Place]) -> list[str]:
-    """What no node has, even when it is idle."""
+    """The reservations that no node could fulfil, even if it were idle."""
     found = []
     for kind, amount in wants.items():
         most, hostname = max((place.total.get(kind, 0), place.record["hostname"]) for place in places)
@@ -188,7 +186,7 @@ def _not_now(wants: Mapping[str, Any], places: Sequence[Place]) -> list[str]:
     roomy = [place for place in places if all(place.free.get(kind, 0) >= least(amount) for kind, amount in wants.items())]
     opened = [place for place in places if is_open(place.record)]
     if any(is_open(place.record) for place in roomy):
-        return []  # it has just come, or waits for what is not checked here
+        return []  # the task is new, or waits for something that is not checked here
     if roomy:
         return ["every node with room for it takes no new tasks: %s" % _names(roomy)]
     if not opened:
@@ -212,7 +210,7 @@ def _short(wants: Mapping[str, Any], places: Sequence[Place]) -> list[str]:
 
 
 def amount_of(kind: str, amount: float, unit: bool = False) -> str:
-    """An amount with its unit, as people write it. CPUs and memory are in whole units. 0 is written as what it means (see least)."""
+    """The amount as text, with its unit if ``unit``. CPUs and memory are in whole units. A reservation of 0 is explained (see ``least``)."""
     if unit and not amount:
         return "1 or more %s, and all that are free (value: 0)" % kind
     number = "%d" % amount if kind not in UNITS else ("%.2f" % (amount / UNITS[kind])).rstrip("0").rstrip(".")

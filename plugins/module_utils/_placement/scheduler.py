@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where a task of a service fits (pure): the filters of swarmkit's scheduler, in its order, over the nodes of a ledger.
+"""Which nodes could run a task of a service (pure): the filters of swarmkit's scheduler, in its order, applied to the nodes of a ledger.
 
-manager/scheduler/pipeline.go and filter.go, the same from Docker Engine 20.10 to 29 but for cluster volumes, which 20.10 does not have and
-which are not read here. What comes out is the set of nodes that could take a task: which of them the scheduler takes is not
-decided by filters, and its own counts of what failed leave out nodes that it did not come to.
+Follows manager/scheduler/pipeline.go and filter.go, which are the same from Docker Engine 20.10 to 29 except for cluster volumes. 20.10 does not
+have those, and they are not checked here. The filters find all nodes that could take a task; which of them the scheduler takes is another
+question. The scheduler's own counts omit the nodes that it did not look at.
 Private to this collection: no stability is promised to others.
 """
 
@@ -37,11 +37,11 @@ class Demand(NamedTuple):
     platforms: Sequence[Mapping[str, Any]]
     ports: frozenset[Port]
     max_replicas: int  # on one node; 0 for no limit
-    cluster_volumes: bool  # whether it needs any, which no filter here reads
+    cluster_volumes: bool  # whether it needs any; no filter here checks them
 
 
 class Spot(NamedTuple):
-    """A node, as it is for one service."""
+    """A node from the viewpoint of one service."""
 
     place: Place
     taken: frozenset[Port]
@@ -49,7 +49,7 @@ class Spot(NamedTuple):
 
 
 def demand_of(service: Mapping[str, Any], networks: Iterable[str] = ()) -> Demand:
-    """``networks`` are the drivers of its networks, as its tasks show them."""
+    """The demand of one task of the service. ``networks`` are the drivers of its networks, as its tasks show them."""
     spec = service["Spec"]["TaskTemplate"]
     placement, mounts = spec.get("Placement") or {}, (spec.get("ContainerSpec") or {}).get("Mounts") or []
     log = (spec.get("LogDriver") or {}).get("Name")
@@ -70,18 +70,16 @@ def demand_of(service: Mapping[str, Any], networks: Iterable[str] = ()) -> Deman
 
 
 def spots(demand: Demand, places: Iterable[Place], census: Census) -> list[Spot]:
-    return [
-        Spot(place, frozenset(census.ports.get(place.node["ID"], ())), census.replicas[place.node["ID"], demand.service_id]) for place in places
-    ]
+    return [Spot(place, frozenset(census.ports.get(place.node["ID"], ())), census.replicas[place.node["ID"], demand.service_id]) for place in places]
 
 
 def failed(demand: Demand, spot: Spot) -> list[str]:
-    """The filters that keep a task of this service from this node, in the scheduler's order: it stops at the first. [] where it fits."""
+    """The filters that exclude this node, in the scheduler's order; [] if a task fits. The scheduler itself stops at the first."""
     return [name for name, passes in FILTERS if not passes(demand, spot)]
 
 
 def room(demand: Demand, spot: Spot) -> int | None:
-    """How many such tasks fit at once on a node that no filter excludes; None for any number."""
+    """How many such tasks fit at once on a node that no filter excludes; None for no limit."""
     limits = [int(spot.place.free.get(kind, 0) // amount) for kind, amount in demand.wants.items() if amount]
     limits += [1] if any(takes_all(kind, amount, spot.place.record) for kind, amount in demand.wants.items()) else []
     if demand.max_replicas:
@@ -92,20 +90,20 @@ def room(demand: Demand, spot: Spot) -> int | None:
 
 
 def short(demand: Demand, free: Mapping[str, float]) -> dict[str, float]:
-    """How much is missing of each kind. A kind of which nothing is left is not there for the scheduler, even where nothing is reserved of it."""
-    # Where anything is reserved, CPUs and memory are compared as well: a node can have less than nothing left.
+    """The missing amount by kind. Even with a reservation of 0 the scheduler requires that some of the kind is left."""
+    # If anything is reserved, the scheduler compares CPUs and memory as well, and a node may have overcommitted them.
     all_least = {CPUS: 0, MEMORY: 0, **{kind: least(amount) for kind, amount in demand.wants.items()}} if demand.wants else {}
     return {kind: amount - free.get(kind, 0) for kind, amount in all_least.items() if free.get(kind, 0) < amount}
 
 
 def takes_all(kind: str, amount: float, record: Mapping[str, Any]) -> bool:
-    """Whether a task that reserves so much takes all that is free on a node: 0 of a named kind (swarmkit api/genericresource)."""
+    """Whether a task that reserves this amount gets all free resources of the kind: 0 of a named kind (swarmkit api/genericresource)."""
     return not amount and (record["resources"].get(kind) or {}).get("type") == "named"
 
 
 def lacking(demand: Demand, node: Mapping[str, Any]) -> list[Plugin]:
-    """The plugins that the node does not have. A daemon that lists none of log drivers is older than their listing, and passes. So does a node
-    whose daemon the manager has no description of."""
+    """The required plugins that the node does not list. Old daemons list no log drivers, so a required log driver counts as present there.
+    A node without a description of its daemon passes."""
     engine = node.get("Description", {}).get("Engine") or {}
     listed = {(one.get("Type"), (one.get("Name") or "").partition(":latest")[0]) for one in engine.get("Plugins") or []}
     logs = any(kind == "Log" for kind, dummy_name in listed)
@@ -118,7 +116,7 @@ def unmet(demand: Demand, node: Mapping[str, Any]) -> list[str]:
 
 
 def _volume_driver(mount: Mapping[str, Any]) -> str:
-    """The plugin that a mount needs, '' for none."""
+    """The volume plugin that a mount needs; '' if it needs none."""
     name = ((mount.get("VolumeOptions") or {}).get("DriverConfig") or {}).get("Name") or ""
     return name if mount.get("Type") == "volume" and name != LOCAL else ""
 

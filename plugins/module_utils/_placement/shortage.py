@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Why a service has fewer tasks than it is to have, before the scheduler comes to place any (pure).
+"""Why swarm has not created all tasks of a service, before any placement by the scheduler (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -20,12 +20,12 @@ from .pending import Place, fits
 
 PAUSED_UPDATES = {"paused": "its update is paused", "rollback_paused": "its rollback is paused"}
 REPLICATED, JOB, GLOBAL_JOB = "Replicated", "ReplicatedJob", "GlobalJob"
-# Docker's message begins with what the state of the update says already.
+# Docker's message begins by repeating the state of the update.
 _SAID = re.compile(r"\A(update|rollback) paused( due to)? ?")
 
 
 class Size(NamedTuple):
-    """How many tasks a service is to have: in all, and at a time. None for a global service, which has one for each node."""
+    """How many tasks a service wants: in total, and at a time. None for a global service, which wants one on each node."""
 
     mode: str
     wanted: int | None
@@ -45,7 +45,7 @@ def size_of(service: Mapping[str, Any]) -> Size:
 
 
 def still_needed(service: Mapping[str, Any], tally: Tally) -> int:
-    """For how many tasks a place is to be found now; 0 for a global service of which none waits."""
+    """How many tasks need a node now. For a global service, only tasks that already wait count."""
     size = size_of(service)
     if size.wanted is None or size.at_once is None:
         return tally.waiting
@@ -54,12 +54,12 @@ def still_needed(service: Mapping[str, Any], tally: Tally) -> int:
 
 
 def is_short(service: Mapping[str, Any], tally: Tally) -> bool:
-    """Whether the service has fewer tasks than it is to have. One that is over lacks none."""
+    """Whether the service has fewer tasks than it wants. A service that is over lacks none."""
     return bool(still_needed(service, tally) or tally.delayed or _paused_update(service)) and not is_over(service, tally)
 
 
 def is_over(service: Mapping[str, Any], tally: Tally) -> bool:
-    """Whether swarm starts no task of it any more: it is scaled to 0, or its tasks have ended for good, however they did."""
+    """Whether swarm starts no more tasks of the service: it is scaled to 0, or its tasks have ended for good, with or without an error."""
     size = size_of(service)
     if tally.live or tally.waiting:
         return False
@@ -69,28 +69,28 @@ def is_over(service: Mapping[str, Any], tally: Tally) -> bool:
         return False
     if size.mode == JOB:
         return tally.complete >= size.wanted
-    made = list(_ended_slots(service, tally).values())
-    return size.wanted == 0 or (len(made) >= size.wanted and not _is_left_by_update(service, made))
+    created = list(_ended_slots(service, tally).values())
+    return size.wanted == 0 or (len(created) >= size.wanted and not _is_update_unfinished(service, created))
 
 
 def _ended_slots(service: Mapping[str, Any], tally: Tally) -> dict[int, str]:
-    """By slot when its last task was made, of those that swarm leaves as they are: with the restart condition none it starts no task again, with
-    on-failure none that is complete (shouldRestart in swarmkit's manager/orchestrator/restart/restart.go)."""
+    """By slot the creation time of its last task, for slots in which swarm starts no other task. With the restart condition ``none`` it restarts
+    no task, with ``on-failure`` no complete task (shouldRestart in swarmkit's manager/orchestrator/restart/restart.go)."""
     condition = (service["Spec"]["TaskTemplate"].get("RestartPolicy") or {}).get("Condition")
     if condition not in ("none", "on-failure") or is_global(service):
         return {}
     left = {slot: one for slot, one in tally.last.items() if slot not in tally.slots}
-    return {slot: made for slot, (made, state) in left.items() if condition == "none" or state == "complete"}
+    return {slot: created for slot, (created, state) in left.items() if condition == "none" or state == "complete"}
 
 
-def _is_left_by_update(service: Mapping[str, Any], made: Iterable[str]) -> bool:
-    """Whether its update was paused before it came to all slots."""
+def _is_update_unfinished(service: Mapping[str, Any], created: Iterable[str]) -> bool:
+    """Whether its update was paused before it reached all slots. ``created`` are the creation times of their last tasks."""
     began = epoch((service.get("UpdateStatus") or {}).get("StartedAt"))
-    return _paused_update(service) is not None and (began is None or any((epoch(one) or 0) < began for one in made))
+    return _paused_update(service) is not None and (began is None or any((epoch(stamp) or 0) < began for stamp in created))
 
 
 def without_tasks(service: Mapping[str, Any], tally: Tally, places: Iterable[Place]) -> list[str]:
-    """What of a service has no task yet that a node could be found for, and why, in words."""
+    """Which tasks of the service the scheduler cannot place yet, because swarm has not created or prepared them, and why, as texts."""
     found = []
     paused = _paused_update(service)
     if paused:
@@ -114,7 +114,7 @@ def without_tasks(service: Mapping[str, Any], tally: Tally, places: Iterable[Pla
 
 
 def _paused_update(service: Mapping[str, Any]) -> str | None:
-    """That its update is paused, and why; None where it is not."""
+    """The text that its update is paused, and why; None if it is not paused."""
     status = service.get("UpdateStatus") or {}
     if status.get("State") not in PAUSED_UPDATES:
         return None
@@ -123,7 +123,7 @@ def _paused_update(service: Mapping[str, Any]) -> str | None:
 
 
 def _of_global(service: Mapping[str, Any], tally: Tally, places: Iterable[Place]) -> list[str]:
-    # Also those that failed there are not started again (swarmkit orchestrator/global/global.go).
+    # Nor does swarm restart failed tasks there (swarmkit orchestrator/global/global.go).
     bare = [
         place.record["hostname"]
         for place in places
@@ -138,7 +138,7 @@ def _of_job(size: Size, tally: Tally) -> list[str]:
         return [_finished(tally.complete, wanted)]
     more = wanted - tally.complete - tally.live - tally.waiting
     if more > 0 and tally.live + tally.waiting >= at_once:
-        return ["%s when others have ended: it has at most %d at a time" % (_tasks(more, "follows", "follow"), at_once)]
+        return ["%s once others have ended: it has at most %d at a time" % (_tasks(more, "follows", "follow"), at_once)]
     if tally.failure[1] and not tally.live + tally.waiting:
         return ["%d of %d tasks are complete, and none runs; the last failed with: %s" % (tally.complete, wanted, tally.failure[1])]
     return []
@@ -160,7 +160,7 @@ def _of_replicated(service: Mapping[str, Any], size: Size, tally: Tally) -> list
         return ["%s (restart condition %s)%s" % (what, condition, last)]
     if tally.ended and attempts:
         return ["%s (%d)%s" % (_tasks(missing, "has used up its restart attempts", "have used up their restart attempts"), attempts, last)]
-    return []  # they are about to be made
+    return []  # swarm is about to create them
 
 
 def _finished(complete: int, wanted: int) -> str:

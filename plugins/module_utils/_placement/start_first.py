@@ -4,9 +4,8 @@
 
 """What an update with ``order: start-first`` needs: room for new tasks while the old ones run (pure).
 
-swarmkit's updater (manager/orchestrator/update/updater.go) ends an old task once the new one of its slot runs. Each old task that ends leaves
-its place to a new one that still waits, so that one free place is enough for all of them, however many are started at once. It is not
-enough where a new task cannot use the place of an old one.
+swarmkit's updater (manager/orchestrator/update/updater.go) ends an old task once the new task of its slot runs. A waiting new task can then take
+the place of the old one. So one free place is enough for all tasks, however many start at once, unless a new task cannot use an old task's place.
 Private to this collection: no stability is promised to others.
 """
 
@@ -22,9 +21,12 @@ from .scheduler import Demand
 START_FIRST = "start-first"
 
 
-class Beside(NamedTuple):
-    """``needed`` new tasks must have room while the ``old`` ones run; None means one on each node. ``larger``: they reserve more than the old
-    ones. ``added``: how many of them replace no old task."""
+class Overlap(NamedTuple):
+    """How many new tasks must run beside the old ones.
+
+    ``old`` tasks run on. ``needed`` new tasks must have room meanwhile; None means one on each node. ``larger``: the new tasks reserve more
+    than the old ones. ``added``: how many new tasks replace no old one.
+    """
 
     old: int
     needed: int | None = None
@@ -32,57 +34,57 @@ class Beside(NamedTuple):
     added: int = 0
 
 
-def applies(service: Mapping[str, Any] | None, spec: Mapping[str, Any]) -> bool:
-    """Whether an update of the service to this specification starts new tasks first. A job has no updates."""
+def starts_first(service: Mapping[str, Any] | None, spec: Mapping[str, Any]) -> bool:
+    """Whether an update to this specification starts new tasks before it ends old ones. Jobs have no updates."""
     return bool(service) and not is_job_service(service) and (spec.get("UpdateConfig") or {}).get("Order") == START_FIRST
 
 
 def is_replaced(spec: Mapping[str, Any]) -> bool:
-    """Whether the service's tasks are replaced in any case, as by 'docker service update --force'."""
+    """Whether the specification forces swarm to replace the tasks, as 'docker service update --force' does."""
     return bool((spec.get("TaskTemplate") or {}).get("ForceUpdate"))
 
 
-def updated(service: Mapping[str, Any], spec: Mapping[str, Any], new_id: str) -> Mapping[str, Any]:
-    """The service with its new specification, beside its old tasks. The old tasks of a global service keep no new task away."""
+def updated_service(service: Mapping[str, Any], spec: Mapping[str, Any], new_id: str) -> Mapping[str, Any]:
+    """The service with its new specification. A global service gets a new id, since its old tasks do not exclude new tasks from their nodes."""
     if is_global({"Spec": spec}):
         return {"ID": new_id, "Spec": spec}
     return dict(service, Spec=spec, PreviousSpec=service["Spec"])
 
 
 def without_stuck(tasks: Iterable[Mapping[str, Any]], service_ids: Iterable[str]) -> list[Mapping[str, Any]]:
-    """The tasks without those of these services that wait beside an old one of their slot: another update drops them."""
+    """The tasks, except those of these services that wait while an old task of their slot runs. Another update drops those."""
     tasks, ids = list(tasks), set(service_ids)
     live = {_slot(task) for task in tasks if task.get("ServiceID") in ids and _is_live(task)}
     return [task for task in tasks if not (task["Status"]["State"] in WAITING and task.get("ServiceID") in ids and _slot(task) in live)]
 
 
-def places(tasks: Iterable[Mapping[str, Any]], service_id: str) -> Counter[str]:
-    """By node the slots of the service that have a task there."""
+def slots_by_node(tasks: Iterable[Mapping[str, Any]], service_id: str) -> Counter[str]:
+    """By node id how many slots of the service have a task there."""
     by_slot = {_slot(task): task.get("NodeID") or "" for task in tasks if task.get("ServiceID") == service_id and _is_live(task)}
     return Counter(by_slot.values())
 
 
-def grows(new: Demand, old: Demand) -> bool:
-    """Whether a new task may find no room where an old one was. 0 of a named kind takes all that are free."""
+def demands_more(new: Demand, old: Demand) -> bool:
+    """Whether a new task may not fit where an old one was. Reserving 0 of a named kind takes all free ones."""
     return any((amount or inf) > (old.wants.get(kind, 0) or (inf if kind in old.wants else 0)) for kind, amount in new.wants.items())
 
 
-def needed(wanted: int, old: Mapping[str, int], beside: Mapping[str, int], alone: Mapping[str, int]) -> int:
-    """How many of ``wanted`` new tasks have to have room beside the ``old`` ones (by node), if they reserve no more than those. ``beside``: how many
-    have room on each node with the old ones in place, ``alone``: without them.
+def needed_beside_old(wanted: int, old: Mapping[str, int], beside: Mapping[str, int], alone: Mapping[str, int]) -> int:
+    """How many of the ``wanted`` new tasks need room while the old ones run, if they reserve no more than the old ones.
 
-    Which old task ends first is not known: in the worst case one whose place no new one can use.
+    All mappings are by node id. ``old``: the number of old tasks. ``beside``: how many new tasks fit while the old ones run, ``alone``: how many
+    fit without them. Nobody knows which old task ends first. In the worst case no new task can use its place.
     """
     number = sum(old.values())
     usable = sum(min(count, max(0, alone.get(node_id, 0) - beside.get(node_id, 0))) for node_id, count in old.items())
     useless, surplus = number - usable, max(0, number - wanted)
-    freed = max(0, surplus - useless)  # of those that end without being replaced
+    freed = max(0, surplus - useless)  # usable places of old tasks that nothing replaces
     waits = max(0, useless - surplus) + (1 if usable > freed else 0)
     return max(0, wanted - number) + (max(0, waits - freed) if wanted else 0)
 
 
-def why(one: Mapping[str, Any], beside: Beside) -> str:
-    """Why it does not fit, added to the explanation without the update."""
+def explain_overlap(one: Mapping[str, Any], beside: Overlap) -> str:
+    """The explanation of a service that does not fit beside its old tasks. ``one`` is its explanation without the update."""
     if beside.needed is None:
         return "%s; its tasks run on until new ones do (update_config: order: start-first); with order: stop-first each makes room" % one["text"]
     runs = "its %d tasks run on until new ones do (update_config: order: start-first)" % beside.old

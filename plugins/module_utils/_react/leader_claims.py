@@ -71,7 +71,7 @@ class LeaderClaims:
         before = isolation.read(cluster["Spec"])
         if before.level in (OFF, isolation.UNKNOWN) or before.leader == leader:
             return []
-        wrong = claims.claimed_anew(nodes, manager.tasks())
+        wrong = claims.allocatable_again(nodes, manager.tasks())
         # A node may advertise names of any length.
         again = {task: tuple(value[:LONGEST] for value in values[:MOST_VALUES]) for task, values in list(wrong.items())[:MOST_TASKS]}
         after = before._replace(leader=leader, again=again)

@@ -206,7 +206,7 @@ def _allocated_but_free(ledger: Mapping[str, Any]) -> Iterable[Row]:
 
 
 def _allocation_finding(one: Mapping[str, Any]) -> Row:
-    return {"node": one["hostname"], "card": one["card"], "finding": one["name"], "details": allocation_report.text(one), "read": one["read"]}
+    return {"node": one["hostname"], "card": one["card"], "finding": one["name"], "details": allocation_report.describe(one), "read": one["read"]}
 
 
 def _totals(ledger: Mapping[str, Any]) -> list[Row]:

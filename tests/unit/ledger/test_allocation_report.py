@@ -10,7 +10,7 @@ import pytest
 from swarm_api import named, node, service, task
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health.allocation_findings import Finding
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.allocation_report import allocation_findings, findings, text
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.allocation_report import allocation_findings, describe, findings
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.isolation import NodeFindings
@@ -53,7 +53,7 @@ def finding(name, card, task_id="", holder="", by="python3"):
 )
 def test_a_finding_is_named_by_what_the_manager_knows(one, words):
     (shown,) = of(one)
-    assert text(shown) == words
+    assert describe(shown) == words
     assert (shown["name"], shown["node"], shown["hostname"], shown["card"]) == (one.name, "n1", "host-n1", one.card)
     assert (shown["task_id"], shown["holder_id"]) == (one.task or None, one.holder or None)
     assert shown["service"] == ("train" if one.task or one.holder else None)

@@ -319,7 +319,7 @@ def ended(task_id, state="failed", slot=1, **more):
             "0 of 5 tasks are complete, and none runs; the last failed with: task: non-zero exit (1)"
         ]),
         (train(mode=JOB, **FIRST), [task("t1", job=True), task("t2", job=True, slot=2)], [
-            "3 tasks follow when others have ended: it has at most 2 at a time"
+            "3 tasks follow once others have ended: it has at most 2 at a time"
         ]),
         (train(mode=JOB, **FIRST), [task("t%d" % slot, state="complete", desired="complete", job=True) for slot in range(5)], [
             "it has finished: 5 of 5 tasks are complete"

@@ -12,7 +12,7 @@ import os
 import pytest
 from swarm_api import A, B, cluster, named, node, task
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.claims import claimed_anew
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.claims import allocatable_again
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._react.leader_claims import EVERY_S, LeaderClaims
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm import isolation
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.isolation import Isolation
@@ -40,7 +40,7 @@ HAS_B = task("t1", "n1", given=named(B))
     ],
 )
 def test_it_counts_from_the_front_of_the_list(tasks, wrong):
-    assert claimed_anew([NODE, node("n2", resources=named(B))], tasks) == wrong
+    assert allocatable_again([NODE, node("n2", resources=named(B))], tasks) == wrong
 
 
 class Swarm:
