@@ -245,14 +245,20 @@ problems:
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
 from ..module_utils._jobs import definition, job_progress
 from ..module_utils._jobs.job_options import JOB_OPTIONS, RUN_OPTIONS
-from ..module_utils._jobs.logs import Kept
+from ..module_utils._jobs.logs import LogFiles
 from ..module_utils._jobs.reconcile import Jobs
 from ..module_utils._swarm import manager_module
 from ..module_utils._swarm.manager import Refused, SwarmError, connect
 from ..module_utils._swarm.owned_labels import PREFIX
 
 NOTHING = {
-    "changed": False, "unplaced": False, "jobs": [], "waiting": [], "not_ready": [], "problems": [], "ending": [],
+    "changed": False,
+    "unplaced": False,
+    "jobs": [],
+    "waiting": [],
+    "not_ready": [],
+    "problems": [],
+    "ending": [],
     "diff": {"before": "", "after": ""},
 }
 
@@ -262,7 +268,7 @@ def run(params, check_mode):
     definition.refuse_name(params["name"] or "")
     wanted = definition.jobs(params, PREFIX) if params["state"] == "present" else []
     placement = params.get("placement")
-    files = Kept(params["log_directory"], params["log_limit_mib"])
+    files = LogFiles(params["log_directory"], params["log_limit_mib"])
     all_of_it = Jobs(connect(params), params["name"], PREFIX, files, check_mode)
     if params["state"] == "absent":
         found = all_of_it.absent()
@@ -280,7 +286,7 @@ def run(params, check_mode):
         "waiting": [one["service"] for one in found if one["left"]],
         "not_ready": [one["service"] for one in over if one["state"] != job_progress.COMPLETE],
         "problems": all_of_it.problems,
-        "diff": {"before": "", "after": definition.described(all_of_it.submitted)},
+        "diff": {"before": "", "after": definition.describe_jobs(all_of_it.submitted)},
     }
 
 

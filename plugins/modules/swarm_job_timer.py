@@ -69,7 +69,7 @@ from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-i
 from ..module_utils._bounded import run
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._jobs import logs
-from ..module_utils._jobs.prune import refuse
+from ..module_utils._jobs.prune import check_settings
 from ..module_utils._jobs.timer import Timer
 from ..module_utils._program.installer import Machine
 from ..module_utils._program.own_python import require_own_python
@@ -96,7 +96,7 @@ def main():
     present = params["state"] == "present"
     changed = not timer.is_current() if present else timer.is_there()
     try:
-        refuse(params)
+        check_settings(params)
         if present:
             require_own_python()
         if changed and not module.check_mode and present:

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a user wrote of a job, as the services that swarm is to run: one, or one for each set of parameters of an array (pure).
+"""Turns a user's definition of a job into services: one, or one for each set of parameters of an array (pure).
 
-A job's digest is that of its content: what it is to do, not how often it is tried or for how long it is waited for. It is made of what the user
-wrote and not of the service, which another release of this collection may write in another way.
+A job's digest covers what the job does, not how often it is retried or how long a run waits for it. It is computed from the user's definition,
+because another release of this collection may write the service differently.
 Private to this collection: no stability is promised to others.
 """
 
@@ -29,9 +29,9 @@ from .job_mounts import mount
 
 # Labels of the services, with the collection's prefix in front.
 JOB, DIGEST, PARAMETERS, RETRIED, REFUSED = "job", "job-digest", "job-parameters", "job-retried", "job-refused"
-# The node that refused it last, which the next try keeps off.
+# The node that refused the job last. The next try avoids it.
 AVOIDS = "job-avoids"
-# How often somebody set about to remove it.
+# How many times somebody began to remove the job.
 REMOVING = "job-removed"
 OWNER = "gpu-swarm.owner"  # as status shows it, whatever the prefix
 NAME_VARIABLE = "GPU_SWARM_JOB"
@@ -47,7 +47,7 @@ NOTHING = "Nothing was submitted."
 
 
 class Job(NamedTuple):
-    """One of an array, or the only one. ``spec`` is its service as the API has it."""
+    """A single job, or one entry of an array. ``spec`` is the specification of its service."""
 
     service: str
     digest: str
@@ -56,7 +56,7 @@ class Job(NamedTuple):
 
 
 def jobs(params: Mapping[str, Any], prefix: str) -> list[Job]:
-    """All jobs of what a user wrote, each once. Raises all errors at once, in the order of ``params``."""
+    """All jobs of the user's definition, without repeats. Raises one error that lists all problems, in the order of ``params``."""
     name, errors = params["name"], Errors()
     read = {option: errors.of(read_option, name, option, value) for option, value in params.items()}
     if not (params.get("image") or "").strip():
@@ -74,7 +74,7 @@ def jobs(params: Mapping[str, Any], prefix: str) -> list[Job]:
 
 
 def read_option(name: str, option: str, value: Any) -> Any:
-    """The value of one option as a job takes it. Raises all that is wrong with it."""
+    """The checked and converted value of one option. Raises one error that lists all its problems."""
     reader = _READERS.get(option)
     return reader(name, option, value) if reader and value is not None else value
 
@@ -165,12 +165,12 @@ def _text(name: str, where: str, key: Any, value: Any) -> str:
 
 
 def _tagged(image: str) -> str:
-    """'docker service update' writes the tag too, whatever it is to update: that would be another task, and the job would run again."""
+    """The image with its tag. 'docker service update' adds a missing tag whatever it updates, and that change would run the job again."""
     return image if "@" in image or ":" in image.rpartition("/")[2] else "%s:latest" % image
 
 
 def _argv(name: str, option: str, value: Any) -> list[str]:
-    """A list as it is; a text is cut into words as a shell would, as in a Compose file."""
+    """The command as a list. A text is split into words as a shell would do it, as in a Compose file."""
     if isinstance(value, list):
         errors = Errors()
         words = [errors.of(_text, name, option, "entry %d" % number, one) for number, one in enumerate(value, 1)]
@@ -207,7 +207,7 @@ def _job(params: Mapping[str, Any], read: Mapping[str, Any], parameters: dict[st
         "mounts": read.get("mounts") or [],
         "networks": list(params.get("networks") or []),
         "constraints": read.get("constraints") or [],
-        # As it is written: what it means on a fleet changes with its nodes, and makes no other job.
+        # As the user wrote it: its meaning depends on the fleet's nodes, and a change of those must not change the digest.
         "x_gpu": params.get("x_gpu") or {},
         "gpus": params.get("gpus") or 0,
         "kind": params["kind"] if params.get("gpus") else "",
@@ -231,7 +231,7 @@ def _is_secret(name: str, value: str) -> bool:
 
 
 def _digest(content: Mapping[str, Any]) -> str:
-    """Without what is not set: an option that a later release adds changes no digest."""
+    """The digest of all options that are set. So an option that a later release adds changes no digest."""
     given = {key: value for key, value in content.items() if value}
     return hashlib.sha256(json.dumps(given, sort_keys=True).encode("utf-8")).hexdigest()[:32]
 
@@ -241,9 +241,9 @@ def _spec(name: str, service: str, labels: dict[str, str], content: Mapping[str,
         "ContainerSpec": _container(name, content),
         "Resources": {"Reservations": {"GenericResources": _reservation(content)}},
         "Placement": {"Constraints": [*content["constraints"], *placed]},
-        # Not a job of swarm's own: those are run again at any update, and by a manager that leads again.
+        # Not a job of swarm's own: swarm runs those again at any update, and when a manager leads again.
         "RestartPolicy": {"Condition": "none"},
-        # A daemon's default driver may be one that nobody can read from.
+        # Logs of the daemon's default driver may not be readable.
         "LogDriver": {"Name": "json-file"},
         "ForceUpdate": 0,
     }
@@ -254,7 +254,7 @@ def _spec(name: str, service: str, labels: dict[str, str], content: Mapping[str,
         "Labels": labels,
         "Mode": {"Replicated": {"Replicas": 1}},
         "TaskTemplate": template,
-        # For another try: a task that fails is no reason to pause.
+        # Another try is an update of the service. A failing task must not pause it.
         "UpdateConfig": {"Parallelism": 0, "FailureAction": "continue", "Order": "stop-first"},
     }
 
@@ -277,22 +277,23 @@ def _container(name: str, content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def values(job: Job) -> list[str]:
-    """What variables contain, of which no answer of Docker's may say anything."""
+    """The values of the job's variables. They must not appear in Docker's error messages."""
     return [item.partition("=")[2] for item in job.spec["TaskTemplate"]["ContainerSpec"]["Env"]]
 
 
 def names(job: Job) -> list[str]:
-    """What Docker's answers may repeat."""
+    """The values that Docker's error messages may repeat."""
     return [job.spec["Name"], job.spec["TaskTemplate"]["ContainerSpec"]["Image"]]
 
 
 def _ends_after(seconds: int) -> dict[str, Any]:
-    """Swarm has no time limit. A node itself ends a task whose first check fails, and no image has a command of this name."""
+    """A health check that ends the task after this time, since swarm has no time limit. A node ends a task whose first check fails, and no image has
+    a command of this name."""
     return {"Test": ["CMD", "/gpu-swarm-time-limit"], "Interval": seconds * _NS, "Timeout": 10 * _NS, "Retries": 1}
 
 
-def described(made: Iterable[Job]) -> str:
-    """For a diff: what each job is, without what its variables contain."""
+def describe_jobs(made: Iterable[Job]) -> str:
+    """A text for a diff that describes each job, without the values of its variables."""
     lines = []
     for one in made:
         template = one.spec["TaskTemplate"]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether a service is one-shot work that is over (pure), and which of those are removed.
+"""Whether a job or one-shot service is over (pure), and which of those a run removes.
 
 Private to this collection: no stability is promised to others.
 """
@@ -24,7 +24,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def seconds(text: str) -> int:
-    """Of an age such as 24h."""
+    """The seconds of an age such as 24h."""
     found = AGE.fullmatch(text.strip().lower())
     if not found:
         raise GpuSwarmError("older_than is %r. Write an age such as 90s, 30m, 24h or 7d. No job was removed." % text)
@@ -32,7 +32,8 @@ def seconds(text: str) -> int:
 
 
 class Verdict(NamedTuple):
-    """``state`` is None where it is not over, or may not be; ``text`` says why, or how it failed; ``ended`` when the last task did."""
+    """Whether a service is over. ``state`` is None if it is not, or perhaps not. ``text`` says why, or how it failed. ``ended`` is when its last
+    task ended."""
 
     state: str | None
     text: str = ""
@@ -40,17 +41,17 @@ class Verdict(NamedTuple):
 
 
 class TaskSummary(NamedTuple):
-    """As much of a task as is kept of each of many thousand."""
+    """The few fields of a task that are needed here. There may be many thousand tasks."""
 
     state: str
     slot: int
     forced: int
     iteration: int
     since: float | None
-    made: str
+    created: str
 
 
-def seen(task: Mapping[str, Any]) -> TaskSummary:
+def summarise(task: Mapping[str, Any]) -> TaskSummary:
     status, iteration = task["Status"], task.get("JobIteration") or {}
     return TaskSummary(
         status["State"],
@@ -62,8 +63,8 @@ def seen(task: Mapping[str, Any]) -> TaskSummary:
     )
 
 
-def is_one_shot(service: Mapping[str, Any]) -> str | None:
-    """Why it is no one-shot service, or None."""
+def why_not_one_shot(service: Mapping[str, Any]) -> str | None:
+    """Why the service is neither a job nor a one-shot service; None if it is."""
     spec = service["Spec"]
     if is_job_service(service):
         return None
@@ -73,23 +74,23 @@ def is_one_shot(service: Mapping[str, Any]) -> str | None:
     return None if condition == "none" else "it is not a job: swarm starts its tasks again (restart condition %s)" % condition
 
 
-def judge(service: Mapping[str, Any], tasks: Sequence[TaskSummary]) -> Verdict:
-    """``tasks`` are all of its tasks."""
-    problem = is_one_shot(service)
+def verdict_on(service: Mapping[str, Any], tasks: Sequence[TaskSummary]) -> Verdict:
+    """Whether the service is over. ``tasks`` are all of its tasks."""
+    problem = why_not_one_shot(service)
     if problem:
         return Verdict(None, problem)
     ended = max((task.since for task in tasks if task.since is not None), default=None)
     if is_job_service(service):
-        return _of_a_job(service, tasks, ended)
-    left = sum(task.state not in ENDED for task in tasks)
-    if left:
-        return Verdict(None, unended_text(left))
+        return _verdict_on_job(service, tasks, ended)
+    unended = sum(task.state not in ENDED for task in tasks)
+    if unended:
+        return Verdict(None, unended_text(unended))
     if (service.get("UpdateStatus") or {}).get("State") in ("updating", "rollback_started"):
         return Verdict(None, "it is being updated")
     spec = service["Spec"]
     wanted = spec["Mode"]["Replicated"].get("Replicas", 1)
-    # Swarm has not made the task yet of a service that was made or forced to run again just now.
-    in_order = sorted(tasks, key=lambda task: task.made)
+    # If the service was created or forced to run again just now, swarm has not created the new task yet.
+    in_order = sorted(tasks, key=lambda task: task.created)
     newest = {task.slot: task for task in in_order if task.forced == forced(spec["TaskTemplate"])}
     if not wanted or len(newest) < wanted:
         return Verdict(None, "%d of %d of its tasks have begun" % (len(newest), wanted))
@@ -99,14 +100,14 @@ def judge(service: Mapping[str, Any], tasks: Sequence[TaskSummary]) -> Verdict:
     return Verdict(COMPLETE, "", ended)
 
 
-def _of_a_job(service: Mapping[str, Any], tasks: Sequence[TaskSummary], ended: float | None) -> Verdict:
-    """Swarm itself goes on with a job that failed, up to its number of attempts: so such a one is never over for sure."""
+def _verdict_on_job(service: Mapping[str, Any], tasks: Sequence[TaskSummary], ended: float | None) -> Verdict:
+    """Only a complete job is certainly over. Swarm itself may retry a failed one."""
     reason = why_unfinished(service, [{"Status": {"State": task.state}, "JobIteration": {"Index": task.iteration}} for task in tasks])
     return Verdict(None, reason) if reason else Verdict(COMPLETE, "", ended)
 
 
 class Candidate(NamedTuple):
-    """A service that was chosen, and what is known of it. ``name`` is the job's: of an array each entry has the same."""
+    """A service that may be removed. ``name`` is that of its job; all entries of an array share it."""
 
     service_id: str
     service: str
@@ -115,17 +116,18 @@ class Candidate(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """What may go of what is over: ended so many seconds ago, but for the last ones of each name, and whether failed ones go too."""
+    """Which finished services to remove: those that ended at least ``older_than`` seconds ago, except the last ``keep_last`` of each name.
+    ``failed``: remove failed ones too."""
 
     older_than: int
     keep_last: int
     failed: bool
 
 
-def chosen(
+def split_by_rules(
     candidates: Iterable[Candidate], named: Collection[str], rules: Rules, now: float | None
 ) -> tuple[list[Candidate], list[tuple[Candidate, str]]]:
-    """(what may be removed, what stays and why). Age and number count for those that were not named."""
+    """(services to remove, services to keep with the reason). Age and number do not matter for services that the user named."""
     removed: list[Candidate] = []
     kept: list[tuple[Candidate, str]] = []
     by_name: dict[str, int] = {}

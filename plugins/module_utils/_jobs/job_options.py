@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What may be written of a job: for the module, and for the file in which a user keeps it.
+"""The options of a job, both for the module and for a job file.
 
 Private to this collection: no stability is promised to others.
 """
@@ -32,7 +32,7 @@ JOB_OPTIONS: dict[str, dict[str, Any]] = {
     "time_limit": {"type": "int", "default": 0},
     "retries": {"type": "int", "default": 0},
 }
-# What else the module takes, which is not of a job but of a run.
+# Other options of the module. They concern the run, not the job.
 RUN_OPTIONS: dict[str, dict[str, Any]] = {
     "file": {"type": "path"},
     "placement": {"type": "dict"},

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How far a job is, by its service and its tasks, and whether it is tried again (pure).
+"""A job's progress according to its service and tasks, and whether to try it again (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -20,7 +20,7 @@ QUEUED, STARTING, RUNNING, STOPPING = "queued", "starting", "running", "stopping
 COMPLETE, FAILED, TIMED_OUT, REFUSED_BY_GUARD = "complete", "failed", "timed out", "refused"
 PLANNED = "to be submitted"
 OVER = frozenset([COMPLETE, FAILED, TIMED_OUT, REFUSED_BY_GUARD])
-# What becomes of one that is over and did not complete: it is tried again at the cost of a retry, or without.
+# How to try an incomplete job again: RETRY uses up one of its retries, RESUBMIT does not.
 RETRY, RESUBMIT = "retry", "resubmit"
 
 _UNHEALTHY = "unhealthy container"
@@ -28,12 +28,12 @@ STOPPED, NO_REASON = "it was stopped (%s): its node was drained, or left the swa
 LAST_TRY = "the last try: %s"
 MOST_REFUSED = 20
 LONGEST_PAUSE_S = 60
-# So long a queued job keeps off the node that refused it.
+# How long a queued job avoids the node that refused it (seconds).
 AVOIDED_S = 30
 
 
 def record(service: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]], prefix: str) -> dict[str, Any]:
-    """A job in plain words. ``tasks`` are those of its service, of whatever try."""
+    """The job's record, as the module returns it. ``tasks`` are those of its service, from all tries."""
     spec, labels = service["Spec"], service["Spec"].get("Labels") or {}
     template = spec["TaskTemplate"]
     tasks = list(tasks)
@@ -62,13 +62,13 @@ def record(service: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]], prefi
 
 
 def latest(template: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """The task of the newest try; None where swarm has not made it yet."""
+    """The task of the newest try; None if swarm has not created it yet."""
     current = [task for task in tasks if forced(task.get("Spec") or {}) == forced(template)]
     return max(current, key=lambda task: (task.get("CreatedAt") or "", task["ID"]), default=None)
 
 
 def _before(template: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]]) -> str:
-    """Why the try before this one did not do."""
+    """Why the previous try failed."""
     ended = [task for task in tasks if task["Status"]["State"] in ENDED]
     last = max(ended, key=lambda task: task.get("CreatedAt") or "", default=None)
     error = _state(template, last)[1] if last else ""
@@ -99,7 +99,7 @@ def _state(template: Mapping[str, Any], task: Mapping[str, Any] | None) -> tuple
         return QUEUED, error
     if task.get("DesiredState") in ("shutdown", "remove"):
         return STOPPING, "it is to stop: its node is drained, or does not answer"
-    # With a time limit a task is never more than starting for swarm: its check fails in the end, and passes at no time.
+    # With a time limit, swarm shows the task as starting until it ends, because its health check never passes.
     ran = (task["Status"].get("ContainerStatus") or {}).get("ContainerID")
     return (RUNNING if state == "running" or (state == "starting" and ran) else STARTING), error
 
@@ -114,7 +114,7 @@ def _failure(template: Mapping[str, Any], error: str) -> tuple[str, str]:
 
 
 def again(one: Mapping[str, Any], retries: int) -> str | None:
-    """RETRY or RESUBMIT, or None for a job that is not over, complete, or was tried often enough."""
+    """RETRY or RESUBMIT; None if the job is not over, is complete, or has no retries left."""
     if one["state"] == REFUSED_BY_GUARD:
         refused = refusal.read(one["error"])
         for_good = refused is not None and refused.code in refusal.FOR_GOOD
@@ -128,7 +128,7 @@ def age_of(stamp: str | None, now: float | None) -> float | None:
 
 
 def due(one: Mapping[str, Any], now: float | None) -> bool:
-    """Whether it is time for the next try: the pause before it grows, for what refuses or fails at once would do so again."""
+    """Whether it is time for the next try. The pause grows with each try, because what failed at once is likely to fail at once again."""
     age = age_of(one["ended"], now)
     return age is None or age >= min(LONGEST_PAUSE_S, 2 ** min(one["retried"] + one["refused"], 10) - 1)
 
@@ -139,7 +139,7 @@ def is_kept_off_for_long(one: Mapping[str, Any], now: float | None) -> bool:
 
 
 def keeping_off(spec: Mapping[str, Any], node: str | None, prefix: str) -> dict[str, Any]:
-    """The specification with no node kept off but this one: swarm would choose the same card again, which it takes for free."""
+    """The specification with a constraint that excludes only this node. Otherwise swarm would choose the same card again, which it counts as free."""
     labels, template = dict(spec.get("Labels") or {}), spec["TaskTemplate"]
     placement = template.get("Placement") or {}
     former = "node.id!=%s" % labels.pop(prefix + AVOIDS, "")
@@ -151,7 +151,7 @@ def keeping_off(spec: Mapping[str, Any], node: str | None, prefix: str) -> dict[
 
 
 def next_try(spec: Mapping[str, Any], how: str | None, prefix: str, avoid: str | None = None) -> dict[str, Any]:
-    """The service's specification for one more try, off the node ``avoid``; ``how`` None begins anew, with all of its retries."""
+    """The service's specification for one more try that avoids the node ``avoid``. If ``how`` is None, the job starts over with all its retries."""
     spec = keeping_off(spec, avoid, prefix)
     labels = dict(spec.get("Labels") or {})
     counts = {key: _number(labels.get(prefix + key)) for key in (RETRIED, REFUSED)}

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What tasks have printed, kept in files on a manager before swarm or this collection removes them.
+"""Saves the logs of tasks to files on a manager before swarm or this collection removes the tasks.
 
 Private to this collection: no stability is promised to others.
 """
@@ -26,27 +26,27 @@ from .._tasks.tasks import ENDED
 
 DIRECTORY = "/var/lib/gpu-swarm/jobs"
 LIMIT_MIB = 1024
-# How much of the file system stays free. A full disk would stop the manager's dockerd as well.
+# The free space to leave on the file system. A full disk would stop the manager's dockerd as well.
 FREE_MIB, FREE_SHARE = 1024, 0.05  # the smaller of the two counts
 FRESH_S = 60  # a file that was made just now may not be locked yet
 
 
 def path_of(directory: str, service: Mapping[str, Any], task: Mapping[str, Any]) -> str:
-    """Whoever makes a service may name it as he likes, but for a slash; the id is swarm's."""
+    """The path of a task's log. A service may have any name, so replace slashes. The task's id comes from swarm."""
     name = re.sub(r"[^A-Za-z0-9_.-]", "_", service["Spec"]["Name"])[:100]
     return os.path.join(directory, "%s.%s.log" % (name, task["ID"]))
 
 
-class Kept(NamedTuple):
-    """Where logs are kept, and how much of each."""
+class LogFiles(NamedTuple):
+    """Where logs are saved, and the largest size of each."""
 
     directory: str
     limit_mib: int = LIMIT_MIB
 
 
-def save(manager: Manager, service: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]], kept: Kept, ended: bool = True) -> list[str]:
-    """The files with the logs of all tasks that ever ran and, unless ``ended`` is False, are over. What is there already is left as it is."""
-    sweep(kept.directory)
+def save(manager: Manager, service: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]], files: LogFiles, ended: bool = True) -> list[str]:
+    """Save the logs of all tasks that ran, and return the paths. Unless ``ended`` is False, only ended tasks count. Existing files stay unchanged."""
+    sweep(files.directory)
     framed = not service["Spec"]["TaskTemplate"].get("ContainerSpec", {}).get("TTY")
     saved = []
     for task in tasks:
@@ -54,10 +54,10 @@ def save(manager: Manager, service: Mapping[str, Any], tasks: Iterable[Mapping[s
         over = task["Status"]["State"] in ENDED
         if not ran or (ended and not over):
             continue
-        path = path_of(kept.directory, service, task)
+        path = path_of(files.directory, service, task)
         if not over or not os.path.exists(path):
             try:
-                _write(path, log_stream.printed(manager.task_log(task["ID"]), framed), kept.limit_mib)
+                _write(path, log_stream.printed(manager.task_log(task["ID"]), framed), files.limit_mib)
             except (OSError, ValueError, GpuSwarmError) as problem:
                 raise GpuSwarmError("its log could not be saved to %s: %s" % (path, getattr(problem, "message", problem))) from problem
         saved.append(path)
@@ -65,7 +65,7 @@ def save(manager: Manager, service: Mapping[str, Any], tasks: Iterable[Mapping[s
 
 
 def _write(path: str, pieces: Iterable[bytes], limit_mib: int) -> None:
-    """All of it or nothing, for nobody else to read."""
+    """Write the whole file or none. Only this user can read it."""
     folder = os.path.dirname(path)
     make_directory(folder, 0o700)
     handle, temporary = tempfile.mkstemp(prefix=TEMPORARY, dir=folder)
@@ -96,7 +96,7 @@ def _require_room(folder: str) -> None:
 
 
 def sweep(folder: str) -> None:
-    """Remove unfinished logs whose writer was killed: nobody has them locked."""
+    """Remove unfinished logs whose writer was killed. Such files are not locked."""
     for left in glob.glob(glob.escape(os.path.join(folder, TEMPORARY)) + "*"):
         with contextlib.suppress(OSError), open(left, "rb", opener=_open_file) as stream:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -105,5 +105,5 @@ def sweep(folder: str) -> None:
 
 
 def _open_file(path: str, flags: int) -> int:
-    """Others may write to a directory of your choice: a pipe holds nothing up, and no link is followed."""
+    """Open the file without blocking on a pipe and without following a link, since others may be able to write to the directory."""
     return os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW)

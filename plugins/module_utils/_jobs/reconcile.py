@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reconciles the jobs of a name, in one pass: what is missing is submitted, what failed is tried again, and logs of what is over are saved.
+"""Reconciles all jobs of a name in one pass: it submits missing ones, retries failed ones, and saves the logs of finished ones.
 
-It may end between any two steps, and the next pass goes on: all that is known of a job is in its service.
+A pass may be killed between any two steps, and the next one continues, because a job's whole state is in its service.
 Private to this collection: no stability is promised to others.
 """
 
@@ -22,10 +22,10 @@ from .._tasks.tasks import epoch, still_allocated
 from . import job_progress, logs
 from .definition import DIGEST, JOB, NOTHING, REMOVING, Job, names, values
 
-# Whether a job that is over is run once more.
+# Whether to run a finished job once more.
 NEVER, FAILED, ALWAYS = "never", "failed", "always"
 REMOVED_WITHIN_S = 30
-# The networks of a machine that a service may use.
+# Networks of the machine itself that a service may use.
 OF_EACH_NODE = frozenset(("bridge", "host"))
 FORGETS = (
     "The swarm forgets a task as soon as it has ended, and what became of the job %s could not be seen. Have it keep some: "
@@ -34,9 +34,9 @@ FORGETS = (
 
 
 class Jobs:
-    """Those of one name."""
+    """All jobs of one name."""
 
-    def __init__(self, manager: Manager, name: str, prefix: str, files: logs.Kept, check_mode: bool) -> None:
+    def __init__(self, manager: Manager, name: str, prefix: str, files: logs.LogFiles, check_mode: bool) -> None:
         self._manager, self._name, self._prefix, self._check_mode = manager, name, prefix, check_mode
         self._files = files
         self._labels: Mapping[str, Any] = {}
@@ -47,7 +47,7 @@ class Jobs:
         self._read()
 
     def _read(self) -> None:
-        """Tasks first: a service that is removed in between would look like one whose task swarm has not made yet."""
+        """Read tasks before services. Otherwise a service removed in between would look as if swarm had not created its task yet."""
         label = "%s%s=%s" % (self._prefix, JOB, self._name)
         self._tasks: dict[str, list[Mapping[str, Any]]] = {}
         for task in self._manager.tasks_labelled(label):
@@ -60,11 +60,11 @@ class Jobs:
     # -- there -----------------------------------------------------------------------------------------------------
 
     def missing(self, wanted: Sequence[Job]) -> list[Job]:
-        """Those that were never submitted, or were removed."""
+        """The jobs that have no service: never submitted, or removed."""
         return [job for job in wanted if not self._is_there(job)]
 
     def present(self, wanted: Sequence[Job], retries: int, again: str, labels: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
-        """The record of each job, in their order. ``labels``, by node, are those that nodes are about to get."""
+        """The record of each job, in order, after one pass. ``labels`` are by node the labels that nodes are about to get."""
         self._labels = labels or {}
         missing = self.missing(wanted)
         if missing:
@@ -80,7 +80,7 @@ class Jobs:
         return service is not None and service["Spec"]["Labels"].get(self._prefix + DIGEST) == job.digest
 
     def _refuse_unfit(self, missing: Sequence[Job]) -> None:
-        """One that no node could ever run would be queued for ever. Alike ones are checked once."""
+        """Refuse jobs that no node could ever run, since they would wait for ever. Jobs with the same needs are checked once."""
         if (self._manager.spec.get("Orchestration") or {}).get("TaskHistoryRetentionLimit") == 0:
             raise GpuSwarmError(FORGETS % (self._name, NOTHING))
         alike = {str(_needs(job.spec)): job.spec for job in missing}
@@ -126,7 +126,7 @@ class Jobs:
         try:
             self._manager.create_service(job.spec)
         except SwarmError as problem:
-            # Another run submits the same; what is not the same is found in the list afterwards.
+            # Another run submitted a service of this name. The next listing shows whether it is the same job.
             if "name conflicts" in problem.message:
                 return
             said = mask_values(problem.message, values(job), names(job))
@@ -149,12 +149,13 @@ class Jobs:
         return self._tried(service, one, None if anew else how)
 
     def _is_being_removed(self, service: Mapping[str, Any]) -> bool:
-        """Another try would be lost with it. By the manager's clock: whoever removes it was killed where it is there a while later."""
+        """Whether a run is removing the service, so that another try would be lost with it. If the mark is old by the manager's clock, its remover
+        was killed."""
         age = job_progress.age_of(service.get("UpdatedAt"), self._now)
         return self._prefix + REMOVING in service["Spec"]["Labels"] and age is not None and age < REMOVED_WITHIN_S
 
     def _tried(self, service: Mapping[str, Any], one: Mapping[str, Any], how: str | None) -> dict[str, Any]:
-        """Another try of a job that is over. Swarm keeps the last tasks only, so the log comes first."""
+        """Start another try of a finished job. Save its log first, because swarm keeps only the last tasks."""
         if not self._save(service):
             return {**one, "left": False}
         later = {"exit_code": None, "error": job_progress.LAST_TRY % one["error"] if one["error"] else "", "ended": None, "node": None, "left": True}
@@ -169,7 +170,7 @@ class Jobs:
         return {**one, **later, "state": job_progress.QUEUED, "tries": one["tries"] + 1}
 
     def _fits_off(self, spec: Mapping[str, Any], node: str | None) -> bool:
-        """Whether there is room for it on another node now."""
+        """Whether the job would fit on another node now."""
         if not node:
             return False
         elsewhere = dict(job_progress.keeping_off(spec, node, self._prefix), Name="%s-elsewhere" % spec["Name"])
@@ -181,7 +182,7 @@ class Jobs:
         return Listed(with_labels(manager.nodes(), self._labels), list(manager.tasks()), manager.services(), self._now)
 
     def _write(self, service: Mapping[str, Any], changed: Callable[[Mapping[str, Any]], dict[str, Any]]) -> bool:
-        """Whether it was changed; not where somebody else has it run again, or removes it."""
+        """Whether the service was updated. It was not if somebody else restarted or removed it meanwhile."""
         try:
             now = self._manager.service(service["ID"])
             if job_progress.tries(now["Spec"]["TaskTemplate"]) != job_progress.tries(service["Spec"]["TaskTemplate"]) or self._is_being_removed(now):
@@ -204,13 +205,13 @@ class Jobs:
     # -- gone ------------------------------------------------------------------------------------------------------
 
     def ending(self) -> list[dict[str, Any]]:
-        """What tasks of removed jobs of the name still have."""
+        """The resources that tasks of removed jobs of this name still hold."""
         self._read()
         tasks = [task for tasks in self._tasks.values() for task in tasks]
         return still_allocated(tasks, self._services.values(), self._manager.nodes()) if tasks else []
 
     def absent(self) -> list[dict[str, Any]]:
-        """All of the name are removed, whatever they do; what they have printed is saved before."""
+        """Remove all jobs of this name, whether they run or not. Save their logs first."""
         found = []
         for service in self._services.values():
             found.append(self._record(service))

@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Removes services whose work is over, so that nothing queued or running goes with them.
+"""Removes services whose work is over, without losing one that somebody restarts at the same time.
 
-Docker's API removes a service whatever its version. So its label is updated first, by version: whoever read it before and writes afterwards
-fails. Then it is read once more. Between that and the removal are some milliseconds in which a writer who read it after the label would
-be lost.
-A job of swarm's own is never updated, which would run it again: it is read twice instead, and has to be the same.
+Docker's API removes a service whatever its version. So first update a label of the service, which checks the version: anybody who read the service
+before that can no longer write it. Then read the service once more, and remove it. A writer who reads it in the few milliseconds between would
+still lose.
+An update would run a job of swarm's own again, so read such a job twice instead, and compare.
 Private to this collection: no stability is promised to others.
 """
 
@@ -26,15 +26,15 @@ from .finished import Candidate, TaskSummary
 CHANGED = "it was changed by someone else just now"
 
 
-class Stays(NamedTuple):
-    """Why a service stays, and whether that is since a log of its tasks could not be saved."""
+class Kept(NamedTuple):
+    """Why a service was not removed, and whether the reason is a log that could not be saved."""
 
     reason: str
     unsaved: bool = False
 
 
 class Wanted(NamedTuple):
-    """Which services: by name or by a label, or where both are None those of this collection. An empty list chooses none."""
+    """Which services to look at: by name or by label. If both are None, all jobs of this collection. An empty list selects none."""
 
     services: Collection[str] | None
     labels: Collection[str] | None
@@ -46,23 +46,23 @@ class Wanted(NamedTuple):
 
 
 def candidates(manager: Manager, wanted: Wanted) -> list[Candidate]:
-    """The services that are meant, with a verdict on each. Of tens of thousands only as much is kept as that takes."""
+    """The selected services, each with a verdict. Only the needed fields stay in memory, since there may be tens of thousands."""
     found: dict[str, dict[str, Any]] = {}
     for service in manager.each_service(wanted.prefix + JOB if wanted.is_own else ""):
-        if _is_meant(service, wanted):
-            found[service["ID"]] = _brief(service)
+        if _is_selected(service, wanted):
+            found[service["ID"]] = _needed_fields(service)
     tasks: dict[str, list[TaskSummary]] = {service_id: [] for service_id in found}
     for task in manager.tasks() if found else ():
         if task.get("ServiceID") in tasks:
-            tasks[task["ServiceID"]].append(finished.seen(task))
-    made = []
+            tasks[task["ServiceID"]].append(finished.summarise(task))
+    rated = []
     for service_id, service in found.items():
         name = service["Spec"]["Labels"].get(wanted.prefix + JOB) or service["Spec"]["Name"]
-        made.append(Candidate(service_id, service["Spec"]["Name"], name, finished.judge(service, tasks[service_id])))
-    return made
+        rated.append(Candidate(service_id, service["Spec"]["Name"], name, finished.verdict_on(service, tasks[service_id])))
+    return rated
 
 
-def _brief(service: Mapping[str, Any]) -> dict[str, Any]:
+def _needed_fields(service: Mapping[str, Any]) -> dict[str, Any]:
     spec = service["Spec"]
     template = {key: spec["TaskTemplate"][key] for key in ("RestartPolicy", "ForceUpdate") if key in spec["TaskTemplate"]}
     brief = {"Name": spec["Name"], "Labels": dict(spec.get("Labels") or {}), "Mode": spec["Mode"], "TaskTemplate": template}
@@ -70,7 +70,7 @@ def _brief(service: Mapping[str, Any]) -> dict[str, Any]:
     return {"ID": service["ID"], "Spec": brief, **kept}
 
 
-def _is_meant(service: Mapping[str, Any], wanted: Wanted) -> bool:
+def _is_selected(service: Mapping[str, Any], wanted: Wanted) -> bool:
     spec = service["Spec"]
     labels = spec.get("Labels") or {}
     if wanted.is_own:
@@ -83,40 +83,41 @@ def _has(labels: Mapping[str, str], selector: str) -> bool:
     return key in labels and (not equals or labels[key] == value)
 
 
-def remove(manager: Manager, one: Candidate, failed: bool, prefix: str, kept: logs.Kept) -> Stays | None:
-    """Why it stays after all, or None once it is gone. Raises what concerns the manager and not this service."""
+def remove(manager: Manager, one: Candidate, failed: bool, prefix: str, files: logs.LogFiles) -> Kept | None:
+    """Remove the service, unless it changed meanwhile. Return why it was kept, or None if it is gone. Errors of the manager itself are raised."""
     try:
         service = manager.service(one.service_id)
         tasks = manager.tasks_of(one.service_id)
         reason = _not_over(service, tasks, failed)
         if reason:
-            return Stays(reason)
+            return Kept(reason)
         try:
-            logs.save(manager, service, tasks, kept)
+            logs.save(manager, service, tasks, files)
         except GpuSwarmError as problem:
-            return Stays(problem.message, unsaved=True)
+            return Kept(problem.message, unsaved=True)
         if not is_job_service(service):
             manager.update_service(service["ID"], service["Version"]["Index"], _marked(service["Spec"], prefix))
         reason = _changed(manager, service, tasks, failed)
         if reason:
-            return Stays(reason)
+            return Kept(reason)
         manager.remove_service(one.service_id)
     except OutOfSequence:
-        return Stays(CHANGED)
+        return Kept(CHANGED)
     except NotFound:
-        return None  # somebody was faster
+        return None  # somebody else removed it first
     return None
 
 
 def _marked(spec: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """Another label than before in any case: an update that changes nothing may not count as one."""
+    """The specification with a label that differs from before, since an update without a change may not count."""
     labels = dict(spec.get("Labels") or {})
     former = re.fullmatch("[0-9]{1,9}", labels.get(prefix + REMOVING, ""))
     return dict(spec, Labels=dict(labels, **{prefix + REMOVING: str(int(former.group()) + 1 if former else 1)}))
 
 
 def _changed(manager: Manager, before: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]], failed: bool) -> str | None:
-    """Why it is not as it was. The service comes last: swarm makes the task of one that was written just now a moment later."""
+    """Why the service changed since ``before``; None if it did not. Read the service after its tasks, because swarm creates the task of an updated
+    service a moment later."""
     later = manager.tasks_of(before["ID"])
     now = manager.service(before["ID"])
     is_job = is_job_service(before)
@@ -130,7 +131,7 @@ def _changed(manager: Manager, before: Mapping[str, Any], tasks: Iterable[Mappin
 
 
 def _not_over(service: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]], failed: bool) -> str | None:
-    verdict = finished.judge(service, [finished.seen(task) for task in tasks])
+    verdict = finished.verdict_on(service, [finished.summarise(task) for task in tasks])
     if verdict.state == finished.FAILED and not failed:
         return "it failed: %s" % verdict.text
     return verdict.text if verdict.state is None else None

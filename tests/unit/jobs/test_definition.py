@@ -160,7 +160,7 @@ def test_a_name_is_one_that_a_service_can_have(name):
 
 
 def test_what_is_shown_has_the_names_of_variables_only():
-    text = definition.described(made(env={"KEY": "s3cret"}, command=["run", "--token=t0ken"], array=[{"PASSWORD": "p4ss", "LR": 1}]))
+    text = definition.describe_jobs(made(env={"KEY": "s3cret"}, command=["run", "--token=t0ken"], array=[{"PASSWORD": "p4ss", "LR": 1}]))
     assert "variables: GPU_SWARM_JOB, KEY, LR, PASSWORD" in text
     assert not [word for word in ("s3cret", "t0ken", "p4ss") if word in text]
 
@@ -194,9 +194,9 @@ def test_a_variable_reaches_the_container_as_it_stands():
 )
 def test_what_may_be_a_secret_is_not_shown(options):
     jobs = made(**options)
-    assert "s3cr3t" not in definition.described(jobs)
+    assert "s3cr3t" not in definition.describe_jobs(jobs)
     assert "s3cr3t" not in str([job.parameters for job in jobs] + [job.spec["Labels"] for job in jobs])
-    assert "***" in definition.described(jobs)
+    assert "***" in definition.describe_jobs(jobs)
 
 
 def test_docker_repeats_no_variable_and_the_name_and_the_image_stay():

@@ -66,7 +66,7 @@ CASES = {
 
 @pytest.mark.parametrize(("one", "tasks", "state", "text"), CASES.values(), ids=CASES)
 def test_whether_it_is_over(one, tasks, state, text):
-    verdict = finished.judge(one, [finished.seen(each) for each in tasks])
+    verdict = finished.verdict_on(one, [finished.summarise(each) for each in tasks])
     assert verdict.state == state
     assert verdict.text.startswith(text)
 
@@ -76,7 +76,7 @@ def test_it_ended_when_its_last_task_did():
     for of, job in ((once(replicas=3), False), (of_swarms_mode(), True)):
         tasks = [ran(slot=slot, since=f"2026-11-20T{hour}:00:00Z", job=job) for slot, hour in enumerate((12, 14, 13), 1)]
         tasks[2]["Status"]["Timestamp"] = None
-        assert finished.judge(of, [finished.seen(each) for each in tasks]).ended == epoch("2026-11-20T14:00:00Z")
+        assert finished.verdict_on(of, [finished.summarise(each) for each in tasks]).ended == epoch("2026-11-20T14:00:00Z")
 
 
 def candidate(service_name, ended, name="a", state="complete", text=""):
@@ -98,14 +98,16 @@ CHOSEN = {
 
 @pytest.mark.parametrize(("options", "removed"), CHOSEN.values(), ids=CHOSEN)
 def test_what_is_removed(options, removed):
-    found, kept = finished.chosen([*ALL, candidate("r", None, "r", None, "it runs")], options.pop("named", []), finished.Rules(**options), now=1000.0)
+    found, kept = finished.split_by_rules(
+        [*ALL, candidate("r", None, "r", None, "it runs")], options.pop("named", []), finished.Rules(**options), now=1000.0
+    )
     assert sorted(one.service for one in found) == removed
     assert len(found) + len(kept) == len(ALL) + 1
     assert all(reason for _one, reason in kept)
 
 
 def test_what_ended_nobody_knows_when_is_not_old():
-    found, _kept = finished.chosen([candidate("a", None)], [], finished.Rules(older_than=1, keep_last=0, failed=False), now=1000.0)
+    found, _kept = finished.split_by_rules([candidate("a", None)], [], finished.Rules(older_than=1, keep_last=0, failed=False), now=1000.0)
     assert not found
 
 

@@ -45,7 +45,7 @@ LOG = framed((1, b"one\n"), (2, b"two\n"), (1, b""), (1, b"three\n"))
 @pytest.mark.parametrize("size", [1, 3, 9, 1000])
 def test_a_log_is_saved_however_the_answer_is_cut(tmp_path, size):
     manager = Manager([LOG[at : at + size] for at in range(0, len(LOG), size)])
-    (path,) = logs.save(manager, service(), [task()], logs.Kept(str(tmp_path / "new")))
+    (path,) = logs.save(manager, service(), [task()], logs.LogFiles(str(tmp_path / "new")))
     with open(path, "rb") as stream:
         assert stream.read() == b"one\ntwo\nthree\n"
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
@@ -56,19 +56,19 @@ def test_it_is_saved_once_and_only_of_what_ran_and_is_over(tmp_path):
     manager = Manager([LOG])
     tasks = [task(), task("t2", "running"), task("t3", "rejected", ran=False)]
     for _again in range(2):
-        assert logs.save(manager, service(), tasks, logs.Kept(str(tmp_path))) == [str(tmp_path / "train.t1.log")]
+        assert logs.save(manager, service(), tasks, logs.LogFiles(str(tmp_path))) == [str(tmp_path / "train.t1.log")]
     assert manager.read == ["t1"]
-    assert len(logs.save(manager, service(), tasks, logs.Kept(str(tmp_path)), ended=False)) == 2
+    assert len(logs.save(manager, service(), tasks, logs.LogFiles(str(tmp_path)), ended=False)) == 2
 
 
 def test_a_terminal_has_no_headers(tmp_path):
-    (path,) = logs.save(Manager([b"as it ", b"is\n"]), service(tty=True), [task()], logs.Kept(str(tmp_path)))
+    (path,) = logs.save(Manager([b"as it ", b"is\n"]), service(tty=True), [task()], logs.LogFiles(str(tmp_path)))
     with open(path, "rb") as stream:
         assert stream.read() == b"as it is\n"
 
 
 def test_a_name_leads_to_no_other_directory(tmp_path):
-    (path,) = logs.save(Manager([LOG]), service("../../etc/x"), [task()], logs.Kept(str(tmp_path)))
+    (path,) = logs.save(Manager([LOG]), service("../../etc/x"), [task()], logs.LogFiles(str(tmp_path)))
     assert os.path.dirname(path) == str(tmp_path)
 
 
@@ -83,14 +83,14 @@ WRONG = {
 @pytest.mark.parametrize(("log", "limit", "words"), WRONG.values(), ids=WRONG)
 def test_a_log_that_is_not_whole_is_none(tmp_path, log, limit, words):
     with pytest.raises(GpuSwarmError, match=words):
-        logs.save(Manager(log), service(), [task()], logs.Kept(str(tmp_path), limit))
+        logs.save(Manager(log), service(), [task()], logs.LogFiles(str(tmp_path), limit))
     assert os.listdir(tmp_path) == []
 
 
 def test_a_directory_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(GpuSwarmError, match=r"train\.t1\.log: .*(Not a directory|File exists)"):
-        logs.save(Manager([LOG]), service(), [task()], logs.Kept(str(tmp_path / "file")))
+        logs.save(Manager([LOG]), service(), [task()], logs.LogFiles(str(tmp_path / "file")))
 
 
 def test_what_is_left_of_a_log_is_removed_unless_somebody_writes_it(tmp_path):
@@ -115,7 +115,7 @@ def test_what_is_left_of_a_log_is_removed_unless_somebody_writes_it(tmp_path):
     writer.join()
     assert part.exists()
     (tmp_path / "a.t0.log").write_text("whole")
-    logs.save(Manager([LOG]), service(), [task()], logs.Kept(str(tmp_path)))
+    logs.save(Manager([LOG]), service(), [task()], logs.LogFiles(str(tmp_path)))
     assert sorted(os.listdir(tmp_path)) == ["a.t0.log", "train.t1.log"]
 
 
@@ -154,5 +154,5 @@ def test_no_log_fills_the_manager_s_disk(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "statvfs", lambda path: Disk())
     with pytest.raises(GpuSwarmError, match=r"train\.t1\.log: less than 1024 MiB are free on that disk\. Make room there, or set log_directory"):
-        logs.save(Manager([framed((1, b"x" * 10)), framed((1, b"y"))]), service(), [task()], logs.Kept(str(tmp_path)))
+        logs.save(Manager([framed((1, b"x" * 10)), framed((1, b"y"))]), service(), [task()], logs.LogFiles(str(tmp_path)))
     assert os.listdir(tmp_path) == []
