@@ -196,7 +196,7 @@ from ..module_utils._ledger.listed import Listed
 from ..module_utils._swarm import manager_module, stack_command, stack_directory, stack_file, stack_objects, stack_versions
 from ..module_utils._swarm.manager import connect
 from ..module_utils._swarm.owned_labels import PREFIX
-from ..module_utils._swarm.registry import judged
+from ..module_utils._swarm.registry import classify_error
 from ..module_utils._tasks.tasks import epoch, still_allocated
 
 OPTIONS = dict(
@@ -305,7 +305,7 @@ def _refused(manager, images, packed):
     refused, silent = [], set()  # one that does not answer is queried once: that can take half a minute
     for image, registry in images.items():
         if registry not in silent:
-            said, answers = judged(manager.registry_says(image, None if logins is None else logins.get(registry, {})))
+            said, answers = classify_error(manager.why_unreadable(image, None if logins is None else logins.get(registry, {})))
             refused += [{"image": image, "said": said}] if said else []
             silent.update([] if answers else [registry])
     return refused

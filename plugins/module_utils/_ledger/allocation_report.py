@@ -16,7 +16,7 @@ from .._gpu.record import devices_of
 from .._health.allocation_findings import IDLE, NAMES, NOT_HELD, OUTSIDE, SEEN, USED_BY_ANOTHER, Finding
 from .._printable import shortened
 from .._swarm.isolation import NodeFindings
-from .._swarm.lease import in_words
+from .._swarm.lease import format_time
 
 # What a finding means, and what to do.
 _TEXTS = {
@@ -66,8 +66,8 @@ def _of_node(record: Mapping[str, Any], found: NodeFindings, owners: Mapping[str
                 "holder_id": one.holder or None,
                 "holder": holder.get("name"),
                 "by": one.by,
-                "since": in_words(one.since),
-                "read": in_words(found.read),
+                "since": format_time(one.since),
+                "read": format_time(found.read),
             }
 
 

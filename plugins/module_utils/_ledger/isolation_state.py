@@ -13,7 +13,7 @@ from typing import Any, Iterable, Mapping
 
 from .._isolation_levels import AUDIT, OFF
 from .._swarm import isolation
-from .._swarm.lease import in_words
+from .._swarm.lease import format_time
 from .._tasks.tasks import epoch
 from .unreserved import has_gpus
 
@@ -27,15 +27,15 @@ def result(spec: Mapping[str, Any], names: Iterable[str], now: float | None) -> 
     found, there, time = isolation.read(spec), {"", *names}, int(now or 0)
     return {
         "level": found.level,
-        "since": in_words(found.since),
+        "since": format_time(found.since),
         "nodes": dict(found.nodes),
         "found": [
-            {"service": service, "names": list(one.names), "last": in_words(one.last)} for service, one in found.found.items() if service in there
+            {"service": service, "names": list(one.names), "last": format_time(one.last)} for service, one in found.found.items() if service in there
         ],
         # With these a run drops counts of removed services. Only the level audit counts.
         "services": sorted(there) if found.level == AUDIT else None,
         "again": {task: list(values) for task, values in found.again.items()},
-        "read": in_words(found.read),
+        "read": format_time(found.read),
         "clear_for": _clear_for(found, there),
         "label": (spec.get("Labels") or {}).get(isolation.LABEL) or "",
         "time": time,

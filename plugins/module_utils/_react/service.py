@@ -18,7 +18,7 @@ from typing import Any, Callable, Mapping, Sequence
 
 from .._node_spec.updates import plan_one
 from .._program.lifetime import Lifetime, notify, publish, say
-from .._swarm.lease import in_words
+from .._swarm.lease import format_time
 from .._swarm.manager import Manager, OutOfSequence, SwarmError, connect
 from .._swarm.owned_labels import PREFIX
 from .decide import RETURNED, Memory, decide
@@ -94,7 +94,14 @@ class Service:
 
     def _pause(self, manager: Manager, node: Mapping[str, Any], fault: str) -> bool:
         """Whether that is done, or not to be tried again at once."""
-        want = {"id": node["ID"], "labels": None, "availability": "pause", "remember": True, "paused_for": fault, "now": in_words(int(time.time()))}
+        want = {
+            "id": node["ID"],
+            "labels": None,
+            "availability": "pause",
+            "remember": True,
+            "paused_for": fault,
+            "now": format_time(int(time.time())),
+        }
         change = plan_one(node, want, PREFIX)
         notify("WATCHDOG=1")
         try:

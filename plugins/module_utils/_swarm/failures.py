@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What can go wrong with a manager, each with its remedy (pure): it does not answer, it is no manager, or it refuses what it was given.
+"""Errors of a manager, each with its remedy (pure): it does not answer, it is not a manager, or it refuses a request.
 
 Private to this collection: no stability is promised to others.
 """
@@ -19,7 +19,7 @@ class SwarmError(GpuSwarmError):
 
 
 class Refused(SwarmError):
-    """The manager has answered, and does not take what it was given. Another manager of the swarm would not take it either."""
+    """The manager answered, and refuses the request. Any other manager of the swarm would refuse it too."""
 
 
 class NotFound(Refused):
@@ -39,9 +39,9 @@ def unreachable(where: str, words: str) -> SwarmError:
 
 
 def refuse_unless_manager(info: Mapping[str, Any], where: str) -> None:
-    """Judged by what the daemon reports about itself, so that a cause is reported before a call fails for it.
+    """Raise SwarmError if the daemon is not a working manager, according to its own /info. So the error names the cause before a call fails.
 
-    /info, unlike /swarm, carries no join tokens.
+    /info, unlike /swarm, contains no join tokens.
     """
     swarm = info.get("Swarm") or {}
     state = swarm.get("LocalNodeState") or "inactive"
@@ -71,7 +71,7 @@ NOT_A_MANAGER = {
 
 
 def leaderless(words: str) -> str | None:
-    """Which of NOT_A_MANAGER says what these words mean, or None."""
+    """The key of NOT_A_MANAGER that matches this error message, or None."""
     if "lost leader status" in words:
         return "lost_leader"
     return "no_quorum" if "does not have a leader" in words or "deadlineexceeded" in words.lower().replace(" ", "") else None

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Go templates in what swarm expands for each task: environment, hostname and mounts (pure).
+"""Go templates in the texts that swarm expands for each task: environment, hostname and mounts (pure).
 
-Swarm prints the whole value where it cannot expand one (template/context.go and template/expand.go of moby/swarmkit). So its own fields reach it,
-each alone, and any other brace only in a form that swarm writes as it stands.
+If swarm cannot expand a value, its error shows the whole value (template/context.go and template/expand.go of moby/swarmkit). So pass only single
+fields of swarm unchanged, and escape every other ``{{``.
 Private to this collection: no stability is promised to others.
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 
-# In an action of its own. A label by its name needs index: when swarm creates the service there is none yet, and a field would be an error.
+# A field must be the only thing between its braces. Labels need ``index``: swarm also expands before they exist, and a missing field is an error.
 _FIELDS = (
     r"\.Service\.(?:ID|Name|Labels)",
     r'index[ \t]+\.Service\.Labels[ \t]+(?:"[^"\\{}\n]*"|`[^`{}\n]*`)',
@@ -22,27 +22,27 @@ _FIELDS = (
 )
 _FIELD = r"\{\{[ \t]*(?:%s)[ \t]*\}\}" % "|".join(_FIELDS)
 _ACTION = re.compile(r"(?P<field>%s)|\{\{" % _FIELD)
-# A field within something else, such as {{if eq .Task.Slot "1"}} or {{.Node.Name}}.
+# A field within a larger template, such as {{if eq .Task.Slot "1"}} or {{.Node.Name}}.
 _WITHIN = re.compile(r"\{\{[^{}]*?(?<![\w)\]])\.(?:Service|Node|Task)\b")
 _LITERAL = '{{"{{"}}'
 WRITE = "Write each of swarm's fields alone, such as {{.Node.Hostname}} or {{.Task.Slot}}"
 
 
 def literal(text: str) -> str:
-    """The text with each ``{{`` that begins no field of swarm written so that swarm leaves it as it is."""
+    """The text with each ``{{`` escaped, except those of swarm's own fields."""
     return _ACTION.sub(lambda found: found.group("field") or _LITERAL, text) if "{{" in text else text
 
 
 def as_written(text: str) -> str:
-    """What ``literal`` made this of."""
+    """The original text of what ``literal`` returned."""
     return text.replace(_LITERAL, "{{")
 
 
 def only_fields(text: str) -> bool:
-    """Whether each ``{{`` in it begins a field of swarm."""
+    """Whether each ``{{`` of the text begins a field of swarm."""
     return literal(text) == text
 
 
 def is_meant_for_swarm(text: str) -> bool:
-    """Whether there is one of swarm's fields in it that does not stand alone: what its author means is not what it would become."""
+    """Whether the text has one of swarm's fields within a larger template. Escaping it would not be what its author means."""
     return "{{" in text and bool(_WITHIN.search(_ACTION.sub(lambda found: "" if found.group("field") else found.group(), text)))

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which names of images Docker takes (pure): with a registry, a tag and a digest; letters are small but in the tag (distribution/reference).
+"""Which image names Docker accepts (pure): with a registry, a tag and a digest. Only the tag may have capital letters (distribution/reference).
 
 Private to this collection: no stability is promised to others.
 """

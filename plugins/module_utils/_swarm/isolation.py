@@ -2,10 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The isolation of a swarm, in a label of the swarm itself (pure): its level, that of each node as the last run read or made it, and what the
-nodes counted at the level ``audit``; and what their watchers found where processes and reservations differ, at any level.
+"""The isolation of a swarm, stored in a label of the swarm itself (pure).
 
-Not in labels of nodes: at each update of a node an old leader may stop a task there, and a change of the level is to stop none.
+It has the swarm's level, the level of each node as a run last read or set it, what the nodes counted at the level ``audit``, and at any level where
+processes and allocations differ according to the watchers.
+
+It is not stored in labels of nodes: an old leader may stop a task whenever a node is updated, and a change of the level must not stop any.
 Private to this collection: no stability is promised to others.
 """
 
@@ -21,14 +23,14 @@ from .._isolation_levels import AUDIT, EXCLUSIVE, LEVELS, OFF, RESERVED
 LABEL = "gpu-swarm.isolation"
 ENFORCED = (RESERVED, EXCLUSIVE)  # what a task did not reserve is hidden from it, or it is refused
 UNKNOWN = "unknown"  # what somebody else wrote there
-# So long a service is kept that is counted no more, and so many of them: those counted last.
+# How long the counts of a service are kept after the last one, and of how many services (the latest).
 KEPT_S = 30 * 86400
 MOST = 20
 _YEAR_10000 = 253402300800
 
 
 class Found(NamedTuple):
-    """A service that ``audit`` counted."""
+    """What ``audit`` counted of a service."""
 
     names: tuple[str, ...]  # of what
     last: int  # in seconds since 1970
@@ -49,14 +51,14 @@ class Isolation(NamedTuple):
     nodes: Mapping[str, str] = {}  # by id the level of each node that has a guard
     found: Mapping[str, Found] = {}  # by service
     read: int | None = None  # when a run read what all of these nodes counted
-    joined: int | None = None  # when a node came to the level ``audit`` last: before that it counted nothing
+    joined: int | None = None  # when the latest node reached the level ``audit``; before that it counted nothing
     allocation_findings: Mapping[str, NodeFindings] = {}  # by id, of each node that has any
     leader: str | None = None  # which leader of the managers counted the tasks last, and since when its dockerd runs
     again: Mapping[str, tuple[str, ...]] = {}  # by task what it has and that leader counts as free
 
 
 def read(spec: Mapping[str, Any]) -> Isolation:
-    """That in a swarm's spec. Without a label it is off."""
+    """The isolation in a swarm's spec. Without a label it is off."""
     value = (spec.get("Labels") or {}).get(LABEL)
     if not value or value in LEVELS:
         return Isolation(value or OFF)
@@ -82,7 +84,7 @@ def _seconds(value: Any) -> int | None:
 
 
 def _time(value: Any) -> int:
-    """Raises for what no calendar has."""
+    """The value as whole seconds since 1970. Raises ValueError if no calendar has that time."""
     moment = int(value)
     if not 0 <= moment < _YEAR_10000:
         raise ValueError("%s is no time" % moment)
@@ -90,7 +92,7 @@ def _time(value: Any) -> int:
 
 
 def write(spec: dict[str, Any], isolation: Isolation) -> dict[str, Any]:
-    """The spec with it; without a label where all is off."""
+    """The spec with this isolation in its label. If everything is off, the label is removed."""
     labels = {key: value for key, value in (spec.get("Labels") or {}).items() if key != LABEL}
     if isolation.level != OFF or isolation.nodes or isolation.allocation_findings:
         labels[LABEL] = json.dumps(as_shown(isolation), separators=(",", ":"))
@@ -98,7 +100,7 @@ def write(spec: dict[str, Any], isolation: Isolation) -> dict[str, Any]:
 
 
 def as_shown(isolation: Isolation) -> dict[str, Any]:
-    """As the label has it, and a diff shows it."""
+    """The content of the label, also shown in a diff."""
     nodes: dict[str, list[str]] = {}
     for node, level in sorted(isolation.nodes.items()):
         nodes.setdefault(level, []).append(node)
@@ -111,15 +113,18 @@ def as_shown(isolation: Isolation) -> dict[str, Any]:
 
 
 def merged(before: Isolation, change: Mapping[str, Any], now: int) -> Isolation:
-    """What it becomes. Of ``change``, ``level`` replaces that of the swarm, ``nodes`` are by id those of nodes, ``listed`` are the nodes of which
-    anything is kept, and ``found`` is what nodes counted, by service (without names for one that exists no more), ``whole`` where it is of all that
-    have a guard; ``allocation_findings`` is by node what its watcher found; what is None says nothing."""
+    """The isolation after a change. A field of ``change`` that is None changes nothing.
+
+    ``level`` is the new level of the swarm. ``nodes`` are new levels by node id. ``listed`` are all nodes; data about others is dropped. ``found`` is
+    what nodes counted by service, without names if the service no longer exists. ``whole``: it comes from all nodes that have a guard.
+    ``allocation_findings`` are the watchers' findings by node.
+    """
     level = change.get("level") or before.level
     listed, found = change.get("listed"), change.get("found")
     nodes = {**before.nodes, **(change.get("nodes") or {})}
     nodes = {node: one for node, one in nodes.items() if one != OFF and (listed is None or node in listed)}
     known = level == before.level and (before.since is not None or level == UNKNOWN)
-    since = before.since if known else now  # a swarm that is made is labelled without
+    since = before.since if known else now  # a new swarm has a label without it
     findings = _merge_findings(before.allocation_findings, change.get("allocation_findings") or {}, listed, now)
     kept = Isolation(level, since, nodes, allocation_findings=findings)
     if level != OFF:
@@ -137,7 +142,7 @@ def merged(before: Isolation, change: Mapping[str, Any], now: int) -> Isolation:
 def _merge_findings(
     before: Mapping[str, NodeFindings], read_now: Mapping[str, Any], listed: Sequence[str] | None, now: int
 ) -> dict[str, NodeFindings]:
-    """The last findings of each node. A node that lies cannot displace the first finding of another node."""
+    """The last findings of each node, cut to a limit. A node that lies cannot displace the first finding of another node."""
     found = {**before, **{node: NodeFindings(now, tuple(_not_ahead(these, now))) for node, these in read_now.items()}}
     there = {node: one for node, one in found.items() if one.found and (listed is None or node in listed)}
     kept = sorted((place, node) for node, one in there.items() for place in range(len(one.found)))[: allocation_findings.MOST_OF_ALL]
@@ -150,12 +155,12 @@ def _not_ahead(found: Any, now: int) -> list[Finding]:
 
 
 def _found(before: Isolation, found: Mapping[str, Any], since: int, now: int) -> dict[str, Found]:
-    """With what was known; of before the level nothing, nor of a node whose clock is ahead."""
+    """The former and new counts together. Counts from before the level began are dropped, and times from a clock that is ahead are corrected."""
     both = dict(before.found) if before.level == AUDIT else {}
     for service, one in found.items():
         known = both.get(service, Found((), 0))
         both[service] = Found(tuple(sorted({*known.names, *one["names"]})), max(known.last, min(int(one["last"]), now)))
-    gone = {service for service, one in found.items() if not one["names"]}  # or those that come and go would displace the ones that stay
+    gone = {service for service, one in found.items() if not one["names"]}  # otherwise short-lived services would displace long-lived ones
     recent = {service: one for service, one in both.items() if one.last >= max(since, now - KEPT_S) and service not in gone}
     newest = sorted(recent, key=lambda service: (-recent[service].last, service))[:MOST]
     return {service: recent[service] for service in sorted(newest)}

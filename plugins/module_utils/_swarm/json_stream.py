@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A JSON list of objects, read object by object (pure): chunks of bytes in, objects out, never all of them at once.
+"""Reads a JSON list object by object (pure). Takes chunks of bytes, yields objects, and never holds all of them at once.
 
 Private to this collection: no stability is promised to others.
 """
@@ -21,12 +21,12 @@ _GAP = re.compile(r"[ \t\r\n]*[\[,]?[ \t\r\n]*")
 
 
 def objects(chunks: Iterable[bytes], piece: int = PIECE) -> Iterator[dict[str, Any]]:
-    """Yields the list's objects. Raises ValueError where the text is no such list, or ends before its end."""
+    """Yield the list's objects. Raises ValueError if the text is not a list of objects, or is cut off."""
     read = json.JSONDecoder().raw_decode
     text, at, longest = "", 0, 0
     for more, is_last in _pieces(chunks, piece):
         text, at = text[at:] + more, 0
-        # What may be cut off waits for more: to find that out costs more than to read it.
+        # If an object may be cut off, wait for more text: parsing again costs less than looking for its end.
         while is_last or len(text) - at > longest:
             start = _GAP.match(text, at).end()
             if not text.startswith("{", start):
@@ -34,7 +34,7 @@ def objects(chunks: Iterable[bytes], piece: int = PIECE) -> Iterator[dict[str, A
             try:
                 value, at = read(text, start)
             except ValueError:
-                break  # the rest of it is still to come, or never comes: reported below
+                break  # the rest is still missing; if it never comes, that is reported below
             if at - start > longest:
                 longest = at - start
             yield value

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a task has printed, out of the parts in which a manager sends it (pure).
+"""Extracts a task's output from the frames in which a manager sends it (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -14,13 +14,13 @@ from typing import Iterable, Iterator
 
 from .._printable import printable
 
-# A part of a log: what wrote it (1, 2; 3 is the manager that says what it could not read), and its length.
+# The header of a part: its stream (1: stdout, 2: stderr, 3: an error of the manager), and its length.
 _HEADER = struct.Struct(">BxxxI")
 _SAID_BY_THE_MANAGER = 3
 
 
 def printed(pieces: Iterable[bytes], framed: bool = True) -> Iterator[bytes]:
-    """Yields it in pieces. Raises ValueError where the manager could not read it. A terminal's (``framed`` is False) has no headers."""
+    """Yield the output in pieces. Raises ValueError if the manager could not read it. A terminal's output has no headers (``framed`` is False)."""
     if not framed:
         yield from pieces
         return
@@ -31,7 +31,7 @@ def printed(pieces: Iterable[bytes], framed: bool = True) -> Iterator[bytes]:
 
 
 def _parts(pieces: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Yields (what wrote it, a piece of it), however the answer is cut; never a part as a whole, which may be of any length."""
+    """Yield (stream, piece), wherever the answer is cut. A part may be of any length, so it is never held as a whole."""
     head, source, left = b"", 0, 0
     for piece in pieces:
         while piece:

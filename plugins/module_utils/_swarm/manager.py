@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The Docker API of a swarm manager. Everything that can go wrong on the way is a SwarmError with a remedy.
+"""The Docker API of a swarm manager. Each failure is a SwarmError with a remedy.
 
 Private to this collection: no stability is promised to others.
 """
@@ -24,14 +24,14 @@ from .._mask import mask
 from . import json_stream
 from .failures import NOT_A_MANAGER, NotFound, OutOfSequence, Refused, SwarmError, leaderless, refuse_unless_manager, unreachable
 
-# What a call answers.
+# The result of a call.
 Answer = TypeVar("Answer")
 
-# By status: an invalid parameter, such as the name of an image, one that is not allowed, and one that names what is not there.
+# Statuses of a refusal: an invalid parameter (such as an image name), one that is not allowed, one that names a missing object.
 INPUT_REFUSED = (400, 403, 404)
-# Every attempt reads anew, so losing this often in a row means that something updates the swarm without end.
+# Each attempt reads again. So many lost races in a row mean that something updates the swarm all the time.
 ATTEMPTS = 10
-# For so long what was read to connect counts.
+# How long the data read by connect() is used again (seconds).
 RECENT_S = 1.0
 
 
@@ -70,12 +70,12 @@ def _tls(params: Mapping[str, Any], environ: Mapping[str, str]) -> Tls | None:
 
 
 def _is_refusal(exc: api.ApiError) -> bool:
-    """Whether the daemon has judged its input. That a plugin of this machine allows no call is no such answer."""
+    """Whether the daemon refused the content of a request. A refusal by an authorization plugin of this machine does not count."""
     return isinstance(exc, api.Refused) and exc.status in INPUT_REFUSED and "authorization denied" not in exc.words
 
 
 def until_written(attempt: Callable[[], Answer]) -> Answer:
-    """The answer of ``attempt()``, which reads, decides and writes; again as long as someone else was faster."""
+    """The result of ``attempt()``, which reads, decides and writes. Calls it again if somebody else wrote first."""
     for _attempt in range(ATTEMPTS):
         try:
             return attempt()
@@ -85,7 +85,7 @@ def until_written(attempt: Callable[[], Answer]) -> Answer:
 
 
 class Manager:
-    """A manager's view of its swarm, as the plain JSON of the API. ``time`` is its clock when it was connected to."""
+    """A manager's view of its swarm, as plain JSON of the API. ``time`` is the manager's time when the connection was made."""
 
     def __init__(self, client: Client, where: str, swarm: Mapping[str, Any], clock: str | None = None) -> None:
         self._client = client
@@ -106,15 +106,15 @@ class Manager:
         return self._read("read node %s" % node_id, "/nodes/%s" % quote(node_id))
 
     def update_node(self, node_id: str, version: int, spec: Mapping[str, Any]) -> None:
-        """Write the whole spec, if the node still is at that version."""
+        """Write the whole spec, if the node still has that version."""
         self._post("update node %s" % node_id, with_query("/nodes/%s/update" % quote(node_id), version=version), spec)
 
     def remove_node(self, node_id: str) -> bool:
-        """Remove a node from the list by force: swarm notices only later that it has left. Whether it was there."""
+        """Remove a node from the list by force, because swarm notices only later that it has left. Return whether it was listed."""
         return self._remove("node", node_id, "?force=true")
 
     def node_events(self) -> Iterator[None]:
-        """Yields once the manager sends events, and then whenever a node was changed, until the manager ends that. Waits as long as it takes."""
+        """Yield once the manager begins to send events, then after each change of a node, until the manager ends the stream. Has no time limit."""
         try:
             with self._client.stream(with_query("/events", filters='{"type":["node"]}'), endless=True) as pieces:
                 yield
@@ -124,7 +124,7 @@ class Manager:
             raise self._failure("read the events of nodes", exc) from exc
 
     def leader(self) -> str:
-        """The node id of the manager that leads the swarm, by which each update is stamped."""
+        """The node id of the manager that leads the swarm. Its clock stamps each update."""
         managers = self._list("nodes", {"role": ["manager"]})
         leading = [one["ID"] for one in managers if (one.get("ManagerStatus") or {}).get("Leader")]
         if not leading:
@@ -134,10 +134,10 @@ class Manager:
     # -- tasks -------------------------------------------------------------------------------------------------
 
     def tasks(self) -> Iterator[dict[str, Any]]:
-        """Every task, one at a time: a big swarm's are a hundred megabytes, and several times that once read.
+        """Yield every task, one at a time. In a big swarm they take a hundred megabytes, and several times that once parsed.
 
-        No filter makes them fewer without a loss. The API filters by what tasks are desired to be, and the ones that are to
-        shut down, most of them ended long ago, may still have a GPU allocated; a job's are desired to be complete before and after.
+        No filter helps: the API filters by desired state. Tasks with the desired state shutdown may still have a GPU allocated, though most
+        of them ended long ago. A job's tasks have the desired state complete before and after they end.
         """
         return self._each("tasks")
 
@@ -145,12 +145,12 @@ class Manager:
         return self._list("tasks", {"service": [service_id]})
 
     def tasks_labelled(self, label: str) -> list[dict[str, Any]]:
-        """The tasks of services with that label, such as ``name=value``."""
+        """The tasks of services with this label, such as ``name=value``."""
         return self._list("tasks", {"label": [label]})
 
     def task_log(self, task_id: str, last: int | None = None) -> Iterator[bytes]:
-        """Yields what a task has printed as the API has it, in pieces: with a header before each part, unless it has a terminal; with timestamps,
-        or without them the ``last`` lines alone."""
+        """Yield a task's log as the API sends it, in pieces. Each part has a header, unless the task has a terminal. With ``last``, only that many
+        lines come, without timestamps; otherwise all lines, with timestamps."""
         which = {"timestamps": 1} if last is None else {"tail": last}
         path = with_query("/tasks/%s/logs" % quote(task_id), stdout=1, stderr=1, **which)
         try:
@@ -165,7 +165,7 @@ class Manager:
         return self._list("services")
 
     def each_service(self, label: str = "") -> Iterator[dict[str, Any]]:
-        """Every service, or every one with that label, one at a time as those of tasks()."""
+        """Yield every service, or every one with this label, one at a time like ``tasks()``."""
         return self._each("services", {"label": [label]} if label else None)
 
     def services_labelled(self, label: str) -> list[dict[str, Any]]:
@@ -175,27 +175,27 @@ class Manager:
         return self._read("read service %s" % service_id, "/services/%s" % quote(service_id))
 
     def create_service(self, spec: Mapping[str, Any]) -> str:
-        """The id of a new service. Nodes pull its image with the login that the user of this process has on this machine."""
+        """Create a service and return its id. Nodes pull its image with the registry login of this process's user on this machine."""
         what = "create service %s" % spec["Name"]
         headers = self._called(what, lambda: logins.header(logins.login_of(spec["TaskTemplate"]["ContainerSpec"]["Image"])))
         return self._post(what, "/services/create", spec, headers)["ID"]
 
     def update_service(self, service_id: str, version: int, spec: Mapping[str, Any]) -> None:
-        """Write the whole spec, if the service still is at that version."""
+        """Write the whole spec, if the service still has that version."""
         self._post("update service %s" % spec["Name"], with_query("/services/%s/update" % quote(service_id), version=version), spec)
 
     def remove_service(self, service_id: str) -> None:
-        """Remove a service, unless somebody did."""
+        """Remove a service. It is fine if it is gone already."""
         self._remove("service", service_id)
 
     # -- configs, secrets, networks, images --------------------------------------------------------------------
 
     def names(self) -> dict[str, list[str]]:
-        """What ends with the swarm, by name and by the words of the API."""
+        """The names of all objects that are lost with the swarm, by kind in the API."""
         return {kind: [item["Spec"]["Name"] for item in self._list(kind)] for kind in ("services", "secrets", "configs")}
 
     def configs_labelled(self, label: str = "") -> list[dict[str, Any]]:
-        """With what is in them; without a label all of them."""
+        """The configs with this label and their contents; all configs without a label."""
         return self._list("configs", {"label": [label]} if label else None)
 
     def create_config(self, name: str, data: bytes, labels: Mapping[str, str]) -> None:
@@ -203,39 +203,39 @@ class Manager:
         self._post("create config %s" % name, "/configs/create", spec)
 
     def remove_config(self, config_id: str) -> None:
-        """Remove a config, unless somebody did."""
+        """Remove a config. It is fine if it is gone already."""
         self._remove("config", config_id)
 
     def secrets_labelled(self, label: str = "") -> list[dict[str, Any]]:
         return self._list("secrets", {"label": [label]} if label else None)
 
     def remove_secret(self, secret_id: str) -> None:
-        """Remove a secret, unless somebody did."""
+        """Remove a secret. It is fine if it is gone already."""
         self._remove("secret", secret_id)
 
     def networks(self) -> list[dict[str, Any]]:
-        """Those of the swarm, and this machine's own."""
+        """The networks of the swarm, and those of this machine."""
         return self._list("networks")
 
     def networks_labelled(self, label: str) -> list[dict[str, Any]]:
         return self._list("networks", {"label": [label]})
 
     def remove_network(self, network_id: str) -> None:
-        """Remove a network, unless somebody did. While tasks are in it that fails."""
+        """Remove a network. It is fine if it is gone already. This fails while tasks use it."""
         self._remove("network", network_id)
 
     def image_environment(self, image: str) -> list[str]:
-        """What an image sets, as NAME=value; [] where this daemon does not have the image."""
+        """The variables that an image sets, as NAME=value; [] if this daemon does not have the image."""
         try:
             found = self._read("read the image %s" % image, "/images/%s/json" % quote(image, safe="/:@"))
         except NotFound:
             return []
         return (found.get("Config") or {}).get("Env") or []
 
-    def registry_says(self, image: str, login: Mapping[str, str] | None = None) -> str:
-        """Why the image could not be read from its registry; empty where it could.
+    def why_unreadable(self, image: str, login: Mapping[str, str] | None = None) -> str:
+        """Why the manager cannot read the image from its registry; empty if it can.
 
-        An empty login is none; without one, those count that the user of this process has on this machine."""
+        An empty login means anonymous. Without a login, those of this process's user on this machine are used."""
         try:
             headers = logins.header(logins.login_of(image) if login is None else login)
             self._client.call("GET", "/distribution/%s/json" % quote(image, safe="/:@"), headers=headers)
@@ -246,8 +246,8 @@ class Manager:
     # -- the swarm itself --------------------------------------------------------------------------------------
 
     def cluster(self) -> tuple[dict[str, Any], str]:
-        """(the swarm's own object, the time on this manager). Of /info: unlike /swarm, it carries no join tokens. Right after connect() it is
-        what that has read, once: dockerd runs two programs for each /info."""
+        """(the swarm's own object, the manager's time), from /info. Unlike /swarm, that has no join tokens. The first call right after connect()
+        returns what connect() read, because dockerd runs two programs for each /info."""
         recent, self._recent = self._recent, None
         if recent and time.monotonic() - recent[2] < RECENT_S:
             return recent[:2]
@@ -256,11 +256,11 @@ class Manager:
         return info["Swarm"]["Cluster"], info["SystemTime"]
 
     def join_tokens(self) -> dict[str, str]:
-        """The tokens with which machines join, by role."""
+        """The join tokens by role."""
         return self._read("read the join tokens", "/swarm")["JoinTokens"]
 
     def update_cluster(self, version: int, spec: Mapping[str, Any], rotate: Collection[str] = ()) -> None:
-        """Write the whole spec of the swarm, if it still is at that version; replace the join tokens of the roles ``rotate``."""
+        """Write the whole spec of the swarm, if it still has that version. Replace the join tokens of the roles in ``rotate``."""
         tokens = {"rotate%sToken" % role.capitalize(): "true" for role in ("Worker", "Manager") if role.lower() in rotate}
         self._post("update the swarm", with_query("/swarm/update", version=version, **tokens), spec)
 
@@ -273,7 +273,7 @@ class Manager:
         return self._called("list %s" % kind, lambda: self._client.get("/" + kind, filters)) or []
 
     def _each(self, kind: str, filters: Mapping[str, Any] | None = None) -> Iterator[dict[str, Any]]:
-        """A list, object by object."""
+        """Yield the objects of a list one by one."""
         try:
             with self._client.stream(filtered("/" + kind, filters)) as pieces:
                 yield from json_stream.objects(pieces)
@@ -286,7 +286,7 @@ class Manager:
         return self._called(what, lambda: self._client.call("POST", path, spec, headers).data)
 
     def _remove(self, what: str, one: str, query: str = "") -> bool:
-        """Whether it was there."""
+        """Remove an object, and return whether it existed."""
         try:
             self._called("remove %s %s" % (what, one), lambda: self._client.call("DELETE", "/%ss/%s%s" % (what, quote(one), query)))
         except NotFound:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What modules that talk to a manager have in common: its options, the warning about an unprotected API, and how a module ends.
+"""The common part of modules that talk to a manager: options, the warning about an unprotected API, results and errors.
 
 Private to this collection: no stability is promised to others.
 """
@@ -19,7 +19,7 @@ Run = Callable[[Mapping[str, Any], bool], Mapping[str, Any]]
 
 
 def findings(result: Mapping[str, Any]) -> list[str]:
-    """The text of each finding of a result that has some."""
+    """The texts of a result's findings."""
     return [one["text"] for one in result.get("findings", ())]
 
 
@@ -29,10 +29,10 @@ def main(
     warnings: Callable[[Mapping[str, Any]], Sequence[str]] = findings,
     on_failure: Callable[[GpuSwarmError], Mapping[str, Any]] = lambda problem: {},
 ) -> None:
-    """Ends with the result of ``run(params, check_mode)``, or fails with its error and the details of that.
+    """Run a module: exit with the result of ``run(params, check_mode)``, or fail with its error and the error's details.
 
-    ``options`` are the module's own. ``warnings`` are those that follow from a result, by default its findings. ``on_failure`` returns what a
-    failure carries besides.
+    ``options`` are the module's own. ``warnings`` returns the warnings for a result, by default its findings. ``on_failure`` returns more fields for
+    a failure.
     """
     module = AnsibleModule(argument_spec=dict(CONNECTION_OPTIONS, **options), supports_check_mode=True)
     try:

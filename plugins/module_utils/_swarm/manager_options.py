@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The options by which modules reach a manager, and what to warn of. Apart from its API, which a service without Ansible uses as well.
+"""The options with which modules reach a manager, and warnings about them. Separate from the API, which a service without Ansible uses too.
 
 Private to this collection: no stability is promised to others.
 """
@@ -40,7 +40,7 @@ UNVERIFIED = (
 
 
 def unprotected(params: Mapping[str, Any]) -> list[str]:
-    """What to warn of: an API that anybody may use who reaches it, or that anybody may offer, as a list of none or one."""
+    """A list with a warning if anybody who reaches the API can use it, or if anybody can pose as the manager; otherwise []."""
     address, shown = address_of(params["docker_host"]), mask(params["docker_host"])
     if params["validate_certs"] or address.scheme not in NETWORK:
         return []

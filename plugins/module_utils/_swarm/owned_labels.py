@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which labels a node should carry (pure), when some of them are of this collection and some are not.
+"""Which labels a node should have (pure), if only some of them belong to this collection.
 
-Of this collection are those whose keys are listed in the node's label "<prefix>labels". Only these are changed or removed.
+The node's label "<prefix>labels" lists the keys that belong to this collection. Only these labels are changed or removed.
 Private to this collection: no stability is promised to others.
 """
 
@@ -18,25 +18,25 @@ from .._health.label import LEFT_OUT, with_earlier_consent
 
 PREFIX = "gpu-swarm."
 RECORD = "labels"
-# The mark that binds a node to a host of the inventory: "<prefix>host". What becomes of it with an update of the node.
+# The label that binds a node to a host of the inventory: "<prefix>host", and what an update of the node does with it.
 HOST = "host"
 KEEP, SET, REMOVE = "keep", "set", "remove"
-# The fault for which a node is paused, or was: "<prefix>paused-for", in the words of _health/label.
+# The fault for which a node is or was paused: "<prefix>paused-for", in the format of _health/label.
 PAUSED_FOR = "paused-for"
-# Which maintenances were finished on a node: "<prefix>maintained", the latest ids with commas between, the newest last.
+# The finished maintenances of a node: "<prefix>maintained", the latest ids separated by commas, the newest last.
 MAINTAINED = "maintained"
 LATEST = 10
-# Of a config or secret of a stack that is named by its content: the name without the digest.
+# A label of a config or secret that a stack names by its content: its name without the digest.
 VERSION_OF = PREFIX + "version-of"
-# Of a secret with a name of its own: a digest of what is in it, which nobody can read.
+# A label of a secret with a fixed name: the digest of its content, since nobody can read the content itself.
 CONTENT = PREFIX + "content"
 
-# What a placement constraint can name, and "/" which others use in label keys. A comma would break the record.
+# The characters that a placement constraint can name, and "/", which others use in label keys. A comma would break the record.
 KEY = re.compile(r"[A-Za-z0-9_./-]+\Z")
 
 
 def normalise(labels: Mapping[Any, Any], prefix: str, node_id: str) -> dict[str, str]:
-    """The wanted labels as swarm has them, strings to strings; a GpuSwarmError for what cannot be one."""
+    """The wanted labels with strings as keys and values, as swarm stores them. Raises GpuSwarmError for an invalid label."""
     return {_key(key, prefix, node_id): _value(key, value, node_id) for key, value in labels.items()}
 
 
@@ -64,19 +64,19 @@ def recorded(labels: Mapping[str, str], prefix: str) -> set[str]:
 
 
 def bound_to(labels: Mapping[str, str], prefix: str) -> str | None:
-    """The host that a manager has bound this node to, None where it has not."""
+    """The host of the inventory that this node is bound to; None if there is none."""
     return labels.get(prefix + HOST)
 
 
 def mark(labels: dict[str, str], host: str | None, how: str | None, prefix: str) -> dict[str, str]:
-    """The labels with the mark of a node that is this host, or is bound to none yet. With it goes what was noted of the host."""
+    """The labels after the node's mark was set, removed or left alone, as ``how`` says. Removing it also removes the notes about the host."""
     others = {key: value for key, value in labels.items() if key != prefix + HOST}
     unbound = {key: value for key, value in others.items() if key not in (prefix + MAINTAINED, prefix + PAUSED_FOR)}
     return {SET: dict(others, **{prefix + HOST: host}), REMOVE: unbound}.get(how, labels)
 
 
 def maintained(labels: Mapping[str, str], prefix: str) -> list[str]:
-    """The ids of the maintenances that were finished on this node."""
+    """The ids of the finished maintenances of this node."""
     return [one for one in labels.get(prefix + MAINTAINED, "").split(",") if one]
 
 
@@ -86,13 +86,11 @@ def note_maintained(labels: dict[str, str], done: str, prefix: str) -> dict[str,
     return labels if done in ids else dict(labels, **{prefix + MAINTAINED: ",".join([*ids, done][-LATEST:])})
 
 
-def compute(
-    now: Mapping[str, str], wanted: Mapping[str, str], prefix: str, keep: Iterable[str] = ()
-) -> tuple[dict[str, str], list[str]]:
-    """(labels, clashes): the node's labels with this collection's as wanted, and the keys that someone else set otherwise.
+def compute(now: Mapping[str, str], wanted: Mapping[str, str], prefix: str, keep: Iterable[str] = ()) -> tuple[dict[str, str], list[str]]:
+    """(labels, clashes): the node's labels with those of this collection as wanted, and the keys that somebody else set to other values.
 
-    A label that already has the wanted value but is not recorded stays someone else's: it would not be removed later.
-    Recorded labels whose keys begin with one of ``keep`` stay although they are not wanted.
+    A label with the wanted value that is not recorded still belongs to somebody else, so it is not removed later.
+    Recorded labels whose keys begin with one of ``keep`` are kept even if they are not wanted.
     """
     owned = recorded(now, prefix)
     kept = {key: now[key] for key in owned if key in now and keep and key.startswith(tuple(keep))}

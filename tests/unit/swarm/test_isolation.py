@@ -34,7 +34,8 @@ DAY = 86400
         (Isolation("audit", 5, {"n1": "audit"}), {"level": "off"}, Isolation("off", NOW, {"n1": "audit"})),  # it was not reached yet
         (Isolation("off", 5, {"n1": "audit"}), {"nodes": {"n1": "off"}}, Isolation("off", 5)),
         (
-            Isolation("audit", 5, {"n1": "audit"}), {"nodes": {"n2": "off", "n3": "audit"}},
+            Isolation("audit", 5, {"n1": "audit"}),
+            {"nodes": {"n2": "off", "n3": "audit"}},
             Isolation("audit", 5, {"n1": "audit", "n3": "audit"}, joined=NOW),
         ),
         (Isolation("audit", 5, {"n1": "audit"}, joined=7), {"nodes": {"n1": "audit"}}, Isolation("audit", 5, {"n1": "audit"}, joined=7)),
@@ -159,7 +160,7 @@ def settled(manager, check_mode=False, **want):
 
 
 def held(holder):
-    times = {"since": swarm_lease.in_words(NOW - 5), "until": swarm_lease.in_words(NOW + 60)}
+    times = {"since": swarm_lease.format_time(NOW - 5), "until": swarm_lease.format_time(NOW + 60)}
     return {swarm_lease.LABEL: json.dumps({"holder": holder, **times})}
 
 

@@ -27,13 +27,13 @@ LEADER = "m1"
 
 def lease(holder, since=-60, until=60, ttl=900, leader=LEADER):
     """A label's value, with its times as seconds from now."""
-    times = {"since": swarm_lease.in_words(NOW + since), "until": swarm_lease.in_words(NOW + until)}
+    times = {"since": swarm_lease.format_time(NOW + since), "until": swarm_lease.format_time(NOW + until)}
     return json.dumps({"holder": holder, **times, "ttl": ttl, "leader": leader})
 
 
 def of_before(holder, until=60):
     """A label as 0.2.0 wrote it."""
-    return json.dumps({"holder": holder, "since": swarm_lease.in_words(NOW - 60), "until": swarm_lease.in_words(NOW + until)})
+    return json.dumps({"holder": holder, "since": swarm_lease.format_time(NOW - 60), "until": swarm_lease.format_time(NOW + until)})
 
 
 class FakeManager:
@@ -51,7 +51,7 @@ class FakeManager:
         return self.leaders.pop(0) if len(self.leaders) > 1 else self.leaders[0]
 
     def cluster(self):
-        return copy.deepcopy(self.kept), swarm_lease.in_words(NOW + self.ahead)
+        return copy.deepcopy(self.kept), swarm_lease.format_time(NOW + self.ahead)
 
     def update_cluster(self, version, spec, rotate=()):
         self.interfere(self.kept)
@@ -119,7 +119,7 @@ def test_who_gets_the_lease_by_the_leader_s_clock(run, value, options, acquired,
     manager = FakeManager(value, ahead=ahead)
     result = run(manager, **options)
     assert (result["acquired"], result["changed"], result["holder"]) == (acquired, acquired, ALICE if acquired else BOB)
-    assert (result["since"], result["taken_from"]) == (swarm_lease.in_words(NOW + since), taken_from)
+    assert (result["since"], result["taken_from"]) == (swarm_lease.format_time(NOW + since), taken_from)
     if acquired:
         assert (result["expires_in"], manager.value) == (900, lease(ALICE, since, 900))
     else:
@@ -147,7 +147,7 @@ def test_by_another_leader_s_clock_a_lease_counts_as_a_whole(run, leader, until)
 def test_a_lease_that_is_to_last_for_ever_is_one_that_can_be_read(run):
     manager = FakeManager()
     assert run(manager, ttl=10**13)["acquired"]
-    assert run(manager, ttl=10**13)["since"] == swarm_lease.in_words(NOW)
+    assert run(manager, ttl=10**13)["since"] == swarm_lease.format_time(NOW)
 
 
 def test_where_the_leader_changes_meanwhile_its_time_is_read_again(run):
@@ -324,7 +324,7 @@ def test_a_lease_is_reported_as_it_stands(value, expected):
 
 # -- what became of a run --------------------------------------------------------------------------------------------
 
-NOTE = json.dumps({"ended": swarm_lease.in_words(NOW), "hosts": {"done": 7, "waiting": 1}, "always": True})
+NOTE = json.dumps({"ended": swarm_lease.format_time(NOW), "hosts": {"done": 7, "waiting": 1}, "always": True})
 OLD = json.dumps({"ended": "2026-11-01T00:00:00Z", "hosts": {"failed": 1}, "always": False})
 
 

@@ -18,7 +18,7 @@ from docker_daemon import Daemon
 
 from plugins.module_utils._docker_api.client import Client
 from plugins.module_utils._swarm.manager import Manager
-from plugins.module_utils._swarm.registry import judged
+from plugins.module_utils._swarm.registry import classify_error
 
 Serve = Callable[..., tuple[Manager, Any]]
 
@@ -43,7 +43,7 @@ def serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
 def test_a_daemon_that_waits_too_long_for_a_registry_is_not_queried_again(serve: Serve) -> None:
     held = threading.Event()
     it, _daemon = serve({"/distribution/registry.example/a/json": lambda: held.wait(20) and {}}, timeout=0.05)
-    assert judged(it.registry_says("registry.example/a")) == (None, False)
+    assert classify_error(it.why_unreadable("registry.example/a")) == (None, False)
     held.set()
 
 
@@ -60,16 +60,16 @@ def test_a_daemon_that_waits_too_long_for_a_registry_is_not_queried_again(serve:
         ('Get "https://registry.example/v2/": context deadline exceeded', False, False),
     ],
 )
-def test_what_a_registry_says(serve: Serve, words: str | None, refused: bool, answers: bool) -> None:
+def test_what_a_why_unreadable(serve: Serve, words: str | None, refused: bool, answers: bool) -> None:
     answer = (500, json.dumps({"message": words})) if words else {}
     it, _daemon = serve({"/distribution/registry.example/a/json": answer})
-    assert judged(it.registry_says("registry.example/a")) == (words if refused else None, answers)
+    assert classify_error(it.why_unreadable("registry.example/a")) == (words if refused else None, answers)
 
 
 def test_an_empty_login_is_none_and_no_login_is_the_managers_own(serve: Serve) -> None:
     it, daemon = serve({"/distribution/registry.example/a/json": {}})
     for login in (None, {}, {"username": "u", "password": "p"}):
-        assert it.registry_says("registry.example/a", login) == ""
+        assert it.why_unreadable("registry.example/a", login) == ""
     sent = [json.loads(base64.urlsafe_b64decode(one["X-Registry-Auth"])) for one in daemon.received]
     assert sent == [{"username": "own", "password": "p", "serveraddress": "registry.example"}, {}, {"username": "u", "password": "p"}]
 
