@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a manager would refuse in a stack because of what the swarm already has (pure): ports, modes, networks, and contents under one name.
+"""Conflicts between a stack and the existing swarm, which a manager would refuse (pure): ports, modes, networks, configs and secrets.
 
 After checkPortConflicts, UpdateService and CreateService in swarmkit's manager/controlapi/service.go, and UpdateConfig and UpdateSecret beside it.
 Private to this collection: no stability is promised to others.
@@ -24,14 +24,14 @@ from .stack import NAMESPACE, of_stack
 INGRESS = "ingress"
 # The first release whose 'docker stack deploy' knows jobs.
 JOBS_SINCE = (23, 0, 0)
-# Drivers that every engine has.
+# Network drivers of every engine.
 BUILT_IN = ("", "overlay")
 PortKey = Tuple[int, str]
 
 
 class Wanted(NamedTuple):
-    """A stack that is to be deployed. ``services`` as the API specifies them. ``networks`` are those that it makes, by name: their ``driver`` and
-    ``subnets``. ``contents`` are by ``configs`` and ``secrets`` and by name the digests of what has a name of its own."""
+    """A stack to deploy. ``services`` are specifications of the API. ``networks`` are the networks that the stack creates, by name, each with
+    ``driver`` and ``subnets``. ``contents``: by ``configs`` or ``secrets``, then by name, the digests of contents with a fixed name."""
 
     stack: str
     services: Sequence[Mapping[str, Any]]
@@ -42,7 +42,7 @@ class Wanted(NamedTuple):
 
 
 class There(NamedTuple):
-    """What the swarm has, as the API lists it. ``manager`` is the id of the manager that deploys."""
+    """The objects of the swarm, as the API lists them. ``manager`` is the node id of the manager that deploys."""
 
     nodes: Sequence[Mapping[str, Any]]
     services: Sequence[Mapping[str, Any]]
@@ -53,7 +53,7 @@ class There(NamedTuple):
 
 
 def clashes(wanted: Wanted, there: There) -> list[str]:
-    """Each clash in words, with what to do; [] if the managers accept the stack."""
+    """The text of each conflict, with its remedy; [] if there is none."""
     checks = (jobs, modes, ports, ingress, plugins, subnets, contents)
     return [words for check in checks for words in check(wanted, there)]
 
@@ -62,7 +62,7 @@ def clashes(wanted: Wanted, there: There) -> list[str]:
 
 
 def jobs(wanted: Wanted, there: There) -> Iterator[str]:
-    """Docker 20.10 reads no jobs from a stack file."""
+    """Jobs, if the manager's Docker cannot read them from a stack file (20.10)."""
     node: Mapping[str, Any] = next((node for node in there.nodes if node["ID"] == there.manager), {})
     engine = node.get("Description", {}).get("Engine", {}).get("EngineVersion")
     version = parse_version(engine)
@@ -100,9 +100,10 @@ def _words(mode: str) -> str:
 
 
 def ports(wanted: Wanted, there: There) -> Iterator[str]:
-    """Only one service can have a port for the whole swarm. Several services may have the same port of the host, on different nodes.
+    """Ports that are taken. Only one service can publish a port for the whole swarm. Several services may publish the same host port on different
+    nodes.
 
-    Docker updates the services of a stack in no order. So a port that moves from one to another may still be taken.
+    Docker updates the services of a stack in any order. So if a port moves from one service to another, it may still be taken.
     """
     names = {service["Name"] for service in wanted.services}
     own = {service["ID"] for service in of_stack(wanted.stack, there.services)}
@@ -130,7 +131,7 @@ def _port(name: str, key: PortKey, other: str, mode: str, is_own: bool) -> str:
 
 
 def _published(service: Mapping[str, Any]) -> Iterator[tuple[PortKey, str]]:
-    """The ports that the service specifies, and those that swarm has chosen for it."""
+    """The ports that the service specifies, and the ports that swarm chose for it."""
     yield from _ports(service["Spec"].get("EndpointSpec"))
     yield from _ports(service.get("Endpoint"))
 
@@ -163,7 +164,7 @@ def _all_ports(spec: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
 
 
 def plugins(wanted: Wanted, there: There) -> Iterator[str]:
-    """The leader looks them up."""
+    """Network drivers that the managers do not have. The leader looks them up."""
     leads = leader(there.nodes)
     known = {name for plugin in (leads.get("Description", {}).get("Engine", {}).get("Plugins") or []) for name in _plugin(plugin) if leads}
     for name, network in _new(wanted, there):
@@ -184,7 +185,7 @@ def _plugin(plugin: Mapping[str, Any]) -> Iterator[str]:
 
 
 def subnets(wanted: Wanted, there: There) -> Iterator[str]:
-    """Docker makes such a network, but swarm never gives it an address, so its tasks stay new for ever."""
+    """Overlapping subnets. Docker creates such a network, but swarm never allocates it, so its tasks stay in the state new."""
     taken = [
         (one, network["Name"])
         for network in there.networks
@@ -214,7 +215,7 @@ def _network(text: Any) -> Any:
 
 
 def _new(wanted: Wanted, there: There) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Those that the stack has already stay as they are."""
+    """The networks of the stack that do not exist yet. Existing ones do not change."""
     own = {network["Name"] for network in there.networks if (network.get("Labels") or {}).get(NAMESPACE) == wanted.stack}
     yield from ((name, wanted.networks[name]) for name in sorted(wanted.networks) if name not in own)
 
@@ -223,7 +224,8 @@ def _new(wanted: Wanted, there: There) -> Iterator[tuple[str, Mapping[str, Any]]
 
 
 def contents(wanted: Wanted, there: There) -> Iterator[str]:
-    """Docker can only change the labels of a config or secret. The content of a secret cannot be read, so a label has its digest."""
+    """Configs and secrets whose content would change. Docker can change only their labels. Nobody can read the content of a secret, so a label has
+    its digest."""
     for kind, listed in (("configs", there.configs), ("secrets", there.secrets)):
         by_name = {one["Spec"]["Name"]: one["Spec"] for one in listed}
         for name, digest in sorted((wanted.contents.get(kind) or {}).items()):

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where the services of a stack would fit before they are deployed, all of them together (pure).
+"""Where all services of a stack would fit together, before they are deployed (pure).
 
 Swarm places the services of a stack in any order, spreads their tasks, and moves none to make room. So there are three answers for a
-service: it fits whatever the order, it fits unless others of the stack are where it needs room, or it does not fit.
+service: it fits in any order, it fits unless other services of the stack take its room, or it does not fit.
 Private to this collection: no stability is promised to others.
 """
 
@@ -25,12 +25,12 @@ from .._tasks.tasks import is_global, is_job_service, reservations
 from .stack import of_stack
 
 NEW = "new-"
-# For tasks of a service of which any number fits on a node: what limits it is not resources.
+# The room on a node for tasks that no resource limits.
 ANY_NUMBER = 1000
 
 
 class Part(NamedTuple):
-    """A service of the stack, as it would fit alone."""
+    """A service of the stack, and how it would fit alone."""
 
     service: Mapping[str, Any]
     demand: Demand
@@ -47,11 +47,11 @@ class Part(NamedTuple):
 
     @property
     def number(self) -> int:
-        """How many tasks it is to have."""
+        """How many tasks the service wants."""
         return len(self.alone["feasible"]) if is_global(self.service) else self.alone["needed"]
 
     def room_on(self, node_id: str) -> int:
-        """How many of its tasks at the most would be there."""
+        """The largest number of its tasks on this node."""
         found = self.alone["rooms"].get(node_id, 0)
         return min(self.number if found is None else found, 1 if is_global(self.service) else ANY_NUMBER)
 
@@ -61,10 +61,10 @@ Order = Callable[[Sequence[Part]], Sequence[Part]]
 
 
 def preflight(stack: str, specs: Iterable[Mapping[str, Any]], listed: Listed, prefix: str, prune: bool = False) -> dict[str, Any]:
-    """The ledger as it is without what of this stack is placed anew, with its services explained beside each other.
+    """The ledger without the tasks that this deployment replaces, and with explanations of the stack's services that consider each other.
 
-    Tasks stay where they are if the service needs what it needed before, or is not among ``specs`` any more and nobody prunes it. What other tasks
-    of the stack have counts as free: swarm ends the old task before it starts the new one. With ``order: start-first`` it does not (start_first).
+    A service keeps its tasks if its needs do not change, or if it is missing in ``specs`` and is not pruned. Resources of the stack's other
+    tasks count as free, because swarm ends an old task before it starts the new one. ``order: start-first`` is the exception (see ``start_first``).
     """
     specs = list(specs)
     own = {service["Spec"]["Name"]: service for service in of_stack(stack, listed.services)}
@@ -83,7 +83,7 @@ def preflight(stack: str, specs: Iterable[Mapping[str, Any]], listed: Listed, pr
     explained = _together(parts, free, prefix)
     for one in explained:
         part = next(part for part in parts if part.name == one["service"])
-        if one["fits"]:  # where the others of the stack will be is not known
+        if one["fits"]:  # nobody knows where the other services of the stack will be
             one["feasible"] = part.alone["feasible"]
         one["stays"] = not part.is_new and not part.alone["needed"] and part.beside is None
         one["beside"] = part.beside is not None
@@ -93,24 +93,24 @@ def preflight(stack: str, specs: Iterable[Mapping[str, Any]], listed: Listed, pr
 
 
 def _wanted(service: Mapping[str, Any] | None, spec: Mapping[str, Any], is_updated: bool) -> Mapping[str, Any]:
-    """The wanted service, with the id of the existing one whose tasks stay."""
+    """The service as it will be. It has the id of the existing service if that keeps its tasks, otherwise a new id."""
     if service is not None and is_updated:
         return start_first.updated_service(service, spec, NEW + spec["Name"])
     return _kept(service, spec) or {"ID": NEW + spec["Name"], "Spec": spec}
 
 
 def _starts_first(service: Mapping[str, Any] | None, spec: Mapping[str, Any]) -> bool:
-    """Whether new tasks replace its tasks, and start before these end."""
+    """Whether the deployment replaces the service's tasks, and starts new ones before the old ones end."""
     is_updated = service is not None and start_first.starts_first(service, spec) and list(service["Spec"]["Mode"]) == list(spec["Mode"])
     return is_updated and (start_first.is_replaced(spec) or not _needs_the_same(service, spec))
 
 
 def _kept(service: Mapping[str, Any] | None, spec: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The service with its new number of tasks, if those that it has stay; None if not. A job runs anew with any update."""
+    """The service with its new number of tasks, if it keeps the existing ones; otherwise None. Any update runs a job again."""
     if service is None or is_job_service(service) or list(service["Spec"]["Mode"]) != list(spec["Mode"]):
         return None
     if (size_of(service).wanted or 0) > (size_of({"Spec": spec}).wanted or 0):
-        return None  # which of its tasks end is not known
+        return None  # nobody knows which of its tasks swarm will end
     return dict(service, Spec=dict(service["Spec"], Mode=spec["Mode"])) if _needs_the_same(service, spec) else None
 
 
@@ -120,7 +120,7 @@ def _needs_the_same(service: Mapping[str, Any], spec: Mapping[str, Any]) -> bool
 
 
 def _part(service: Mapping[str, Any], one: Mapping[str, Any], former: Mapping[str, Any] | None, free: Listed, prefix: str) -> Part:
-    """``former``: the service that an update with order start-first changes; None for any other deployment."""
+    """The service as a part of the stack. ``former`` is the existing service, if it is updated with order start-first; otherwise None."""
     part = Part(service, demand_of(service), one)
     old = start_first.slots_by_node(free.tasks, former["ID"]) if former else {}
     if former and is_global(service) and old:
@@ -137,16 +137,16 @@ def _part(service: Mapping[str, Any], one: Mapping[str, Any], former: Mapping[st
 
 
 def _judged(part: Part, one: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What is explained of the service, with what its update needs."""
+    """The service's explanation, with the needs of its update."""
     if part.beside is None:
-        return dict(one, fits=bool(one["fits"]) or (not one["needed"] and not is_global(part.service)))  # of no task there is none to place
+        return dict(one, fits=bool(one["fits"]) or (not one["needed"] and not is_global(part.service)))  # nothing needs to be placed
     needed = one["needed"] if part.beside.needed is None else part.beside.needed
     fits = one["fits"] if part.beside.needed is None else _number(one["room"]) >= needed
     return dict(one, needed=needed, fits=fits, text=one["text"] if fits else start_first.explain_overlap(one, part.beside))
 
 
 def _together(parts: Sequence[Part], free: Listed, prefix: str) -> list[dict[str, Any]]:
-    """The first way of placing them in which all fit; if there is none, what becomes of the largest first."""
+    """The explanations for the first order in which all parts fit. If there is none, those for the order that begins with the largest part."""
     first: list[dict[str, Any]] = []
     for order, tight in ((_largest, False), (_scarcest, True), (_largest, True)):
         found = _placed_in_order(order(parts), free, prefix, tight)
@@ -163,12 +163,12 @@ def _largest(parts: Sequence[Part]) -> Sequence[Part]:
 
 
 def _scarcest(parts: Sequence[Part]) -> Sequence[Part]:
-    """Those with the fewest places to spare come first."""
+    """The parts in order of their spare places, the fewest first."""
     return sorted(parts, key=lambda part: (inf if part.alone["room"] is None else part.alone["room"] - part.number, part.name))
 
 
 def _placed_in_order(parts: Sequence[Part], free: Listed, prefix: str, tight: bool) -> list[dict[str, Any]]:
-    # Those whose tasks stay are there from the beginning.
+    # Services that keep their tasks are present from the beginning.
     found, tasks, services = [], list(free.tasks), [*free.services, *(part.service for part in parts if not part.is_new)]
     for number, part in enumerate(parts):
         if part.is_new:
@@ -185,14 +185,14 @@ def _placed_in_order(parts: Sequence[Part], free: Listed, prefix: str, tight: bo
 
 
 def _spread(one: Mapping[str, Any]) -> list[str]:
-    """The nodes of its tasks as swarm spreads them, one after the other; each stands there as often as there is room."""
+    """The nodes for its tasks in the order in which swarm spreads them. Each node appears as often as it has room."""
     rooms = {node_id: _number(one["rooms"][node_id]) for node_id in one["feasible"]}
     rounds = max(rooms.values(), default=0)
     return [node_id for turn in range(min(rounds, one["needed"] + 1)) for node_id, room in rooms.items() if turn < room]
 
 
 def _tight(one: Mapping[str, Any], others: Sequence[Part]) -> list[str]:
-    """So that room is left for the others: first the nodes that the fewest of them could use, and of these the smallest."""
+    """The nodes for its tasks in an order that leaves room for others: first nodes that the fewest others can use, the smallest of them first."""
     rooms = {node_id: _number(one["rooms"][node_id]) for node_id in one["feasible"]}
     by_use = sorted(rooms, key=lambda node_id: (sum(bool(other.room_on(node_id)) for other in others), rooms[node_id]))
     return [node_id for node_id in by_use for _turn in range(min(rooms[node_id], one["needed"]))]
@@ -205,7 +205,7 @@ def _number(room: int | None) -> int:
 def _placed(
     service: Mapping[str, Any], one: Mapping[str, Any], records: Sequence[Mapping[str, Any]], nodes: Sequence[str]
 ) -> list[Mapping[str, Any]]:
-    """Its tasks as they would be."""
+    """The tasks that the service would have, in the form of the API."""
     by_id = {record["id"]: record for record in records}
     left = {node_id: _free(by_id[node_id]) for node_id in one["feasible"]}
     wants = generic_resources.from_info(reservations(service["Spec"]["TaskTemplate"]).get("GenericResources"))
@@ -252,7 +252,7 @@ def _task(service: Mapping[str, Any], slot: int, node_id: str, given: Mapping[st
 
 
 def rivals(part: Part, parts: Iterable[Part]) -> list[str]:
-    """The others of the stack that may take so much of its room that it does not fit; [] where it fits wherever they are."""
+    """The other services of the stack that may take so much room that this one does not fit; [] if it fits wherever they are."""
     if not part.number or part.alone["room"] is None:
         return []
     lost = {other.name: _lost(part, other) for other in parts if other.name != part.name}
@@ -266,7 +266,7 @@ def rivals(part: Part, parts: Iterable[Part]) -> list[str]:
 
 
 def _lost(part: Part, other: Part) -> dict[str, int]:
-    """By node how many of the part's tasks the other could leave no room for, if it were there with all of its tasks."""
+    """By node how many of the part's tasks would lose their room if all tasks of the other were there."""
     return {
         node_id: min(_slots(part, node_id), min(other.room_on(node_id), other.number) * _each(part, other))
         for node_id in part.alone["feasible"]
@@ -275,7 +275,7 @@ def _lost(part: Part, other: Part) -> dict[str, int]:
 
 
 def _at_worst(part: Part, other: Part, lost: Mapping[str, int]) -> int:
-    """How many in all: the other has so many tasks, and each takes the room of so many on the node where it is."""
+    """How many tasks of the part lose their room in the worst case. Each task of the other takes the room of some tasks on its node."""
     each, gains = _each(part, other), []
     for most in lost.values():
         gains += [each] * (most // each) + ([most % each] if most % each else [])
@@ -287,7 +287,7 @@ def _slots(part: Part, node_id: str) -> int:
 
 
 def _each(part: Part, other: Part) -> int:
-    """How many tasks of the part lose their room to one of the other on the same node."""
+    """How many tasks of the part lose their room to one task of the other on the same node."""
     if part.demand.ports & other.demand.ports:
         return 1  # there is room for one anyway
     both = [(amount, other.demand.wants[kind]) for kind, amount in part.demand.wants.items() if kind in other.demand.wants]

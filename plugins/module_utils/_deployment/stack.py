@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A stack on its swarm (pure): which services are of it, and how far they are.
+"""A deployed stack (pure): its services and their progress.
 
 Private to this collection: no stability is promised to others.
 """
@@ -16,7 +16,7 @@ from typing import Any, Iterable, Mapping, Sequence
 from .._placement.shortage import size_of
 from .._tasks.tasks import WANTED, is_job_service
 
-# As 'docker stack deploy' labels what is of a stack.
+# The label that 'docker stack deploy' sets on all objects of a stack.
 NAMESPACE = "com.docker.stack.namespace"
 FAILED = ("failed", "rejected")
 NOT_DONE = ("updating", "paused", "rollback_started", "rollback_paused", "rollback_completed")  # as an update is then
@@ -28,35 +28,35 @@ def of_stack(stack: str, services: Iterable[Mapping[str, Any]]) -> list[Mapping[
 
 
 def tasks_of(stack: str, tasks: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Also those of its services that were removed: 'docker stack deploy' labels their containers as well."""
+    """The stack's tasks, including those of removed services, because 'docker stack deploy' labels their containers as well."""
     return [task for task in tasks if (((task.get("Spec") or {}).get("ContainerSpec") or {}).get("Labels") or {}).get(NAMESPACE) == stack]
 
 
 def taken(stack: str, names: Iterable[str], services: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The names that services have which are not of this stack."""
+    """Which of these names are taken by services outside this stack."""
     own = {service["ID"] for service in of_stack(stack, services)}
     wanted = set(names)
     return sorted(service["Spec"]["Name"] for service in services if service["Spec"]["Name"] in wanted and service["ID"] not in own)
 
 
 def networks_taken(stack: str, names: Iterable[str], networks: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The names that networks have which are not of this stack: swarm makes no second one, be it one of this machine alone."""
+    """Which of these names are taken by networks outside this stack. A network of this machine alone blocks the name, too."""
     others = {network["Name"] for network in networks if (network.get("Labels") or {}).get(NAMESPACE) != stack}
     return sorted(others.intersection(names))
 
 
 def of_swarm(networks: Iterable[Mapping[str, Any]]) -> list[str]:
-    """How a stack can name the networks of the whole swarm: not those of this machine alone."""
+    """The names with which a stack can refer to the swarm's networks. Networks of this machine alone do not count."""
     return [network[key] for network in networks if network.get("Scope") == "swarm" for key in ("Name", "Id") if network.get(key)]
 
 
 def not_there(wanted: Mapping[str, Sequence[str]], names: Mapping[str, Sequence[str]]) -> list[str]:
-    """What of these configs, networks and secrets the swarm does not have. Both by the words of the API."""
+    """Which of the wanted configs, networks and secrets the swarm does not have. Both mappings are by kind in the API."""
     return ["%s %s" % (kind[:-1], name) for kind in sorted(wanted) for name in wanted[kind] if name not in names.get(kind, ())]
 
 
 def with_labels(nodes: Sequence[Mapping[str, Any]], more: Mapping[str, Mapping[str, str]]) -> list[Mapping[str, Any]]:
-    """The API's nodes as they are with more labels; ``more`` is by id."""
+    """The API's nodes with additional labels. ``more`` is by node id."""
     return [
         dict(node, Spec=dict(node["Spec"], Labels={**(node["Spec"].get("Labels") or {}), **more[node["ID"]]})) if node["ID"] in more else node
         for node in nodes
@@ -64,7 +64,7 @@ def with_labels(nodes: Sequence[Mapping[str, Any]], more: Mapping[str, Mapping[s
 
 
 def progress(services: Iterable[Mapping[str, Any]], tasks: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """How far each service is: ``done`` where all of its tasks run as they are specified now, or have completed."""
+    """The progress of each service. It is ``done`` if all its tasks of the current specification run or have completed."""
     by_service: dict[str, list[Mapping[str, Any]]] = {}
     for task in tasks:
         by_service.setdefault(task.get("ServiceID") or "", []).append(task)
@@ -81,7 +81,7 @@ def _progress(service: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) ->
     running = [task for task in live if task["Status"]["State"] == ("complete" if job else "running")]
     wanted = len({task.get("NodeID") for task in live}) if size.wanted is None else size.wanted
     state = (service.get("UpdateStatus") or {}).get("State") or ""
-    # A one-shot task that has ended as it should is not started again.
+    # Swarm does not restart a one-shot task that ended without an error.
     once = not job and (spec.get("RestartPolicy") or {}).get("Condition") in ("none", "on-failure")
     complete = [task for task in current if task["Status"]["State"] == "complete"] if once else []
     # Of an update that swarm rolled back, the tasks that failed are specified as the service is no more.
@@ -111,7 +111,7 @@ def _progress(service: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) ->
 
 
 def _is_over(current: Sequence[Mapping[str, Any]], live: Sequence[Mapping[str, Any]], bad: Sequence[str], ends: bool) -> bool:
-    """Whether they restart no more. Swarm wants a task that has ended to run until it decides whether another one follows."""
+    """Whether swarm restarts none of these tasks. The desired state of an ended task stays ``running`` until swarm decides whether to replace it."""
     return any(task["Status"]["State"] in bad for task in current) and all(task["Status"]["State"] == "complete" and ends for task in live)
 
 
@@ -120,14 +120,14 @@ def _why(status: Mapping[str, Any]) -> str:
 
 
 def _digest(spec: Mapping[str, Any]) -> str:
-    """By which two readings of a service show whether it was specified anew, also where nothing of that is seen in its tasks, as with ports."""
+    """A digest of the specification. It shows an update even if the tasks look the same, as after a change of ports."""
     return hashlib.sha256(json.dumps(spec, sort_keys=True).encode("utf-8")).hexdigest()[:16]
 
 
 def _is_current(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether a task is of its service's newest specification; the API's tasks do not say of which version they are.
+    """Whether a task has its service's newest specification. The API does not show a task's version, so compare the specifications.
 
-    Its placement does not count: swarm leaves tasks where they are whose nodes meet new constraints (IsTaskDirty in swarmkit's
-    manager/orchestrator/task.go), and those keep the former ones.
+    Placement does not count. If a node meets new constraints, swarm keeps its tasks, which keep the former constraints (IsTaskDirty in swarmkit's
+    manager/orchestrator/task.go).
     """
     return all((one.get(key) or {}) == (other.get(key) or {}) for key in ("ContainerSpec", "Resources"))

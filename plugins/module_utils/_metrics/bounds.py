@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How many values a label may have (pure): the first of them by weight, and one for all others.
+"""Limits the number of values of a label (pure): keeps those with the greatest weight, and one value for all others.
 
 Private to this collection: no stability is promised to others.
 """
@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from typing import Iterable
 
-# What no service and no kind is called.
+# A name that no service and no kind can have.
 OTHERS = "(others)"
 
 
-def kept(weighted: Iterable[tuple[str, float]], most: int) -> set[str]:
-    """The names with the greatest weights, ``most`` at the most."""
+def heaviest(weighted: Iterable[tuple[str, float]], most: int) -> set[str]:
+    """The names with the greatest weights, at most ``most`` of them."""
     ordered = sorted(weighted, key=lambda pair: (-pair[1], pair[0]))
     return {name for name, dummy in ordered[:most]}

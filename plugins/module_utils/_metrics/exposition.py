@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Samples as Prometheus' text format has them (pure).
+"""Writes samples in Prometheus' text format (pure).
 
-https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format. A library for it would have to be on each manager.
+https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format. A library for it would have to be installed on each manager.
 Private to this collection: no stability is promised to others.
 """
 
@@ -14,7 +14,7 @@ from typing import Iterable, NamedTuple
 
 from .metric_names import METRICS, Metric
 
-# What a hostile node calls itself must not fill the file.
+# A hostile node must not fill the file with a long name.
 LONGEST_VALUE = 128
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n"}
 _ESCAPED = str.maketrans(_ESCAPES)
@@ -29,7 +29,7 @@ class Sample(NamedTuple):
 
 
 def text(samples: Iterable[Sample]) -> str:
-    """The file. Of two samples with the same labels the first counts: node_exporter takes no file that has both."""
+    """The content of the file. If two samples have the same labels, the first one counts, because node_exporter rejects duplicates."""
     lines: dict[str, dict[str, str]] = {}
     for sample in samples:
         lines.setdefault(sample.metric.name, {}).setdefault(_labels(sample), number(sample.value))
@@ -47,7 +47,7 @@ def _labels(sample: Sample) -> str:
 
 
 def escaped(value: str) -> str:
-    """A label's value between its quotes. What UTF-8 cannot write, such as half of a surrogate pair, becomes a question mark."""
+    """A label's value, escaped for use between quotes. Characters that UTF-8 cannot encode, such as half a surrogate pair, become question marks."""
     return value[:LONGEST_VALUE].encode("utf-8", "replace").decode("utf-8").translate(_ESCAPED)
 
 
@@ -56,5 +56,5 @@ def _help(words: str) -> str:
 
 
 def number(value: float) -> str:
-    """Without an exponent where it is whole: a time in seconds stays readable."""
+    """The value as text. Whole numbers have no exponent, so that a time in seconds stays readable."""
     return "%d" % value if value == int(value) else repr(float(value))

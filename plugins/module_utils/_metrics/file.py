@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The file that node_exporter's textfile collector reads: written as a whole, or removed.
+"""Writes and removes the file that node_exporter's textfile collector reads.
 
 Private to this collection: no stability is promised to others.
 """
@@ -20,14 +20,14 @@ import time
 from .._errors import GpuSwarmError
 
 NAME = "gpu-swarm.prom"
-# The collector reads what ends with .prom, and nothing else.
+# The collector reads only files that end with .prom.
 _TEMPORARY = ".gpu-swarm.metrics."
 _ABANDONED_S = 60
 MODE = 0o644  # node_exporter has a user of its own
-# What writes the file, as it says itself.
+# The value of the label ``source``: the program that wrote the file.
 STATUS, REACTOR = "status", "reactor"
-_OF_REACTOR = b',source="%s"} ' % REACTOR.encode("ascii")  # no label's value can have that: its quotes are escaped
-_HEAD = 16384  # bytes in which that stands
+_OF_REACTOR = b',source="%s"} ' % REACTOR.encode("ascii")  # no label's value can contain this text, since its quotes are escaped
+_HEAD = 16384  # that text is within these first bytes
 
 
 def path_in(directory: str) -> str:
@@ -35,7 +35,7 @@ def path_in(directory: str) -> str:
 
 
 def write(directory: str, text: str) -> str:
-    """The path of the file, which a reader sees as it was before or as it is now. Raises GpuSwarmError."""
+    """Write the file and return its path. A reader sees either the old or the new file. Raises GpuSwarmError."""
     path = path_in(directory)
     try:
         _sweep(directory)
@@ -56,7 +56,7 @@ def write(directory: str, text: str) -> str:
 
 
 def remove(directory: str) -> bool:
-    """Whether there was one of the service: what a run of status has written stays. Raises GpuSwarmError."""
+    """Remove the file if the service wrote it, and return whether it did. A file that a run of status wrote stays. Raises GpuSwarmError."""
     try:
         if not _is_of_reactor(path_in(directory)):
             return False
@@ -69,7 +69,7 @@ def remove(directory: str) -> bool:
 
 
 def _is_of_reactor(path: str) -> bool:
-    # A directory of node_exporter's own may have anything under the name.
+    # If the directory is node_exporter's own, anything may have this name.
     if not stat.S_ISREG(os.lstat(path).st_mode):
         return False
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -78,7 +78,7 @@ def _is_of_reactor(path: str) -> bool:
 
 
 def _sweep(directory: str) -> None:
-    """Removes what a process that was killed has left, and nothing that another one is writing."""
+    """Remove temporary files of killed processes, but none that another process is writing."""
     for left in glob.glob(os.path.join(glob.escape(directory), _TEMPORARY + "*")):
         with contextlib.suppress(OSError):
             if time.time() - os.lstat(left).st_mtime > _ABANDONED_S:

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The file as a service keeps it that reads the list of nodes every few seconds: the leader writes it, any other manager removes it.
+"""Keeps the metrics file up to date in a service that reads the list of nodes every few seconds. The leader writes it, other managers remove it.
 
-The tasks of a swarm cost its manager far more than its nodes: 12 MB and 0.2 s for 4,000 of them, 60 MB and 1 s for 20,000. So they are read once a
-minute, and sooner where a node is in another state, but at the most for a hundredth of the time. The thread is the one that pauses nodes: what
-takes long for each pending service is done for as many of them as the file names.
+Reading a swarm's tasks costs the manager much more than reading its nodes: 12 MB and 0.2 s for 4,000 tasks, 60 MB and 1 s for 20,000. So read them
+once a minute, or sooner if a node's state changes, but for at most a hundredth of the time. Explaining a pending service takes long, so only as many
+services are explained as the file names.
 Private to this collection: no stability is promised to others.
 """
 
@@ -29,16 +29,16 @@ from .samples import rendered
 from .service_metrics import MOST_SERVICES
 
 EVERY_S = 60.0
-AT_LEAST_S = 15.0  # between two readings, whatever changes
-SHARE = 0.01  # of the time that may go into reading
-AT_MOST_S = 600.0  # however long that takes: a file older than 15 minutes counts no more
+AT_LEAST_S = 15.0  # shortest time between two readings
+SHARE = 0.01  # largest part of the time to spend on reading
+AT_MOST_S = 600.0  # longest time between two readings; a file older than 15 minutes counts as outdated
 
 
 class Keeper:
-    """The file in one directory; nothing is done where that does not exist. ``say`` prints a line."""
+    """Keeps the file in one directory. Does nothing if the directory does not exist. ``say`` prints a line."""
 
     def __init__(self, directory: str, say: Callable[[str], Any], clock: Callable[[], float] = time.monotonic) -> None:
-        """``directory`` is known to be there from the start, or the service ends when it is, to be started anew."""
+        """If ``directory`` appears later, the service ends, and systemd starts it again."""
         self._directory = directory
         self._say = say
         self._clock = clock
@@ -90,14 +90,14 @@ class Keeper:
             self._took = self._clock() - self._read_at
 
     def _fail(self, words: str) -> None:
-        """Each once, as long as it stands."""
+        """Report the failure, but not again while it stays the same."""
         if words != self._failure:
             self._say(words)
         self._failure = words
 
 
 def _states(nodes: Sequence[Mapping[str, Any]]) -> object:
-    """What alerts are about, and changes seldom."""
+    """The states that alerts use. They change rarely."""
     return [
         (
             node["ID"],
@@ -110,6 +110,6 @@ def _states(nodes: Sequence[Mapping[str, Any]]) -> object:
 
 
 def _fault(node: Mapping[str, Any]) -> tuple[object, ...]:
-    """Not since when, nor anything that a node that lies or flaps could change with each reading."""
+    """The fault without its time, which a lying or flapping node could change with each reading."""
     found = parse_label(reported_label(node))
     return found.state, found.card, found.reason

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The metrics that there are (pure): their names, labels and meaning, as docs/ALERTS.md lists them.
+"""All metrics (pure): their names, labels and meaning, as docs/ALERTS.md lists them.
 
 Private to this collection: no stability is promised to others. The names, labels and values of the metrics are what users build on.
 """
@@ -15,7 +15,7 @@ YES, NO = "yes", "no"
 
 
 class Metric(NamedTuple):
-    """A gauge. ``labels`` in the order in which they are written; ``help`` is a sentence."""
+    """A gauge. ``labels`` are in the order of the file. ``help`` is a sentence."""
 
     name: str
     labels: tuple[str, ...]

@@ -19,15 +19,15 @@ from .._ledger.unreserved import is_of_gpus
 from .._placement.availability import ACTIVE, DRAINED, PAUSED, closed_as
 from .._tasks.tasks import epoch
 from . import metric_names
-from .bounds import OTHERS, kept
+from .bounds import OTHERS, heaviest
 from .exposition import Sample
 
 READY = "ready"
 BY_RUN, BY_FAULT, BY_HAND = "run", "fault", "hand"
 _STATES = {ACTIVE: READY, PAUSED: "paused", DRAINED: "drained"}
-# Shown with 0 where there is none, so that a panel and an alert find them.
+# States that are shown even with the value 0, so that panels and alerts find them.
 ALWAYS = ((READY, ""), ("paused", BY_RUN), ("paused", BY_FAULT), ("paused", BY_HAND), ("drained", BY_RUN), ("drained", BY_HAND), ("down", ""))
-# More kinds than anybody advertises: a node may call its kinds what it likes.
+# More kinds than anybody needs. Without a limit, a node could invent any number.
 MOST_KINDS = 50
 
 
@@ -36,7 +36,7 @@ def of_nodes(ledger: Mapping[str, Any], now: float) -> Iterator[Sample]:
     counts = Counter(state_of(record) for record in records)
     for key in sorted({*ALWAYS, *counts}):
         yield Sample(metric_names.NODES, key, counts[key])
-    kinds = kept(((kind, float(sums["total"])) for kind, sums in ledger["kinds"].items()), MOST_KINDS)
+    kinds = heaviest(((kind, float(sums["total"])) for kind, sums in ledger["kinds"].items()), MOST_KINDS)
     for record in records:
         yield from _of_node(record, now)
         yield from _resources(record, kinds)
@@ -45,7 +45,7 @@ def of_nodes(ledger: Mapping[str, Any], now: float) -> Iterator[Sample]:
 
 
 def state_of(record: Mapping[str, Any]) -> tuple[str, str]:
-    """(the state of a node in a word, whose doing it is where it is paused or drained)"""
+    """(the node's state, who paused or drained it: '' for other states)"""
     word = closed_as(record)
     state = _STATES.get(word, word)
     if word not in (PAUSED, DRAINED):
@@ -94,8 +94,8 @@ def _resources(record: Mapping[str, Any], kinds: Collection[str]) -> Iterator[Sa
 
 
 def _faulty(record: Mapping[str, Any], entry: Mapping[str, Any], among: Any = None) -> int:
-    """How many of a kind the node itself calls faulty; of those that are ``among`` them. It names one card, and how many there are; with
-    no card it is the driver, and all of them are."""
+    """How many resources of a kind the node reports as faulty, or how many of those in ``among``. A report names one card and the number of faulty
+    cards. Without a card, the driver is faulty, and so are all cards."""
     reported = record["health"]
     if not _is_unfit(reported) or not is_of_gpus(entry):
         return 0
@@ -107,7 +107,7 @@ def _faulty(record: Mapping[str, Any], entry: Mapping[str, Any], among: Any = No
 
 
 def _is_unfit(reported: Mapping[str, Any] | None) -> bool:
-    """By the node's watcher, and not by a run that has found nothing since."""
+    """Whether the watcher reports a fault and no run has returned the node to service since."""
     return bool(reported and reported["state"] == FAULT and not reported["returned"])
 
 
@@ -127,7 +127,7 @@ def _gpus(record: Mapping[str, Any]) -> Iterator[Sample]:
 
 
 def _faults(record: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    """The labels of each card that is unfit for work: by the node's watcher, or excluded by a run without consent."""
+    """The labels of each card that is unfit for work: the watcher reports it, or a run excluded it without consent."""
     who, reported = _who(record), record["health"]
     unfit = _is_unfit(reported)
     if unfit:

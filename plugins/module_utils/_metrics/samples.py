@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a swarm is like, as metrics (pure): a ledger in, the text of a file out.
+"""Converts a ledger into the metrics file (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -21,14 +21,14 @@ from .exposition import Sample
 from .node_metrics import of_nodes
 from .service_metrics import of_services
 
-# Which runs note that they have ended.
+# Which runs record their end.
 ALL_RUNS, CHANGING_RUNS = "all", "changing"
-# What a run makes of a host, in the words of its table.
+# The outcomes of a host in a run, as in the run's table.
 OUTCOMES = ("done", "waiting", "untouched", "failed")
 
 
 def rendered(ledger: Mapping[str, Any], now: float, source: str) -> str:
-    """The file, for the result of _ledger.read.read_ledger. ``now`` is the manager's time in seconds since 1970."""
+    """The content of the file, for the result of _ledger.read.read_ledger. ``now`` is the manager's time in seconds since 1970."""
     return exposition.text(samples(ledger, now, source))
 
 
@@ -77,7 +77,7 @@ def _allocation_findings(found: Collection[Mapping[str, Any]]) -> Iterator[Sampl
 
 
 def _lease(lease: Mapping[str, Any] | None, now: float) -> Iterator[Sample]:
-    """Of one that has not ended. Who has it is in the ledger: a label would have a value for each run."""
+    """The metrics of a lease that is in force. Its holder is not a label, because each run would add a value; the ledger shows it."""
     left = (lease or {}).get("expires_in")
     if lease is None or (left is not None and left <= 0):
         return

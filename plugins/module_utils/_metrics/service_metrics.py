@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The metrics of services (pure): what is allocated to them, what of them is pending, and which see GPUs that they did not reserve.
+"""The metrics of services (pure): their allocations, their pending tasks, and whether they see GPUs without reserving them.
 
-A service counts as one, however many tasks it has, and so does an array of jobs that is one service.
+A service counts once, however many tasks it has. So does an array of jobs that is one service.
 Private to this collection: no stability is promised to others.
 """
 
@@ -15,17 +15,17 @@ from typing import Any, Iterator, Mapping
 
 from .._tasks.tasks import epoch
 from . import metric_names
-from .bounds import OTHERS, kept
+from .bounds import OTHERS, heaviest
 from .exposition import Sample
 
-# Of each of these metrics; what is beyond them counts under one name.
+# The limit for each of these metrics. All further services count under one name.
 MOST_SERVICES = 50
 
 
 def of_services(ledger: Mapping[str, Any], now: float) -> Iterator[Sample]:
     yield from _allocated(ledger)
     yield from _pending(ledger, now)
-    # A share of a GPU's memory comes without a device: such a service sets the variable rightly.
+    # A service with a share of a GPU's memory gets no device by itself, so it has to set the variable.
     seeing = sorted(one["service"] for one in ledger["unreserved"] if not one["reserves"])
     yield Sample(metric_names.UNRESERVED_SERVICES, (), len(seeing))
     for service in seeing[:MOST_SERVICES]:
@@ -41,7 +41,7 @@ def _allocated(ledger: Mapping[str, Any]) -> Iterator[Sample]:
     weights: dict[str, float] = {}
     for (service, _kind), amount in amounts.items():
         weights[service] = max(weights.get(service, 0), amount)
-    largest = kept(weights.items(), MOST_SERVICES)
+    largest = heaviest(weights.items(), MOST_SERVICES)
     sums: dict[tuple[str, str], int] = Counter()
     for (service, kind), amount in amounts.items():
         sums[service if service in largest else OTHERS, kind] += amount
@@ -64,7 +64,7 @@ class _Waiting:
         self.tasks += group["count"]
         since = epoch(group["since"])
         if self.since is None or (since is not None and since < self.since):
-            # While a service is updated there are two specifications: the older tasks count.
+            # During an update a service has two specifications. The one with the oldest waiting task counts.
             self.since, self.wants = since, dict(group["wants"])
 
 
@@ -73,7 +73,7 @@ def _pending(ledger: Mapping[str, Any], now: float) -> Iterator[Sample]:
     for group in ledger["pending"]:
         by_service.setdefault(group["service"] or "", []).append(group)
     ages = {name: max(now - (epoch(group["since"]) or now) for group in groups) for name, groups in by_service.items()}
-    longest = kept(ages.items(), MOST_SERVICES)
+    longest = heaviest(ages.items(), MOST_SERVICES)
     waiting: dict[str, _Waiting] = {}
     for name, groups in by_service.items():
         for group in groups:

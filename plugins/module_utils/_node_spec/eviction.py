@@ -4,8 +4,8 @@
 
 """Which tasks a change of a node's labels or availability would evict (pure).
 
-Follows swarmkit's constraint package, constraint enforcer and orchestrators. Only constraints on node labels are
-read: nothing else that a constraint can name is changed by this collection.
+Follows swarmkit's constraint package, constraint enforcer and orchestrators. Reads only constraints on node labels,
+because this collection changes nothing else that a constraint can name.
 Private to this collection: no stability is promised to others.
 """
 
@@ -40,9 +40,9 @@ def broken(constraints: Iterable[str] | None, labels: Mapping[str, str]) -> str 
 
 
 def evictions(changes: Sequence[Change], engine: str | None, listed: Listed) -> list[list[dict[str, Any]]]:
-    """For each of these changes (as of updates) the tasks that lose their place through it, in one pass over the tasks.
+    """For each change, the tasks that it would evict. Takes one pass over the tasks.
 
-    Several changes of one node are several answers to what would be. ``engine`` is the leader's version.
+    Several changes of one node are alternatives. ``engine`` is the leader's version.
     """
     found: list[list[dict[str, Any]]] = [[] for _change in changes]
     by_node: dict[str, list[tuple[Change, list[dict[str, Any]]]]] = {}
@@ -69,17 +69,17 @@ def evictions(changes: Sequence[Change], engine: str | None, listed: Listed) -> 
 def _verdict(change: Change, task: Mapping[str, Any], service: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """{reason, constraint, deferred} or None."""
     before, after = change["before"], change["after"]
-    # No orchestrator of jobs handles a node's drain: their tasks run on.
+    # No orchestrator of jobs handles a drain: tasks of jobs run on.
     if after["Availability"] == "drain" and not is_job(task, service):
         newly = before["Availability"] != "drain"
         return {"reason": "drain", "constraint": None, "deferred": False} if newly else None
-    # The service's constraints count, not those its tasks were made with.
+    # The service's current constraints count, not those of its tasks.
     spec = service["Spec"]["TaskTemplate"] if service else task["Spec"]
     constraints = (spec.get("Placement") or {}).get("Constraints")
     constraint = broken(constraints, after.get("Labels") or {})
     if constraint is None:
         return None
-    # Constraints are enforced on active nodes alone; elsewhere at the moment when the node becomes active again.
+    # Swarm enforces constraints only on active nodes. On others it does so when the node becomes active again.
     active = after["Availability"] == "active"
     broken_before = broken(constraints, before.get("Labels") or {}) is not None
     if broken_before and (before["Availability"] == "active" or not active):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which nodes are not to be written yet, by their option ``if_shown`` and the ledger (pure).
+"""Which nodes must not be updated yet, according to their option ``if_shown`` and the ledger (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -16,8 +16,8 @@ from .updates import Want
 
 
 def held_back(wants: Iterable[Want], ledger: Callable[[], Mapping[str, Any]]) -> list[dict[str, str]]:
-    """{id, hostname, reason} of each node that waits. The ledger is read only where one of them may. A node that it does not have is left
-    to whoever looks for it: that is an error."""
+    """{id, hostname, reason} of each node that waits. Reads the ledger only if some node may have to wait. A node that the ledger does not have is
+    ignored here; the caller reports that error."""
     conditional = [want for want in wants if want.get("if_shown") is not None]
     if not conditional:
         return []

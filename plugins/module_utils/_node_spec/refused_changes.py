@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What of a change may be written, by the tasks that it would evict just now and by each node's option ``evict`` (pure).
+"""Which part of a change may be written, depending on the tasks that it would evict now and on each node's option ``evict`` (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -21,7 +21,7 @@ Evictions = Callable[[Sequence[Change]], Sequence[List[Dict[str, Any]]]]
 ANY, MOVABLE, NONE = "any", "movable", "none"
 CHOICES = [ANY, MOVABLE, NONE]
 
-# A change may be written in part: a node whose labels have to stay can still get its availability back.
+# A change may be written in part: even if a node's labels must not change, it can get its availability back.
 WITHOUT_LABELS = {"labels": None, "mark": KEEP}
 NOTHING = {**WITHOUT_LABELS, "maintained": None, "availability": None, "remember": False, "role": None}
 
@@ -42,7 +42,7 @@ def decide(
 
 
 def forbidden(evicted: Iterable[dict[str, Any]], evict: str) -> list[dict[str, Any]]:
-    """Those of these tasks that may not be evicted."""
+    """The tasks that ``evict`` does not allow to evict."""
     return [task for task in evicted if evict == NONE or (evict == MOVABLE and not may_be_moved(task))]
 
 
@@ -51,7 +51,7 @@ def _evict(want: Want) -> str:
 
 
 def _choices(node: Mapping[str, Any], change: Change, want: Want, prefix: str) -> list[Change]:
-    """The change, and what is left of it, from most to nothing, if it may not be made."""
+    """The change and its smaller alternatives, from the whole change to none."""
     if _evict(want) == ANY or not change["changed"]:
         return [change]
     return [change] + [plan_one(node, dict(want, **less), prefix) for less in (WITHOUT_LABELS, NOTHING)]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Labels, availability and role of many nodes: what to write (pure), and writing it, one versioned update a node.
+"""Updates of labels, availability and role of many nodes: decides what to write (pure), and writes it by one versioned update per node.
 
 Private to this collection: no stability is promised to others.
 """
@@ -19,7 +19,7 @@ from .._swarm.lease import Leased
 from .._swarm.manager import Manager, OutOfSequence, SwarmError
 
 AVAILABILITIES = (ACTIVE, PAUSED, DRAINED)
-# Every attempt reads the node anew, so losing this often in a row means that something updates it without end.
+# Each attempt reads the node again. So many lost races in a row mean that something updates it all the time.
 ATTEMPTS = 10
 
 # One entry of the module's option `nodes`.
@@ -27,7 +27,7 @@ Want = Dict[str, Any]
 
 
 class Change(TypedDict):
-    """What to make of one node, its specs as the API has them."""
+    """The change of one node. ``before`` and ``after`` are its specifications in the API."""
 
     id: str
     hostname: str
@@ -39,19 +39,19 @@ class Change(TypedDict):
 
 
 class Decision(NamedTuple):
-    """What of a change may be written: ``evicted`` lose their place through it, ``refused`` are those for which less than the whole is."""
+    """The part of a change that may be written. ``evicted``: tasks that it evicts. ``refused``: tasks that kept the rest from being written."""
 
     change: Change
     evicted: list[dict[str, Any]]
     refused: list[dict[str, Any]]
 
 
-# Decides anew for nodes of the API, their changes and what is wanted of them.
+# Returns new decisions for the API's nodes, their changes and the entries of the option `nodes`.
 Decide = Callable[[Sequence[Mapping[str, Any]], Sequence[Change], Sequence[Want]], Sequence[Decision]]
 
 
 def check(wants: Iterable[Want], prefix: str) -> list[Want]:
-    """The module's option `nodes`, with labels as swarm has them; refuses what contradicts itself."""
+    """The module's option `nodes`, with labels as strings. Raises an error for contradictions."""
     if not prefix or not owned_labels.KEY.match(prefix):
         raise SwarmError("prefix %r: give a label key's beginning, such as 'gpu-swarm.'." % prefix)
     seen = set()
@@ -72,7 +72,7 @@ def check(wants: Iterable[Want], prefix: str) -> list[Want]:
 
 
 def plan(nodes: Sequence[Mapping[str, Any]], wants: Sequence[Want], prefix: str) -> list[Change]:
-    """A change for every want, in their order. Raises one error that names all that is wrong with any of them."""
+    """A change for every want, in order. Raises one error that lists the problems of all of them."""
     by_id = {node["ID"]: node for node in nodes}
     unknown = [want["id"] for want in wants if want["id"] not in by_id]
     if unknown:
@@ -85,7 +85,7 @@ def plan(nodes: Sequence[Mapping[str, Any]], wants: Sequence[Want], prefix: str)
 
 
 def plan_one(node: Mapping[str, Any], want: Want, prefix: str) -> Change:
-    """What to make of one node: {id, hostname, version, before, after, changed, problems}."""
+    """The change of one node: {id, hostname, version, before, after, changed, problems}."""
     before = node["Spec"]
     hostname = node.get("Description", {}).get("Hostname", "")
     name = "node %s (%s)" % (hostname, node["ID"])
@@ -108,7 +108,7 @@ def plan_one(node: Mapping[str, Any], want: Want, prefix: str) -> Change:
 
 
 def _labels(name: str, before: Mapping[str, Any], want: Want, prefix: str) -> tuple[dict[str, str], list[str]]:
-    """The labels of a node with those that are wanted and the mark of its host, and what is wrong with them."""
+    """(the node's labels with the wanted ones and the mark of its host, the problems)"""
     labels = dict(before.get("Labels") or {})
     problems = []
     if want["labels"] is not None:
@@ -124,7 +124,7 @@ def _labels(name: str, before: Mapping[str, Any], want: Want, prefix: str) -> tu
     elif host:
         labels = owned_labels.mark(labels, host, want.get("mark"), prefix)
     if want.get("mark") == owned_labels.REMOVE and not is_set_by_run(before, prefix):
-        _forget(labels, *(prefix + key for key in NOTES))  # void, as somebody has changed the availability since: no return comes that takes it
+        _forget(labels, *(prefix + key for key in NOTES))  # somebody changed the availability since, so no later return would remove these
     if want.get("maintained"):
         labels = owned_labels.note_maintained(labels, want["maintained"], prefix)
     return labels, problems
@@ -133,7 +133,7 @@ def _labels(name: str, before: Mapping[str, Any], want: Want, prefix: str) -> tu
 def _availability(
     name: str, before: Mapping[str, Any], want: Want, labels: Mapping[str, str], prefix: str
 ) -> tuple[dict[str, str], str | None, list[str]]:
-    """(the labels with or without the former availability, the availability or None to leave it, what is wrong with it)"""
+    """(the labels with or without the former availability, the new availability or None for no change, the problems)"""
     labels, problems, availability = dict(labels), [], want["availability"]
     mark, since, fault = prefix + FORMER, prefix + SINCE, prefix + owned_labels.PAUSED_FOR
     noted = {since: want.get("now"), prefix + BY: want.get("by")}  # when, and by which playbook
@@ -163,7 +163,7 @@ def _availability(
 
 
 def _may_return(fault: str | None, want: Want) -> bool:
-    """Whether a node that is paused for ``fault`` returns to service: it is known, or found to be over."""
+    """Whether a node that is paused for ``fault`` may return to service: the caller knows this fault, or found that it is over."""
     over = want.get("over")
     return fault in (None, want.get("paused_for")) or bool(over and label.is_same_fault(fault, over))
 
@@ -174,8 +174,8 @@ def _forget(labels: dict[str, str], *keys: str) -> None:
 
 
 def _known_fault(labels: dict[str, str], before: Mapping[str, Any], reported: str | None, want: Want, prefix: str) -> dict[str, str]:
-    """The labels, with the fault that a node reports which returns to service: the one for which it was paused, or that was found to be over.
-    It may report that a while longer than it is there, and no manager is to pause it for that again."""
+    """The labels, with the reported fault of a node that returns to service, if it was paused for that fault or the fault is over. A node may still
+    report a fault that has been fixed, and no manager must pause it for that again."""
     known = [one for one in ((before.get("Labels") or {}).get(prefix + owned_labels.PAUSED_FOR), want.get("over")) if one]
     if want["availability"] != "former" or want.get("mark") == owned_labels.REMOVE or not reported:
         return labels
@@ -200,7 +200,7 @@ def _problems(problems: Iterable[str]) -> str:
 
 
 def write(manager: Manager | Leased, decisions: Sequence[Decision], wants: Sequence[Want], prefix: str, decide: Decide) -> list[Decision]:
-    """Write what differs; the decisions (of refusal) as they came to pass. ``decide`` makes new ones."""
+    """Write all changes, and return the final decisions. If a node changed meanwhile, ``decide`` returns new ones."""
     done: list[Decision] = []
     for decision, want in zip(decisions, wants):
         change = decision.change

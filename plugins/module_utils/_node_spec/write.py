@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is wanted of many nodes, written by one call: read, judged, written; and the lease of whoever wanted it released.
+"""Reads, decides and writes the wanted state of many nodes in one call, and releases the caller's lease afterwards.
 
 Private to this collection: no stability is promised to others.
 """
@@ -41,7 +41,7 @@ def write(params: Mapping[str, Any], check_mode: bool) -> dict[str, Any]:
         return eviction.evictions(possible, leader, listed())
 
     def decide(nodes: Iterable[Mapping[str, Any]], changes: Sequence[updates.Change], wants: Sequence[updates.Want]) -> list[updates.Decision]:
-        """By the tasks that are there now."""
+        """Decisions according to the current tasks."""
         return refused_changes.decide(nodes, changes, wants, prefix, evictions)
 
     decisions = decide(nodes, updates.plan(nodes, wants, prefix), wants)
@@ -62,7 +62,7 @@ def write(params: Mapping[str, Any], check_mode: bool) -> dict[str, Any]:
 
 
 def _released(manager: Manager, params: Mapping[str, Any], check_mode: bool) -> dict[str, Any]:
-    """{lease} where it was released. The nodes are written by now: what fails here, whoever called may try once more."""
+    """{lease} if the lease was released. A failure is ignored, because the nodes are already written; the caller may retry the release."""
     if not params["release"]:
         return {}
     want = {"state": "absent", "holder": params["release"], **{name: params[name] for name in LEASE_END_OPTIONS}}
