@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 
-from ..plugin_utils._answers.allowed_labels import judged, of_inventory, prefixes, without_prefix
+from ..plugin_utils._answers.allowed_labels import prefixes, with_allowed_labels, with_inventory_labels, without_prefix
 from ..plugin_utils._answers.answer import for_plan, malformed, plain
 from ..plugin_utils._calls.arguments import named_value, of_role
 from ..plugin_utils._calls.delegation import lost, refuse_facts
@@ -93,7 +93,7 @@ class ActionModule(CarryingAction):
         if wrong:
             return {"failed": True, "msg": NOT_ITS_ANSWER % (host, wrong)}
         answer = named(answer, host, self._noted, later=self._later)
-        answer = of_inventory(judged(answer, host, *prefixes(self._task.args)), self._task.args)
+        answer = with_inventory_labels(with_allowed_labels(answer, host, *prefixes(self._task.args)), self._task.args)
         if self._later and self._display.verbosity < VERBOSE:
             answer = for_plan(answer)
         return explain_option_errors(answer, "gpu_node", self._task.args)

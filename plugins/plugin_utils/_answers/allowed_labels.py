@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which labels a node may have by its own answer (pure).
+"""Which labels of a node's answer are allowed (pure).
 
-Labels decide where tasks run and who may see their data, so whoever controls a node must not choose them: of what it
-answers, only that stays that is under the prefixes which the inventory has for it.
+Labels decide where tasks run and who may see their data, so somebody who controls a node must not choose them. Only labels
+under the prefixes of the inventory are kept.
 Private to this collection: no stability is promised to others.
 """
 
@@ -29,14 +29,14 @@ MOST = 256
 
 
 def prefixes(args: Mapping[str, Any]) -> tuple[str, str]:
-    """Of the labels that are about GPUs, and of those about the CPU, by the arguments of gpu_node; '' for none."""
+    """The prefixes of labels about GPUs and about the CPU, from the arguments of gpu_node; '' for no such labels."""
     given = [args.get(name) for name in ("label_prefix", "label_cpu_prefix")]
     gpu, cpu = (default if value is None else str(value) for value, default in zip(given, (Options().prefix, Options().cpu_prefix), strict=True))
     return gpu, cpu
 
 
-def judged(answer: dict[str, Any], host: str, gpu_prefix: str, cpu_prefix: str) -> dict[str, Any]:
-    """The answer of gpu_node with the labels that the node may have, and with those that only the controller knows."""
+def with_allowed_labels(answer: dict[str, Any], host: str, gpu_prefix: str, cpu_prefix: str) -> dict[str, Any]:
+    """The answer of gpu_node with only the allowed labels, and with labels that only the controller can compute."""
     if "labels" not in answer:
         return answer
     answer = {**answer, "labels_unknown": []}
@@ -55,10 +55,12 @@ def judged(answer: dict[str, Any], host: str, gpu_prefix: str, cpu_prefix: str) 
     return {**answer, "warnings": [*(answer.get("warnings") or []), *warnings]} if warnings else answer
 
 
-def of_inventory(answer: dict[str, Any], args: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer with the labels that do not hang on the node's GPUs: by which managers know what becomes of it when a card is lost, none for the
-    default, whether services without a reservation keep off, and which cards it does without, with or without consent. From the task's own
-    arguments: a node does not choose."""
+def with_inventory_labels(answer: dict[str, Any], args: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer with labels that come from settings, not from GPUs. They are taken from the task's arguments, so a node cannot choose them.
+
+    They say what happens if a card is lost (no label for the default), whether the node is dedicated to services with a reservation, and which
+    cards are excluded, with or without consent.
+    """
     if "labels" not in answer:
         return answer
     key, on_loss = prefixes(args)[0] + DEDICATED, args.get("on_loss") or PAUSE
@@ -72,7 +74,7 @@ def of_inventory(answer: dict[str, Any], args: Mapping[str, Any]) -> dict[str, A
 
 
 def _consents(args: Mapping[str, Any]) -> bool:
-    """Whether somebody has said that the node may do without GPUs: with a number that is not met, nothing is changed there."""
+    """Whether the settings allow the node to run without some GPUs. If the number in ``expect`` is not met, nothing is changed there anyway."""
     return args.get("expect") is not None or boolean(args.get("allow_shrink") or False, strict=False) or args.get("on_loss") == SHRINK
 
 
@@ -81,7 +83,7 @@ def is_dedicated(args: Mapping[str, Any]) -> bool:
 
 
 def without_prefix(args: Mapping[str, Any]) -> str | None:
-    """Why a node cannot be dedicated by these arguments."""
+    """Why these arguments cannot dedicate a node; None if they can, or do not try to."""
     if not is_dedicated(args) or prefixes(args)[0] or args.get("state", "present") != "present" or not args.get("advertise", True):
         return None
     return (

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a node has answered, before anything is made of it (pure): whoever controls a node can answer anything.
+"""Checks a node's answer before it is used (pure). Somebody who controls a node can answer anything.
 
 Private to this collection: no stability is promised to others.
 """
@@ -18,25 +18,25 @@ from typing import Any
 from ...module_utils._policy import generic_resources
 from ...module_utils._printable import printable, printable_lines
 
-# What Ansible acts on wherever it stands in the result of a task (plugins/strategy and executor/task_executor of ansible-core), and
-# none of our modules returns. Variables of the run above all: in a call that is made once for all hosts, those of the first host count.
+# Keys on which Ansible acts anywhere in a task's result (plugins/strategy and executor/task_executor of ansible-core). None of our
+# modules returns them. Variables are the worst of them: in a call for all hosts, those of the first host would count.
 ACTED_ON = frozenset(
     ("ansible_facts", "ansible_stats", "add_host", "add_group", "results", "unreachable", "skipped", "failed_when_result", "ansible_job_id")
 )
-# Texts of several lines; everything else that is text is a name or a sentence.
+# Texts that may have several lines. Every other text is a name or a sentence.
 LINES = frozenset(("msg", "diff", "exception", "stdout", "stderr", "module_stdout", "module_stderr"))
-# Put there by the controller: where it found Python on the node.
+# Set by the controller: where it found Python on the node.
 DISCOVERED = ("discovered_interpreter_", "ansible_discovered_interpreter_")
 
-# What JSON can have and a record of a machine does not: larger than any counter, and what is no number at all.
+# Numbers that JSON allows, but that no record of a machine contains: larger than any counter, or not finite.
 MOST = 2**63
 VERSION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){2}")
 
-Judge = Callable[[Any], bool]
+Validator = Callable[[Any], bool]
 
 
 class Absent:
-    """In place of a field that is not there."""
+    """Stands for a missing field."""
 
 
 def is_text(value: Any) -> bool:
@@ -83,26 +83,26 @@ def _are_resources(found: Mapping[Any, Any]) -> bool:
     return all(is_text(kind) and (is_count(value) or is_texts(value)) for kind, value in found.items())
 
 
-def nullable(judge: Judge) -> Judge:
-    return lambda value: value is None or judge(value)
+def nullable(is_valid: Validator) -> Validator:
+    return lambda value: value is None or is_valid(value)
 
 
-def optional(judge: Judge) -> Judge:
-    """What may be left out may also be null."""
-    return lambda value: value is None or value is Absent or judge(value)
+def optional(is_valid: Validator) -> Validator:
+    """An optional field may be missing or null."""
+    return lambda value: value is None or value is Absent or is_valid(value)
 
 
-def record(fields: Mapping[str, Judge]) -> Judge:
-    return lambda value: isinstance(value, dict) and all(judge(value.get(key, Absent)) for key, judge in fields.items())
+def record(fields: Mapping[str, Validator]) -> Validator:
+    return lambda value: isinstance(value, dict) and all(is_valid(value.get(key, Absent)) for key, is_valid in fields.items())
 
 
-def records(fields: Mapping[str, Judge]) -> Judge:
-    judge = record(fields)
-    return lambda value: isinstance(value, list) and all(map(judge, value))
+def records(fields: Mapping[str, Validator]) -> Validator:
+    is_valid = record(fields)
+    return lambda value: isinstance(value, list) and all(map(is_valid, value))
 
 
 def is_memory(value: Any) -> bool:
-    """Whether this is what a guard has of kinds that are an amount of memory."""
+    """Whether this is a guard's record of the kinds that are amounts of memory."""
     return isinstance(value, dict) and all(map(record({"devices": is_texts, "mib": is_count}), value.values()))
 
 
@@ -121,13 +121,13 @@ CPU = {
     "machine": is_text, "vendor": nullable(is_text), "implementer": nullable(is_text), "part": nullable(is_text), "model": nullable(is_text),
     "features": is_texts,
 }  # fmt: skip
-# What of a GPU a run reads of all hosts at once.
-GPU: dict[str, Judge] = {
+# The fields of a GPU that a run reads for all hosts at once.
+GPU: dict[str, Validator] = {
     "index": is_count, "uuid": nullable(is_text), "model": nullable(is_text), "memory_mib": nullable(is_number),
     "mig_devices": optional(records({"uuid": nullable(is_text)})),
 }  # fmt: skip
 # The parts of gpu_node's answer that a run reads of all hosts at once, so that a single one could end it for all.
-PARTS: dict[str, Judge] = {
+PARTS: dict[str, Validator] = {
     "msg": is_text,
     "gpus": records(GPU),
     "left_out": records({
@@ -136,7 +136,7 @@ PARTS: dict[str, Judge] = {
     }),
     "resources": is_resources,
     "advertised": is_resources,
-    "labels": lambda value: isinstance(value, dict),  # each is judged by itself, see _node_labels
+    "labels": lambda value: isinstance(value, dict),  # each one is checked separately, see _node_labels
     "labels_unknown": is_texts,
     "cpu": lambda value: value is None or isinstance(value, dict),
     "missing": is_texts,
@@ -150,12 +150,12 @@ PARTS: dict[str, Judge] = {
     "health": nullable(record({
         "label": optional(is_text), "blocked": optional(is_text), "reasons": optional(is_texts), "report": optional(is_text),
         "shown": optional(is_text),
-        "allocation_findings": optional(lambda value: isinstance(value, list)),  # each is judged by itself, see _health/allocation_findings
+        "allocation_findings": optional(lambda value: isinstance(value, list)),  # each one is checked separately, see _health/allocation_findings
     })),
     "watcher_missing": is_bool,
     "isolation": nullable(record({
         "level": nullable(is_text), "turned_off": is_bool,
-        "found": lambda value: isinstance(value, dict),  # each is judged by itself, see _plan/isolation_label
+        "found": lambda value: isinstance(value, dict),  # each one is checked separately, see _plan/isolation_label
         "memory": optional(is_memory),
     })),
     "isolation_level": nullable(is_text),
@@ -178,7 +178,7 @@ PARTS: dict[str, Judge] = {
     "images": records({"id": is_text, "name": is_text, "cuda": is_bool}),
     "warnings": lambda value: isinstance(value, (list, tuple)),
 }  # fmt: skip
-# What an answer has unless the module failed.
+# The required fields, unless the module failed.
 ALWAYS = (
     "gpus", "left_out", "resources", "advertised", "labels", "missing", "drift", "refused", "restart_required", "toolkit_version", "engine",
     "swarm", "containers",
@@ -186,7 +186,7 @@ ALWAYS = (
 
 
 def plain(answer: dict[str, Any]) -> dict[str, Any]:
-    """The answer of a module without what Ansible would act on, its text as it may go to a terminal."""
+    """The answer of a module without keys on which Ansible would act, and with printable texts."""
     facts = answer.get("ansible_facts")
     found = {key: value for key, value in facts.items() if str(key).startswith(DISCOVERED)} if isinstance(facts, Mapping) else {}
     kept = {key: value for key, value in answer.items() if key not in ACTED_ON}
@@ -194,7 +194,7 @@ def plain(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def shown(value: Any, lines: bool = False) -> Any:
-    """Plain data with all its text printable, keys as well. ansible-core keeps warnings and errors in dataclasses as of 2.19."""
+    """The value as plain data with only printable texts, also in keys. Since 2.19, ansible-core keeps warnings and errors in dataclasses."""
     if isinstance(value, str):
         return printable_lines(value) if lines else printable(value)
     if isinstance(value, Mapping):
@@ -208,17 +208,17 @@ def shown(value: Any, lines: bool = False) -> Any:
 
 
 def malformed(answer: Mapping[str, Any]) -> str | None:
-    """The part of an answer of gpu_node that is not what this module answers, or None."""
+    """The part of gpu_node's answer that does not have the form of this module's results; None if all is well."""
     lacking = [] if answer.get("failed") else [key for key in ALWAYS if key not in answer]
     if lacking:
         return f"{lacking[0]} is not there"
-    wrong = [key for key, judge in PARTS.items() if key in answer and not judge(answer[key])]
+    wrong = [key for key, is_valid in PARTS.items() if key in answer and not is_valid(answer[key])]
     return f"{wrong[0]} is not what it should be" if wrong else None
 
 
 def for_plan(answer: dict[str, Any]) -> dict[str, Any]:
-    """An answer that is not malformed, without what a plan does not read: of eight GPUs that is most of it, and Ansible copies all of a
-    result several times in the one process that works for all hosts."""
+    """A well-formed answer without the fields that a plan does not read. With eight GPUs those are most of it, and Ansible copies a whole
+    result several times, in the one process that works for all hosts."""
     gpus = [{key: value for key, value in gpu.items() if key in GPU} for gpu in answer.get("gpus") or ()]
     rest = {key: value for key, value in answer.items() if key != "invocation"}
     return {**rest, "gpus": gpus} if "gpus" in answer else rest

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A node's CPU by name, from what its kernel reports: archspec knows which features make a micro-architecture.
+"""The name of a node's CPU, computed from its kernel's report: archspec lists the features of each micro-architecture.
 
-archspec stays on the controller: it describes the machine that it runs on, but its table can be read for any other.
+archspec runs on the controller. It is made to describe its own machine, but its table serves for any other.
 Private to this collection: no stability is promised to others.
 """
 
@@ -18,7 +18,7 @@ try:
     from archspec.cpu import TARGETS, Microarchitecture
     from archspec.cpu.schema import TARGETS_JSON
 
-    # Read now, in the process that all workers are forked from, and not once a host.
+    # Read at import, in the process from which all workers are forked, and not once per host.
     FAMILIES = {name: target.family.name for name, target in TARGETS.items()}
     HAS_ARCHSPEC = bool(FAMILIES)
 except ImportError:
@@ -36,11 +36,11 @@ MISSING = (
 
 
 class ArchspecMissing(Exception):
-    """The optional library is not there."""
+    """The optional library is not installed."""
 
 
 def cpu_labels(cpu: Mapping[str, Any] | None) -> dict[str, str]:
-    """``microarchitecture`` and ``x86_64_level`` under the given prefix; {} without a prefix, or where nothing is known."""
+    """The labels ``microarchitecture`` and ``x86_64_level`` under the prefix; {} without a prefix, or if the CPU is unknown."""
     prefix = cpu["label_prefix"] if cpu else ""
     if not cpu or not prefix:
         return {}
@@ -54,7 +54,7 @@ def cpu_labels(cpu: Mapping[str, Any] | None) -> dict[str, str]:
 
 
 def _best(cpu: Mapping[str, Any]) -> Any:
-    """The newest micro-architecture that the CPU can be, as archspec chooses for its own host."""
+    """The newest micro-architecture that matches the CPU, chosen as archspec does for its own host."""
     if not HAS_ARCHSPEC:
         raise ArchspecMissing(MISSING)
     vendor = cpu["vendor"] or TARGETS_JSON["conversions"]["arm_vendors"].get(cpu["implementer"], GENERIC)

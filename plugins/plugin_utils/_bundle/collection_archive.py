@@ -2,8 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Installed collections as the archives that ansible-galaxy installs: the files that FILES.json lists, as far as they are there. The package
-``ansible`` leaves tests and hidden files of its collections out, so that both lists are written anew.
+"""Packs installed collections into archives that ansible-galaxy can install. An archive has the files that FILES.json lists and that exist. The
+package ``ansible`` omits tests and hidden files of its collections, so both lists are written anew.
 
 Private to this collection: no stability is promised to others.
 """
@@ -28,9 +28,9 @@ import yaml
 from ...module_utils._errors import GpuSwarmError
 
 MANIFEST, FILES, SOURCE = "MANIFEST.json", "FILES.json", "galaxy.yml"
-# Where a collection is, by its name; None where it is not installed.
+# Returns the folder of a collection, by its name; None if it is not installed.
 Find = Callable[[str], "Path | None"]
-# Makes the archive of a collection's source, a folder with galaxy.yml, in a directory.
+# Builds the archive of a collection's source (a folder with galaxy.yml) in a directory.
 Build = Callable[[Path, Path], None]
 
 
@@ -50,8 +50,8 @@ class Collection:
         return not (self.path / MANIFEST).exists()
 
 
-def described(path: Path) -> Collection:
-    """The collection in a folder, installed or a checkout of its source. Raises GpuSwarmError where it is none."""
+def read_collection(path: Path) -> Collection:
+    """The collection in a folder, either installed or a checkout of its source. Raises GpuSwarmError if it is not a collection."""
     try:
         installed = (path / MANIFEST).exists()
         found = json.loads((path / MANIFEST).read_text())["collection_info"] if installed else yaml.safe_load((path / SOURCE).read_text())
@@ -61,7 +61,7 @@ def described(path: Path) -> Collection:
 
 
 def with_dependencies(name: str, find: Find) -> list[Collection]:
-    """The collection of that name and all that it needs. Raises GpuSwarmError where one is not installed."""
+    """The collection with this name and all its dependencies. Raises GpuSwarmError if one is not installed."""
     found: dict[str, Collection] = {}
     wanted = [name]
     while wanted:
@@ -71,13 +71,13 @@ def with_dependencies(name: str, find: Find) -> list[Collection]:
         path = find(one)
         if path is None:
             raise GpuSwarmError(f"the collection {one} is not installed here. Install it: ansible-galaxy collection install {one}")
-        found[one] = described(path)
+        found[one] = read_collection(path)
         wanted.extend(found[one].dependencies)
     return sorted(found.values(), key=lambda collection: collection.name)
 
 
 def pack(collection: Collection) -> bytes:
-    """The archive of an installed collection, the same bytes each time. Raises GpuSwarmError where a file is not what FILES.json says."""
+    """The archive of an installed collection, with the same bytes each time. Raises GpuSwarmError if a file differs from FILES.json."""
     listed = json.loads((collection.path / FILES).read_text())
     entries = [entry for entry in listed["files"] if _is_there(collection, entry)]
     files = _as_json({**listed, "files": entries})
@@ -127,7 +127,7 @@ def _member(name: str, mode: int, size: int) -> tarfile.TarInfo:
 
 
 def build(source: Path, folder: Path) -> None:
-    """The archive of a checkout, made by the ansible-galaxy of the same Ansible: in an environment of its own, it need not be on the PATH."""
+    """The archive of a checkout, built by the ansible-galaxy of the same Ansible. In a virtual environment, that need not be on the PATH."""
     folder = folder.resolve()
     command = [sys.executable, "-m", "ansible", "galaxy", "collection", "build", "--force", "--output-path", str(folder), str(source.resolve())]
     # Python looks for modules where it is started first: not among the user's files.
@@ -137,7 +137,7 @@ def build(source: Path, folder: Path) -> None:
 
 
 def put(collection: Collection, folder: Path, builder: Build = build) -> bool:
-    """Whether the archive in the folder is another one now."""
+    """Write the archive into the folder, and return whether it changed."""
     target = folder / collection.archive
     if collection.is_source:
         with TemporaryDirectory() as work:
@@ -161,6 +161,6 @@ def _listed(archive: Path) -> bytes:
 
 
 def checksums(folder: Path, listed: str) -> str:
-    """Each file below the folder but ``listed`` itself, as ``sha256sum --check`` reads it."""
+    """The checksums of all files below the folder except ``listed`` itself, in the format of ``sha256sum --check``."""
     paths = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     return "".join(f"{hashlib.sha256((folder / path).read_bytes()).hexdigest()}  {path}\n" for path in paths if path != listed)

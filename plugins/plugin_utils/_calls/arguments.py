@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Arguments of gpu_node that are worked out here, without a template.
+"""Computes arguments of gpu_node without templates.
 
 Ansible compiles a template for each argument of each host, in a process that ends with the task: for the two dozen of gpu_node, most of which
 are ``{{ name }}``, that was the larger part of what a host costs the controller.
@@ -21,13 +21,13 @@ _NAME = re.compile(r"\{\{ *([A-Za-z_][A-Za-z0-9_]*) *\}\}")
 
 
 def named_value(value: Any, variables: Mapping[str, Any]) -> Any:
-    """What is to be templated in place of ``value``: of ``{{ name }}`` the variable of that name, which may be a template itself."""
+    """The variable behind a value of the form ``{{ name }}``, which may be a template itself; any other value unchanged."""
     found = _NAME.fullmatch(value) if isinstance(value, str) else None
     return variables[found[1]] if found and found[1] in variables and _is_trusted(value) else value
 
 
 def of_role(variables: Mapping[str, Any], template: Callable[[Any], Any]) -> dict[str, Any]:
-    """The arguments that other variables change than those of their names: whether the host has GPUs, and what holds for the whole swarm.
+    """The arguments that depend on variables other than their own: whether the host has GPUs, and settings of the whole swarm.
 
     The level of the plan (``_gpu_node_level``) goes before the swarm's, also where it is none.
     """
@@ -42,7 +42,7 @@ def of_role(variables: Mapping[str, Any], template: Callable[[Any], Any]) -> dic
 
 
 def _is_trusted(value: str) -> bool:
-    """Whether Ansible would template it: what somebody else wrote, such as a host, stays text."""
+    """Whether Ansible would template this text. It does not template texts from elsewhere, such as from a host."""
     from ansible.template import is_trusted_as_template  # as of ansible-core 2.19, where this is called
 
     return is_trusted_as_template(value)

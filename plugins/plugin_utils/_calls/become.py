@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A module that never ran, since the task could not become root on the host (pure).
+"""Explains why a module did not run because the task could not become root on the host (pure).
 
-Ansible shows that as a result that it could not read, and the words of sudo only in ``module_stderr``.
+Ansible only says that it could not parse the result. The message of sudo is in ``module_stderr``.
 Private to this collection: no stability is promised to others.
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-# What sudo, doas and su print in the C locale that Ansible sets, and what a shell prints that does not find them.
+# Messages of sudo, doas and su in the C locale, which Ansible sets, and of a shell that does not find them.
 CAUSES = (
     (
         r"\b(sudo|doas|su): (?:command )?not found|\b(sudo|doas|su): No such file",
@@ -35,7 +35,7 @@ CAUSES = (
 
 
 def explained(answer: dict[str, Any], host: str) -> dict[str, Any]:
-    """The answer; where no module ran since the task could not become root on ``host``, with that as its message."""
+    """The answer. If the module did not run because the task could not become root on ``host``, its message says so."""
     if not answer.get("failed") or "module_stderr" not in answer:
         return answer
     output = f"{answer['module_stderr']}\n{answer.get('module_stdout') or ''}"

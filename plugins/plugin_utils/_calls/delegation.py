@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Queries to a manager in the name of many hosts: one that cannot be reached fails, and is not "unreachable".
+"""Calls a manager for many hosts. If the manager is unreachable, the task fails instead of being "unreachable".
 
-With run_once, Ansible drops every host of the play when the one that is delegated to is unreachable, also with
-ignore_unreachable. A failure can be reported for each host, and another manager queried.
+With run_once, Ansible drops every host of the play if the delegated host is unreachable, even with ignore_unreachable.
+A failure can be reported for each host, and another manager can be called.
 Private to this collection: no stability is promised to others.
 """
 
@@ -29,7 +29,7 @@ MANAGER_LIMIT_S = 600.0
 
 
 def answered(call: Callable[[], dict[str, Any]], who: str, limit_s: float | None = MANAGER_LIMIT_S, connection: Any = None) -> dict[str, Any]:
-    """The answer of ``call()`` over ``connection`` without what Ansible would act on, or a failure: the host ``who`` cannot be reached."""
+    """The answer of ``call()`` without keys that Ansible would act on; or a failure, if ``connection`` does not reach the host ``who``."""
     try:
         return explained(plain(within(limit_s, call) if limit_s else call()), who)
     except AnsibleConnectionFailure as failure:
@@ -45,13 +45,13 @@ def answered(call: Callable[[], dict[str, Any]], who: str, limit_s: float | None
 
 
 def lost(task: Any, failure: AnsibleConnectionFailure) -> dict[str, Any]:
-    """A failure for a host that this task could not reach, in the words of the callback gpu_swarm_lost_connections. Where a play ignores that a
-    host is unreachable, Ansible would go on with its next task as if this one had been done, and no rescue would run."""
+    """A failure for a host that this task could not reach, with the text of the callback gpu_swarm_lost_connections. If a play ignores unreachable
+    hosts, Ansible would otherwise continue with the next task, and no rescue would run."""
     return {"failed": True, "msg": f"the connection was lost over '{task.get_name()}': {printable(str(failure))}"}
 
 
 class Call(NamedTuple):
-    """Of a module. With ``checks`` it changes nothing, though the task does. It is waited for ``limit_s`` seconds."""
+    """A call of a module. With ``checks`` it runs in check mode, even if the task does not. It may take ``limit_s`` seconds."""
 
     module: str
     arguments: dict[str, Any]
@@ -60,7 +60,7 @@ class Call(NamedTuple):
 
 
 def called(action: ActionBase, call: Call, task_vars: Any, who: str) -> dict[str, Any]:
-    """The answer of a module with secrets in its arguments or its answer: ssh prints at -vvv what it sends and reads."""
+    """The answer of a module with secrets in its arguments or answer. At -vvv, ssh would print them, so lower its verbosity."""
     context, task = action._connection._play_context, action._task
     former = context.no_log, task.check_mode
     context.no_log, task.check_mode = True, call.checks or task.check_mode
@@ -72,8 +72,7 @@ def called(action: ActionBase, call: Call, task_vars: Any, who: str) -> dict[str
 
 
 def refuse_facts(task: Any, task_vars: Mapping[str, Any]) -> None:
-    """Fails the host whose own facts would decide what this task does. Not a task that is for all hosts and delegated: it would
-    fail for all of them."""
+    """Fail if the host's own facts would decide what this task does. A delegated task for all hosts is not checked, since it would fail for all."""
     wrong = None if task.delegate_to else problem(task_vars)
     if wrong:
         raise AnsibleActionFail(wrong)
@@ -96,7 +95,7 @@ class ManagerAction(ActionBase):
 
 
 class NodeAction(ActionBase):
-    """Runs the module ``MODULE`` on the node that it is for; one that cannot be reached is that."""
+    """Runs the module ``MODULE`` on the task's own node. An unreachable node stays unreachable."""
 
     MODULE: str
 

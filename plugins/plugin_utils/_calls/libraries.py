@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Sends what a node lacks along with a module: pure Python libraries of the controller, in one zip file.
+"""Sends Python libraries that a node lacks along with a module, as one zip file. They are pure Python, and come from the controller.
 
 Private to this collection: no stability is promised to others.
 """
@@ -37,10 +37,10 @@ ASSESSED = "gpu_node_assessed"
 
 
 class CarryingAction(ActionBase):
-    """Runs MODULE; where it fails for want of libraries that the controller has, again with those."""
+    """Runs MODULE. If it fails because libraries are missing that the controller has, runs it again with those."""
 
     MODULE = ""
-    # What a host lacks in all probability: it is sent at once if the controller has it.
+    # Libraries that a host probably lacks. They are sent at once if the controller has them.
     likely: tuple[str, ...] = ()
 
     def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
@@ -51,24 +51,24 @@ class CarryingAction(ActionBase):
         return merge_hash(result, self.finish(answer, self._task.delegate_to or task_vars["inventory_hostname"]))
 
     def finish(self, answer: dict[str, Any], host: str) -> dict[str, Any]:
-        """What the controller makes of the answer of this host."""
+        """The result of the task for this answer of the host. Subclasses change it."""
         return answer
 
     def _run_module(self, task_vars: Any, args: Mapping[str, Any]) -> dict[str, Any]:
         def call() -> dict[str, Any]:
             return self._execute_module(module_name=self.MODULE, module_args=dict(args), task_vars=task_vars)
 
-        # A host that is delegated to answers for itself alone.
+        # If the task is delegated, only the delegated host fails.
         return answered(call, self._task.delegate_to, None) if self._task.delegate_to else explained(plain(call()), task_vars["inventory_hostname"])
 
 
 def lacking(task_vars: Mapping[str, Any]) -> list[str]:
-    """What the host lacks by its assessment, so that the run that acts on it need not fail for that first."""
+    """The libraries that the host lacks according to its assessment, so that the real run need not fail first."""
     return [name for name in (task_vars.get(ASSESSED) or {}).get("missing") or () if name in LIBRARIES]
 
 
 def at_hand(names: Iterable[str]) -> list[str]:
-    """Those that the controller has."""
+    """Those of these libraries that the controller has."""
     found = []
     for name in names:
         with suppress(AnsibleActionFail):
@@ -78,11 +78,11 @@ def at_hand(names: Iterable[str]) -> list[str]:
 
 
 def carry(run: Run, args: Mapping[str, Any], known: Iterable[str] = ()) -> dict[str, Any]:
-    """The answer of ``run(args)``; as long as it fails for want of something new that can be sent, run again with it.
+    """The answer of ``run(args)``. While it fails because a library is missing that can be sent, runs again with that library.
 
-    It goes along in the module's own arguments, which with pipelining costs no further round trip. A module stops at
-    the first thing that it lacks, so a node can need a second round. What is ``known`` to be lacking goes along at
-    once. Nothing is sent against the user's own ``library_path``.
+    The libraries are part of the module's arguments, which with pipelining costs no further round trip. A module stops at
+    the first missing library, so a node can need a second round. The libraries in ``known`` are sent at once. Nothing is
+    sent if the user set ``library_path``.
     """
     if args.get("library_path"):
         return run(args)
@@ -95,18 +95,18 @@ def carry(run: Run, args: Mapping[str, Any], known: Iterable[str] = ()) -> dict[
 
 
 def wanted(answer: Mapping[str, Any]) -> list[str]:
-    """What to send, by the module's own answer. One that did its work is never run twice."""
+    """The libraries to send according to the module's answer. A module that succeeded is never run twice."""
     return [name for name in answer.get("missing") or () if name in LIBRARIES] if answer.get("failed") else []
 
 
 def pack(names: Iterable[str]) -> str:
-    """The zip file with the libraries ``names`` as text; the same for the same libraries."""
+    """The zip file with these libraries as base64 text. The same libraries give the same text."""
     files = {inside: source.read_bytes() for name in sorted(names) for inside, source in LIBRARIES[name]().items()}
     return base64.b64encode(zip_file(files)).decode("ascii")
 
 
 def zip_file(files: Mapping[str, bytes]) -> bytes:
-    """The same bytes for the same files."""
+    """A zip file of these files. The same files give the same bytes."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for inside, content in files.items():
@@ -144,7 +144,7 @@ def _toml_parser() -> dict[str, Path]:
     return {os.path.join("tomli", source.name): source for source in sources}
 
 
-# By the words that the modules use in ``missing``.
+# The keys are the names that modules use in ``missing``.
 LIBRARIES: dict[str, Callable[[], dict[str, Path]]] = {
     "nvml_binding": _binding,
     "toml_parser": _toml_parser,

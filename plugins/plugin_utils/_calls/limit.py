@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A limit for what waits for another machine, whose connection may be frozen.
+"""A time limit for calls of another machine, whose connection may hang.
 
-Not the ``timeout`` of a task: it fails the task whatever its failed_when says, and with run_once that is the failure of every host.
+The ``timeout`` of a task does not serve: it fails the task whatever failed_when says, and with run_once it fails every host.
 Private to this collection: no stability is promised to others.
 """
 
@@ -16,15 +16,15 @@ from typing import Any, NoReturn
 
 
 class NoAnswer(Exception):
-    """The limit is over."""
+    """The call took longer than the limit."""
 
 
 class _Late(BaseException):
-    """No Exception: connection plugins catch those, and try again."""
+    """Not an Exception, because connection plugins catch those and try again."""
 
 
 def within(limit_s: float, call: Callable[[], Any]) -> Any:
-    """The answer of ``call()``. Raises NoAnswer where it takes longer. A task with a ``timeout`` of its own has that one."""
+    """The result of ``call()``. Raises NoAnswer if it takes longer. If the task has its own ``timeout``, only that applies."""
     if signal.getitimer(signal.ITIMER_REAL)[0]:
         return call()
 

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where the Docker API of a manager is, by its host's variables (pure).
+"""The address of a manager's Docker API, from the variables of its host (pure).
 
-A call to a manager is made on the manager's own inventory host. By default that is the manager, where the API is a socket. With
-the variable ``swarm_manager_docker_host`` it is the machine from which the API can be reached over the network, often the
-controller: such an external manager is used through its API only, and nothing is ever changed on its host.
+A manager is called on its own inventory host. By default that is the manager itself, and the API is a socket. If the variable
+``swarm_manager_docker_host`` is set, the host is a machine that reaches the API over the network, often the controller. Such an external
+manager is used only through its API, and nothing is changed on its host.
 Private to this collection: no stability is promised to others.
 """
 
@@ -17,10 +17,10 @@ from typing import Any
 
 from ...module_utils._errors import GpuSwarmError
 
-# The groups whose hosts are worked on.
+# The groups whose hosts a run changes.
 MEMBERS = ("gpu_nodes", "swarm_workers")
 WHERE, TLS, SOCKET = "swarm_manager_docker_host", "swarm_manager_docker_tls", "gpu_node_docker_socket"
-# By the names that our modules have for them.
+# The keys are the option names of our modules.
 TLS_OPTIONS = ("tls", "validate_certs", "ca_path", "client_cert", "client_key")
 SCHEMES = ("tcp://", "unix://")
 
@@ -49,7 +49,7 @@ def _tls(name: str, options: Any) -> dict[str, Any]:
 
 
 def external(managers: Iterable[str], variables: Variables) -> list[str]:
-    """The external ones of the managers. What would fail later is refused."""
+    """The external managers. Raises an error for settings that would fail later."""
     found = [name for name in managers if name in variables and variables[name].get(WHERE)]
     for name in found:
         api(name, variables)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The managers are called in their order until one answers (pure): what counts as an answer, and which one it was.
+"""Which result of a module counts as an answer of a manager (pure). Managers are called in order until one answers.
 
 Private to this collection: no stability is promised to others.
 """
@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-# By module, what its result has only where the manager answered.
+# By module: the keys of its result that only an answer of a manager has.
 MODULES = {
     "swarm_batch": ("answered",),
     "swarm_explain": ("nodes",),
@@ -28,9 +28,9 @@ NO_REASON = "no reason given"
 
 
 def called(module: str, result: Mapping[str, Any], manager: str, reasons: Sequence[str] = ()) -> dict[str, Any]:
-    """The result of the module on one manager. It is no failure, so that the next one can be called; ``msg`` is why it would be one.
+    """The result of the module on one manager. It never counts as failed, so that the next manager can be called. ``msg`` has the error.
 
-    ``reasons`` are those of the managers before it, which did not answer. Where this one does not either, no ``manager`` did, and ``msg`` is of all.
+    ``reasons`` say why earlier managers did not answer. If this one does not answer either, ``manager`` is empty, and ``msg`` has all reasons.
     """
     answered = any(bool(result.get(key)) if key in TRUE else key in result for key in MODULES[module])
     kept = {key: value for key, value in result.items() if key != "exception"}  # which Ansible would show as if something had failed
@@ -43,6 +43,6 @@ def called(module: str, result: Mapping[str, Any], manager: str, reasons: Sequen
 
 
 def reason_of(manager: str, answer: Mapping[str, Any]) -> str:
-    """Why a module on this ``manager`` failed, with the manager's name once: most messages begin with the host that they are of."""
+    """Why a module on this ``manager`` failed. The manager's name is added unless the message begins with it already."""
     text = str(answer.get("msg") or NO_REASON)
     return text if re.match(rf"{re.escape(manager)}(?![\w.-])", text) else f"{manager}: {text}"

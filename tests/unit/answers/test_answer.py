@@ -18,7 +18,7 @@ from fleet_lab import assessed
 from node_lab import gpu
 
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answers import cpu as cpu_names
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answers.allowed_labels import MOST, judged, prefixes
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answers.allowed_labels import MOST, prefixes, with_allowed_labels
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answers.answer import malformed, plain
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._calls.delegation import answered
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.facts import problem
@@ -126,7 +126,7 @@ def test_an_answer_of_the_module_is_one(known):
     ],
 )
 def test_a_node_sets_labels_under_its_prefix_only(prefix, labels, kept):
-    answer = judged({"labels": labels}, "g7", prefix, "cpu.")
+    answer = with_allowed_labels({"labels": labels}, "g7", prefix, "cpu.")
     assert list(answer["labels"]) == kept
     dropped = [key for key in labels if key not in kept]
     assert len(answer.get("warnings", [])) == bool(dropped)
@@ -136,15 +136,15 @@ def test_a_node_sets_labels_under_its_prefix_only(prefix, labels, kept):
 
 
 def test_a_node_sets_no_labels_without_number():
-    answer = judged({"labels": {f"gpu.{number}": "1" for number in range(MOST + 3)}}, "g7", "gpu.", "cpu.")
+    answer = with_allowed_labels({"labels": {f"gpu.{number}": "1" for number in range(MOST + 3)}}, "g7", "gpu.", "cpu.")
     assert len(answer["labels"]) == MOST
     assert f"'gpu.{MOST}'" in answer["warnings"][0]
 
 
 def test_a_node_never_sets_what_managers_record_of_it_whatever_the_prefix():
     wanted = {"fleet.count": "1", "fleet.gpu-swarm.on-loss": "report", "fleet.gpu-swarm.other": "1"}
-    assert judged({"labels": dict(wanted)}, "g7", "fleet.", "")["labels"] == {"fleet.count": "1"}
-    assert judged({"labels": {"gpu-swarm.host": "g1", "gcount": "1"}}, "g7", "g", "")["labels"] == {"gcount": "1"}
+    assert with_allowed_labels({"labels": dict(wanted)}, "g7", "fleet.", "")["labels"] == {"fleet.count": "1"}
+    assert with_allowed_labels({"labels": {"gpu-swarm.host": "g1", "gcount": "1"}}, "g7", "g", "")["labels"] == {"gcount": "1"}
 
 
 def test_the_prefixes_are_those_of_the_task_and_not_of_the_answer(monkeypatch):
@@ -152,11 +152,12 @@ def test_the_prefixes_are_those_of_the_task_and_not_of_the_answer(monkeypatch):
     assert prefixes({"label_prefix": "", "label_cpu_prefix": "my.cpu."}) == ("", "my.cpu.")
     cpu = {"machine": "x86_64", "vendor": None, "implementer": None, "part": None, "model": None, "features": []}
     lies = {"labels": {}, "labels_unknown": [""], "cpu": {**cpu, "label_prefix": "pci."}}
-    assert judged(lies, "g7", "gpu.", "cpu.") == {"labels": {"cpu.microarchitecture": "x86_64", "cpu.x86_64_level": "v1"}, "labels_unknown": []}
-    assert judged(lies, "g7", "gpu.", "")["labels"] == {}
-    assert judged({"labels": {}, "cpu": {**cpu, "features": [["x"]]}}, "g7", "gpu.", "cpu.")["labels"] == {}
+    allowed = with_allowed_labels(lies, "g7", "gpu.", "cpu.")
+    assert allowed == {"labels": {"cpu.microarchitecture": "x86_64", "cpu.x86_64_level": "v1"}, "labels_unknown": []}
+    assert with_allowed_labels(lies, "g7", "gpu.", "")["labels"] == {}
+    assert with_allowed_labels({"labels": {}, "cpu": {**cpu, "features": [["x"]]}}, "g7", "gpu.", "cpu.")["labels"] == {}
     monkeypatch.setattr(cpu_names, "HAS_ARCHSPEC", False)
-    assert judged(lies, "g7", "gpu.", "cpu.")["labels_unknown"] == ["cpu."]
+    assert with_allowed_labels(lies, "g7", "gpu.", "cpu.")["labels_unknown"] == ["cpu."]
 
 
 # --- real runs --------------------------------------------------------------------------------------------------------

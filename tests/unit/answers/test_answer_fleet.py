@@ -18,7 +18,7 @@ from swarm_api import node as api_node
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._verify import plan as verify_plan
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answers.allowed_labels import judged
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answers.allowed_labels import with_allowed_labels
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answers.answer import malformed
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet import advertised, model
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.membership import find_swarm
@@ -115,7 +115,7 @@ def replaced(found, place, other):
 
 def run(found):
     """What a run makes of all hosts at once, where this is the answer of one of them."""
-    bad = model.Host("gpu-1", True, False, judged(dict(found), "gpu-1", "gpu.", "cpu."))
+    bad = model.Host("gpu-1", True, False, with_allowed_labels(dict(found), "gpu-1", "gpu.", "cpu."))
     hosts = [bad, host("gpu-2", node_id="n2", toolkit_version="1.19.0")]
     find_swarm({"gpu-1": found, "m": assessed("m1", gpus=0)}, ["m", "gpu-1"], ["m"])
     warnings.together({one.name: one.assessed for one in hosts})

@@ -11,7 +11,7 @@ import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine.hardware import cpu, parse_cpuinfo, parse_meminfo
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answers import cpu as cpu_names
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answers.allowed_labels import judged
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answers.allowed_labels import with_allowed_labels
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answers.cpu import ArchspecMissing, cpu_labels
 
 BASE = "fpu de pse tsc msr pae mce cx8 apic sep mtrr pge mca cmov pat clflush mmx fxsr sse sse2 ht syscall nx rdtscp lm pni"
@@ -69,12 +69,12 @@ def test_every_x86_architecture_is_found_from_its_own_features():
 
 def test_the_answer_is_completed_on_the_controller():
     answer = {"labels": {"gpu.count": "1"}, "labels_unknown": [], "cpu": dict(parse_cpuinfo(*x86(BROADWELL)), label_prefix="my.")}
-    assert judged(answer, "g1", "gpu.", "my.") == {
+    assert with_allowed_labels(answer, "g1", "gpu.", "my.") == {
         "labels": {"gpu.count": "1", "my.microarchitecture": "broadwell", "my.x86_64_level": "v3"},
         "labels_unknown": [],
     }
     for silent in ({"failed": True, "msg": "x"}, {"labels": {}, "labels_unknown": []}):
-        assert judged(dict(silent, **{"cpu": None} if "labels" in silent else {}), "g1", "gpu.", "cpu.") == silent
+        assert with_allowed_labels(dict(silent, **{"cpu": None} if "labels" in silent else {}), "g1", "gpu.", "cpu.") == silent
 
 
 def test_without_archspec_the_labels_are_unknown_and_a_warning_is_shown(monkeypatch):
@@ -82,7 +82,7 @@ def test_without_archspec_the_labels_are_unknown_and_a_warning_is_shown(monkeypa
     seen = dict(parse_cpuinfo(*x86(BROADWELL)), label_prefix="cpu.")
     with pytest.raises(ArchspecMissing):
         cpu_labels(seen)
-    answer = judged({"labels": {"gpu.count": "1"}, "labels_unknown": [], "cpu": seen}, "g1", "gpu.", "cpu.")
+    answer = with_allowed_labels({"labels": {"gpu.count": "1"}, "labels_unknown": [], "cpu": seen}, "g1", "gpu.", "cpu.")
     assert (answer["labels"], answer["labels_unknown"]) == ({"gpu.count": "1"}, ["cpu."])
     (warning,) = answer["warnings"]
     assert "pip install archspec" in warning

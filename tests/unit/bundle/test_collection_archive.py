@@ -56,7 +56,7 @@ def test_what_is_installed_is_packed_and_installed_again(installed, tmp_path):
     (installed / "plugins/modules/__pycache__").mkdir()
     (installed / ".hidden").unlink()  # as the package ansible leaves it out
     (installed / "plugins/modules/__pycache__/one.pyc").write_text("no part of it")
-    found = archive.described(installed)
+    found = archive.read_collection(installed)
     assert (found.name, found.version, found.archive, found.is_source) == ("acme.fleet", "1.2.3", "acme-fleet-1.2.3.tar.gz", False)
     (tmp_path / "packed").mkdir()
     (tmp_path / "second").mkdir()
@@ -72,12 +72,12 @@ def test_what_is_installed_is_packed_and_installed_again(installed, tmp_path):
 def test_a_file_that_was_changed_since_is_named(installed):
     (installed / "README.md").write_text("# Mine\n")
     with pytest.raises(GpuSwarmError, match=r"README\.md is not the file of acme\.fleet 1\.2\.3.*ansible-galaxy collection install --force"):
-        archive.pack(archive.described(installed))
+        archive.pack(archive.read_collection(installed))
 
 
 def test_a_checkout_is_packed_too(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{GALAXY.parent}{os.pathsep}{os.environ['PATH']}")
-    found = archive.described(source(tmp_path, "fleet"))
+    found = archive.read_collection(source(tmp_path, "fleet"))
     assert found.is_source
     assert archive.put(found, tmp_path)
     assert (tmp_path / found.archive).exists()
@@ -100,7 +100,7 @@ def test_what_is_no_collection(tmp_path, content):
     if content is not None:
         (tmp_path / "MANIFEST.json").write_text(content)
     with pytest.raises(GpuSwarmError, match="is no collection that can be packed"):
-        archive.described(tmp_path)
+        archive.read_collection(tmp_path)
 
 
 def test_checksums_are_those_of_sha256sum(tmp_path):
