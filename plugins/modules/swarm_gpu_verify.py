@@ -256,8 +256,8 @@ def run(params, check_mode):
     planned = [check for check in checks if check["state"] == plan.PLANNED]
     if planned and not check_mode:
         outcomes = verify_run.carry_out(manager, planned, before["nodes"], tests)
-        judged = iter(verify_run.judge(outcomes, timeout_s, before["nodes"], lambda: _read_ledger(manager, prefix)["nodes"]))
-        checks = [next(judged) if check["state"] == plan.PLANNED else check for check in checks]
+        rated = iter(verify_run.add_verdicts(outcomes, timeout_s, before["nodes"], lambda: _read_ledger(manager, prefix)["nodes"]))
+        checks = [next(rated) if check["state"] == plan.PLANNED else check for check in checks]
     return {
         # What it creates it removes: the swarm is as it was, but for what other runs left behind.
         "changed": bool(left_behind),

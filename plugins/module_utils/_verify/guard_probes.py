@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""With which tasks the guard of a node is tested: one that reserves no GPU and requests all, and one that requests more than it reserved (pure).
+"""The tasks that test the guard of a node: one reserves no GPU and requests all, one requests more than it reserved (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -16,20 +16,21 @@ from typing import Any, Iterable, Iterator, Mapping, Sequence
 from .._guard.bundle import VISIBLE
 from .._policy import generic_resources
 
-# What a check is of: a task that reserves GPUs and sees these, and with a guard that enforces something, what others get.
-# MEMORY: one that reserves a part of a card's memory and sees that card, which only a guard ties to it.
+# The kinds of checks. ALLOCATED: a task that reserves GPUs sees exactly these. The others test an enforcing guard.
+# MEMORY: a task that reserves a part of a card's memory sees that card; only a guard ties the memory to the card.
 ALLOCATED, MEMORY, UNRESERVED, BESIDE = "allocated", "memory", "unreserved", "beside"
 WITHOUT, MORE = "without a reservation", "with variables that request more than it reserved"
 WORDS = {UNRESERVED: WITHOUT, BESIDE: MORE}
 
 
 def of_nothing(node_kinds: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a task without a reservation: it needs no GPU that is free."""
+    """The check with a task without a reservation. It needs no free GPU."""
     return {"probe": UNRESERVED, "variables": [VISIBLE, *map(generic_resources.variable_name, sorted(node_kinds))], "others": _total(node_kinds)}
 
 
 def beside(node_kinds: Mapping[str, Any], checks: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Of a task that requests more than it reserved: of what ``checks`` leave free, else of what they have first (``rounds``)."""
+    """The check with a task that requests more than it reserved. It uses GPUs that ``checks`` leave free, or else GPUs that they use first (see
+    ``rounds``)."""
     used: Counter[str] = Counter()
     for check in checks:
         used[check["kind"]] += check["count"]
@@ -40,8 +41,8 @@ def beside(node_kinds: Mapping[str, Any], checks: Sequence[Mapping[str, Any]]) -
 
 
 def of_memory(node: Mapping[str, Any], named: int, memory: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Of tasks that reserve a part of a card's memory. ``named``: how many GPUs the node advertises by name. ``memory`` is by kind what its guard
-    has of it: the cards, and the least that a task can use."""
+    """The checks with tasks that reserve a part of a card's memory. ``named``: how many GPUs the node advertises by name. ``memory`` is by kind the
+    guard's record: the cards, and the least that a task can use."""
     cards = {card for one in memory.values() for card in one["devices"]}
     for kind, one in sorted(memory.items()):
         entry = node["resources"].get(kind)
@@ -51,7 +52,7 @@ def of_memory(node: Mapping[str, Any], named: int, memory: Mapping[str, Mapping[
 
 
 def rounds(checks: Sequence[Mapping[str, Any]], nodes: Sequence[Mapping[str, Any]], most: int) -> list[list[Any]]:
-    """The checks in rounds of about so many: a node's are in one, but for what reserves a GPU that another check of the same node has first."""
+    """The checks in rounds of about ``most``. All checks of a node are in one round, except those that need a GPU that another check uses first."""
     free = {(node["id"], kind): entry["free"] for node in nodes for kind, entry in node["resources"].items() if entry["type"] == "named"}
     used = Counter({key: -len(values or ()) for key, values in free.items()})
     by_node: dict[str, list[Any]] = {}
@@ -66,10 +67,10 @@ def rounds(checks: Sequence[Mapping[str, Any]], nodes: Sequence[Mapping[str, Any
 
 
 def of_one_service(checks: Iterable[Mapping[str, Any]]) -> list[list[Any]]:
-    """The checks by the services that carry them out, in their order: those of a node's slots of one kind are replicas of one service.
+    """The checks grouped by the service that carries them out, in order. Checks of a node's slots of one kind are replicas of one service.
 
-    Swarm places the replicas of a new service in one go, before any of them runs, and so each in a slot of its own. One service after the other
-    could get the slot of a task that has ended."""
+    Swarm places all replicas of a new service before any of them runs, so each gets its own slot. If the services came one after the other, one could
+    get the slot of an ended task."""
     return [list(group) for dummy_key, group in groupby(checks, key=lambda check: (check["node"], check["kind"], check["probe"]))]
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether the guard of a node let a task see GPUs that it did not reserve, in words that name the remedy (pure).
+"""Whether the guard of a node let a task see GPUs that it did not reserve, as a text with the remedy (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -19,8 +19,8 @@ from .plan import FAILED, PASSED, UNTESTED, Check
 from .probe_results import Outcome
 
 
-def judged(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | None = None) -> Check:
-    """The check with its outcome, as judge.judged."""
+def with_verdict(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | None = None) -> Check:
+    """The check with its verdict, in the same form as ``probe_results.with_verdict`` returns."""
     check, task, log, dummy_unread = outcome
     reserved = (assigned(task) if task else {}).get(check["kind"]) or []
     seen = probe_results.seen_in(log)
@@ -32,7 +32,7 @@ def judged(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | None = No
 
 def _leak(check: Check, more: Sequence[str]) -> str:
     return "NOT ISOLATED: %s, a task sees GPUs that are not its own, %s, though isolation is %s on this node. %s" % (
-        WORDS[check["probe"]], probe_results.some(more), check["level"], probe_results.PROVISION,
+        WORDS[check["probe"]], probe_results.shorten_devices(more), check["level"], probe_results.PROVISION,
     )  # fmt: skip
 
 
@@ -45,10 +45,10 @@ def _without_a_leak(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | 
     if refused:
         return PASSED, "%s, a task is refused" % words
     if check["probe"] == UNRESERVED and "executable file not found" in error:
-        return PASSED, "%s, a task sees no GPU" % words  # nvidia-smi comes into a task with a GPU
+        return PASSED, "%s, a task sees no GPU" % words  # only a task with a GPU gets nvidia-smi
     if task and probe_results.is_unplaced(task) and not check["kind"]:
         return UNTESTED, "swarm places no task there: %s" % error
-    found = probe_results.not_through(outcome, timeout_s, node)
+    found = probe_results.failed_verdict(outcome, timeout_s, node)
     if found:
         return found
     if unread or not log.strip():

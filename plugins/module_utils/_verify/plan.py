@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which GPUs of a swarm are to be tested, and by which services (pure).
+"""Which GPUs of a swarm to test, and with which services (pure).
 
-A check is a plain dict: one kind of one node (of slots: one of them), tested by one task, or the reason why it is not.
+A check is a plain dict: one kind of one node (or one slot of it), tested by one task, or the reason why it is not tested.
 Private to this collection: no stability is promised to others.
 """
 
@@ -24,23 +24,23 @@ from . import guard_probes
 
 PLANNED, PASSED, FAILED, UNTESTED = "planned", "passed", "failed", "untested"
 
-# Labels of the test services, with the collection's prefix in front: which run a service belongs to, and until when.
+# Labels of the test services, without the collection's prefix: the run of a service, and the end of its time.
 RUN, UNTIL = "verify", "verify-until"
 NAME = PROBE
 
 ALL = "all"
-# One GPU of each kind, and each slot: of a GPU swarm's value says which it is, of slots the node's map does.
+# One GPU of each kind, and each slot: swarm's value identifies a GPU, but only the node's map identifies the card of a slot.
 AUTO = "auto"
 MOST_SLOTS = 64  # of one kind of a node, unless all are named
 _GPU = re.compile(r"(GPU|MIG)-")
 
-# What swarm allocated must win over what an image requests. Every CUDA image requests all, which shows where the node has GPUs that
-# the task has not; where it has them all, a task that requests none shows it.
+# The allocation must win over the image's own request. Every CUDA image requests all GPUs, which shows on a node with more GPUs than
+# the task has. If the task has all GPUs of the node, a request for none shows it.
 WANTS_ALL, WANTS_NONE = "NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_VISIBLE_DEVICES=void"
-# Brings nvidia-smi into a task of any image.
+# Adds nvidia-smi to a task of any image.
 UTILITY = "NVIDIA_DRIVER_CAPABILITIES=utility"
 STOP_GRACE_NS = 1000000000
-# Of a check that runs no task.
+# The fields of a check that runs no task.
 NO_GPUS: dict[str, Any] = {"count": 0, "others": 0, "reserved": []}
 NONE_NAMED = "no named GPUs"
 
@@ -58,14 +58,14 @@ class Extent(NamedTuple):
 
 
 class Guarded(NamedTuple):
-    """By node id: the levels of isolation that guards enforce, and what a node has of kinds that are an amount (isolation.of_memory)."""
+    """By node id: the isolation levels that guards enforce, and a node's kinds of memory (see ``guard_probes.of_memory``)."""
 
     levels: Mapping[str, Any] | None = None
     memory: Mapping[str, Any] | None = None
 
 
 def checks(nodes: Sequence[Mapping[str, Any]], wanted: Iterable[str] | None, extent: Extent, guarded: Guarded) -> list[Check]:
-    """A list of checks for the ledger's ``nodes``, in the order of ``wanted`` (ids; None for every node that has GPUs)."""
+    """The checks for the ledger's ``nodes``, in the order of ``wanted`` (ids; None for every node with GPUs)."""
     levels, memory = guarded.levels or {}, guarded.memory or {}
     by_id = {node["id"]: node for node in nodes}
     if wanted is None:
@@ -91,7 +91,7 @@ def gpu_kinds(node: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 class _PerKind(NamedTuple):
-    """How many of each kind are tested at most, None for all: of GPUs, and of slots."""
+    """How many GPUs and slots of each kind to test at most; None for all."""
 
     gpus: int | None
     slots: int | None
@@ -137,7 +137,7 @@ def _checks_of(
 
 
 def _of_memory(node: Mapping[str, Any], level: str | None, probe: Mapping[str, Any]) -> Check:
-    """The check of a kind of memory. ``reserved`` has from the outset what a task is to see: to swarm it is a number."""
+    """The check of a kind of memory. ``reserved`` has the expected cards from the beginning, since swarm only knows an amount."""
     of_it = {"probe": probe["probe"], "kind": probe["kind"], "level": level}
     if probe["free"] < probe["count"]:
         return {**_check(node["id"], node, UNTESTED, "nothing free to test with"), **of_it}
@@ -146,14 +146,14 @@ def _of_memory(node: Mapping[str, Any], level: str | None, probe: Mapping[str, A
 
 
 def _is_guarded(node: Mapping[str, Any], level: str | None) -> bool:
-    """Whether a guard on a node with GPUs is to enforce something. They may be advertised by memory alone."""
+    """Whether the node has GPUs and a guard that enforces a level. The node may advertise only their memory."""
     return level in ENFORCED and has_gpus(node)
 
 
 def _checks_of_kind(node: Mapping[str, Any], kind: str, free: int, per_kind: _PerKind, total: int) -> list[Check]:
     if not free:
         return [dict(_check(node["id"], node, UNTESTED, "nothing free to test with"), kind=kind)]
-    # Each slot by a task of its own: several may be of several cards, which their rule may refuse.
+    # One task per slot: several slots may belong to several cards, and their rule may refuse that.
     of_slots = any(map(is_slot, node["resources"][kind]["values"]))
     most = per_kind.slots if of_slots else per_kind.gpus
     count = free if most is None else min(most, free)
@@ -165,7 +165,7 @@ def _checks_of_kind(node: Mapping[str, Any], kind: str, free: int, per_kind: _Pe
 
 
 def _check(node_id: str, node: Mapping[str, Any] | None, state: str, verdict: str) -> Check:
-    """A check of a node, as yet of no GPU."""
+    """A check of a node without a GPU."""
     return {
         "node": node_id,
         "hostname": node["hostname"] if node else None,
@@ -182,7 +182,7 @@ def _check(node_id: str, node: Mapping[str, Any] | None, state: str, verdict: st
 
 
 def argv(command: str) -> list[str]:
-    """A command line as the list that a container is started with."""
+    """A command line as the list of words for a container."""
     try:
         words = shlex.split(command)
     except ValueError as exc:
@@ -193,7 +193,7 @@ def argv(command: str) -> list[str]:
 
 
 def service(check: Check, name: str, labels: Mapping[str, str], command: Sequence[str], replicas: int = 1) -> dict[str, Any]:
-    """The specification of a service each task of which reserves the GPUs of a check on its very node, and prints what it sees."""
+    """The specification of a service whose tasks reserve the GPUs of a check on its node, and print the GPUs that they see."""
     requests = ["%s=%s" % (name, ALL) for name in check["variables"]] or [WANTS_ALL if check["others"] else WANTS_NONE]
     reservation = [{"DiscreteResourceSpec": {"Kind": check["kind"], "Value": check["count"]}}] if check["count"] else []
     return {
@@ -201,7 +201,7 @@ def service(check: Check, name: str, labels: Mapping[str, str], command: Sequenc
         "Labels": labels,
         "Mode": {"Replicated": {"Replicas": replicas}},
         "TaskTemplate": {
-            # As the entrypoint: that of CUDA's images prints a page before it runs anything.
+            # Replaces the entrypoint, because that of CUDA's images prints a page before it runs anything.
             "ContainerSpec": {
                 "Image": check["image"]["reference"],
                 "Command": command,
@@ -211,14 +211,14 @@ def service(check: Check, name: str, labels: Mapping[str, str], command: Sequenc
             "Resources": {"Reservations": {"GenericResources": reservation}},
             "Placement": {"Constraints": ["node.id==%s" % check["node"]]},
             "RestartPolicy": {"Condition": "none"},
-            # A daemon's default driver may be one that nobody can read from.
+            # Logs of the daemon's default driver may not be readable.
             "LogDriver": {"Name": "json-file"},
         },
     }
 
 
 def left_behind(services: Iterable[Mapping[str, Any]], prefix: str, now: float) -> list[str]:
-    """The ids of services of runs that were killed: with this collection's label, and past their time."""
+    """The ids of test services that killed runs left: with this collection's label, and past their time."""
     found = []
     for one in services:
         until = (one["Spec"].get("Labels") or {}).get(prefix + UNTIL, "")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""In which image each node is tested (pure): what the user names, else one that the node has, else one that a few nodes pull.
+"""Chooses the image with which to test each node (pure): the user's image, else one that the node has, else one that a few nodes pull.
 
 Private to this collection: no stability is promised to others.
 """
@@ -17,15 +17,15 @@ from .._policy.quantity import count_of
 from .._swarm.image_name import is_image_name
 from .plan import ALL, NO_GPUS, PLANNED, UNTESTED, Check, Choose
 
-# Where nothing else is named and nothing is there.
+# The image to pull if the user names none and the node has none.
 PULLED = "nvidia/cuda:13.0.0-base-ubuntu24.04"
-# Where an image comes from.
+# The source of an image.
 NAMED, THERE, PULL = "named", "there", "pull"
 NO_IMAGE = "it has no image to test with, and no more nodes than verify_pulls (%s) pull one. Name an image (verify_image), or raise verify_pulls"
 
 
 def refuse_name(image: str | None) -> None:
-    """Refuses what no manager would take."""
+    """Raise an error for a name that no manager would accept."""
     if image and not is_image_name(image) and not ID.fullmatch(image):
         raise GpuSwarmError(
             "verify_image is %r, which is not a valid image name. Write it as name:tag, in small letters, such as %s." % (image, PULLED)
@@ -35,10 +35,10 @@ def refuse_name(image: str | None) -> None:
 def assigned(
     checks: Sequence[Check], image: str | None, there: Mapping[str, Iterable[Mapping[str, Any]]], pulls: Any, choose: Choose
 ) -> list[Check]:
-    """The checks with ``image`` for those that are planned, and without those for which there is none.
+    """The checks. Each planned one gets an ``image``, or becomes untested if there is none.
 
-    ``image`` is the one that the user names, or empty; ``there`` are by node those that it has (as of _images.candidates);
-    ``pulls`` on how many nodes one may be pulled; ``choose(list, k)`` picks them.
+    ``image`` is the user's, or empty. ``there`` are by node the images that it has (from _images.candidates). ``pulls``: how many nodes may pull an
+    image. ``choose(list, k)`` picks them.
     """
     planned = list(dict.fromkeys(check["node"] for check in checks if check["state"] == PLANNED))
     if image:
@@ -57,7 +57,8 @@ def _with(check: Check, image: dict[str, str] | None, pulls: Any) -> Check:
 
 
 def _best(images: Iterable[Mapping[str, Any]] | None) -> dict[str, str] | None:
-    """By its id: for a name a node queries the registry, also where it has that image (moby daemon/cluster/executor/container/adapter.go)."""
+    """The best image, referenced by its id. For a name, a node queries the registry even if it has the image
+    (moby daemon/cluster/executor/container/adapter.go)."""
     for one in images or []:
         if ID.fullmatch(str(one.get("id"))):
             return _image(one["id"], one.get("name") or one["id"], THERE)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether a task saw what was allocated to it, and whether the ledger adds up, in words that name the remedy (pure).
+"""Whether a task saw exactly the GPUs allocated to it, and whether the ledger is consistent, as texts with the remedy (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -21,7 +21,7 @@ from .probe_images import THERE
 
 # Full UUIDs, and MIG devices as drivers before 470 name them.
 DEVICE = re.compile(r"MIG-GPU-[0-9a-f-]{36}/\d+/\d+|(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-# What is left of an image without the loader that a program was linked for (runc, libcontainer/standard_init_linux.go).
+# The error for an image without the loader for which a program was linked (runc, libcontainer/standard_init_linux.go).
 NO_LOADER = re.compile(r"exec (?:user process caused|/?[\w./-]+): no such file or directory")
 NOWHERE = "no suitable node"
 NO_GLIBC = (
@@ -34,7 +34,7 @@ PROVISION = "Run fleet.gpu_swarm.provision for this node, with --check first to 
 
 
 class Outcome(NamedTuple):
-    """What came of a check."""
+    """The outcome of a check."""
 
     check: Check
     task: Mapping[str, Any] | None  # of the API; None where swarm made none
@@ -63,17 +63,17 @@ def is_unplaced(task: Mapping[str, Any]) -> bool:
     return task["Status"]["State"] == "pending" and NOWHERE in task["Status"].get("Err", "")
 
 
-def judged(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | None = None) -> Check:
-    """The check with its outcome.
+def with_verdict(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | None = None) -> Check:
+    """The check with its verdict.
 
-    ``node`` is the ledger's record of the node from after the test, where what was found needs to be compared with it.
+    ``node`` is the ledger's record of the node after the test, if the outcome has to be compared with it.
     """
     check, task, log, unread = outcome
     given = (assigned(task) if task else {}).get(check["kind"])
     # Of memory swarm gives a number, and the node's map says of which cards.
     reserved = check["reserved"] if check["probe"] == MEMORY else given or []
     seen = seen_in(log)
-    state, verdict = not_through(outcome, timeout_s, node) or (None, None)
+    state, verdict = failed_verdict(outcome, timeout_s, node) or (None, None)
     if state is None:
         problem = unread or _other_amount(check, given) or _holders(reserved, node) or _difference(check, reserved, seen, log)
         state, verdict = (FAILED, problem) if problem else (PASSED, "sees the GPUs allocated to it and no others")
@@ -81,9 +81,9 @@ def judged(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | None = No
 
 
 def once_each(checks: Iterable[Check]) -> list[Check]:
-    """The same checks, but that a slot counts once: a task without a place, since somebody else took one, gets that of a task that has ended.
+    """The same checks, but each slot counts only once. If somebody else takes a slot during the test, a task may get the slot of an ended task.
 
-    Else it would look as if as many slots had been tested as there were tasks. A task that is to prove the guard may have any slot."""
+    Otherwise it would look as if each task had tested another slot. Tasks that test the guard may have any slot."""
     found: list[Check] = []
     tested: set[tuple[str, str]] = set()
     for check in checks:
@@ -97,8 +97,8 @@ def _slots(check: Check) -> set[tuple[str, str]]:
     return {(check["node"], value) for value in check["reserved"] if record.is_slot(value)}
 
 
-def not_through(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | None) -> tuple[str, str] | None:
-    """State and verdict of a task that did not do what it was made for, else None."""
+def failed_verdict(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | None) -> tuple[str, str] | None:
+    """(state, verdict) if the task could not run its test; otherwise None."""
     check, task = outcome.check, outcome.task
     if task is None:
         return FAILED, "swarm made no task within %d s. Check the leader's log (journalctl -u docker)" % timeout_s
@@ -149,18 +149,18 @@ def _broken(check: Check, status: Mapping[str, Any], log: str) -> tuple[str, str
 
 
 def _holders(reserved: Iterable[str], node: Mapping[str, Any] | None) -> str | None:
-    """What is allocated to others as well, in words."""
+    """A text about resources that are also allocated to others."""
     allocated = {one.get("value"): one for entry in (node or {}).get("resources", {}).values() for one in entry["held"]}
     twice = [value for value in reserved if value in allocated]
     if not twice:
         return None
     return "swarm allocated %s, which service %s has already. docs/TRAPS.md has what ends that (new-leader-claims-again)" % (
-        some(twice), allocated[twice[0]]["service"],
+        shorten_devices(twice), allocated[twice[0]]["service"],
     )  # fmt: skip
 
 
 def _other_amount(check: Check, given: Any) -> str | None:
-    """Where swarm allocated something else than was reserved, in words."""
+    """A text if swarm allocated another amount than reserved."""
     amount = given if isinstance(given, int) else len(given or ())
     if amount == check["count"]:
         return None
@@ -176,16 +176,17 @@ def _difference(check: Check, reserved: Sequence[str], seen: Sequence[str], log:
     if not seen:
         return "sees no GPU. %s" % _runtime(check)
     if more and not unseen:
-        return "NOT ISOLATED: %d allocated and %d seen, also %s. %s" % (len(devices), len(seen), some(more), _runtime(check))
+        return "NOT ISOLATED: %d allocated and %d seen, also %s. %s" % (len(devices), len(seen), shorten_devices(more), _runtime(check))
     if more:
-        return "NOT ISOLATED: sees other GPUs than were allocated to it, %s instead of %s. %s" % (some(more), some(unseen), _runtime(check))
+        differing = (shorten_devices(more), shorten_devices(unseen), _runtime(check))
+        return "NOT ISOLATED: sees other GPUs than were allocated to it, %s instead of %s. %s" % differing
     if unseen:
-        return "does not see %s, which is allocated to it. %s" % (some(unseen), PROVISION)
+        return "does not see %s, which is allocated to it. %s" % (shorten_devices(unseen), PROVISION)
     return None
 
 
 def devices_of(reserved: Iterable[str]) -> list[str]:
-    """The GPUs and MIG devices that a task with these values is to see."""
+    """The GPUs and MIG devices that a task with these values must see."""
     return list(dict.fromkeys(device for value in reserved for device in record.devices_of(value)))
 
 
@@ -199,12 +200,12 @@ def _runtime(check: Check) -> str:
     )  # fmt: skip
 
 
-def some(devices: Sequence[str]) -> str:
+def shorten_devices(devices: Sequence[str]) -> str:
     return devices[0] + (" and %d more" % (len(devices) - 1) if len(devices) > 1 else "")
 
 
 def ledger_problems(node: Mapping[str, Any], held_twice: Iterable[Mapping[str, Any]] = ()) -> list[str]:
-    """Where a node's part of the ledger does not add up, in words. ``held_twice`` is the ledger's list of that name."""
+    """Texts about inconsistencies in a node's part of the ledger. ``held_twice`` is the ledger's list of that name."""
     twice = [one for one in held_twice if one["node"] == node["id"]]
     problems = ["%s %s is allocated to %s" % (one["kind"], one["value"], " and ".join(holder["name"] for holder in one["holders"])) for one in twice]
     for kind, entry in node["resources"].items():

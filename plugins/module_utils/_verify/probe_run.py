@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Tries on a swarm what was planned: services are made at once, awaited together, and removed whatever happens.
+"""Runs the planned checks on a swarm: creates their services at once, waits for all of them, and removes them whatever happens.
 
 Private to this collection: no stability is promised to others.
 """
@@ -17,27 +17,26 @@ from .._errors import GpuSwarmError
 from .._swarm import log_stream
 from .._swarm.manager import Manager
 from .._tasks.tasks import ENDED, assigned
-from . import guard_verdict, plan
-from . import probe_results as judgement
+from . import guard_verdict, plan, probe_results
 from .guard_probes import ALLOCATED, MEMORY, of_one_service, rounds
 from .probe_results import Outcome
 
 POLL_S = 0.3
-# The scheduler reports at once that it has no place, and tries again when a node's description changes.
+# The scheduler reports at once that no node fits. It tries again when a node's description changes.
 UNPLACED_S = 10
-# A service of a run that was killed is removed when nobody can be waiting for it any more.
+# A service of a killed run is removed once nobody can be waiting for it.
 LEFT_ALONE_S = 60
-# So many services at once are no load for a manager.
+# How many services run at once. This is no load for a manager.
 AT_ONCE = 500
-# A task that talks without end must not fill the module's memory.
+# A task with endless output must not fill the module's memory.
 LOG_LINES = 1000
 
-# By service and replica, which are counted from 1, the check that it is for.
+# (service, replica) -> its check. Replicas are counted from 1.
 Made = Dict[Tuple[str, int], plan.Check]
 
 
 class Tests(NamedTuple):
-    """What the services of all checks have: the prefix of their labels, their command, and how long they may take."""
+    """What all test services share: the prefix of their labels, their command, and their time limit."""
 
     prefix: str
     command: Sequence[str]
@@ -45,7 +44,7 @@ class Tests(NamedTuple):
 
 
 def sweep(manager: Manager, prefix: str) -> int:
-    """Removes what runs that were killed left behind; how many services that were."""
+    """Remove test services of killed runs, and return their number."""
     found = plan.left_behind(manager.services_labelled(prefix + plan.RUN), prefix, time.time())
     for service_id in found:
         manager.remove_service(service_id)
@@ -53,7 +52,7 @@ def sweep(manager: Manager, prefix: str) -> int:
 
 
 def carry_out(manager: Manager, planned: Sequence[plan.Check], nodes: Sequence[Mapping[str, Any]], tests: Tests) -> list[Outcome]:
-    """The outcomes of the planned checks, once their tasks have ended or the time is up. ``nodes`` are the ledger's as it began."""
+    """Run the planned checks, and return their outcomes once all tasks have ended or the time is up. ``nodes`` are the ledger's before the test."""
     found: dict[int, Outcome] = {}
     for part in rounds(planned, nodes, AT_ONCE):
         outcomes = _carry_out(manager, part, tests)
@@ -74,7 +73,7 @@ def _carry_out(manager: Manager, planned: Sequence[plan.Check], tests: Tests) ->
             made.update({(service_id, replica): check for replica, check in enumerate(checks, 1)})
         return _await(manager, made, label, timeout_s)
     finally:
-        # By the label: also one of which only the answer was lost.
+        # Find them by label, since a service may exist even if the manager's answer was lost.
         for one in manager.services_labelled(label):
             manager.remove_service(one["ID"])
 
@@ -95,7 +94,7 @@ def _await(manager: Manager, made: Made, label: str, timeout_s: int) -> list[Out
 
 
 def _is_over(task: Mapping[str, Any], waited: float) -> bool:
-    return task["Status"]["State"] in ENDED or (waited > UNPLACED_S and judgement.is_unplaced(task))
+    return task["Status"]["State"] in ENDED or (waited > UNPLACED_S and probe_results.is_unplaced(task))
 
 
 def _outcome(manager: Manager, check: plan.Check, task: Mapping[str, Any] | None) -> Outcome:
@@ -104,30 +103,30 @@ def _outcome(manager: Manager, check: plan.Check, task: Mapping[str, Any] | None
     try:
         printed = b"".join(log_stream.printed(manager.task_log(task["ID"], LOG_LINES)))
     except GpuSwarmError as exc:
-        # A log comes from the node itself: one that hangs is no reason to learn nothing of the others.
+        # The log comes from the node itself. If one hangs, still read the others.
         return Outcome(check, task, "", exc.message)
     except ValueError as exc:
         return Outcome(check, task, "", "the log of the task could not be read: %s" % exc)
     return Outcome(check, task, printed.decode("utf-8", "replace"), None)
 
 
-def judge(
+def add_verdicts(
     outcomes: Sequence[Outcome],
     timeout_s: int,
     before: Iterable[Mapping[str, Any]],
     inspect: Callable[[], Iterable[Mapping[str, Any]]],
 ) -> list[plan.Check]:
-    """The checks with their verdicts. ``before`` are the nodes as the test began; ``inspect()`` queries the manager once more."""
+    """The checks with their verdicts. ``before`` are the nodes before the test. ``inspect()`` reads them from the manager again."""
     allocated = {one.get("value") for node in before for entry in node["resources"].values() for one in entry["held"]}
     nodes = {}
-    if any(one.task and (judgement.is_unplaced(one.task) or _has_any(one.task, allocated)) for one in outcomes):
+    if any(one.task and (probe_results.is_unplaced(one.task) or _has_any(one.task, allocated)) for one in outcomes):
         nodes = {node["id"]: node for node in inspect()}
-    return judgement.once_each([_judged(one, timeout_s, nodes.get(one.check["node"])) for one in outcomes])
+    return probe_results.once_each([_with_verdict(one, timeout_s, nodes.get(one.check["node"])) for one in outcomes])
 
 
-def _judged(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | None) -> plan.Check:
-    judged = judgement.judged if outcome.check["probe"] in (ALLOCATED, MEMORY) else guard_verdict.judged
-    return judged(outcome, timeout_s, node)
+def _with_verdict(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | None) -> plan.Check:
+    with_verdict = probe_results.with_verdict if outcome.check["probe"] in (ALLOCATED, MEMORY) else guard_verdict.with_verdict
+    return with_verdict(outcome, timeout_s, node)
 
 
 def _has_any(task: Mapping[str, Any], allocated: Container[str]) -> bool:

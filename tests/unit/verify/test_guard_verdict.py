@@ -37,7 +37,7 @@ def ended(*given, state="complete", error=None):
 
 
 def judged(probe, made, log="", unread=None, record=None):
-    found = guard_verdict.judged(Outcome(check(probe), made, log, unread), 30, record)
+    found = guard_verdict.with_verdict(Outcome(check(probe), made, log, unread), 30, record)
     return found["state"], found["verdict"]
 
 

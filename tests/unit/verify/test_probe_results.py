@@ -59,12 +59,12 @@ def done(*given, state="complete", err="", message="finished", **other):
 
 
 def judged(made, log="", gpus=1, unread=None, record=None):
-    found = probe_results.judged(probe_results.Outcome(check(gpus), made, log, unread), timeout_s=30, node=record)
+    found = probe_results.with_verdict(probe_results.Outcome(check(gpus), made, log, unread), timeout_s=30, node=record)
     return found["state"], found["verdict"]
 
 
 def test_a_task_that_sees_what_was_allocated_to_it():
-    found = probe_results.judged(probe_results.Outcome(check(2), done(A, B), smi(B, A), None), timeout_s=30)
+    found = probe_results.with_verdict(probe_results.Outcome(check(2), done(A, B), smi(B, A), None), timeout_s=30)
     assert found == dict(check(2), reserved=[A, B], seen=[B, A], state="passed", verdict=GOOD)
 
 
@@ -98,7 +98,7 @@ def test_a_slot_that_two_tasks_had_in_turn_is_tested_once():
 def test_memory_is_seen_as_the_card_that_it_is_of(given, log, state, words):
     made = dict(done(), GenericResources=discrete(given, "VRAM-C1"))
     planned = dict(check(301, kind="VRAM-C1"), probe="memory", reserved=[A])
-    found = probe_results.judged(probe_results.Outcome(planned, made, log, None), timeout_s=1)
+    found = probe_results.with_verdict(probe_results.Outcome(planned, made, log, None), timeout_s=1)
     assert (found["state"], found["reserved"]) == (state, [A])
     assert words in found["verdict"]
 
@@ -107,7 +107,8 @@ def test_memory_that_was_taken_meanwhile_is_not_tested():
     pending = done(state="pending", err="no suitable node (insufficient resources on 1 node)")
     planned = dict(check(301, kind="VRAM-C1"), probe="memory", reserved=[A])
     (left,) = ledger(Listed([node("n1", resources=discrete(300, "VRAM-C1"))], [], [service()]), "gpu-swarm.")["nodes"]
-    assert probe_results.judged(probe_results.Outcome(planned, pending, "", None), 1, left)["verdict"] == "nothing free to test with: taken meanwhile"
+    found = probe_results.with_verdict(probe_results.Outcome(planned, pending, "", None), 1, left)
+    assert found["verdict"] == "nothing free to test with: taken meanwhile"
 
 
 def test_a_slot_is_seen_as_the_card_that_it_is_of():
@@ -118,7 +119,7 @@ def test_a_slot_is_seen_as_the_card_that_it_is_of():
 
 def test_a_mig_device_under_its_card_is_what_was_given():
     made = dict(done(), GenericResources=named(MIG1, kind="MIG-1g.10gb"))
-    assert probe_results.judged(probe_results.Outcome(check(kind="MIG-1g.10gb"), made, smi(CARD, MIG1), None), timeout_s=1)["verdict"] == GOOD
+    assert probe_results.with_verdict(probe_results.Outcome(check(kind="MIG-1g.10gb"), made, smi(CARD, MIG1), None), timeout_s=1)["verdict"] == GOOD
 
 
 @pytest.mark.parametrize(
@@ -158,7 +159,7 @@ def test_an_image_without_glibc_that_nobody_named_says_nothing_of_the_node():
     image = {"name": "app:7", "reference": "sha256:" + 64 * "0", "from": "there"}
     made = done(A, state="failed", err="task: non-zero exit (1)")
     log = "exec /usr/bin/nvidia-smi: no such file or directory"
-    found = probe_results.judged(probe_results.Outcome(dict(check(), image=image), made, log, None), timeout_s=30)
+    found = probe_results.with_verdict(probe_results.Outcome(dict(check(), image=image), made, log, None), timeout_s=30)
     assert found["state"] == "untested"
     assert found["verdict"].startswith("the image app:7 has no glibc")
 
