@@ -170,9 +170,9 @@ class CallbackModule(Default):
         self._differs = result._host.get_name() if self._is_quiet(result._task) else ""
         super().v2_on_file_diff(result)
 
-    def _get_diff(self, difference):
-        """A difference below its host's name: a quiet run prints no line with the host after it, as the default output does."""
-        text = super()._get_diff(difference)
+    def _get_diff(self, difflist):
+        """A difflist below its host's name: a quiet run prints no line with the host after it, as the default output does."""
+        text = super()._get_diff(difflist)
         return f"{self._differs}:\n{text}" if self._differs and text else text
 
     # -- details that a quiet run does not print -------------------------------------------------------------------
