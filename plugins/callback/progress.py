@@ -171,7 +171,7 @@ class CallbackModule(Default):
         super().v2_on_file_diff(result)
 
     def _get_diff(self, difflist):
-        """A difflist below its host's name: a quiet run prints no line with the host after it, as the default output does."""
+        """A difference below its host's name: a quiet run prints no line with the host after it, as the default output does."""
         text = super()._get_diff(difflist)
         return f"{self._differs}:\n{text}" if self._differs and text else text
 
