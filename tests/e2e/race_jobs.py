@@ -16,7 +16,7 @@ import time
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs import definition, job_progress, removal
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs.finished import Candidate, Verdict
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs.logs import Kept
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs.logs import LogFiles
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs.reconcile import Jobs
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager import NotFound, OutOfSequence, connect
 
@@ -57,7 +57,7 @@ def writes_what_it_read(manager, service_id, before, delay):
 
 def runs_it_again(manager, number, delay):
     time.sleep(delay)
-    return Jobs(manager, f"{NAME}{number}", PREFIX, Kept(LOGS, 1), False).present([job(number)], 0, "always")[0]["state"] == job_progress.QUEUED
+    return Jobs(manager, f"{NAME}{number}", PREFIX, LogFiles(LOGS, 1), False).present([job(number)], 0, "always")[0]["state"] == job_progress.QUEUED
 
 
 def one_try(number, service_id, managers):
@@ -72,7 +72,7 @@ def one_try(number, service_id, managers):
 
     thread = threading.Thread(target=somebody)
     thread.start()
-    reason = removal.remove(mine, Candidate(service_id, "", "", Verdict("complete")), False, PREFIX, Kept(LOGS, 1))
+    reason = removal.remove(mine, Candidate(service_id, "", "", Verdict("complete")), False, PREFIX, LogFiles(LOGS, 1))
     thread.join()
     return bool(accepted and accepted[0]), reason is None
 
