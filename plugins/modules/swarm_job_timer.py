@@ -7,14 +7,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: swarm_job_timer
-short_description: Installs the timer on a manager that removes jobs which are over (internal)
+short_description: Installs the part of the service on a manager that removes finished jobs (internal)
 version_added: 0.3.0
 description:
-  - Installs, compares or removes C(gpu-swarm-prune-jobs.timer), which does hourly, on the manager that leads, what M(fleet.gpu_swarm.swarm_job_prune)
-    does for jobs of this collection.
+  - Installs, compares or removes the part of C(gpu-swarm-manager.service) that does hourly, on the manager that leads, what
+    M(fleet.gpu_swarm.swarm_job_prune) does for jobs of this collection. The service goes with its last part.
 options:
   state:
-    description: V(absent) removes the timer and its code. Logs that it has saved stay.
+    description: V(absent) removes this part. Logs that it has saved stay.
     type: str
     choices: [present, absent]
     default: present
@@ -70,11 +70,12 @@ from ..module_utils._bounded import run
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._jobs import logs
 from ..module_utils._jobs.prune import check_settings
-from ..module_utils._jobs.timer import Timer
+from ..module_utils._manager.parts import ManagerService
+from ..module_utils._node.manager_seen import JOBS
 from ..module_utils._program.installer import Machine
 from ..module_utils._program.own_python import require_own_python
 
-SETTINGS = ("older_than", "keep_last", "failed", "log_directory", "log_limit_mib", "docker_socket")
+SETTINGS = ("older_than", "keep_last", "failed", "log_directory", "log_limit_mib")
 
 
 def main():
@@ -92,17 +93,18 @@ def main():
         supports_check_mode=True,
     )
     params = module.params
-    timer = Timer(params["state_dir"], {name: params[name] for name in SETTINGS}, Machine(run, module.atomic_move))
+    settings = {name: params[name] for name in SETTINGS}
+    service = ManagerService(params["state_dir"], params["docker_socket"], Machine(run, module.atomic_move))
     present = params["state"] == "present"
-    changed = not timer.is_current() if present else timer.is_there()
+    changed = not service.is_current(JOBS, settings) if present else service.has(JOBS)
     try:
         check_settings(params)
         if present:
             require_own_python()
         if changed and not module.check_mode and present:
-            timer.install()
+            service.install(JOBS, settings)
         elif changed and not module.check_mode:
-            timer.remove()
+            service.remove(JOBS)
     except GpuSwarmError as problem:
         module.fail_json(msg=problem.message)
     module.exit_json(changed=changed)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: swarm_react
-short_description: Installs the service on a manager that pauses nodes with faults (internal)
+short_description: Installs the part of the service on a manager that pauses nodes with faults (internal)
 version_added: 0.3.0
 description:
-  - Installs, compares or removes C(gpu-swarm-react.service), which reads the list of nodes whenever one of them changes, and pauses those that
-    report a fault of their GPUs.
+  - Installs, compares or removes the part of C(gpu-swarm-manager.service) that reads the list of nodes whenever one of them changes, and pauses
+    those that report a fault of their GPUs. The same part writes metrics. The service goes with its last part.
 options:
   state:
     description: V(absent) stops it and removes all of it. Nodes that it has paused stay so until a run of this collection returns them to service.
@@ -56,9 +56,10 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
 from ..module_utils._bounded import run
 from ..module_utils._errors import GpuSwarmError
+from ..module_utils._manager.parts import ManagerService
+from ..module_utils._node.manager_seen import PAUSE
 from ..module_utils._program.installer import Machine
 from ..module_utils._program.own_python import require_own_python
-from ..module_utils._react.install import Reactor
 
 
 def main():
@@ -75,15 +76,17 @@ def main():
     params = module.params
     if not 1 <= params["limit"] <= 100:
         module.fail_json(msg="limit is %d, but must be from 1 to 100 (role: swarm_member_react_limit). Nothing was changed." % params["limit"])
-    settings = {name: params[name] for name in ("limit", "docker_socket", "metrics_directory")}
-    reactor = Reactor(params["state_dir"], settings, Machine(run, module.atomic_move))
+    settings = {name: params[name] for name in ("limit", "metrics_directory")}
+    service = ManagerService(params["state_dir"], params["docker_socket"], Machine(run, module.atomic_move))
     present = params["state"] == "present"
-    changed = not reactor.is_current() if present else reactor.is_there()
+    changed = not service.is_current(PAUSE, settings) if present else service.has(PAUSE)
     try:
         if present:
             require_own_python()
-        if changed and not module.check_mode:
-            (reactor.install if present else reactor.remove)()
+        if changed and not module.check_mode and present:
+            service.install(PAUSE, settings)
+        elif changed and not module.check_mode:
+            service.remove(PAUSE)
     except GpuSwarmError as problem:
         module.fail_json(msg=problem.message)
     module.exit_json(changed=changed)

@@ -41,7 +41,7 @@ FAILING = """
 - hosts: gpu_nodes
   roles: [{role: fleet.gpu_swarm.nvidia_container_toolkit, vars: {nvidia_container_toolkit_version: 9.9.9}}]
 """
-WATCHER, REACTOR, DEVICES = (f"/etc/systemd/system/gpu-swarm-{name}.service" for name in ("health", "react", "devices"))
+WATCHER, MANAGER, DEVICES = (f"/etc/systemd/system/gpu-swarm-{name}.service" for name in ("health", "manager", "devices"))
 
 
 def digests(node: Node) -> dict[str, str]:
@@ -83,8 +83,8 @@ def before(fleet: Fleet, inventory: Path) -> dict[str, dict[str, str]]:
     found = {name: digests(fleet[name]) for name in NODES}
     run = fleet.playbook(inventory)
     assert run.rc == 0, run.output
-    units = {"d1": {WATCHER, REACTOR, DEVICES}, "d2": {REACTOR}, "d3": {WATCHER, DEVICES}}
-    assert {name: differing(found[name], digests(fleet[name])) & {WATCHER, REACTOR, DEVICES} for name in NODES} == units
+    units = {"d1": {WATCHER, MANAGER, DEVICES}, "d2": {MANAGER}, "d3": {WATCHER, DEVICES}}
+    assert {name: differing(found[name], digests(fleet[name])) & {WATCHER, MANAGER, DEVICES} for name in NODES} == units
     for name in GPU_NODES:
         assert offered(fleet[name])[0] == "nvidia"
         assert differing(found[name], digests(fleet[name])) == {DAEMON_JSON, *OF_PACKAGES, *OF_REPOSITORY, *units[name]}

@@ -18,7 +18,7 @@ import yaml
 from tests.lab.lab import CHECKOUT
 
 from .conftest import Loud
-from .fleet import UUID, Fleet
+from .fleet import UUID, Fleet, wait_until
 from .jobs import JOB, LABEL, PRUNE, STATUS, label_leaves_alone
 from .swarm import classes_of
 
@@ -125,18 +125,17 @@ def test_a_label_runs_nothing_again_and_what_is_over_is_removed(fleet: Fleet, in
 
 @pytest.mark.rare
 def test_a_timer_removes_what_is_over(fleet: Fleet, inventory: Path) -> None:
-    timer = "gpu-swarm-prune-jobs"
+    unit, home = "gpu-swarm-manager.service", "/var/lib/gpu-swarm/manager"
     run = fleet.playbook(inventory, "-e", "older_than=0s", "-e", "keep_last=9", "-e", "failed=true", "-e", "timer=true", playbook=PRUNE)
     assert (run.rc, len(services(fleet))) == (0, 2), run.output
-    assert fleet["m1"].run("systemctl", "is-active", f"{timer}.timer") == "active"
-    settings = f"/var/lib/gpu-swarm/{timer.removeprefix('gpu-swarm-')}/settings.json"
-    fleet["m1"].run("sed", "--in-place", "s/\"keep_last\": 9/\"keep_last\": 0/", settings)
-    fleet["m1"].run("systemctl", "start", f"{timer}.service")  # what it does hourly
-    assert services(fleet) == []
+    assert fleet["m1"].run("systemctl", "is-active", unit) == "active"
+    fleet["m1"].run("sed", "--in-place", "s/\"keep_last\": 9/\"keep_last\": 0/", f"{home}/settings.json")
+    fleet["m1"].run("systemctl", "restart", unit)  # it does so as it starts, and hourly
+    wait_until("the removal of what is over", lambda: services(fleet) == [], shown=lambda: services(fleet))
     assert logs(fleet).count("case ") == 5
     run = fleet.playbook(inventory, "-e", "timer=false", playbook=PRUNE)
     assert (run.rc, run.changed()["m1"]) == (0, 1), run.output
-    assert fleet["m1"].run("sh", "-c", f"ls /etc/systemd/system/{timer}* /var/lib/gpu-swarm/prune-jobs", check=False) == ""
+    assert '"jobs"' not in fleet["m1"].run("sh", "-c", f"cat {home}/settings.json", check=False)
 
 
 @pytest.mark.rare

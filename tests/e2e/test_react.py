@@ -33,7 +33,7 @@ nodes:
   h3: {gpus: a100-mig, toolkit: 1.20.0}
 """
 MANAGERS, NODES = ["m1", "m2", "m3"], ["h1", "h2", "h3"]
-UNIT = "gpu-swarm-react.service"
+UNIT = "gpu-swarm-manager.service"
 PAUSED_FOR = "gpu-swarm.paused-for"
 TURN_S = 30
 # After so long a driver hangs that has answered before; from its last answer to the pause it takes a minute at the most.
@@ -112,7 +112,7 @@ def test_it_stays_where_the_inventory_lost_its_nodes(fleet: Fleet, inventory: Pa
     alone = fleet.inventory(swarm_managers=MANAGERS)
     run = fleet.playbook(alone, *settings())
     assert (run.rc, set(run.changed().values())) == (0, {0}), run.output
-    assert "so the service gpu-swarm-react stays. Put these nodes into gpu_nodes" in " ".join(run.output.split())
+    assert "so the service gpu-swarm-manager stays. Put these nodes into gpu_nodes" in " ".join(run.output.split())
     role = ("--become", "--module-name", "ansible.builtin.include_role", "--args", "name=fleet.gpu_swarm.swarm_member", "swarm_managers")
     run = fleet.ansible("ansible", "--inventory", str(alone), *settings(), *role)
     assert run.rc == 0, run.output
@@ -167,16 +167,33 @@ def test_a_mig_device_is_lost_and_a_run_is_there_at_once(fleet: Fleet, inventory
     node.write(MACHINE, before["h3"])
 
 
+def two_processes(node: Node) -> tuple[str, str]:
+    """Those of the service: the one that pauses, and the one that does everything else, or nothing if that does not run."""
+    first = node.run("systemctl", "show", "--property", "MainPID", "--value", UNIT)
+    return first, node.run("pgrep", "--parent", first, check=False)
+
+
 def test_a_card_is_lost_while_tasks_run(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
-    """The node is paused in time, and the tasks go on, also that of the lost card: nothing is stopped. Then a second card is lost."""
+    """The node is paused in time, and the tasks go on, also that of the lost card: nothing is stopped. Then a second card is lost. On each
+    manager the process that pauses no nodes hangs meanwhile, and is killed."""
     manager, since = fleet["m1"], fleet["m1"].run("date", "+%s.%N")
     only = ("--constraint", "node.hostname==h1", "--generic-resource", "NVIDIA-GPU=1", "--replicas", "4")
     manager.docker("service", "create", "--detach", "--name", "train", *only, "lab/task", "sleep", "infinity")
     wait_until("four tasks", lambda: len(fleet["h1"].docker("ps", "--quiet").split()) == 4)
     tasks, started = fleet["h1"].docker("ps", "--quiet"), fleet["h1"].started()
-    gone = fleet["h1"].gpus()[-1]
+    gone, processes = fleet["h1"].gpus()[-1], {name: two_processes(fleet[name]) for name in MANAGERS}
+    for name, (_first, second) in processes.items():
+        fleet[name].run("kill", "-STOP", second)
     began = replace(fleet["h1"], "[gpu 0-3]", "[gpu 0-2]")
-    labels = await_pause(fleet, "h1", began, WITHIN_S)
+    try:
+        labels = await_pause(fleet, "h1", began, WITHIN_S)
+    finally:
+        for name, (_first, second) in processes.items():
+            fleet[name].run("kill", "-KILL", second)
+    for name, (first, second) in processes.items():
+        another = lambda name=name, second=second: two_processes(fleet[name])[1] not in ("", second)  # noqa: E731
+        wait_until("another second process", another, WITHIN_S)
+        assert two_processes(fleet[name])[0] == first
     assert labels[PAUSED_FOR].startswith(f"fault {gone} reason=lost since=")
     assert labels["gpu-swarm.former-availability"] == "active"
     # Nothing is between a pause and its marks: they are one update, the last one of the node.

@@ -27,7 +27,7 @@ def test_the_nodes_are_back_in_service_without_a_mark(specs: dict[str, dict[str,
 
 def test_the_service_paused_each_of_them_once(host: Host) -> None:
     """Also since they returned, though a node may report its fault a little longer than it is there."""
-    said = host.check_output("journalctl --unit gpu-swarm-react --output cat --no-pager")
+    said = host.check_output("journalctl --unit gpu-swarm-manager --output cat --no-pager")
     paused = [line for line in said.splitlines() if " is paused: " in line]
     assert [sum(f"node {name} (" in line for line in paused) for name in ("h1", "h2")] == [1, 1]
     assert "ALARM" not in said

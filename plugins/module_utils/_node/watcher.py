@@ -80,7 +80,7 @@ class Watcher:
         self._state = state
         self._load = load
         self.home = os.path.join(state.directory, HOME)
-        self._service = Service(Unit(UNIT, run, move, root), self.home, CODE, move)
+        self._service = Service(Unit(UNIT, run, move, root), self.home, CODE, move, {})
         self._status = os.path.join(root, STATUS)
         self._allocations = os.path.join(root, ALLOCATIONS)
         self._data_root = data_root

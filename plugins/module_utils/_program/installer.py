@@ -19,6 +19,7 @@ from typing import Any, Mapping, NamedTuple
 from .. import _files
 from . import seen
 from .code import Code
+from .hardened import quoted
 from .unit import Run, Unit
 
 _SETTINGS_MODE = 0o600
@@ -33,13 +34,15 @@ class Machine(NamedTuple):
 
 
 class Service:
-    """One service. ``home`` is the directory of its code and its settings."""
+    """One service. ``home`` is the directory of its code and its settings. ``links`` are names in it, and the directories to which they lead: its
+    unit names a link, and need not be read anew where the directory is another one."""
 
-    def __init__(self, unit: Unit, home: str, code: Code, move: _files.Move) -> None:
+    def __init__(self, unit: Unit, home: str, code: Code, move: _files.Move, links: Mapping[str, str]) -> None:
         self._unit = unit
         self._home = home
         self._code = code
         self._move = move
+        self._links = links
 
     def is_there(self) -> bool:
         return self._unit.is_there() or os.path.lexists(self._home)
@@ -48,7 +51,12 @@ class Service:
         """Whether code, settings and unit are as they should be. Whether it runs is in its status."""
         if seen.is_changing(self._home):
             return False
-        return self._unit.is_current(unit_text) and self._code.is_current(self._home) and self.settings() == settings
+        there = self._unit.is_current(unit_text) and self._code.is_current(self._home) and self.settings() == settings
+        return there and all(self._target(name) == target for name, target in self._links.items())
+
+    def _target(self, name: str) -> str:
+        link = os.path.join(self._home, name)
+        return os.readlink(link) if os.path.islink(link) else ""
 
     def settings(self) -> dict[str, Any] | None:
         return _files.read_mapping(os.path.join(self._home, seen.SETTINGS))
@@ -59,9 +67,19 @@ class Service:
         _files.make_directory(self._home, 0o700)
         _files.write_new_file(self._mark(), b"")
         self._code.make_current(self._home)
+        for name, target in self._links.items():
+            self._link(os.path.join(self._home, name), target)
         path, text = os.path.join(self._home, seen.SETTINGS), json.dumps(settings, indent=1, sort_keys=True) + "\n"
         _files.remove_leftovers(path)
         _files.write(path, text.encode("utf-8"), self._move, _SETTINGS_MODE)
+
+    def _link(self, link: str, target: str) -> None:
+        if target:
+            _files.point(link, target)
+        elif os.path.lexists(link):
+            os.unlink(link)
+        for left in _files.unfinished_links(link):
+            os.unlink(left)
 
     def start(self, unit_text: bytes) -> str | None:
         """Put the unit there and restart it. Returns why it did not start, or None."""
@@ -84,4 +102,4 @@ class Service:
 
     def command(self) -> str:
         """What a unit starts."""
-        return "%s -I %s" % (sys.executable, os.path.join(self._home, seen.CURRENT))
+        return "%s -I %s" % (quoted(sys.executable), quoted(os.path.join(self._home, seen.CURRENT)))

@@ -19,8 +19,8 @@ from ansible.module_utils.parsing.convert_bool import boolean
 
 from ...module_utils._health.label import LEFT_OUT, PAUSE, SHRINK, format_labels
 from ...module_utils._health.verdict import left_out
+from ...module_utils._manager.decide import ON_LOSS
 from ...module_utils._policy.labels import DEDICATED, RESERVED, Options
-from ...module_utils._react.decide import ON_LOSS
 from .answer import is_cpu
 from .cpu import ArchspecMissing, cpu_labels
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from ...module_utils._health import label
 from ...module_utils._ledger.unreserved import has_gpus
+from ...module_utils._manager.decide import ON_LOSS, most_of
 from ...module_utils._placement.availability import ACTIVE
-from ...module_utils._react.decide import ON_LOSS, most_of
 from ...module_utils._swarm import owned_labels
 from ...module_utils._tasks.tasks import stamp
 from .._fleet.identity import LABEL_PREFIX

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 
-from ...module_utils._react.install import CODE
+from ...module_utils._manager.parts import CODE
 from .._fleet.model import Host, Swarm
 
 _NAMED = 5  # how many nodes the warning names
@@ -33,7 +33,7 @@ def warnings(hosts: Iterable[Host], swarm: Swarm) -> list[str]:
     named = ", ".join(nodes[:_NAMED]) + (f" and {len(nodes) - _NAMED} more" if len(nodes) > _NAMED else "")
     text = (
         f"{', '.join(keep)}: the inventory has no host in gpu_nodes, and nodes of the swarm report the health of their GPUs ({named}), so the "
-        "service gpu-swarm-react stays. Put these nodes into gpu_nodes; or remove the service with swarm_member_react: false."
+        "service gpu-swarm-manager stays. Put these nodes into gpu_nodes; or remove the service with swarm_member_react: false."
     )
     return [text]
 

@@ -237,9 +237,9 @@ PLAYBOOKS = (
         "condition `none`.",
     ),
     Setting(
-        "prune_jobs_timer", "bool", None, "whether a timer on the managers removes finished jobs every hour", once=True,
-        details="`-e timer=true` installs the timer with the current settings, `-e timer=false` removes it. It works on the leading manager only. "
-        "It removes jobs of the playbook job and ignores `prune_jobs_labels`. If it is not set, an existing timer stays as it is.",
+        "prune_jobs_timer", "bool", None, "whether a service on the managers removes finished jobs every hour", once=True,
+        details="`-e timer=true` has `gpu-swarm-manager` do that with the current settings, `-e timer=false` ends it. Only the leader does it. "
+        "It removes jobs of the playbook job and ignores `prune_jobs_labels`. If it is not set, the service stays as it is.",
     ),
     Setting(
         "bundle_directory", "path", None, "the directory, on the machine that runs Ansible, for what a fleet without the internet needs", once=True,

@@ -12,7 +12,7 @@ from node_lab import resources
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.health import reported
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine.packages import PACKAGES
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._react.install import CODE
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._manager.parts import CODE
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import (
     END,
     FETCH,

@@ -15,13 +15,12 @@ import zipfile
 
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs import timer
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._manager import parts
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import guard, watcher
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._program import code
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._react import install
 from tests.pages import rooms
 
-PROGRAMS = [guard.CODE, watcher.CODE, install.CODE, timer.CODE]
+PROGRAMS = [guard.CODE, watcher.CODE, parts.CODE]
 # Runs every import of every file of a directory, also those inside functions, and prints what was loaded.
 IMPORTS = """
 import ast, importlib, json, os, sys

@@ -10,7 +10,7 @@ import os
 
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs import timer
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._manager import parts
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._program import code, seen
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._program.installer import Service
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._program.unit import Unit
@@ -40,7 +40,7 @@ class Machine:
         os.replace(source, target)
 
     def service(self):
-        return Service(Unit("one.service", self.run, self.move, str(self.root)), self.home, timer.CODE, self.move)
+        return Service(Unit("one.service", self.run, self.move, str(self.root)), self.home, parts.CODE, self.move, {})
 
     def install(self, dies_at=None):
         self.dies_at = dies_at
@@ -66,8 +66,8 @@ def test_what_still_runs_the_code_of_before_is_not_current(machine, monkeypatch,
     machine.commands.clear()
     assert machine.install() is None
     assert machine.commands[-1] == "restart"
-    assert (machine.service().is_current(SETTINGS, UNIT), seen.version(machine.home)) == (True, timer.CODE.name())
-    assert sorted(os.listdir(machine.home)) == [timer.CODE.name(), "current", "settings.json"]
+    assert (machine.service().is_current(SETTINGS, UNIT), seen.version(machine.home)) == (True, parts.CODE.name())
+    assert sorted(os.listdir(machine.home)) == [parts.CODE.name(), "current", "settings.json"]
 
 
 def test_one_that_did_not_start_is_not_current(machine):
@@ -82,7 +82,7 @@ def test_one_that_did_not_start_is_not_current(machine):
 def test_what_killed_runs_left_beside_the_code_goes_with_the_next_one(machine):
     machine.install()
     kept = sorted(os.listdir(machine.home))
-    os.symlink(timer.CODE.name(), os.path.join(machine.home, "current.4711"))
+    os.symlink(parts.CODE.name(), os.path.join(machine.home, "current.4711"))
     os.mkdir(os.path.join(machine.home, ".new.killed"))
     (machine.root / "state/program/.gpu-swarm.settings.json.abc").write_text("{")
     machine.install()

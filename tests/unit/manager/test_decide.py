@@ -9,8 +9,8 @@ from __future__ import annotations
 import pytest
 import swarm_api as api
 
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._manager.decide import TURN_S, Memory, decide, limit
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node_spec.updates import plan_one
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._react.decide import TURN_S, Memory, decide, limit
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.owned_labels import PREFIX
 
 LOST = f"fault {api.A} reason=lost since=1795380328"

@@ -2,19 +2,20 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The service on a manager: what it writes of what it reads, and what becomes of it when something fails on the way."""
+"""The process that pauses nodes: what it writes of what it reads, and what becomes of it when something fails on the way."""
 
 from __future__ import annotations
 
 import copy
 import errno
 import json
+import time
 
 import pytest
 import swarm_api as api
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _replace
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._react import service
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._manager import pausing, rounds
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager import OutOfSequence, SwarmError
 
 LOST = f"fault {api.A} reason=lost since=1795380328"
@@ -63,9 +64,8 @@ def faulty(node_id="g1", value=LOST):
 
 @pytest.fixture
 def start(tmp_path, monkeypatch):
-    monkeypatch.setattr(service, "STATUS", str(tmp_path / "status.json"))
-    settings = {"limit": 20, "docker_socket": "/none"}
-    return lambda swarm, **more: service.Service(settings, connect=lambda params: swarm, **more)
+    monkeypatch.setattr(pausing, "STATUS", str(tmp_path / "status.json"))
+    return lambda swarm: rounds.Rounds("/none", pausing.Pausing(20), lambda: None, connect=lambda params: swarm)
 
 
 def test_a_node_is_paused_with_its_reason_in_one_update(start, capsys):
@@ -82,29 +82,30 @@ def test_it_writes_once(start):
     swarm = Swarm(faulty())
     one = start(swarm)
     for _time in range(3):
-        assert one.poll() == service.POLL_S
+        assert one.poll() == rounds.POLL_S
     assert swarm.writes == 1
 
 
-def test_it_looks_seldom_while_it_hears_events_and_when_its_turn_comes(start):
+def test_it_looks_seldom_while_it_hears_events_and_when_its_turn_comes(start, monkeypatch):
     """The leader has acted by then, or else this manager does."""
     swarm = Swarm(faulty())
     one = start(swarm)
-    one._bell.listens = True
-    assert one.poll() == service.LISTENING_S
+    one.bell.listens = True
+    assert one.poll() == rounds.LISTENING_S
     swarm = Swarm(faulty(), api.node("m0", leader=True))
     swarm.by_id["m1"]["ManagerStatus"] = {"Leader": False}
     one = start(swarm)
-    one._bell.listens = True
-    assert [one.poll() for _time in range(2)] == [service.LISTENING_S] * 2
-    one._memory = one._memory._replace(seen={"g1": (LOST, one._memory.seen["g1"][1] - 22)})
+    one.bell.listens = True
+    assert [one.poll() for _time in range(2)] == [rounds.LISTENING_S] * 2
+    now = time.monotonic() + 22
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     assert 7 < one.poll() <= 8
 
 
 @pytest.mark.parametrize(("took_s", "rest_s"), [(0.0, 1), (0.05, 1), (0.1, 2), (0.2, 4), (3.0, 5)])
 def test_between_two_looks_is_time(took_s, rest_s):
     """Where nodes are changed all the time, it does not take the manager's."""
-    assert service.rest_s(took_s) == pytest.approx(rest_s)
+    assert rounds.rest_s(took_s) == pytest.approx(rest_s)
 
 
 @pytest.mark.parametrize("availability", ["pause", "drain"])
@@ -113,7 +114,7 @@ def test_an_operator_who_is_faster_wins(start, availability):
     swarm = Swarm(faulty())
     swarm.before_write = lambda node_id: swarm.operator(node_id, availability)
     one = start(swarm)
-    assert one.poll() == service.AGAIN_S
+    assert one.poll() == rounds.AGAIN_S
     swarm.before_write = lambda node_id: None
     one.poll()
     assert swarm.spec("g1") == {"Labels": {}, "Role": "worker", "Availability": availability}
@@ -221,12 +222,6 @@ def test_a_host_chooses_its_name_and_forges_no_line_by_it(start, capsys, limit):
     assert said.replace("\n", "").isprintable()
 
 
-def test_who_else_goes_by_the_nodes_gets_them_once_a_poll(start):
-    seen: list = []
-    start(Swarm(faulty()), observers=[lambda manager, nodes, leads: seen.append((manager.node_id, len(nodes), leads))]).poll()
-    assert seen == [("m1", 2, True)]
-
-
 def test_a_full_run_keeps_no_node_from_being_paused(start, monkeypatch, capsys):
     def full(path, *_more, **_options):
         raise OSError(errno.ENOSPC, "No space left on device", path)
@@ -235,13 +230,12 @@ def test_a_full_run_keeps_no_node_from_being_paused(start, monkeypatch, capsys):
     one = start(swarm)
     with monkeypatch.context() as patched:
         patched.setattr(_replace, "open", full, raising=False)
-        one._publish()  # as it begins
         for _time in range(3):
             one.poll()
     assert swarm.spec("g1")["Availability"] == "pause"
     assert capsys.readouterr().out.count("No space left on device") == 1
     one.poll()
-    with open(service.STATUS, encoding="utf-8") as stream:
+    with open(pausing.STATUS, encoding="utf-8") as stream:
         assert json.load(stream)["handled"] == {"g1": LOST}
 
 
@@ -250,5 +244,5 @@ def test_its_status_is_for_who_assesses_this_machine(start):
     one = start(swarm)
     one.poll()
     one.poll()
-    with open(service.STATUS, encoding="utf-8") as stream:
+    with open(pausing.STATUS, encoding="utf-8") as stream:
         assert json.load(stream)["handled"] == {"g1": LOST}

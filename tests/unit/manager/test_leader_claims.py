@@ -13,7 +13,7 @@ import pytest
 from swarm_api import A, B, cluster, named, node, task
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.claims import allocatable_again
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._react.leader_claims import EVERY_S, LeaderClaims
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._manager.leader_claims import EVERY_S, LeaderClaims
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm import isolation
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.isolation import Isolation
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager import OutOfSequence, SwarmError

@@ -1,0 +1,53 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Keeps the second process of the service running, beside the first one, which never waits for it.
+
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from typing import Callable, Sequence
+
+from .._program.lifetime import say
+
+AGAIN_S = 10.0  # before it is started again
+# Its exit status if a directory has come that systemd made read-only at the start: then the whole service starts anew.
+START_ANEW = 75
+
+
+class Second:
+    """The second process. It is started, waited for and started again in a thread, which ends with the first process."""
+
+    def __init__(self, command: Sequence[str], pause: Callable[[float], object] = time.sleep) -> None:
+        self._command = command
+        self._pause = pause
+
+    def start(self) -> None:
+        threading.Thread(target=self._go_on, daemon=True).start()
+
+    def _go_on(self) -> None:
+        while True:
+            self.run_once()
+            self._pause(AGAIN_S)
+
+    def run_once(self) -> None:
+        """Start it and wait for its end."""
+        environment = {name: value for name, value in os.environ.items() if name not in ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")}
+        try:
+            # A service of a manager, in which there is no AnsibleModule.
+            status = subprocess.call(self._command, env=environment)  # pylint: disable=ansible-bad-function
+        except OSError as problem:
+            say("the process for metrics and jobs cannot be started: %s. Nodes with faults are paused all the same." % problem)
+            return
+        if status == START_ANEW:
+            os.kill(os.getpid(), signal.SIGTERM)
+        elif status != -signal.SIGTERM and status != 0:
+            say("the process for metrics and jobs ended (%d) and is started again. Nodes with faults are paused all the same." % status)

@@ -1,0 +1,36 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What an assessment reads of gpu-swarm-manager, the service on a manager: its code, the settings of the part that pauses nodes, whether it runs.
+
+The plan compares it with what a manager should have. Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from .._files import read_mapping
+from .._program import seen
+
+# Below the state directory: all that the service has on a manager.
+HOME = "manager"
+UNIT = "gpu-swarm-manager.service"
+UNIT_PATH = "etc/systemd/system/" + UNIT
+STATUS = "run/gpu-swarm-manager/status.json"
+# In its settings: the part that pauses nodes and writes metrics, and the one that removes finished jobs.
+PAUSE, JOBS = "pause", "jobs"
+
+
+def manager_seen(state_dir: str, root: str = "/") -> dict[str, Any] | None:
+    """{version, settings, running}; None if nothing of that part is there."""
+    home = os.path.join(state_dir, HOME)
+    if not (os.path.isdir(home) or os.path.lexists(os.path.join(root, UNIT_PATH))):
+        return None
+    kept = read_mapping(os.path.join(home, seen.SETTINGS))
+    if kept is not None and PAUSE not in kept:
+        return None
+    status = read_mapping(os.path.join(root, STATUS)) or {}
+    return {"version": seen.version(home), "settings": (kept or {}).get(PAUSE) or {}, "running": seen.runs(status.get("pid"), HOME)}

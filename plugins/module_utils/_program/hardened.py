@@ -1,0 +1,60 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The text of a service's unit, with the limits that a service of this collection has (pure).
+
+Releases of systemd before 247 know some of these keys not yet: they log a warning for each, and start the service.
+Private to this collection: no stability is promised to others.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Sequence
+
+# What every service goes without. Below /home and /root it only reads: a Python or a setting may point there.
+_EVERY = """\
+NoNewPrivileges=yes
+ProtectSystem=strict
+ProtectHome=read-only
+PrivateTmp=yes
+ProtectControlGroups=yes
+RestrictSUIDSGID=yes
+LockPersonality=yes
+SystemCallArchitectures=native
+"""
+# What a service goes without that needs nothing but sockets and files of its own.
+SOCKETS_ONLY = """\
+CapabilityBoundingSet=
+PrivateNetwork=yes
+ProtectKernelTunables=yes
+ProtectKernelModules=yes
+ProtectKernelLogs=yes
+RestrictNamespaces=yes
+"""
+
+
+class Unit(NamedTuple):
+    """``service``: the lines of [Service] that are the service's own. ``writable``: where it may write, ignored if it does not exist at the start;
+    a link is followed then, so where it leads may change without this text. ``families``: the kinds of sockets. ``more``: further limits."""
+
+    note: str
+    description: str
+    service: str
+    writable: Sequence[str]
+    memory: str
+    families: str = "AF_UNIX"
+    more: str = ""
+
+    def text(self) -> bytes:
+        paths = "".join("ReadWritePaths=%s\n" % quoted("-" + path) for path in self.writable)
+        limits = "RestrictAddressFamilies=%s\nMemoryMax=%s\n" % (self.families, self.memory)
+        head = "# Made by the Ansible collection fleet.gpu_swarm; it is written anew. %s\n" % self.note
+        unit = "[Unit]\nDescription=%s\nAfter=docker.service\nStartLimitIntervalSec=0\n" % self.description
+        service = "\n[Service]\n" + self.service + _EVERY + self.more + limits + paths
+        return (head + unit + service + "\n[Install]\nWantedBy=multi-user.target\n").encode("utf-8")
+
+
+def quoted(word: str) -> str:
+    """One word of a unit, as systemd reads it back."""
+    return '"%s"' % word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")

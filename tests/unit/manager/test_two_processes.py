@@ -1,0 +1,96 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The service's processes, as systemd starts them on a manager that does not answer: what runs, its limits, and what becomes of the first when the
+second one ends."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._manager.parts import CODE
+
+PAUSE = {"limit": 20, "metrics_directory": ""}
+JOBS = {"older_than": "1h", "keep_last": 0, "failed": False, "log_directory": "/none", "log_limit_mib": 1}
+
+
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as stream:
+        found = stream.read().split()
+    for task in os.listdir(f"/proc/{pid}/task"):  # a thread starts it
+        with open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as stream:
+            found += stream.read().split()
+    return sorted({int(one) for one in found})
+
+
+def data_limit(pid):
+    with open(f"/proc/{pid}/limits", encoding="ascii") as stream:
+        return next(int(line.split()[3]) >> 20 for line in stream if line.startswith("Max data size") and line.split()[3] != "unlimited")
+
+
+def await_value(read, seconds=60):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            found = read()
+        except (OSError, StopIteration, IndexError):
+            found = None
+        if found:
+            return found
+        time.sleep(0.05)
+    raise AssertionError("it did not come")
+
+
+@pytest.fixture
+def start(tmp_path):
+    CODE.make_current(str(tmp_path))
+    started = []
+
+    def begin(**parts):
+        (tmp_path / "settings.json").write_text(json.dumps({"docker_socket": str(tmp_path / "none.sock"), **parts}))
+        command = [sys.executable, "-I", str(tmp_path / "current")]
+        started.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True))
+        return started[-1]
+
+    yield begin
+    for one in started:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(one.pid, signal.SIGKILL)
+        one.communicate()
+
+
+def test_each_of_two_processes_has_its_limit_and_the_kernel_ends_the_second_first(start):
+    first = start(pause=PAUSE, jobs=JOBS)
+    second = await_value(lambda: children(first.pid)[0])
+    assert await_value(lambda: data_limit(second) == 768)
+    assert await_value(lambda: data_limit(first.pid) == 256)
+    with open(f"/proc/{second}/oom_score_adj", encoding="ascii") as stream:
+        assert int(stream.read()) == 500
+
+
+def test_where_nothing_is_paused_there_is_one_process(start):
+    it = start(jobs=JOBS)
+    assert await_value(lambda: data_limit(it.pid) == 768)
+    assert "the nodes cannot be read now" in it.stdout.readline()
+    assert children(it.pid) == []
+
+
+def test_the_first_goes_on_when_the_second_is_killed_and_ends_with_systemd_s_word(start):
+    first = start(pause=PAUSE)
+    second = await_value(lambda: children(first.pid)[0])
+    assert await_value(lambda: data_limit(second) == 768)
+    os.kill(second, signal.SIGKILL)
+    lines = iter(first.stdout.readline, "")
+    assert next(line for line in lines if "is started again. Nodes with faults are paused all the same" in line)
+    assert first.poll() is None
+    first.terminate()
+    assert first.wait(60) == 0
