@@ -78,7 +78,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 removed:
-  description: The jobs that are there no more, whoever removed them.
+  description: The jobs that no longer exist, including those that somebody else removed.
   returned: success
   type: list
   elements: str

@@ -56,7 +56,7 @@ options:
     elements: str
     default: []
   force:
-    description: Acquire the lease whoever has it.
+    description: Acquire the lease even if another run has it.
     type: bool
     default: false
 seealso:

@@ -111,7 +111,7 @@ def _check_coming(case: Case) -> None:
         generic_resources.parse(case.coming)
     except generic_resources.ResourceError as error:
         raise GpuSwarmError(
-            "%s: dockerd is given a resource that is none by --node-generic-resource: %s Fix it there, and run this again."
+            "%s: dockerd has an invalid resource in --node-generic-resource: %s Correct it there, and run this again."
             % (", ".join(case.taken.words), error)
         ) from error
 

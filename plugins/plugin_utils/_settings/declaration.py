@@ -232,7 +232,7 @@ PLAYBOOKS = (
     Setting("prune_jobs_keep_last", "int", 0, "how many jobs of each name are kept whatever their age", unit="jobs", once=True),
     Setting("prune_jobs_failed", "bool", False, "whether jobs that did not complete are removed too", once=True),
     Setting(
-        "prune_jobs_labels", "list", None, "labels of services to remove instead of those that the playbook job submitted", elements="str", once=True,
+        "prune_jobs_labels", "list", None, "remove services with these labels, not the jobs of the playbook job", elements="str", once=True,
         details="Each label is `KEY` or `KEY=VALUE`. Only one-shot services are removed: replicated or global jobs, and services with the restart "
         "condition `none`.",
     ),
