@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import os
 import shutil
@@ -18,6 +17,7 @@ from pathlib import Path
 from . import lab as places
 from . import rootfs
 from .daemon import need
+from .digest import content, digest
 from .lab import LabError
 
 DEBIAN = "http://deb.debian.org/debian"  # where this machine's apt knows none
@@ -25,8 +25,7 @@ DEBIAN = "http://deb.debian.org/debian"  # where this machine's apt knows none
 
 def key(release: str, *parts: object) -> str:
     """Changes with the parts, and with the tree that the packages are for."""
-    text = json.dumps([rootfs.key(release), *parts], sort_keys=True) + Path(__file__).read_text()
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+    return digest(json.dumps([rootfs.key(release), *parts], sort_keys=True), content(Path(__file__)))
 
 
 def provided(release: str, what: str, key_: str, wanted: list[str], aside: list[str]) -> Path:

@@ -13,6 +13,7 @@ import yaml
 
 from . import downloads
 from .archive import Files
+from .digest import content
 from .lab import HERE
 
 # Debian's rpm has its database in the home directory of whoever runs it.
@@ -26,7 +27,7 @@ def table() -> dict[str, dict]:
 
 def key(release: str, family: str) -> str:
     """Changes with anything of the family that goes into a node's image."""
-    return downloads.key(release, table()[family], Path(__file__).read_text())
+    return downloads.key(release, table()[family], content(Path(__file__)))
 
 
 def debs(release: str, family: str) -> list[Path]:

@@ -10,7 +10,6 @@ the few packages that a role may install on a node.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import subprocess
@@ -25,6 +24,7 @@ import yaml
 
 from . import rootfs
 from .daemon import need
+from .digest import content, digest
 from .lab import HERE, REPOSITORY_HOST, Lab, LabError
 from .toolkit.lab_toolkit.versions import does
 
@@ -57,8 +57,8 @@ def table() -> dict:
 def key() -> str:
     """Changes with anything that goes into the packages."""
     files = sorted(path for path in SOURCES.rglob("*") if path.is_file() and path.suffix != ".pyc")
-    parts = [f"{path.relative_to(SOURCES)} {path.read_text()}" for path in files] + [Path(__file__).read_text()]
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
+    parts = [f"{path.relative_to(SOURCES)} {content(path)}" for path in files]
+    return digest(*parts, content(Path(__file__)))
 
 
 def _control(name: str, version: str, package: dict) -> str:

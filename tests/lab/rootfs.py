@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import shutil
 import subprocess
@@ -20,6 +19,7 @@ import yaml
 
 from . import lab as places
 from .daemon import need
+from .digest import content, digest
 from .lab import HERE, LabError
 
 ROOTFS = HERE / "rootfs"
@@ -46,9 +46,9 @@ def key(release: str) -> str:
     """Changes with anything that goes into the image."""
     files = sorted(path for path in ROOTFS.rglob("*") if path.is_file())
     own = {**recipe(), "releases": recipe()["releases"][release]}
-    parts = [json.dumps([release, own], sort_keys=True), Path(__file__).read_text()]
-    parts += [f"{path.relative_to(ROOTFS)} {path.stat().st_mode:o} {path.read_text()}" for path in files]
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
+    parts = [json.dumps([release, own], sort_keys=True), content(Path(__file__))]
+    parts += [f"{path.relative_to(ROOTFS)} {path.stat().st_mode:o} {content(path)}" for path in files]
+    return digest(*parts)
 
 
 def cached(release: str) -> Path:

@@ -9,7 +9,6 @@ Beside it lies what a node's own distribution would have: a repository for each 
 
 from __future__ import annotations
 
-import hashlib
 import re
 import shutil
 import tempfile
@@ -22,6 +21,7 @@ import jinja2
 from . import families, packages
 from .archive import Files
 from .daemon import need
+from .digest import content, digest
 from .fleet import Node
 from .lab import REPOSITORY_HOST, Lab
 from .packages import BASE, NVIDIA, SOURCES, run
@@ -78,7 +78,7 @@ def architecture() -> str:
 
 def key() -> str:
     """Changes with anything that goes into these packages."""
-    return hashlib.sha256((packages.key() + Path(__file__).read_text()).encode()).hexdigest()[:12]
+    return digest(packages.key(), content(Path(__file__)))
 
 
 def repository(lab: Lab) -> Path:

@@ -15,6 +15,7 @@ from typing import Any
 from . import downloads
 from .archive import Files
 from .daemon import need
+from .digest import content
 from .lab import Lab, output
 
 NEEDED = {"ssh": "openssh-client", "ssh-keygen": "openssh-client", "nsenter": "util-linux"}
@@ -36,7 +37,7 @@ exec nsenter --net="/proc/$pid/ns/net" -- "${{0##*/}}" "$@"
 
 
 def key(release: str) -> str:
-    return downloads.key(release, PACKAGES, Path(__file__).read_text())
+    return downloads.key(release, PACKAGES, content(Path(__file__)))
 
 
 def debs(release: str) -> list[Path]:
