@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Digests that name cached images and packages. They change with code and data, not with comments, docstrings or layout."""
+"""Digests for the names of cached images and packages. They change with code and data, not with comments, docstrings or layout."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Packages of Debian that some nodes have and a node's image has not: downloaded when they are first needed, then cached."""
+"""Downloads Debian packages that only some nodes need, when a fleet first needs them, and caches them."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from .daemon import need
 from .digest import content, digest
 from .lab import LabError
 
-DEBIAN = "http://deb.debian.org/debian"  # where this machine's apt knows none
+DEBIAN = "http://deb.debian.org/debian"  # if this machine's apt has no mirror
 
 
 def key(release: str, *parts: object) -> str:
-    """Changes with the parts, and with the tree that the packages are for."""
+    """Return a digest that changes with these parts, and with the file system that the packages are for."""
     return digest(json.dumps([rootfs.key(release), *parts], sort_keys=True), content(Path(__file__)))
 
 
-def provided(release: str, what: str, key_: str, wanted: list[str], aside: list[str]) -> Path:
-    """A folder with the .deb files of ``wanted`` and all that they need in debs/, and those of ``aside`` alone in aside/."""
+def provide(release: str, what: str, key_: str, wanted: list[str], aside: list[str]) -> Path:
+    """Return a folder: debs/ has the .deb files of ``wanted`` with their dependencies, aside/ has those of ``aside`` without any."""
     target = places.cache() / f"{release}-{what}-{key_}"
     with open(target.parent / f"{release}-{what}.lock", "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # the cache serves every lab of the user
         if not target.exists():
             need(rootfs.NEEDED)
             _download(release, target, wanted, aside)
-    os.utime(target)  # else what has not been used for a month is removed
+    os.utime(target)  # folders that were not used for a month are removed
     return target
 
 
 def _download(release: str, target: Path, wanted: list[str], aside: list[str]) -> None:
-    """With the apt of that release, in a copy of its tree: what the tree has is not downloaded again."""
+    """Download with the apt of that release, in a copy of its file system. Packages that it already has are not downloaded."""
     work = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     try:
         tree, ready = work / "tree", work / "ready"
@@ -50,7 +50,7 @@ def _download(release: str, target: Path, wanted: list[str], aside: list[str]) -
         shutil.copy2("/etc/resolv.conf", tree / "etc/resolv.conf")
         suite = rootfs.recipe()["releases"][release]["suite"]
         (tree / "etc/apt/sources.list").write_text(f"deb {(rootfs.mirror(suite) or [DEBIAN])[0]} {suite} main\n")
-        # The list of a suite that moves is valid for a week, and a mirror may lag behind. debootstrap, by which the tree came, takes it all the same.
+        # The list of a moving suite is valid for a week, and a mirror may lag behind. debootstrap, which made this tree, ignores that too.
         _run("chroot", str(tree), "apt-get", "--option", "Acquire::Check-Valid-Until=false", "update")
         (ready / "debs").mkdir(parents=True)
         (ready / "aside").mkdir()

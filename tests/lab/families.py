@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Nodes of another family of distributions: the .deb files of its package manager, cached, and what else makes a node one of it."""
+"""Makes nodes of another family of distributions: its package manager (cached .deb files), its files, and the commands to run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .archive import Files
 from .digest import content
 from .lab import HERE
 
-# Debian's rpm has its database in the home directory of whoever runs it.
+# Debian's rpm keeps its database in the home directory of its user.
 MACROS = {"etc/rpm/macros.dbpath": "%_dbpath /var/lib/rpm\n"}
 
 
@@ -26,41 +26,44 @@ def table() -> dict[str, dict]:
 
 
 def key(release: str, family: str) -> str:
-    """Changes with anything of the family that goes into a node's image."""
+    """Return a digest that changes with everything of this family in a node's image."""
     return downloads.key(release, table()[family], content(Path(__file__)))
 
 
 def debs(release: str, family: str) -> list[Path]:
-    """Of the family's package manager, with all that it needs. They are downloaded when they are first needed."""
-    return sorted((_provided(release, family) / "debs").glob("*.deb"))
+    """Return the packages of the family's package manager with their dependencies. The first call downloads them."""
+    return sorted((_downloaded(release, family) / "debs").glob("*.deb"))
 
 
 def aside(release: str, family: str) -> list[Path]:
-    """Packages of which the family's distribution has parts."""
-    return sorted((_provided(release, family) / "aside").glob("*.deb"))
+    """Return Debian packages that the family's distribution splits into several packages."""
+    return sorted((_downloaded(release, family) / "aside").glob("*.deb"))
 
 
-def _provided(release: str, family: str) -> Path:
+def _downloaded(release: str, family: str) -> Path:
     words = table()[family]
-    return downloads.provided(release, family, key(release, family), words["packages"], words["aside"])
+    return downloads.provide(release, family, key(release, family), words["packages"], words["aside"])
 
 
 def files(family: str) -> Files:
-    """What such a distribution has, and Debian has not."""
+    """Return the files that this family has and Debian lacks."""
     return {path: (text.encode(), 0o644) for path, text in {**MACROS, **table()[family]["files"]}.items()}
 
 
 def release(family: str | None) -> str | None:
-    """The one of which all nodes of the family are; None: they may be of any."""
+    """Return the only Debian release that has this family's packages, or None if every release has them."""
     return table()[family].get("release") if family else None
 
 
 def commands(family: str, base: str) -> list[str]:
-    """By which a node becomes one of the family, with the packages in /root. In two steps, since dpkg brings only the second into an order."""
+    """Return the commands that make a node one of the family. The packages lie in /root.
+
+    dpkg unpacks and configures in two steps, because it sorts packages by their dependencies only when it configures.
+    """
     return [
         "dpkg --unpack /root/*.deb >/dev/null",
         "dpkg --configure --pending >/dev/null",
-        "rm -r /root/*.deb /usr/share/keyrings /etc/apt/sources.list.d",  # Debian's, which such a distribution has not
+        "rm -r /root/*.deb /usr/share/keyrings /etc/apt/sources.list.d",  # only Debian has these
         "rpm --initdb",
         f"rpm --install /root/{base}",
         *table()[family].get("commands", []),

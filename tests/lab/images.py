@@ -67,7 +67,7 @@ def unusable(release: str, why: str) -> None:
 
 
 def _build(release: str, say: Callable[[str], None], *, spare: bool) -> str:
-    other = rootfs.instead(release) if spare else None
+    other = rootfs.replacement(release) if spare else None
     try:
         rootfs.build(release)
     except LabError as error:

@@ -66,7 +66,7 @@ def run(container: Container, *command: str) -> str:
     return out
 
 
-PYTHON = b"#!/usr/bin/python3 -ISE\n"  # of a program on the nodes
+PYTHON = b"#!/usr/bin/python3 -ISE\n"  # returned by a program on the nodes
 
 
 def driver_files(lab: Lab, text: str, node_name: str) -> Files:
@@ -93,7 +93,7 @@ def build_driver(lab: Lab) -> None:
 
 
 def compiled(lab: Lab) -> Path | None:
-    """Where the nodes of a lab keep what their Python compiles (compiled/lab_compiled.py); None where they do as machines of a user's do."""
+    """Return the folder where the nodes keep what their Python compiles (compiled/lab_compiled.py), or None if they keep nothing."""
     return lab.root / "compiled" if os.environ.get(COMPILED) else None
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Stand-in toolkit packages as real .deb files, in signed apt repositories that the lab serves to its nodes.
+"""Builds stand-ins for the toolkit's packages as real .deb files, in signed apt repositories that the lab serves to its nodes.
 
 The layout is that of https://nvidia.github.io/libnvidia-container. Beside it lies a small Debian mirror per release, for
 the few packages that a role may install on a node.
@@ -55,7 +55,7 @@ def table() -> dict:
 
 @once
 def key() -> str:
-    """Changes with anything that goes into the packages."""
+    """Return a digest that changes with everything in the packages."""
     files = sorted(path for path in SOURCES.rglob("*") if path.is_file() and path.suffix != ".pyc")
     parts = [f"{path.relative_to(SOURCES)} {content(path)}" for path in files]
     return digest(*parts, content(Path(__file__)))
@@ -83,7 +83,7 @@ def _deb(name: str, version: str, package: dict, folder: Path) -> None:
 
 
 def lay_out(name: str, version: str, package: dict, tree: Path) -> None:
-    """A package's files, as they lie on a node."""
+    """Copy the files of a package into ``tree``, with the paths that they have on a node."""
     for source, target in package["files"].items():
         (tree / target).parent.mkdir(parents=True, exist_ok=True)
         if (SOURCES / source).is_dir():
@@ -95,7 +95,7 @@ def lay_out(name: str, version: str, package: dict, tree: Path) -> None:
 
 
 def scripts(name: str, version: str, package: dict) -> dict[str, str]:
-    """What dpkg runs, by its names for it."""
+    """Return the scripts that dpkg runs, by the names that dpkg gives them."""
     found = {script: (SOURCES / source).read_text() for script, source in package.get("scripts", {}).items()}
     if name == BASE:
         template = jinja2.Template((SOURCES / "postinst.base").read_text(), keep_trailing_newline=True)
@@ -118,7 +118,7 @@ def deb(name: str, version: str) -> str:
 
 
 def _sign(lab: Lab, folder: Path) -> None:
-    """A flat apt repository out of a folder of packages."""
+    """Make a flat apt repository from a folder of packages."""
     (folder / "Packages").write_text(run("apt-ftparchive", "packages", ".", cwd=folder))
     origin = "APT::FTPArchive::Release::Origin=gpu-swarm-lab"
     (folder / "Release").write_text(run("apt-ftparchive", "-o", origin, "release", ".", cwd=folder))
@@ -126,7 +126,7 @@ def _sign(lab: Lab, folder: Path) -> None:
 
 
 def sign(lab: Lab, folder: Path) -> None:
-    """Vouches for a repository's Release as it is now."""
+    """Sign the Release file of a repository."""
     home = {"GNUPGHOME": str(lab.run / "signing")}
     try:
         run(*GPG, "--output", "InRelease", "--clearsign", "Release", cwd=folder, env=home)
@@ -136,7 +136,7 @@ def sign(lab: Lab, folder: Path) -> None:
 
 
 def sign_file(lab: Lab, path: Path) -> None:
-    """Beside it, as repositories of rpm's have it."""
+    """Write the signature beside the file, as repositories of RPM packages have it."""
     try:
         run(*GPG, "--detach-sign", str(path), env={"GNUPGHOME": str(lab.run / "signing")})
     finally:
@@ -144,7 +144,10 @@ def sign_file(lab: Lab, path: Path) -> None:
 
 
 def _make_key(lab: Lab) -> str:
-    """In the lab's folder under /run: short enough for the agent's socket, and gone with the lab."""
+    """Make the signing key, and return its public part.
+
+    It lies in the lab's folder under /run: that path is short enough for the agent's socket, and the folder ends with the lab.
+    """
     home = lab.run / "signing"
     env = {"GNUPGHOME": str(home)}
     if not home.exists():
@@ -155,7 +158,7 @@ def _make_key(lab: Lab) -> str:
 
 
 def publish(lab: Lab, releases: set[str]) -> None:
-    """What http://lab-repo/ serves; made anew when its sources have changed."""
+    """Make the content of http://lab-repo/. It is made anew if its sources have changed."""
     stamp = lab.repository / ".key"
     if not stamp.exists() or stamp.read_text() != key():
         need(NEEDED)
@@ -185,8 +188,8 @@ def _publish_nvidia(lab: Lab, work: Path) -> None:
 
 
 def fingerprint(lab: Lab) -> str:
-    """Of the key that signs the lab's repositories."""
-    with tempfile.TemporaryDirectory() as home:  # gpg makes a keyring even to show a file, by default in the user's home
+    """Return the fingerprint of the key that signs the lab's repositories."""
+    with tempfile.TemporaryDirectory() as home:  # gpg writes a keyring even to show a file, by default into the user's home
         shown = run("gpg", "--batch", "--with-colons", "--show-keys", str(lab.repository / NVIDIA / "gpgkey"), env={"GNUPGHOME": home})
     return next(line.split(":")[9] for line in shown.splitlines() if line.startswith("fpr:"))
 
@@ -200,12 +203,12 @@ def _publish_mirror(lab: Lab, release: str) -> None:
 
 
 def _end_agent(lab: Lab) -> None:
-    """gpg starts an agent and leaves it."""
+    """Stop the agent that gpg started, because gpg leaves it running."""
     run("gpgconf", "--kill", "all", env={"GNUPGHOME": str(lab.run / "signing")})
 
 
 def apt_files(lab: Lab, release: str) -> dict[str, tuple[bytes, int]]:
-    """Makes the lab's mirror a node's only source of Debian packages."""
+    """Return files that make the lab's mirror a node's only source of Debian packages."""
     source = f"deb [signed-by=/{KEYRING}] http://{REPOSITORY_HOST}/{release} ./\n"
     return {
         KEYRING: ((lab.repository / NVIDIA / "gpgkey").read_bytes(), 0o644),
@@ -214,13 +217,13 @@ def apt_files(lab: Lab, release: str) -> dict[str, tuple[bytes, int]]:
 
 
 def debs(lab: Lab, toolkit: str | None, retired: Iterable[str]) -> list[Path]:
-    """What is on a node from the start."""
+    """Return the packages that a node has from the start."""
     folder = lab.repository / NVIDIA / "stable" / "deb" / architecture()
     return [folder / deb(name, version) for name, version in chosen(toolkit, retired)]
 
 
 def chosen(toolkit: str | None, retired: Iterable[str]) -> list[tuple[str, str]]:
-    """The four packages of one version of the toolkit, and some of what came before it, in an order that dpkg can install."""
+    """Return the four packages of one toolkit version and its wanted predecessors, in an order that dpkg can install."""
     document = table()
     unknown = [name for name in retired if name not in document["retired"]]
     if unknown:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A node's root file system: a debootstrap tree per Debian release, cached as a tarball until its recipe changes."""
+"""Builds the root file system of nodes: a debootstrap tree per Debian release, cached as a tarball until its recipe changes."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ def recipe() -> dict:
 
 
 def releases(*, moving: bool | None = None) -> list[str]:
-    """All, or those that move, or those that do not."""
-    return [name for name in recipe()["releases"] if moving is None or moving is (instead(name) is not None)]
+    """Return all releases, or only the moving ones, or only the others."""
+    return [name for name in recipe()["releases"] if moving is None or moving is (replacement(name) is not None)]
 
 
-def instead(release: str) -> str | None:
-    """What nodes are of where a release that moves cannot be built."""
+def replacement(release: str) -> str | None:
+    """Return the release that nodes get if this moving release cannot be built, or None if it does not move."""
     return recipe()["releases"][release].get("instead")
 
 
 def key(release: str) -> str:
-    """Changes with anything that goes into the image."""
+    """Return a digest that changes with everything in the image."""
     files = sorted(path for path in ROOTFS.rglob("*") if path.is_file())
     own = {**recipe(), "releases": recipe()["releases"][release]}
     parts = [json.dumps([release, own], sort_keys=True), content(Path(__file__))]
@@ -56,7 +56,7 @@ def cached(release: str) -> Path:
 
 
 def mirror(suite: str) -> list[str]:
-    """The Debian mirror that this machine uses for any release of Debian; none: debootstrap knows one."""
+    """Return the Debian mirror that this machine uses, or nothing: debootstrap then uses its default."""
     lines = subprocess.run(
         ["apt-get", "indextargets", "--format", "$(ORIGIN) $(LABEL) $(REPO_URI)", "Created-By: Packages"],
         capture_output=True, text=True, check=False,
@@ -66,7 +66,7 @@ def mirror(suite: str) -> list[str]:
 
 
 def _in_namespace(command: list[str], log: Path) -> None:
-    """In a mount and a process namespace, so that a build that fails leaves neither mounts nor processes behind."""
+    """Run the command in a mount and a process namespace, so that a failed build leaves neither mounts nor processes behind."""
     wrapped = ["unshare", "--mount", "--pid", "--fork", "--kill-child", *command]
     with open(log, "ab") as out:
         done = subprocess.run(wrapped, stdin=subprocess.DEVNULL, stdout=out, stderr=out, check=False)
@@ -76,7 +76,7 @@ def _in_namespace(command: list[str], log: Path) -> None:
 
 
 def build(release: str) -> None:
-    """Makes the cached tarball and the .deb files for the lab's mirror, unless they are there."""
+    """Make the cached tarball and the .deb files for the lab's mirror, unless they exist."""
     target = cached(release)
     target.parent.mkdir(parents=True, exist_ok=True)
     with open(target.parent / f"{release}.lock", "w", encoding="utf-8") as lock:
@@ -84,17 +84,17 @@ def build(release: str) -> None:
         if target.exists():
             return
         need(NEEDED)
-        if instead(release) is None:
+        if replacement(release) is None:
             _make(release, target)
         else:
-            _make_what_moves(release, target)
+            _make_moving_release(release, target)
 
 
-def _make_what_moves(release: str, target: Path) -> None:
-    """What has just failed is not tried again by each fleet: that takes minutes."""
+def _make_moving_release(release: str, target: Path) -> None:
+    """Build, but do not repeat a recent failure for each fleet, because each attempt takes minutes."""
     failed = target.with_name(f"{target.name}.failed")
     if failed.exists() and time.time() - failed.stat().st_mtime < TRY_AGAIN_S:
-        raise LabError(f"{failed.read_text()}\n(in a build of late; without {failed} it is tried at once)")
+        raise LabError(f"{failed.read_text()}\n(recorded by a recent build; remove {failed} to try again now)")
     try:
         _make(release, target)
     except LabError as error:
@@ -131,7 +131,7 @@ def _keep_packages(tree: Path, destination: Path, log: Path) -> None:
 
 
 def _finish(tree: Path) -> None:
-    """What a node is beyond its packages: our files, masked units, no leftovers of the build."""
+    """Add the lab's files, mask units, and remove leftovers of the build."""
     for name in recipe()["removed"]:
         shutil.rmtree(tree / name.lstrip("/"))
     for name in ("var/log", "var/cache/apt/archives/partial", "var/lib/apt/lists/partial"):

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The same stand-in packages as packages.py makes, for rpm: in a repository whose metadata is signed, laid out like NVIDIA's.
+"""Builds the stand-in packages of packages.py for rpm, in a repository with signed metadata that is laid out like NVIDIA's.
 
-Beside it lies what a node's own distribution would have: a repository for each release and family that a fleet has.
+Beside it lies a repository for each release and family of the fleet, with packages that the node's distribution would have.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from .packages import BASE, NVIDIA, SOURCES, run
 
 NEEDED = {"rpmbuild": "rpm", "createrepo_c": "createrepo-c", "dpkg-deb": "dpkg", "gpg": "gpg", "gpgconf": "gpgconf"}
 KEY = "etc/lab-key.asc"
-# Nothing of what rpmbuild does by itself to files: they are stand-ins.
+# rpmbuild must not process the files (strip, compress), because they are stand-ins.
 PLAIN = ("--define", "debug_package %{nil}", "--define", "__os_install_post %{nil}", "--define", "_binary_payload w1.gzdio")
 OPERATORS = {"<<": "<"}
-# What dpkg brought counts as installed for rpm too, and names the release: $releasever comes from there.
+# Packages that dpkg installed count as installed for rpm too. The version of system-release becomes $releasever.
 SYSTEM = ("Provides: /bin/sh", "Provides: python3", "Provides: system-release = {provides}")
-# Plugins of dnf, in packages as RHEL has them: what they provide, and their files in Debian's package of all plugins.
+# Plugins of dnf by the package that RHEL has for them: what the package provides, and its files in Debian's package of all plugins.
 PLUGINS = {
     "python3-dnf-plugins-core": (
         ("Provides: dnf-command(download)",),
@@ -44,12 +44,12 @@ PLUGINS = {
         ("usr/lib/python3/dist-packages/dnf-plugins/versionlock.py", "etc/dnf/plugins/versionlock.*"),
     ),
 }
-# The program that runs a script is gone in the middle of its transaction, once, where a test wants it.
+# If a test creates this file, the next package script kills rpm in the middle of its transaction, once.
 KILL = "/run/lab-kill-rpm"
 KILLED = f"[ ! -e {KILL} ] || {{ rm {KILL}; kill -KILL $PPID; exit 1; }}\n"
 REPO = """\
 [lab]
-name=Of this distribution
+name=Packages of this distribution
 baseurl=http://{host}/{folder}
 enabled=1
 repo_gpgcheck=1
@@ -77,7 +77,7 @@ def architecture() -> str:
 
 
 def key() -> str:
-    """Changes with anything that goes into these packages."""
+    """Return a digest that changes with everything in these packages."""
     return digest(packages.key(), content(Path(__file__)))
 
 
@@ -94,7 +94,7 @@ def chosen(lab: Lab, toolkit: str | None, retired: Iterable[str]) -> list[Path]:
 
 
 def publish(lab: Lab, nodes: Sequence[Node]) -> None:
-    """What http://lab-repo/ serves besides, where a fleet has nodes that want it."""
+    """Add repositories of RPM packages to http://lab-repo/ if nodes of the fleet need them."""
     own = {(node.image, node.family) for node in nodes if node.family}
     if not own:
         return
@@ -129,7 +129,7 @@ def _publish_distribution(lab: Lab, release: str, family: str) -> None:
 
 
 def _plugins(archive: Path, work: Path) -> list[Package]:
-    """The real ones, out of Debian's package."""
+    """Return packages with the real plugins, taken from Debian's package."""
     work.mkdir()
     run("dpkg-deb", "--extract", str(archive), str(work / "whole"))
     for name, (_relations, patterns) in PLUGINS.items():
@@ -141,26 +141,26 @@ def _plugins(archive: Path, work: Path) -> list[Package]:
 
 
 def _nvidia(work: Path) -> list[list[Package]]:
-    """In groups, each of which has a name once."""
+    """Return the packages in groups, because one spec file cannot have two packages of the same name."""
     document = packages.table()
     groups = [[(name, version, package) for name, package in document["packages"].items()] for version in document["versions"]]
     groups.append([(name, package["version"], package) for name, package in document["retired"].items()])
-    return [[_package(*one, work / one[0] / one[1]) for one in group] for group in groups]
+    return [[_package(name, version, package, work / name / version) for name, version, package in group] for group in groups]
 
 
 def _package(name: str, version: str, package: dict, tree: Path) -> Package:
     tree.mkdir(parents=True)
     packages.lay_out(name, version, package, tree)
     found = packages.scripts(name, version, package)
-    scripts = {"post": _as_of_rpm("configure", found["postinst"])} if "postinst" in found else {}
+    scripts = {"post": _to_rpm_script("configure", found["postinst"])} if "postinst" in found else {}
     if "prerm" in found:
-        scripts["preun"] = ('[ "$1" = 0 ] || exit 0\n' if name != BASE else "") + _as_of_rpm("remove", found["prerm"])
+        scripts["preun"] = ('[ "$1" = 0 ] || exit 0\n' if name != BASE else "") + _to_rpm_script("remove", found["prerm"])
     relations = _relations("Requires", package["depends"], version) + _relations("Conflicts", package.get("breaks") or "", version)
     return Package(name, version, relations, scripts, tree)
 
 
-def _as_of_rpm(action: str, text: str) -> str:
-    """A script of dpkg's, which is called with a word; that of rpm's with a number."""
+def _to_rpm_script(action: str, text: str) -> str:
+    """Make an rpm script from a dpkg script. dpkg calls it with a word, rpm with a number."""
     return f"{KILLED}set -- {action}\n" + text.replace("%", "%%")
 
 
@@ -176,26 +176,26 @@ def build(groups: list[list[Package]], folder: Path) -> None:
         for position, group in enumerate(groups):
             spec = Path(work) / f"{position}.spec"
             spec.write_text(template.render(packages=group))
-            # Debian's rpm makes a database in the home directory else.
+            # Otherwise Debian's rpm makes a database in the home directory.
             run("rpmbuild", "-bb", "--quiet", *PLAIN, "--define", f"_topdir {work}/{position}", "--define", f"_dbpath {work}/database", str(spec))
         for path in Path(work).glob("*/RPMS/*/*.rpm"):
             shutil.move(path, folder)
 
 
 def index(lab: Lab, folder: Path) -> None:
-    """The metadata of a folder of packages, and the signature of that."""
+    """Write the metadata of a folder of packages, and sign it."""
     run("createrepo_c", "--quiet", str(folder))
     packages.sign_file(lab, folder / "repodata/repomd.xml")
     shutil.copy2(lab.repository / NVIDIA / "gpgkey", folder / "repodata/repomd.xml.key")
 
 
 def base(lab: Lab, release: str, family: str) -> Path:
-    """What is in a node's database of rpm's from the start."""
+    """Return the package that a node's rpm database has from the start."""
     return distribution(lab, release, family) / file_name("lab-system", "1-1")
 
 
 def node_files(lab: Lab, release: str, family: str) -> Files:
-    """Makes the lab's repository a node's only one."""
+    """Return files that make the lab's repository a node's only one."""
     folder = distribution(lab, release, family).name
     definition = REPO.format(host=REPOSITORY_HOST, folder=folder, key=KEY)
     return {

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Nodes that are reached as most machines are: OpenSSH's server, users with sudo, and host keys that are known beforehand."""
+"""Nodes that Ansible reaches over SSH, as it reaches most machines: OpenSSH's server, users with sudo, known host keys."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from .lab import Lab, output
 
 NEEDED = {"ssh": "openssh-client", "ssh-keygen": "openssh-client", "nsenter": "util-linux"}
 PACKAGES = ["openssh-server", "sudo"]
-USER = "ops"  # its sudo needs no password
-PROMPTED, PASSWORD = "admin", "sudo-of-the-lab"  # this one's does
+USER = "ops"  # may use sudo without a password
+PROMPTED, PASSWORD = "admin", "sudo-of-the-lab"  # must type this password for sudo
 KEYS = "/etc/ssh/lab_authorized_keys"
-# Where nodes log in: by key alone, with one host key, which the lab has made.
+# Nodes accept keys only, and have one host key, which the lab makes.
 SERVER = f"HostKey /etc/ssh/ssh_host_ed25519_key\nAuthorizedKeysFile {KEYS}\nPasswordAuthentication no\n"
 SUDOERS = f"{USER} ALL=(ALL) NOPASSWD: ALL\n{PROMPTED} ALL=(ALL) ALL\n"
-# As docs/SCALE.md has it.
+# The options that docs/SCALE.md recommends.
 ARGUMENTS = "-o ControlMaster=auto -o ControlPersist=10m -o PreferredAuthentications=publickey"
-# The fleet's addresses lead somewhere in the lab's network only.
+# The fleet's addresses are reachable only in the lab's network namespace.
 WRAPPER = """\
 #!/bin/sh
 read -r pid <{pidfile}
@@ -41,16 +41,16 @@ def key(release: str) -> str:
 
 
 def debs(release: str) -> list[Path]:
-    return sorted((downloads.provided(release, "ssh", key(release), PACKAGES, []) / "debs").glob("*.deb"))
+    return sorted((downloads.provide(release, "ssh", key(release), PACKAGES, []) / "debs").glob("*.deb"))
 
 
 def image_files() -> Files:
-    """Of every node with sshd."""
+    """Return the files of every node with sshd."""
     return {"etc/ssh/sshd_config.d/lab.conf": (SERVER.encode(), 0o644), "etc/sudoers.d/lab": (SUDOERS.encode(), 0o440)}
 
 
 def image_commands(folder: str) -> list[str]:
-    """With the packages in that folder. The keys that a package makes would be those of all nodes."""
+    """Return the commands that install the packages of a folder. Host keys from the packages are removed: all nodes would share them."""
     return [
         f"dpkg --unpack --force-confold {folder}/*.deb >/dev/null",
         "dpkg --configure --force-confold --pending >/dev/null",
@@ -62,14 +62,14 @@ def image_commands(folder: str) -> list[str]:
     ]
 
 
-_one = threading.Lock()  # nodes are made side by side
+_key_lock = threading.Lock()  # nodes are created in parallel
 
 
 def _pair(lab: Lab, name: str) -> Path:
-    """A private key; the public one is beside it."""
+    """Make a pair of keys, unless it exists, and return the path of the private one. The public key lies beside it."""
     need(NEEDED)
     path = lab.root / "ssh" / name
-    with _one:
+    with _key_lock:
         path.parent.mkdir(mode=0o700, exist_ok=True)
         if not path.exists():
             command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(path)]
@@ -91,16 +91,16 @@ def node_files(lab: Lab, container: str) -> Files:
 
 
 def _sockets(lab: Lab, fleet: str) -> Path:
-    """Of connections that are kept: a short path, since that of a socket may have 107 characters."""
+    """Return the folder for sockets of persistent connections. It is short, because a socket's path may have at most 107 characters."""
     return lab.run / f"cp-{fleet}"
 
 
 def write(lab: Lab, fleet: str, hosts: dict[str, tuple[str, str]]) -> None:
-    """What a client needs; of each host its container and its address."""
+    """Write the files of an SSH client. ``hosts`` has the container and the address of each host."""
     folder = output(fleet)
     lines = [f"{address} {_public(_pair(lab, container))}" for container, address in hosts.values()]
     (folder / "known_hosts").write_text("".join(lines))
-    # A file, since the ssh that goes to a jump host is given no other of these options.
+    # In a file, because the ssh process for a jump host gets none of the options on the command line.
     config = {
         "IdentityFile": _pair(lab, "user"),
         "IdentitiesOnly": "yes",
@@ -116,7 +116,7 @@ def write(lab: Lab, fleet: str, hosts: dict[str, tuple[str, str]]) -> None:
 
 
 def variables(lab: Lab, fleet: str) -> dict[str, Any]:
-    """Of an inventory, in place of those by which its hosts are reached otherwise."""
+    """Return the inventory's variables for SSH. They replace those of the default connection."""
     folder = output(fleet)
     programs = {f"ansible_{name}_executable": str(folder / "bin" / name) for name in ("ssh", "sftp", "scp")}
     return {
@@ -127,7 +127,7 @@ def variables(lab: Lab, fleet: str) -> dict[str, Any]:
 
 
 def release(lab: Lab, fleet: str) -> None:
-    """Connections that are kept would otherwise be there for a fleet that comes after this one, and has its addresses."""
+    """Close persistent connections. A later fleet with the same addresses would otherwise use them."""
     for socket in _sockets(lab, fleet).glob("*"):
         subprocess.run(["ssh", "-o", f"ControlPath={socket}", "-O", "exit", "lab"], capture_output=True, check=False)
     shutil.rmtree(_sockets(lab, fleet), ignore_errors=True)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Run on a node: mounts a file system on which every access waits in the kernel, and no signal ends it, for as long as this process is there.
+"""Runs on a node: mounts a file system where every access waits in the kernel until this process ends. No signal ends the wait.
 
 So does a driver that hangs. The stand-in for NVML can wait for ever too, but a process that waits in a program can be killed.
 """
@@ -16,16 +16,16 @@ import sys
 
 DEVICE, NUMBER = "/dev/fuse", (10, 229)
 DETACH = 2  # MNT_DETACH
-INIT = 26  # FUSE_INIT: all else is never answered (Linux, include/uapi/linux/fuse.h)
-HEADER = struct.Struct("IIQ")  # of a request: length, operation, number; of an answer: length, error, number
-MINOR, WRITE = 12, 4096  # an old version of the protocol, whose answer to INIT is short
+INIT = 26  # the only request that gets an answer (Linux, include/uapi/linux/fuse.h)
+HEADER = struct.Struct("IIQ")  # a request has length, operation, number; an answer has length, error, number
+MINOR, WRITE = 12, 4096  # an old version of the protocol, because its answer to INIT is short
 
 
 def mount(folder: str) -> int:
     if not os.path.exists(DEVICE):
         os.mknod(DEVICE, 0o20600, os.makedev(*NUMBER))
     libc = ctypes.CDLL(None, use_errno=True)
-    libc.umount2(folder.encode(), DETACH)  # of a process before
+    libc.umount2(folder.encode(), DETACH)  # left by an earlier process
     os.makedirs(folder, exist_ok=True)
     device = os.open(DEVICE, os.O_RDWR)
     if libc.mount(b"stuck", folder.encode(), b"fuse", 0, b"fd=%d,rootmode=40000,user_id=0,group_id=0" % device):

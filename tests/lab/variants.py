@@ -46,7 +46,7 @@ def provide(lab: Lab, engine: docker.DockerClient, node: Node) -> None:
         builder.put_archive("/", archive(files))
         builder.start()
         if builder.wait()["StatusCode"] != 0:
-            raise LabError(f"making the image {tag(node)} failed:\n{builder.logs().decode()}{_outgrown(node)}")
+            raise LabError(f"making the image {tag(node)} failed:\n{builder.logs().decode()}{_hint_if_moving(node)}")
         builder.commit(*tag(node).split(":"), changes="\n".join(images.CHANGES))
     finally:
         builder.remove(force=True, v=True)
@@ -59,11 +59,11 @@ def _of_family(lab: Lab, node: Node) -> tuple[Files, list[str]]:
     return {**families.files(node.family), **_in_root([*manager, base])}, families.commands(node.family, base.name)
 
 
-def _outgrown(node: Node) -> str:
-    """What may help: the packages of a node that is special are newer than the tree that they go into, where the suite moves."""
-    if rootfs.instead(node.image) is None:
+def _hint_if_moving(node: Node) -> str:
+    """Return what may help with a moving suite: the node's additional packages may be too new for its older file system."""
+    if rootfs.replacement(node.image) is None:
         return ""
-    return f"\n{node.image} moves, and its tree may be too old by now for packages of today: without {rootfs.cached(node.image)} it is made anew"
+    return f"\n{node.image} moves. Its cached file system may be too old for today's packages: remove {rootfs.cached(node.image)} to build it anew"
 
 
 def _in_root(paths: list[Path]) -> Files:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""On a node of a test fleet: what Python compiles from an archive is kept, for all nodes and all calls.
+"""Runs on the nodes of a test fleet: keeps what Python compiles from an archive, for all nodes and all calls.
 
 Each task of Ansible sends an archive of source code, of which Python compiles some fifty files, always the same: a third of what the task
 takes of a node's CPU. What is kept goes by the file's place in the archive and a hash of its source, as in Python's own hash-based pyc (PEP 552).
@@ -16,31 +16,31 @@ import os
 import sys
 import zipimport
 
-KEPT = "/var/cache/lab-compiled"
+CACHE = "/var/cache/lab-compiled"
 
 _compile = zipimport._compile_source  # type: ignore[attr-defined]
 
 
-def _kept_or_compiled(pathname: str, source: bytes) -> object:
+def _load_or_compile(pathname: str, source: bytes) -> object:
     inside = pathname.rpartition(".zip" + os.sep)[2].replace(os.sep, ".")
-    path = os.path.join(KEPT, "%s.%s.%s" % (inside, _imp.source_hash(0, source).hex(), sys.implementation.cache_tag))
+    path = os.path.join(CACHE, "%s.%s.%s" % (inside, _imp.source_hash(0, source).hex(), sys.implementation.cache_tag))
     try:
         with open(path, "rb") as stream:
             return marshal.load(stream)
     except OSError:
         code = _compile(pathname, source)
-        _keep(path, marshal.dumps(code))
+        _save(path, marshal.dumps(code))
         return code
 
 
-def _keep(path: str, content: bytes) -> None:
+def _save(path: str, content: bytes) -> None:
     try:
-        with open("%s.%d.%s" % (path, os.getpid(), os.uname().nodename), "wb") as stream:  # the nodes have process numbers of their own
+        with open("%s.%d.%s" % (path, os.getpid(), os.uname().nodename), "wb") as stream:  # two nodes may have processes with the same number
             stream.write(content)
         os.replace(stream.name, path)
     except OSError:
-        pass  # somebody who may not write there: it is kept by root
+        pass  # this user may not write there; root fills the cache
 
 
-if os.path.isdir(KEPT):
-    zipimport._compile_source = _kept_or_compiled  # type: ignore[attr-defined]
+if os.path.isdir(CACHE):
+    zipimport._compile_source = _load_or_compile  # type: ignore[attr-defined]

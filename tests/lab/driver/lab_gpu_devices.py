@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the driver does on a real machine: a device node per GPU, as many as NVML counts (a lost GPU keeps its node).
+"""Does what the driver does on a real machine: makes a device node per GPU that NVML counts. A lost GPU keeps its node.
 
 Run at boot, and when the machine is swapped. /dev/nvidia-uvm is made by nobody at boot: its module is loaded by whoever needs it (`modprobe`,
 `nvidia-modprobe`), which adds its line to the node's own /proc/devices.
@@ -16,7 +16,7 @@ from pathlib import Path
 
 MAJOR = 195
 CONTROL = {"nvidiactl": 255, "nvidia-modeset": 254}
-# The node's own: with the driver's numbers, whatever this machine has loaded.
+# Belongs to the node and has the driver's numbers, whatever modules this machine has loaded.
 DEVICES, OWN = Path("/proc/devices"), Path("/run/gpu-lab/devices")
 
 

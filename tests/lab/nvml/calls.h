@@ -3,22 +3,22 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 
-/* What the files with the calls share. */
+/* Shared by the files that implement NVML's calls. */
 #ifndef LAB_CALLS_H
 #define LAB_CALLS_H
 
 #include "machine.h"
 
-/* May this call be answered? 0, or the error that the caller returns. */
+/* Returns 0 if this call may be answered, or the error to return. */
 nvmlReturn_t may(struct unit *unit, const char *function);
-/* The error that the text file has for this call, or 0; may never return. */
+/* Returns the error that the text file sets for this call, or 0. May hang forever. */
 nvmlReturn_t fault_of(const struct unit *gpu, const char *function);
 int initialised(void);
 const char *machine_path(void);
-/* A GPU's place in the text file, and the GPU at a place. */
+/* Convert between a GPU and its position in the text file. */
 int place_of(const struct unit *gpu);
 struct unit *device_at(int place);
-/* A value out, or NotSupported. */
+/* Store the value, or return NotSupported. */
 nvmlReturn_t give(long value, unsigned int *target);
 
 #define MAY(unit)                                    \

@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 
-/* The part of CUDA's driver library that tells whether CUDA starts. As the real one it needs /dev/nvidia-uvm, and has
- * nvidia-modprobe make that where there is one: on a machine, and not in a container. */
+/* The part of CUDA's driver library that shows whether CUDA starts. Like the real one it needs /dev/nvidia-uvm, and calls
+ * nvidia-modprobe to create it if that program exists: on a machine, but not in a container. */
 #include "machine.h"
 
 #include <stdio.h>
@@ -22,7 +22,7 @@ static const char *or_else(const char *name, const char *otherwise)
     return value ? value : otherwise;
 }
 
-/* The module's major number in /proc/devices; -1 if it is not loaded. */
+/* Returns the module's major number from /proc/devices, or -1 if it is not loaded. */
 static long loaded(void)
 {
     FILE *devices = fopen(or_else("GPU_LAB_DEVICES", "/proc/devices"), "r");

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 
-/* What the text file left out follows from the rest, the same each time: UUIDs from seed and index, PCI addresses from
+/* Derives values that the text file leaves out, always the same ones: UUIDs from seed and index, PCI addresses from
  * the index, the architecture from the compute capability. */
 #include "machine.h"
 
@@ -29,7 +29,7 @@ static uint64_t digest(const char *seed, const char *what, long number)
     return mix(hash);
 }
 
-/* GPUs of one board share the first eight digits, as the two halves of a K80 do. */
+/* GPUs of one board share the first eight digits, like the two halves of a K80. */
 static void derive_uuid(struct unit *unit, const char *prefix, const char *seed, long number, long board)
 {
     uint64_t high = digest(seed, prefix, number), low = mix(high ^ 0x9e3779b97f4a7c15ULL);
@@ -59,7 +59,7 @@ static void derive_gpu(struct machine *machine, struct unit *gpu)
     if (!*gpu->name)
         strcpy(gpu->name, "NVIDIA Graphics Device");
     derive_uuid(gpu, "GPU", machine->seed, index, gpu->board);
-    if (!*gpu->serial && gpu->ecc != UNSUPPORTED) /* as cards for servers have, and no others */
+    if (!*gpu->serial && gpu->ecc != UNSUPPORTED) /* only cards for servers have one */
         snprintf(gpu->serial, sizeof gpu->serial, "13%011llu", (unsigned long long)(digest(machine->seed, "serial", index) % 100000000000ULL));
     if (!*gpu->pci)
         snprintf(gpu->pci, sizeof gpu->pci, "00000000:%02lX:00.0", 0x17 + 0x11 * (index % 13) + index / 13);
@@ -69,7 +69,7 @@ static void derive_gpu(struct machine *machine, struct unit *gpu)
         gpu->architecture = architecture_of(major, minor);
     if (gpu->architecture == DERIVED)
         gpu->architecture = UNSUPPORTED;
-    /* Row remapping came with Ampere and took the place of page retirement; both belong to cards with ECC. */
+    /* Since Ampere, row remapping replaces page retirement. Both exist only with ECC. */
     if (gpu->remapped == DERIVED)
         gpu->remapped = gpu->ecc != UNSUPPORTED && major >= 8 ? 1 : UNSUPPORTED;
     if (gpu->retired == DERIVED)
@@ -96,7 +96,7 @@ void machine_derive(struct machine *machine)
 {
     if (!*machine->seed && gethostname(machine->seed, sizeof machine->seed - 1))
         strcpy(machine->seed, "lab");
-    if (!*machine->nvml) /* as NVIDIA counts it: CUDA's major number before the driver's */
+    if (!*machine->nvml) /* NVIDIA's form: CUDA's major version before the driver's version */
         snprintf(machine->nvml, sizeof machine->nvml, "%.*s.%.60s", (int)strcspn(machine->cuda, "."), machine->cuda,
                  machine->driver);
     for (int i = 0; i < machine->gpu_count; i++)

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 
-/* Reads the text file. Every key is a row in one of two tables; a key or value that is not known is an error. */
+/* Reads the text file. Every key is a row in one of two tables; unknown keys and values are errors. */
 #include "machine.h"
 
 #include <ctype.h>
@@ -38,8 +38,8 @@ static const struct name CUDA[] = {
 
 struct key {
     const char *name;
-    size_t offset, size;       /* size: of a text; 0 for a number */
-    const struct name *values; /* the words that a number may be given as */
+    size_t offset, size;       /* size of a text; 0 for a number */
+    const struct name *values; /* words for numbers */
 };
 #define TEXT(type, key, field) {key, offsetof(type, field), sizeof(((type *)0)->field), NULL}
 #define NUMBER(type, key, field, values) {key, offsetof(type, field), 0, values}
@@ -90,7 +90,7 @@ static int decimal(const char *text, long *number)
     return 0;
 }
 
-/* Words of an error table are no place for bare numbers; elsewhere a number may stand beside the words. */
+/* A table of errors accepts only words. Other tables accept numbers too. */
 static int set(const struct key *keys, const char *name, const char *value, void *target)
 {
     for (; keys->name; keys++) {
@@ -151,7 +151,7 @@ static int add_mig(struct unit *gpu, char *value)
             return -1;
         mig->compute_slices = mig->slices;
     }
-    mig->memory = gigabytes * 1000 - 128; /* what a card shows is a little under its name */
+    mig->memory = gigabytes * 1000 - 128; /* a card reports slightly less memory than its name says */
     while ((word = strtok_r(NULL, " \t", &rest))) {
         char *equals = strchr(word, '=');
         if (!equals)

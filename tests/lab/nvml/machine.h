@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 
-/* What the text file says: one struct machine, filled by machine_read(). */
+/* The content of the text file: one struct machine, filled by machine_read(). */
 #ifndef LAB_MACHINE_H
 #define LAB_MACHINE_H
 
@@ -14,8 +14,8 @@
 #define MAX_FAULTS 16
 #define MAX_XIDS 64
 #define UNSUPPORTED (-1L) /* NVML answers NotSupported */
-#define DERIVED (-2L)     /* not said: follows from the rest */
-#define HANGS (-3L)       /* in place of an error: there is never an answer */
+#define DERIVED (-2L)     /* not in the file: derived from other values */
+#define HANGS (-3L)       /* instead of an error: the call never returns */
 
 enum kind { GPU = 0x67707531, MIG_DEVICE = 0x6d696731 }; /* also distinguishes a handle from any other pointer */
 
@@ -24,11 +24,11 @@ struct fault {
     long error;
 };
 
-/* A GPU or a MIG device: a handle points here. */
+/* A GPU or a MIG device. Handles point to it. */
 struct unit {
     enum kind kind;
     struct unit *parent;
-    unsigned int index; /* as NVML counts it */
+    unsigned int index; /* NVML's index */
     char name[NVML_NAME_SIZE], uuid[NVML_UUID_SIZE], serial[NVML_SERIAL_SIZE], pci[32], compute[16], profile[32];
     long memory, board, minor, numa, architecture, power_limit, persistence, nvlinks, nvlinks_active;
     long ecc, ecc_corrected, ecc_uncorrected;
@@ -48,16 +48,16 @@ struct unit {
 struct machine {
     char driver[80], nvml[80], seed[256];
     char cuda[16];
-    long init;      /* what nvmlInit answers */
-    long cuda_init; /* what cuInit answers */
+    long init;      /* returned by nvmlInit */
+    long cuda_init; /* returned by cuInit */
     long only_present;
-    char mig_visible[MAX_GPUS * MAX_MIG][NVML_UUID_SIZE]; /* none: all of them */
+    char mig_visible[MAX_GPUS * MAX_MIG][NVML_UUID_SIZE]; /* empty: all of them */
     int mig_visible_count;
     int gpu_count;
     struct unit gpus[MAX_GPUS];
     struct unit mig_devices[MAX_GPUS][MAX_MIG];
     long topology[MAX_GPUS][MAX_GPUS];
-    long nvlinks[MAX_GPUS][MAX_GPUS]; /* links from card to card; a card without any has its links to NVSwitches */
+    long nvlinks[MAX_GPUS][MAX_GPUS]; /* links from card to card; a card without any is linked to NVSwitches */
 };
 
 struct name {
@@ -66,10 +66,9 @@ struct name {
 };
 extern const struct name ERRORS[], ARCHITECTURES[];
 
-/* 0, or -1 with the reason on stderr: the file's name, the line and what is wrong with it. A file that is not there is
- * a machine without a driver. */
+/* Returns 0, or -1 and prints the reason with file and line to stderr. A missing file means a machine without a driver. */
 int machine_read(const char *path, struct machine *machine);
-/* Fills what the file left out: names, UUIDs, addresses. */
+/* Fills in values that the file leaves out: names, UUIDs, addresses. */
 void machine_derive(struct machine *machine);
 int number_of(const struct name *table, const char *name, long *number);
 

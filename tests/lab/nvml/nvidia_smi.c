@@ -137,7 +137,7 @@ static nvmlReturn_t query_gpu(unsigned int index, nvmlDevice_t gpu)
     return NVML_SUCCESS;
 }
 
-/* Goes on after a GPU that fails; the last failure is the exit code. */
+/* Continues after a GPU that fails. The last failure becomes the exit code. */
 static int each_gpu(unsigned int count, nvmlReturn_t (*show)(unsigned int, nvmlDevice_t))
 {
     nvmlReturn_t worst = NVML_SUCCESS;

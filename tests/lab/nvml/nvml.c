@@ -15,7 +15,7 @@
 
 static struct machine machine;
 static int users;               /* nvmlInit counts its callers */
-static struct timespec read_of; /* the text file as it was read: when it had changed last */
+static struct timespec read_of; /* the text file's last change when it was read */
 static unsigned int visible[MAX_GPUS], visible_count;
 
 /* Inside a container NVML counts only the GPUs whose device node is there. */
@@ -35,7 +35,7 @@ static int mig_visible(const struct unit *mig)
     return machine.mig_visible_count == 0;
 }
 
-/* A container is shown the MIG devices that it was given, counted from 0. */
+/* In a container NVML shows only the MIG devices of the container, counted from 0. */
 static void keep_visible_mig(struct unit *gpu)
 {
     int kept = 0;
@@ -67,7 +67,7 @@ static nvmlReturn_t answer(long error)
     return (nvmlReturn_t)error;
 }
 
-/* A card can fail under a process that holds NVML open: the machine changes for it too. */
+/* A card can fail while a process holds NVML open, so that process too must see the change. */
 static int is_as_read(const char *path)
 {
     struct stat now;
@@ -194,7 +194,7 @@ nvmlReturn_t nvmlSystemGetDriverVersion(char *version, unsigned int length)
     return users ? give_text(version, length, machine.driver) : NVML_ERROR_UNINITIALIZED;
 }
 
-/* Answers before init too, as the real one does. */
+/* Works even before init, like the real one. */
 nvmlReturn_t nvmlSystemGetNVMLVersion(char *version, unsigned int length)
 {
     return give_text(version, length, machine.nvml);
@@ -337,7 +337,7 @@ nvmlReturn_t nvmlDeviceGetMemoryAffinity(nvmlDevice_t device, unsigned int size,
     return NVML_SUCCESS;
 }
 
-/* Is this link up? An error for one that the card has not. */
+/* Returns whether this link is up, or an error if the card has no such link. */
 static nvmlReturn_t link_of(const struct unit *device, unsigned int link, unsigned int *active)
 {
     if (!device->nvlinks)
@@ -354,7 +354,7 @@ nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t device, unsigned int link, un
     return link_of(device, link, active);
 }
 
-/* The place of the card at the other end, or -1 for an NVSwitch: links to cards come first, in the order of these. */
+/* Returns the position of the card at the other end, or -1 for an NVSwitch. Links to cards come first, in the cards' order. */
 static int other_end(int place, long link)
 {
     for (int i = 0; i < machine.gpu_count; i++) {
@@ -380,7 +380,7 @@ nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t device, unsigned i
     return give_address(end < 0 ? "00000000:05:00.0" : machine.gpus[end].pci, info);
 }
 
-/* Whether any link that is up goes from this card to that place (-1: to a switch). */
+/* Returns whether an active link connects this card with the card at that position (-1: with a switch). */
 static int reaches(const struct unit *device, int place)
 {
     for (long link = 0; link < device->nvlinks_active; link++)

@@ -3,20 +3,20 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 
-/* What a card reports as it comes, and what it must have done to it: errors are lines that are added to the text file while somebody waits for
- * them. What stands there when a card is registered was logged before, and is not delivered. */
+/* Events, and the recovery action of a card. Lines with errors that are added to the text file are delivered to processes that wait for events.
+ * Errors that are in the file when a card is registered are old, and are not delivered. */
 #include "calls.h"
 
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <time.h>
 
-#define STEP_MS 200 /* the file is looked at: more often would be what a benchmark of its user shows */
+#define STEP_MS 200 /* how often the file is read; more often would distort benchmarks of its readers */
 
 struct nvmlEventSet_st {
-    unsigned long long types[MAX_GPUS]; /* of each GPU that is registered */
+    unsigned long long types[MAX_GPUS]; /* of each registered GPU */
     int delivered[MAX_GPUS];
-    struct machine seen; /* apart from what other calls answer by */
+    struct machine seen; /* a separate copy: other calls use theirs */
     struct timespec seen_of;
 };
 
@@ -81,7 +81,7 @@ nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long ty
     return NVML_SUCCESS;
 }
 
-/* 0, or what there is to answer at once. */
+/* Returns 0, or an error to return at once. */
 static int next(nvmlEventSet_t set, nvmlEventData_t *data, nvmlReturn_t *answer)
 {
     for (int i = 0; i < set->seen.gpu_count; i++)

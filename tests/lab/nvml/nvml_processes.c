@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: GPL-3.0-or-later
  */
 
-/* The processes on a card or MIG device: a file of its own beside the text file, with a line for each: "UUID compute|graphics|mps PID". Those that
- * have ended are not there any more, as with the real one. A card in MIG mode has those of all its devices. */
+/* The processes on a card or MIG device, from another file beside the text file. Each line is "UUID compute|graphics|mps PID". Processes that
+ * have ended are not shown, as with the real library. A card in MIG mode shows the processes of all its devices. */
 #include "calls.h"
 
 #include <errno.h>

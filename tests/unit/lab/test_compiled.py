@@ -24,7 +24,7 @@ os.path.isdir = lambda path: True
 sys.path.insert(0, {home!r})
 import lab_compiled
 os.path.isdir = whether
-lab_compiled.KEPT = kept
+lab_compiled.CACHE = kept
 sys.path.insert(0, archive)
 import sent
 print(sent.SAID, sent.__file__)

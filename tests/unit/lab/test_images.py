@@ -41,8 +41,8 @@ def tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_what_moves_has_something_in_its_place() -> None:
     assert rootfs.releases(moving=True) == [MOVES]
-    assert [rootfs.instead(name) for name in rootfs.releases(moving=False)] == [None, None]
-    assert rootfs.instead(MOVES) in rootfs.releases(moving=False)
+    assert [rootfs.replacement(name) for name in rootfs.releases(moving=False)] == [None, None]
+    assert rootfs.replacement(MOVES) in rootfs.releases(moving=False)
 
 
 def test_nodes_of_a_release_that_cannot_be_built_are_of_another_one(tried: list[str]) -> None:

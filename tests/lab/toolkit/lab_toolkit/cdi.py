@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""nvidia-ctk cdi: specifications of this node's GPUs, of which only the names of devices are used."""
+"""nvidia-ctk cdi: writes specifications of this node's GPUs. The lab uses only the device names in them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def run(argv: list[str], _version: str) -> None:
             found = nvml.gpus()
         except Refused as problem:
             raise Refused(f"failed to generate CDI spec: failed to create device CDI specs: {problem}") from problem
-        text = json.dumps(spec(found), indent=1) + "\n"  # which is YAML too
+        text = json.dumps(spec(found), indent=1) + "\n"  # JSON is YAML too
         if options.get("output"):
             Path(options["output"]).parent.mkdir(parents=True, exist_ok=True)
             Path(options["output"]).write_text(text)
@@ -49,7 +49,7 @@ def spec(gpus: Sequence[Gpu]) -> dict:
 
 
 def names(folders: Sequence[str] = SPEC_DIRS) -> list[str]:
-    """Every device of the specifications there, by its whole name."""
+    """Return the full name of every device in the specifications of these folders."""
     paths = sorted(path for folder in folders for path in Path(folder).glob("*") if path.suffix in (".yaml", ".json"))
     specs = [json.loads(path.read_text()) for path in paths]
     return [f"{one['kind']}={device['name']}" for one in specs for device in one["devices"]]

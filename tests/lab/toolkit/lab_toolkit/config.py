@@ -56,7 +56,7 @@ class ConfigError(Exception):
 
 
 def load(path: Path = PATH) -> dict[str, Any]:
-    """Only what the file says; a file that is not there says the defaults."""
+    """Return only what the file sets. A missing file means the defaults."""
     try:
         return tomllib.loads(path.read_text())
     except FileNotFoundError:
@@ -66,7 +66,7 @@ def load(path: Path = PATH) -> dict[str, Any]:
 
 
 def checked(tree: dict[str, Any], version: str) -> dict[str, Any]:
-    """As it is; raises ConfigError for what the real one does not decode."""
+    """Return the tree unchanged. Raises ConfigError for values that the real toolkit cannot decode."""
     for name in _keys(tree):
         known = get(DEFAULTS, name, COMMENTED.get(name))
         if known is not None and not isinstance(get(tree, name), type(known)):
@@ -117,7 +117,7 @@ def _keys(tree: dict[str, Any], prefix: str = "") -> set[str]:
 
 
 def render(tree: dict[str, Any], version: str, explicit: set[str] | None = None) -> str:
-    """`explicit`: the keys that count as set by the user; by default all of the tree's."""
+    """Return the file's text. ``explicit`` are the keys that count as set by the user, by default all keys of the tree."""
     explicit = _keys(tree) if explicit is None else explicit
     tree = json.loads(json.dumps(tree))
     commented = {dotted for dotted in COMMENTED if _is_commented(tree, dotted, explicit, version)}

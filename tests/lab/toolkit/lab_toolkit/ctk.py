@@ -4,7 +4,7 @@
 
 """nvidia-ctk: `--version`, `config`, `cdi generate` and `list`, and `system create-device-nodes`.
 
-Each assessment of a node runs the former, which takes no longer than the real program, a binary."""
+Each assessment of a node runs `--version`. It must be as fast as the real program, which is a binary."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def main(argv: list[str]) -> int:
     if argv[:1] in (["--version"], ["-v"]):
         print(f"NVIDIA Container Toolkit CLI version {version}\ncommit: {COMMIT}")
         return 0
-    from . import cdi, config, ctk_config, devices, system  # not on top: these take longer than all else
+    from . import cdi, config, ctk_config, devices, system  # imported here, because these imports take longer than everything else
 
     try:
         if argv[:1] in (["system"], ["cdi"]):

@@ -31,7 +31,7 @@ def parse(argv: list[str]) -> dict[str, Any]:
         elif name in ("--set", "--config-file", "--config", "-c", "--output", "-o"):
             value = value if equals else next(rest, "")
             if name == "--set":
-                words["sets"] += value.split(",")  # the command line's library splits at commas, values or not
+                words["sets"] += value.split(",")  # the real command's library splits at every comma, even inside a value
             else:
                 words["output" if name in ("--output", "-o") else "file"] = Path(value)
         else:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which devices a container requests, and which those are. Pure: environment and settings in, answer out."""
+"""Decides which GPUs a container gets, from its environment, its mounts and the settings. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ UUID = r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 
 
 class Refused(Exception):
-    """The container cannot be created; the text is what the real toolkit says."""
+    """The container cannot be created. The text is the real toolkit's."""
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class Gpu:
     index: int
     uuid: str
     minor: int
-    mig: tuple[str, ...] = field(default=())  # UUIDs of its MIG devices; of one that a container gets, those that go with it
-    error: str = ""  # why it cannot be used, as NVML says it
+    mig: tuple[str, ...] = field(default=())  # UUIDs of its MIG devices, or only those that the container gets
+    error: str = ""  # why it cannot be used, in the words of NVML
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Settings:
 
     @property
     def preferred(self) -> list[str]:
-        """The variables that go before NVIDIA_VISIBLE_DEVICES."""
+        """Return the variables that take precedence over NVIDIA_VISIBLE_DEVICES."""
         if not self.legacy and does(self.version, "only-legacy-reads-swarm-resource"):
             return []
         return [name.strip() for name in self.swarm_resource.split(",") if name.strip()]
@@ -56,9 +56,9 @@ class Settings:
 def requested(
     env: dict[str, str], settings: Settings, privileged: bool = False, mounts: Iterable[Mapping[str, Any]] = ()
 ) -> list[str] | None:
-    """Identifiers as the container's mounts or variables have them; ["all"]; [] for `none`; None where no GPU is requested."""
+    """Return the requested identifiers: ["all"], [] for `none`, and None if no GPU is requested."""
     by_mounts = _by_mounts(mounts) if settings.mounts else []
-    if by_mounts:  # they go before every variable
+    if by_mounts:  # mounts take precedence over every variable
         return ["all"] if "all" in by_mounts else by_mounts
     names = [name for name in settings.preferred if name in env] or ["NVIDIA_VISIBLE_DEVICES"]
     text = [item.strip() for name in names for item in env.get(name, "").split(",") if item.strip()]
@@ -73,7 +73,7 @@ def requested(
 
 
 def _by_mounts(mounts: Iterable[Mapping[str, Any]]) -> list[str]:
-    """What /dev/null is mounted at, where that begins with the directory's name, with a slash after it or without (requestsFromMounts in NVIDIA's
+    """Return identifiers from paths in NVIDIA's directory where /dev/null is mounted (requestsFromMounts in NVIDIA's
     cuda_image.go). The rest is named as a device is; `cdi/` and `imex/` are names of other kinds."""
     found = []
     for mount in mounts:
@@ -87,7 +87,7 @@ def _by_mounts(mounts: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _cleaned(path: str) -> str:
-    """As Go's filepath.Clean."""
+    """Return the path as Go's filepath.Clean does."""
     found = posixpath.normpath(path)
     return found[1:] if found.startswith("//") else found
 
@@ -109,7 +109,7 @@ def resolve(wanted: list[str], gpus: list[Gpu], settings: Settings) -> list[Gpu]
 
 
 def _merged(chosen: list[Gpu]) -> list[Gpu]:
-    """Each GPU once, with the MIG devices of all that name it."""
+    """Return each GPU once, with all of its chosen MIG devices."""
     merged: dict[int, Gpu] = {}
     for gpu in chosen:
         before = merged.get(gpu.index, gpu)
@@ -118,7 +118,7 @@ def _merged(chosen: list[Gpu]) -> list[Gpu]:
 
 
 def _by_cdi_rules(identifier: str, gpus: list[Gpu]) -> Gpu:
-    """Full UUIDs, indices, and GPU:MIG indices; nothing shortened. With mode cdi these are the names in the node's CDI specification."""
+    """Find full UUIDs, indices and GPU:MIG indices, but no shortened ones. Mode cdi uses these names from the node's CDI specification."""
     if re.fullmatch(f"(GPU|MIG)-{UUID}", identifier):
         for gpu in gpus:
             if identifier == gpu.uuid:
@@ -136,7 +136,7 @@ def _by_cdi_rules(identifier: str, gpus: list[Gpu]) -> Gpu:
 
 
 def _by_legacy_rules(identifier: str, gpus: list[Gpu]) -> Gpu:
-    """As nvidia-container-cli: the first GPU whose UUID begins so, or an index."""
+    """Find the first GPU whose UUID starts with the identifier, or the one with this index, as nvidia-container-cli does."""
     if re.match(r"(GPU|MIG)-.", identifier, re.IGNORECASE):
         for gpu in gpus:
             if gpu.uuid.lower().startswith(identifier.lower()):

@@ -51,7 +51,7 @@ def _load() -> ctypes.CDLL:
 
 
 def driver() -> dict[str, str]:
-    """Its version, and that of the newest CUDA that it supports."""
+    """Return the driver's version, and the newest CUDA version that it supports."""
     nvml, version, cuda = _load(), ctypes.create_string_buffer(96), ctypes.c_int(0)
     nvml.nvmlSystemGetDriverVersion(version, 96)
     nvml.nvmlSystemGetCudaDriverVersion(ctypes.byref(cuda))

@@ -25,7 +25,7 @@ LOADED = Path("/run/gpu-lab/config.toml")
 
 
 def options(argv: list[str], *names: str) -> str | None:
-    """The value of `--name value`, `--name=value` or `-n value`."""
+    """Return the values of options, written as `--name value`, `--name=value` or `-n value`."""
     for position, argument in enumerate(argv):
         name, equals, value = argument.partition("=")
         if name in names:
@@ -57,7 +57,7 @@ def is_privileged(spec: dict[str, Any]) -> bool:
 def inject(
     spec: dict[str, Any], gpus: list[Gpu], settings: Settings, conf: Path, uvm: Sequence[tuple[str, int, int]] = ()
 ) -> dict[str, Any]:
-    """The container's description with these GPUs in it; without any, it still gets the control devices: of `uvm` those that the node has."""
+    """Add these GPUs to the container's description. Even without GPUs it gets the control devices, with those in ``uvm``."""
     nodes = [("/dev/nvidiactl", NVIDIA_MAJOR, CONTROL_MINOR), *uvm, *((f"/dev/nvidia{gpu.minor}", NVIDIA_MAJOR, gpu.minor) for gpu in gpus)]
     linux, paths = spec["linux"], [path for path, _major, _minor in nodes]
     devices = [device for device in linux.get("devices") or [] if device["path"] not in paths]
@@ -68,10 +68,10 @@ def inject(
             rules.append({"allow": True, "type": "c", "major": major, "minor": minor, "access": "rwm"})
     linux["devices"], linux["resources"]["devices"] = devices, rules
     for source, destination in mounts(conf):
-        # A user namespace may not take away what the source is mounted with.
+        # In a user namespace, a mount must keep the flags of its source.
         bind = {"destination": destination, "source": source, "type": "bind", "options": ["ro", "nosuid", "nodev", "rbind", "rprivate"]}
         spec["mounts"].append(bind)
-    if not settings.legacy:  # what a CDI specification does, so that nobody adds devices a second time
+    if not settings.legacy:  # a CDI specification does this too, so that the devices are not added twice
         env = [item for item in spec["process"]["env"] if not item.startswith("NVIDIA_VISIBLE_DEVICES=")]
         spec["process"]["env"] = [*env, "NVIDIA_VISIBLE_DEVICES=void"]
     return spec
@@ -86,7 +86,7 @@ def mounts(conf: Path) -> list[tuple[str, str]]:
 
 
 def task_conf(gpus: list[Gpu], machine: str) -> str:
-    """In a container the stand-in for NVML shows the GPUs whose device nodes are there, and of their MIG devices the given."""
+    """Return the settings of NVML's stand-in in a container: it shows only GPUs with a device node there, and only these MIG devices."""
     lines = ["devices = present", *(f"mig-visible = {uuid}" for gpu in gpus for uuid in gpu.mig)]
     return "\n".join([*lines, machine])
 
@@ -110,13 +110,13 @@ def modify(bundle: Path, settings: Settings) -> None:
     for gpu in chosen:
         if not Path(f"/dev/nvidia{gpu.minor}").exists():
             raise Refused(f"failed to stat /dev/nvidia{gpu.minor}: no such file or directory")
-    conf = bundle.resolve() / "nvml.conf"  # it goes with the bundle
+    conf = bundle.resolve() / "nvml.conf"  # removed with the bundle
     conf.write_text(task_conf(chosen, NVML_CONF.read_text()))
     path.write_text(json.dumps(inject(spec, chosen, settings, conf, system.uvm())))
 
 
 def fail(argv: list[str], message: str) -> int:
-    """To the log that the shim reads its error from, and to stderr."""
+    """Write the error to stderr, and to the log from which the shim reads it."""
     stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     log = options(argv, "--log")
     if log:
@@ -127,12 +127,12 @@ def fail(argv: list[str], message: str) -> int:
 
 
 def remember(runtime: str) -> None:
-    """For the shell script that is called first: config.toml as it could be loaded, and the low-level runtime by it."""
+    """Record for the calling shell script that this config.toml could be loaded, and its low-level runtime."""
     if not config.PATH.exists():
         return
     LOADED.parent.mkdir(parents=True, exist_ok=True)
     for path, data in (LOADED.with_name(f"{LOADED.name}.runtime"), runtime.encode()), (LOADED, config.PATH.read_bytes()):
-        if path.exists() and path.read_bytes() == data:  # as for most containers
+        if path.exists() and path.read_bytes() == data:  # true for most containers
             continue
         new = path.with_name(f"{path.name}.{os.getpid()}")
         new.write_bytes(data)

@@ -15,13 +15,13 @@ from pathlib import Path
 from .versions import does
 
 MODULES = ("nvidia", "nvidia-uvm", "nvidia-modeset")
-# By device, whose major number in /proc/devices it has, and its minor number.
+# By device: the name in /proc/devices that has its major number, and its minor number.
 CONTROL = {"nvidiactl": ("nvidia", 255), "nvidia-modeset": ("nvidia", 254), "nvidia-uvm": ("nvidia-uvm", 0), "nvidia-uvm-tools": ("nvidia-uvm", 1)}
 UVM = ("nvidia-uvm", "nvidia-uvm-tools")
 
 
 class Failed(Exception):
-    """What the real one ends with."""
+    """The error with which the real program ends."""
 
 
 def run(argv: list[str], version: str) -> None:
@@ -49,7 +49,7 @@ def make(name: str, keep: bool = True, home: str = "/dev", devices: str = "/proc
     if not found:
         raise Failed(problem + "failed to determine major: invalid device node")
     if os.path.exists(path):
-        if keep:  # whatever its number is
+        if keep:  # even if its number differs
             return
         raise Failed(problem + "file exists")
     os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(int(found[1]), minor))
@@ -57,13 +57,13 @@ def make(name: str, keep: bool = True, home: str = "/dev", devices: str = "/proc
 
 
 def uvm(home: str = "/dev") -> list[tuple[str, int, int]]:
-    """Of its devices those that are there: path, major and minor number."""
+    """Return the existing devices of nvidia-uvm: path, major and minor number."""
     found = [(f"/dev/{name}", os.path.join(home, name)) for name in UVM if os.path.exists(os.path.join(home, name))]
     return [(path, os.major(os.stat(there).st_rdev), os.minor(os.stat(there).st_rdev)) for path, there in found]
 
 
 def make_uvm() -> None:
-    """What nvidia-container-cli does before each container (load-kmods); it goes on where that fails."""
+    """Load the module and make its devices, as nvidia-container-cli does before each container (load-kmods). Failures are ignored."""
     try:
         load("nvidia-uvm")
         for name in UVM:

@@ -2,23 +2,23 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where the toolkit's versions differ in what matters to Docker Swarm, as one table."""
+"""The differences between versions of the toolkit that matter to Docker Swarm, as one table."""
 
 from __future__ import annotations
 
 INSTALLED = "/usr/lib/gpu-lab/toolkit/version"
 
-# What it does: in versions from … to … (both belong to it; None: no end).
+# What the toolkit does, and the first and the last version that does it (None: up to now).
 BEHAVIOUR: dict[str, tuple[str | None, str | None]] = {
     # mode = "auto" means jit-cdi; before, it meant legacy.
     "auto-is-jit-cdi": ("1.18.0", None),
-    # Only the legacy mode's hook uses swarm-resource; in the others NVIDIA_VISIBLE_DEVICES decides for every task (NCT#1599).
+    # Only the hook of legacy mode uses swarm-resource. In other modes NVIDIA_VISIBLE_DEVICES decides for every task (NCT#1599).
     "only-legacy-reads-swarm-resource": (None, "1.18.2"),
-    # A file with an ldconfig of the container's is refused.
+    # It refuses a file whose ldconfig is in the container.
     "refuses-ldconfig-of-the-container": ("1.17.3", None),
-    # A rewrite of config.toml comments out a value that equals the default, also where the user has set it.
+    # A rewrite of config.toml comments out a value that equals the default, even if the user has set it.
     "comments-out-set-defaults": (None, "1.19.1"),
-    # create-device-nodes leaves what is there; before, it ended there (NCT commit 2529aebd).
+    # create-device-nodes keeps existing devices. Earlier versions failed on them (NCT commit 2529aebd).
     "keeps-devices-that-exist": ("1.18.0", None),
     # The post-install script runs `systemctl daemon-reload`.
     "reloads-systemd": ("1.18.0", "1.19.1"),

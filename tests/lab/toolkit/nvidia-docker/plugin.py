@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A stand-in for the plugin of nvidia-docker 1.0.1: Docker's volume plugin protocol on DIRECTORY/nvidia-docker.sock.
+"""A stand-in for the plugin of nvidia-docker 1.0.1. It speaks Docker's volume plugin protocol on DIRECTORY/nvidia-docker.sock.
 
 Its volumes are called nvidia_driver_VERSION and hold copies of the driver's files. As the real one does, it makes only the
 one of the driver that is there, and keeps, lists and removes those of drivers that were there before.
@@ -26,7 +26,7 @@ FILES = {"bin": ["/usr/bin/nvidia-smi"], "lib64": ["/usr/lib/libnvidia-ml.so.1"]
 
 
 class Refused(Exception):
-    """The answers to Docker."""
+    """Answers Docker's requests."""
 
 
 def driver() -> str:
@@ -106,7 +106,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def address_string(self) -> str:
-        return "docker"  # a Unix socket's client has no address
+        return "docker"  # the client of a Unix socket has no address
 
 
 socket = Path(sys.argv[1]) / "nvidia-docker.sock"
