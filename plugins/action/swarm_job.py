@@ -65,14 +65,14 @@ class ActionModule(ActionBase):
 
     def _arguments(self):
         path, errors = self._task.args.get("file"), Errors()
-        found = errors.of(read_job_file, str(path)) if path else {}
+        found = errors.collect(read_job_file, str(path)) if path else {}
         if found is None:
             errors.refuse()
         self._given = {**found, **self._given}
         if self._given.get("state") == "absent":  # for which the name is enough
             self._given = {key: value for key, value in self._given.items() if key == "name" or key not in JOB_OPTIONS}
             errors = Errors()
-        self._wants = errors.of(check_options, self._given)
+        self._wants = errors.collect(check_options, self._given)
         if errors.messages:
             raise ErrorList(errors.messages, os.path.basename(path) if path else f"The job {self._given.get('name') or ''}".rstrip(), NOTHING)
         self._given.pop("x_gpu", None)

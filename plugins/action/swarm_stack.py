@@ -133,9 +133,9 @@ class ActionModule(ActionBase):
     def _translated(self, folder):
         """The stack that the Compose file describes. All errors of the file are reported at once."""
         errors = Errors()
-        stack = errors.of(translate, folder.text(), folder.name, folder.read, dict(os.environ), self._args["kind"])
+        stack = errors.collect(translate, folder.text(), folder.name, folder.read, dict(os.environ), self._args["kind"])
         if stack:
-            errors.of(check_names, stack.document, self._args["name"])
+            errors.collect(check_names, stack.document, self._args["name"])
         if errors.messages:
             raise ErrorList(errors.messages, folder.name, deploy_verdict.NOTHING)
         return stack

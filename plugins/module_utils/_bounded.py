@@ -48,49 +48,49 @@ def in_child(work: Callable[[], Any], limit_s: float) -> Any:
     A GpuSwarmError of the child is raised here with the same message and details. Raises TimeoutError after ``limit_s`` seconds; its message says
     whether the child was killed.
     """
-    reader, writer = os.pipe()
+    read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
-        _be_child(work, writer)
-    os.close(writer)
-    with os.fdopen(reader, "rb", buffering=0) as stream:
-        answer = _read(stream, limit_s)
+        _run_in_child_and_exit(work, write_end)
+    os.close(write_end)
+    with os.fdopen(read_end, "rb", buffering=0) as stream:
+        answer = _read_to_end(stream, limit_s)
     if answer is None:
-        raise TimeoutError(_fate(child, _end(child)))
-    os.waitpid(child, os.WNOHANG)  # the child ends now. If it hangs even here, it is not waited for
-    return _taken(answer)
+        raise TimeoutError(_describe_end(child, _kill(child)))
+    os.waitpid(child, os.WNOHANG)  # the child is about to end. If it hangs even now, do not wait for it
+    return _decode_answer(answer)
 
 
-def _fate(process: int, ended: bool) -> str:
+def _describe_end(pid: int, ended: bool) -> str:
     if ended:
         return "it was killed"
-    return "process %d hangs in the kernel, where no signal reaches it: only a reboot ends it" % process
+    return "process %d hangs in the kernel, where no signal reaches it: only a reboot ends it" % pid
 
 
-def _be_child(work: Callable[[], Any], writer: int) -> NoReturn:
+def _run_in_child_and_exit(work: Callable[[], Any], write_end: int) -> NoReturn:
     """Run ``work`` and end the process. It never returns, so that no exit handler or caller of the parent runs in the child."""
     status = 1
     try:
-        _close_inherited(writer)
-        with os.fdopen(writer, "wb") as stream:
-            stream.write(json.dumps(_outcome(work)).encode("utf-8"))
+        _close_inherited_files(write_end)
+        with os.fdopen(write_end, "wb") as stream:
+            stream.write(json.dumps(_outcome_of(work)).encode("utf-8"))
         status = 0
     finally:
         os._exit(status)
 
 
-def _close_inherited(kept: int) -> None:
-    """Close all inherited files. Otherwise a child that hangs would keep the connection to this host open and the node locked."""
+def _close_inherited_files(except_for: int) -> None:
+    """Close all inherited files except one. Otherwise a child that hangs would keep the connection to this host open and the node locked."""
     null = os.open(os.devnull, os.O_RDWR)
     for standard in range(3):
         os.dup2(null, standard)
     for name in os.listdir("/proc/self/fd"):
-        if int(name) > 2 and int(name) != kept:
-            with contextlib.suppress(OSError):  # the handle of this very listing is closed already
+        if int(name) > 2 and int(name) != except_for:
+            with contextlib.suppress(OSError):  # the file of this listing itself is closed already
                 os.close(int(name))
 
 
-def _outcome(work: Callable[[], Any]) -> dict[str, Any]:
+def _outcome_of(work: Callable[[], Any]) -> dict[str, Any]:
     try:
         return {"result": work()}
     except GpuSwarmError as problem:
@@ -99,7 +99,7 @@ def _outcome(work: Callable[[], Any]) -> dict[str, Any]:
         return {"bug": traceback.format_exc()}
 
 
-def _read(stream: IO[bytes], limit_s: float) -> bytes | None:
+def _read_to_end(stream: IO[bytes], limit_s: float) -> bytes | None:
     """Read until the other side closes the pipe. Returns None if that takes too long."""
     parts: list[bytes] = []
     deadline = time.monotonic() + limit_s
@@ -111,8 +111,8 @@ def _read(stream: IO[bytes], limit_s: float) -> bytes | None:
     return None
 
 
-def _end(child: int) -> bool:
-    """Kill the child and wait for a moment. Returns whether it has ended."""
+def _kill(child: int) -> bool:
+    """Kill the child and wait for a moment. Return whether it has ended."""
     deadline = time.monotonic() + _KILL_S
     os.kill(child, signal.SIGKILL)
     while os.waitpid(child, os.WNOHANG)[0] == 0:
@@ -122,7 +122,7 @@ def _end(child: int) -> bool:
     return True
 
 
-def _taken(answer: bytes) -> Any:
+def _decode_answer(answer: bytes) -> Any:
     if not answer:
         raise RuntimeError("a child process ended without a result")
     outcome = json.loads(answer.decode("utf-8"))
@@ -151,14 +151,14 @@ def run(argv: Sequence[str], limit_s: float = COMMAND_LIMIT_S) -> tuple[int, str
     except subprocess.TimeoutExpired:
         raise TimedOut(
             "'%s' timed out after %d s; %s. Check 'journalctl --dmesg' for a disk or a driver that does not answer, "
-            "and run this again." % (" ".join(argv[:3]), limit_s, _fate(process.pid, _stop(process))),
+            "and run this again." % (" ".join(argv[:3]), limit_s, _describe_end(process.pid, _stop(process))),
             hangs=os.path.basename(argv[0]),
         ) from None
     return process.returncode, out, err
 
 
 def _stop(process: subprocess.Popen[str]) -> bool:
-    """Kill the command and its children. Returns whether the command has ended."""
+    """Kill the command and its children. Return whether the command has ended."""
     os.killpg(process.pid, signal.SIGKILL)
     process.stdout.close()
     process.stderr.close()

@@ -49,8 +49,8 @@ class Errors:
     def __init__(self) -> None:
         self.messages: list[str] = []
 
-    def of(self, check: Callable[..., Any], *arguments: Any, instead: Any = None) -> Any:
-        """Return the result of ``check``. If it raises errors, collect them and return the valid rest, or ``instead`` without one."""
+    def collect(self, check: Callable[..., Any], *arguments: Any, instead: Any = None) -> Any:
+        """Return the result of ``check``. If it raises errors, collect them and return the valid part of the input; ``instead`` if there is none."""
         try:
             return check(*arguments)
         except GpuSwarmError as problem:
@@ -60,7 +60,7 @@ class Errors:
 
     def add(self, *messages: str) -> None:
         """Add errors, each only once."""
-        self.messages += [one for one in messages if one not in self.messages]
+        self.messages += [message for message in messages if message not in self.messages]
 
     def refuse(self, rest: Any = None) -> None:
         """Raise the collected errors, if there are any."""
@@ -74,10 +74,13 @@ def messages_of(problem: GpuSwarmError) -> list[str]:
 
 
 class ErrorList(GpuSwarmError):
-    """All errors of ``what`` as one text, one per line. ``nothing`` is the sentence "nothing was changed": it is shown once and removed from the end
-    of each error."""
+    """All errors of ``what`` as one text, one per line.
+
+    ``nothing`` is the sentence "nothing was changed". It is shown once, in the first line, and not after each error.
+    """
 
     def __init__(self, messages: Sequence[str], what: str, nothing: str, **details: Any) -> None:
-        lines = [one[: -len(nothing)].rstrip() if one.endswith(nothing) and len(messages) > 1 else one for one in messages]
-        header = ["%s has %d errors. %s" % (what, len(lines), nothing)] if len(lines) > 1 else []
+        several = len(messages) > 1
+        lines = [line[: -len(nothing)].rstrip() if several and line.endswith(nothing) else line for line in messages]
+        header = ["%s has %d errors. %s" % (what, len(lines), nothing)] if several else []
         super().__init__("\n- ".join(map(printable, header + lines)), **details)

@@ -25,7 +25,7 @@ Move = Callable[[str, str], Any]
 # User id and group id.
 Owner = Tuple[int, int]
 
-TEMPORARY = ".gpu-swarm."  # how the names of files begin that are to take the place of others
+TEMPORARY = ".gpu-swarm."  # temporary files, which will replace others, begin with this
 NEW_FILE_MODE = 0o644
 NEW_DIRECTORY_MODE = 0o755
 _OTHERS_WRITE = 0o022
@@ -107,7 +107,7 @@ def write(path: str, data: bytes, move: Move, mode: int | None = None, owner: Ow
     path = os.path.realpath(path)
     folder = os.path.dirname(path)
     make_directory(folder)
-    handle, temporary = tempfile.mkstemp(prefix=_temporary(path), dir=folder)
+    handle, temporary = tempfile.mkstemp(prefix=_temporary_prefix(path), dir=folder)
     try:
         with naming(path), os.fdopen(handle, "wb") as stream:
             stream.write(data)
@@ -129,11 +129,11 @@ def make_directory(path: str, mode: int = NEW_DIRECTORY_MODE) -> None:
     while not os.path.isdir(path):
         missing.append(path)
         path = os.path.dirname(path)
-    for one in reversed(missing):
-        wanted = mode if one == missing[0] else NEW_DIRECTORY_MODE
+    for directory in reversed(missing):
+        wanted = mode if directory == missing[0] else NEW_DIRECTORY_MODE
         with contextlib.suppress(FileExistsError):
-            os.mkdir(one, wanted)
-            os.chmod(one, wanted)
+            os.mkdir(directory, wanted)
+            os.chmod(directory, wanted)
 
 
 def remove_others_write(path: str) -> None:
@@ -152,27 +152,27 @@ def write_new_file(path: str, data: bytes) -> None:
 
 
 def _create(temporary: str, path: str, mode: int | None, owner: Owner | None) -> None:
-    # Not with atomic_move: it creates a new file with the umask's mode, so everyone could read it for a moment.
+    # Do not use atomic_move: it creates a new file with the umask's mode, so everyone could read it for a moment.
     os.chmod(temporary, NEW_FILE_MODE if mode is None else mode)
     if owner is not None and os.geteuid() == 0:
         os.chown(temporary, *owner)
     os.rename(temporary, path)
 
 
-def _temporary(path: str) -> str:
+def _temporary_prefix(path: str) -> str:
     return "%s%s." % (TEMPORARY, os.path.basename(path))
 
 
 def remove_leftovers(path: str) -> None:
     """Remove temporary files of ``path`` that a killed run left behind. The caller must hold the node's lock."""
-    for left in leftovers(path):
-        os.unlink(left)
+    for leftover in leftovers(path):
+        os.unlink(leftover)
 
 
 def leftovers(path: str) -> list[str]:
     """Return the temporary files of ``path`` that a killed run left behind."""
     path = os.path.realpath(path)
-    return glob.glob(glob.escape(os.path.join(os.path.dirname(path), _temporary(path))) + "*")
+    return glob.glob(glob.escape(os.path.join(os.path.dirname(path), _temporary_prefix(path))) + "*")
 
 
 def remove(path: str) -> None:
@@ -186,7 +186,7 @@ def remove(path: str) -> None:
 def restore(snapshot: Snapshot, move: Move) -> None:
     """Give the file the content, mode and owner of the snapshot."""
     if Snapshot.take(snapshot.path).to_json() == snapshot.to_json():
-        return  # nothing to write. On a full disk, a write would fail
+        return  # a write of the same bytes would fail on a full disk
     if snapshot.existed:
         write(snapshot.path, snapshot.data, move, snapshot.mode, snapshot.owner)
     else:
@@ -203,17 +203,17 @@ def sync_directory(folder: str) -> None:
 
 
 def read_mapping(path: str) -> dict[str, Any] | None:
-    """The mapping in a file of JSON; None if there is none."""
+    """Return the mapping in a JSON file; None if the file is missing or contains anything else."""
     try:
         with open(path, encoding="utf-8") as stream:
-            found = json.load(stream)
+            content = json.load(stream)
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return content if isinstance(content, dict) else None
 
 
-def point(link: str, target: str) -> None:
-    """Let a symbolic link lead to ``target``. A reader sees the old or the new link, never none."""
+def replace_link(link: str, target: str) -> None:
+    """Make ``link`` a symbolic link to ``target``. At every moment a reader finds the old link or the new one."""
     temporary = "%s.%d" % (link, os.getpid())
     if os.path.lexists(temporary):
         os.unlink(temporary)
@@ -222,5 +222,5 @@ def point(link: str, target: str) -> None:
 
 
 def unfinished_links(link: str) -> list[str]:
-    """Return the links that a killed point() left behind."""
+    """Return the links that a killed replace_link() left behind."""
     return glob.glob(glob.escape(link) + ".[0-9]*")

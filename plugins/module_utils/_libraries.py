@@ -23,7 +23,7 @@ import zipfile
 from typing import Mapping
 
 from ._errors import GpuSwarmError
-from ._files import make_directory, naming, point
+from ._files import make_directory, naming, replace_link
 
 STATE_DIR = "/var/lib/gpu-swarm"
 # The module option for the zip file. It is not secret, but too long for a log.
@@ -72,27 +72,27 @@ def is_from_controller(name: str, library_path: str | None) -> bool:
 
 
 def install(zip_path: str, state_dir: str = STATE_DIR) -> bool:
-    """Install the content of ``zip_path`` on the node. Returns whether that changed anything.
+    """Install the content of ``zip_path`` on the node. Return whether that changed anything.
 
     Installed libraries that are not in the zip file stay. A reader sees the old or the new set, never a mixture: the new set gets its own directory,
     and renaming a link makes it the current one.
     """
     files = _read(zip_path)
     current = installed_path(state_dir)
-    if all(_same(os.path.join(current, name), data) for name, data in files.items()):
+    if all(_has_content(os.path.join(current, name), data) for name, data in files.items()):
         return False
     home = os.path.dirname(current)
     make_directory(home)
     unpacked = tempfile.mkdtemp(prefix=".new.", dir=home)
     try:
-        _fill(unpacked, current, files)
+        _unpack_over_copy(unpacked, current, files)
         version = os.path.join(home, _digest(unpacked))
         shutil.rmtree(version, ignore_errors=True)  # an incomplete or edited set
         os.rename(unpacked, version)
     finally:
         shutil.rmtree(unpacked, ignore_errors=True)
-    point(current, os.path.basename(version))
-    _remove_others(home, version)
+    replace_link(current, os.path.basename(version))
+    _remove_other_versions(home, version)
     return True
 
 
@@ -104,7 +104,7 @@ def _read(zip_path: str) -> dict[str, bytes]:
         raise GpuSwarmError("%s: the libraries sent with this call cannot be read (%s). Run the task again." % (zip_path, exc)) from exc
 
 
-def _same(path: str, data: bytes) -> bool:
+def _has_content(path: str, data: bytes) -> bool:
     try:
         with open(path, "rb") as stream:
             return stream.read() == data
@@ -112,7 +112,7 @@ def _same(path: str, data: bytes) -> bool:
         return False
 
 
-def _fill(target: str, current: str, files: Mapping[str, bytes]) -> None:
+def _unpack_over_copy(target: str, current: str, files: Mapping[str, bytes]) -> None:
     # Imported here: most calls only read the node, and these imports are slow.
     import compileall
     import py_compile
@@ -122,7 +122,7 @@ def _fill(target: str, current: str, files: Mapping[str, bytes]) -> None:
     for name, data in files.items():
         path = os.path.normpath(os.path.join(target, name))
         if not path.startswith(target + os.sep):
-            raise GpuSwarmError("%r in the libraries sent with this call points outside of them." % name)
+            raise GpuSwarmError("%r in the libraries sent with this call points outside their directory. Run the task again." % name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with naming(path), open(path, "wb") as stream:
             stream.write(data)
@@ -134,19 +134,19 @@ def _fill(target: str, current: str, files: Mapping[str, bytes]) -> None:
 
 
 def _digest(directory: str) -> str:
-    """Return a digest of the names and contents of the sources. Compiled files are left out: they depend on the version of Python."""
-    found = hashlib.sha256()
+    """Return a digest of the names and contents of the sources. Compiled files do not count: they depend on the version of Python."""
+    digest = hashlib.sha256()
     for root, folders, names in os.walk(directory):
         folders[:] = sorted(folder for folder in folders if folder != "__pycache__")
         for name in sorted(names):
             path = os.path.join(root, name)
             with open(path, "rb") as stream:
                 content = hashlib.sha256(stream.read()).hexdigest()
-            found.update(("%s %s\n" % (os.path.relpath(path, directory), content)).encode("utf-8"))
-    return found.hexdigest()[:16]
+            digest.update(("%s %s\n" % (os.path.relpath(path, directory), content)).encode("utf-8"))
+    return digest.hexdigest()[:16]
 
 
-def _remove_others(home: str, version: str) -> None:
+def _remove_other_versions(home: str, version: str) -> None:
     for name in os.listdir(home):
         path = os.path.join(home, name)
         if path != version and not os.path.islink(path):

@@ -15,7 +15,7 @@ import re
 from typing import Any, Container, Iterable, Iterator
 
 MASK = "***"
-SHORTEST = 6  # without() ignores shorter values
+SHORTEST = 6  # mask_values() ignores shorter values
 
 # JSON and systemd may escape a character: \/ \" \u002f \x40. If the text is quoted again, it has more backslashes.
 _SLASH = r"(?:\\*/|\\+u002[fF]|\\+x2[fF])"
@@ -47,42 +47,42 @@ def mask(text: str) -> str:
     if "@" in text or "\\" in text:
         # Compiled only here, because most runs have nothing to mask. re caches the pattern.
         for form in (_URL, _BROKEN, _BARE):
-            text = re.sub(form, _hidden, text)
-    return _NUMBER.sub(_unnamed, _NAMED.sub(_unnamed, text))
+            text = re.sub(form, _mask_password, text)
+    return _NUMBER.sub(_mask_after_name, _NAMED.sub(_mask_after_name, text))
 
 
-def mask_data(value: Any, data: Container[str] = ()) -> Any:
-    """Return plain data with all texts masked. Values of the keys ``data`` are not masked, because other code compares them."""
+def mask_data(value: Any, unmasked_keys: Container[str] = ()) -> Any:
+    """Return plain data with all texts masked. Values of the keys ``unmasked_keys`` are not masked, because other code compares them."""
     if isinstance(value, str):
         return mask(value)
     if isinstance(value, dict):
-        return {key: item if key in data else mask_data(item, data) for key, item in value.items()}
+        return {key: item if key in unmasked_keys else mask_data(item, unmasked_keys) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [mask_data(item, data) for item in value]
+        return [mask_data(item, unmasked_keys) for item in value]
     return value
 
 
 def mask_value_in_key(text: str) -> str:
     """Return a key without a value that was written into it by mistake: ``NAME=value`` becomes ``NAME=***``."""
-    found = _KEY_WITH_VALUE.match(text)
-    return found.group() + MASK if found else text
+    match = _KEY_WITH_VALUE.match(text)
+    return match.group() + MASK if match else text
 
 
-def _unnamed(found: re.Match[str]) -> str:
-    return found.group(1) + MASK
+def _mask_after_name(match: re.Match[str]) -> str:
+    return match.group(1) + MASK
 
 
-def _hidden(found: re.Match[str]) -> str:
-    user = _USER.match(found.group("who"))
-    return found.group("scheme") + (user.group() if user else "") + MASK
+def _mask_password(match: re.Match[str]) -> str:
+    user = _USER.match(match.group("who"))
+    return match.group("scheme") + (user.group() if user else "") + MASK
 
 
 def mask_values(text: str, values: Iterable[str], names: Iterable[str] = ()) -> str:
     """Return the text with these values masked, also if Go or JSON has quoted them once or twice. Values shorter than SHORTEST, and values inside one
     of ``names``, are not masked."""
-    forms = {form for value in values if len(value) >= SHORTEST for once in _quoted(value) for form in _quoted(once)}
-    kept = [found.span() for name in names for found in re.finditer(r"(?<![\w-])%s(?![\w-])" % re.escape(name), text)]
-    spans = [span for form in forms for span in _spans(text, form) if not any(begin <= span[0] and span[1] <= end for begin, end in kept)]
+    forms = {form for value in values if len(value) >= SHORTEST for quoted in _quoted(value) for form in _quoted(quoted)}
+    name_spans = [match.span() for name in names for match in re.finditer(r"(?<![\w-])%s(?![\w-])" % re.escape(name), text)]
+    spans = [span for form in forms for span in _spans(text, form) if not any(begin <= span[0] and span[1] <= end for begin, end in name_spans)]
     shown, at = [], 0
     for begin, end in sorted(spans):
         if begin >= at:
@@ -104,6 +104,6 @@ def _quoted(value: str) -> Iterator[str]:
     yield json.dumps(value)[1:-1]
     plain = json.dumps(value, ensure_ascii=False)[1:-1]
     yield plain
-    for one, code in (("<", "3c"), (">", "3e"), ("&", "26")):
-        plain = plain.replace(one, "\\u00" + code)
+    for character, code in (("<", "3c"), (">", "3e"), ("&", "26")):
+        plain = plain.replace(character, "\\u00" + code)
     yield plain

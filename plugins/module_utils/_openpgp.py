@@ -22,7 +22,7 @@ from ._errors import GpuSwarmError
 from ._openpgp_subkeys import has_signature_of
 
 SIGNATURE, PUBLIC_KEY, TRUST, SUBKEY = 2, 6, 12, 14
-OTHERS = (SIGNATURE, TRUST, 13, SUBKEY, 17)  # with user id and user attribute
+OTHERS = (SIGNATURE, TRUST, 13, SUBKEY, 17)  # 13 is a user id, 17 a user attribute
 BEGIN, END = "-----BEGIN PGP PUBLIC KEY BLOCK-----", "-----END PGP PUBLIC KEY BLOCK-----"
 # The headers of the RFCs. A program that needs no empty line could read any other line as part of the key.
 HEADER = re.compile(r"(?:Version|Comment|Hash|Charset|MessageID): [ -~\ufffd]*\Z")
@@ -42,13 +42,13 @@ class Keys(NamedTuple):
 def parse_keys(data: bytes) -> Keys:
     """Return the keys in the bytes of a file. Raises GpuSwarmError if the file contains anything else."""
     binary = bool(data) and bool(data[0] & 0x80)
-    blocks = [data] if binary else list(_dearmored(data.decode("ascii", "replace").split("\n")))
+    blocks = [data] if binary else list(_remove_armor(data.decode("ascii", "replace").split("\n")))
     packets = [packet for block in blocks for packet in _packets(block)]
-    found = [_fingerprint(body) for tag, body in packets if tag == PUBLIC_KEY]
-    if not found:
+    fingerprints = [_fingerprint(body) for tag, body in packets if tag == PUBLIC_KEY]
+    if not fingerprints:
         raise GpuSwarmError(NO_KEY % "it contains no key")
     _check_subkeys(packets)
-    return Keys(blocks, not binary, found)
+    return Keys(blocks, not binary, fingerprints)
 
 
 def _check_subkeys(packets: Sequence[tuple[int, bytes]]) -> None:
@@ -60,8 +60,8 @@ def _check_subkeys(packets: Sequence[tuple[int, bytes]]) -> None:
             key = body
         if tag != SUBKEY:
             continue
-        behind = takewhile(lambda packet: packet[0] in (SIGNATURE, TRUST), packets[place + 1 :])
-        if not has_signature_of(key, body, [signature for what, signature in behind if what == SIGNATURE]):
+        following = takewhile(lambda packet: packet[0] in (SIGNATURE, TRUST), packets[place + 1 :])
+        if not has_signature_of(key, body, [signature for following_tag, signature in following if following_tag == SIGNATURE]):
             raise GpuSwarmError(
                 NO_KEY % "the key has not signed its subkey %s with RSA or Ed25519. Get the key again from its "
                 "owner, or export it without that subkey" % _fingerprint(body)
@@ -70,7 +70,7 @@ def _check_subkeys(packets: Sequence[tuple[int, bytes]]) -> None:
 
 def encode_keys(keys: Keys, armored: bool) -> bytes:
     """Return the bytes of a file with exactly these packets."""
-    return "".join(map(_armored, keys.blocks)).encode("ascii") if armored else b"".join(keys.blocks)
+    return "".join(map(_add_armor, keys.blocks)).encode("ascii") if armored else b"".join(keys.blocks)
 
 
 def normalize_fingerprint(fingerprint: str) -> str | None:
@@ -80,7 +80,7 @@ def normalize_fingerprint(fingerprint: str) -> str | None:
     return plain if re.match(r"(?:[0-9A-F]{40}|[0-9A-F]{64})\Z", plain) else None
 
 
-def _dearmored(lines: Iterable[str]) -> Iterator[bytes]:
+def _remove_armor(lines: Iterable[str]) -> Iterator[bytes]:
     """Yield the bytes of each block. Raises GpuSwarmError for any text outside of the blocks."""
     rest = iter(line.rstrip(BLANKS) for line in lines)
     for line in rest:
@@ -97,10 +97,10 @@ def _dearmored(lines: Iterable[str]) -> Iterator[bytes]:
             inner = ""
         if inner != END:
             raise GpuSwarmError(NO_KEY % "its end is missing")
-        yield _decoded(body)
+        yield _decode_block(body)
 
 
-def _decoded(body: list[str]) -> bytes:
+def _decode_block(body: list[str]) -> bytes:
     """Decode a block: headers, an empty line, base64, and an optional checksum (RFC 9580, 6.1)."""
     if "" not in body:
         raise GpuSwarmError(NO_KEY % "it has no empty line in front of the key")
@@ -117,7 +117,7 @@ def _decoded(body: list[str]) -> bytes:
         raise GpuSwarmError(NO_KEY % "it contains something other than base64") from problem
 
 
-def _armored(block: bytes) -> str:
+def _add_armor(block: bytes) -> str:
     """Return the block as gpg writes it. It has a checksum, because old releases of rpm need one."""
     text = base64.b64encode(block).decode("ascii")
     lines = [text[at : at + 64] for at in range(0, len(text), 64)]
@@ -126,7 +126,7 @@ def _armored(block: bytes) -> str:
 
 
 def _crc24(data: bytes) -> int:
-    """RFC 9580, section 6.1.1."""
+    """Return the checksum of RFC 9580, section 6.1.1."""
     crc = 0xB704CE
     for byte in data:
         crc ^= byte << 16
@@ -143,7 +143,7 @@ def _packets(data: bytes) -> Iterator[tuple[int, bytes]]:
         if not head & 0x80:
             raise GpuSwarmError(NO_KEY % ("no packet begins at byte %d" % at))
         try:
-            tag, length, at = _new(data, at) if head & 0x40 else _old(data, at)
+            tag, length, at = _parse_new_header(data, at) if head & 0x40 else _parse_old_header(data, at)
         except (IndexError, struct.error):
             raise GpuSwarmError(NO_KEY % "it is cut off") from None
         body = data[at : at + length]
@@ -153,7 +153,7 @@ def _packets(data: bytes) -> Iterator[tuple[int, bytes]]:
         at += length
 
 
-def _new(data: bytes, at: int) -> tuple[int, int, int]:
+def _parse_new_header(data: bytes, at: int) -> tuple[int, int, int]:
     """Return tag, length and begin of a body, in the format since RFC 2440."""
     tag, first = data[at] & 0x3F, data[at + 1]
     if first < 192:
@@ -162,10 +162,10 @@ def _new(data: bytes, at: int) -> tuple[int, int, int]:
         return tag, ((first - 192) << 8) + data[at + 2] + 192, at + 3
     if first == 255:
         return tag, struct.unpack_from(">L", data, at + 2)[0], at + 6
-    raise GpuSwarmError(NO_KEY % "it has a packet in parts")
+    raise GpuSwarmError(NO_KEY % "it has a packet that comes in parts")
 
 
-def _old(data: bytes, at: int) -> tuple[int, int, int]:
+def _parse_old_header(data: bytes, at: int) -> tuple[int, int, int]:
     """Return tag, length and begin of a body, in the old format, which gpg still writes."""
     tag, size = (data[at] & 0x3C) >> 2, data[at] & 0x03
     if size == 3:

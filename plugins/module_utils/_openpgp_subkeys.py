@@ -40,24 +40,24 @@ class _Signature(NamedTuple):
 
 
 def has_signature_of(key: bytes, subkey: bytes, signatures: Sequence[bytes]) -> bool:
-    """Return whether ``key`` made one of the signatures after ``subkey``. Both are bodies of packets."""
-    return any(_is_of(key, subkey, one) for one in signatures[:_MOST])
+    """Return whether ``key`` signature one of the signatures after ``subkey``. Both are bodies of packets."""
+    return any(_is_valid(key, subkey, signature) for signature in signatures[:_MOST])
 
 
-def _is_of(key: bytes, subkey: bytes, packet: bytes) -> bool:
+def _is_valid(key: bytes, subkey: bytes, packet: bytes) -> bool:
     try:
-        made = _parsed(packet)
-        if made is None or key[:1] != b"\x04" or made.hash not in _HASHES:
+        signature = _parse_signature(packet)
+        if signature is None or key[:1] != b"\x04" or signature.hash not in _HASHES:
             return False
-        digest = _digest(made, key, subkey)
-        if made.algorithm in _RSA and key[5] in _RSA:
-            return _rsa(key[6:], made, digest)
-        return made.algorithm == key[5] == _EDDSA and _eddsa(key[6:], made.numbers, digest)
+        digest = _digest(signature, key, subkey)
+        if signature.algorithm in _RSA and key[5] in _RSA:
+            return _verify_rsa(key[6:], signature, digest)
+        return signature.algorithm == key[5] == _EDDSA and _verify_eddsa(key[6:], signature.numbers, digest)
     except (IndexError, ValueError, struct.error):
         return False
 
 
-def _parsed(packet: bytes) -> _Signature | None:
+def _parse_signature(packet: bytes) -> _Signature | None:
     if packet[0] != 4 or packet[1] != _BINDING:
         return None
     end = 6 + struct.unpack_from(">H", packet, 4)[0]
@@ -65,15 +65,15 @@ def _parsed(packet: bytes) -> _Signature | None:
     return _Signature(packet[2], packet[3], packet[:end], packet[rest:])
 
 
-def _digest(made: _Signature, key: bytes, subkey: bytes) -> bytes:
-    found = hashlib.new(_HASHES[made.hash][0])
+def _digest(signature: _Signature, key: bytes, subkey: bytes) -> bytes:
+    digest = hashlib.new(_HASHES[signature.hash][0])
     for body in (key, subkey):
-        found.update(b"\x99" + struct.pack(">H", len(body)) + body)
-    found.update(made.hashed + b"\x04\xff" + struct.pack(">L", len(made.hashed)))
-    return found.digest()
+        digest.update(b"\x99" + struct.pack(">H", len(body)) + body)
+    digest.update(signature.hashed + b"\x04\xff" + struct.pack(">L", len(signature.hashed)))
+    return digest.digest()
 
 
-def _number(data: bytes) -> tuple[int, bytes]:
+def _read_number(data: bytes) -> tuple[int, bytes]:
     """Return the first number in OpenPGP's format, and the remaining bytes."""
     length = (struct.unpack_from(">H", data)[0] + 7) // 8
     if len(data) < 2 + length:
@@ -81,14 +81,14 @@ def _number(data: bytes) -> tuple[int, bytes]:
     return int.from_bytes(data[2 : 2 + length], "big"), data[2 + length :]
 
 
-def _rsa(public: bytes, made: _Signature, digest: bytes) -> bool:
-    modulus, rest = _number(public)
-    exponent, _rest = _number(rest)
-    value, _rest = _number(made.numbers)
+def _verify_rsa(public: bytes, signature: _Signature, digest: bytes) -> bool:
+    modulus, rest = _read_number(public)
+    exponent, _rest = _read_number(rest)
+    value, _rest = _read_number(signature.numbers)
     if modulus.bit_length() > _LONGEST_MODULUS or exponent.bit_length() > _LONGEST_EXPONENT or not 0 < value < modulus:
         return False
     length = (modulus.bit_length() + 7) // 8
-    signed = bytes.fromhex(_HASHES[made.hash][1]) + digest
+    signed = bytes.fromhex(_HASHES[signature.hash][1]) + digest
     padded = b"\x00\x01" + b"\xff" * (length - 3 - len(signed)) + b"\x00" + signed
     return len(padded) == length and pow(value, exponent, modulus) == int.from_bytes(padded, "big")
 
@@ -101,25 +101,26 @@ _D = -121665 * pow(121666, _P - 2, _P) % _P
 _Point = tuple  # x, y, z and x*y, each times z
 
 
-def _eddsa(public: bytes, numbers: bytes, digest: bytes) -> bool:
+def _verify_eddsa(public: bytes, numbers: bytes, digest: bytes) -> bool:
     if not public.startswith(_ED25519):
         return False
-    written, _rest = _number(public[len(_ED25519) :])
-    first, rest = _number(numbers)
-    second, _rest = _number(rest)
-    point, nonce, factor = written.to_bytes(33, "big"), first.to_bytes(32, "big"), int.from_bytes(second.to_bytes(32, "big"), "little")
-    if point[0] != 0x40 or factor >= _ORDER:
+    public_number, _rest = _read_number(public[len(_ED25519) :])
+    nonce_number, rest = _read_number(numbers)
+    factor_number, _rest = _read_number(rest)
+    encoded_key, nonce = public_number.to_bytes(33, "big"), nonce_number.to_bytes(32, "big")
+    factor = int.from_bytes(factor_number.to_bytes(32, "big"), "little")
+    if encoded_key[0] != 0x40 or factor >= _ORDER:
         return False
-    key, other = _decompressed(point[1:]), _decompressed(nonce)
-    if key is None or other is None:
+    key, nonce_point = _decompress_point(encoded_key[1:]), _decompress_point(nonce)
+    if key is None or nonce_point is None:
         return False
-    challenge = int.from_bytes(hashlib.sha512(nonce + point[1:] + digest).digest(), "little") % _ORDER
-    return _is_same(_times(factor, _BASE), _sum(other, _times(challenge, key)))
+    challenge = int.from_bytes(hashlib.sha512(nonce + encoded_key[1:] + digest).digest(), "little") % _ORDER
+    return _is_same_point(_multiply_point(factor, _BASE), _add_points(nonce_point, _multiply_point(challenge, key)))
 
 
-def _decompressed(data: bytes) -> _Point | None:
-    whole = int.from_bytes(data, "little")
-    sign, y = whole >> 255, whole & ((1 << 255) - 1)
+def _decompress_point(data: bytes) -> _Point | None:
+    number = int.from_bytes(data, "little")
+    sign, y = number >> 255, number & ((1 << 255) - 1)
     if y >= _P:
         return None
     square = (y * y - 1) * pow(_D * y * y + 1, _P - 2, _P) % _P
@@ -132,25 +133,25 @@ def _decompressed(data: bytes) -> _Point | None:
     return x, y, 1, x * y % _P
 
 
-def _sum(one: _Point, other: _Point) -> _Point:
-    a, b = (one[1] - one[0]) * (other[1] - other[0]) % _P, (one[1] + one[0]) * (other[1] + other[0]) % _P
-    c, d = 2 * one[3] * other[3] * _D % _P, 2 * one[2] * other[2] % _P
+def _add_points(first: _Point, second: _Point) -> _Point:
+    a, b = (first[1] - first[0]) * (second[1] - second[0]) % _P, (first[1] + first[0]) * (second[1] + second[0]) % _P
+    c, d = 2 * first[3] * second[3] * _D % _P, 2 * first[2] * second[2] % _P
     e, f, g, h = b - a, d - c, d + c, b + a
     return e * f % _P, g * h % _P, f * g % _P, e * h % _P
 
 
-def _times(factor: int, point: _Point) -> _Point:
-    found: _Point = (0, 1, 1, 0)
+def _multiply_point(factor: int, point: _Point) -> _Point:
+    product: _Point = (0, 1, 1, 0)
     while factor:
         if factor & 1:
-            found = _sum(found, point)
-        point = _sum(point, point)
+            product = _add_points(product, point)
+        point = _add_points(point, point)
         factor >>= 1
-    return found
+    return product
 
 
-def _is_same(one: _Point, other: _Point) -> bool:
-    return (one[0] * other[2] - other[0] * one[2]) % _P == 0 and (one[1] * other[2] - other[1] * one[2]) % _P == 0
+def _is_same_point(first: _Point, second: _Point) -> bool:
+    return (first[0] * second[2] - second[0] * first[2]) % _P == 0 and (first[1] * second[2] - second[1] * first[2]) % _P == 0
 
 
-_BASE = _decompressed((4 * pow(5, _P - 2, _P) % _P).to_bytes(32, "little")) or (0, 1, 1, 0)
+_BASE = _decompress_point((4 * pow(5, _P - 2, _P) % _P).to_bytes(32, "little")) or (0, 1, 1, 0)

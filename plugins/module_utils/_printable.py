@@ -5,7 +5,7 @@
 """Makes text safe for a terminal or a log (pure).
 
 Characters that move the cursor, hide text or change its direction are shown as escapes, such as ``\\x1b[2K`` or ``\\u202e``. Otherwise a name that a
-node reports could imitate other lines of the run. Making a text printable twice changes nothing more.
+node reports could imitate other lines of the run. A second call changes nothing.
 Private to this collection: no stability is promised to others.
 """
 
@@ -13,17 +13,19 @@ from __future__ import annotations
 
 from typing import Sequence
 
-NAMED = 5
+NAMED = 5  # names that shortened() shows
 
 
 def printable(text: str) -> str:
-    """Return the text as one line, with escapes for unprintable characters and line breaks."""
-    return text if text.isprintable() else "".join(one if one.isprintable() else _escape(one) for one in text)
+    """Return the text as character line, with escapes for unprintable characters and line breaks."""
+    return text if text.isprintable() else "".join(character if character.isprintable() else _escape(character) for character in text)
 
 
 def printable_lines(text: str) -> str:
     """Return the text with escapes for unprintable characters. Line breaks and tabs stay."""
-    return text if text.isprintable() else "".join(one if one.isprintable() or one in "\n\t" else _escape(one) for one in text)
+    if text.isprintable():
+        return text
+    return "".join(character if character.isprintable() or character in "\n\t" else _escape(character) for character in text)
 
 
 def shortened(names: Sequence[str], separator: str = ", ") -> str:
@@ -32,5 +34,5 @@ def shortened(names: Sequence[str], separator: str = ", ") -> str:
     return separator.join(list(names[:NAMED]) + more)
 
 
-def _escape(one: str) -> str:
-    return one.encode("unicode_escape").decode("ascii")
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")

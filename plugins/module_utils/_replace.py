@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Write a file of state as a whole. Imports little, because the guard loads it before each container starts.
+"""Writes a file of state as a whole. Imports little, because the guard loads it before each container starts.
 
 Such a file may be lost in a power cut. For files that must survive one, see _files. Private to this collection: no stability is promised to others.
 """
@@ -21,7 +21,7 @@ _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def new_path(path: str) -> str:
-    """Return where a file is written before it replaces the one at ``path``. Readers of the folder skip hidden files."""
+    """Return the name under which a new file is written before it replaces the one at ``path``. Readers of the folder skip hidden files."""
     folder, name = os.path.split(path)
     return os.path.join(folder, ".%s.new" % name)
 

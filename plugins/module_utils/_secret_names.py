@@ -20,7 +20,7 @@ _SECRET = re.compile(
 )
 # Settings of language models, which are not secret.
 _NO_SECRET = re.compile(r"(?i)tokeni[sz]\w*|(?:max|min|num|new|total|batched|context|completion|prompt)[_-]?tokens?")
-# NAME=value, "name": value, name: value. And an option with its value.
+# Forms with a name: NAME=value, "name": value, name: value; and an option with its value.
 _ASSIGNED = re.compile(r"""(?<![\w./-])(?P<name>[A-Za-z][\w./-]*)(?:\\*["'])?(?:\s*=\s*|\s*:\s+|(?<=["']):\s*)(?=\S)""")
 _OPTION = re.compile(r"(?<![\w./-])(?P<name>--?[A-Za-z][\w.-]*)(?:=|\s+(?!-))(?=\S)")
 _HEADER = re.compile(r"(?i)(?<![\w-])(?:(?:proxy-)?authorization|cookie|x-[\w-]*(?:key|token|secret|auth)[\w-]*):\s*\S")
@@ -42,7 +42,7 @@ def has_secret(text: str) -> bool:
     """Return whether a text, such as a command line, contains a secret."""
     if mask(text) != text or _HEADER.search(text) or _LOGIN.search(text) or _FORMS.search(text):
         return True
-    return any(is_name_of_secret(found.group("name")) for form in (_ASSIGNED, _OPTION) for found in form.finditer(text))
+    return any(is_name_of_secret(match.group("name")) for form in (_ASSIGNED, _OPTION) for match in form.finditer(text))
 
 
 def is_secret_word(words: Sequence[object], place: int) -> bool:

@@ -142,7 +142,7 @@ def write(path, content, mode=0o600):
 
 
 def copy(source, target):
-    """What is changed just now, is not worth a copy: the package manager fetches it again."""
+    """Return what is changed just now, is not worth a copy: the package manager fetches it again."""
     try:
         shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True, ignore=shutil.ignore_patterns("packages", "S.*"))  # sockets
     except FileNotFoundError:  # the source itself
@@ -177,7 +177,7 @@ def search(module, work):
 
 
 def moved(source, target):
-    """The names of the files below ``source``, which are in ``target`` now. zypper makes folders of its own."""
+    """Return the names of the files below ``source``, which are in ``target`` now. zypper makes folders of its own."""
     found = [os.path.join(folder, name) for folder, _folders, names in os.walk(source) for name in names]
     for path in found:
         shutil.move(path, os.path.join(target, os.path.basename(path)))

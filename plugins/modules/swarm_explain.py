@@ -182,7 +182,7 @@ OPTIONS = dict(
 
 
 def run(params, check_mode):
-    """The module's result. Raises GpuSwarmError with it if the metrics cannot be written."""
+    """Return the module's result. Raises GpuSwarmError with it if the metrics cannot be written."""
     manager, wanted, directory = connect(params), params["services"], params["textfile_directory"]
     # The metrics have all that wait.
     found = read_ledger(manager, params["prefix"], [*wanted, ALL] if directory else wanted)

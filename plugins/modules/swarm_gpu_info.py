@@ -378,7 +378,7 @@ OPTIONS = dict(keep.OPTION, ledger=dict(type="bool", default=True), prefix=dict(
 
 
 def run(params, check_mode):
-    """The module's result."""
+    """Return the module's result."""
     manager = connect(params)
     return (
         read_ledger(manager, params["prefix"], keep_label=params["keep_label"])

@@ -243,7 +243,7 @@ OPTIONS = dict(
 
 
 def run(params, check_mode):
-    """The module's result."""
+    """Return the module's result."""
     prefix, timeout_s = params["prefix"], params["wait_timeout"]
     tests = verify_run.Tests(prefix, plan.argv(params["command"]), timeout_s)
     probe_images.refuse_name(params["image"])

@@ -291,7 +291,7 @@ def run(params, check_mode):
 
 
 def everywhere(problem):
-    """Whether each manager would fail like this: it is the job that is wrong."""
+    """Return whether each manager would fail like this: it is the job that is wrong."""
     return {"wrong": not isinstance(problem, SwarmError) or isinstance(problem, Refused)}
 
 

@@ -117,13 +117,13 @@ OPTIONS = dict(
 
 
 def run(params, check_mode):
-    """The module's result."""
+    """Return the module's result."""
     check_settings(params)
     return answer(prune(connect(params), params, check_mode))
 
 
 def everywhere(problem):
-    """Whether each manager would fail like this."""
+    """Return whether each manager would fail like this."""
     return {"wrong": isinstance(problem, AnotherRun) or not isinstance(problem, SwarmError)}
 
 

@@ -149,13 +149,13 @@ OPTIONS = dict(
 
 
 def run(params, check_mode):
-    """The module's result."""
+    """Return the module's result."""
     lease.check(params)
-    return lease.answer(lease.settle(connect(params), params, check_mode), params)
+    return lease.module_result(lease.acquire_or_release(connect(params), params, check_mode), params)
 
 
 def taken(result):
-    """The warning that the lease was taken from another run, if it was."""
+    """Return the warning that the lease was taken from another run, if it was."""
     if not result.get("taken_from"):
         return []
     had = "had not ended" if result["taken_after"] is None else "had ended %d s before" % result["taken_after"]

@@ -105,7 +105,7 @@ OPTIONS = dict(
 
 
 def run(params, check_mode):
-    """The module's result."""
+    """Return the module's result."""
     manager = connect(params)
     removed = bool(params["remove"]) and not check_mode and manager.remove_node(params["remove"])
     result = {"changed": removed, "nodes": [_short(node) for node in manager.nodes()]}

@@ -282,7 +282,7 @@ def _read(manager, params):
 
 
 def _unread(text, kept):
-    """Why Docker cannot read the stack file. A machine that has no docker command is an error now, before anything is made."""
+    """Return why Docker cannot read the stack file. A machine that has no docker command is an error now, before anything is made."""
     if text is None:
         return ""
     docker = stack_command.docker_path()

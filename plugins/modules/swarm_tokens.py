@@ -53,7 +53,7 @@ RETURN = r""" # """
 
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
 from ..module_utils._swarm import manager_module
-from ..module_utils._swarm.lease import unless_another
+from ..module_utils._swarm.lease import refuse_if_another_run
 from ..module_utils._swarm.manager import connect, until_written
 
 AFTER = "When it is through, 'docker swarm join-token --rotate --quiet worker' (or manager) replaces one."
@@ -65,11 +65,11 @@ OPTIONS = dict(
 
 
 def run(params, check_mode):
-    """The module's result."""
+    """Return the module's result."""
     manager = connect(params)
 
     def attempt():
-        cluster, dummy = unless_another(manager, params["holder"], "No join token was replaced", AFTER, check_mode)
+        cluster, dummy = refuse_if_another_run(manager, params["holder"], "No join token was replaced", AFTER, check_mode)
         if params["rotate"] and not check_mode:
             manager.update_cluster(cluster["Version"]["Index"], cluster["Spec"], params["rotate"])
 

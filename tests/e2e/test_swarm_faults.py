@@ -212,7 +212,7 @@ def test_without_a_quorum_nothing_is_touched_and_with_one_the_run_goes_on(fleet:
             assert run.rc == 2, run.output
             assert set(run.changed().values()) == {0}
             for name in GPU_NODES:
-                assert re.search("no quorum.* bring back so many managers that more than half of them answer", run.failures(name)[-1], re.IGNORECASE)
+                assert re.search("no quorum.* start managers until more than half of them answer", run.failures(name)[-1], re.IGNORECASE)
             for name in (back, dead):
                 assert "dockerd is not running on this host: start it" in run.failures(name)[-1]
         assert as_it_is(fleet) == before

@@ -31,7 +31,7 @@ compiled.clear()
 import our.room.deep
 from our import other
 if len(sys.argv) > 4:
-    our._zip_import.keep(sys.argv[4])
+    our._zip_import.save_compiled(sys.argv[4])
 print(json.dumps([[one[len(sys.argv[1]) + 1 :] for one in compiled], our.room.deep.__file__, our.room.__file__, our.room.__path__]))
 """
 FILES = ("our/room/__init__.py", "our/room/deep.py", "our/other.py")
@@ -72,11 +72,11 @@ def garbage_of(folder):
 
 
 def test_a_module_searches_for_garbage_less_often_and_not_at_its_end(archive, tmp_path):
-    assert garbage_of(archive) == [str(_zip_import.MANY), "True"]
+    assert garbage_of(archive) == [str(_zip_import.MANY_OBJECTS), "True"]
     with zipfile.ZipFile(archive) as opened:
         opened.extractall(tmp_path / "kept")
     threshold, frozen = garbage_of(tmp_path / "kept")  # as the watcher, which runs for months
-    assert threshold != str(_zip_import.MANY)
+    assert threshold != str(_zip_import.MANY_OBJECTS)
     assert frozen == "False"
 
 

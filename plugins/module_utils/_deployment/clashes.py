@@ -53,7 +53,7 @@ class There(NamedTuple):
 
 
 def clashes(wanted: Wanted, there: There) -> list[str]:
-    """The text of each conflict, with its remedy; [] if there is none."""
+    """Return the text of each conflict, with its remedy; [] if there is none."""
     checks = (jobs, modes, ports, ingress, plugins, subnets, contents)
     return [words for check in checks for words in check(wanted, there)]
 
@@ -76,7 +76,7 @@ def jobs(wanted: Wanted, there: There) -> Iterator[str]:
 
 
 def _mode(spec: Mapping[str, Any]) -> str:
-    """The only key of a service's mode, such as ``Replicated``."""
+    """Return the only key of a service's mode, such as ``Replicated``."""
     (name,) = spec["Mode"]
     return name
 

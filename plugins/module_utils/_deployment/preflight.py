@@ -51,7 +51,7 @@ class Part(NamedTuple):
         return len(self.alone["feasible"]) if is_global(self.service) else self.alone["needed"]
 
     def room_on(self, node_id: str) -> int:
-        """The largest number of its tasks on this node."""
+        """Return the largest number of its tasks on this node."""
         found = self.alone["rooms"].get(node_id, 0)
         return min(self.number if found is None else found, 1 if is_global(self.service) else ANY_NUMBER)
 
@@ -61,7 +61,7 @@ Order = Callable[[Sequence[Part]], Sequence[Part]]
 
 
 def preflight(stack: str, specs: Iterable[Mapping[str, Any]], listed: Listed, prefix: str, prune: bool = False) -> dict[str, Any]:
-    """The ledger without the tasks that this deployment replaces, and with explanations of the stack's services that consider each other.
+    """Return the ledger without the tasks that this deployment replaces, and with explanations of the stack's services that consider each other.
 
     A service keeps its tasks if its needs do not change, or if it is missing in ``specs`` and is not pruned. Resources of the stack's other
     tasks count as free, because swarm ends an old task before it starts the new one. ``order: start-first`` is the exception (see ``start_first``).
@@ -93,20 +93,20 @@ def preflight(stack: str, specs: Iterable[Mapping[str, Any]], listed: Listed, pr
 
 
 def _wanted(service: Mapping[str, Any] | None, spec: Mapping[str, Any], is_updated: bool) -> Mapping[str, Any]:
-    """The service as it will be. It has the id of the existing service if that keeps its tasks, otherwise a new id."""
+    """Return the service as it will be. It has the id of the existing service if that keeps its tasks, otherwise a new id."""
     if service is not None and is_updated:
         return start_first.updated_service(service, spec, NEW + spec["Name"])
     return _kept(service, spec) or {"ID": NEW + spec["Name"], "Spec": spec}
 
 
 def _starts_first(service: Mapping[str, Any] | None, spec: Mapping[str, Any]) -> bool:
-    """Whether the deployment replaces the service's tasks, and starts new ones before the old ones end."""
+    """Return whether the deployment replaces the service's tasks, and starts new ones before the old ones end."""
     is_updated = service is not None and start_first.starts_first(service, spec) and list(service["Spec"]["Mode"]) == list(spec["Mode"])
     return is_updated and (start_first.is_replaced(spec) or not _needs_the_same(service, spec))
 
 
 def _kept(service: Mapping[str, Any] | None, spec: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The service with its new number of tasks, if it keeps the existing ones; otherwise None. Any update runs a job again."""
+    """Return the service with its new number of tasks, if it keeps the existing ones; otherwise None. Any update runs a job again."""
     if service is None or is_job_service(service) or list(service["Spec"]["Mode"]) != list(spec["Mode"]):
         return None
     if (size_of(service).wanted or 0) > (size_of({"Spec": spec}).wanted or 0):
@@ -120,7 +120,7 @@ def _needs_the_same(service: Mapping[str, Any], spec: Mapping[str, Any]) -> bool
 
 
 def _part(service: Mapping[str, Any], one: Mapping[str, Any], former: Mapping[str, Any] | None, free: Listed, prefix: str) -> Part:
-    """The service as a part of the stack. ``former`` is the existing service, if it is updated with order start-first; otherwise None."""
+    """Return the service as a part of the stack. ``former`` is the existing service, if it is updated with order start-first; otherwise None."""
     part = Part(service, demand_of(service), one)
     old = start_first.slots_by_node(free.tasks, former["ID"]) if former else {}
     if former and is_global(service) and old:
@@ -137,7 +137,7 @@ def _part(service: Mapping[str, Any], one: Mapping[str, Any], former: Mapping[st
 
 
 def _judged(part: Part, one: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The service's explanation, with the needs of its update."""
+    """Return the service's explanation, with the needs of its update."""
     if part.beside is None:
         return dict(one, fits=bool(one["fits"]) or (not one["needed"] and not is_global(part.service)))  # nothing needs to be placed
     needed = one["needed"] if part.beside.needed is None else part.beside.needed
@@ -146,7 +146,7 @@ def _judged(part: Part, one: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _together(parts: Sequence[Part], free: Listed, prefix: str) -> list[dict[str, Any]]:
-    """The explanations for the first order in which all parts fit. If there is none, those for the order that begins with the largest part."""
+    """Return the explanations for the first order in which all parts fit. If there is none, those for the order that begins with the largest part."""
     first: list[dict[str, Any]] = []
     for order, tight in ((_largest, False), (_scarcest, True), (_largest, True)):
         found = _placed_in_order(order(parts), free, prefix, tight)
@@ -163,7 +163,7 @@ def _largest(parts: Sequence[Part]) -> Sequence[Part]:
 
 
 def _scarcest(parts: Sequence[Part]) -> Sequence[Part]:
-    """The parts in order of their spare places, the fewest first."""
+    """Return the parts in order of their spare places, the fewest first."""
     return sorted(parts, key=lambda part: (inf if part.alone["room"] is None else part.alone["room"] - part.number, part.name))
 
 
@@ -185,14 +185,14 @@ def _placed_in_order(parts: Sequence[Part], free: Listed, prefix: str, tight: bo
 
 
 def _spread(one: Mapping[str, Any]) -> list[str]:
-    """The nodes for its tasks in the order in which swarm spreads them. Each node appears as often as it has room."""
+    """Return the nodes for its tasks in the order in which swarm spreads them. Each node appears as often as it has room."""
     rooms = {node_id: _number(one["rooms"][node_id]) for node_id in one["feasible"]}
     rounds = max(rooms.values(), default=0)
     return [node_id for turn in range(min(rounds, one["needed"] + 1)) for node_id, room in rooms.items() if turn < room]
 
 
 def _tight(one: Mapping[str, Any], others: Sequence[Part]) -> list[str]:
-    """The nodes for its tasks in an order that leaves room for others: first nodes that the fewest others can use, the smallest of them first."""
+    """Return the nodes for its tasks in an order that leaves room for others: first the nodes that the fewest others can use, then the smallest."""
     rooms = {node_id: _number(one["rooms"][node_id]) for node_id in one["feasible"]}
     by_use = sorted(rooms, key=lambda node_id: (sum(bool(other.room_on(node_id)) for other in others), rooms[node_id]))
     return [node_id for node_id in by_use for _turn in range(min(rooms[node_id], one["needed"]))]
@@ -205,7 +205,7 @@ def _number(room: int | None) -> int:
 def _placed(
     service: Mapping[str, Any], one: Mapping[str, Any], records: Sequence[Mapping[str, Any]], nodes: Sequence[str]
 ) -> list[Mapping[str, Any]]:
-    """The tasks that the service would have, in the form of the API."""
+    """Return the tasks that the service would have, in the form of the API."""
     by_id = {record["id"]: record for record in records}
     left = {node_id: _free(by_id[node_id]) for node_id in one["feasible"]}
     wants = generic_resources.from_info(reservations(service["Spec"]["TaskTemplate"]).get("GenericResources"))
@@ -252,7 +252,7 @@ def _task(service: Mapping[str, Any], slot: int, node_id: str, given: Mapping[st
 
 
 def rivals(part: Part, parts: Iterable[Part]) -> list[str]:
-    """The other services of the stack that may take so much room that this one does not fit; [] if it fits wherever they are."""
+    """Return the other services of the stack that may take so much room that this one does not fit; [] if it fits wherever they are."""
     if not part.number or part.alone["room"] is None:
         return []
     lost = {other.name: _lost(part, other) for other in parts if other.name != part.name}
@@ -275,7 +275,7 @@ def _lost(part: Part, other: Part) -> dict[str, int]:
 
 
 def _at_worst(part: Part, other: Part, lost: Mapping[str, int]) -> int:
-    """How many tasks of the part lose their room in the worst case. Each task of the other takes the room of some tasks on its node."""
+    """Return how many tasks of the part lose their room in the worst case. Each task of the other takes the room of some tasks on its node."""
     each, gains = _each(part, other), []
     for most in lost.values():
         gains += [each] * (most // each) + ([most % each] if most % each else [])
@@ -287,7 +287,7 @@ def _slots(part: Part, node_id: str) -> int:
 
 
 def _each(part: Part, other: Part) -> int:
-    """How many tasks of the part lose their room to one task of the other on the same node."""
+    """Return how many tasks of the part lose their room to one task of the other on the same node."""
     if part.demand.ports & other.demand.ports:
         return 1  # there is room for one anyway
     both = [(amount, other.demand.wants[kind]) for kind, amount in part.demand.wants.items() if kind in other.demand.wants]

@@ -28,7 +28,7 @@ def of_stack(stack: str, services: Iterable[Mapping[str, Any]]) -> list[Mapping[
 
 
 def tasks_of(stack: str, tasks: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The stack's tasks, including those of removed services, because 'docker stack deploy' labels their containers as well."""
+    """Return the stack's tasks, including those of removed services, because 'docker stack deploy' labels their containers as well."""
     return [task for task in tasks if (((task.get("Spec") or {}).get("ContainerSpec") or {}).get("Labels") or {}).get(NAMESPACE) == stack]
 
 
@@ -46,7 +46,7 @@ def networks_taken(stack: str, names: Iterable[str], networks: Iterable[Mapping[
 
 
 def of_swarm(networks: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The names with which a stack can refer to the swarm's networks. Networks of this machine alone do not count."""
+    """Return the names with which a stack can refer to the swarm's networks. Networks of this machine alone do not count."""
     return [network[key] for network in networks if network.get("Scope") == "swarm" for key in ("Name", "Id") if network.get(key)]
 
 
@@ -56,7 +56,7 @@ def not_there(wanted: Mapping[str, Sequence[str]], names: Mapping[str, Sequence[
 
 
 def with_labels(nodes: Sequence[Mapping[str, Any]], more: Mapping[str, Mapping[str, str]]) -> list[Mapping[str, Any]]:
-    """The API's nodes with additional labels. ``more`` is by node id."""
+    """Return the API's nodes with additional labels. ``more`` is by node id."""
     return [
         dict(node, Spec=dict(node["Spec"], Labels={**(node["Spec"].get("Labels") or {}), **more[node["ID"]]})) if node["ID"] in more else node
         for node in nodes
@@ -64,7 +64,7 @@ def with_labels(nodes: Sequence[Mapping[str, Any]], more: Mapping[str, Mapping[s
 
 
 def progress(services: Iterable[Mapping[str, Any]], tasks: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The progress of each service. It is ``done`` if all its tasks of the current specification run or have completed."""
+    """Return the progress of each service. It is ``done`` if all its tasks of the current specification run or have completed."""
     by_service: dict[str, list[Mapping[str, Any]]] = {}
     for task in tasks:
         by_service.setdefault(task.get("ServiceID") or "", []).append(task)
@@ -111,7 +111,10 @@ def _progress(service: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) ->
 
 
 def _is_over(current: Sequence[Mapping[str, Any]], live: Sequence[Mapping[str, Any]], bad: Sequence[str], ends: bool) -> bool:
-    """Whether swarm restarts none of these tasks. The desired state of an ended task stays ``running`` until swarm decides whether to replace it."""
+    """Return whether swarm restarts none of these tasks.
+
+    The desired state of an ended task stays ``running`` until swarm decides whether to replace it.
+    """
     return any(task["Status"]["State"] in bad for task in current) and all(task["Status"]["State"] == "complete" and ends for task in live)
 
 
@@ -120,12 +123,12 @@ def _why(status: Mapping[str, Any]) -> str:
 
 
 def _digest(spec: Mapping[str, Any]) -> str:
-    """A digest of the specification. It shows an update even if the tasks look the same, as after a change of ports."""
+    """Return a digest of the specification. It shows an update even if the tasks look the same, as after a change of ports."""
     return hashlib.sha256(json.dumps(spec, sort_keys=True).encode("utf-8")).hexdigest()[:16]
 
 
 def _is_current(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether a task has its service's newest specification. The API does not show a task's version, so compare the specifications.
+    """Return whether a task has its service's newest specification. The API does not show a task's version, so compare the specifications.
 
     Placement does not count. If a node meets new constraints, swarm keeps its tasks, which keep the former constraints (IsTaskDirty in swarmkit's
     manager/orchestrator/task.go).

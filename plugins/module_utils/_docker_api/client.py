@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The client of the Docker API: plain JSON over HTTP, with nothing but Python's standard library.
+"""The client of the Docker API: JSON over HTTP, with Python's standard library only.
 
-The one client of this collection, for the daemon of a node and for the API of a manager. It knows no endpoint.
+All code of this collection uses it, for the daemon of a node and for a manager. It contains no endpoints: callers pass the path.
 Private to this collection: no stability is promised to others.
 """
 
@@ -18,12 +18,12 @@ import socket
 from typing import Any, Iterator, Mapping, NamedTuple
 from urllib.parse import urlencode
 
-from .connections import Tls, way
+from .connections import Tls, find_way
 from .problems import Refused, Unanswered
 
 AUTO = "auto"
-PIECE = 1 << 16
-SHOWN = 300  # characters of an answer that is no JSON
+CHUNK_BYTES = 1 << 16
+MOST_SHOWN = 300  # characters of an answer that is not JSON
 
 
 class Answer(NamedTuple):
@@ -41,26 +41,26 @@ class _Request(NamedTuple):
 
 
 class Client:
-    """One daemon.
+    """Sends requests to one daemon.
 
-    ``version`` goes before each path. AUTO is the newest version that the daemon speaks, read once: a specification that is read in an older
-    one may lack fields, and would lose them when it is written back. None sends no version, which means the newest one of whichever daemon
-    answers, for a daemon that may be restarted as another release.
+    ``version`` is the API version in each path. AUTO is the newest version that the daemon supports, read once: an older version may not show
+    all fields of a specification, and writing it back would delete them. With None, paths have no version, and the daemon uses its newest one.
+    That is for a daemon that may be upgraded meanwhile.
     """
 
     def __init__(self, address: str, tls: Tls | None = None, timeout: float = 60, version: str | None = AUTO) -> None:
-        self._way = way(address, tls)
+        self._way = find_way(address, tls)
         self._timeout = timeout
         self._version = version
         self._idle: list[http.client.HTTPConnection] = []
 
     def get(self, path: str, filters: Mapping[str, Any] | None = None) -> Any:
-        """The answer of GET."""
+        """Send GET and return the data of the answer. ``filters`` are those of the API: a list of values by name."""
         return self.call("GET", filtered(path, filters)).data
 
     def call(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None, timeout: float | None = None) -> Answer:
-        """Sends one request and returns the whole answer. Raises Refused and Unanswered."""
-        request = _Request(method, self._versioned() + path, body, headers or {})
+        """Send one request and return the whole answer. Raises Refused and Unanswered."""
+        request = _Request(method, self._version_prefix() + path, body, headers or {})
         response, content = self._exchange(request, timeout or self._timeout)
         if method != "GET" and not content.strip():
             return Answer(response.headers, None)
@@ -68,46 +68,46 @@ class Client:
 
     @contextlib.contextmanager
     def stream(self, path: str, endless: bool = False) -> Iterator[Iterator[bytes]]:
-        """The answer of GET in pieces, as they come. The daemon may take as long as it likes for each piece if the stream is ``endless``."""
-        request = _Request("GET", self._versioned() + path)
+        """Send GET and yield the answer in chunks as they arrive. If the stream is ``endless``, there is no time limit for a chunk."""
+        request = _Request("GET", self._version_prefix() + path)
         timeout = None if endless else self._timeout
         connection = self._way.open(timeout=self._timeout)
         try:
-            with _described(self._timeout):
+            with _failures_described(self._timeout):
                 connection.connect()
                 connection.sock.settimeout(timeout)
                 response = self._send(connection, request)
                 if not 200 <= response.status < 300:
                     raise Refused(response.status, _reason(response, response.read()), response.headers)
-            yield _pieces(response, self._timeout)
+            yield _chunks(response, self._timeout)
         finally:
             connection.close()
 
-    def _versioned(self) -> str:
+    def _version_prefix(self) -> str:
         if self._version == AUTO:
-            self._version = self._newest()
+            self._version = self._read_newest_version()
         return "/v%s" % self._version if self._version else ""
 
-    def _newest(self) -> str:
+    def _read_newest_version(self) -> str:
         response, _content = self._exchange(_Request("GET", "/_ping"), self._timeout)
         version = response.headers.get("Api-Version")
-        if not version:  # a proxy dropped it. Not /version at first: dockerd runs two programs to answer that.
+        if not version:  # a proxy dropped it. /version is slower: dockerd runs two programs to answer it
             request = _Request("GET", "/version")
             version = (_json(request, self._exchange(request, self._timeout)[1]) or {}).get("ApiVersion")
         if not version:
-            raise Unanswered("it does not say which version of the Docker API it speaks")
+            raise Unanswered("it does not report the version of its Docker API")
         return str(version)
 
     def _exchange(self, request: _Request, timeout: float) -> tuple[http.client.HTTPResponse, bytes]:
-        connection = self._connection(timeout)
+        connection = self._take_connection(timeout)
         try:
-            with _described(timeout):
+            with _failures_described(timeout):
                 response = self._send(connection, request)
                 content = response.read()
         except BaseException:
             connection.close()
             raise
-        self._keep(connection, response)
+        self._reuse_or_close(connection, response)
         if not 200 <= response.status < 300:
             raise Refused(response.status, _reason(response, content), response.headers)
         return response, content
@@ -118,8 +118,8 @@ class Client:
         connection.request(request.method, self._way.base + request.target, content, {**headers, **self._way.headers, **request.headers})
         return connection.getresponse()
 
-    def _connection(self, timeout: float) -> http.client.HTTPConnection:
-        """A connection that is open already, unless the daemon closed it, or a new one."""
+    def _take_connection(self, timeout: float) -> http.client.HTTPConnection:
+        """Return an idle connection that the daemon has not closed, or a new one."""
         while self._idle:
             connection = self._idle.pop()
             if not select.select([connection.sock], [], [], 0)[0]:
@@ -128,8 +128,8 @@ class Client:
             connection.close()
         return self._way.open(timeout=timeout)
 
-    def _keep(self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse) -> None:
-        """Over the network a new connection costs several round trips. A local one costs nothing, and dockerd may be restarted at any time."""
+    def _reuse_or_close(self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse) -> None:
+        """Keep a connection over the network for the next request, because a new one costs several round trips. Close a local one."""
         if self._way.is_local or response.will_close or connection.sock is None:
             connection.close()
         else:
@@ -137,17 +137,17 @@ class Client:
 
 
 def with_query(path: str, **query: Any) -> str:
-    """The path with these parameters."""
+    """Return the path with these parameters in its query."""
     return path + "?" + urlencode(query)
 
 
 def filtered(path: str, filters: Mapping[str, Any] | None) -> str:
-    """The path of a list with these filters of the API: a list of values by name."""
+    """Return the path of a list with these filters."""
     return with_query(path, filters=json.dumps(filters)) if filters else path
 
 
 @contextlib.contextmanager
-def _described(timeout: float) -> Iterator[None]:
+def _failures_described(timeout: float) -> Iterator[None]:
     try:
         yield
     except socket.timeout as problem:
@@ -158,13 +158,13 @@ def _described(timeout: float) -> Iterator[None]:
         raise Unanswered(str(problem) or type(problem).__name__, problem) from problem
 
 
-def _pieces(response: http.client.HTTPResponse, timeout: float) -> Iterator[bytes]:
+def _chunks(response: http.client.HTTPResponse, timeout: float) -> Iterator[bytes]:
     while True:
-        with _described(timeout):
-            piece = response.read1(PIECE)
-        if not piece:
+        with _failures_described(timeout):
+            chunk = response.read1(CHUNK_BYTES)
+        if not chunk:
             break
-        yield piece
+        yield chunk
     if response.length:
         raise Unanswered("the connection was cut, %d bytes before the end" % response.length)
 
@@ -174,14 +174,14 @@ def _json(request: _Request, content: bytes) -> Any:
     try:
         return json.loads(text)
     except ValueError as problem:
-        raise Unanswered("%s %s was answered with %r, which is no JSON" % (request.method, request.target, text[:60]), problem) from problem
+        raise Unanswered("%s %s was answered with %r, which is not JSON" % (request.method, request.target, text[:60]), problem) from problem
 
 
 def _reason(response: http.client.HTTPResponse, content: bytes) -> str:
-    """Why a daemon refuses a request: the message of its answer, or whatever there is. A proxy may send a page of HTML, or no words at all."""
+    """Return why a daemon refuses a request: the message in its answer, or any other text there, such as a proxy's HTML page."""
     text = content.decode("utf-8", "replace")
     try:
-        words = str(json.loads(text)["message"] or "")
+        message = str(json.loads(text)["message"] or "")
     except (ValueError, TypeError, KeyError):
-        words = " ".join(text.split())[:SHOWN]
-    return words or "HTTP status %d (%s)" % (response.status, response.reason)
+        message = " ".join(text.split())[:MOST_SHOWN]
+    return message or "HTTP status %d (%s)" % (response.status, response.reason)

@@ -24,7 +24,7 @@ NETWORK = ("tcp", "http", "https")
 
 
 class Tls(NamedTuple):
-    """Files and what they are used for. Without ``ca_path``, the authorities count that the system trusts."""
+    """Files and what they are used for. Without ``ca_path``, the system's certificate authorities are trusted."""
 
     verify: bool = True
     ca_path: str | None = None
@@ -33,7 +33,7 @@ class Tls(NamedTuple):
 
 
 class Way(NamedTuple):
-    """``open(timeout)`` returns a new connection. Each request's path follows ``base``; ``headers`` belong to each request."""
+    """``open(timeout)`` returns a new connection. Each request needs ``base`` in front of its path, and ``headers``."""
 
     open: Callable[..., http.client.HTTPConnection]
     base: str = ""
@@ -55,7 +55,7 @@ class UnixConnection(http.client.HTTPConnection):
 
 
 class Address(NamedTuple):
-    """unix, tcp, http or https, or what else somebody wrote; and the path of a socket, or what follows ://."""
+    """``scheme`` is unix, tcp, http, https, or an unknown one. ``place`` is the path of a socket, or the text after ``://``."""
 
     scheme: str
     place: str
@@ -65,8 +65,11 @@ class Address(NamedTuple):
         return self.scheme == "unix"
 
 
-def address_of(text: str) -> Address:
-    """The address in this text. No text is the local socket, http+unix:// is unix://, and an address without a scheme is one of tcp://."""
+def parse_address(text: str) -> Address:
+    """Return the address in this text.
+
+    An empty text means the local socket. http+unix:// means unix://. An address without a scheme means tcp://.
+    """
     scheme, sign, place = (text.strip() or SOCKET).partition("://")
     if not sign:
         return Address("tcp", scheme)
@@ -74,31 +77,31 @@ def address_of(text: str) -> Address:
     return Address("unix", "/" + place.lstrip("/")) if scheme in ("unix", "http+unix") else Address(scheme, place)
 
 
-def way(address: str, tls: Tls | None = None) -> Way:
-    """How to reach the daemon at ``address``: unix://PATH or tcp://HOST:PORT, also written as http:// and https://. Raises Unanswered.
+def find_way(address: str, tls: Tls | None = None) -> Way:
+    """Return how to reach the daemon at ``address``: unix://PATH or tcp://HOST:PORT, also written as http:// and https://. Raises Unanswered.
 
     An https:// address without ``tls`` has its certificate verified.
     """
-    found = address_of(address)
-    if found.is_local:
-        return Way(partial(UnixConnection, found.place), is_local=True)
-    if found.scheme not in NETWORK:
-        raise Unanswered("docker_host begins with %s://, which this collection does not speak: write unix:// or tcp://" % found.scheme)
-    host, port, path = _host(address, found.place)
-    if found.scheme == "https" or tls:
-        return _secured(host, port, path, _context(tls or Tls()))
-    return _plain(host, port, path)
+    parsed = parse_address(address)
+    if parsed.is_local:
+        return Way(partial(UnixConnection, parsed.place), is_local=True)
+    if parsed.scheme not in NETWORK:
+        raise Unanswered("docker_host begins with %s://, which this collection does not support: write unix:// or tcp://" % parsed.scheme)
+    host, port, path = _split_place(address, parsed.place)
+    if parsed.scheme == "https" or tls:
+        return _tls_way(host, port, path, _tls_context(tls or Tls()))
+    return _plain_way(host, port, path)
 
 
-def _host(address: str, place: str) -> tuple[str, int, str]:
-    parts = _url("//" + place)
+def _split_place(address: str, place: str) -> tuple[str, int, str]:
+    parts = _split_url("//" + place)
     if not parts or not parts.hostname or not parts.port:
         raise Unanswered("docker_host %s names no host and port: write tcp://HOST:PORT" % address)
     return parts.hostname, parts.port, parts.path.rstrip("/")
 
 
-def _url(text: str) -> SplitResult | None:
-    """The parts of a URL; None if its host or its port cannot be one."""
+def _split_url(text: str) -> SplitResult | None:
+    """Return the parts of a URL; None if its host or port is invalid."""
     try:
         parts = urlsplit(text)
         return None if parts.port == 0 or re.search(r"[\x00-\x20\x7f]", text) else parts
@@ -106,8 +109,11 @@ def _url(text: str) -> SplitResult | None:
         return None
 
 
-def _context(tls: Tls) -> ssl.SSLContext:
-    """Not ssl.create_default_context(): from Python 3.13 on that refuses authorities that Docker accepts (no key usage, for one)."""
+def _tls_context(tls: Tls) -> ssl.SSLContext:
+    """Return the TLS context.
+
+    It does not come from ssl.create_default_context(): since Python 3.13 that refuses authorities that Docker accepts, for example without key usage.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = tls.verify
     context.verify_mode = ssl.CERT_REQUIRED if tls.verify else ssl.CERT_NONE
@@ -117,15 +123,15 @@ def _context(tls: Tls) -> ssl.SSLContext:
         elif tls.verify:
             context.load_default_certs()
         if tls.client_cert:
-            context.load_cert_chain(tls.client_cert, tls.client_key, password="")  # nobody is there to type one
+            context.load_cert_chain(tls.client_cert, tls.client_key, password="")  # otherwise OpenSSL would prompt for one
     except (OSError, ValueError) as problem:
         files = ", ".join(file for file in (tls.ca_path, tls.client_cert, tls.client_key) if file)
         raise Unanswered("the TLS files %s cannot be used (%s)" % (files, problem), problem) from problem
     return context
 
 
-def _secured(host: str, port: int, path: str, context: ssl.SSLContext) -> Way:
-    proxy = _proxy("https", host, port)
+def _tls_way(host: str, port: int, path: str, context: ssl.SSLContext) -> Way:
+    proxy = _find_proxy("https", host, port)
     if proxy is None:
         return Way(partial(http.client.HTTPSConnection, host, port, context=context), path)
 
@@ -137,8 +143,8 @@ def _secured(host: str, port: int, path: str, context: ssl.SSLContext) -> Way:
     return Way(tunnel, path)
 
 
-def _plain(host: str, port: int, path: str) -> Way:
-    proxy = _proxy("http", host, port)
+def _plain_way(host: str, port: int, path: str) -> Way:
+    proxy = _find_proxy("http", host, port)
     if proxy is None:
         return Way(partial(http.client.HTTPConnection, host, port), path)
     name = "[%s]" % host if ":" in host else host
@@ -151,18 +157,18 @@ class _Proxy(NamedTuple):
     headers: Mapping[str, str]
 
 
-def _proxy(scheme: str, host: str, port: int) -> _Proxy | None:
-    """The proxy of the environment, as the docker command takes it: HTTPS_PROXY with TLS, else HTTP_PROXY; none for NO_PROXY and this machine."""
-    from urllib.request import getproxies_environment  # slow to import, and of no use on a Unix socket
+def _find_proxy(scheme: str, host: str, port: int) -> _Proxy | None:
+    """Return the proxy that the environment names, or None. As for the docker command: HTTPS_PROXY with TLS, otherwise HTTP_PROXY, and NO_PROXY."""
+    from urllib.request import getproxies_environment  # slow to import, and not needed for a Unix socket
 
     proxies: Mapping[str, str] = getproxies_environment()
     url = proxies.get(scheme, "")
     if not url or _is_exempt(host, port, proxies.get("no", "")):
         return None
-    parts = _url(url if "://" in url else "http://" + url)
+    parts = _split_url(url if "://" in url else "http://" + url)
     variable = "%s_PROXY" % scheme.upper()
     if not parts or parts.scheme != "http" or not parts.hostname:
-        raise Unanswered("%s is %s: a manager is reached through proxies of http:// alone. Set NO_PROXY for %s" % (variable, url, host))
+        raise Unanswered("%s is %s: only proxies of http:// are supported for managers. Set NO_PROXY for %s" % (variable, url, host))
     headers = {"Proxy-Authorization": _basic(parts.username, parts.password or "")} if parts.username else {}
     return _Proxy(parts.hostname, parts.port or 80, headers)
 
@@ -174,7 +180,7 @@ def _basic(user: str, password: str) -> str:
 
 
 def _is_exempt(host: str, port: int, no_proxy: str) -> bool:
-    """Whether the host is this machine, or NO_PROXY has it: by name, by a domain of it, or by a network such as 192.0.2.0/24. A port may follow."""
+    """Return whether the host is this machine, or NO_PROXY lists its name, its domain or its network, such as 192.0.2.0/24."""
     import ipaddress
 
     try:
@@ -183,8 +189,8 @@ def _is_exempt(host: str, port: int, no_proxy: str) -> bool:
         address = None
     if host == "localhost" or (address is not None and address.is_loopback):
         return True
-    for entry in (one.strip().lower() for one in no_proxy.split(",")):
-        entry = _without_port(entry, port)
+    for item in no_proxy.split(","):
+        entry = _without_port(item.strip().lower(), port)
         name = (entry[1:] if entry.startswith("*.") else entry).lstrip(".")
         if entry == "*" or (name and (host == name or host.endswith("." + name))):
             return True
@@ -192,12 +198,12 @@ def _is_exempt(host: str, port: int, no_proxy: str) -> bool:
             if address is not None and address in ipaddress.ip_network(entry, strict=False):
                 return True
         except ValueError:
-            continue  # a name
+            continue  # the entry is a name
     return False
 
 
 def _without_port(entry: str, port: int) -> str:
-    """An entry of NO_PROXY may end with this port: NAME:PORT or [ADDRESS]:PORT."""
+    """Return an entry of NO_PROXY without this port, in case it ends with it: NAME:PORT or [ADDRESS]:PORT."""
     host, colon, own = entry.rpartition(":")
     is_port = colon and own == str(port) and (":" not in host or host.endswith("]"))
     return (host if is_port else entry).strip("[]")

@@ -15,7 +15,7 @@ from .._mask import mask
 
 
 class ApiError(Exception):
-    """``words`` say why, without a full stop at the end."""
+    """``words`` is the reason, without a full stop at the end."""
 
     def __init__(self, words: str) -> None:
         self.words = mask(words).strip().rstrip(".")
@@ -23,7 +23,7 @@ class ApiError(Exception):
 
 
 class Refused(ApiError):
-    """The daemon answered, with an HTTP status that means failure."""
+    """The daemon answered with an HTTP status that means failure."""
 
     def __init__(self, status: int, words: str, headers: HTTPMessage) -> None:
         super().__init__(words)
@@ -31,7 +31,7 @@ class Refused(ApiError):
 
 
 class Unanswered(ApiError):
-    """No whole answer came. ``cause`` is what Python raised, if it raised something."""
+    """The daemon sent no complete answer. ``cause`` is Python's exception, if there was one."""
 
     def __init__(self, words: str, cause: Exception | None = None) -> None:
         super().__init__(words)
@@ -39,4 +39,4 @@ class Unanswered(ApiError):
 
 
 class LoginUnreadable(ApiError):
-    """This machine has a login to the registry that cannot be read."""
+    """This machine has a login to the registry, but it cannot be read."""

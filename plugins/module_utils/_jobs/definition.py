@@ -56,9 +56,9 @@ class Job(NamedTuple):
 
 
 def jobs(params: Mapping[str, Any], prefix: str) -> list[Job]:
-    """All jobs of the user's definition, without repeats. Raises one error that lists all problems, in the order of ``params``."""
+    """Return all jobs of the user's definition, without repeats. Raises one error that lists all problems, in the order of ``params``."""
     name, errors = params["name"], Errors()
-    read = {option: errors.of(read_option, name, option, value) for option, value in params.items()}
+    read = {option: errors.collect(read_option, name, option, value) for option, value in params.items()}
     if not (params.get("image") or "").strip():
         errors.add("The job %s has no image. Write what it runs in: image: nvidia/cuda:13.0.0-base-ubuntu24.04. %s" % (name, NOTHING))
     env = read.get("env") or {}
@@ -74,7 +74,7 @@ def jobs(params: Mapping[str, Any], prefix: str) -> list[Job]:
 
 
 def read_option(name: str, option: str, value: Any) -> Any:
-    """The checked and converted value of one option. Raises one error that lists all its problems."""
+    """Return the checked and converted value of one option. Raises one error that lists all its problems."""
     reader = _READERS.get(option)
     return reader(name, option, value) if reader and value is not None else value
 
@@ -90,7 +90,7 @@ def _array(name: str, option: str, given: Sequence[Mapping[str, Any]]) -> list[d
     if not 1 <= len(given) <= MOST:
         raise GpuSwarmError("The array of the job %s has %d entries, and may have 1 to %d. %s" % (name, len(given), MOST, NOTHING))
     errors = Errors()
-    made = [errors.of(_environment, name, "%s[%d]" % (option, number), one) for number, one in enumerate(given, 1)]
+    made = [errors.collect(_environment, name, "%s[%d]" % (option, number), one) for number, one in enumerate(given, 1)]
     errors.refuse()
     return made
 
@@ -126,7 +126,7 @@ def _constraints(name: str, option: str, value: Sequence[str]) -> list[str]:
 
 def _mounts(name: str, _option: str, value: Sequence[str]) -> list[dict[str, Any]]:
     errors = Errors()
-    made = [errors.of(mount, name, one) for one in value]
+    made = [errors.collect(mount, name, one) for one in value]
     errors.refuse()
     targets = [one["Target"].rstrip("/") for one in made]
     twice = next((target for number, target in enumerate(targets) if target in targets[:number]), None)
@@ -144,7 +144,7 @@ def _environment(name: str, where: str, given: Mapping[str, Any]) -> dict[str, s
         elif str(key).startswith(ENV_PREFIX):
             errors.add("%s of the job %s: %s is set by swarm from gpus and kind. Remove it. %s" % (where, name, key, NOTHING))
         else:
-            made[str(key)] = errors.of(_variable, name, where, key, value)
+            made[str(key)] = errors.collect(_variable, name, where, key, value)
     errors.refuse()
     return made
 
@@ -165,15 +165,15 @@ def _text(name: str, where: str, key: Any, value: Any) -> str:
 
 
 def _tagged(image: str) -> str:
-    """The image with its tag. 'docker service update' adds a missing tag whatever it updates, and that change would run the job again."""
+    """Return the image with its tag. 'docker service update' adds a missing tag whatever it updates, and that change would run the job again."""
     return image if "@" in image or ":" in image.rpartition("/")[2] else "%s:latest" % image
 
 
 def _argv(name: str, option: str, value: Any) -> list[str]:
-    """The command as a list. A text is split into words as a shell would do it, as in a Compose file."""
+    """Return the command as a list. A text is split into words as a shell would do it, as in a Compose file."""
     if isinstance(value, list):
         errors = Errors()
-        words = [errors.of(_text, name, option, "entry %d" % number, one) for number, one in enumerate(value, 1)]
+        words = [errors.collect(_text, name, option, "entry %d" % number, one) for number, one in enumerate(value, 1)]
         errors.refuse()
         return words
     try:
@@ -231,7 +231,7 @@ def _is_secret(name: str, value: str) -> bool:
 
 
 def _digest(content: Mapping[str, Any]) -> str:
-    """The digest of all options that are set. So an option that a later release adds changes no digest."""
+    """Return the digest of all options that are set. So an option that a later release adds changes no digest."""
     given = {key: value for key, value in content.items() if value}
     return hashlib.sha256(json.dumps(given, sort_keys=True).encode("utf-8")).hexdigest()[:32]
 
@@ -277,23 +277,25 @@ def _container(name: str, content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def values(job: Job) -> list[str]:
-    """The values of the job's variables. They must not appear in Docker's error messages."""
+    """Return the values of the job's variables. They must not appear in Docker's error messages."""
     return [item.partition("=")[2] for item in job.spec["TaskTemplate"]["ContainerSpec"]["Env"]]
 
 
 def names(job: Job) -> list[str]:
-    """The values that Docker's error messages may repeat."""
+    """Return the values that Docker's error messages may repeat."""
     return [job.spec["Name"], job.spec["TaskTemplate"]["ContainerSpec"]["Image"]]
 
 
 def _ends_after(seconds: int) -> dict[str, Any]:
-    """A health check that ends the task after this time, since swarm has no time limit. A node ends a task whose first check fails, and no image has
-    a command of this name."""
+    """Return a health check that ends the task after this time, since swarm has no time limit.
+
+    A node ends a task whose first check fails, and no image has a command of this name.
+    """
     return {"Test": ["CMD", "/gpu-swarm-time-limit"], "Interval": seconds * _NS, "Timeout": 10 * _NS, "Retries": 1}
 
 
 def describe_jobs(made: Iterable[Job]) -> str:
-    """A text for a diff that describes each job, without the values of its variables."""
+    """Return a text for a diff that describes each job, without the values of its variables."""
     lines = []
     for one in made:
         template = one.spec["TaskTemplate"]

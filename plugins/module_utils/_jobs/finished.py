@@ -13,7 +13,7 @@ import re
 from typing import Any, Collection, Iterable, Mapping, NamedTuple, Sequence
 
 from .._errors import GpuSwarmError
-from .._tasks.job_completion import incomplete_text, unended_text, why_unfinished
+from .._tasks.job_completion import incomplete_text, unfinished_text, why_unfinished
 from .._tasks.tasks import ENDED, epoch, is_job_service
 from .job_progress import forced
 
@@ -24,7 +24,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def seconds(text: str) -> int:
-    """The seconds of an age such as 24h."""
+    """Return the seconds of an age such as 24h."""
     found = AGE.fullmatch(text.strip().lower())
     if not found:
         raise GpuSwarmError("older_than is %r. Write an age such as 90s, 30m, 24h or 7d. No job was removed." % text)
@@ -64,7 +64,7 @@ def summarise(task: Mapping[str, Any]) -> TaskSummary:
 
 
 def why_not_one_shot(service: Mapping[str, Any]) -> str | None:
-    """Why the service is neither a job nor a one-shot service; None if it is."""
+    """Return why the service is neither a job nor a one-shot service; None if it is."""
     spec = service["Spec"]
     if is_job_service(service):
         return None
@@ -75,7 +75,7 @@ def why_not_one_shot(service: Mapping[str, Any]) -> str | None:
 
 
 def verdict_on(service: Mapping[str, Any], tasks: Sequence[TaskSummary]) -> Verdict:
-    """Whether the service is over. ``tasks`` are all of its tasks."""
+    """Return whether the service is over. ``tasks`` are all of its tasks."""
     problem = why_not_one_shot(service)
     if problem:
         return Verdict(None, problem)
@@ -84,7 +84,7 @@ def verdict_on(service: Mapping[str, Any], tasks: Sequence[TaskSummary]) -> Verd
         return _verdict_on_job(service, tasks, ended)
     unended = sum(task.state not in ENDED for task in tasks)
     if unended:
-        return Verdict(None, unended_text(unended))
+        return Verdict(None, unfinished_text(unended))
     if (service.get("UpdateStatus") or {}).get("State") in ("updating", "rollback_started"):
         return Verdict(None, "it is being updated")
     spec = service["Spec"]
@@ -127,7 +127,7 @@ class Rules(NamedTuple):
 def split_by_rules(
     candidates: Iterable[Candidate], named: Collection[str], rules: Rules, now: float | None
 ) -> tuple[list[Candidate], list[tuple[Candidate, str]]]:
-    """(services to remove, services to keep with the reason). Age and number do not matter for services that the user named."""
+    """Return (services to remove, services to keep with the reason). Age and number do not matter for services that the user named."""
     removed: list[Candidate] = []
     kept: list[tuple[Candidate, str]] = []
     by_name: dict[str, int] = {}

@@ -20,7 +20,7 @@ _READ_ONLY = {"%s%s" % (key, value): value != "=false" for key in ("readonly", "
 
 
 def mount(name: str, text: str) -> dict[str, Any]:
-    """The mount ``text``, such as ``type=bind,source=/data,target=/data,readonly``, in the form of the API."""
+    """Return the mount ``text``, such as ``type=bind,source=/data,target=/data,readonly``, in the form of the API."""
     made: dict[str, Any] = {"Type": "volume"}
     for part in filter(None, (one.strip() for one in text.split(","))):
         key, equals, value = part.partition("=")

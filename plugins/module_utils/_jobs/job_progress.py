@@ -33,7 +33,7 @@ AVOIDED_S = 30
 
 
 def record(service: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]], prefix: str) -> dict[str, Any]:
-    """The job's record, as the module returns it. ``tasks`` are those of its service, from all tries."""
+    """Return the job's record, as the module returns it. ``tasks`` are those of its service, from all tries."""
     spec, labels = service["Spec"], service["Spec"].get("Labels") or {}
     template = spec["TaskTemplate"]
     tasks = list(tasks)
@@ -62,13 +62,13 @@ def record(service: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]], prefi
 
 
 def latest(template: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """The task of the newest try; None if swarm has not created it yet."""
+    """Return the task of the newest try; None if swarm has not created it yet."""
     current = [task for task in tasks if forced(task.get("Spec") or {}) == forced(template)]
     return max(current, key=lambda task: (task.get("CreatedAt") or "", task["ID"]), default=None)
 
 
 def _before(template: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]]) -> str:
-    """Why the previous try failed."""
+    """Return why the previous try failed."""
     ended = [task for task in tasks if task["Status"]["State"] in ENDED]
     last = max(ended, key=lambda task: task.get("CreatedAt") or "", default=None)
     error = _state(template, last)[1] if last else ""
@@ -128,7 +128,7 @@ def age_of(stamp: str | None, now: float | None) -> float | None:
 
 
 def due(one: Mapping[str, Any], now: float | None) -> bool:
-    """Whether it is time for the next try. The pause grows with each try, because what failed at once is likely to fail at once again."""
+    """Return whether it is time for the next try. The pause grows with each try, because what failed at once is likely to fail at once again."""
     age = age_of(one["ended"], now)
     return age is None or age >= min(LONGEST_PAUSE_S, 2 ** min(one["retried"] + one["refused"], 10) - 1)
 
@@ -139,7 +139,10 @@ def is_kept_off_for_long(one: Mapping[str, Any], now: float | None) -> bool:
 
 
 def keeping_off(spec: Mapping[str, Any], node: str | None, prefix: str) -> dict[str, Any]:
-    """The specification with a constraint that excludes only this node. Otherwise swarm would choose the same card again, which it counts as free."""
+    """Return the specification with a constraint that excludes only this node.
+
+    Otherwise swarm would choose the same card again, which it counts as free.
+    """
     labels, template = dict(spec.get("Labels") or {}), spec["TaskTemplate"]
     placement = template.get("Placement") or {}
     former = "node.id!=%s" % labels.pop(prefix + AVOIDS, "")
@@ -151,7 +154,10 @@ def keeping_off(spec: Mapping[str, Any], node: str | None, prefix: str) -> dict[
 
 
 def next_try(spec: Mapping[str, Any], how: str | None, prefix: str, avoid: str | None = None) -> dict[str, Any]:
-    """The service's specification for one more try that avoids the node ``avoid``. If ``how`` is None, the job starts over with all its retries."""
+    """Return the service's specification for one more try that avoids the node ``avoid``.
+
+    If ``how`` is None, the job starts over with all its retries.
+    """
     spec = keeping_off(spec, avoid, prefix)
     labels = dict(spec.get("Labels") or {})
     counts = {key: _number(labels.get(prefix + key)) for key in (RETRIED, REFUSED)}

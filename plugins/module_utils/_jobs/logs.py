@@ -32,7 +32,7 @@ FRESH_S = 60  # a file that was made just now may not be locked yet
 
 
 def path_of(directory: str, service: Mapping[str, Any], task: Mapping[str, Any]) -> str:
-    """The path of a task's log. A service may have any name, so replace slashes. The task's id comes from swarm."""
+    """Return the path of a task's log. A service may have any name, so replace slashes. The task's id comes from swarm."""
     name = re.sub(r"[^A-Za-z0-9_.-]", "_", service["Spec"]["Name"])[:100]
     return os.path.join(directory, "%s.%s.log" % (name, task["ID"]))
 
@@ -57,7 +57,7 @@ def save(manager: Manager, service: Mapping[str, Any], tasks: Iterable[Mapping[s
         path = path_of(files.directory, service, task)
         if not over or not os.path.exists(path):
             try:
-                _write(path, log_stream.printed(manager.task_log(task["ID"]), framed), files.limit_mib)
+                _write(path, log_stream.task_output(manager.task_log(task["ID"]), framed), files.limit_mib)
             except (OSError, ValueError, GpuSwarmError) as problem:
                 raise GpuSwarmError("its log could not be saved to %s: %s" % (path, getattr(problem, "message", problem))) from problem
         saved.append(path)

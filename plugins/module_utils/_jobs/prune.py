@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, Mapping, NamedTuple, Sequence
 
 from .._errors import GpuSwarmError
-from .._swarm.lease import unless_another
+from .._swarm.lease import refuse_if_another_run
 from .._swarm.manager import Manager, until_written
 from .._swarm.owned_labels import PREFIX
 from . import finished, logs, removal
@@ -36,7 +36,7 @@ class Pruned(NamedTuple):
 
 
 def answer(done: Pruned) -> dict[str, Any]:
-    """The module's result."""
+    """Return the module's result."""
     kept = [{"service": name, "reason": one.reason} for name, one in done.kept]
     return {"changed": done.changed, "removed": list(done.removed), "kept": kept}
 
@@ -45,7 +45,7 @@ def prune(manager: Manager, params: Mapping[str, Any], check_mode: bool) -> Prun
     """Remove finished jobs. ``params`` are the options of the module."""
     check_settings(params)
     age, named = finished.seconds(params["older_than"]), params["services"] or []
-    dummy, now = until_written(lambda: unless_another(manager, params["holder"], "No job was removed", AFTER, check_mode))
+    dummy, now = until_written(lambda: refuse_if_another_run(manager, params["holder"], "No job was removed", AFTER, check_mode))
     found = removal.candidates(manager, removal.Wanted(params["services"], params["labels"], PREFIX))
     rules = finished.Rules(age, params["keep_last"], params["failed"])
     removable, excepted = finished.split_by_rules(found, named, rules, now)

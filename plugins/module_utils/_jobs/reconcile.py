@@ -60,11 +60,11 @@ class Jobs:
     # -- there -----------------------------------------------------------------------------------------------------
 
     def missing(self, wanted: Sequence[Job]) -> list[Job]:
-        """The jobs that have no service: never submitted, or removed."""
+        """Return the jobs that have no service: never submitted, or removed."""
         return [job for job in wanted if not self._is_there(job)]
 
     def present(self, wanted: Sequence[Job], retries: int, again: str, labels: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
-        """The record of each job, in order, after one pass. ``labels`` are by node the labels that nodes are about to get."""
+        """Return the record of each job, in order, after one pass. ``labels`` are by node the labels that nodes are about to get."""
         self._labels = labels or {}
         missing = self.missing(wanted)
         if missing:
@@ -92,9 +92,9 @@ class Jobs:
                 "The swarm has a service %s that is no such job. Give the job another name than %s. %s" % (taken[0], self._name, NOTHING)
             )
         errors = Errors()
-        errors.of(self._refuse_networks, missing)
+        errors.collect(self._refuse_networks, missing)
         for spec in alike.values():
-            errors.of(self._refuse_spec, spec, listed)
+            errors.collect(self._refuse_spec, spec, listed)
         if errors.messages:
             raise GpuSwarmError(" ".join([*errors.messages, NOTHING]))
 
@@ -149,8 +149,10 @@ class Jobs:
         return self._tried(service, one, None if anew else how)
 
     def _is_being_removed(self, service: Mapping[str, Any]) -> bool:
-        """Whether a run is removing the service, so that another try would be lost with it. If the mark is old by the manager's clock, its remover
-        was killed."""
+        """Return whether a run is removing the service, so that another try would be lost with it.
+
+        If the mark is old by the manager's clock, its remover was killed.
+        """
         age = job_progress.age_of(service.get("UpdatedAt"), self._now)
         return self._prefix + REMOVING in service["Spec"]["Labels"] and age is not None and age < REMOVED_WITHIN_S
 
@@ -170,7 +172,7 @@ class Jobs:
         return {**one, **later, "state": job_progress.QUEUED, "tries": one["tries"] + 1}
 
     def _fits_off(self, spec: Mapping[str, Any], node: str | None) -> bool:
-        """Whether the job would fit on another node now."""
+        """Return whether the job would fit on another node now."""
         if not node:
             return False
         elsewhere = dict(job_progress.keeping_off(spec, node, self._prefix), Name="%s-elsewhere" % spec["Name"])
@@ -182,7 +184,7 @@ class Jobs:
         return Listed(with_labels(manager.nodes(), self._labels), list(manager.tasks()), manager.services(), self._now)
 
     def _write(self, service: Mapping[str, Any], changed: Callable[[Mapping[str, Any]], dict[str, Any]]) -> bool:
-        """Whether the service was updated. It was not if somebody else restarted or removed it meanwhile."""
+        """Return whether the service was updated. It was not if somebody else restarted or removed it meanwhile."""
         try:
             now = self._manager.service(service["ID"])
             if job_progress.tries(now["Spec"]["TaskTemplate"]) != job_progress.tries(service["Spec"]["TaskTemplate"]) or self._is_being_removed(now):
@@ -205,7 +207,7 @@ class Jobs:
     # -- gone ------------------------------------------------------------------------------------------------------
 
     def ending(self) -> list[dict[str, Any]]:
-        """The resources that tasks of removed jobs of this name still hold."""
+        """Return the resources that tasks of removed jobs of this name still hold."""
         self._read()
         tasks = [task for tasks in self._tasks.values() for task in tasks]
         return still_allocated(tasks, self._services.values(), self._manager.nodes()) if tasks else []

@@ -46,7 +46,7 @@ class Wanted(NamedTuple):
 
 
 def candidates(manager: Manager, wanted: Wanted) -> list[Candidate]:
-    """The selected services, each with a verdict. Only the needed fields stay in memory, since there may be tens of thousands."""
+    """Return the selected services, each with a verdict. Only the needed fields stay in memory, since there may be tens of thousands."""
     found: dict[str, dict[str, Any]] = {}
     for service in manager.each_service(wanted.prefix + JOB if wanted.is_own else ""):
         if _is_selected(service, wanted):
@@ -109,15 +109,17 @@ def remove(manager: Manager, one: Candidate, failed: bool, prefix: str, files: l
 
 
 def _marked(spec: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """The specification with a label that differs from before, since an update without a change may not count."""
+    """Return the specification with a label that differs from before, since an update without a change may not count."""
     labels = dict(spec.get("Labels") or {})
     former = re.fullmatch("[0-9]{1,9}", labels.get(prefix + REMOVING, ""))
     return dict(spec, Labels=dict(labels, **{prefix + REMOVING: str(int(former.group()) + 1 if former else 1)}))
 
 
 def _changed(manager: Manager, before: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]], failed: bool) -> str | None:
-    """Why the service changed since ``before``; None if it did not. Read the service after its tasks, because swarm creates the task of an updated
-    service a moment later."""
+    """Return why the service changed since ``before``; None if it did not.
+
+    Read the service after its tasks, because swarm creates the task of an updated service a moment later.
+    """
     later = manager.tasks_of(before["ID"])
     now = manager.service(before["ID"])
     is_job = is_job_service(before)

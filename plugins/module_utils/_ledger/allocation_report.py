@@ -36,7 +36,10 @@ _REMEDIES = {
 
 
 def allocation_findings(records: Iterable[Mapping[str, Any]], of_nodes: Mapping[str, NodeFindings]) -> list[dict[str, Any]]:
-    """The findings for a module's result. ``records`` are the ledger's of all nodes, ``of_nodes`` are the findings of the swarm's label by node."""
+    """Return the findings for a module's result.
+
+    ``records`` are the ledger's of all nodes, ``of_nodes`` are the findings of the swarm's label by node.
+    """
     records = list(records)
     owners: dict[str, set[str]] = {}
     for record in records:
@@ -79,7 +82,7 @@ def _still_applies(one: Finding, tasks: Mapping[str, Mapping[str, Any]]) -> bool
 
 
 def describe(one: Mapping[str, Any]) -> str:
-    """A text that says who uses the card, and who it is allocated to."""
+    """Return a text that says who uses the card, and who it is allocated to."""
     who = "%s (%s)" % (one["task"], one["by"]) if one["task"] and one["by"] else one["task"] or one["by"]
     if one["name"] == IDLE:
         return "%s has it and has had no process there since %s" % (who, one["since"])
@@ -89,7 +92,7 @@ def describe(one: Mapping[str, Any]) -> str:
 
 
 def findings(found: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """The same findings in the form of the ledger's other findings."""
+    """Return the same findings in the form of the ledger's other findings."""
     who: dict[str, list[str]] = {name: [] for name in NAMES}
     for one in found:
         who[one["name"]].append("%s on node %s: %s" % (one["card"], one["hostname"], describe(one)))

@@ -24,7 +24,7 @@ Finished = Dict[str, ByKind]
 
 
 def held_twice(records: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The named resources that are allocated to more live tasks than their node has of them."""
+    """Return the named resources that are allocated to more live tasks than their node has of them."""
     found = []
     for record in records:
         for kind, entry in record["resources"].items():
@@ -74,7 +74,7 @@ def add_finished(finished: Finished, node_id: str, service: str, resources: Mapp
 
 
 def finished_jobs(records: Iterable[Mapping[str, Any]], finished: Finished) -> list[dict[str, Any]]:
-    """The resources of each node that an affected leader still counts for ended tasks of jobs.
+    """Return the resources of each node that an affected leader still counts for ended tasks of jobs.
 
     Its scheduler counts correctly, but its constraint enforcer does not. At each update of an active node it adds up the allocations of live and
     ended tasks, and rejects a task that exceeds the total (moby#52652). With Docker Engine 26.1.5 it rejected the ended task, and the job ran again.
@@ -100,7 +100,7 @@ def finished_jobs(records: Iterable[Mapping[str, Any]], finished: Finished) -> l
 
 
 def _overdrawn(kind: str, entry: Mapping[str, Any] | None, by_kind: ByKind) -> set[str | None]:
-    """The values of this kind with more allocations than the node has resources."""
+    """Return the values of this kind with more allocations than the node has resources."""
     allocated: dict[str | None, int] = {}
     for (dummy_service, finished_kind), finished in by_kind.items():
         for value, count in finished["values"].items() if finished_kind == kind else ():

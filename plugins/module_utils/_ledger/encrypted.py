@@ -24,7 +24,7 @@ Networks = Dict[str, Set[str]]
 
 
 def may_be_in_two_parts(nodes: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether the swarm has both affected and unaffected nodes."""
+    """Return whether the swarm has both affected and unaffected nodes."""
     return len({_is_apart(_engine(node)) for node in nodes} - {None}) > 1
 
 
@@ -58,6 +58,6 @@ def _engine(node: Mapping[str, Any]) -> str:
 
 
 def _is_apart(version: str) -> bool | None:
-    """Whether this release is affected; None if the version is unknown."""
+    """Return whether this release is affected; None if the version is unknown."""
     parsed = parse_version(version)
     return None if parsed is None else any(first <= parsed < fixed for first, fixed in APART)

@@ -47,7 +47,7 @@ def reported(node: Mapping[str, Any], prefix: str) -> dict[str, Any] | None:
 
 
 def _is_returned(node: Mapping[str, Any], prefix: str) -> bool:
-    """Whether a run has returned the node to service after it was paused for the fault that it still reports.
+    """Return whether a run has returned the node to service after it was paused for the fault that it still reports.
 
     With managers before Docker 29.6.0 a watcher cannot withdraw its report while tasks run there. If someone returned the node by hand, the mark of
     the pause is still there, and nobody checked the fault.

@@ -22,7 +22,7 @@ SAFE_S = 7 * 86400
 
 
 def result(spec: Mapping[str, Any], names: Iterable[str], now: float | None) -> dict[str, Any]:
-    """The state for a module's result. ``names`` are those of all services, ``now`` is the manager's time."""
+    """Return the state for a module's result. ``names`` are those of all services, ``now`` is the manager's time."""
     # A broken guard counts under no service, hence "".
     found, there, time = isolation.read(spec), {"", *names}, int(now or 0)
     return {
@@ -51,15 +51,15 @@ def _clear_for(found: isolation.Isolation, there: Iterable[str]) -> int | None:
 
 
 def is_recent(found: Mapping[str, Any], now: float) -> bool:
-    """Whether a service of ``found`` was counted so recently that enforcing is not safe yet."""
+    """Return whether a service of ``found`` was counted so recently that enforcing is not safe yet."""
     return now - (epoch(found["last"]) or 0) < SAFE_S
 
 
 def level_of(node: str, shown: Mapping[str, Any] | None) -> str:
-    """The level of a node as a run last read or set it."""
+    """Return the level of a node as a run last read or set it."""
     return str(((shown or {}).get("nodes") or {}).get(node) or OFF)
 
 
 def differs(record: Mapping[str, Any], shown: Mapping[str, Any] | None) -> bool:
-    """Whether a node with GPUs has another level than its swarm."""
+    """Return whether a node with GPUs has another level than its swarm."""
     return has_gpus(record) and level_of(record["id"], shown) != (shown or {}).get("level", OFF)

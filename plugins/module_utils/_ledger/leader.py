@@ -13,10 +13,10 @@ from typing import Any, Iterable, Mapping
 
 
 def leader(nodes: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """The manager that leads; empty if none does."""
+    """Return the manager that leads; empty if none does."""
     return next((node for node in nodes if (node.get("ManagerStatus") or {}).get("Leader")), {})
 
 
 def leader_engine(nodes: Iterable[Mapping[str, Any]]) -> str | None:
-    """The engine version that the leading manager reports; None if it is unknown."""
+    """Return the engine version that the leading manager reports; None if it is unknown."""
     return leader(nodes).get("Description", {}).get("Engine", {}).get("EngineVersion")

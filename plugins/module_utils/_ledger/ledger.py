@@ -63,7 +63,7 @@ def _uncollected() -> Iterator[None]:
 def ledger(
     listed: Listed, prefix: str, explained: Collection[str] = (), most: int | None = None, levels: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """The whole ledger.
+    """Return the whole ledger.
 
     ``prefix`` is that of the labels with which a run marks nodes. ``explained`` are the services to explain, at most ``most`` of them (see
     ``explain``). ``levels`` are the isolation levels by node id; a node without one counts as off.
@@ -147,7 +147,7 @@ def _read(listed: Listed, census: Census | None) -> Reading:
 
 
 def _read_live(reading: Reading, task: Mapping[str, Any], service_name: str, movable: bool, now: float | None) -> dict[str, Any]:
-    """The record of a task with allocated resources. Adds its resources to ``reading`` as well."""
+    """Return the record of a task with allocated resources. Adds its resources to ``reading`` as well."""
     status, node_id, allocated = task["Status"], task["NodeID"], assigned(task)
     name, since = name_of(task, service_name), status.get("Timestamp")
     state, desired = intern(status["State"]), intern(task.get("DesiredState", ""))  # one text each for all tasks, instead of one for each
@@ -228,7 +228,7 @@ def _node_record(node: Mapping[str, Any], reading: Reading, prefix: str, now: fl
 
 
 def _address(status: Mapping[str, Any], manager: Mapping[str, Any]) -> str | None:
-    """The node's address. A leader's own node entry often shows an unusable address (moby#35437, moby#30119), so use its manager address."""
+    """Return the node's address. A leader's own node entry often shows an unusable address (moby#35437, moby#30119), so use its manager address."""
     if status.get("Addr") in ("0.0.0.0", "127.0.0.1") and manager.get("Addr"):
         return manager["Addr"].rsplit(":", 1)[0].strip("[]")
     return status.get("Addr")
@@ -253,7 +253,7 @@ def _entry(advertised: int | list[str]) -> dict[str, Any]:
 
 
 def _free(entry: Mapping[str, Any]) -> int | list[str]:
-    """The free resources as the scheduler counts them. With any leader, it counts allocations of finished tasks as free (swarmkit#471)."""
+    """Return the free resources as the scheduler counts them. With any leader, it counts allocations of finished tasks as free (swarmkit#471)."""
     if entry["type"] == "discrete":
         return max(0, entry["total"] - sum(item.get("amount", 0) for item in entry["held"]))
     # Count the values instead of comparing sets: for swarm, a value that is advertised twice is two resources.

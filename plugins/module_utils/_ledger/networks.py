@@ -29,7 +29,7 @@ def add(overlays: Overlays, task: Mapping[str, Any]) -> None:
 
 
 def unattached(overlays: Overlays, services: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The services that reserve generic resources and have a network that no global service without a reservation attaches."""
+    """Return the services that reserve generic resources and have a network that no global service without a reservation attaches."""
     by_id = {service["ID"]: service for service in services}
     reserving = {service_id for service_id, one in by_id.items() if reservations(one["Spec"]["TaskTemplate"]).get("GenericResources")}
     attached_sets = [networks for service_id, networks in overlays.items() if service_id not in reserving and is_global(by_id.get(service_id))]

@@ -26,44 +26,46 @@ DEFAULT = Options()
 
 
 def prefixes(labels: Mapping[str, str], own: Collection[str] | None = None) -> set[str]:
-    """The prefix of the node's labels about its GPUs, as a set that is empty if there are none. ``own`` are the keys that this collection sets,
-    by default those that it has recorded in the labels."""
+    """Return the prefix of the node's labels about its GPUs, as a set that is empty if there are none.
+
+    ``own`` are the keys that this collection sets, by default those that it has recorded in the labels.
+    """
     found = _own(labels, own)
     return {prefix for prefix in _before(BESIDE, found) if prefix + COUNT in found}
 
 
 def prefix_of(labels: Mapping[str, str], own: Collection[str] | None = None) -> str:
-    """The prefix of the labels about GPUs. If none is recorded, it is the default one, since somebody may have set the labels by hand."""
+    """Return the prefix of the labels about GPUs. If none is recorded, it is the default one, since somebody may have set the labels by hand."""
     return min(prefixes(labels, own), default=DEFAULT.prefix)
 
 
 def about_gpus(labels: Mapping[str, str], own: Collection[str] | None = None) -> dict[str, str]:
-    """The labels about a node's GPUs, without the prefix."""
+    """Return the labels about a node's GPUs, without the prefix."""
     return _without(prefix_of(labels, own), labels)
 
 
 def about_cpu(labels: Mapping[str, str], own: Collection[str] | None = None) -> dict[str, str]:
-    """The labels about a node's CPU, without the prefix."""
+    """Return the labels about a node's CPU, without the prefix."""
     return _without(min(_before(CPU_NAME, _own(labels, own)), default=DEFAULT.cpu_prefix), labels)
 
 
 def is_labelled(labels: Mapping[str, str]) -> bool:
-    """Whether a node's labels say how many GPUs it has."""
+    """Return whether a node's labels say how many GPUs it has."""
     return DEFAULT.prefix + COUNT in labels or bool(prefixes(labels))
 
 
 def reported_model(record: Mapping[str, Any]) -> str | None:
-    """The model of a node's GPUs from its watcher, which reports it only if the node has no labels about GPUs."""
+    """Return the model of a node's GPUs from its watcher, which reports it only if the node has no labels about GPUs."""
     return (record.get("health") or {}).get(MODEL)
 
 
 def model_of(record: Mapping[str, Any]) -> str:
-    """The model of the node's GPUs; '' if it is unknown. ``record`` is the ledger's."""
+    """Return the model of the node's GPUs; '' if it is unknown. ``record`` is the ledger's."""
     return about_gpus(record["labels"]).get(MODEL) or reported_model(record) or ""
 
 
 def is_excluded(record: Mapping[str, Any]) -> bool:
-    """Whether a GPU of the node is excluded because it has failed, according to the last run, or else to the watcher."""
+    """Return whether a GPU of the node is excluded because it has failed, according to the last run, or else to the watcher."""
     labels, health = record["labels"], record["health"]
     if LEFT_OUT in labels or about_gpus(labels).get(BESIDE) == "false":
         return True

@@ -50,14 +50,16 @@ def on_gpu_nodes(records: Iterable[Mapping[str, Any]], services: Iterable[Mappin
 
 
 def _keys(records: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The labels of dedicated nodes, with each prefix that the settings of these nodes name."""
+    """Return the labels of dedicated nodes, with each prefix that the settings of these nodes name."""
     found = {prefix for record in records for prefix in prefixes(record["labels"])}
     return sorted(prefix + DEDICATED for prefix in found or {Options().prefix})
 
 
 def _command(service: Mapping[str, Any], keys: Sequence[str]) -> str | None:
-    """The command that keeps the service off dedicated nodes. None for a global service, which is meant to run on each node, and for a job, which any
-    update would run again (moby#53632)."""
+    """Return the command that keeps the service off dedicated nodes.
+
+    None for a global service, which is meant to run on each node, and for a job, which any update would run again (moby#53632).
+    """
     if is_global(service) or is_job_service(service):
         return None
     placement = (service["Spec"].get("TaskTemplate") or {}).get("Placement") or {}

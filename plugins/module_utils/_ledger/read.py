@@ -23,7 +23,7 @@ from .listed import Listed
 
 
 def read_ledger(manager: Manager, prefix: str, explained: Collection[str] = (), keep_label: str = KEY) -> dict[str, Any]:
-    """The ledger of the manager's swarm and facts about the swarm, as a module returns them."""
+    """Return the ledger of the manager's swarm and facts about the swarm, as a module returns them."""
     listed = Listed(manager.nodes(), manager.tasks(), manager.services(), epoch(manager.time), keep_label)
     result = ledger(listed, prefix, explained, levels=isolation_label.read(manager.spec).nodes)
     result["allocation_findings"] = allocation_findings_of(manager.spec, result["nodes"])
@@ -33,12 +33,12 @@ def read_ledger(manager: Manager, prefix: str, explained: Collection[str] = (), 
 
 
 def allocation_findings_of(spec: Mapping[str, Any], records: Collection[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Where processes and allocations differ, according to the label of the swarm. ``records`` are the ledger's of all nodes."""
+    """Return where processes and allocations differ, according to the label of the swarm. ``records`` are the ledger's of all nodes."""
     return allocation_report.allocation_findings(records, isolation_label.read(spec).allocation_findings)
 
 
 def labels_of(spec: Mapping[str, Any], time: str | None, listed: Listed) -> dict[str, Any]:
-    """The data that this collection stores in labels of the swarm: lease, last run and isolation."""
+    """Return the data that this collection stores in labels of the swarm: lease, last run and isolation."""
     names = [service["Spec"]["Name"] for service in listed.services]
     return {
         "lease": lease.result(spec, time),
@@ -48,7 +48,7 @@ def labels_of(spec: Mapping[str, Any], time: str | None, listed: Listed) -> dict
 
 
 def swarm_of(manager: Manager) -> dict[str, Any]:
-    """The swarm of the manager, in the same form as in gpu_node's result."""
+    """Return the swarm of the manager, in the same form as in gpu_node's result."""
     return {
         "id": manager.swarm_id,
         "node_id": manager.node_id,

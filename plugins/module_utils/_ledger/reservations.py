@@ -42,7 +42,7 @@ def add(reserving: Reserving, task: Mapping[str, Any], service: Mapping[str, Any
 
 
 def records(reserving: Reserving, nodes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The groups as the module returns them. Advertised resources do not count here, because a run may change them."""
+    """Return the groups as the module returns them. Advertised resources do not count here, because a run may change them."""
     found = []
     able_by_placement: dict[str, list[Mapping[str, Any]]] = {}
     for (dummy_service, dummy_wants, placement), group in reserving.items():

@@ -15,12 +15,12 @@ from .._policy import generic_resources
 
 
 def is_not_ready(node: Mapping[str, Any] | None) -> bool:
-    """Whether this node of the ledger (None: missing) is not back yet. A restarted manager is back once the other managers reach it."""
+    """Return whether this node of the ledger (None: missing) is not back yet. A restarted manager is back once the other managers reach it."""
     return node is None or node["state"] != "ready" or node["reachability"] not in (None, "reachable")
 
 
 def difference(wanted: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:
-    """A text that says what the ledger does not show of the decision yet; None if it shows everything."""
+    """Return a text that says what the ledger does not show of the decision yet; None if it shows everything."""
     for kind, values in generic_resources.parse(wanted.get("resources") or []).items():
         entry = node["resources"].get(kind) or {}
         if isinstance(values, int):

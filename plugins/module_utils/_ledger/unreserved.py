@@ -51,23 +51,23 @@ def unreserved(
 
 
 def is_of_gpus(entry: Mapping[str, Any]) -> bool:
-    """Whether this entry of the ledger names GPUs or MIG devices."""
+    """Return whether this entry of the ledger names GPUs or MIG devices."""
     return entry["type"] == "named" and names_gpus(entry["values"])
 
 
 def names_gpus(values: Any) -> bool:
-    """Whether these values name GPUs or MIG devices. An amount names none."""
+    """Return whether these values name GPUs or MIG devices. An amount names none."""
     return isinstance(values, list) and bool(values) and all(str(value).startswith(GPU_VALUES) for value in values)
 
 
 def has_gpus(record: Mapping[str, Any]) -> bool:
-    """Whether the node has GPUs. Since a node may advertise only their memory, its labels and its watcher's report count as well."""
+    """Return whether the node has GPUs. Since a node may advertise only their memory, its labels and its watcher's report count as well."""
     known = is_labelled(record["labels"]) or bool(reported_model(record))
     return known or any(is_of_gpus(entry) for entry in record["resources"].values())
 
 
 def _variables(service: Mapping[str, Any]) -> dict[str, str]:
-    """The service's variables that let its tasks see GPUs, with their values."""
+    """Return the service's variables that let its tasks see GPUs, with their values."""
     environment = (service["Spec"].get("TaskTemplate", {}).get("ContainerSpec") or {}).get("Env") or []
     variables = dict(item.partition("=")[::2] for item in environment if item.startswith((VISIBLE + "=", generic_resources.ENV_PREFIX)))
     return {name: value for name, value in variables.items() if not CLOSING.intersection(part.strip() for part in value.split(","))}

@@ -45,7 +45,7 @@ class Decision(NamedTuple):
 
 
 def decide(nodes: Sequence[Mapping[str, Any]], own_id: str, percent: int, memory: Memory, now: float) -> tuple[Decision, Memory]:
-    """What this manager (``own_id``) does now, and what it keeps in mind. At most ``percent`` of the GPU nodes are paused."""
+    """Return what this manager (``own_id``) does now, and what it keeps in mind. At most ``percent`` of the GPU nodes are paused."""
     memory = _remember(nodes, memory, now)
     turns = {node_id: since + _delay_s(nodes, own_id) - now for node_id, (_fault, since) in memory.seen.items()}
     due = [node for node in nodes if turns.get(node["ID"], 1) <= 0]
@@ -66,7 +66,7 @@ def decide(nodes: Sequence[Mapping[str, Any]], own_id: str, percent: int, memory
 
 
 def limit(nodes: Iterable[Mapping[str, Any]], percent: int) -> int:
-    """How many nodes may be paused for a fault at a time."""
+    """Return how many nodes may be paused for a fault at a time."""
     return most_of(watched(nodes), percent)
 
 
@@ -76,14 +76,14 @@ def most_of(watched_nodes: int, percent: int) -> int:
 
 
 def watched(nodes: Iterable[Mapping[str, Any]]) -> int:
-    """How many nodes advertise GPUs, or report something of theirs: under an old leader, one on which tasks run reports nothing before it has a
-    fault. Without the others, a few GPU nodes in a large swarm could all be paused. One that is down takes no tasks, and what it reported is of
+    """Return how many nodes advertise GPUs, or report something of theirs: under an old leader, one on which tasks run reports nothing before it has
+    a fault. Without the others, a few GPU nodes in a large swarm could all be paused. One that is down takes no tasks, and what it reported is of
     before."""
     return sum(bool(reported_label(node) or _has_gpus(node)) and _is_there(node) for node in nodes)
 
 
 def _has_gpus(node: Mapping[str, Any]) -> bool:
-    """Whether it advertises some, by name, or by memory alone as its label says. An SSD is a generic resource too."""
+    """Return whether it advertises some, by name, or by memory alone as its label says. An SSD is a generic resource too."""
     given = ((node.get("Description") or {}).get("Resources") or {}).get("GenericResources")
     labels = (node.get("Spec") or {}).get("Labels") or {}
     return bool(given) and (is_labelled(labels) or any(map(names_gpus, generic_resources.from_info(given).values())))
@@ -122,7 +122,7 @@ def _remember(nodes: Iterable[Mapping[str, Any]], before: Memory, now: float) ->
 
 
 def _left(node: Mapping[str, Any], memory: Memory) -> str | None:
-    """Why a node in service that reports a fault is left there, whichever manager decides."""
+    """Return why a node in service that reports a fault is left there, whichever manager decides."""
     fault, labels = memory.seen[node["ID"]][0], node["Spec"].get("Labels") or {}
     if labels.get(ON_LOSS) == REPORT:
         return "gpu_node_on_loss is %s for it" % REPORT
@@ -134,7 +134,7 @@ def _left(node: Mapping[str, Any], memory: Memory) -> str | None:
 
 
 def _delay_s(nodes: Iterable[Mapping[str, Any]], own_id: str) -> float:
-    """How long this manager leaves a fault to those whose turn comes before."""
+    """Return how long this manager leaves a fault to those whose turn comes before."""
     managers = {node["ID"]: (node.get("ManagerStatus") or {}).get("Leader") for node in nodes if node.get("ManagerStatus")}
     if managers.get(own_id):
         return 0.0

@@ -54,7 +54,7 @@ class LeaderClaims:
             self._fail("%r. Please report that." % problem)
 
     def _fail(self, words: str) -> None:
-        """Each once, as long as it stands; the next poll tries it again."""
+        """Return each once, as long as it stands; the next poll tries it again."""
         if words != self._failure:
             self._say("what this leader counts wrong could not be noted: %s" % words)
         self._failure = words

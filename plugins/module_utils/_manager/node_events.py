@@ -37,11 +37,11 @@ class Bell:
         self.listens = False  # whether a stream is open: who has none polls more often
 
     def handles(self) -> list[int]:
-        """What can be read once it has rung."""
+        """Return what can be read once it has rung."""
         return [self._heard]
 
     def silence(self) -> None:
-        """What comes from here on rings anew."""
+        """Return what comes from here on rings anew."""
         with contextlib.suppress(BlockingIOError):
             while os.read(self._heard, _CHUNK):
                 pass

@@ -54,12 +54,12 @@ class ManagerService:
         self._unit = Unit(UNIT, *machine, may_reload=not has_gpus(machine.root))
 
     def has(self, part: str) -> bool:
-        """Whether the part is there, or anything of a service whose settings cannot be read."""
+        """Return whether the part is there, or anything of a service whose settings cannot be read."""
         kept = self._service({}).settings()
         return part in kept if kept is not None else self._service({}).is_there()
 
     def is_current(self, part: str, settings: Mapping[str, Any]) -> bool:
-        """Whether the service runs with these settings of the part."""
+        """Return whether the service runs with these settings of the part."""
         wanted = self._with(part, settings)
         found = manager_seen(self._state_dir, self._machine.root)
         runs = part != PAUSE or bool(found and found["running"])

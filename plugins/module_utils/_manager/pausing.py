@@ -47,7 +47,7 @@ class Pausing:
         return None if decision.turn_s is None else max(AGAIN_S, decision.turn_s)
 
     def _pause(self, manager: Manager, node: Mapping[str, Any], fault: str) -> bool:
-        """Whether that is done, or not to be tried again at once."""
+        """Return whether that is done, or not to be tried again at once."""
         want = {
             "id": node["ID"],
             "labels": None,
@@ -75,7 +75,7 @@ class Pausing:
     # -- what is shown -----------------------------------------------------------------------------------------
 
     def _alarm(self, nodes: Sequence[Mapping[str, Any]], alarms: Mapping[str, str]) -> None:
-        """Each once, as long as it stands."""
+        """Return each once, as long as it stands."""
         for node in nodes:
             node_id = node["ID"]
             if node_id in alarms and alarms[node_id] != self._alarms.get(node_id):

@@ -90,7 +90,7 @@ def _is_alive() -> None:
 
 
 def _limit_memory(mebibytes: int) -> None:
-    """The soft limit: the second process inherits the limits of the first one, and raises its own."""
+    """Return the soft limit: the second process inherits the limits of the first one, and raises its own."""
     hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
     wanted = mebibytes << 20
     resource.setrlimit(resource.RLIMIT_DATA, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))

@@ -16,6 +16,6 @@ OTHERS = "(others)"
 
 
 def heaviest(weighted: Iterable[tuple[str, float]], most: int) -> set[str]:
-    """The names with the greatest weights, at most ``most`` of them."""
+    """Return the names with the greatest weights, at most ``most`` of them."""
     ordered = sorted(weighted, key=lambda pair: (-pair[1], pair[0]))
     return {name for name, dummy in ordered[:most]}

@@ -29,7 +29,7 @@ class Sample(NamedTuple):
 
 
 def text(samples: Iterable[Sample]) -> str:
-    """The content of the file. If two samples have the same labels, the first one counts, because node_exporter rejects duplicates."""
+    """Return the content of the file. If two samples have the same labels, the first one counts, because node_exporter rejects duplicates."""
     lines: dict[str, dict[str, str]] = {}
     for sample in samples:
         lines.setdefault(sample.metric.name, {}).setdefault(_labels(sample), number(sample.value))
@@ -47,7 +47,10 @@ def _labels(sample: Sample) -> str:
 
 
 def escaped(value: str) -> str:
-    """A label's value, escaped for use between quotes. Characters that UTF-8 cannot encode, such as half a surrogate pair, become question marks."""
+    """Return a label's value, escaped for use between quotes.
+
+    Characters that UTF-8 cannot encode, such as half a surrogate pair, become question marks.
+    """
     return value[:LONGEST_VALUE].encode("utf-8", "replace").decode("utf-8").translate(_ESCAPED)
 
 
@@ -56,5 +59,5 @@ def _help(words: str) -> str:
 
 
 def number(value: float) -> str:
-    """The value as text. Whole numbers have no exponent, so that a time in seconds stays readable."""
+    """Return the value as text. Whole numbers have no exponent, so that a time in seconds stays readable."""
     return "%d" % value if value == int(value) else repr(float(value))

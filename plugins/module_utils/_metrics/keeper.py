@@ -104,7 +104,7 @@ class Keeper:
 
 
 def _states(nodes: Sequence[Mapping[str, Any]]) -> object:
-    """The states that alerts use. They change rarely."""
+    """Return the states that alerts use. They change rarely."""
     return [
         (
             node["ID"],
@@ -117,6 +117,6 @@ def _states(nodes: Sequence[Mapping[str, Any]]) -> object:
 
 
 def _fault(node: Mapping[str, Any]) -> tuple[object, ...]:
-    """The fault without its time, which a lying or flapping node could change with each reading."""
+    """Return the fault without its time, which a lying or flapping node could change with each reading."""
     found = parse_label(reported_label(node))
     return found.state, found.card, found.reason

@@ -45,7 +45,7 @@ def of_nodes(ledger: Mapping[str, Any], now: float) -> Iterator[Sample]:
 
 
 def state_of(record: Mapping[str, Any]) -> tuple[str, str]:
-    """(the node's state, who paused or drained it: '' for other states)"""
+    """Return (the node's state, who paused or drained it: '' for other states)"""
     word = closed_as(record)
     state = _STATES.get(word, word)
     if word not in (PAUSED, DRAINED):
@@ -94,8 +94,10 @@ def _resources(record: Mapping[str, Any], kinds: Collection[str]) -> Iterator[Sa
 
 
 def _faulty(record: Mapping[str, Any], entry: Mapping[str, Any], among: Any = None) -> int:
-    """How many resources of a kind the node reports as faulty, or how many of those in ``among``. A report names one card and the number of faulty
-    cards. Without a card, the driver is faulty, and so are all cards."""
+    """Return how many resources of a kind the node reports as faulty, or how many of those in ``among``.
+
+    A report names one card and the number of faulty cards. Without a card, the driver is faulty, and so are all cards.
+    """
     reported = record["health"]
     if not _is_unfit(reported) or not is_of_gpus(entry):
         return 0
@@ -107,7 +109,7 @@ def _faulty(record: Mapping[str, Any], entry: Mapping[str, Any], among: Any = No
 
 
 def _is_unfit(reported: Mapping[str, Any] | None) -> bool:
-    """Whether the watcher reports a fault and no run has returned the node to service since."""
+    """Return whether the watcher reports a fault and no run has returned the node to service since."""
     return bool(reported and reported["state"] == FAULT and not reported["returned"])
 
 

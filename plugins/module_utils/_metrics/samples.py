@@ -28,7 +28,7 @@ OUTCOMES = ("done", "waiting", "untouched", "failed")
 
 
 def rendered(ledger: Mapping[str, Any], now: float, source: str) -> str:
-    """The content of the file, for the result of _ledger.read.read_ledger. ``now`` is the manager's time in seconds since 1970."""
+    """Return the content of the file, for the result of _ledger.read.read_ledger. ``now`` is the manager's time in seconds since 1970."""
     return exposition.text(samples(ledger, now, source))
 
 

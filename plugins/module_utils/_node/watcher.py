@@ -115,7 +115,7 @@ class Watcher:
         """Puts it there, and starts it anew."""
         self._load()  # what this node's Python cannot run is not installed
         self._service.keep(self._settings())
-        _zip_import.keep(os.path.join(self.home, seen.CURRENT, PACKAGE))
+        _zip_import.save_compiled(os.path.join(self.home, seen.CURRENT, PACKAGE))
         failure = self._service.start(self._unit_text())
         if failure is not None:
             raise GpuSwarmError(

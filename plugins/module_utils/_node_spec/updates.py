@@ -126,7 +126,7 @@ def _labels(name: str, before: Mapping[str, Any], want: Want, prefix: str) -> tu
     if want.get("mark") == owned_labels.REMOVE and not is_set_by_run(before, prefix):
         _forget(labels, *(prefix + key for key in NOTES))  # somebody changed the availability since, so no later return would remove these
     if want.get("maintained"):
-        labels = owned_labels.note_maintained(labels, want["maintained"], prefix)
+        labels = owned_labels.add_maintained(labels, want["maintained"], prefix)
     return labels, problems
 
 

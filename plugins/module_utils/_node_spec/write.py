@@ -67,7 +67,7 @@ def _released(manager: Manager, params: Mapping[str, Any], check_mode: bool) -> 
         return {}
     want = {"state": "absent", "holder": params["release"], **{name: params[name] for name in LEASE_END_OPTIONS}}
     try:
-        return {"lease": lease.answer(lease.settle(manager, want, check_mode), want)}
+        return {"lease": lease.module_result(lease.acquire_or_release(manager, want, check_mode), want)}
     except SwarmError:
         return {}
 

@@ -22,7 +22,7 @@ _DONE = {PAUSED: "paused", DRAINED: "drained"}
 
 
 def read_mark(value: str | None) -> tuple[str | None, str]:
-    """(the former availability, the availability that the run set). A mark ``active`` means ``active/pause``. Without a mark: (None, …)."""
+    """Return (the former availability, the availability that the run set). A mark ``active`` means ``active/pause``. Without a mark: (None, …)."""
     if value is None:
         return None, PAUSED
     former, dummy_slash, set_by_run = value.partition("/")
@@ -30,7 +30,7 @@ def read_mark(value: str | None) -> tuple[str | None, str]:
 
 
 def is_set_by_run(spec: Mapping[str, Any], prefix: str) -> bool:
-    """Whether a run set the node's current availability. If somebody changed it afterwards, it is theirs."""
+    """Return whether a run set the node's current availability. If somebody changed it afterwards, it is theirs."""
     former, set_by_run = read_mark((spec.get("Labels") or {}).get(prefix + FORMER))
     return former is not None and spec.get("Availability") == set_by_run
 
@@ -46,17 +46,17 @@ def set_by(spec: Mapping[str, Any], prefix: str) -> str | None:
 
 
 def paused_for(spec: Mapping[str, Any], prefix: str) -> str | None:
-    """The fault for which the node is paused; None if it is not paused, or for another reason."""
+    """Return the fault for which the node is paused; None if it is not paused, or for another reason."""
     return (spec.get("Labels") or {}).get(prefix + PAUSED_FOR) if is_set_by_run(spec, prefix) else None
 
 
 def closed_as(record: Mapping[str, Any]) -> str:
-    """The node's state if it is not ready, otherwise its availability. ``record`` is the ledger's."""
+    """Return the node's state if it is not ready, otherwise its availability. ``record`` is the ledger's."""
     return str(record["state"] if record["state"] != "ready" else record["availability"])
 
 
 def why_closed(record: Mapping[str, Any]) -> str:
-    """Why a node of the ledger takes no new tasks, and who decided that."""
+    """Return why a node of the ledger takes no new tasks, and who decided that."""
     word = closed_as(record)
     if word == PAUSED and record.get("paused_for"):
         return "paused for a fault"

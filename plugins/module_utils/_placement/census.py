@@ -93,12 +93,12 @@ class Census:
 
 
 def host_ports(spec: Mapping[str, Any] | None) -> set[Port]:
-    """The host's ports that a service's specification publishes. A port whose number the node chooses never conflicts, so it is not listed."""
+    """Return the host's ports that a service's specification publishes. A port whose number the node chooses never conflicts, so it is not listed."""
     return _of_host(((spec or {}).get("EndpointSpec") or {}).get("Ports"))
 
 
 def _taken(task: Mapping[str, Any], service: Mapping[str, Any] | None) -> set[Port]:
-    """The host's ports that a task uses. The API does not show the ports of a task's specification, so compare the ports of its status with
+    """Return the host's ports that a task uses. The API does not show the ports of a task's specification, so compare the ports of its status with
     those of its service. During an update older tasks may use other ports, so the service's former specification counts too."""
     specified = host_ports((service or {}).get("Spec")) | host_ports((service or {}).get("PreviousSpec"))
     shown = _of_host((task["Status"].get("PortStatus") or {}).get("Ports"))

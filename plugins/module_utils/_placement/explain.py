@@ -86,7 +86,7 @@ def _since(service: Mapping[str, Any], census: Census) -> float:
 
 
 def explain(service: Mapping[str, Any], state: SwarmState) -> dict[str, Any]:
-    """The explanation of one service, as the module returns it."""
+    """Return the explanation of one service, as the module returns it."""
     places, census, now = state
     tally, size = census.tally_of(service["ID"]), size_of(service)
     demand = demand_of(service, tally.networks)
@@ -126,12 +126,12 @@ def explain(service: Mapping[str, Any], state: SwarmState) -> dict[str, Any]:
 
 
 def _fits_everywhere(judged: Iterable[CheckedNode]) -> bool:
-    """Whether a global service fits on each node where swarm creates a task for it."""
+    """Return whether a global service fits on each node where swarm creates a task for it."""
     return all(not one.fails or not NO_TASK.isdisjoint(one.fails) for one in judged)
 
 
 def _is_possible(demand: Demand, one: CheckedNode) -> bool:
-    """Whether a task could run there if the node were empty and schedulable."""
+    """Return whether a task could run there if the node were empty and schedulable."""
     return PASSING.issuperset(one.fails) and not short(demand, one.spot.place.total)
 
 
@@ -156,7 +156,7 @@ def nearest(demand: Demand, judged: Iterable[CheckedNode], service: str) -> list
 
 
 def _share(demand: Demand, one: CheckedNode) -> float:
-    """The missing part of what is needed, as a sum of fractions."""
+    """Return the missing part of what is needed, as a sum of fractions."""
     return sum(missing / max(demand.wants.get(kind, 1), 1) for kind, missing in short(demand, one.spot.place.free).items())
 
 
@@ -174,7 +174,10 @@ def _room_text(demand: Demand, one: CheckedNode, service: str) -> str:
 
 
 def tasks_to_end(missing: Mapping[str, float], tasks: Iterable[Mapping[str, Any]], service: str) -> list[Mapping[str, Any]]:
-    """The fewest tasks of other services that hold what is missing. [] if CPUs or memory are missing: those are not allocated piece by piece."""
+    """Return the fewest tasks of other services that hold what is missing.
+
+    [] if CPUs or memory are missing: those are not allocated piece by piece.
+    """
     left, chosen = dict(missing), []
     holders = [task for task in tasks if task["service"] != service and any(_allocated(task, kind) for kind in missing)]
     while left and holders:

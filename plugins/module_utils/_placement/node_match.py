@@ -30,12 +30,12 @@ _FIELDS: dict[str, Callable[[Mapping[str, Any]], str | None]] = {
 
 
 def is_constraint(text: str) -> bool:
-    """Whether swarm accepts this text as a placement constraint."""
+    """Return whether swarm accepts this text as a placement constraint."""
     return _FORM.fullmatch(text) is not None
 
 
 def is_met(constraint: str, node: Mapping[str, Any]) -> bool:
-    """Whether the API's node meets one constraint, such as ``node.labels.gpu.model==T4``."""
+    """Return whether the API's node meets one constraint, such as ``node.labels.gpu.model==T4``."""
     if "==" not in constraint and "!=" not in constraint:
         return True  # the scheduler ignores a constraint that it cannot parse
     key, equal, wanted = _parse(constraint)
@@ -52,20 +52,20 @@ def is_on_node_label(constraint: str) -> bool:
 
 
 def runs_on(platforms: Iterable[Mapping[str, Any]], node: Mapping[str, Any]) -> bool:
-    """Whether the node has one of these platforms. An image without platforms runs anywhere."""
+    """Return whether the node has one of these platforms. An image without platforms runs anywhere."""
     platform = node.get("Description", {}).get("Platform")
     return not platforms or (platform is not None and any(_fits(wanted, platform) for wanted in platforms))
 
 
 def _parse(constraint: str) -> tuple[str, bool, str]:
-    """(key, whether it is ``==``, value)"""
+    """Return (key, whether it is ``==``, value)"""
     operator = "==" if "==" in constraint else "!="
     key, dummy_operator, value = constraint.partition(operator)
     return key.strip(), operator == "==", value.strip()
 
 
 def _value(key: str, node: Mapping[str, Any]) -> str | None:
-    """The key's value on this node; None for a key that swarm does not know. No node meets a constraint with such a key."""
+    """Return the key's value on this node; None for a key that swarm does not know. No node meets a constraint with such a key."""
     name = key.lower()
     if name in _FIELDS:
         return _FIELDS[name](node) or ""
@@ -78,7 +78,7 @@ def _value(key: str, node: Mapping[str, Any]) -> str | None:
 
 
 def _same_address(wanted: str, address: Any) -> bool | None:
-    """Whether the address equals the wanted one or is in the wanted network; None if one of them is not valid."""
+    """Return whether the address equals the wanted one or is in the wanted network; None if one of them is not valid."""
     try:
         return ipaddress.ip_address(address) in ipaddress.ip_network(wanted, strict=False)
     except (ValueError, TypeError):

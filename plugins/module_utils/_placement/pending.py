@@ -39,7 +39,7 @@ Fitting = Dict[Tuple[Tuple[str, ...], Tuple[Tuple[Any, Any], ...]], List[Place]]
 
 
 def is_open(record: Mapping[str, Any]) -> bool:
-    """Whether the node is schedulable: ready and active."""
+    """Return whether the node is schedulable: ready and active."""
     return closed_as(record) == ACTIVE
 
 
@@ -61,7 +61,7 @@ def pending(
     reserved: Mapping[str, Sequence[int]],
     now: float | None,
 ) -> list[dict[str, Any]]:
-    """The groups as the module returns them, the largest first."""
+    """Return the groups as the module returns them, the largest first."""
     by_id = {record["id"]: record for record in records}
     # Skipped while no task waits.
     places = [place(node, by_id[node["ID"]], reserved) for node in nodes] if waiting else []
@@ -103,7 +103,7 @@ def place(node: Mapping[str, Any], record: Mapping[str, Any], reserved: Mapping[
 
 
 def least(amount: float) -> float:
-    """How much must be free for the scheduler: at least one, even if the task reserves 0. Reserving 0 takes all free resources of a named
+    """Return how much must be free for the scheduler: at least one, even if the task reserves 0. Reserving 0 takes all free resources of a named
     kind, and nothing of a counted kind."""
     return amount or 1
 
@@ -116,7 +116,7 @@ def wanted_by(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _missing(spec: Mapping[str, Any], wants: Mapping[str, Any], places: Sequence[Place], node_id: str | None, fitting: Fitting) -> list[str]:
-    """Why no node takes these tasks, as texts; [] if the ledger shows no reason."""
+    """Return why no node takes these tasks, as texts; [] if the ledger shows no reason."""
     placement = spec.get("Placement") or {}
     constraints, platforms = placement.get("Constraints") or [], placement.get("Platforms") or []
     if node_id:  # a task of a global service can run only there
@@ -135,7 +135,7 @@ def _missing(spec: Mapping[str, Any], wants: Mapping[str, Any], places: Sequence
 def total_shortfall(
     wants: Mapping[str, Any], constraints: Sequence[str], platforms: Sequence[Mapping[str, Any]], places: Sequence[Place]
 ) -> list[str]:
-    """Why no node could take such tasks even if it were idle, as texts."""
+    """Return why no node could take such tasks even if it were idle, as texts."""
     return _never(wants, constraints, platforms, places, _fitting(constraints, platforms, places)) if places else []
 
 
@@ -154,7 +154,7 @@ def _fits(constraints: Iterable[str], platforms: Iterable[Mapping[str, Any]], no
 
 
 def able(spec: Mapping[str, Any], nodes: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The API's nodes that meet the specification's constraints and platforms. Resources do not count here."""
+    """Return the API's nodes that meet the specification's constraints and platforms. Resources do not count here."""
     return [node for node in nodes if fits(spec, node)]
 
 
@@ -173,7 +173,7 @@ def _unfulfilled(constraints: Sequence[str], platforms: Sequence[Mapping[str, An
 
 
 def _too_large(wants: Mapping[str, Any], places: Sequence[Place]) -> list[str]:
-    """The reservations that no node could fulfil, even if it were idle."""
+    """Return the reservations that no node could fulfil, even if it were idle."""
     found = []
     for kind, amount in wants.items():
         most, hostname = max((place.total.get(kind, 0), place.record["hostname"]) for place in places)
@@ -210,7 +210,7 @@ def _short(wants: Mapping[str, Any], places: Sequence[Place]) -> list[str]:
 
 
 def amount_of(kind: str, amount: float, unit: bool = False) -> str:
-    """The amount as text, with its unit if ``unit``. CPUs and memory are in whole units. A reservation of 0 is explained (see ``least``)."""
+    """Return the amount as text, with its unit if ``unit``. CPUs and memory are in whole units. A reservation of 0 is explained (see ``least``)."""
     if unit and not amount:
         return "1 or more %s, and all that are free (value: 0)" % kind
     number = "%d" % amount if kind not in UNITS else ("%.2f" % (amount / UNITS[kind])).rstrip("0").rstrip(".")

@@ -49,7 +49,7 @@ class Spot(NamedTuple):
 
 
 def demand_of(service: Mapping[str, Any], networks: Iterable[str] = ()) -> Demand:
-    """The demand of one task of the service. ``networks`` are the drivers of its networks, as its tasks show them."""
+    """Return the demand of one task of the service. ``networks`` are the drivers of its networks, as its tasks show them."""
     spec = service["Spec"]["TaskTemplate"]
     placement, mounts = spec.get("Placement") or {}, (spec.get("ContainerSpec") or {}).get("Mounts") or []
     log = (spec.get("LogDriver") or {}).get("Name")
@@ -74,12 +74,12 @@ def spots(demand: Demand, places: Iterable[Place], census: Census) -> list[Spot]
 
 
 def failed(demand: Demand, spot: Spot) -> list[str]:
-    """The filters that exclude this node, in the scheduler's order; [] if a task fits. The scheduler itself stops at the first."""
+    """Return the filters that exclude this node, in the scheduler's order; [] if a task fits. The scheduler itself stops at the first."""
     return [name for name, passes in FILTERS if not passes(demand, spot)]
 
 
 def room(demand: Demand, spot: Spot) -> int | None:
-    """How many such tasks fit at once on a node that no filter excludes; None for no limit."""
+    """Return how many such tasks fit at once on a node that no filter excludes; None for no limit."""
     limits = [int(spot.place.free.get(kind, 0) // amount) for kind, amount in demand.wants.items() if amount]
     limits += [1] if any(takes_all(kind, amount, spot.place.record) for kind, amount in demand.wants.items()) else []
     if demand.max_replicas:
@@ -90,19 +90,19 @@ def room(demand: Demand, spot: Spot) -> int | None:
 
 
 def short(demand: Demand, free: Mapping[str, float]) -> dict[str, float]:
-    """The missing amount by kind. Even with a reservation of 0 the scheduler requires that some of the kind is left."""
+    """Return the missing amount by kind. Even with a reservation of 0 the scheduler requires that some of the kind is left."""
     # If anything is reserved, the scheduler compares CPUs and memory as well, and a node may have overcommitted them.
     all_least = {CPUS: 0, MEMORY: 0, **{kind: least(amount) for kind, amount in demand.wants.items()}} if demand.wants else {}
     return {kind: amount - free.get(kind, 0) for kind, amount in all_least.items() if free.get(kind, 0) < amount}
 
 
 def takes_all(kind: str, amount: float, record: Mapping[str, Any]) -> bool:
-    """Whether a task that reserves this amount gets all free resources of the kind: 0 of a named kind (swarmkit api/genericresource)."""
+    """Return whether a task that reserves this amount gets all free resources of the kind: 0 of a named kind (swarmkit api/genericresource)."""
     return not amount and (record["resources"].get(kind) or {}).get("type") == "named"
 
 
 def lacking(demand: Demand, node: Mapping[str, Any]) -> list[Plugin]:
-    """The required plugins that the node does not list. Old daemons list no log drivers, so a required log driver counts as present there.
+    """Return the required plugins that the node does not list. Old daemons list no log drivers, so a required log driver counts as present there.
     A node without a description of its daemon passes."""
     engine = node.get("Description", {}).get("Engine") or {}
     listed = {(one.get("Type"), (one.get("Name") or "").partition(":latest")[0]) for one in engine.get("Plugins") or []}
@@ -116,7 +116,7 @@ def unmet(demand: Demand, node: Mapping[str, Any]) -> list[str]:
 
 
 def _volume_driver(mount: Mapping[str, Any]) -> str:
-    """The volume plugin that a mount needs; '' if it needs none."""
+    """Return the volume plugin that a mount needs; '' if it needs none."""
     name = ((mount.get("VolumeOptions") or {}).get("DriverConfig") or {}).get("Name") or ""
     return name if mount.get("Type") == "volume" and name != LOCAL else ""
 

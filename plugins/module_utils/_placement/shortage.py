@@ -45,7 +45,7 @@ def size_of(service: Mapping[str, Any]) -> Size:
 
 
 def still_needed(service: Mapping[str, Any], tally: Tally) -> int:
-    """How many tasks need a node now. For a global service, only tasks that already wait count."""
+    """Return how many tasks need a node now. For a global service, only tasks that already wait count."""
     size = size_of(service)
     if size.wanted is None or size.at_once is None:
         return tally.waiting
@@ -54,12 +54,12 @@ def still_needed(service: Mapping[str, Any], tally: Tally) -> int:
 
 
 def is_short(service: Mapping[str, Any], tally: Tally) -> bool:
-    """Whether the service has fewer tasks than it wants. A service that is over lacks none."""
+    """Return whether the service has fewer tasks than it wants. A service that is over lacks none."""
     return bool(still_needed(service, tally) or tally.delayed or _paused_update(service)) and not is_over(service, tally)
 
 
 def is_over(service: Mapping[str, Any], tally: Tally) -> bool:
-    """Whether swarm starts no more tasks of the service: it is scaled to 0, or its tasks have ended for good, with or without an error."""
+    """Return whether swarm starts no more tasks of the service: it is scaled to 0, or its tasks have ended for good, with or without an error."""
     size = size_of(service)
     if tally.live or tally.waiting:
         return False
@@ -84,7 +84,7 @@ def _ended_slots(service: Mapping[str, Any], tally: Tally) -> dict[int, str]:
 
 
 def _is_update_unfinished(service: Mapping[str, Any], created: Iterable[str]) -> bool:
-    """Whether its update was paused before it reached all slots. ``created`` are the creation times of their last tasks."""
+    """Return whether its update was paused before it reached all slots. ``created`` are the creation times of their last tasks."""
     began = epoch((service.get("UpdateStatus") or {}).get("StartedAt"))
     return _paused_update(service) is not None and (began is None or any((epoch(stamp) or 0) < began for stamp in created))
 
@@ -114,7 +114,7 @@ def without_tasks(service: Mapping[str, Any], tally: Tally, places: Iterable[Pla
 
 
 def _paused_update(service: Mapping[str, Any]) -> str | None:
-    """The text that its update is paused, and why; None if it is not paused."""
+    """Return the text that its update is paused, and why; None if it is not paused."""
     status = service.get("UpdateStatus") or {}
     if status.get("State") not in PAUSED_UPDATES:
         return None

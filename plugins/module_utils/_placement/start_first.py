@@ -35,24 +35,27 @@ class Overlap(NamedTuple):
 
 
 def starts_first(service: Mapping[str, Any] | None, spec: Mapping[str, Any]) -> bool:
-    """Whether an update to this specification starts new tasks before it ends old ones. Jobs have no updates."""
+    """Return whether an update to this specification starts new tasks before it ends old ones. Jobs have no updates."""
     return bool(service) and not is_job_service(service) and (spec.get("UpdateConfig") or {}).get("Order") == START_FIRST
 
 
 def is_replaced(spec: Mapping[str, Any]) -> bool:
-    """Whether the specification forces swarm to replace the tasks, as 'docker service update --force' does."""
+    """Return whether the specification forces swarm to replace the tasks, as 'docker service update --force' does."""
     return bool((spec.get("TaskTemplate") or {}).get("ForceUpdate"))
 
 
 def updated_service(service: Mapping[str, Any], spec: Mapping[str, Any], new_id: str) -> Mapping[str, Any]:
-    """The service with its new specification. A global service gets a new id, since its old tasks do not exclude new tasks from their nodes."""
+    """Return the service with its new specification.
+
+    A global service gets a new id, since its old tasks do not exclude new tasks from their nodes.
+    """
     if is_global({"Spec": spec}):
         return {"ID": new_id, "Spec": spec}
     return dict(service, Spec=spec, PreviousSpec=service["Spec"])
 
 
 def without_stuck(tasks: Iterable[Mapping[str, Any]], service_ids: Iterable[str]) -> list[Mapping[str, Any]]:
-    """The tasks, except those of these services that wait while an old task of their slot runs. Another update drops those."""
+    """Return the tasks, except those of these services that wait while an old task of their slot runs. Another update drops those."""
     tasks, ids = list(tasks), set(service_ids)
     live = {_slot(task) for task in tasks if task.get("ServiceID") in ids and _is_live(task)}
     return [task for task in tasks if not (task["Status"]["State"] in WAITING and task.get("ServiceID") in ids and _slot(task) in live)]
@@ -65,12 +68,12 @@ def slots_by_node(tasks: Iterable[Mapping[str, Any]], service_id: str) -> Counte
 
 
 def demands_more(new: Demand, old: Demand) -> bool:
-    """Whether a new task may not fit where an old one was. Reserving 0 of a named kind takes all free ones."""
+    """Return whether a new task may not fit where an old one was. Reserving 0 of a named kind takes all free ones."""
     return any((amount or inf) > (old.wants.get(kind, 0) or (inf if kind in old.wants else 0)) for kind, amount in new.wants.items())
 
 
 def needed_beside_old(wanted: int, old: Mapping[str, int], beside: Mapping[str, int], alone: Mapping[str, int]) -> int:
-    """How many of the ``wanted`` new tasks need room while the old ones run, if they reserve no more than the old ones.
+    """Return how many of the ``wanted`` new tasks need room while the old ones run, if they reserve no more than the old ones.
 
     All mappings are by node id. ``old``: the number of old tasks. ``beside``: how many new tasks fit while the old ones run, ``alone``: how many
     fit without them. Nobody knows which old task ends first. In the worst case no new task can use its place.
@@ -84,7 +87,7 @@ def needed_beside_old(wanted: int, old: Mapping[str, int], beside: Mapping[str, 
 
 
 def explain_overlap(one: Mapping[str, Any], beside: Overlap) -> str:
-    """The explanation of a service that does not fit beside its old tasks. ``one`` is its explanation without the update."""
+    """Return the explanation of a service that does not fit beside its old tasks. ``one`` is its explanation without the update."""
     if beside.needed is None:
         return "%s; its tasks run on until new ones do (update_config: order: start-first); with order: stop-first each makes room" % one["text"]
     runs = "its %d tasks run on until new ones do (update_config: order: start-first)" % beside.old

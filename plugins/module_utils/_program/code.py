@@ -102,7 +102,7 @@ class Code(NamedTuple):
         """Keep the files, have the link lead there, and remove every other version, and what a killed run left."""
         self.keep(home)
         link = os.path.join(home, CURRENT)
-        _files.point(link, self.name())
+        _files.replace_link(link, self.name())
         for name in os.listdir(home):
             path = os.path.join(home, name)
             if name != self.name() and os.path.isdir(path) and not os.path.islink(path):

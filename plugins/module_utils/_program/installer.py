@@ -75,7 +75,7 @@ class Service:
 
     def _link(self, link: str, target: str) -> None:
         if target:
-            _files.point(link, target)
+            _files.replace_link(link, target)
         elif os.path.lexists(link):
             os.unlink(link)
         for left in _files.unfinished_links(link):

@@ -39,9 +39,9 @@ def unreachable(where: str, words: str) -> SwarmError:
 
 
 def refuse_unless_manager(info: Mapping[str, Any], where: str) -> None:
-    """Raise SwarmError if the daemon is not a working manager, according to its own /info. So the error names the cause before a call fails.
+    """Raise SwarmError if the daemon is not a working manager, according to its own /info.
 
-    /info, unlike /swarm, contains no join tokens.
+    So the error names the cause before a call fails. /info, unlike /swarm, contains no join tokens.
     """
     swarm = info.get("Swarm") or {}
     state = swarm.get("LocalNodeState") or "inactive"
@@ -59,19 +59,19 @@ def refuse_unless_manager(info: Mapping[str, Any], where: str) -> None:
 
 NOT_A_MANAGER = {
     "inactive": "The Docker daemon at {where} is in no swarm. Initialise or join one first, or run this on a manager.",
-    "pending": "The Docker daemon at {where} is still joining its swarm{error}. Run this again when it is through, or on another manager: {known}.",
+    "pending": "The Docker daemon at {where} is still joining its swarm{error}. Run this again when it has joined, or on another manager: {known}.",
     "locked": "The swarm on {where} is locked{error}. Unlock it there with 'docker swarm unlock' and its unlock key.",
     "worker": "The Docker daemon at {where} is a worker, and only a manager can answer. Run this on a manager: {known}.",
-    "no_quorum": "The swarm on {where} has no quorum{error}. Bring back so many managers that more than half of them answer; managers: {known}.",
-    "lost_leader": "The swarm on {where} lost its leader just now{error}. It has no quorum unless another manager takes over: bring back so many"
-    " managers that more than half of them answer, and run this again; managers: {known}.",
-    "error": "The Docker daemon at {where} is in swarm state '{state}'{error}. Read its log (journalctl -u docker);"
-    " run this on another manager meanwhile: {known}.",
+    "no_quorum": "The swarm on {where} has no quorum{error}. Start managers until more than half of them answer; managers: {known}.",
+    "lost_leader": "The swarm on {where} lost its leader just now{error}. It has no quorum unless another manager takes over: start managers"
+    " until more than half of them answer, and run this again; managers: {known}.",
+    "error": "The Docker daemon at {where} is in swarm state '{state}'{error}. Read its log (journalctl -u docker)."
+    " Meanwhile, run this on another manager: {known}.",
 }
 
 
-def leaderless(words: str) -> str | None:
-    """The key of NOT_A_MANAGER that matches this error message, or None."""
+def missing_leader(words: str) -> str | None:
+    """Return the key of NOT_A_MANAGER that matches this error message, or None."""
     if "lost leader status" in words:
         return "lost_leader"
     return "no_quorum" if "does not have a leader" in words or "deadlineexceeded" in words.lower().replace(" ", "") else None

@@ -29,20 +29,20 @@ WRITE = "Write each of swarm's fields alone, such as {{.Node.Hostname}} or {{.Ta
 
 
 def literal(text: str) -> str:
-    """The text with each ``{{`` escaped, except those of swarm's own fields."""
-    return _ACTION.sub(lambda found: found.group("field") or _LITERAL, text) if "{{" in text else text
+    """Return the text with each ``{{`` escaped, except those of swarm's own fields."""
+    return _ACTION.sub(lambda match: match.group("field") or _LITERAL, text) if "{{" in text else text
 
 
 def as_written(text: str) -> str:
-    """The original text of what ``literal`` returned."""
+    """Return the text that ``literal`` was called with."""
     return text.replace(_LITERAL, "{{")
 
 
 def only_fields(text: str) -> bool:
-    """Whether each ``{{`` of the text begins a field of swarm."""
+    """Return whether each ``{{`` of the text begins a field of swarm."""
     return literal(text) == text
 
 
 def is_meant_for_swarm(text: str) -> bool:
-    """Whether the text has one of swarm's fields within a larger template. Escaping it would not be what its author means."""
-    return "{{" in text and bool(_WITHIN.search(_ACTION.sub(lambda found: "" if found.group("field") else found.group(), text)))
+    """Return whether the text has one of swarm's fields within a larger template. Its author means swarm to expand it, so it must not be escaped."""
+    return "{{" in text and bool(_WITHIN.search(_ACTION.sub(lambda match: "" if match.group("field") else match.group(), text)))

@@ -4,10 +4,10 @@
 
 """The isolation of a swarm, stored in a label of the swarm itself (pure).
 
-It has the swarm's level, the level of each node as a run last read or set it, what the nodes counted at the level ``audit``, and at any level where
-processes and allocations differ according to the watchers.
+The label has the swarm's level, the level of each node as a run last read or set it, what the nodes counted at the level ``audit``, and the watchers'
+findings about processes and allocations that differ.
 
-It is not stored in labels of nodes: an old leader may stop a task whenever a node is updated, and a change of the level must not stop any.
+It is not stored in labels of nodes, because an old leader may stop tasks when a node is updated. Changing the level must not stop any task.
 Private to this collection: no stability is promised to others.
 """
 
@@ -21,25 +21,25 @@ from .._health.allocation_findings import Finding
 from .._isolation_levels import AUDIT, EXCLUSIVE, LEVELS, OFF, RESERVED
 
 LABEL = "gpu-swarm.isolation"
-ENFORCED = (RESERVED, EXCLUSIVE)  # what a task did not reserve is hidden from it, or it is refused
-UNKNOWN = "unknown"  # what somebody else wrote there
-# How long the counts of a service are kept after the last one, and of how many services (the latest).
+ENFORCED = (RESERVED, EXCLUSIVE)  # levels that hide GPUs that a task did not reserve, or refuse the task
+UNKNOWN = "unknown"  # somebody else wrote the label
+# Counts of a service are dropped after this time without a new one. Only the latest services are kept.
 KEPT_S = 30 * 86400
-MOST = 20
+MOST_SERVICES = 20
 _YEAR_10000 = 253402300800
 
 
-class Found(NamedTuple):
+class AuditCount(NamedTuple):
     """What ``audit`` counted of a service."""
 
-    names: tuple[str, ...]  # of what
-    last: int  # in seconds since 1970
+    names: tuple[str, ...]  # what was counted
+    last: int  # the last time, in seconds since 1970
 
 
 class NodeFindings(NamedTuple):
-    """Of one node."""
+    """The findings of one node's watcher."""
 
-    read: int  # when a run read it
+    read: int  # when a run read them
     found: Sequence[Finding]
 
 
@@ -48,51 +48,52 @@ class Isolation(NamedTuple):
 
     level: str = OFF
     since: int | None = None
-    nodes: Mapping[str, str] = {}  # by id the level of each node that has a guard
-    found: Mapping[str, Found] = {}  # by service
-    read: int | None = None  # when a run read what all of these nodes counted
+    nodes: Mapping[str, str] = {}  # the level of each node that has a guard, by node id
+    found: Mapping[str, AuditCount] = {}  # by service
+    read: int | None = None  # when a run read the counts of all these nodes
     joined: int | None = None  # when the latest node reached the level ``audit``; before that it counted nothing
-    allocation_findings: Mapping[str, NodeFindings] = {}  # by id, of each node that has any
-    leader: str | None = None  # which leader of the managers counted the tasks last, and since when its dockerd runs
-    again: Mapping[str, tuple[str, ...]] = {}  # by task what it has and that leader counts as free
+    allocation_findings: Mapping[str, NodeFindings] = {}  # by node id
+    leader: str | None = None  # the last leader, and when its dockerd was started
+    again: Mapping[str, tuple[str, ...]] = {}  # allocated resources that this leader counts as free, by task
 
 
 def read(spec: Mapping[str, Any]) -> Isolation:
-    """The isolation in a swarm's spec. Without a label it is off."""
+    """Return the isolation in a swarm's spec. Without a label it is off."""
     value = (spec.get("Labels") or {}).get(LABEL)
     if not value or value in LEVELS:
         return Isolation(value or OFF)
     try:
-        return _parsed(json.loads(value))
+        return _parse(json.loads(value))
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
         return Isolation(UNKNOWN)
 
 
-def _parsed(kept: Mapping[str, Any]) -> Isolation:
-    nodes = {str(one): level for level, ids in (kept.get("nodes") or {}).items() if level in LEVELS for one in ids}
-    found = {str(name): Found(tuple(map(str, one["names"])), _time(one["last"])) for name, one in (kept.get("found") or {}).items()}
-    level = kept["level"] if kept["level"] in LEVELS else UNKNOWN
-    times = [_seconds(kept.get(name)) for name in ("since", "read", "joined")]
-    by_node = (kept.get("allocation_findings") or {}).items()
-    of_nodes = {str(node): NodeFindings(_time(one["read"]), tuple(allocation_findings.checked(one["found"]))) for node, one in by_node}
-    leader, again = kept.get("leader"), {str(task): tuple(map(str, values)) for task, values in (kept.get("again") or {}).items()}
-    return Isolation(level, times[0], nodes, found, times[1], times[2], of_nodes, None if leader is None else str(leader), again)
+def _parse(label: Mapping[str, Any]) -> Isolation:
+    nodes = {str(node_id): level for level, ids in (label.get("nodes") or {}).items() if level in LEVELS for node_id in ids}
+    counts = (label.get("found") or {}).items()
+    found = {str(service): AuditCount(tuple(map(str, count["names"])), _time(count["last"])) for service, count in counts}
+    level = label["level"] if label["level"] in LEVELS else UNKNOWN
+    since, read_at, joined = (_optional_time(label.get(name)) for name in ("since", "read", "joined"))
+    by_node = (label.get("allocation_findings") or {}).items()
+    of_nodes = {str(node): NodeFindings(_time(item["read"]), tuple(allocation_findings.checked(item["found"]))) for node, item in by_node}
+    leader, again = label.get("leader"), {str(task): tuple(map(str, values)) for task, values in (label.get("again") or {}).items()}
+    return Isolation(level, since, nodes, found, read_at, joined, of_nodes, None if leader is None else str(leader), again)
 
 
-def _seconds(value: Any) -> int | None:
+def _optional_time(value: Any) -> int | None:
     return None if value is None else _time(value)
 
 
 def _time(value: Any) -> int:
-    """The value as whole seconds since 1970. Raises ValueError if no calendar has that time."""
-    moment = int(value)
-    if not 0 <= moment < _YEAR_10000:
-        raise ValueError("%s is no time" % moment)
-    return moment
+    """Return the value as whole seconds since 1970. Raises ValueError if it is not between 1970 and the year 9999."""
+    seconds = int(value)
+    if not 0 <= seconds < _YEAR_10000:
+        raise ValueError("%s is not a time" % seconds)
+    return seconds
 
 
 def write(spec: dict[str, Any], isolation: Isolation) -> dict[str, Any]:
-    """The spec with this isolation in its label. If everything is off, the label is removed."""
+    """Return the spec with this isolation in its label. If everything is off, the label is removed."""
     labels = {key: value for key, value in (spec.get("Labels") or {}).items() if key != LABEL}
     if isolation.level != OFF or isolation.nodes or isolation.allocation_findings:
         labels[LABEL] = json.dumps(as_shown(isolation), separators=(",", ":"))
@@ -100,67 +101,70 @@ def write(spec: dict[str, Any], isolation: Isolation) -> dict[str, Any]:
 
 
 def as_shown(isolation: Isolation) -> dict[str, Any]:
-    """The content of the label, also shown in a diff."""
+    """Return the content of the label, also shown in a diff."""
     nodes: dict[str, list[str]] = {}
     for node, level in sorted(isolation.nodes.items()):
         nodes.setdefault(level, []).append(node)
-    found = {name: {"names": list(one.names), "last": one.last} for name, one in isolation.found.items()}
+    found = {service: {"names": list(count.names), "last": count.last} for service, count in isolation.found.items()}
     by_node = sorted(isolation.allocation_findings.items())
-    of_nodes = {node: {"read": one.read, "found": allocation_findings.as_lists(one.found)} for node, one in by_node}
+    of_nodes = {node: {"read": item.read, "found": allocation_findings.as_lists(item.found)} for node, item in by_node}
     again = {task: list(values) for task, values in isolation.again.items()}
-    made = {**isolation._asdict(), "nodes": nodes, "found": found, "allocation_findings": of_nodes, "again": again}
-    return {key: value for key, value in made.items() if value not in (None, {})}
+    label = {**isolation._asdict(), "nodes": nodes, "found": found, "allocation_findings": of_nodes, "again": again}
+    return {key: value for key, value in label.items() if value not in (None, {})}
 
 
 def merged(before: Isolation, change: Mapping[str, Any], now: int) -> Isolation:
-    """The isolation after a change. A field of ``change`` that is None changes nothing.
+    """Return the isolation after a change. A field of ``change`` that is None changes nothing.
 
     ``level`` is the new level of the swarm. ``nodes`` are new levels by node id. ``listed`` are all nodes; data about others is dropped. ``found`` is
-    what nodes counted by service, without names if the service no longer exists. ``whole``: it comes from all nodes that have a guard.
-    ``allocation_findings`` are the watchers' findings by node.
+    what nodes counted, by service, without names if the service no longer exists. ``whole`` is true if the counts come from all nodes that have a
+    guard. ``allocation_findings`` are the watchers' findings by node.
     """
     level = change.get("level") or before.level
     listed, found = change.get("listed"), change.get("found")
     nodes = {**before.nodes, **(change.get("nodes") or {})}
-    nodes = {node: one for node, one in nodes.items() if one != OFF and (listed is None or node in listed)}
-    known = level == before.level and (before.since is not None or level == UNKNOWN)
-    since = before.since if known else now  # a new swarm has a label without it
+    nodes = {node: node_level for node, node_level in nodes.items() if node_level != OFF and (listed is None or node in listed)}
+    is_since_known = level == before.level and (before.since is not None or level == UNKNOWN)
+    since = before.since if is_since_known else now  # a new swarm has no time in its label
     findings = _merge_findings(before.allocation_findings, change.get("allocation_findings") or {}, listed, now)
-    kept = Isolation(level, since, nodes, allocation_findings=findings)
+    result = Isolation(level, since, nodes, allocation_findings=findings)
     if level != OFF:
-        kept = kept._replace(leader=before.leader, again=before.again)
+        result = result._replace(leader=before.leader, again=before.again)
     if level != AUDIT:
-        return kept
-    came = any(one == AUDIT and before.nodes.get(node) != AUDIT for node, one in nodes.items())
-    return kept._replace(
-        found=_found(before, found or {}, since or 0, now),
+        return result
+    has_joined = any(node_level == AUDIT and before.nodes.get(node) != AUDIT for node, node_level in nodes.items())
+    return result._replace(
+        found=_merge_counts(before, found or {}, since or 0, now),
         read=now if change.get("whole") else before.read,
-        joined=now if came else before.joined,
+        joined=now if has_joined else before.joined,
     )
 
 
 def _merge_findings(
     before: Mapping[str, NodeFindings], read_now: Mapping[str, Any], listed: Sequence[str] | None, now: int
 ) -> dict[str, NodeFindings]:
-    """The last findings of each node, cut to a limit. A node that lies cannot displace the first finding of another node."""
-    found = {**before, **{node: NodeFindings(now, tuple(_not_ahead(these, now))) for node, these in read_now.items()}}
-    there = {node: one for node, one in found.items() if one.found and (listed is None or node in listed)}
-    kept = sorted((place, node) for node, one in there.items() for place in range(len(one.found)))[: allocation_findings.MOST_OF_ALL]
-    count = {node: sum(1 for dummy, other in kept if other == node) for node in there}
-    return {node: there[node]._replace(found=there[node].found[: count[node]]) for node in sorted(there) if count[node]}
+    """Return the last findings of each node, cut to a limit. A node that lies cannot displace the first finding of another node."""
+    merged = {**before, **{node: NodeFindings(now, tuple(_not_in_future(findings, now))) for node, findings in read_now.items()}}
+    listed_only = {node: item for node, item in merged.items() if item.found and (listed is None or node in listed)}
+    kept = sorted((place, node) for node, item in listed_only.items() for place in range(len(item.found)))[: allocation_findings.MOST_OF_ALL]
+    count = {node: sum(1 for dummy, other in kept if other == node) for node in listed_only}
+    return {node: listed_only[node]._replace(found=listed_only[node].found[: count[node]]) for node in sorted(listed_only) if count[node]}
 
 
-def _not_ahead(found: Any, now: int) -> list[Finding]:
-    return [one._replace(since=min(one.since, now)) for one in allocation_findings.checked(found)]
+def _not_in_future(findings: Any, now: int) -> list[Finding]:
+    return [finding._replace(since=min(finding.since, now)) for finding in allocation_findings.checked(findings)]
 
 
-def _found(before: Isolation, found: Mapping[str, Any], since: int, now: int) -> dict[str, Found]:
-    """The former and new counts together. Counts from before the level began are dropped, and times from a clock that is ahead are corrected."""
-    both = dict(before.found) if before.level == AUDIT else {}
-    for service, one in found.items():
-        known = both.get(service, Found((), 0))
-        both[service] = Found(tuple(sorted({*known.names, *one["names"]})), max(known.last, min(int(one["last"]), now)))
-    gone = {service for service, one in found.items() if not one["names"]}  # otherwise short-lived services would displace long-lived ones
-    recent = {service: one for service, one in both.items() if one.last >= max(since, now - KEPT_S) and service not in gone}
-    newest = sorted(recent, key=lambda service: (-recent[service].last, service))[:MOST]
+def _merge_counts(before: Isolation, found: Mapping[str, Any], since: int, now: int) -> dict[str, AuditCount]:
+    """Return the former and new counts together.
+
+    Counts from before the level began are dropped, and times from a clock that is ahead are corrected.
+    """
+    counts = dict(before.found) if before.level == AUDIT else {}
+    for service, count in found.items():
+        former = counts.get(service, AuditCount((), 0))
+        counts[service] = AuditCount(tuple(sorted({*former.names, *count["names"]})), max(former.last, min(int(count["last"]), now)))
+    removed = {service for service, count in found.items() if not count["names"]}  # otherwise short-lived services would displace others
+    recent = {service: count for service, count in counts.items() if count.last >= max(since, now - KEPT_S) and service not in removed}
+    newest = sorted(recent, key=lambda service: (-recent[service].last, service))[:MOST_SERVICES]
     return {service: recent[service] for service in sorted(newest)}

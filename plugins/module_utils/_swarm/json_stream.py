@@ -14,7 +14,7 @@ import json
 import re
 from typing import Any, Iterable, Iterator
 
-# Read in pieces of about this many characters: each piece ends within an object.
+# Parse pieces of about this many characters. Each piece ends within an object.
 PIECE = 1 << 17
 
 _GAP = re.compile(r"[ \t\r\n]*[\[,]?[ \t\r\n]*")
@@ -22,28 +22,28 @@ _GAP = re.compile(r"[ \t\r\n]*[\[,]?[ \t\r\n]*")
 
 def objects(chunks: Iterable[bytes], piece: int = PIECE) -> Iterator[dict[str, Any]]:
     """Yield the list's objects. Raises ValueError if the text is not a list of objects, or is cut off."""
-    read = json.JSONDecoder().raw_decode
+    decode = json.JSONDecoder().raw_decode
     text, at, longest = "", 0, 0
-    for more, is_last in _pieces(chunks, piece):
-        text, at = text[at:] + more, 0
+    for new_text, is_last in _pieces(chunks, piece):
+        text, at = text[at:] + new_text, 0
         # If an object may be cut off, wait for more text: parsing again costs less than looking for its end.
         while is_last or len(text) - at > longest:
             start = _GAP.match(text, at).end()
             if not text.startswith("{", start):
                 break
             try:
-                value, at = read(text, start)
+                value, at = decode(text, start)
             except ValueError:
-                break  # the rest is still missing; if it never comes, that is reported below
+                break  # the rest has not arrived; the end of this function reports text that is cut off
             if at - start > longest:
                 longest = at - start
             yield value
     if "".join(text[at:].split()) not in ("]", "[]", "null"):
-        raise ValueError("no list of objects, or one that is cut off, at %s" % (text[at : at + 60] or "its beginning"))
+        raise ValueError("it is not a list of objects, or it is cut off, at %s" % (text[at : at + 60] or "its beginning"))
 
 
 def _pieces(chunks: Iterable[bytes], size: int) -> Iterator[tuple[str, bool]]:
-    """Yields (a piece, whether it is the last one)."""
+    """Yield (a piece of text, whether it is the last one)."""
     decode = codecs.getincrementaldecoder("utf-8")().decode
     waiting, length = [], 0
     for chunk in chunks:

@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which run may change a swarm now: a lease in a label of the swarm itself. It ends by the clock of the swarm's leader.
+"""The lease: the right of one run to change the swarm, stored in a label of the swarm itself. It ends by the clock of the swarm's leader.
 
 Clocks of managers may differ by hours. The leader stamps each update of the swarm (UpdatedAt; swarmkit manager/state/store/memory.go, touchMeta), so
-an update that is written and read back shows the leader's time, whichever manager is called.
+an update that is written and read back shows the leader's time on any manager.
 
-Decides what happens to a lease (pure), and writes it by versioned updates, so that only one of two runs gets it.
+The functions without I/O decide what happens to a lease. The others write it in versioned updates, so that only one of two runs gets it.
 Private to this collection: no stability is promised to others.
 """
 
@@ -24,13 +24,13 @@ from .isolation import Isolation
 from .manager import Manager, OutOfSequence, SwarmError, until_written
 
 LABEL = "gpu-swarm.lease"
-LAST_RUN = "gpu-swarm.last-run"  # the result of the run that released its lease last
+LAST_RUN = "gpu-swarm.last-run"  # the result of the last run that released its lease
 
 
 class Lease(NamedTuple):
-    """Times are whole seconds since 1970. None means that the label has no time; such a lease ends only if another run takes it.
+    """Times are whole seconds since 1970. A label without a time gives None; such a lease ends only if another run takes it.
 
-    ``leader`` is the node id of the leader whose clock the times are from. BID: unknown yet. None: the label of a former release.
+    ``leader`` is the node id of the leader whose clock gave the times: BID while that is unknown, None in labels of earlier releases.
     """
 
     holder: str
@@ -43,46 +43,48 @@ class Lease(NamedTuple):
 BID = ""  # written before the leader's time is known
 LONGEST_S = 10**9  # longer than any run; the year still has four digits
 
-
 # Go's format. Python before 3.11 reads neither nine digits of a second nor a Z.
 RFC3339 = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(?:Z|([+-])(\d\d):(\d\d))")
 FORMAT = "%Y-%m-%dT%H:%M:%S"
 
 
 def seconds(text: str) -> int:
-    found = RFC3339.fullmatch(text)
-    if not found:
-        raise ValueError("%r is no time of RFC 3339" % text)
-    moment, sign, hours, minutes = found.groups()
+    match = RFC3339.fullmatch(text)
+    if not match:
+        raise ValueError("%r is not a time in the format of RFC 3339" % text)
+    local_time, sign, hours, minutes = match.groups()
     offset = int(hours or 0) * 3600 + int(minutes or 0) * 60
-    return calendar.timegm(time.strptime(moment, FORMAT)) + (offset if sign == "-" else -offset)
+    return calendar.timegm(time.strptime(local_time, FORMAT)) + (offset if sign == "-" else -offset)
 
 
-def format_time(moment: int | None) -> str | None:
-    return None if moment is None else time.strftime(FORMAT + "Z", time.gmtime(moment))
+def format_time(timestamp: int | None) -> str | None:
+    return None if timestamp is None else time.strftime(FORMAT + "Z", time.gmtime(timestamp))
 
 
 def read(spec: Mapping[str, Any]) -> Lease | None:
-    """The lease in a swarm's spec, or None. If somebody else wrote the label, it is a lease, and its whole text is the holder."""
+    """Return the lease in a swarm's spec, or None. If somebody else wrote the label, its whole text counts as the holder."""
     value = (spec.get("Labels") or {}).get(LABEL)
     if not value:
         return None
     try:
-        kept = json.loads(value)
-        lease = Lease(str(kept["holder"]), seconds(kept["since"]), seconds(kept["until"]))
-        return lease._replace(ttl=_lasting(kept["ttl"]), leader=str(kept["leader"])) if "leader" in kept else lease
+        label = json.loads(value)
+        lease = Lease(str(label["holder"]), seconds(label["since"]), seconds(label["until"]))
+        return lease._replace(ttl=_checked_ttl(label["ttl"]), leader=str(label["leader"])) if "leader" in label else lease
     except (KeyError, OverflowError, TypeError, ValueError):
         return Lease(value, None, None)
 
 
-def _lasting(ttl: Any) -> int:
+def _checked_ttl(ttl: Any) -> int:
     if not 0 < ttl <= LONGEST_S:
-        raise ValueError("%r is no number of seconds that a lease can last" % ttl)
+        raise ValueError("%r is not a valid duration of a lease in seconds" % ttl)
     return int(ttl)
 
 
 def write(spec: dict[str, Any], lease: Lease | None, note: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The spec with this lease (None: without one), otherwise unchanged. ``note`` replaces the note of the last run; an empty note removes it."""
+    """Return the spec with this lease (None: without one), otherwise unchanged.
+
+    ``note`` replaces the note of the last run; an empty note removes it.
+    """
     labels = {key: value for key, value in (spec.get("Labels") or {}).items() if key != LABEL and (key != LAST_RUN or note is None)}
     if lease:
         labels[LABEL] = json.dumps(_label(lease))
@@ -92,35 +94,40 @@ def write(spec: dict[str, Any], lease: Lease | None, note: Mapping[str, Any] | N
 
 
 def _label(lease: Lease) -> dict[str, Any]:
-    """The text of the label. The last two fields are omitted if they are None, so that somebody else's label does not change."""
+    """Return the content of the label. The last two fields are omitted if they are None, so that somebody else's label does not change."""
     label = {"holder": lease.holder, "since": format_time(lease.since), "until": format_time(lease.until), "ttl": lease.ttl, "leader": lease.leader}
     return {key: value for key, value in label.items() if value is not None or key not in ("ttl", "leader")}
 
 
 def last_run(spec: Mapping[str, Any]) -> dict[str, Any] | None:
-    """{ended, hosts, always} of the last run: when it ended, the number of hosts by outcome, and whether runs that change nothing are noted too.
-    None if no run left a note."""
+    """Return {ended, hosts, always} of the last run; None if no run left a note.
+
+    ``ended`` is a time, ``hosts`` the number of hosts by outcome. ``always``: runs that change nothing leave a note too.
+    """
     try:
-        kept = json.loads((spec.get("Labels") or {}).get(LAST_RUN) or "")
-        hosts = {str(name): int(count) for name, count in kept["hosts"].items()}
-        return {"ended": format_time(seconds(kept["ended"])), "hosts": hosts, "always": bool(kept.get("always"))}
+        note = json.loads((spec.get("Labels") or {}).get(LAST_RUN) or "")
+        hosts = {str(outcome): int(count) for outcome, count in note["hosts"].items()}
+        return {"ended": format_time(seconds(note["ended"])), "hosts": hosts, "always": bool(note.get("always"))}
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
         return None
 
 
 def result(spec: Mapping[str, Any], now: str | None) -> dict[str, Any] | None:
-    """The lease in a swarm's spec for a module's result, or None. ``now`` is the manager's time as text. If its clock differs from the leader's,
-    ``expires_in`` is wrong by the difference; it is only shown and decides nothing."""
+    """Return the lease in a swarm's spec for a module's result, or None.
+
+    ``now`` is the manager's time as text. If its clock differs from the leader's, ``expires_in`` is wrong by the difference; it is only shown and
+    decides nothing.
+    """
     lease = read(spec)
-    return lease and {"holder": lease.holder, "since": format_time(lease.since), "expires_in": _left(lease, seconds(now))}
+    return lease and {"holder": lease.holder, "since": format_time(lease.since), "expires_in": _remaining(lease, seconds(now))}
 
 
-def _left(lease: Lease | None, now: int) -> int | None:
+def _remaining(lease: Lease | None, now: int) -> int | None:
     return lease.until - now if lease and lease.until is not None else None
 
 
 def is_in_force(lease: Lease | None, now: int) -> bool:
-    """Whether there is a lease, and it has not ended."""
+    """Return whether there is a lease, and it has not ended."""
     return lease is not None and (lease.until is None or lease.until > now)
 
 
@@ -128,7 +135,7 @@ class AnotherRun(SwarmError):
     """Another run has the lease. Every manager would refuse the change."""
 
 
-class ByLeader(NamedTuple):
+class ClusterAtLeaderTime(NamedTuple):
     """The swarm's own object, read back after an update, and the time of the leader that stamped it."""
 
     cluster: dict[str, Any]
@@ -136,43 +143,49 @@ class ByLeader(NamedTuple):
     leader: str
 
 
-def _stamped(manager: Manager, cluster: Mapping[str, Any], spec: Mapping[str, Any]) -> ByLeader:
-    """Write ``spec`` over ``cluster`` and read it back. Raises OutOfSequence if somebody else wrote first, or the leader changed meanwhile."""
+def _write_and_read_back(manager: Manager, cluster: Mapping[str, Any], spec: Mapping[str, Any]) -> ClusterAtLeaderTime:
+    """Write ``spec`` over ``cluster`` and read it back. Raises OutOfSequence if somebody else wrote first, or if the leader changed."""
     leader = manager.leader()
     manager.update_cluster(cluster["Version"]["Index"], spec)
     written, dummy = manager.cluster()
     if manager.leader() != leader:
         raise OutOfSequence("Could not update the swarm: it was changed by someone else meanwhile. Run this again.")
-    return ByLeader(written, seconds(written["UpdatedAt"]), leader)
+    return ClusterAtLeaderTime(written, seconds(written["UpdatedAt"]), leader)
 
 
-def _with_clock_of(lease: Lease, now: int, leader: str) -> Lease:
-    """The lease with times of the clock of ``leader``. If its times are from another clock, nobody knows how much is left, so it starts anew."""
+def _converted_to_clock_of(lease: Lease, now: int, leader: str) -> Lease:
+    """Return the lease with times of ``leader``'s clock.
+
+    If another clock gave its times, the remaining time is unknown, so it starts again with its full ``ttl``.
+    """
     if lease.leader in (None, leader):
         return lease
     return lease._replace(until=now + (lease.ttl or 0), leader=leader)
 
 
-def _read_by_leader(manager: Manager, cluster: Mapping[str, Any]) -> ByLeader:
-    """The swarm and the leader's time. Writes another run's lease anew with the clock of the current leader, so that a later run can measure it."""
-    read_back = _stamped(manager, cluster, cluster["Spec"])
+def _read_with_leader_time(manager: Manager, cluster: Mapping[str, Any]) -> ClusterAtLeaderTime:
+    """Return the swarm and the leader's time.
+
+    If another run's lease has times of a former leader's clock, it is rewritten, so that a later run can measure it.
+    """
+    read_back = _write_and_read_back(manager, cluster, cluster["Spec"])
     lease = read(read_back.cluster["Spec"])
-    counted = lease and _with_clock_of(lease, read_back.now, read_back.leader)
-    return read_back if counted == lease else _stamped(manager, read_back.cluster, write(read_back.cluster["Spec"], counted))
+    converted = lease and _converted_to_clock_of(lease, read_back.now, read_back.leader)
+    return read_back if converted == lease else _write_and_read_back(manager, read_back.cluster, write(read_back.cluster["Spec"], converted))
 
 
-def unless_another(manager: Manager, holder: str, what: str, remedy: str, check_mode: bool) -> tuple[dict[str, Any], int]:
-    """(the swarm's own object, the time). Raises AnotherRun if another run's lease is in force. ``what`` is the consequence, for the message.
+def refuse_if_another_run(manager: Manager, holder: str, what: str, remedy: str, check_mode: bool) -> tuple[dict[str, Any], int]:
+    """Return (the swarm's own object, the time). Raises AnotherRun if another run's lease is in force. ``what`` is the consequence, for the message.
 
     In check mode nothing is written, and the time is the called manager's."""
     cluster, clock = manager.cluster()
     lease, now = read(cluster["Spec"]), seconds(clock)
     if lease and lease.holder != holder and not check_mode:
-        cluster, now, dummy = _read_by_leader(manager, cluster)
+        cluster, now, dummy = _read_with_leader_time(manager, cluster)
         lease = read(cluster["Spec"])
     if is_in_force(lease, now) and lease.holder != holder:
-        left = _left(lease, now)
-        ends = "does not end by itself" if left is None else "ends in %d s unless that goes on" % left
+        left = _remaining(lease, now)
+        ends = "does not end by itself" if left is None else "ends in %d s unless that run renews it" % left
         raise AnotherRun("%s, since another run changes this swarm: %s. Its lease %s. %s" % (what, lease.holder, ends, remedy))
     return cluster, now
 
@@ -180,7 +193,7 @@ def unless_another(manager: Manager, holder: str, what: str, remedy: str, check_
 class Leased:
     """A manager that writes nodes only while ``holder`` has the lease. An expired lease is enough if nobody else has taken it."""
 
-    READ_AGAIN_S = 1.0  # so that not every one of a thousand nodes needs a check
+    CHECK_AGAIN_S = 1.0  # with a thousand nodes, not each write needs a check
 
     def __init__(self, manager: Manager, holder: str) -> None:
         self._manager = manager
@@ -191,7 +204,7 @@ class Leased:
         return self._manager.node(node_id)
 
     def update_node(self, node_id: str, version: int, spec: dict[str, Any]) -> None:
-        if self._checked is None or not 0 <= time.time() - self._checked < self.READ_AGAIN_S:
+        if self._checked is None or not 0 <= time.time() - self._checked < self.CHECK_AGAIN_S:
             self._check()
         self._manager.update_node(node_id, version, spec)
 
@@ -199,27 +212,27 @@ class Leased:
         cluster, dummy = self._manager.cluster()
         lease = read(cluster["Spec"])
         if lease is None or lease.holder != self._holder:
-            now = "%s has it" % lease.holder if lease else "nobody has it"
-            raise SwarmError("It was not written, since the lease of this swarm is no longer that of %s: %s. Run this again." % (self._holder, now))
+            now = "%s has it now" % lease.holder if lease else "nobody has it now"
+            raise SwarmError("It was not written, since %s no longer has the lease of this swarm: %s. Run this again." % (self._holder, now))
         self._checked = time.time()
 
 
 def acquire(before: Lease | None, now: int, want: Mapping[str, Any], leader: str = BID) -> Lease:
-    """The lease after ``holder`` tried to acquire it; ``before`` itself if another run has it."""
-    own = before is not None and before.holder == want["holder"]
-    if is_in_force(before, now) and not own and not want["force"] and before.holder not in want["takeover"]:
+    """Return the lease after ``holder`` tried to acquire it; ``before`` itself if another run has it."""
+    is_own = before is not None and before.holder == want["holder"]
+    if is_in_force(before, now) and not is_own and not want["force"] and before.holder not in want["takeover"]:
         return before
-    since = before.since if own and before.since is not None and before.leader != BID else now
+    since = before.since if is_own and before.since is not None and before.leader != BID else now
     ttl = min(want["ttl"], LONGEST_S)
     return Lease(want["holder"], since, now + ttl, ttl, leader)
 
 
 def release(before: Lease | None, want: Mapping[str, Any]) -> Lease | None:
-    """The lease after ``holder`` released its own."""
+    """Return the lease after ``holder`` released its own."""
     return None if before and before.holder == want["holder"] else before
 
 
-class Settled(NamedTuple):
+class LeaseChange(NamedTuple):
     """The labels of a swarm before and after a change."""
 
     before: Lease | None
@@ -229,44 +242,44 @@ class Settled(NamedTuple):
     is_now: Isolation
 
 
-def settle(manager: Manager, want: Mapping[str, Any], check_mode: bool) -> Settled:
+def acquire_or_release(manager: Manager, want: Mapping[str, Any], check_mode: bool) -> LeaseChange:
     """Acquire or release the lease. A release takes one update. Acquiring takes two; the first one decides who gets it."""
-    first: list[Lease | None] = []  # before this call wrote anything
+    first_read: list[Lease | None] = []  # before this call wrote anything
 
-    def attempt() -> Settled:
+    def attempt() -> LeaseChange:
         cluster, clock = manager.cluster()
-        first.append(read(cluster["Spec"]))
-        found = ByLeader(cluster, seconds(clock), BID)
+        first_read.append(read(cluster["Spec"]))
+        current = ClusterAtLeaderTime(cluster, seconds(clock), BID)
         if want["state"] == "present" and not check_mode:
-            found = _bid(manager, found, want)
-        return _written(manager, found, want, check_mode)._replace(before=first[0])
+            current = _acquire_if_free(manager, current, want)
+        return _write_result(manager, current, want, check_mode)._replace(before=first_read[0])
 
     return until_written(attempt)
 
 
-def _bid(manager: Manager, found: ByLeader, want: Mapping[str, Any]) -> ByLeader:
+def _acquire_if_free(manager: Manager, current: ClusterAtLeaderTime, want: Mapping[str, Any]) -> ClusterAtLeaderTime:
     """Acquire the lease if nobody else has it. In both cases the returned time is the leader's."""
-    lease = read(found.cluster["Spec"])
+    lease = read(current.cluster["Spec"])
     if lease and lease.holder == want["holder"]:
-        return _stamped(manager, found.cluster, found.cluster["Spec"])
+        return _write_and_read_back(manager, current.cluster, current.cluster["Spec"])
     if lease:
-        found = _read_by_leader(manager, found.cluster)
-        lease = read(found.cluster["Spec"])
-    after = acquire(lease, found.now, want)
-    return found if after == lease else _stamped(manager, found.cluster, write(found.cluster["Spec"], after))
+        current = _read_with_leader_time(manager, current.cluster)
+        lease = read(current.cluster["Spec"])
+    after = acquire(lease, current.now, want)
+    return current if after == lease else _write_and_read_back(manager, current.cluster, write(current.cluster["Spec"], after))
 
 
-def _written(manager: Manager, found: ByLeader, want: Mapping[str, Any], check_mode: bool) -> Settled:
-    spec, now = found.cluster["Spec"], found.now
+def _write_result(manager: Manager, current: ClusterAtLeaderTime, want: Mapping[str, Any], check_mode: bool) -> LeaseChange:
+    spec, now = current.cluster["Spec"], current.now
     before, was = read(spec), isolation.read(spec)
-    after = release(before, want) if want["state"] == "absent" else acquire(before, now, want, found.leader)
-    free = after is None or after.holder == want["holder"]
-    note = _note(want, now) if after is None else None  # not over the lease of another run
-    is_now = isolation.merged(was, want["isolation"], now) if want["isolation"] and free else was
+    after = release(before, want) if want["state"] == "absent" else acquire(before, now, want, current.leader)
+    is_ours = after is None or after.holder == want["holder"]
+    note = _note(want, now) if after is None else None  # while another run has the lease, leave its note alone
+    is_now = isolation.merged(was, want["isolation"], now) if want["isolation"] and is_ours else was
     if not check_mode and (after != before or note or is_now != was):
         changed = isolation.write(spec, is_now) if is_now != was else spec
-        manager.update_cluster(found.cluster["Version"]["Index"], write(changed, after, note))
-    return Settled(before, after, now, was, is_now)
+        manager.update_cluster(current.cluster["Version"]["Index"], write(changed, after, note))
+    return LeaseChange(before, after, now, was, is_now)
 
 
 def _note(want: Mapping[str, Any], now: int) -> dict[str, Any] | None:
@@ -277,23 +290,23 @@ def _note(want: Mapping[str, Any], now: int) -> dict[str, Any] | None:
 def check(want: Mapping[str, Any]) -> None:
     """Raise SwarmError if the options do not describe a lease."""
     if not want["holder"]:
-        raise SwarmError("holder is empty: say who acquires the lease, such as 'alice@controller pid 1234'.")
+        raise SwarmError("holder is empty: name the run that acquires the lease, such as 'alice@controller pid 1234'.")
     if want["ttl"] < 1:
         raise SwarmError("ttl is %s: give the seconds after which the lease ends, such as 900." % want["ttl"])
 
 
-def answer(settled: Settled, want: Mapping[str, Any]) -> dict[str, Any]:
-    """The module's result."""
-    before, after, now, was, is_now = settled
+def module_result(change: LeaseChange, want: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the module's result."""
+    before, after, now, was, is_now = change
     acquired = want["state"] == "present" and after.holder == want["holder"]
     from_other = acquired and before is not None and before.holder != want["holder"]
-    left = _left(before, now)
+    left = _remaining(before, now)
     return {
         "changed": after != before or bool(want["outcomes"] and after is None) or is_now != was,
         "acquired": acquired,
         "holder": after.holder if after else None,
         "since": format_time(after.since) if after else None,
-        "expires_in": _left(after, now),
+        "expires_in": _remaining(after, now),
         "taken_from": before.holder if from_other else None,
         "taken_after": -left if from_other and left is not None and left <= 0 else None,
         "isolation": is_now.level,

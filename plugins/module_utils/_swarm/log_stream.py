@@ -16,29 +16,29 @@ from .._printable import printable
 
 # The header of a part: its stream (1: stdout, 2: stderr, 3: an error of the manager), and its length.
 _HEADER = struct.Struct(">BxxxI")
-_SAID_BY_THE_MANAGER = 3
+_MANAGER_ERROR = 3
 
 
-def printed(pieces: Iterable[bytes], framed: bool = True) -> Iterator[bytes]:
-    """Yield the output in pieces. Raises ValueError if the manager could not read it. A terminal's output has no headers (``framed`` is False)."""
+def task_output(pieces: Iterable[bytes], framed: bool = True) -> Iterator[bytes]:
+    """Yield the output in pieces. Raises ValueError with the manager's error. A terminal's output has no headers (``framed`` is False)."""
     if not framed:
         yield from pieces
         return
     for source, data in _parts(pieces):
-        if source == _SAID_BY_THE_MANAGER:
+        if source == _MANAGER_ERROR:
             raise ValueError(printable(" ".join(data.decode("utf-8", "replace").split())))
         yield data
 
 
 def _parts(pieces: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Yield (stream, piece), wherever the answer is cut. A part may be of any length, so it is never held as a whole."""
+    """Yield (stream, piece). Headers may be cut anywhere, and a part may have any length, so this never collects a whole part."""
     head, source, left = b"", 0, 0
     for piece in pieces:
         while piece:
             if left:
-                now, piece = piece[:left], piece[left:]
-                left -= len(now)
-                yield source, now
+                data, piece = piece[:left], piece[left:]
+                left -= len(data)
+                yield source, data
                 continue
             missing = _HEADER.size - len(head)
             head, piece = head + piece[:missing], piece[missing:]
@@ -46,4 +46,4 @@ def _parts(pieces: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
                 source, left = _HEADER.unpack(head)
                 head = b""
     if left or head:
-        raise ValueError("the manager broke it off")
+        raise ValueError("the manager's answer was cut off")

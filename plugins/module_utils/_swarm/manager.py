@@ -22,21 +22,21 @@ from .._docker_api.client import AUTO, Client, filtered, with_query
 from .._docker_api.connections import Tls
 from .._mask import mask
 from . import json_stream
-from .failures import NOT_A_MANAGER, NotFound, OutOfSequence, Refused, SwarmError, leaderless, refuse_unless_manager, unreachable
+from .failures import NOT_A_MANAGER, NotFound, OutOfSequence, Refused, SwarmError, missing_leader, refuse_unless_manager, unreachable
 
 # The result of a call.
 Answer = TypeVar("Answer")
 
-# Statuses of a refusal: an invalid parameter (such as an image name), one that is not allowed, one that names a missing object.
+# HTTP statuses for an invalid parameter (such as an image name), a forbidden one, and one that names a missing object.
 INPUT_REFUSED = (400, 403, 404)
-# Each attempt reads again. So many lost races in a row mean that something updates the swarm all the time.
+# Each attempt reads again. If this many fail in a row, something updates the swarm all the time.
 ATTEMPTS = 10
-# How long the data read by connect() is used again (seconds).
+# For how long cluster() may return the data that connect() has read (seconds).
 RECENT_S = 1.0
 
 
 def connect(params: Mapping[str, Any]) -> Manager:
-    """A Manager for the connection options of a module."""
+    """Return a Manager for the connection options of a module."""
     where = mask(params["docker_host"])
     tls = _tls(params, os.environ)
     try:
@@ -44,7 +44,7 @@ def connect(params: Mapping[str, Any]) -> Manager:
         info = client.get("/info")
     except api.ApiError as exc:
         if _is_refusal(exc) and params["api_version"] != AUTO:
-            words = "The Docker daemon at %s refuses the connection with api_version %s: %s. Set another api_version, or leave it out."
+            words = "The Docker daemon at %s refuses the connection with api_version %s: %s. Set another api_version, or omit it."
             raise SwarmError(words % (where, params["api_version"], exc.words)) from exc
         raise unreachable(where, exc.words) from exc
     refuse_unless_manager(info, where)
@@ -70,12 +70,12 @@ def _tls(params: Mapping[str, Any], environ: Mapping[str, str]) -> Tls | None:
 
 
 def _is_refusal(exc: api.ApiError) -> bool:
-    """Whether the daemon refused the content of a request. A refusal by an authorization plugin of this machine does not count."""
+    """Return whether the daemon refused the content of a request. A refusal by an authorization plugin of this machine does not count."""
     return isinstance(exc, api.Refused) and exc.status in INPUT_REFUSED and "authorization denied" not in exc.words
 
 
 def until_written(attempt: Callable[[], Answer]) -> Answer:
-    """The result of ``attempt()``, which reads, decides and writes. Calls it again if somebody else wrote first."""
+    """Return the result of ``attempt()``, which reads, decides and writes. Calls it again if somebody else wrote first."""
     for _attempt in range(ATTEMPTS):
         try:
             return attempt()
@@ -106,7 +106,7 @@ class Manager:
         return self._read("read node %s" % node_id, "/nodes/%s" % quote(node_id))
 
     def update_node(self, node_id: str, version: int, spec: Mapping[str, Any]) -> None:
-        """Write the whole spec, if the node still has that version."""
+        """Write the whole spec. Raises OutOfSequence if the node no longer has that version."""
         self._post("update node %s" % node_id, with_query("/nodes/%s/update" % quote(node_id), version=version), spec)
 
     def remove_node(self, node_id: str) -> bool:
@@ -114,7 +114,7 @@ class Manager:
         return self._remove("node", node_id, "?force=true")
 
     def node_events(self) -> Iterator[None]:
-        """Yield once the manager begins to send events, then after each change of a node, until the manager ends the stream. Has no time limit."""
+        """Yield when the manager begins to send events, then after each change of a node, until it ends the stream. There is no time limit."""
         try:
             with self._client.stream(with_query("/events", filters='{"type":["node"]}'), endless=True) as pieces:
                 yield
@@ -124,12 +124,12 @@ class Manager:
             raise self._failure("read the events of nodes", exc) from exc
 
     def leader(self) -> str:
-        """The node id of the manager that leads the swarm. Its clock stamps each update."""
+        """Return the node id of the manager that leads the swarm. Its clock stamps each update."""
         managers = self._list("nodes", {"role": ["manager"]})
-        leading = [one["ID"] for one in managers if (one.get("ManagerStatus") or {}).get("Leader")]
-        if not leading:
+        leaders = [node["ID"] for node in managers if (node.get("ManagerStatus") or {}).get("Leader")]
+        if not leaders:
             raise SwarmError(NOT_A_MANAGER["lost_leader"].format(where=self._where, error="", known="none known here"), swarm_state="no_quorum")
-        return leading[0]
+        return leaders[0]
 
     # -- tasks -------------------------------------------------------------------------------------------------
 
@@ -145,14 +145,16 @@ class Manager:
         return self._list("tasks", {"service": [service_id]})
 
     def tasks_labelled(self, label: str) -> list[dict[str, Any]]:
-        """The tasks of services with this label, such as ``name=value``."""
+        """Return the tasks of services with this label, such as ``name=value``."""
         return self._list("tasks", {"label": [label]})
 
     def task_log(self, task_id: str, last: int | None = None) -> Iterator[bytes]:
-        """Yield a task's log as the API sends it, in pieces. Each part has a header, unless the task has a terminal. With ``last``, only that many
-        lines come, without timestamps; otherwise all lines, with timestamps."""
-        which = {"timestamps": 1} if last is None else {"tail": last}
-        path = with_query("/tasks/%s/logs" % quote(task_id), stdout=1, stderr=1, **which)
+        """Yield a task's log as the API sends it, in pieces. Each part has a header, unless the task has a terminal.
+
+        With ``last``, the log has only that many lines, without timestamps. Otherwise it has all lines, with timestamps.
+        """
+        options = {"timestamps": 1} if last is None else {"tail": last}
+        path = with_query("/tasks/%s/logs" % quote(task_id), stdout=1, stderr=1, **options)
         try:
             with self._client.stream(path) as pieces:
                 yield from pieces
@@ -165,7 +167,7 @@ class Manager:
         return self._list("services")
 
     def each_service(self, label: str = "") -> Iterator[dict[str, Any]]:
-        """Yield every service, or every one with this label, one at a time like ``tasks()``."""
+        """Yield the services with this label, or all services, one at a time like ``tasks()``."""
         return self._each("services", {"label": [label]} if label else None)
 
     def services_labelled(self, label: str) -> list[dict[str, Any]]:
@@ -177,25 +179,25 @@ class Manager:
     def create_service(self, spec: Mapping[str, Any]) -> str:
         """Create a service and return its id. Nodes pull its image with the registry login of this process's user on this machine."""
         what = "create service %s" % spec["Name"]
-        headers = self._called(what, lambda: logins.header(logins.login_of(spec["TaskTemplate"]["ContainerSpec"]["Image"])))
+        headers = self._called(what, lambda: logins.login_header(logins.read_login(spec["TaskTemplate"]["ContainerSpec"]["Image"])))
         return self._post(what, "/services/create", spec, headers)["ID"]
 
     def update_service(self, service_id: str, version: int, spec: Mapping[str, Any]) -> None:
-        """Write the whole spec, if the service still has that version."""
+        """Write the whole spec. Raises OutOfSequence if the service no longer has that version."""
         self._post("update service %s" % spec["Name"], with_query("/services/%s/update" % quote(service_id), version=version), spec)
 
     def remove_service(self, service_id: str) -> None:
-        """Remove a service. It is fine if it is gone already."""
+        """Remove a service. Without an error if it no longer exists."""
         self._remove("service", service_id)
 
     # -- configs, secrets, networks, images --------------------------------------------------------------------
 
     def names(self) -> dict[str, list[str]]:
-        """The names of all objects that are lost with the swarm, by kind in the API."""
+        """Return the names of all objects that are lost with the swarm: services, secrets and configs."""
         return {kind: [item["Spec"]["Name"] for item in self._list(kind)] for kind in ("services", "secrets", "configs")}
 
     def configs_labelled(self, label: str = "") -> list[dict[str, Any]]:
-        """The configs with this label and their contents; all configs without a label."""
+        """Return the configs with this label and their contents; all configs without a label."""
         return self._list("configs", {"label": [label]} if label else None)
 
     def create_config(self, name: str, data: bytes, labels: Mapping[str, str]) -> None:
@@ -203,41 +205,41 @@ class Manager:
         self._post("create config %s" % name, "/configs/create", spec)
 
     def remove_config(self, config_id: str) -> None:
-        """Remove a config. It is fine if it is gone already."""
+        """Remove a config. Without an error if it no longer exists."""
         self._remove("config", config_id)
 
     def secrets_labelled(self, label: str = "") -> list[dict[str, Any]]:
         return self._list("secrets", {"label": [label]} if label else None)
 
     def remove_secret(self, secret_id: str) -> None:
-        """Remove a secret. It is fine if it is gone already."""
+        """Remove a secret. Without an error if it no longer exists."""
         self._remove("secret", secret_id)
 
     def networks(self) -> list[dict[str, Any]]:
-        """The networks of the swarm, and those of this machine."""
+        """Return the networks of the swarm, and those of this machine."""
         return self._list("networks")
 
     def networks_labelled(self, label: str) -> list[dict[str, Any]]:
         return self._list("networks", {"label": [label]})
 
     def remove_network(self, network_id: str) -> None:
-        """Remove a network. It is fine if it is gone already. This fails while tasks use it."""
+        """Remove a network. Without an error if it no longer exists. This fails while tasks use it."""
         self._remove("network", network_id)
 
     def image_environment(self, image: str) -> list[str]:
-        """The variables that an image sets, as NAME=value; [] if this daemon does not have the image."""
+        """Return the variables that an image sets, as NAME=value; [] if this daemon does not have the image."""
         try:
-            found = self._read("read the image %s" % image, "/images/%s/json" % quote(image, safe="/:@"))
+            data = self._read("read the image %s" % image, "/images/%s/json" % quote(image, safe="/:@"))
         except NotFound:
             return []
-        return (found.get("Config") or {}).get("Env") or []
+        return (data.get("Config") or {}).get("Env") or []
 
     def why_unreadable(self, image: str, login: Mapping[str, str] | None = None) -> str:
-        """Why the manager cannot read the image from its registry; empty if it can.
+        """Return why the manager cannot read the image from its registry; empty if it can.
 
         An empty login means anonymous. Without a login, those of this process's user on this machine are used."""
         try:
-            headers = logins.header(logins.login_of(image) if login is None else login)
+            headers = logins.login_header(logins.read_login(image) if login is None else login)
             self._client.call("GET", "/distribution/%s/json" % quote(image, safe="/:@"), headers=headers)
         except api.ApiError as exc:
             return exc.words
@@ -246,8 +248,11 @@ class Manager:
     # -- the swarm itself --------------------------------------------------------------------------------------
 
     def cluster(self) -> tuple[dict[str, Any], str]:
-        """(the swarm's own object, the manager's time), from /info. Unlike /swarm, that has no join tokens. The first call right after connect()
-        returns what connect() read, because dockerd runs two programs for each /info."""
+        """Return (the swarm's own object, the manager's time), from /info.
+
+        Unlike /swarm, that has no join tokens. The first call right after connect() returns what connect() read, because dockerd runs two programs
+        for each /info.
+        """
         recent, self._recent = self._recent, None
         if recent and time.monotonic() - recent[2] < RECENT_S:
             return recent[:2]
@@ -256,11 +261,11 @@ class Manager:
         return info["Swarm"]["Cluster"], info["SystemTime"]
 
     def join_tokens(self) -> dict[str, str]:
-        """The join tokens by role."""
+        """Return the join tokens by role."""
         return self._read("read the join tokens", "/swarm")["JoinTokens"]
 
     def update_cluster(self, version: int, spec: Mapping[str, Any], rotate: Collection[str] = ()) -> None:
-        """Write the whole spec of the swarm, if it still has that version. Replace the join tokens of the roles in ``rotate``."""
+        """Write the whole spec of the swarm, and replace the join tokens of the roles in ``rotate``. Raises OutOfSequence for another version."""
         tokens = {"rotate%sToken" % role.capitalize(): "true" for role in ("Worker", "Manager") if role.lower() in rotate}
         self._post("update the swarm", with_query("/swarm/update", version=version, **tokens), spec)
 
@@ -280,15 +285,15 @@ class Manager:
         except api.ApiError as exc:
             raise self._failure("list %s" % kind, exc) from exc
         except ValueError as exc:
-            raise SwarmError("The manager at %s broke off its list of %s: %s. Run this again." % (self._where, kind, exc)) from exc
+            raise SwarmError("The list of %s from the manager at %s cannot be read: %s. Run this again." % (kind, self._where, exc)) from exc
 
     def _post(self, what: str, path: str, spec: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Any:
         return self._called(what, lambda: self._client.call("POST", path, spec, headers).data)
 
-    def _remove(self, what: str, one: str, query: str = "") -> bool:
+    def _remove(self, what: str, name: str, query: str = "") -> bool:
         """Remove an object, and return whether it existed."""
         try:
-            self._called("remove %s %s" % (what, one), lambda: self._client.call("DELETE", "/%ss/%s%s" % (what, quote(one), query)))
+            self._called("remove %s %s" % (what, name), lambda: self._client.call("DELETE", "/%ss/%s%s" % (what, quote(name), query)))
         except NotFound:
             return False
         return True
@@ -303,13 +308,13 @@ class Manager:
         words = exc.words
         if "out of sequence" in words:
             return OutOfSequence("Could not %s: it was changed by someone else meanwhile. Run this again." % what)
-        state = leaderless(words)
+        state = missing_leader(words)
         if state:
             message = NOT_A_MANAGER[state].format(where=self._where, error=" (%s)" % words, known="see 'docker node ls'")
             return SwarmError(message, swarm_state="no_quorum")
         if isinstance(exc, api.LoginUnreadable):
             return SwarmError("Could not %s: the login of this machine cannot be used: %s." % (what, words))
         if isinstance(exc, api.Refused):
-            kind = NotFound if exc.status == 404 else Refused if _is_refusal(exc) else SwarmError
-            return kind("The manager at %s would not %s: %s." % (self._where, what, words))
+            error = NotFound if exc.status == 404 else Refused if _is_refusal(exc) else SwarmError
+            return error("The manager at %s refused to %s: %s." % (self._where, what, words))
         return unreachable(self._where, words)

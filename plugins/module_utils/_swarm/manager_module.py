@@ -18,21 +18,21 @@ from .manager_options import CONNECTION_OPTIONS, unprotected
 Run = Callable[[Mapping[str, Any], bool], Mapping[str, Any]]
 
 
-def findings(result: Mapping[str, Any]) -> list[str]:
-    """The texts of a result's findings."""
-    return [one["text"] for one in result.get("findings", ())]
+def finding_texts(result: Mapping[str, Any]) -> list[str]:
+    """Return the texts of a result's findings."""
+    return [finding["text"] for finding in result.get("findings", ())]
 
 
 def main(
     run: Run,
     options: Mapping[str, Any],
-    warnings: Callable[[Mapping[str, Any]], Sequence[str]] = findings,
+    warnings: Callable[[Mapping[str, Any]], Sequence[str]] = finding_texts,
     on_failure: Callable[[GpuSwarmError], Mapping[str, Any]] = lambda problem: {},
 ) -> None:
     """Run a module: exit with the result of ``run(params, check_mode)``, or fail with its error and the error's details.
 
-    ``options`` are the module's own. ``warnings`` returns the warnings for a result, by default its findings. ``on_failure`` returns more fields for
-    a failure.
+    ``options`` are the module's own options. ``warnings`` returns the warnings for a result, by default its findings. ``on_failure`` returns more
+    fields for a failure.
     """
     module = AnsibleModule(argument_spec=dict(CONNECTION_OPTIONS, **options), supports_check_mode=True)
     try:

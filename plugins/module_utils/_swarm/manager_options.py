@@ -13,7 +13,7 @@ from typing import Any, Mapping
 
 from ansible.module_utils.basic import env_fallback
 
-from .._docker_api.connections import NETWORK, address_of
+from .._docker_api.connections import NETWORK, parse_address
 from .._mask import mask
 
 CONNECTION_OPTIONS = dict(
@@ -33,22 +33,22 @@ CONNECTION_OPTIONS = dict(
 )
 
 UNVERIFIED = (
-    "%s is used with TLS, but the certificate of the server is not verified: who can stand on the way can pose as that manager, read join tokens"
-    " and answer what they like. Set validate_certs: true, and ca_path to the authority that signed the certificate (for a manager of the"
-    " inventory in swarm_manager_docker_tls)."
+    "%s is used with TLS, but the certificate of the server is not verified: anyone who can intercept the connection"
+    " can pose as that manager and read join tokens. Set validate_certs: true, and ca_path to the authority that signed the certificate"
+    " (for a manager of the inventory in swarm_manager_docker_tls)."
 )
 
 
 def unprotected(params: Mapping[str, Any]) -> list[str]:
-    """A list with a warning if anybody who reaches the API can use it, or if anybody can pose as the manager; otherwise []."""
-    address, shown = address_of(params["docker_host"]), mask(params["docker_host"])
+    """Return a list with a warning if anybody who reaches the API can use it, or if anybody can pose as the manager. Otherwise []."""
+    address, shown = parse_address(params["docker_host"]), mask(params["docker_host"])
     if params["validate_certs"] or address.scheme not in NETWORK:
         return []
     if params["tls"]:
         return [UNVERIFIED % shown]
     if address.scheme == "https":
-        return []  # verified without these options
+        return []  # https is verified without these options
     return [
-        "%s is used without TLS. Who listens on the way reads join tokens, and who reaches that port is root on that machine."
+        "%s is used without TLS. Anyone who can listen to the connection can read join tokens, and anyone who reaches that port is root there."
         " Have its dockerd verify clients (--tlsverify), and set validate_certs, ca_path, client_cert and client_key." % shown
     ]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which labels a node should have (pure), if only some of them belong to this collection.
+"""Decides which labels a node should have (pure). Only some of a node's labels belong to this collection.
 
 The node's label "<prefix>labels" lists the keys that belong to this collection. Only these labels are changed or removed.
 Private to this collection: no stability is promised to others.
@@ -18,7 +18,7 @@ from .._health.label import LEFT_OUT, with_earlier_consent
 
 PREFIX = "gpu-swarm."
 RECORD = "labels"
-# The label that binds a node to a host of the inventory: "<prefix>host", and what an update of the node does with it.
+# The label that binds a node to a host of the inventory is "<prefix>host". An update of the node keeps, sets or removes it.
 HOST = "host"
 KEEP, SET, REMOVE = "keep", "set", "remove"
 # The fault for which a node is or was paused: "<prefix>paused-for", in the format of _health/label.
@@ -26,26 +26,26 @@ PAUSED_FOR = "paused-for"
 # The finished maintenances of a node: "<prefix>maintained", the latest ids separated by commas, the newest last.
 MAINTAINED = "maintained"
 LATEST = 10
-# A label of a config or secret that a stack names by its content: its name without the digest.
+# This label of a config or secret has its name without the digest of its content.
 VERSION_OF = PREFIX + "version-of"
-# A label of a secret with a fixed name: the digest of its content, since nobody can read the content itself.
+# This label of a secret with a fixed name has the digest of its content, since nobody can read the content itself.
 CONTENT = PREFIX + "content"
 
-# The characters that a placement constraint can name, and "/", which others use in label keys. A comma would break the record.
+# The characters that placement constraints support, and "/", which others use in label keys. A comma would break the record.
 KEY = re.compile(r"[A-Za-z0-9_./-]+\Z")
 
 
 def normalise(labels: Mapping[Any, Any], prefix: str, node_id: str) -> dict[str, str]:
-    """The wanted labels with strings as keys and values, as swarm stores them. Raises GpuSwarmError for an invalid label."""
+    """Return the wanted labels with strings as keys and values, as swarm stores them. Raises GpuSwarmError for an invalid label."""
     return {_key(key, prefix, node_id): _value(key, value, node_id) for key, value in labels.items()}
 
 
 def _key(key: Any, prefix: str, node_id: str) -> str:
     if not isinstance(key, str) or not KEY.match(key):
-        raise GpuSwarmError("labels of node %s: %r cannot be a label's key. Use letters, digits, '.', '-', '_' and '/'." % (node_id, key))
+        raise GpuSwarmError("labels of node %s: %r is not a valid key of a label. Use letters, digits, '.', '-', '_' and '/'." % (node_id, key))
     if key.startswith(prefix):
         raise GpuSwarmError(
-            "labels of node %s: keys that begin with '%s' are kept for this collection's own records. Rename '%s'." % (node_id, prefix, key)
+            "labels of node %s: keys that begin with '%s' are reserved for this collection's own records. Rename '%s'." % (node_id, prefix, key)
         )
     return key
 
@@ -59,35 +59,35 @@ def _value(key: Any, value: Any, node_id: str) -> str:
 
 
 def recorded(labels: Mapping[str, str], prefix: str) -> set[str]:
-    """The keys that this collection recorded."""
+    """Return the keys that this collection recorded."""
     return {key for key in labels.get(prefix + RECORD, "").split(",") if key}
 
 
 def bound_to(labels: Mapping[str, str], prefix: str) -> str | None:
-    """The host of the inventory that this node is bound to; None if there is none."""
+    """Return the host of the inventory that this node is bound to, or None."""
     return labels.get(prefix + HOST)
 
 
 def mark(labels: dict[str, str], host: str | None, how: str | None, prefix: str) -> dict[str, str]:
-    """The labels after the node's mark was set, removed or left alone, as ``how`` says. Removing it also removes the notes about the host."""
+    """Return the labels after the host's label was set, removed or kept, as ``how`` says. Removing it also removes the notes about the host."""
     others = {key: value for key, value in labels.items() if key != prefix + HOST}
     unbound = {key: value for key, value in others.items() if key not in (prefix + MAINTAINED, prefix + PAUSED_FOR)}
     return {SET: dict(others, **{prefix + HOST: host}), REMOVE: unbound}.get(how, labels)
 
 
 def maintained(labels: Mapping[str, str], prefix: str) -> list[str]:
-    """The ids of the finished maintenances of this node."""
-    return [one for one in labels.get(prefix + MAINTAINED, "").split(",") if one]
+    """Return the ids of the finished maintenances of this node."""
+    return [item for item in labels.get(prefix + MAINTAINED, "").split(",") if item]
 
 
-def note_maintained(labels: dict[str, str], done: str, prefix: str) -> dict[str, str]:
-    """The labels with the id of one more maintenance."""
+def add_maintained(labels: dict[str, str], maintenance_id: str, prefix: str) -> dict[str, str]:
+    """Return the labels with the id of one more maintenance."""
     ids = maintained(labels, prefix)
-    return labels if done in ids else dict(labels, **{prefix + MAINTAINED: ",".join([*ids, done][-LATEST:])})
+    return labels if maintenance_id in ids else dict(labels, **{prefix + MAINTAINED: ",".join([*ids, maintenance_id][-LATEST:])})
 
 
 def compute(now: Mapping[str, str], wanted: Mapping[str, str], prefix: str, keep: Iterable[str] = ()) -> tuple[dict[str, str], list[str]]:
-    """(labels, clashes): the node's labels with those of this collection as wanted, and the keys that somebody else set to other values.
+    """Return (labels, clashes): the node's labels with those of this collection as wanted, and the keys that somebody else set to other values.
 
     A label with the wanted value that is not recorded still belongs to somebody else, so it is not removed later.
     Recorded labels whose keys begin with one of ``keep`` are kept even if they are not wanted.

@@ -9,17 +9,17 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-# The registry does not answer, or dockerd itself did not ("no answer within").
+# The registry does not answer. "no answer within": dockerd itself did not answer.
 UNREACHABLE = (
     "no answer within", "timeout", "timed out", "deadline exceeded", "no such host", "connection refused", "no route to host", "server misbehaving",
 )  # fmt: skip
-# The registry requires a login, or another one.
+# The registry requires a login, or the login that was used is not allowed.
 REFUSALS = ("unauthorized", "authentication required", "access denied", "access to the resource is denied", "no basic auth credentials", "forbidden")
 
 
 def classify_error(words: str) -> tuple[str | None, bool]:
-    """(the error, if the registry refuses the image, else ''; whether a registry answers)"""
-    low = words.lower()
-    if any(one in low for one in REFUSALS):
+    """Return (the registry's refusal, or None; whether the registry answers)."""
+    lower_case = words.lower()
+    if any(phrase in lower_case for phrase in REFUSALS):
         return words, True
-    return None, not any(one in low for one in UNREACHABLE)
+    return None, not any(phrase in lower_case for phrase in UNREACHABLE)

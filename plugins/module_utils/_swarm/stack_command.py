@@ -15,14 +15,14 @@ from typing import Any, Mapping, Sequence
 
 from ansible.module_utils.common.process import get_bin_path
 
-from .._docker_api.connections import address_of
+from .._docker_api.connections import parse_address
 from .._errors import GpuSwarmError
 
 # Files of a stack, as the controller names them in the archive.
 FILE, DOCKER_CONFIG = "stack.yml", "docker/config.json"
-READER_LIMIT_S = 30
+CONFIG_LIMIT_S = 30
 # Docker 20.10 has no 'docker stack config' and complains about its first option.
-_NO_READER = ("unknown flag", "unknown shorthand flag", "is not a docker command", "unknown command")
+_NO_CONFIG_COMMAND = ("unknown flag", "unknown shorthand flag", "is not a docker command", "unknown command")
 NO_REASON = "no reason given"
 
 
@@ -43,12 +43,12 @@ def refusal(docker: Sequence[str], text: str) -> str:
     command = [*docker, "stack", "config", "--compose-file", "-"]
     try:
         done = subprocess.run(
-            command, input=text.encode("utf-8"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=READER_LIMIT_S, check=False
+            command, input=text.encode("utf-8"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=CONFIG_LIMIT_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""
     said = " ".join(done.stderr.decode("utf-8", "replace").split())
-    return "" if not done.returncode or any(words in said for words in _NO_READER) else said or NO_REASON
+    return "" if not done.returncode or any(words in said for words in _NO_CONFIG_COMMAND) else said or NO_REASON
 
 
 def deploy(docker: Sequence[str], directory: str, params: Mapping[str, Any]) -> None:
@@ -68,8 +68,8 @@ def deploy(docker: Sequence[str], directory: str, params: Mapping[str, Any]) -> 
 
 
 def _connection(params: Mapping[str, Any]) -> list[str]:
-    """The options of the docker command for the connection options of a module. It has no http:// and https://."""
-    address = address_of(params["docker_host"])
+    """Return the options of the docker command for the connection options of a module. It has no http:// and https://."""
+    address = parse_address(params["docker_host"])
     if address.is_local:
         return ["--host", "unix://" + address.place]
     options = ["--host", "tcp://" + address.place]
@@ -81,7 +81,7 @@ def _connection(params: Mapping[str, Any]) -> list[str]:
 
 
 def _environment(directory: str, params: Mapping[str, Any]) -> dict[str, str]:
-    """The environment of the docker command. Logins in this directory replace those of the user. DOCKER_TLS_VERIFY=0 would turn TLS on."""
+    """Return the environment of the docker command. Logins in this directory replace those of the user. DOCKER_TLS_VERIFY=0 would turn TLS on."""
     own = {name: value for name, value in os.environ.items() if name not in ("DOCKER_TLS", "DOCKER_TLS_VERIFY")}
     more = {} if params["api_version"] in (None, "auto") else {"DOCKER_API_VERSION": params["api_version"]}
     logins = os.path.join(directory, DOCKER_CONFIG)

@@ -29,7 +29,7 @@ ABANDONED_S = 3600
 
 
 def home() -> str:
-    """The parent of the directories. It is in memory for root only: systemd removes other users' memory when they log out."""
+    """Return the parent of the directories. It is in memory for root only: systemd removes other users' memory when they log out."""
     user = os.geteuid()
     return os.path.join("/run", FOLDER) if user == 0 else os.path.join(tempfile.gettempdir(), "%s-%d" % (FOLDER, user))
 

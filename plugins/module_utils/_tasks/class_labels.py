@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The labels by which services name the classes of nodes they need (pure).
+"""The label in which a service names the classes of nodes that it needs (pure).
 
-Only the controller interprets these texts, because only it knows which CPU runs what.
+Only the controller interprets these texts, because only it knows which image runs on which CPU.
 Private to this collection: no stability is promised to others.
 """
 
@@ -16,6 +16,6 @@ LABEL = "gpu-swarm.classes"
 
 
 def needed_classes(services: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The texts of these labels, sorted and without repeats."""
+    """Return the texts of this label of the services, sorted and without repeats."""
     values = {(service["Spec"].get("Labels") or {}).get(LABEL) for service in services}
     return sorted(text for text in values if isinstance(text, str) and text)

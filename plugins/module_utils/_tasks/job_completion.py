@@ -15,19 +15,19 @@ from .tasks import ENDED, is_job_service
 
 
 def why_unfinished(service: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) -> str | None:
-    """Why this service is not a finished job; None if it is one. ``tasks`` are all of its tasks."""
+    """Return why this service is not a finished job; None if it is one. ``tasks`` are all of its tasks."""
     if not is_job_service(service):
         return "it is not a job"
-    unended = sum(task["Status"]["State"] not in ENDED for task in tasks)
-    if unended:
-        return unended_text(unended)
+    unfinished = sum(task["Status"]["State"] not in ENDED for task in tasks)
+    if unfinished:
+        return unfinished_text(unfinished)
     iteration = (service.get("JobStatus") or {}).get("JobIteration") or {}
     complete = sum(task["Status"]["State"] == "complete" and _iteration(task) == iteration.get("Index", 0) for task in tasks)
     wanted = _completions(service["Spec"]["Mode"])
     return None if complete >= wanted else incomplete_text(complete, wanted)
 
 
-def unended_text(count: int) -> str:
+def unfinished_text(count: int) -> str:
     return "%d of its tasks %s" % (count, "runs or waits" if count == 1 else "run or wait")
 
 
@@ -36,7 +36,7 @@ def incomplete_text(complete: int, wanted: int) -> str:
 
 
 def _completions(mode: Mapping[str, Any]) -> int:
-    """How many tasks must complete. A global job has one task per node; only one of them is required here."""
+    """Return how many tasks must complete. A global job has one task per node; only one of them is required here."""
     replicated = mode.get("ReplicatedJob")
     if replicated is None:
         return 1

@@ -22,21 +22,21 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def blocking_label(service: Mapping[str, Any] | None, age: int | None, key: str) -> str | None:
-    """The service's label, as KEY=VALUE, if it forbids moving a task of this age (seconds); otherwise None.
+    """Return the service's label, as KEY=VALUE, if it forbids moving a task of this age (seconds); otherwise None.
 
     An unreadable value forbids it too: an owner who mistyped an age did not mean that the task may be moved at once.
     """
     value = ((service or {}).get("Spec", {}).get("Labels") or {}).get(key)
     if value is None:
         return None
-    until = seconds(value)
-    if until is not None and until <= (0 if age is None else age):
+    protected = seconds(value)
+    if protected is not None and protected <= (0 if age is None else age):
         return None
     return "%s=%s" % (key, value)
 
 
 def seconds(value: str) -> float | None:
-    """The age in seconds up to which a label with this value protects a task; None if the value is unreadable."""
+    """Return the age in seconds up to which a label with this value protects a task; None if the value is unreadable."""
     word = value.strip().lower()
     if word in _WORDS:
         return _WORDS[word]
@@ -45,10 +45,10 @@ def seconds(value: str) -> float | None:
 
 
 def is_readable(label: str) -> bool:
-    """Whether a label as ``blocking_label`` returns it has a readable value."""
+    """Return whether a label as ``blocking_label`` returns it has a readable value."""
     return seconds(label.partition("=")[2]) is not None  # a key has no equals sign
 
 
 def may_be_moved(record: Mapping[str, Any]) -> bool:
-    """Whether swarm would start a replacement for this task of the ledger, and the owner allows it."""
+    """Return whether swarm would start a replacement for this task of the ledger, and the owner allows it."""
     return bool(record["movable"]) and not record.get("kept")

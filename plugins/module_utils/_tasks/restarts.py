@@ -4,7 +4,7 @@
 
 """Whether swarm would restart a task again if its service limits the attempts (pure).
 
-swarmkit counts restarts in the leader's memory (manager/orchestrator/restart/restart.go). A drain counts as a restart. Of each slot swarmkit keeps
+swarmkit counts restarts in the leader's memory (manager/orchestrator/restart/restart.go). A drain counts as a restart. For each slot swarmkit keeps
 one task more than the limit (taskreaper/task_reaper.go), so the listed tasks are enough to count. Unknown attempts count as used.
 Private to this collection: no stability is promised to others.
 """
@@ -59,7 +59,7 @@ class Restarts:
 
 
 def _version(spec: Mapping[str, Any]) -> int:
-    """A hash that identifies the version of the service, since restarts of another version do not count.
+    """Return a hash that identifies the version of the service, since restarts of another version do not count.
 
     The API does not show a task's version, so compare the fields that usually differ. Versions that differ only elsewhere count as the same.
     """
@@ -69,7 +69,7 @@ def _version(spec: Mapping[str, Any]) -> int:
 
 
 def _count_restarts(slot_created: Sequence[str], created: str, window: float) -> int:
-    """How many restarts of the slot count for a task created at ``created``. The first task of a slot is not a restart."""
+    """Return how many restarts of the slot count for a task created at ``created``. The first task of a slot is not a restart."""
     if len(slot_created) == 1 or not window:
         return len(slot_created) - 1
     restarts, begin = sorted(_epoch_or_unknown(stamp) for stamp in slot_created)[1:], _epoch_or_unknown(created)

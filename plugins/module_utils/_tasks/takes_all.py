@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Tasks that reserve 0 of a named kind: swarm gives them all free resources of that kind on their node (pure).
+"""Tasks that reserve 0 of a named resource kind: swarm allocates all free resources of that kind on their node to them (pure).
 
 swarmkit's api/genericresource takes named resources until it has the reserved number. With 0 it never stops. For a counted kind, 0 takes nothing.
 Private to this collection: no stability is promised to others.
@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from typing import Any, Dict, Mapping, Tuple
 
-# (service, kind, node id) -> how many resources such tasks of the service have there.
+# (service, resource kind, node id) -> how many resources are allocated to such tasks of the service there.
 ZeroReservations = Dict[Tuple[str, str, str], int]
 
 
 def add(zero_reservations: ZeroReservations, reserved: Mapping[str, Any], allocated: Mapping[str, Any], service_name: str, node_id: str) -> None:
-    """Record a task by its reservations and allocations."""
+    """Add a task to ``zero_reservations``, if it reserves 0 of a named resource kind."""
     for item in reserved.get("GenericResources") or ():
         wanted = item.get("DiscreteResourceSpec") or {}
         values = allocated.get(wanted.get("Kind"))
@@ -27,6 +27,6 @@ def add(zero_reservations: ZeroReservations, reserved: Mapping[str, Any], alloca
 
 
 def describe(zero_reservations: ZeroReservations, hostnames: Mapping[str, str]) -> list[str]:
-    """One text for each service, kind and node. ``hostnames`` is by node id."""
+    """Return one text for each service, resource kind and node. ``hostnames`` is by node id."""
     entries = sorted((service, hostnames.get(node_id, node_id), kind, number) for (service, kind, node_id), number in zero_reservations.items())
     return ["service %s has %d %s on node %s" % (service, number, kind, hostname) for service, hostname, kind, number in entries]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a task of the API tells (pure): its allocations and reservations, its name, whether it can be moved.
+"""Reads tasks of the API (pure): their allocations and reservations, their names, whether they can be moved.
 
 Private to this collection: no stability is promised to others.
 """
@@ -28,19 +28,19 @@ _EPOCH = datetime(1970, 1, 1)
 
 
 def assigned(task: Mapping[str, Any]) -> dict[str, Any]:
-    """The task's allocations by kind. Docker's API reference and its engine disagree on the key's name, so read both."""
+    """Return the task's allocations by resource kind. Docker's API reference and its engine disagree on the key's name, so read both."""
     return generic_resources.from_info(task.get("AssignedGenericResources") or task.get("GenericResources"))
 
 
 def reservations(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The reservations of a task's specification, as in the API."""
+    """Return the reservations of a task's specification, as in the API."""
     return (spec.get("Resources") or {}).get("Reservations") or {}
 
 
 def still_allocated(
     tasks: Iterable[Mapping[str, Any]], services: Iterable[Mapping[str, Any]], nodes: Iterable[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """What tasks of removed services hold until their containers have stopped: [{hostname, kind, amount, state}]. ``state`` is the node's."""
+    """Return what is still allocated to tasks of removed services, until their containers stop: [{hostname, kind, amount, state of the node}]."""
     service_ids = {service["ID"] for service in services}
     sums: dict[tuple[str, str], int] = {}
     for task in tasks:
@@ -62,14 +62,14 @@ def is_job_service(service: Mapping[str, Any] | None) -> bool:
 
 
 def is_global(service: Mapping[str, Any] | None) -> bool:
-    """Whether each task of the service belongs to one node and can run nowhere else."""
+    """Return whether each task of the service belongs to one node and can run nowhere else."""
     return bool(service) and any(mode in service["Spec"].get("Mode", {}) for mode in ("Global", "GlobalJob"))
 
 
 def is_movable(task: Mapping[str, Any], service: Mapping[str, Any] | None) -> bool:
-    """Whether swarm starts a replacement when this task is stopped.
+    """Return whether swarm starts a replacement when this task is stopped.
 
-    The task's own policy decides (swarmkit orchestrator/task.go). Whether it has attempts left is for ``restarts``.
+    The task's own policy decides (swarmkit orchestrator/task.go). Whether it has attempts left is decided in ``restarts``.
     Tasks of a removed service are about to end, and swarm replaces none of them.
     """
     condition = ((task.get("Spec") or {}).get("RestartPolicy") or {}).get("Condition")
@@ -77,35 +77,35 @@ def is_movable(task: Mapping[str, Any], service: Mapping[str, Any] | None) -> bo
 
 
 def name_of(task: Mapping[str, Any], service_name: str) -> str:
-    """The task's name as 'docker service ps' shows it."""
+    """Return the task's name as 'docker service ps' shows it."""
     return "%s.%s" % (service_name, task.get("Slot") or task.get("NodeID") or task["ID"])
 
 
 def epoch(stamp: str | None) -> float | None:
-    """Seconds since 1970 of a timestamp of the API (RFC 3339, nanoseconds, any zone); None if it is empty or invalid."""
+    """Return a timestamp of the API (RFC 3339, nanoseconds, any zone) in seconds since 1970; None if it is empty or invalid."""
     try:
-        since = datetime.fromisoformat(stamp[:19]) - _EPOCH
+        elapsed = datetime.fromisoformat(stamp[:19]) - _EPOCH
         if stamp[-6] in "+-":
-            ahead = timedelta(hours=int(stamp[-5:-3]), minutes=int(stamp[-2:]))
-            since -= ahead if stamp[-6] == "+" else -ahead
+            offset = timedelta(hours=int(stamp[-5:-3]), minutes=int(stamp[-2:]))
+            elapsed -= offset if stamp[-6] == "+" else -offset
     except (TypeError, ValueError, IndexError):
         return None
-    seconds = since.total_seconds()
+    seconds = elapsed.total_seconds()
     return seconds if seconds > 0 else None  # Go's zero time is in the year 1
 
 
-def utc(time: str | None) -> str | None:
-    """The same time in whole seconds of UTC, such as 2026-11-20T12:00:00Z; None if it is empty or invalid."""
-    seconds = epoch(time)
+def utc(timestamp: str | None) -> str | None:
+    """Return a timestamp of the API in UTC and whole seconds, such as 2026-11-20T12:00:00Z; None if it is empty or invalid."""
+    seconds = epoch(timestamp)
     return None if seconds is None else stamp(seconds)
 
 
 def stamp(seconds: float) -> str:
-    """Seconds since 1970 as UTC text, such as 2026-11-20T12:00:00Z."""
+    """Return a time in seconds since 1970 as UTC text, such as 2026-11-20T12:00:00Z."""
     return (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def age(stamp: str | None, now: float | None) -> int | None:
-    """Whole seconds from the timestamp to ``now``; None if either is unknown. Both must come from the same clock."""
+    """Return whole seconds from the timestamp to ``now``; None if either is unknown. Both must come from the same clock."""
     then = epoch(stamp)
     return None if then is None or now is None else max(0, int(now - then))

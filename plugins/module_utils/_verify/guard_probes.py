@@ -24,7 +24,7 @@ WORDS = {UNRESERVED: WITHOUT, BESIDE: MORE}
 
 
 def of_nothing(node_kinds: Mapping[str, Any]) -> dict[str, Any]:
-    """The check with a task without a reservation. It needs no free GPU."""
+    """Return the check with a task without a reservation. It needs no free GPU."""
     return {"probe": UNRESERVED, "variables": [VISIBLE, *map(generic_resources.variable_name, sorted(node_kinds))], "others": _total(node_kinds)}
 
 
@@ -52,7 +52,10 @@ def of_memory(node: Mapping[str, Any], named: int, memory: Mapping[str, Mapping[
 
 
 def rounds(checks: Sequence[Mapping[str, Any]], nodes: Sequence[Mapping[str, Any]], most: int) -> list[list[Any]]:
-    """The checks in rounds of about ``most``. All checks of a node are in one round, except those that need a GPU that another check uses first."""
+    """Return the checks in rounds of about ``most``.
+
+    All checks of a node are in one round, except those that need a GPU that another check uses first.
+    """
     free = {(node["id"], kind): entry["free"] for node in nodes for kind, entry in node["resources"].items() if entry["type"] == "named"}
     used = Counter({key: -len(values or ()) for key, values in free.items()})
     by_node: dict[str, list[Any]] = {}
@@ -67,7 +70,7 @@ def rounds(checks: Sequence[Mapping[str, Any]], nodes: Sequence[Mapping[str, Any
 
 
 def of_one_service(checks: Iterable[Mapping[str, Any]]) -> list[list[Any]]:
-    """The checks grouped by the service that carries them out, in order. Checks of a node's slots of one kind are replicas of one service.
+    """Return the checks grouped by the service that carries them out, in order. Checks of a node's slots of one kind are replicas of one service.
 
     Swarm places all replicas of a new service before any of them runs, so each gets its own slot. If the services came one after the other, one could
     get the slot of an ended task."""

@@ -20,7 +20,7 @@ from .probe_results import Outcome
 
 
 def with_verdict(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | None = None) -> Check:
-    """The check with its verdict, in the same form as ``probe_results.with_verdict`` returns."""
+    """Return the check with its verdict, in the same form as ``probe_results.with_verdict`` returns."""
     check, task, log, dummy_unread = outcome
     reserved = (assigned(task) if task else {}).get(check["kind"]) or []
     seen = probe_results.seen_in(log)

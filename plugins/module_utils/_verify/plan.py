@@ -65,7 +65,7 @@ class Guarded(NamedTuple):
 
 
 def checks(nodes: Sequence[Mapping[str, Any]], wanted: Iterable[str] | None, extent: Extent, guarded: Guarded) -> list[Check]:
-    """The checks for the ledger's ``nodes``, in the order of ``wanted`` (ids; None for every node with GPUs)."""
+    """Return the checks for the ledger's ``nodes``, in the order of ``wanted`` (ids; None for every node with GPUs)."""
     levels, memory = guarded.levels or {}, guarded.memory or {}
     by_id = {node["id"]: node for node in nodes}
     if wanted is None:
@@ -86,7 +86,7 @@ def _excluded(check: Check) -> Check:
 
 
 def gpu_kinds(node: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The node's kinds that name GPUs or MIG devices, with their entries in the ledger."""
+    """Return the node's kinds that name GPUs or MIG devices, with their entries in the ledger."""
     return {kind: entry for kind, entry in node["resources"].items() if any(_GPU.match(value) for value in entry["values"] or [])}
 
 
@@ -137,7 +137,7 @@ def _checks_of(
 
 
 def _of_memory(node: Mapping[str, Any], level: str | None, probe: Mapping[str, Any]) -> Check:
-    """The check of a kind of memory. ``reserved`` has the expected cards from the beginning, since swarm only knows an amount."""
+    """Return the check of a kind of memory. ``reserved`` has the expected cards from the beginning, since swarm only knows an amount."""
     of_it = {"probe": probe["probe"], "kind": probe["kind"], "level": level}
     if probe["free"] < probe["count"]:
         return {**_check(node["id"], node, UNTESTED, "nothing free to test with"), **of_it}
@@ -146,7 +146,7 @@ def _of_memory(node: Mapping[str, Any], level: str | None, probe: Mapping[str, A
 
 
 def _is_guarded(node: Mapping[str, Any], level: str | None) -> bool:
-    """Whether the node has GPUs and a guard that enforces a level. The node may advertise only their memory."""
+    """Return whether the node has GPUs and a guard that enforces a level. The node may advertise only their memory."""
     return level in ENFORCED and has_gpus(node)
 
 
@@ -165,7 +165,7 @@ def _checks_of_kind(node: Mapping[str, Any], kind: str, free: int, per_kind: _Pe
 
 
 def _check(node_id: str, node: Mapping[str, Any] | None, state: str, verdict: str) -> Check:
-    """A check of a node without a GPU."""
+    """Return a check of a node without a GPU."""
     return {
         "node": node_id,
         "hostname": node["hostname"] if node else None,
@@ -182,7 +182,7 @@ def _check(node_id: str, node: Mapping[str, Any] | None, state: str, verdict: st
 
 
 def argv(command: str) -> list[str]:
-    """A command line as the list of words for a container."""
+    """Return a command line as the list of words for a container."""
     try:
         words = shlex.split(command)
     except ValueError as exc:
@@ -193,7 +193,7 @@ def argv(command: str) -> list[str]:
 
 
 def service(check: Check, name: str, labels: Mapping[str, str], command: Sequence[str], replicas: int = 1) -> dict[str, Any]:
-    """The specification of a service whose tasks reserve the GPUs of a check on its node, and print the GPUs that they see."""
+    """Return the specification of a service whose tasks reserve the GPUs of a check on its node, and print the GPUs that they see."""
     requests = ["%s=%s" % (name, ALL) for name in check["variables"]] or [WANTS_ALL if check["others"] else WANTS_NONE]
     reservation = [{"DiscreteResourceSpec": {"Kind": check["kind"], "Value": check["count"]}}] if check["count"] else []
     return {
@@ -218,7 +218,7 @@ def service(check: Check, name: str, labels: Mapping[str, str], command: Sequenc
 
 
 def left_behind(services: Iterable[Mapping[str, Any]], prefix: str, now: float) -> list[str]:
-    """The ids of test services that killed runs left: with this collection's label, and past their time."""
+    """Return the ids of test services that killed runs left: with this collection's label, and past their time."""
     found = []
     for one in services:
         until = (one["Spec"].get("Labels") or {}).get(prefix + UNTIL, "")

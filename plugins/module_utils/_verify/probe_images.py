@@ -35,7 +35,7 @@ def refuse_name(image: str | None) -> None:
 def assigned(
     checks: Sequence[Check], image: str | None, there: Mapping[str, Iterable[Mapping[str, Any]]], pulls: Any, choose: Choose
 ) -> list[Check]:
-    """The checks. Each planned one gets an ``image``, or becomes untested if there is none.
+    """Return the checks. Each planned one gets an ``image``, or becomes untested if there is none.
 
     ``image`` is the user's, or empty. ``there`` are by node the images that it has (from _images.candidates). ``pulls``: how many nodes may pull an
     image. ``choose(list, k)`` picks them.
@@ -57,7 +57,7 @@ def _with(check: Check, image: dict[str, str] | None, pulls: Any) -> Check:
 
 
 def _best(images: Iterable[Mapping[str, Any]] | None) -> dict[str, str] | None:
-    """The best image, referenced by its id. For a name, a node queries the registry even if it has the image
+    """Return the best image, referenced by its id. For a name, a node queries the registry even if it has the image
     (moby daemon/cluster/executor/container/adapter.go)."""
     for one in images or []:
         if ID.fullmatch(str(one.get("id"))):

@@ -43,7 +43,7 @@ class Outcome(NamedTuple):
 
 
 def seen_in(log: str) -> list[str]:
-    """The GPUs and MIG devices that a task listed.
+    """Return the GPUs and MIG devices that a task listed.
 
     nvidia-smi lists MIG devices under their card: a card that is only the heading of such devices is not seen as a whole.
     """
@@ -59,12 +59,12 @@ def seen_in(log: str) -> list[str]:
 
 
 def is_unplaced(task: Mapping[str, Any]) -> bool:
-    """Whether the scheduler reports that it has no place for a task."""
+    """Return whether the scheduler reports that it has no place for a task."""
     return task["Status"]["State"] == "pending" and NOWHERE in task["Status"].get("Err", "")
 
 
 def with_verdict(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | None = None) -> Check:
-    """The check with its verdict.
+    """Return the check with its verdict.
 
     ``node`` is the ledger's record of the node after the test, if the outcome has to be compared with it.
     """
@@ -81,9 +81,11 @@ def with_verdict(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | Non
 
 
 def once_each(checks: Iterable[Check]) -> list[Check]:
-    """The same checks, but each slot counts only once. If somebody else takes a slot during the test, a task may get the slot of an ended task.
+    """Return the same checks, but each slot counts only once. If somebody else takes a slot during the test, a task may get the slot of an ended
+    task.
 
-    Otherwise it would look as if each task had tested another slot. Tasks that test the guard may have any slot."""
+    Otherwise it would look as if each task had tested another slot. Tasks that test the guard may have any slot.
+    """
     found: list[Check] = []
     tested: set[tuple[str, str]] = set()
     for check in checks:
@@ -98,7 +100,7 @@ def _slots(check: Check) -> set[tuple[str, str]]:
 
 
 def failed_verdict(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | None) -> tuple[str, str] | None:
-    """(state, verdict) if the task could not run its test; otherwise None."""
+    """Return (state, verdict) if the task could not run its test; otherwise None."""
     check, task = outcome.check, outcome.task
     if task is None:
         return FAILED, "swarm made no task within %d s. Check the leader's log (journalctl -u docker)" % timeout_s
@@ -149,7 +151,7 @@ def _broken(check: Check, status: Mapping[str, Any], log: str) -> tuple[str, str
 
 
 def _holders(reserved: Iterable[str], node: Mapping[str, Any] | None) -> str | None:
-    """A text about resources that are also allocated to others."""
+    """Return a text about resources that are also allocated to others."""
     allocated = {one.get("value"): one for entry in (node or {}).get("resources", {}).values() for one in entry["held"]}
     twice = [value for value in reserved if value in allocated]
     if not twice:
@@ -160,7 +162,7 @@ def _holders(reserved: Iterable[str], node: Mapping[str, Any] | None) -> str | N
 
 
 def _other_amount(check: Check, given: Any) -> str | None:
-    """A text if swarm allocated another amount than reserved."""
+    """Return a text if swarm allocated another amount than reserved."""
     amount = given if isinstance(given, int) else len(given or ())
     if amount == check["count"]:
         return None
@@ -186,12 +188,12 @@ def _difference(check: Check, reserved: Sequence[str], seen: Sequence[str], log:
 
 
 def devices_of(reserved: Iterable[str]) -> list[str]:
-    """The GPUs and MIG devices that a task with these values must see."""
+    """Return the GPUs and MIG devices that a task with these values must see."""
     return list(dict.fromkeys(device for value in reserved for device in record.devices_of(value)))
 
 
 def _runtime(check: Check) -> str:
-    """Why a runtime does not apply what swarm allocated, and the remedy."""
+    """Return why a runtime does not apply what swarm allocated, and the remedy."""
     if check["probe"] == MEMORY:
         return "The guard of this node's GPUs does not tie %s to its card. %s" % (check["kind"], PROVISION)
     return (

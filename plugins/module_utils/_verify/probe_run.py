@@ -101,7 +101,7 @@ def _outcome(manager: Manager, check: plan.Check, task: Mapping[str, Any] | None
     if not task or not (task["Status"].get("ContainerStatus") or {}).get("ContainerID"):
         return Outcome(check, task, "", None)
     try:
-        printed = b"".join(log_stream.printed(manager.task_log(task["ID"], LOG_LINES)))
+        printed = b"".join(log_stream.task_output(manager.task_log(task["ID"], LOG_LINES)))
     except GpuSwarmError as exc:
         # The log comes from the node itself. If one hangs, still read the others.
         return Outcome(check, task, "", exc.message)
@@ -116,7 +116,7 @@ def add_verdicts(
     before: Iterable[Mapping[str, Any]],
     inspect: Callable[[], Iterable[Mapping[str, Any]]],
 ) -> list[plan.Check]:
-    """The checks with their verdicts. ``before`` are the nodes before the test. ``inspect()`` reads them from the manager again."""
+    """Return the checks with their verdicts. ``before`` are the nodes before the test. ``inspect()`` reads them from the manager again."""
     allocated = {one.get("value") for node in before for entry in node["resources"].values() for one in entry["held"]}
     nodes = {}
     if any(one.task and (probe_results.is_unplaced(one.task) or _has_any(one.task, allocated)) for one in outcomes):

@@ -38,7 +38,7 @@ def parse_x_gpu(found: Any, name: str) -> Requirement:
     errors = Errors()
     for key in sorted(str(key) for key in found if key not in FIELDS):
         errors.add(f"{where}.{key} is not known. x-gpu supports {', '.join(FIELDS)}.")
-    wants: Requirement = errors.of(requirement.parse, found, where)
+    wants: Requirement = errors.collect(requirement.parse, found, where)
     if errors.messages:
         raise SeveralErrors([f"{one} {NOTHING}" for one in errors.messages])
     return wants

@@ -38,7 +38,7 @@ def parse(found: Any, where: str) -> list[dict[str, Any]]:
     if not isinstance(found, list) or not found or len(found) > MAX_IMAGES:
         raise GpuSwarmError(f"{where} must be a list of 1 to {MAX_IMAGES} images. Begin each with '- image: …'.")
     errors = Errors()
-    made = [errors.of(_entry, entry, f"{where}[{number}]") for number, entry in enumerate(found)]
+    made = [errors.collect(_entry, entry, f"{where}[{number}]") for number, entry in enumerate(found)]
     errors.refuse()
     criteria = [criterion(entry) for entry in made]
     for number, one in enumerate(criteria):
@@ -57,12 +57,12 @@ def _entry(found: Any, where: str) -> dict[str, Any]:
             errors.add(f"{where}.{key} is not known. An image supports {', '.join(KEYS)}.")
     if not isinstance(found.get(IMAGE), str) or not found[IMAGE]:
         errors.add(f"{where} has no image. Write its name under image.")
-    wants = errors.of(requirement.parse, {key: value for key, value in found.items() if key != CUDA}, where, instead={})
+    wants = errors.collect(requirement.parse, {key: value for key, value in found.items() if key != CUDA}, where, instead={})
     made = {IMAGE: found.get(IMAGE), **wants}
     if found.get(NAME) is not None:
         made[NAME] = found[NAME]
     if found.get(CUDA) is not None:
-        made[CUDA] = errors.of(_cuda, found[CUDA], f"{where}.{CUDA}")
+        made[CUDA] = errors.collect(_cuda, found[CUDA], f"{where}.{CUDA}")
     if not isinstance(found.get(PTX, False), bool):
         errors.add(f"{where}.{PTX} must be true or false. Write true if the image contains only PTX.")
     if found.get(PTX):

@@ -37,7 +37,7 @@ def parse(found: Mapping[str, Any], where: str) -> Requirement:
     for field in FIELDS:
         value = found.get(field)
         if value is not None and value != "":
-            result[field] = errors.of(_PARSERS[field], value, f"{where}.{field}")
+            result[field] = errors.collect(_PARSERS[field], value, f"{where}.{field}")
     errors.refuse()
     return result
 

@@ -62,7 +62,7 @@ def refuse(stack: Stack) -> None:
     """Refuse a stack file with all errors of the table. Values that were refused earlier may be missing in its services."""
     errors = Errors()
     for check in dict.fromkeys(check.by for check in CHECKS if check.by in _OF_A_FILE):
-        errors.add(*errors.of(_run_check, check, stack, instead=[]))
+        errors.add(*errors.collect(_run_check, check, stack, instead=[]))
     errors.refuse()
 
 

@@ -126,7 +126,7 @@ _Loader.add_constructor("tag:yaml.org,2002:float", _read_float)
 def load_compose(text: str, name: str) -> dict[str, Any]:
     """Load the text of the Compose file ``name``."""
     errors = Errors()
-    found = errors.of(load_yaml, text, name, _Loader)
+    found = errors.collect(load_yaml, text, name, _Loader)
     if not isinstance(found, dict):
         errors.refuse()
         raise GpuSwarmError(f"{name} is not a Compose file: it must be a mapping with the key services.")

@@ -35,9 +35,9 @@ SHM = "/dev/shm"
 def move_to_deploy(service: dict[str, Any], where: str) -> dict[str, Any]:
     """Move keys of the service to their equivalents under deploy. As in Compose, two different values for the same thing are an error."""
     deploy, errors = mapping(service.get("deploy"), f"{where}.deploy"), Errors()
-    for key, value in errors.of(_values, service, where).items():
-        deploy = errors.of(_set, deploy, _PLACES[key], value, f"{where}.{key}", "deploy", instead=deploy)
-    policy = errors.of(_restart_policy, service.get("restart"), where)
+    for key, value in errors.collect(_values, service, where).items():
+        deploy = errors.collect(_set, deploy, _PLACES[key], value, f"{where}.{key}", "deploy", instead=deploy)
+    policy = errors.collect(_restart_policy, service.get("restart"), where)
     if policy and deploy.get("restart_policy") is None:
         deploy = {**deploy, "restart_policy": policy}
     result = {**service, "deploy": deploy} if deploy else service
@@ -49,8 +49,8 @@ def _values(service: dict[str, Any], where: str) -> dict[str, Any]:
     """The values of these keys. Zero is dropped where it means no limit for Docker."""
     found, errors = {key: service[key] for key in _PLACES if service.get(key) is not None}, Errors()
     if "cpus" not in found and service.get("cpu_quota") is not None:
-        found["cpus"] = errors.of(_cpus_of_quota, service, where, instead=0)
-    found.update({key: errors.of(size, found[key], f"{where}.{key}", instead=0) for key in _SIZES if key in found})
+        found["cpus"] = errors.collect(_cpus_of_quota, service, where, instead=0)
+    found.update({key: errors.collect(size, found[key], f"{where}.{key}", instead=0) for key in _SIZES if key in found})
     result = {key: value for key, value in found.items() if key == "scale" or str(value) not in ("0", "0.0", "-1")}
     errors.refuse(result)
     return result

@@ -76,7 +76,7 @@ def pairs(value: Any, where: str) -> dict[str, str | None]:
         split = [one.partition("=") for one in texts(value, where)]
         return {name: content if sign else None for name, sign, content in split}
     found, errors = mapping(value, where), Errors()
-    converted = {key: errors.of(text_of, item, f"{where}.{key}", instead=_WRONG) for key, item in found.items()}
+    converted = {key: errors.collect(text_of, item, f"{where}.{key}", instead=_WRONG) for key, item in found.items()}
     right = {key: item for key, item in converted.items() if item is not _WRONG}
     errors.refuse(right)
     return right

@@ -42,9 +42,9 @@ def reserved(service: dict[str, Any], kind: str, where: str, notes: Notes) -> Re
     """Return the GPUs of a service, in whichever form they are written. ``where`` names the service in messages."""
     reservations = ((service.get("deploy") or {}).get("resources") or {}).get("reservations") or {}
     below, errors = f"{where}.deploy.resources.reservations", Errors()
-    own = errors.of(_each, _generic, errors.of(_list, reservations, "generic_resources", below), f"{below}.generic_resources")
-    devices = errors.of(_devices, errors.of(_list, reservations, "devices", below), f"{below}.devices", notes)
-    gpus = errors.of(_gpus, service.get("gpus"), f"{where}.gpus", notes)
+    own = errors.collect(_each, _generic, errors.collect(_list, reservations, "generic_resources", below), f"{below}.generic_resources")
+    devices = errors.collect(_devices, errors.collect(_list, reservations, "devices", below), f"{below}.devices", notes)
+    gpus = errors.collect(_gpus, service.get("gpus"), f"{where}.gpus", notes)
     errors.refuse()
     if devices and gpus:
         raise GpuSwarmError(f"{where} requests GPUs in both gpus and deploy.resources.reservations.devices. Remove one of the two.")
@@ -68,7 +68,7 @@ def _list(reservations: dict[str, Any], key: str, where: str) -> list[Any]:
 
 def _each(read: Callable[[Any, str], Any], found: list[Any] | None, where: str) -> list[Any]:
     errors = Errors()
-    result = [errors.of(read, item, f"{where}[{number}]") for number, item in enumerate(found or [])]
+    result = [errors.collect(read, item, f"{where}[{number}]") for number, item in enumerate(found or [])]
     errors.refuse()
     return result
 
@@ -84,7 +84,7 @@ def _devices(found: list[Any] | None, where: str, notes: Notes) -> list[_Device]
         else:
             entries.append(item)
             places.append(f"{where}[{number}]")
-    result = [errors.of(_device, item, place, None, notes) for item, place in zip(entries, places, strict=True)]
+    result = [errors.collect(_device, item, place, None, notes) for item, place in zip(entries, places, strict=True)]
     errors.refuse()
     return result
 
@@ -127,16 +127,16 @@ def _device(item: Any, where: str, capabilities: list[str] | None, notes: Notes)
     unknown = sorted(item.keys() - {"driver", "count", "device_ids", "capabilities", "options"})
     if unknown:
         errors.add(f"{where} has {', '.join(unknown)}, which a device does not have. Use driver, count and capabilities.")
-    errors.of(_refuse_driver, item, where)
+    errors.collect(_refuse_driver, item, where)
     if item.get("driver") == CDI:
         errors.refuse()  # the entry must be rewritten, so further errors do not help
-    found = errors.of(_capabilities, item.get("capabilities") or capabilities, where)
+    found = errors.collect(_capabilities, item.get("capabilities") or capabilities, where)
     if item.get("device_ids"):
         errors.add(
             f"{where} names device_ids, but swarm chooses the cards. {_COUNTED} To choose nodes, use a constraint such as node.labels.gpu.model."
         )
     else:
-        count = errors.of(_count, item.get("count"), where)
+        count = errors.collect(_count, item.get("count"), where)
     if item.get("options"):
         notes.ignored(where, "options", "nothing: Docker's driver for NVIDIA reads none")
     errors.refuse()

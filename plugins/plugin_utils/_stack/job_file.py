@@ -67,19 +67,19 @@ def check_options(options: Mapping[str, Any]) -> Requirement:
     for option, value in options.items():
         if option in JOB_OPTIONS or option in RUN_OPTIONS:
             before = len(errors.messages)
-            typed = errors.of(_typed, name, option, value)
-            errors.of(definition.read_option, name, option, typed)
+            typed = errors.collect(_typed, name, option, value)
+            errors.collect(definition.read_option, name, option, typed)
             if option == "x_gpu":
-                wants = errors.of(for_job.parse_x_gpu, typed, name)
+                wants = errors.collect(for_job.parse_x_gpu, typed, name)
             if len(errors.messages) == before:
                 right[option] = typed
     if not options.get("name"):
         errors.add(f"The job has no name. Write one: name: sweep. {NOTHING}")
     elif "name" in right:
-        errors.of(definition.refuse_name, name)
+        errors.collect(definition.refuse_name, name)
     if options.get("state") != "absent":
         known_wrong = {"image": "x"} if "image" in options and "image" not in right else {}
-        errors.of(definition.jobs, {**right, "name": name, **known_wrong}, "")
+        errors.collect(definition.jobs, {**right, "name": name, **known_wrong}, "")
     errors.refuse()
     return wants
 

@@ -31,7 +31,7 @@ def translate_volumes(found: Any, where: str, notes: Notes) -> list[Any]:
     if not isinstance(found, list):
         raise GpuSwarmError(f"{where} is {kind_of(found)}, but must be a list. Begin each volume with '- '.")
     errors = Errors()
-    result = [errors.of(_volume, item, place, notes, instead=no_mount(place)) for item, place in _with_places(found, where)]
+    result = [errors.collect(_volume, item, place, notes, instead=no_mount(place)) for item, place in _with_places(found, where)]
     errors.refuse(result)  # refused volumes are replaced, not removed, so that the others keep their numbers
     return result
 
@@ -44,7 +44,7 @@ def _with_places(found: list[Any], where: str) -> list[tuple[Any, str]]:
 def translate_tmpfs(found: Any, where: str, notes: Notes) -> list[dict[str, Any]]:
     """Translate ``tmpfs`` into mounts, because 'docker stack deploy' ignores the key. A stack supports only the size."""
     errors = Errors()
-    result = [errors.of(_tmpfs, text, place, notes) for text, place in _with_places(texts(found, where), where)]
+    result = [errors.collect(_tmpfs, text, place, notes) for text, place in _with_places(texts(found, where), where)]
     errors.refuse([one for one in result if one])
     return result
 
@@ -78,16 +78,16 @@ def _volume(item: Any, where: str, notes: Notes) -> Any:
     if not isinstance(item, dict):
         raise GpuSwarmError(f"{where} is {kind_of(item)}. Write it as source:target, or as a mapping.")
     errors = Errors()
-    errors.of(refuse_unknown, item, keys.MOUNT, where, "A mount supports type, source, target, read_only, and bind, volume or tmpfs.")
+    errors.collect(refuse_unknown, item, keys.MOUNT, where, "A mount supports type, source, target, read_only, and bind, volume or tmpfs.")
     if item.get("type") == "bind":
-        errors.of(_refuse_relative, str(item.get("source") or "."), where)
+        errors.collect(_refuse_relative, str(item.get("source") or "."), where)
     result = dict(item)
     for kind, known in keys.MOUNT_OPTIONS.items():
         if isinstance(item.get(kind), dict):
-            result[kind] = errors.of(_options, item[kind], known, f"{where}.{kind}", notes, instead={})
-    errors.of(_refuse_mixed, result, where)
+            result[kind] = errors.collect(_options, item[kind], known, f"{where}.{kind}", notes, instead={})
+    errors.collect(_refuse_mixed, result, where)
     if isinstance(result.get("tmpfs"), dict) and "size" in result["tmpfs"]:
-        result["tmpfs"]["size"] = errors.of(size, result["tmpfs"]["size"], f"{where}.tmpfs.size")
+        result["tmpfs"]["size"] = errors.collect(size, result["tmpfs"]["size"], f"{where}.tmpfs.size")
     errors.refuse()
     return {key: value for key, value in result.items() if value != {}}
 
@@ -162,11 +162,11 @@ def refuse_own_folders(found: dict[str, Any], deployed: Collection[str], name: s
         service = found["services"][key]
         volumes = service.get("volumes") if isinstance(service, dict) else None
         for item, place in _with_places(volumes if isinstance(volumes, list) else [], f"{name}: services.{key}.volumes"):
-            errors.of(_refuse_relative, str(item.get("source") if isinstance(item, dict) else item), place, _OWN_FOLDER)
+            errors.collect(_refuse_relative, str(item.get("source") if isinstance(item, dict) else item), place, _OWN_FOLDER)
     for key, volume in (found["volumes"].items() if isinstance(found.get("volumes"), dict) else ()):
         options = volume.get("driver_opts") if isinstance(volume, dict) else None
         device = str(options.get("device") if isinstance(options, dict) else "")
-        errors.of(_refuse_relative, device, f"{name}: volumes.{key}.driver_opts.device", _OWN_FOLDER)
+        errors.collect(_refuse_relative, device, f"{name}: volumes.{key}.driver_opts.device", _OWN_FOLDER)
     errors.refuse()
 
 

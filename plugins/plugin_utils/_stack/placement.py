@@ -55,9 +55,9 @@ def parse_x_gpu(found: Any, where: str) -> Wanted | None:
     for key in entry:
         if key not in (*FIELDS, IMAGES):
             errors.add(f"{where}.{key} is not known. x-gpu supports {', '.join((*FIELDS, IMAGES))}.")
-    wants = errors.of(requirement.parse, entry, where)
-    matrix = errors.of(images.parse, entry[IMAGES], f"{where}.{IMAGES}", instead=[]) if entry.get(IMAGES) is not None else []
-    errors.of(divided.check_names, matrix, f"{where}.{IMAGES}")
+    wants = errors.collect(requirement.parse, entry, where)
+    matrix = errors.collect(images.parse, entry[IMAGES], f"{where}.{IMAGES}", instead=[]) if entry.get(IMAGES) is not None else []
+    errors.collect(divided.check_names, matrix, f"{where}.{IMAGES}")
     errors.refuse()
     return Wanted(where, wants, matrix) if wants or matrix else None
 

@@ -43,7 +43,7 @@ def translate_ports(found: Any, where: str, notes: Notes) -> list[Any]:
         raise GpuSwarmError(f"{where} is {kind_of(found)}, but must be a list. Begin each port with '- '.")
     errors = Errors()
     # Refused ports are replaced, not removed, so that the others keep their numbers.
-    result = [errors.of(_port, item, f"{where}[{number}]", notes, instead={"target": 1, "mode": HOST}) for number, item in enumerate(found)]
+    result = [errors.collect(_port, item, f"{where}[{number}]", notes, instead={"target": 1, "mode": HOST}) for number, item in enumerate(found)]
     errors.refuse(result)
     return result
 
@@ -61,12 +61,13 @@ def _port(item: Any, where: str, notes: Notes) -> Any:
         raise GpuSwarmError(f"{where} is {kind_of(item)}. Write it as published:target, or as a mapping.")
     errors = Errors()
     if item.get("host_ip"):
-        errors.of(_refuse_address, where, str(item["host_ip"]))
+        errors.collect(_refuse_address, where, str(item["host_ip"]))
     for key in ("name", "app_protocol"):
         if key in item:
             notes.ignored(where, key, "nothing: it only describes the port")
-    errors.of(refuse_unknown, item, keys.PORT | {"host_ip", "name", "app_protocol"}, where, "A port supports target, published, protocol and mode.")
-    result = errors.of(_long, {key: value for key, value in item.items() if key in keys.PORT and value not in (None, "")}, where, notes)
+    accepted = keys.PORT | {"host_ip", "name", "app_protocol"}
+    errors.collect(refuse_unknown, item, accepted, where, "A port supports target, published, protocol and mode.")
+    result = errors.collect(_long, {key: value for key, value in item.items() if key in keys.PORT and value not in (None, "")}, where, notes)
     errors.refuse()
     return result
 
@@ -75,7 +76,7 @@ def _long(result: dict[str, Any], where: str, notes: Notes) -> dict[str, Any]:
     errors = Errors()
     for key in ("target", "published"):
         if key == "target" or key in result:
-            result[key] = errors.of(_number, result.get(key), int(key == "target"), f"{where}.{key}")
+            result[key] = errors.collect(_number, result.get(key), int(key == "target"), f"{where}.{key}")
     if "protocol" in result:
         result["protocol"] = str(result["protocol"]).lower()
         if result["protocol"] not in PROTOCOLS:

@@ -34,8 +34,8 @@ _ISOLATES = {
 def refuse(service: dict[str, Any], where: str) -> None:
     """Refuse keys that swarm would ignore although they protect something."""
     errors = Errors()
-    errors.of(_refuse_options, service.get("security_opt"), f"{where}.security_opt")
-    errors.of(_refuse_mode, service.get("network_mode"), f"{where}.network_mode")
+    errors.collect(_refuse_options, service.get("security_opt"), f"{where}.security_opt")
+    errors.collect(_refuse_mode, service.get("network_mode"), f"{where}.network_mode")
     for key, (values, instead) in _ISOLATES.items():
         value = str(service.get(key) or "").partition(":")[0]
         if value in values:

@@ -36,7 +36,7 @@ def check_declared(document: Mapping[str, Any], file: str) -> None:
     checked."""
     errors = Errors()
     for name, service in document["services"].items():
-        for key, section, used in errors.of(_used, service, f"{file}: services.{name}", instead=[]):
+        for key, section, used in errors.collect(_used, service, f"{file}: services.{name}", instead=[]):
             if document.get(section, {}) is not None and used not in document.get(section, {}) and (section, used) != ("networks", DEFAULT):
                 errors.add(
                     f"{file}: services.{name}.{key} has {used}, but the file declares no such {section[:-1]}. Declare it under {section}, or correct "
@@ -51,7 +51,7 @@ def _used(service: Mapping[str, Any], where: str) -> list[tuple[str, str, str]]:
     found = [("networks", "networks", str(name)) for name in service.get("networks") or []]
     found += [("volumes", "volumes", name) for one in service.get("volumes") or [] if (name := _volume(one))]
     for section in ("configs", "secrets"):
-        found += [(section, section, name) for name in errors.of(_file_sources, service.get(section), f"{where}.{section}", instead=[])]
+        found += [(section, section, name) for name in errors.collect(_file_sources, service.get(section), f"{where}.{section}", instead=[])]
     credentials = service.get("credential_spec")
     if isinstance(credentials, dict) and credentials.get("config"):
         found.append(("credential_spec", "configs", str(credentials["config"])))
@@ -132,14 +132,14 @@ def check_names(document: Mapping[str, Any], stack: str) -> None:
     """Refuse names that swarm does not accept. Invalid keys were refused earlier."""
     errors = Errors()
     for name in filter(is_key, document["services"]):
-        errors.of(_check, "service", f"{stack}_{name}", _NAME, _MAX_NAME, "letters, digits, - and _")
+        errors.collect(_check, "service", f"{stack}_{name}", _NAME, _MAX_NAME, "letters, digits, - and _")
     for name in network_names(document, stack):
-        errors.of(_check, "network", name, _NAME, _MAX_NAME, "letters, digits, - and _")
+        errors.collect(_check, "network", name, _NAME, _MAX_NAME, "letters, digits, - and _")
     for section in ("configs", "secrets"):
         for key, entry in (document.get(section) or {}).items():
             if is_key(key) and not entry.get("external"):
                 name = str(entry.get("name") or f"{stack}_{key}")
-                errors.of(_check, section[:-1], name, _FILE_NAME, _MAX_FILE_NAME, "letters, digits, ., - and _")
+                errors.collect(_check, section[:-1], name, _FILE_NAME, _MAX_FILE_NAME, "letters, digits, ., - and _")
     errors.refuse()
 
 

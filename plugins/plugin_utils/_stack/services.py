@@ -45,24 +45,24 @@ def translate_service(name: str, found: Any, file: str, context: Context) -> dic
         context.notes.add(f"{where} is skipped: Compose starts it only with COMPOSE_PROFILES={profiles[0]}. Set that, or remove profiles")
         return None
     errors = Errors()
-    errors.of(_refuse, service, where)
-    service = errors.of(by_other_means.refuse, service, where)
-    service = errors.of(equivalents.move_to_deploy, service, where, instead={key: value for key, value in service.items() if key != "deploy"})
-    want = errors.of(placement.parse_x_gpu, service.get("x-gpu"), f"{where}.x-gpu")
+    errors.collect(_refuse, service, where)
+    service = errors.collect(by_other_means.refuse, service, where)
+    service = errors.collect(equivalents.move_to_deploy, service, where, instead={key: value for key, value in service.items() if key != "deploy"})
+    want = errors.collect(placement.parse_x_gpu, service.get("x-gpu"), f"{where}.x-gpu")
     if want:
         context.wanted[name] = want
     if want and want.matrix:  # x-gpu.images replaces image
         service = {**service, "image": want.matrix[0]["image"]}
-    errors.of(_refuse_no_image, service, where, context.written.get(name))
-    service = errors.of(shapes.service, service, where)
+    errors.collect(_refuse_no_image, service, where, context.written.get(name))
+    service = errors.collect(shapes.service, service, where)
     made = {key: value for key, value in service.items() if key in keys.SERVICE}
     for key, value in service.items():
         if key in keys.INSTEAD and value not in (False, "", [], {}):  # such values request nothing
             enough = key == "ipc" and service.get("shm_size")
             context.notes.ignored(where, key, "nothing: shm_size is set" if enough else keys.INSTEAD[key])
-    made.update(errors.of(_translated_keys, service, where, context))
+    made.update(errors.collect(_translated_keys, service, where, context))
     _find_unreserved(made, where, context.notes)
-    errors.of(templates.refuse_in_service, made, where)
+    errors.collect(templates.refuse_in_service, made, where)
     made = {key: value for key, value in made.items() if value is not None}
     errors.refuse(made)
     return made
@@ -86,8 +86,8 @@ def _refuse(service: dict[str, Any], where: str) -> None:
             errors.add(f"{where}.{key} is not supported on Swarm: {keys.REFUSED[key]}.")
     known = keys.SERVICE | keys.TRANSLATED | keys.INSTEAD.keys() | keys.REFUSED.keys() | {"profiles", "runtime"}
     # Keys that begin with x- are extensions of users, except x-gpu.
-    errors.of(refuse_unknown, [key for key in service if not key.startswith("x-")], known, where)
-    errors.of(protection.refuse, service, where)
+    errors.collect(refuse_unknown, [key for key in service if not key.startswith("x-")], known, where)
+    errors.collect(protection.refuse, service, where)
     errors.refuse()
 
 
@@ -102,20 +102,20 @@ def _reserves(service: dict[str, Any]) -> bool:
 def _translated_keys(service: dict[str, Any], where: str, context: Context) -> dict[str, Any]:
     """The keys whose values differ from those in the file."""
     notes, errors = context.notes, Errors()
-    deploy, requested = errors.of(_deploy, service, where, context, instead=(None, gpus.Reserved([], [])))
+    deploy, requested = errors.collect(_deploy, service, where, context, instead=(None, gpus.Reserved([], [])))
     made: dict[str, Any] = {"deploy": deploy}
     if service.get("environment") is not None or service.get("env_file") is not None:
-        made["environment"] = errors.of(_environment, service, where, context, instead={})
+        made["environment"] = errors.collect(_environment, service, where, context, instead={})
     if requested.capabilities:  # as Docker's own NVIDIA driver does
         made["environment"] = {gpus.DRIVER_VARIABLE: ",".join(requested.capabilities), **made.get("environment", {})}
     if service.get("labels") is not None:
-        made["labels"] = errors.of(shapes.name_values, service["labels"], f"{where}.labels")
-    made["volumes"] = errors.of(_mounted, service, where, notes)
-    made.update(errors.of(_connected, service, where, context))
+        made["labels"] = errors.collect(shapes.name_values, service["labels"], f"{where}.labels")
+    made["volumes"] = errors.collect(_mounted, service, where, notes)
+    made.update(errors.collect(_connected, service, where, context))
     if service.get("healthcheck") is not None:
-        made["healthcheck"] = errors.of(_healthcheck, service["healthcheck"], f"{where}.healthcheck", notes)
+        made["healthcheck"] = errors.collect(_healthcheck, service["healthcheck"], f"{where}.healthcheck", notes)
     if service.get("depends_on"):
-        made["depends_on"] = errors.of(_depends_on, service["depends_on"], f"{where}.depends_on", notes)
+        made["depends_on"] = errors.collect(_depends_on, service["depends_on"], f"{where}.depends_on", notes)
     errors.refuse(made)
     return made
 
@@ -123,31 +123,31 @@ def _translated_keys(service: dict[str, Any], where: str, context: Context) -> d
 def _mounted(service: dict[str, Any], where: str, notes: Notes) -> list[Any] | None:
     """All mounts of the service, or None."""
     errors = Errors()
-    made = errors.of(mounts.translate_volumes, service.get("volumes") or [], f"{where}.volumes", notes, instead=[])
+    made = errors.collect(mounts.translate_volumes, service.get("volumes") or [], f"{where}.volumes", notes, instead=[])
     if service.get("tmpfs"):
-        made = [*made, *errors.of(mounts.translate_tmpfs, service["tmpfs"], f"{where}.tmpfs", notes, instead=[])]
-    shared = errors.of(equivalents.shared_memory, service.get("shm_size"), mounts.targets_of(made), where, notes, instead=[])
+        made = [*made, *errors.collect(mounts.translate_tmpfs, service["tmpfs"], f"{where}.tmpfs", notes, instead=[])]
+    shared = errors.collect(equivalents.shared_memory, service.get("shm_size"), mounts.targets_of(made), where, notes, instead=[])
     made = [*made, *shared]
-    errors.of(mounts.refuse_same_target, made, where)
+    errors.collect(mounts.refuse_same_target, made, where)
     errors.refuse(made)
     return made or service.get("volumes")
 
 
 def _deploy(service: dict[str, Any], where: str, context: Context) -> tuple[dict[str, Any] | None, gpus.Reserved]:
     deploy, errors = mapping(service.get("deploy"), f"{where}.deploy"), Errors()
-    errors.of(refuse_unknown, deploy, keys.DEPLOY, f"{where}.deploy")
+    errors.collect(refuse_unknown, deploy, keys.DEPLOY, f"{where}.deploy")
     made, below = dict(deploy), f"{where}.deploy.resources"
-    resources = errors.of(mapping, deploy.get("resources"), below, instead={})
-    errors.of(refuse_unknown, resources, ("limits", "reservations"), below, "Use limits and reservations.")
-    limits = errors.of(_limits, resources.get("limits"), f"{below}.limits", instead={})
-    wanted = errors.of(_reservations, resources.get("reservations"), f"{below}.reservations", instead={})
-    requested = errors.of(gpus.reserved, {**service, "deploy": {"resources": {"reservations": wanted}}}, context.kind, where, context.notes)
+    resources = errors.collect(mapping, deploy.get("resources"), below, instead={})
+    errors.collect(refuse_unknown, resources, ("limits", "reservations"), below, "Use limits and reservations.")
+    limits = errors.collect(_limits, resources.get("limits"), f"{below}.limits", instead={})
+    wanted = errors.collect(_reservations, resources.get("reservations"), f"{below}.reservations", instead={})
+    requested = errors.collect(gpus.reserved, {**service, "deploy": {"resources": {"reservations": wanted}}}, context.kind, where, context.notes)
     reservations = {key: value for key, value in wanted.items() if key in keys.RESERVATIONS and key != "generic_resources"}
     if requested and requested.resources:
         reservations["generic_resources"] = requested.resources
     if resources or reservations:
         made["resources"] = {key: value for key, value in (("limits", limits), ("reservations", reservations)) if value}
-    errors.of(_constraints, deploy.get("placement"), f"{where}.deploy.placement")
+    errors.collect(_constraints, deploy.get("placement"), f"{where}.deploy.placement")
     result = {key: value for key, value in made.items() if value not in (None, {})} or None, requested or gpus.Reserved([], [])
     errors.refuse(result)
     return result
@@ -155,18 +155,18 @@ def _deploy(service: dict[str, Any], where: str, context: Context) -> tuple[dict
 
 def _limits(found: Any, where: str) -> dict[str, Any]:
     limits, errors = dict(mapping(found, where)), Errors()
-    errors.of(refuse_unknown, limits, keys.LIMITS, where, "Write it under reservations." if "devices" in limits else "Remove it.")
+    errors.collect(refuse_unknown, limits, keys.LIMITS, where, "Write it under reservations." if "devices" in limits else "Remove it.")
     if limits.get("pids") in (None, -1, "-1"):  # no limit, as in Compose
         limits.pop("pids", None)
     else:
-        limits["pids"] = errors.of(shapes.whole(), limits["pids"], f"{where}.pids")
+        limits["pids"] = errors.collect(shapes.whole(), limits["pids"], f"{where}.pids")
     errors.refuse(limits)
     return limits
 
 
 def _reservations(found: Any, where: str) -> dict[str, Any]:
     wanted, errors = mapping(found, where), Errors()
-    errors.of(refuse_unknown, wanted, keys.RESERVATIONS | {"devices"}, where, "Remove it; pids belongs under limits.")
+    errors.collect(refuse_unknown, wanted, keys.RESERVATIONS | {"devices"}, where, "Remove it; pids belongs under limits.")
     errors.refuse(wanted)
     return wanted
 
@@ -188,11 +188,11 @@ def _environment(service: dict[str, Any], where: str, context: Context) -> dict[
     found: dict[str, str | None] = {}
     files, errors = service.get("env_file"), Errors()
     for number, entry in enumerate(files if isinstance(files, list) else [files] if files else []):
-        found.update(errors.of(_env_file, entry, f"{where}.env_file[{number}]", context, instead={}))
-    found.update(errors.of(pairs, service.get("environment"), f"{where}.environment", instead={}))
+        found.update(errors.collect(_env_file, entry, f"{where}.env_file[{number}]", context, instead={}))
+    found.update(errors.collect(pairs, service.get("environment"), f"{where}.environment", instead={}))
     known = context.variables.values
     values = {key: known[key] if value is None else value for key, value in found.items() if value is not None or key in known}
-    made: dict[str, str] = errors.of(templates.escape_environment, values, f"{where}.environment", context.notes, instead={})
+    made: dict[str, str] = errors.collect(templates.escape_environment, values, f"{where}.environment", context.notes, instead={})
     errors.refuse(made)
     return made
 
@@ -219,10 +219,10 @@ def _connected(service: dict[str, Any], where: str, context: Context) -> dict[st
     notes, errors = context.notes, Errors()
     made: dict[str, Any] = {}
     if service.get("ports") is not None:
-        made["ports"] = errors.of(ports.translate_ports, service["ports"], f"{where}.ports", notes)
+        made["ports"] = errors.collect(ports.translate_ports, service["ports"], f"{where}.ports", notes)
     if service.get("networks") is not None:
-        made["networks"] = errors.of(_networks, service["networks"], f"{where}.networks", notes)
-    host = errors.of(equivalents.network_of_host, service, context.networks, where)
+        made["networks"] = errors.collect(_networks, service["networks"], f"{where}.networks", notes)
+    host = errors.collect(equivalents.network_of_host, service, context.networks, where)
     if host:
         context.networks.update({key: {"external": True, "name": "host"} for key in host})
         if made.get("ports"):
@@ -239,13 +239,13 @@ def _networks(found: Any, where: str, notes: Notes) -> Any:
         return texts(found, where)
     made, errors = {}, Errors()
     for name, options in mapping(found, where).items():
-        entry = errors.of(mapping, options, f"{where}.{name}", instead={})
-        errors.of(refuse_unknown, entry, keys.ON_NETWORK | keys.INSTEAD_ON_NETWORK.keys(), f"{where}.{name}")
+        entry = errors.collect(mapping, options, f"{where}.{name}", instead={})
+        errors.collect(refuse_unknown, entry, keys.ON_NETWORK | keys.INSTEAD_ON_NETWORK.keys(), f"{where}.{name}")
         for key in entry:
             if key in keys.INSTEAD_ON_NETWORK:
                 notes.ignored(f"{where}.{name}", key, keys.INSTEAD_ON_NETWORK[key])
         taken = {key: value for key, value in entry.items() if key in keys.ON_NETWORK and value is not None}
-        made[name] = {key: errors.of(shapes.texts, value, f"{where}.{name}.{key}", instead=[]) for key, value in taken.items()} or None
+        made[name] = {key: errors.collect(shapes.texts, value, f"{where}.{name}.{key}", instead=[]) for key, value in taken.items()} or None
     errors.refuse(made)
     return made
 
@@ -262,7 +262,7 @@ def _healthcheck(found: Any, where: str, notes: Notes) -> dict[str, Any]:
 def _depends_on(found: Any, where: str, notes: Notes) -> list[str]:
     if isinstance(found, dict):
         errors = Errors()
-        conditions = {str(errors.of(mapping, options, f"{where}.{name}", instead={}).get("condition") or "") for name, options in found.items()}
+        conditions = {str(errors.collect(mapping, options, f"{where}.{name}", instead={}).get("condition") or "") for name, options in found.items()}
         errors.refuse(list(found))
         if conditions - {"", "service_started"}:
             notes.add(f"{where}: swarm does not start services in order; let the service itself wait until the others answer")

@@ -77,7 +77,7 @@ def words(value: Any, where: str) -> str | list[str]:
 
 def _items(found: list[Any], where: str) -> list[str]:
     errors = Errors()
-    result = [errors.of(_item, one, f"{where}[{number}]") for number, one in enumerate(found)]
+    result = [errors.collect(_item, one, f"{where}[{number}]") for number, one in enumerate(found)]
     errors.refuse()
     return result
 
@@ -208,7 +208,7 @@ def hosts(value: Any, where: str) -> list[str]:
     errors = Errors()
     if isinstance(value, dict):
         entries = [(key, one) for key, item in value.items() for one in (item if isinstance(item, list) else [item])]
-        found = [f"{key}={errors.of(_item, one, f'{where}.{key}')}" for key, one in entries]
+        found = [f"{key}={errors.collect(_item, one, f'{where}.{key}')}" for key, one in entries]
     else:
         found = texts(value, where)
     lacking = [one for one in found if not re.search(r"[=:]", one)]
@@ -232,7 +232,7 @@ def _ulimit(value: Any, where: str) -> Any:
 
 def _of_each(shape: Shape, found: Mapping[str, Any], where: str) -> dict[str, Any]:
     errors = Errors()
-    result = {key: errors.of(shape, item, f"{where}.{key}") for key, item in found.items()}
+    result = {key: errors.collect(shape, item, f"{where}.{key}") for key, item in found.items()}
     errors.refuse()
     return result
 
@@ -247,7 +247,7 @@ def each(shape: Shape, stand_in: Callable[[str], Any] = lambda _where: _WRONG) -
         if not isinstance(value, list):
             raise GpuSwarmError(f"{where} is {kind_of(value)}, but must be a list. Begin each entry with '- '.")
         errors = Errors()
-        result = [errors.of(shape, one, f"{where}[{number}]", instead=stand_in(f"{where}[{number}]")) for number, one in enumerate(value)]
+        result = [errors.collect(shape, one, f"{where}[{number}]", instead=stand_in(f"{where}[{number}]")) for number, one in enumerate(value)]
         errors.refuse(None if _WRONG in result else result)
         return result
 
@@ -260,7 +260,9 @@ def keys(shapes: Mapping[str, Shape]) -> Shape:
     def check(value: Any, where: str) -> dict[str, Any]:
         found = {key: item for key, item in mapping(value, where).items() if item is not None}
         errors = Errors()
-        converted = {key: errors.of(shapes[key], item, f"{where}.{key}", instead=_WRONG) if key in shapes else item for key, item in found.items()}
+        converted = {
+            key: errors.collect(shapes[key], item, f"{where}.{key}", instead=_WRONG) if key in shapes else item for key, item in found.items()
+        }
         right = {key: item for key, item in converted.items() if item is not _WRONG}
         errors.refuse(right)
         return right

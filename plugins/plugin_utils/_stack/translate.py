@@ -47,13 +47,13 @@ def translate(text: str, name: str, read: Reader, environment: Mapping[str, str]
     of_file = {} if own is None else read_variables(decoded(own, ENV), ENV, environment)
     values = {**{key: value for key, value in of_file.items() if value is not None}, **environment}
     variables = Variables(values)
-    read_in = errors.of(document.load_compose, text, name)
+    read_in = errors.collect(document.load_compose, text, name)
     if read_in is None:
         errors.refuse()
-    found = errors.of(replace_variables, read_in, variables, name)
+    found = errors.collect(replace_variables, read_in, variables, name)
     notes.texts += [f"{name}: the variable {one} is not set, so it is empty" for one in variables.unset]
     context = Context(kind, variables, read, notes)
-    stack = errors.of(_translated, _Read(found, read_in, name), context)
+    stack = errors.collect(_translated, _Read(found, read_in, name), context)
     if errors.messages:
         raise SeveralErrors(document.sort_by_place(errors.messages, read_in, name), stack)
     return stack
@@ -70,27 +70,27 @@ class _Read(NamedTuple):
 def _translated(file: _Read, context: Context) -> Stack:
     found, written, name = file
     notes, errors = context.notes, Errors()
-    errors.of(_refuse, found, name)
-    sections = {key: errors.of(_section, found, key, name) for key in ("networks", "volumes", "configs", "secrets")}
+    errors.collect(_refuse, found, name)
+    sections = {key: errors.collect(_section, found, key, name) for key in ("networks", "volumes", "configs", "secrets")}
     context.networks = dict(sections["networks"] or {})
-    context.written = errors.of(mapping, written.get("services"), f"{name}: services", instead={})
-    result: dict[str, Any] = {"version": VERSION, "services": errors.of(_services, found, name, context, instead={})}
+    context.written = errors.collect(mapping, written.get("services"), f"{name}: services", instead={})
+    result: dict[str, Any] = {"version": VERSION, "services": errors.collect(_services, found, name, context, instead={})}
     if any("pids" in ((one.get("deploy") or {}).get("resources") or {}).get("limits", {}) for one in result["services"].values()):
         result["version"] = VERSION_OF_PIDS
     if context.profiles or not errors.messages:
-        errors.of(_refuse_none, result["services"], context, name)
-    errors.of(mounts.refuse_own_folders, written, result["services"], name)
+        errors.collect(_refuse_none, result["services"], context, name)
+    errors.collect(mounts.refuse_own_folders, written, result["services"], name)
     read: dict[str, Callable[..., Any]] = {"networks": _network, "volumes": _volume}
     for section, one in read.items():
         entries = context.networks if section == "networks" else sections[section]
-        result[section] = {key: errors.of(one, value, f"{name}: {section}.{key}", notes, instead={}) for key, value in (entries or {}).items()}
+        result[section] = {key: errors.collect(one, value, f"{name}: {section}.{key}", notes, instead={}) for key, value in (entries or {}).items()}
     files: dict[str, bytes] = {}
     for section in ("configs", "secrets"):
         listed = [_Entry(section, key, value, f"{name}: {section}.{key}") for key, value in (sections[section] or {}).items()]
-        result[section] = {entry.key: errors.of(_carried, entry, context, files, instead={}) for entry in listed}
-    errors.of(references.check_declared, {**result, **{key: None for key, value in sections.items() if value is None}}, name)
+        result[section] = {entry.key: errors.collect(_carried, entry, context, files, instead={}) for entry in listed}
+    errors.collect(references.check_declared, {**result, **{key: None for key, value in sections.items() if value is None}}, name)
     choices = {key: [str(entry["image"]) for entry in want.matrix] for key, want in context.wanted.items()}
-    errors.of(deploy_checks.refuse, deploy_checks.Stack(result, files, name, context.written, context.variables.unset, choices))
+    errors.collect(deploy_checks.refuse, deploy_checks.Stack(result, files, name, context.written, context.variables.unset, choices))
     stack = Stack(_escaped({key: value for key, value in result.items() if value}), files, notes.texts, context.wanted)
     errors.refuse(stack)
     return stack
@@ -99,7 +99,7 @@ def _translated(file: _Read, context: Context) -> Stack:
 def _services(found: dict[str, Any], name: str, context: Context) -> dict[str, Any]:
     errors = Errors()
     entries = mapping(found.get("services"), f"{name}: services")
-    services = {key: errors.of(translate_service, key, value, name, context, instead={}) for key, value in entries.items()}
+    services = {key: errors.collect(translate_service, key, value, name, context, instead={}) for key, value in entries.items()}
     result = {key: value for key, value in services.items() if value is not None}
     errors.refuse(result)
     return result
@@ -133,9 +133,9 @@ def _section(found: dict[str, Any], key: str, name: str) -> dict[str, Any]:
 
 def _network(found: Any, where: str, notes: Notes) -> dict[str, Any]:
     errors = Errors()
-    result = dict(errors.of(shapes.NETWORK, _supported(mapping(found, where), keys.NETWORK, where, notes), where))
+    result = dict(errors.collect(shapes.NETWORK, _supported(mapping(found, where), keys.NETWORK, where, notes), where))
     if result.get("ipam") is not None:
-        result["ipam"] = errors.of(_addresses, result["ipam"], f"{where}.ipam", notes)
+        result["ipam"] = errors.collect(_addresses, result["ipam"], f"{where}.ipam", notes)
     if result.get("driver") == "bridge":  # exists on one machine only
         del result["driver"]
         notes.ignored(where, "driver", "nothing: a stack uses overlay, which reaches all nodes")
@@ -148,7 +148,7 @@ def _addresses(found: Any, where: str, notes: Notes) -> dict[str, Any]:
     if not isinstance(result.get("config", []), list):
         raise GpuSwarmError(f"{where}.config must be a list. Begin each subnet with '- '.")
     for number, entry in enumerate(result.get("config", [])):
-        entries.append(errors.of(_subnet, entry, f"{where}.config[{number}]", notes))
+        entries.append(errors.collect(_subnet, entry, f"{where}.config[{number}]", notes))
     result = {**result, **({"config": [one for one in entries if one]} if entries else {})}
     errors.refuse(result)
     return result
@@ -168,10 +168,10 @@ def _supported(found: dict[str, Any], known: frozenset[str], where: str, notes: 
 
 def _volume(found: Any, where: str, _notes: Notes) -> dict[str, Any]:
     entry, errors = mapping(found, where), Errors()
-    volume = dict(errors.of(shapes.VOLUME, entry, where))
-    errors.of(refuse_unknown, volume, keys.VOLUME, where)
-    errors.of(mounts.refuse_relative_device, volume, where)
-    errors.of(templates.refuse_in_volume, volume, where)
+    volume = dict(errors.collect(shapes.VOLUME, entry, where))
+    errors.collect(refuse_unknown, volume, keys.VOLUME, where)
+    errors.collect(mounts.refuse_relative_device, volume, where)
+    errors.collect(templates.refuse_in_volume, volume, where)
     errors.refuse(volume)
     return volume
 
@@ -190,9 +190,9 @@ def _carried(one: _Entry, context: Context, files: dict[str, bytes]) -> dict[str
     section, key, found, where = one
     errors = Errors()
     written = mapping(found, where)
-    entry = dict(errors.of(shapes.CARRIED, written, where))
+    entry = dict(errors.collect(shapes.CARRIED, written, where))
     known = ("file", "content", "environment", "external", "name", "labels", "driver", "driver_opts", "template_driver")
-    errors.of(refuse_unknown, entry, known, where, "Remove it.")
+    errors.collect(refuse_unknown, entry, known, where, "Remove it.")
     sources = [one for one in ("file", "content", "environment", "external", "driver") if written.get(one) not in (None, False)]
     if len(sources) != 1:
         errors.add(f"{where} has {' and '.join(sources) or 'no content'}. Write one of file, content, environment, or external: true.")

@@ -130,11 +130,11 @@ def replace_variables(value: Any, variables: Variables, name: str, path: tuple[s
     """Replace variables in the values of a document. Keys stay unchanged. If a required variable is missing, its key is dropped and reported."""
     errors = Errors()
     if isinstance(value, dict):
-        result = {key: errors.of(replace_variables, item, variables, name, (*path, key), instead=_LACKING) for key, item in value.items()}
+        result = {key: errors.collect(replace_variables, item, variables, name, (*path, key), instead=_LACKING) for key, item in value.items()}
         errors.refuse(right := {key: item for key, item in result.items() if item is not _LACKING})
         return right
     if isinstance(value, list):
-        items = [errors.of(replace_variables, item, variables, name, path, instead=_LACKING) for item in value]
+        items = [errors.collect(replace_variables, item, variables, name, path, instead=_LACKING) for item in value]
         errors.refuse(None if _LACKING in items else items)  # a shorter list would change the numbers of its items
         return items
     if not isinstance(value, str):
@@ -173,7 +173,7 @@ def read_variables(text: str, name: str, known: Mapping[str, str], raw: bool = F
             at = end + 1
             continue
         before = {**{key: value for key, value in found.items() if value is not None}, **known}
-        found[begin.group("name")], at = errors.of(
+        found[begin.group("name")], at = errors.collect(
             _value, text, begin.end(), end, where, None if raw else Variables(before), instead=(None, end + 1)
         )
     errors.refuse(found)

@@ -69,7 +69,7 @@ def test_the_version_is_the_daemons_newest_and_read_once(local, version, headers
 
 def test_a_daemon_that_names_no_version_is_an_error(local):
     client, _daemon = local({"/_ping": (200, "OK"), "/version": {}}, version="auto")
-    with pytest.raises(Unanswered, match="does not say which version"):
+    with pytest.raises(Unanswered, match="does not report the version"):
         client.get("/info")
 
 
@@ -113,7 +113,7 @@ def test_a_refusal_has_its_status_and_reason_and_no_password(local, answer, word
 
 def test_an_answer_that_is_no_json(local):
     client, _daemon = local({"/info": (200, "<html>")})
-    with pytest.raises(Unanswered, match="GET /v1.41/info was answered with '<html>', which is no JSON"):
+    with pytest.raises(Unanswered, match="GET /v1.41/info was answered with '<html>', which is not JSON"):
         client.get("/info")
 
 
@@ -209,7 +209,7 @@ def test_a_path_goes_before_every_request(serve):
 @pytest.mark.parametrize(
     ("address", "words"),
     [
-        ("ssh://root@m1", "begins with ssh://, which this collection does not speak: write unix:// or tcp://"),
+        ("ssh://root@m1", "begins with ssh://, which this collection does not support: write unix:// or tcp://"),
         ("tcp://m1", "docker_host tcp://m1 names no host and port"),
         ("tcp://:2376", "names no host and port"),
         ("tcp://m1:x", "names no host and port"),
@@ -362,7 +362,7 @@ def test_a_proxy_that_cannot_be_used_is_an_error_that_names_it(serve, monkeypatc
     monkeypatch.setenv("HTTPS_PROXY", proxy)
     with pytest.raises(Unanswered) as caught:
         Client("tcp://m1.example.org:2376", Tls())
-    assert caught.value.words.startswith(f"HTTPS_PROXY is {shown}: a manager is reached through proxies of http://")
+    assert caught.value.words.startswith(f"HTTPS_PROXY is {shown}: only proxies of http:// are supported for managers.")
 
 
 def test_a_unix_socket_needs_no_proxy(local, monkeypatch):

@@ -12,7 +12,7 @@ import json
 import pytest
 
 from plugins.module_utils._docker_api import logins
-from plugins.module_utils._docker_api.logins import HEADER, header, login_of, registry_of
+from plugins.module_utils._docker_api.logins import HEADER, login_header, read_login, registry_of
 from plugins.module_utils._docker_api.problems import LoginUnreadable
 
 HUB = "https://index.docker.io/v1/"
@@ -56,18 +56,18 @@ def test_the_registry_of_an_image(image, registry):
 @pytest.mark.parametrize("key", ["registry.example", "https://registry.example", "https://registry.example/v1/"])
 def test_a_login_of_the_file(machine, key):
     environ = machine({"auths": {"other.example": {"auth": encoded("o:p")}, key: {"auth": encoded("ci:pa:ss")}}})
-    assert login_of("registry.example/a", environ) == {"username": "ci", "password": "pa:ss", "serveraddress": key}
-    assert login_of("nowhere.example/a", environ) is None
+    assert read_login("registry.example/a", environ) == {"username": "ci", "password": "pa:ss", "serveraddress": key}
+    assert read_login("nowhere.example/a", environ) is None
 
 
 @pytest.mark.parametrize("key", [HUB, "docker.io", "index.docker.io"])
 def test_the_login_of_docker_hub(machine, key):
-    assert login_of("busybox", machine({"auths": {key: {"auth": encoded("u:p")}}}))["username"] == "u"
+    assert read_login("busybox", machine({"auths": {key: {"auth": encoded("u:p")}}}))["username"] == "u"
 
 
 def test_an_identity_token_goes_before_a_password(machine):
     environ = machine({"auths": {"registry.example": {"auth": encoded("<token>:"), "identitytoken": "t0ken"}}})
-    assert login_of("registry.example/a", environ) == {"identitytoken": "t0ken", "serveraddress": "registry.example"}
+    assert read_login("registry.example/a", environ) == {"identitytoken": "t0ken", "serveraddress": "registry.example"}
 
 
 ANSWER = """echo '{"ServerURL": "x", "Username": "%s", "Secret": "'$server'"}'"""
@@ -88,14 +88,14 @@ ANSWER = """echo '{"ServerURL": "x", "Username": "%s", "Secret": "'$server'"}'""
     ],
 )
 def test_a_login_of_a_helper(machine, config, image, login):
-    assert login_of(image, machine(config, desk=ANSWER % "desk", cloud=ANSWER % "<token>")) == login
+    assert read_login(image, machine(config, desk=ANSWER % "desk", cloud=ANSWER % "<token>")) == login
 
 
 @pytest.mark.parametrize("script", ["echo 'credentials not found in native keychain'; exit 1", """echo '{"Username": "", "Secret": ""}'"""])
 def test_a_helper_without_a_login_leaves_it_to_the_file(machine, script):
     environ = machine({"credsStore": "desk", "auths": {"registry.example": {"auth": encoded("u:p")}, "bare.example": {}}}, desk=script)
-    assert login_of("registry.example/a", environ)["username"] == "u"
-    assert login_of("bare.example/a", environ) is None
+    assert read_login("registry.example/a", environ)["username"] == "u"
+    assert read_login("bare.example/a", environ) is None
 
 
 @pytest.mark.parametrize(
@@ -105,37 +105,37 @@ def test_a_helper_without_a_login_leaves_it_to_the_file(machine, script):
         ({"credsStore": "desk"}, "which failed: locked. Run 'docker login registry.example'"),
         ({"credsStore": "silent"}, "which failed: exit status 3. Run"),
         ({"credsStore": "spilled"}, r'which failed: {"Secret":"\*\*\*"}'),
-        ({"credsStore": "odd"}, "whose answer is no login"),
-        ({"auths": {"registry.example": {"auth": "%%%"}}}, "config.json: the login to registry.example is no base64 text"),
+        ({"credsStore": "odd"}, "whose answer is not a login"),
+        ({"auths": {"registry.example": {"auth": "%%%"}}}, "config.json: the login to registry.example is not base64 text"),
     ],
 )
 def test_a_login_that_cannot_be_read_names_its_file_and_registry(machine, config, words):
     spilled = """echo '{"Secret":"hunter22"}' >&2; exit 1"""
     environ = machine(config, desk="echo locked; exit 1", odd="echo odd", silent="exit 3", spilled=spilled)
     with pytest.raises(LoginUnreadable, match=words):
-        login_of("registry.example/a", environ)
+        read_login("registry.example/a", environ)
 
 
 def test_a_helper_that_hangs_is_given_up(machine, monkeypatch):
     monkeypatch.setattr(logins, "LIMIT_S", 1)
     with pytest.raises(LoginUnreadable, match="docker-credential-hung for .*, which gave no answer within 1 s. Run 'docker login registry"):
-        login_of("registry.example/a", machine({"credsStore": "hung"}, hung="exec sleep 60"))
+        read_login("registry.example/a", machine({"credsStore": "hung"}, hung="exec sleep 60"))
 
 
 @pytest.mark.parametrize("config", ["{", "[]", '{"auths": null}', '{"auths": {"registry.example": null}}', '{"HttpHeaders": {}}'])
 def test_no_login_at_all(machine, config):
-    assert login_of("registry.example/a", machine(config)) is None
+    assert read_login("registry.example/a", machine(config)) is None
 
 
 def test_no_file(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert login_of("registry.example/a", {}) is None
+    assert read_login("registry.example/a", {}) is None
     (tmp_path / ".docker").mkdir()
     (tmp_path / ".docker" / "config.json").write_text(json.dumps({"auths": {"registry.example": {"auth": encoded("u:p")}}}))
-    assert login_of("registry.example/a", {})["username"] == "u"
+    assert read_login("registry.example/a", {})["username"] == "u"
 
 
 def test_the_header():
-    assert header(None) == {}
-    assert header({}) == {HEADER: "e30="}
-    assert json.loads(base64.urlsafe_b64decode(header({"password": "ü?>"})[HEADER])) == {"password": "ü?>"}
+    assert login_header(None) == {}
+    assert login_header({}) == {HEADER: "e30="}
+    assert json.loads(base64.urlsafe_b64decode(login_header({"password": "ü?>"})[HEADER])) == {"password": "ü?>"}

@@ -484,7 +484,7 @@ def test_a_rootless_daemon_beside_a_socket_that_is_not_there(tmp_path, monkeypat
         ({"info": SNAP}, "this is Docker from snap"),
         ({"info": ROOTLESS}, "this is rootless Docker"),
         ({"info": (500, '{"message":"boom"}')}, "GET /info answered 500: .*boom.*journalctl -u docker.service"),
-        ({"info": (200, "<html>")}, "GET /info was answered with '<html>', which is no JSON. Set docker_socket"),
+        ({"info": (200, "<html>")}, "GET /info was answered with '<html>', which is not JSON. Set docker_socket"),
     ],
 )
 def test_answers_that_are_not_taken(tmp_path, daemon, answers, words):

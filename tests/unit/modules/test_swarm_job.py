@@ -325,7 +325,7 @@ def test_a_job_that_the_manager_refuses_is_named_and_no_other_manager_is_tried(r
     def refuses(spec):
         if len(manager.created) < number:
             return create(spec)
-        raise Refused("The manager at unix:///x would not create service train-1: KEY=s3cr3t-v4lue is not allowed.")
+        raise Refused("The manager at unix:///x refused to create service train-1: KEY=s3cr3t-v4lue is not allowed.")
 
     manager.create_service = refuses
     with pytest.raises(GpuSwarmError) as problem:
@@ -333,6 +333,6 @@ def test_a_job_that_the_manager_refuses_is_named_and_no_other_manager_is_tried(r
     assert module.everywhere(problem.value) == {"wrong": True}
     done = "Nothing was submitted." if number == 0 else "1 of its jobs are submitted."
     assert problem.value.message == (
-        "The job train is refused. The manager at unix:///x would not create service train-1: KEY=*** is not allowed. Fix what it names in the "
+        "The job train is refused. The manager at unix:///x refused to create service train-1: KEY=*** is not allowed. Fix what it names in the "
         f"definition of the job. {done}"
     )

@@ -80,7 +80,7 @@ LEASE = {"holder": "run 1", "since": "2026-11-21T01:00:00Z", "until": "2026-11-2
 @pytest.mark.parametrize("lease", [None, {**LEASE, "holder": "run 2"}])
 def test_without_the_lease_of_its_run_nothing_is_written(lease, monkeypatch):
     manager = FakeManager(node(), lease=lease)
-    with pytest.raises(SwarmError, match="the lease of this swarm is no longer that of run 1: (nobody|run 2) has it"):
+    with pytest.raises(SwarmError, match="run 1 no longer has the lease of this swarm: (nobody|run 2) has it now"):
         run(manager, want(availability="pause"), monkeypatch=monkeypatch, holder="run 1")
     assert manager.updates == []
 
@@ -93,7 +93,7 @@ def test_a_lease_that_nobody_else_has_taken_is_still_that_of_its_run(until, monk
 
 def test_a_lease_that_is_lost_between_two_nodes_is_found(monkeypatch):
     manager = FakeManager(node("n1"), node("n2"), lease=LEASE)
-    monkeypatch.setattr(Leased, "READ_AGAIN_S", 0.0)
+    monkeypatch.setattr(Leased, "CHECK_AGAIN_S", 0.0)
     manager.interfere = lambda store: setattr(manager, "lease", None)
     with pytest.raises(SwarmError, match="nobody has it"):
         run(manager, want("n1", availability="pause"), want("n2", availability="pause"), monkeypatch=monkeypatch, holder="run 1")

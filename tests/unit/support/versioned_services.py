@@ -77,7 +77,7 @@ class VersionedServices:
 
     def create_service(self, spec):
         if any(one["Spec"]["Name"] == spec["Name"] for one in self._services.values()):
-            raise SwarmError("The manager would not create it: name conflicts with an existing object.")
+            raise SwarmError("The manager refused to create it: name conflicts with an existing object.")
         service_id = f"new{len(self.created)}"
         self.created.append(spec["Name"])
         self._services[service_id] = {"ID": service_id, "Version": {"Index": 1}, "Spec": copy.deepcopy(dict(spec))}

@@ -16,7 +16,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health import all
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health.allocation_findings import Finding
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm import isolation
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm import lease as swarm_lease
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.isolation import Found, Isolation, NodeFindings
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.isolation import AuditCount, Isolation, NodeFindings
 
 CLOCK = "2026-11-21T02:10:00.652836451Z"
 NOW = swarm_lease.seconds(CLOCK)
@@ -60,12 +60,12 @@ def one(last, *names):
     ("known", "found", "after"),
     [
         ({}, {}, {}),
-        ({}, {"a": one(NOW - 5)}, {"a": Found(("hidden",), NOW - 5)}),
-        ({"a": Found(("forged",), NOW - 9)}, {"a": one(NOW - 5)}, {"a": Found(("forged", "hidden"), NOW - 5)}),
-        ({"a": Found(("forged",), NOW - 9)}, {}, {"a": Found(("forged",), NOW - 9)}),  # of a node that was not read, or booted since
-        ({"a": Found(("hidden",), NOW - 5)}, {"a": one(NOW - 9)}, {"a": Found(("hidden",), NOW - 5)}),
-        ({"a": Found(("hidden",), NOW - 31 * DAY)}, {}, {}),
-        ({}, {"a": one(NOW + DAY)}, {"a": Found(("hidden",), NOW)}),  # a clock that is ahead
+        ({}, {"a": one(NOW - 5)}, {"a": AuditCount(("hidden",), NOW - 5)}),
+        ({"a": AuditCount(("forged",), NOW - 9)}, {"a": one(NOW - 5)}, {"a": AuditCount(("forged", "hidden"), NOW - 5)}),
+        ({"a": AuditCount(("forged",), NOW - 9)}, {}, {"a": AuditCount(("forged",), NOW - 9)}),  # of a node that was not read, or booted since
+        ({"a": AuditCount(("hidden",), NOW - 5)}, {"a": one(NOW - 9)}, {"a": AuditCount(("hidden",), NOW - 5)}),
+        ({"a": AuditCount(("hidden",), NOW - 31 * DAY)}, {}, {}),
+        ({}, {"a": one(NOW + DAY)}, {"a": AuditCount(("hidden",), NOW)}),  # a clock that is ahead
         ({}, {"a": one(NOW - 101 * DAY)}, {}),  # of before the level
     ],
 )
@@ -78,20 +78,20 @@ def test_what_nodes_counted_is_kept(known, found, after):
 def test_it_is_bounded_and_the_newest_stay():
     before = Isolation("audit", 0)
     found = isolation.merged(before, {"found": {"s%02d" % place: one(NOW - place) for place in range(99)}}, NOW).found
-    assert list(found) == ["s%02d" % place for place in range(isolation.MOST)]
+    assert list(found) == ["s%02d" % place for place in range(isolation.MOST_SERVICES)]
 
 
 def test_services_that_exist_no_more_displace_none():
-    short = {"s%02d" % place: Found(("hidden",), NOW - place) for place in range(isolation.MOST)}
+    short = {"s%02d" % place: AuditCount(("hidden",), NOW - place) for place in range(isolation.MOST_SERVICES)}
     before = Isolation("audit", 0, {}, short)
     gone = {service: {"names": [], "last": 0} for service in short}
     found = isolation.merged(before, {"found": {**gone, "train": one(NOW - DAY)}}, NOW).found
-    assert found == {"train": Found(("hidden",), NOW - DAY)}
+    assert found == {"train": AuditCount(("hidden",), NOW - DAY)}
 
 
 @pytest.mark.parametrize("level", ["off", "reserved", "exclusive"])
 def test_only_audit_counts(level):
-    before = Isolation("audit", 0, {}, {"a": Found(("hidden",), NOW)}, NOW)
+    before = Isolation("audit", 0, {}, {"a": AuditCount(("hidden",), NOW)}, NOW)
     assert isolation.merged(before, {"level": level, "found": {"a": one(NOW)}}, NOW) == Isolation(level, NOW)
     assert isolation.merged(Isolation(level, 0), {"level": "audit"}, NOW) == Isolation("audit", NOW)
 
@@ -102,7 +102,7 @@ def test_only_audit_counts(level):
         Isolation(),
         Isolation("reserved", 5, {"n1": "reserved", "n2": "reserved", "n3": "audit"}),
         Isolation("off", 5, {"n1": "exclusive"}),
-        Isolation("audit", 5, {"n1": "audit"}, {"a": Found(("forged", "hidden"), 9)}, 10, 7),
+        Isolation("audit", 5, {"n1": "audit"}, {"a": AuditCount(("forged", "hidden"), 9)}, 10, 7),
     ],
 )
 def test_it_is_read_as_it_was_written(written):
@@ -156,7 +156,7 @@ class Manager:
 
 def settled(manager, check_mode=False, **want):
     want = {"state": "present", "holder": ME, "ttl": 60, "takeover": [], "force": False, "outcomes": None, "always": False, **want}
-    return swarm_lease.answer(swarm_lease.settle(manager, want, check_mode), want)
+    return swarm_lease.module_result(swarm_lease.acquire_or_release(manager, want, check_mode), want)
 
 
 def held(holder):

@@ -32,7 +32,7 @@ def test_empty_lists(body):
     [b"", b"[", b'[{"a":1}', b'[{"a":1},', b'[{"a":1},{"b":', b'{"message":"no"}', b"<html>", b"[1,2]", b'[{"a":1} x]', b'[{"a":\xff}]'],
 )
 def test_what_is_no_list_or_is_cut_off(body):
-    with pytest.raises(ValueError, match="no list of objects|can't decode"):
+    with pytest.raises(ValueError, match="not a list of objects|can't decode"):
         list(objects([body]))
 
 

@@ -125,7 +125,7 @@ UPDATE = "nodes/n1/update"
         (NO_LEADER, "SwarmError", "has no quorum"),
         ("rpc error: code = DeadlineExceeded desc = x", "SwarmError", "has no quorum"),
         ("raft: failed to process the request: node lost leader status", "SwarmError", "has no quorum unless"),
-        ("on fire", "SwarmError", "would not update node n1: on fire."),
+        ("on fire", "SwarmError", "refused to update node n1: on fire."),
         ("registry https://ci:s3cret@r.example says no", "SwarmError", "registry https://ci:***@r.example says no"),
     ],
 )
@@ -170,7 +170,7 @@ def test_a_daemon_that_refuses_the_api_version_does_answer(manager, tmp_path):
         manager({"info": refusing(400, words)}, api_version="1.99")
     assert caught.value.message == (
         f"The Docker daemon at unix://{tmp_path}/d.sock refuses the connection with api_version 1.99: client version 1.99 is too new. Maximum "
-        "supported API version is 1.41. Set another api_version, or leave it out."
+        "supported API version is 1.41. Set another api_version, or omit it."
     )
 
 
@@ -322,10 +322,10 @@ def test_the_swarm_that_was_read_to_connect_is_returned_once_and_not_for_long(ma
     ("answer", "expected"),
     [
         (refusing(500, "rpc error: code = DeadlineExceeded desc = x"), "has no quorum"),
-        (refusing(500, "on fire"), "would not list tasks: on fire."),
+        (refusing(500, "on fire"), "refused to list tasks: on fire."),
         (Streamed(['[{"ID": "t1"}', CUT]), "does not answer"),
-        (Streamed(['[{"ID": "t1"}']), "broke off its list of tasks"),
-        (Streamed(['{"message": "odd"}']), "broke off its list of tasks"),
+        (Streamed(['[{"ID": "t1"}']), "list of tasks from the manager"),
+        (Streamed(['{"message": "odd"}']), "list of tasks from the manager"),
     ],
 )
 def test_tasks_that_do_not_come(manager, answer, expected):
@@ -341,7 +341,7 @@ def test_a_task_s_log_comes_in_pieces_whole_or_its_last_lines(manager, last, que
 
 
 def test_a_log_that_does_not_come(manager):
-    with pytest.raises(swarm_manager.NotFound, match="would not read the log of task t1: task t1 not found"):
+    with pytest.raises(swarm_manager.NotFound, match="refused to read the log of task t1: task t1 not found"):
         list(manager({"tasks/t1/logs": refusing(404, "task t1 not found")}).task_log("t1"))
 
 
@@ -363,7 +363,7 @@ def test_events_come_one_by_one_until_the_daemon_ends_them(manager, end):
 
 
 def test_a_daemon_that_sends_no_events(manager):
-    with pytest.raises(swarm_manager.SwarmError, match="would not read the events of nodes: not here"):
+    with pytest.raises(swarm_manager.SwarmError, match="refused to read the events of nodes: not here"):
         next(manager({"events": refusing(500, "not here")}).node_events())
 
 
@@ -375,7 +375,7 @@ def test_a_daemon_that_sends_no_events(manager):
     [
         ((204, ""), None),
         (refusing(404, "service s1 not found"), None),
-        (refusing(500, "service s1 is not as it was"), "would not remove service s1: service s1 is not as it was"),
+        (refusing(500, "service s1 is not as it was"), "refused to remove service s1: service s1 is not as it was"),
     ],
 )
 def test_a_service_is_removed_and_one_that_is_gone_needs_no_removal(manager, answer, expected):

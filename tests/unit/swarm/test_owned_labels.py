@@ -13,11 +13,11 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.owned_label
     KEEP,
     REMOVE,
     SET,
+    add_maintained,
     compute,
     maintained,
     mark,
     normalise,
-    note_maintained,
 )
 
 PREFIX = "gpu-swarm."
@@ -95,7 +95,7 @@ def test_values_become_strings(value, text):
         ({"": "1"}, "''"),
         ({"a b": "1"}, "'a b'"),
         ({"a=b": "1"}, "'a=b'"),
-        ({"a\n": "1"}, "cannot be"),
+        ({"a\n": "1"}, "is not a valid key"),
         ({7: "1"}, "7"),
         ({"gpu-swarm.labels": "x"}, "own records"),
         ({"a": None}, "None"),
@@ -120,7 +120,7 @@ def test_what_cannot_be_a_label_is_refused(labels, expected):
 )
 def test_the_latest_maintenances_are_noted(before, done, after):
     labels = {"a": "1", **({"gpu-swarm.maintained": before} if before else {})}
-    noted = note_maintained(labels, done, PREFIX)
+    noted = add_maintained(labels, done, PREFIX)
     assert noted == {"a": "1", "gpu-swarm.maintained": after}
     assert maintained(noted, PREFIX) == after.split(",")
     assert maintained({}, PREFIX) == []
