@@ -235,7 +235,7 @@ def test_allocations_are_checked_without_a_guard(fleet: Fleet, inventory: Path) 
     assert set(at(fleet, inventory, "off", gpu_node_idle_after=5).changed().values()) == {0}
     shown = status(fleet, inventory)
     assert sorted((one["card"], one["finding"]) for one in shown) == sorted((one[1], one[0]) for name in NODES for one in wrong[name])
-    assert {"root (systemd-journal) uses it, which nobody has"} < {one["details"].partition(", since")[0] for one in shown}
+    assert {"root (systemd-journal) uses it, but it is allocated to no task"} < {one["details"].partition(" (since")[0] for one in shown}
     removed(fleet, "train", "leak")
     assert {one["finding"] for one in status(fleet, inventory)} == {"outside"}  # before any run has read the nodes anew
     for name in NODES:

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where processes on GPUs and allocations differ (pure): the findings of the nodes' watchers at the last run, as far as they still apply.
+"""Reports where processes on GPUs and allocations differ (pure): the findings that watchers had at the last run and that still apply.
 
-A finding may name only tasks that are on that node now, under the manager's names, and no card that another node advertises. So a node that lies
-can lie only about itself. Private to this collection: no stability is promised to others.
+A finding may only name tasks that are on that node now, and no card that another node advertises. So a node that lies can only lie about itself.
+The names of tasks come from the manager. Private to this collection: no stability is promised to others.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .._printable import shortened
 from .._swarm.isolation import NodeFindings
 from .._swarm.lease import format_time
 
-# What a finding means, and what to do.
+# The meaning of each finding, and its remedy.
 _TEXTS = {
     USED_BY_ANOTHER: "A GPU that is allocated to a task is used by something else too.",
     NOT_HELD: "A task uses a GPU that is not allocated to it.",
@@ -29,75 +29,75 @@ _TEXTS = {
 _REMEDIES = {
     USED_BY_ANOTHER: "End the process, or have it reserve a GPU; isolation keeps tasks from it.",
     NOT_HELD: "Have the service reserve a GPU; isolation keeps tasks from it.",
-    IDLE: "Find out whose it is, and end it if nobody needs it.",
-    OUTSIDE: "End the process, or leave the card to the host by a rule with 'as: none'.",
-    SEEN: "Have it reserve a GPU as a service, or name a label of it in gpu_node_isolation_allow if it is to see all of them.",
+    IDLE: "Find its owner, and end the task if nobody needs it.",
+    OUTSIDE: "End the process, or reserve the card for the host with a rule 'as: none'.",
+    SEEN: "Have it reserve a GPU as a service, or list one of its labels in gpu_node_isolation_allow if it may see all GPUs.",
 }
 
 
 def allocation_findings(records: Iterable[Mapping[str, Any]], of_nodes: Mapping[str, NodeFindings]) -> list[dict[str, Any]]:
     """Return the findings for a module's result.
 
-    ``records`` are the ledger's of all nodes, ``of_nodes`` are the findings of the swarm's label by node.
+    ``records`` are the ledger's records of all nodes. ``of_nodes`` are the findings in the swarm's label, by node.
     """
     records = list(records)
     owners: dict[str, set[str]] = {}
     for record in records:
         for card in _cards(record):
             owners.setdefault(card, set()).add(record["id"])
-    return [one for record in records if record["id"] in of_nodes for one in _of_node(record, of_nodes[record["id"]], owners)]
+    return [finding for record in records if record["id"] in of_nodes for finding in _findings_of_node(record, of_nodes[record["id"]], owners)]
 
 
 def _cards(record: Mapping[str, Any]) -> Iterator[str]:
     return (card for entry in record["resources"].values() for value in entry["values"] or () for card in devices_of(value))
 
 
-def _of_node(record: Mapping[str, Any], found: NodeFindings, owners: Mapping[str, set[str]]) -> Iterator[dict[str, Any]]:
+def _findings_of_node(record: Mapping[str, Any], reported: NodeFindings, owners: Mapping[str, set[str]]) -> Iterator[dict[str, Any]]:
     tasks = {task["id"]: task for task in record["tasks"]}
-    for one in found.found:
-        of_another = one.card in owners and record["id"] not in owners[one.card]
-        if not of_another and _still_applies(one, tasks):
-            task, holder = tasks.get(one.task, {}), tasks.get(one.holder, {})
+    for finding in reported.found:
+        is_of_another_node = finding.card in owners and record["id"] not in owners[finding.card]
+        if not is_of_another_node and _still_applies(finding, tasks):
+            task, holder = tasks.get(finding.task, {}), tasks.get(finding.holder, {})
             yield {
-                "name": one.name,
+                "name": finding.name,
                 "node": record["id"],
                 "hostname": record["hostname"],
-                "card": one.card,
-                "task_id": one.task or None,
+                "card": finding.card,
+                "task_id": finding.task or None,
                 "task": task.get("name"),
                 "service": task.get("service") or holder.get("service"),
-                "holder_id": one.holder or None,
+                "holder_id": finding.holder or None,
                 "holder": holder.get("name"),
-                "by": one.by,
-                "since": format_time(one.since),
-                "read": format_time(found.read),
+                "by": finding.by,
+                "since": format_time(finding.since),
+                "read": format_time(reported.read),
             }
 
 
-def _still_applies(one: Finding, tasks: Mapping[str, Mapping[str, Any]]) -> bool:
-    if not all(task in tasks for task in (one.task, one.holder) if task):
+def _still_applies(finding: Finding, tasks: Mapping[str, Mapping[str, Any]]) -> bool:
+    if not all(task in tasks for task in (finding.task, finding.holder) if task):
         return False
-    holder = one.task if one.name == IDLE else one.holder if one.name in (USED_BY_ANOTHER, SEEN) else ""
-    return bool(tasks[holder]["holding"]) if holder else one.name not in (USED_BY_ANOTHER, SEEN)
+    holder = finding.task if finding.name == IDLE else finding.holder if finding.name in (USED_BY_ANOTHER, SEEN) else ""
+    return bool(tasks[holder]["holding"]) if holder else finding.name not in (USED_BY_ANOTHER, SEEN)
 
 
-def describe(one: Mapping[str, Any]) -> str:
+def describe(finding: Mapping[str, Any]) -> str:
     """Return a text that says who uses the card, and who it is allocated to."""
-    who = "%s (%s)" % (one["task"], one["by"]) if one["task"] and one["by"] else one["task"] or one["by"]
-    if one["name"] == IDLE:
-        return "%s has it and has had no process there since %s" % (who, one["since"])
-    has = "which %s has" % one["holder"] if one["holder"] else "which nobody has"
-    does = "sees it and has no process there" if one["name"] == SEEN else "uses it"
-    return "%s %s, %s, since %s" % (who, does, has, one["since"])
+    user = "%s (%s)" % (finding["task"], finding["by"]) if finding["task"] and finding["by"] else finding["task"] or finding["by"]
+    if finding["name"] == IDLE:
+        return "it is allocated to %s, which has had no process there since %s" % (user, finding["since"])
+    owner = finding["holder"] or "no task"
+    action = "sees it and has no process there" if finding["name"] == SEEN else "uses it"
+    return "%s %s, but it is allocated to %s (since %s)" % (user, action, owner, finding["since"])
 
 
-def findings(found: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
+def findings(differences: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
     """Return the same findings in the form of the ledger's other findings."""
-    who: dict[str, list[str]] = {name: [] for name in NAMES}
-    for one in found:
-        who[one["name"]].append("%s on node %s: %s" % (one["card"], one["hostname"], describe(one)))
+    texts: dict[str, list[str]] = {name: [] for name in NAMES}
+    for finding in differences:
+        texts[finding["name"]].append("%s on node %s: %s" % (finding["card"], finding["hostname"], describe(finding)))
     return [
-        {"id": name, "text": "%s Here: %s. %s (docs/ISOLATION.md)" % (_TEXTS[name], shortened(several, "; "), _REMEDIES[name])}
-        for name, several in who.items()
-        if several
+        {"id": name, "text": "%s Here: %s. %s (docs/ISOLATION.md)" % (_TEXTS[name], shortened(affected, "; "), _REMEDIES[name])}
+        for name, affected in texts.items()
+        if affected
     ]

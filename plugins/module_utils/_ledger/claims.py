@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Resources that a swarm counts more than once (pure): allocated to two tasks, or still counted for ended jobs.
+"""Finds resources that a swarm counts more than once (pure): allocated to two tasks, or still counted for ended jobs.
 
 Private to this collection: no stability is promised to others.
 """
@@ -24,8 +24,8 @@ Finished = Dict[str, ByKind]
 
 
 def held_twice(records: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the named resources that are allocated to more live tasks than their node has of them."""
-    found = []
+    """Return the named resources that are allocated to more live tasks than their node advertises."""
+    clashes = []
     for record in records:
         for kind, entry in record["resources"].items():
             if entry["type"] != "named" or len({item.get("value") for item in entry["held"]}) == len(entry["held"]):
@@ -35,12 +35,12 @@ def held_twice(records: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
                 holders.setdefault(item.get("value"), []).append(item)
             for value, items in holders.items():
                 if len(items) > max(1, entry["values"].count(value)):
-                    found.append({"kind": kind, "value": value, "node": record["id"], "hostname": record["hostname"], "holders": items})
-    return found
+                    clashes.append({"kind": kind, "value": value, "node": record["id"], "hostname": record["hostname"], "holders": items})
+    return clashes
 
 
 def allocatable_again(nodes: Iterable[Mapping[str, Any]], tasks: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """By task id the allocated resources that a new leader would count as free.
+    """Return the allocated resources that a new leader would count as free, by task id.
 
     A new leader only counts how many resources the tasks of a node have, and takes as many from the front of the node's list.
     """
@@ -50,7 +50,7 @@ def allocatable_again(nodes: Iterable[Mapping[str, Any]], tasks: Iterable[Mappin
             for kind, values in assigned(task).items():
                 if isinstance(values, list):
                     holders_by_kind.setdefault((task["NodeID"], kind), []).extend((value, task["ID"]) for value in values)
-    found: dict[str, list[str]] = {}
+    counted_as_free: dict[str, list[str]] = {}
     for node in nodes:
         listed = generic_resources.from_info((node.get("Description") or {}).get("Resources", {}).get("GenericResources"))
         for kind, values in listed.items():
@@ -58,8 +58,8 @@ def allocatable_again(nodes: Iterable[Mapping[str, Any]], tasks: Iterable[Mappin
             free = values[len(holders) :] if isinstance(values, list) else []
             for value, task_id in holders:
                 if value in free:
-                    found.setdefault(task_id, []).append(value)
-    return found
+                    counted_as_free.setdefault(task_id, []).append(value)
+    return counted_as_free
 
 
 def add_finished(finished: Finished, node_id: str, service: str, resources: Mapping[str, Any]) -> None:
@@ -79,12 +79,12 @@ def finished_jobs(records: Iterable[Mapping[str, Any]], finished: Finished) -> l
     Its scheduler counts correctly, but its constraint enforcer does not. At each update of an active node it adds up the allocations of live and
     ended tasks, and rejects a task that exceeds the total (moby#52652). With Docker Engine 26.1.5 it rejected the ended task, and the job ran again.
     """
-    found = []
+    rows = []
     for record in records:
         by_kind = finished.get(record["id"], {})
-        over = {kind: _overdrawn(kind, record["resources"].get(kind), by_kind) for kind in {kind for dummy_service, kind in by_kind}}
+        exceeded = {kind: _exceeded(kind, record["resources"].get(kind), by_kind) for kind in {kind for dummy_service, kind in by_kind}}
         for (service, kind), entry in sorted(by_kind.items()):
-            found.append(
+            rows.append(
                 {
                     "service": service,
                     "node": record["id"],
@@ -93,14 +93,14 @@ def finished_jobs(records: Iterable[Mapping[str, Any]], finished: Finished) -> l
                     "amount": sum(entry["values"].values()),
                     "values": None if AMOUNT in entry["values"] else sorted(entry["values"]),
                     "tasks": entry["tasks"],
-                    "clash": any(value in over[kind] for value in entry["values"]),
+                    "clash": any(value in exceeded[kind] for value in entry["values"]),
                 }
             )
-    return found
+    return rows
 
 
-def _overdrawn(kind: str, entry: Mapping[str, Any] | None, by_kind: ByKind) -> set[str | None]:
-    """Return the values of this kind with more allocations than the node has resources."""
+def _exceeded(kind: str, entry: Mapping[str, Any] | None, by_kind: ByKind) -> set[str | None]:
+    """Return the values of this kind that are allocated more often than the node advertises them."""
     allocated: dict[str | None, int] = {}
     for (dummy_service, finished_kind), finished in by_kind.items():
         for value, count in finished["values"].items() if finished_kind == kind else ():

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Encrypted overlay networks between nodes whose releases of Docker Engine do not understand each other (pure).
+"""Finds encrypted overlay networks between nodes with incompatible releases of Docker Engine (pure).
 
 Both ends of a connection derive its number (SPI) from their addresses. Some releases derive it differently (moby#51951) and drop the packets.
 Private to this collection: no stability is promised to others.
@@ -17,15 +17,15 @@ from .._compat.checks import parse_version
 TRAP = "encrypted-network-in-two-parts"
 OPTION = "encrypted"
 # (first affected release, first fixed release)
-APART = (((25, 0, 13), (25, 0, 15)), ((28, 2, 2), (28, 3, 0)), ((29, 0, 0), (29, 2, 1)))
+AFFECTED = (((25, 0, 13), (25, 0, 15)), ((28, 2, 2), (28, 3, 0)), ((29, 0, 0), (29, 2, 1)))
 
 # Name of an encrypted network -> ids of the nodes with tasks in it.
 Networks = Dict[str, Set[str]]
 
 
-def may_be_in_two_parts(nodes: Iterable[Mapping[str, Any]]) -> bool:
+def has_incompatible_nodes(nodes: Iterable[Mapping[str, Any]]) -> bool:
     """Return whether the swarm has both affected and unaffected nodes."""
-    return len({_is_apart(_engine(node)) for node in nodes} - {None}) > 1
+    return len({_is_affected(_engine(node)) for node in nodes} - {None}) > 1
 
 
 def add(networks: Networks, task: Mapping[str, Any]) -> None:
@@ -38,18 +38,18 @@ def add(networks: Networks, task: Mapping[str, Any]) -> None:
 
 
 def describe(networks: Networks, nodes: Iterable[Mapping[str, Any]]) -> list[str]:
-    """One text for each network with tasks on both affected and unaffected nodes; it names those nodes."""
-    by_id, found = {node["ID"]: node for node in nodes}, []
+    """Return one text for each network with tasks on both affected and unaffected nodes. It names those nodes."""
+    by_id, texts = {node["ID"]: node for node in nodes}, []
     for name, node_ids in sorted(networks.items()):
-        kinds: dict[bool, list[str]] = {}
+        hostnames: dict[bool, list[str]] = {}
         for node in (by_id[node_id] for node_id in sorted(node_ids) if node_id in by_id):
             version = _engine(node)
-            kind = _is_apart(version)
-            if kind is not None:
-                kinds.setdefault(kind, []).append("%s (%s)" % (node["Description"]["Hostname"], version))
-        if len(kinds) > 1:
-            found.append("network %s between %s and %s" % (name, ", ".join(sorted(kinds[True])), ", ".join(sorted(kinds[False]))))
-    return found
+            affected = _is_affected(version)
+            if affected is not None:
+                hostnames.setdefault(affected, []).append("%s (%s)" % (node["Description"]["Hostname"], version))
+        if len(hostnames) > 1:
+            texts.append("network %s between %s and %s" % (name, ", ".join(sorted(hostnames[True])), ", ".join(sorted(hostnames[False]))))
+    return texts
 
 
 def _engine(node: Mapping[str, Any]) -> str:
@@ -57,7 +57,7 @@ def _engine(node: Mapping[str, Any]) -> str:
     return (description.get("Engine") or {}).get("EngineVersion") or ""
 
 
-def _is_apart(version: str) -> bool | None:
+def _is_affected(version: str) -> bool | None:
     """Return whether this release is affected; None if the version is unknown."""
     parsed = parse_version(version)
-    return None if parsed is None else any(first <= parsed < fixed for first, fixed in APART)
+    return None if parsed is None else any(first <= parsed < fixed for first, fixed in AFFECTED)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The known issues that a ledger shows (pure).
+"""Finds the known issues that a ledger shows (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -17,54 +17,54 @@ from .._policy import generic_resources, inventories
 from .._printable import shortened
 
 
-def findings(ledger: Mapping[str, Any], leader: str | None, guarded: bool, more: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
-    """[{id, text}], one for each known issue that the ledger shows. The text says what goes wrong, who is affected, and the remedy.
+def findings(ledger: Mapping[str, Any], leader: str | None, guarded: bool, others: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
+    """Return [{id, text}], one for each known issue that the ledger shows. The text says what goes wrong, who is affected, and the remedy.
 
-    ``guarded``: all nodes with GPUs have a guard that refuses GPUs to tasks that did not reserve them. ``more``: by id of other known issues, who
-    is affected.
+    ``guarded``: all nodes with GPUs have a guard that refuses GPUs to tasks that did not reserve them. ``others``: the affected objects of other
+    known issues, by id of the issue.
     """
-    # A service with a share of a GPU's memory gets no device by itself, so it has to set the variable. Under a guard, only tasks that run are
-    # reported: they started before the guard, or are allowed. The guard refuses all others.
-    seeing = [one for one in ledger["unreserved"] if not one["reserves"] and (one["nodes"] or not guarded)]
-    found = (
-        ("new-leader-claims-again", [_twice(one) for one in ledger["held_twice"]]),
-        ("two-kinds-one-gpu", _inventories(ledger["nodes"])),
-        ("finished-jobs-count", [_finished(one, leader) for one in ledger["finished_jobs"] if one["clash"]]),
-        ("variable-set-by-hand", [_seeing(one) for one in seeing if _is_by_hand(one)]),
-        ("no-reservation-sees-all", [_seeing(one) for one in seeing if not _is_by_hand(one)]),
-        *more.items(),
+    # A service that reserves memory of a GPU gets no device unless it sets the variable. With a guard, report only running tasks:
+    # they started before the guard, or are allowed. The guard refuses all others.
+    seeing = [service for service in ledger["unreserved"] if not service["reserves"] and (service["nodes"] or not guarded)]
+    affected = (
+        ("new-leader-claims-again", [_describe_clash(clash) for clash in ledger["held_twice"]]),
+        ("two-kinds-one-gpu", _double_inventories(ledger["nodes"])),
+        ("finished-jobs-count", [_describe_finished(job, leader) for job in ledger["finished_jobs"] if job["clash"]]),
+        ("variable-set-by-hand", [_describe_service(service) for service in seeing if _is_by_hand(service)]),
+        ("no-reservation-sees-all", [_describe_service(service) for service in seeing if not _is_by_hand(service)]),
+        *others.items(),
     )
-    return [_finding(checks.BY_ID[trap_id], who) for trap_id, who in found if who]
+    return [_finding(checks.BY_ID[trap_id], texts) for trap_id, texts in affected if texts]
 
 
-def _finding(trap: Trap, who: Sequence[str]) -> dict[str, str]:
-    return {"id": trap.id, "text": "%s Here: %s. %s (%s; %s)" % (trap.wrong, shortened(who, "; "), trap.remedy, trap.id, trap.reference)}
+def _finding(trap: Trap, affected: Sequence[str]) -> dict[str, str]:
+    return {"id": trap.id, "text": "%s Here: %s. %s (%s; %s)" % (trap.wrong, shortened(affected, "; "), trap.remedy, trap.id, trap.reference)}
 
 
-def _twice(one: Mapping[str, Any]) -> str:
-    tasks = " and ".join(holder["name"] for holder in one["holders"])
-    return "%s %s on node %s, allocated to %s" % (one["kind"], one["value"], one["hostname"], tasks)
+def _describe_clash(clash: Mapping[str, Any]) -> str:
+    tasks = " and ".join(holder["name"] for holder in clash["holders"])
+    return "%s %s on node %s, allocated to %s" % (clash["kind"], clash["value"], clash["hostname"], tasks)
 
 
-def _inventories(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
-    named = []
+def _double_inventories(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
+    texts = []
     for node in nodes:
         shown = {kind: entry["total"] if entry["values"] is None else entry["values"] for kind, entry in node["resources"].items()}
-        found = inventories.find_double_counting(shown)
-        named += ["%s and %s on node %s" % (found[0], shortened(found[1]), node["hostname"])] if found else []
-    return named
+        double = inventories.find_double_counting(shown)
+        texts += ["%s and %s on node %s" % (double[0], shortened(double[1]), node["hostname"])] if double else []
+    return texts
 
 
-def _finished(one: Mapping[str, Any], leader: str | None) -> str:
-    what = shortened(one["values"]) if one["values"] else "%d %s" % (one["amount"], one["kind"])
-    return "job %s on node %s with %s, under the leader's Docker Engine %s" % (one["service"], one["hostname"], what, leader)
+def _describe_finished(job: Mapping[str, Any], leader: str | None) -> str:
+    resources = shortened(job["values"]) if job["values"] else "%d %s" % (job["amount"], job["kind"])
+    return "job %s on node %s with %s, under the leader's Docker Engine %s" % (job["service"], job["hostname"], resources, leader)
 
 
-def _is_by_hand(one: Mapping[str, Any]) -> bool:
-    return any(name.startswith(generic_resources.ENV_PREFIX) for name in one["variables"])
+def _is_by_hand(service: Mapping[str, Any]) -> bool:
+    return any(name.startswith(generic_resources.ENV_PREFIX) for name in service["variables"])
 
 
-def _seeing(one: Mapping[str, Any]) -> str:
-    variables = ", ".join("%s=%s" % item for item in one["variables"].items())
-    where = "on node %s" % shortened(one["nodes"]) if one["nodes"] else "on whatever node it is placed"
-    return "service %s with %s %s" % (one["service"], variables, where)
+def _describe_service(service: Mapping[str, Any]) -> str:
+    variables = ", ".join("%s=%s" % item for item in service["variables"].items())
+    where = "on node %s" % shortened(service["nodes"]) if service["nodes"] else "on any node where it is placed"
+    return "service %s with %s %s" % (service["service"], variables, where)

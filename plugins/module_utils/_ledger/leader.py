@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which manager leads a swarm, and with which engine (pure).
+"""Finds the manager that leads a swarm, and the version of its engine (pure).
 
 Private to this collection: no stability is promised to others.
 """

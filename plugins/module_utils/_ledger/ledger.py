@@ -2,7 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which generic resources of a swarm are allocated to which tasks (pure). Takes the API's JSON, returns plain records, in one pass over tasks.
+"""The ledger: which generic resources of a swarm are allocated to which tasks (pure).
+
+Takes the API's JSON and returns plain records. Passes over the tasks only once.
 
 Private to this collection: no stability is promised to others.
 """
@@ -32,24 +34,24 @@ from .listed import Listed
 
 
 class Reading(NamedTuple):
-    """The results of one pass over the tasks. The first three are by node id."""
+    """The results of the pass over the tasks. The first three are by node id."""
 
     tasks: dict[str, list[dict[str, Any]]]  # live tasks, as the module returns them
     allocated: dict[str, list[tuple[str, dict[str, Any]]]]  # (kind, entry) of each allocated resource
     reserved: dict[str, list[int]]  # [CPUs in billionths, bytes of memory]
     finished: claims.Finished  # resources that were allocated to ended tasks of jobs
-    restarts: Restarts  # of tasks with a limited number of attempts
+    restarts: Restarts  # restarts of tasks with a limited number of attempts
     waiting: pending.Waiting  # groups of tasks that wait for a node
     reserving: service_reservations.Reserving  # groups of tasks that reserve generic resources
     census: Census | None  # for explanations of services; None if no service is to be explained
-    zero_reservations: takes_all.ZeroReservations  # of tasks that reserve 0 of a kind
-    overlays: networks.Overlays | None  # of tasks; None unless the leader evicts tasks for their networks
-    in_two_parts: encrypted.Networks | None  # None unless some nodes may not understand each other
+    zero_reservations: takes_all.ZeroReservations  # tasks that reserve 0 of a resource kind
+    overlays: networks.Overlays | None  # networks of tasks; None unless the leader evicts tasks because of their networks
+    encrypted_networks: encrypted.Networks | None  # None unless some nodes have incompatible releases
 
 
 @contextlib.contextmanager
-def _uncollected() -> Iterator[None]:
-    """Pause garbage collection. The ledger has no cycles and is nearly all kept, so collecting would cost a tenth of the time for nothing."""
+def _without_garbage_collection() -> Iterator[None]:
+    """Pause garbage collection. It would take a tenth of the time and free nearly nothing, because the ledger has no cycles and stays in use."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -59,23 +61,23 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-@_uncollected()
+@_without_garbage_collection()
 def ledger(
     listed: Listed, prefix: str, explained: Collection[str] = (), most: int | None = None, levels: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
     """Return the whole ledger.
 
-    ``prefix`` is that of the labels with which a run marks nodes. ``explained`` are the services to explain, at most ``most`` of them (see
+    ``prefix`` is the prefix of the labels with which a run marks nodes. ``explained`` are the services to explain, at most ``most`` of them (see
     ``explain``). ``levels`` are the isolation levels by node id; a node without one counts as off.
     """
     nodes, _tasks, services, now, _keep_label = listed
-    reading = _read(listed, Census() if explained else None)
+    reading = _read_tasks(listed, Census() if explained else None)
     leader = leader_engine(nodes)
     records = [_node_record(node, reading, prefix, now) for node in nodes]
     records.sort(key=lambda record: (record["hostname"], record["id"]))
     elsewhere.set_elsewhere(records, nodes, services)
     pools = _pools(records)
-    found = {
+    result = {
         "nodes": records,
         "kinds": _kinds(records, pools),
         "pools": pools,
@@ -86,20 +88,20 @@ def ledger(
         "reservations": service_reservations.records(reading.reserving, nodes),
         "pending": pending.pending(reading.waiting, nodes, records, reading.reserved, now),
     }
-    greedy = takes_all.describe(reading.zero_reservations, {record["id"]: record["hostname"] for record in records})
-    more = {
-        "zero-takes-all": greedy,
+    zero_reservations = takes_all.describe(reading.zero_reservations, {record["id"]: record["hostname"] for record in records})
+    others = {
+        "zero-takes-all": zero_reservations,
         "network-evicts-gpu-tasks": networks.unattached(reading.overlays or {}, services),
-        encrypted.TRAP: encrypted.describe(reading.in_two_parts or {}, nodes),
+        encrypted.TRAP: encrypted.describe(reading.encrypted_networks or {}, nodes),
     }
-    found["findings"] = findings.findings(found, leader, _are_guarded(records, levels or {}), more)
+    result["findings"] = findings.findings(result, leader, _are_guarded(records, levels or {}), others)
     if reading.census:
-        from .._placement import explain  # imported only here, since loading it takes a hundredth of a second
+        from .._placement import explain  # imported here, because it takes 10 ms to load
 
         by_node = {record["id"]: record for record in records}
         places = [pending.place(node, by_node[node["ID"]], reading.reserved) for node in nodes]
-        found["explained"] = explain.explained(explained, services, explain.SwarmState(places, reading.census, now), most)
-    return found
+        result["explained"] = explain.explain_services(explained, services, explain.SwarmState(places, reading.census, now), most)
+    return result
 
 
 def _are_guarded(records: Iterable[Mapping[str, Any]], levels: Mapping[str, str]) -> bool:
@@ -109,10 +111,10 @@ def _are_guarded(records: Iterable[Mapping[str, Any]], levels: Mapping[str, str]
 # -- the pass over the tasks -----------------------------------------------------------------------------------------
 
 
-def _read(listed: Listed, census: Census | None) -> Reading:
+def _read_tasks(listed: Listed, census: Census | None) -> Reading:
     services = {service["ID"]: service for service in listed.services}
     evicts = checks.affects("old-leader-evicts-gpu-tasks", leader_engine(listed.nodes))
-    encrypted_networks: encrypted.Networks | None = {} if encrypted.may_be_in_two_parts(listed.nodes) else None
+    encrypted_networks: encrypted.Networks | None = {} if encrypted.has_incompatible_nodes(listed.nodes) else None
     reading = Reading({}, {}, {}, {}, Restarts(), {}, {}, census, {}, {} if evicts else None, encrypted_networks)
     for task in listed.tasks:
         state, service = task["Status"]["State"], services.get(task.get("ServiceID"))
@@ -122,13 +124,13 @@ def _read(listed: Listed, census: Census | None) -> Reading:
             census.add(task, service)
         if reading.overlays is not None and wanted:
             networks.add(reading.overlays, task)
-        if reading.in_two_parts is not None and wanted and task.get("NodeID"):
-            encrypted.add(reading.in_two_parts, task)
+        if reading.encrypted_networks is not None and wanted and task.get("NodeID"):
+            encrypted.add(reading.encrypted_networks, task)
         if allocated and task.get("NodeID"):
             record = _read_live(reading, task, service_name, is_movable(task, service), listed.now)
             record["kept"] = blocking_label(service, record["age"], listed.keep_label)
             record["removed"] = service is None
-            # A task that is not replaced when it ends needs no place afterwards.
+            # A task that swarm does not replace needs no other node.
             if wanted and record["movable"]:
                 service_reservations.add(reading.reserving, task, service, service_name)
             reading.restarts.add(task, record)
@@ -147,10 +149,10 @@ def _read(listed: Listed, census: Census | None) -> Reading:
 
 
 def _read_live(reading: Reading, task: Mapping[str, Any], service_name: str, movable: bool, now: float | None) -> dict[str, Any]:
-    """Return the record of a task with allocated resources. Adds its resources to ``reading`` as well."""
+    """Return the record of a task with allocated resources, and add its resources to ``reading``."""
     status, node_id, allocated = task["Status"], task["NodeID"], assigned(task)
     name, since = name_of(task, service_name), status.get("Timestamp")
-    state, desired = intern(status["State"]), intern(task.get("DesiredState", ""))  # one text each for all tasks, instead of one for each
+    state, desired = intern(status["State"]), intern(task.get("DesiredState", ""))  # the tasks share these strings, which saves memory
     record = {
         "id": task["ID"],
         "service": service_name,
@@ -237,23 +239,23 @@ def _address(status: Mapping[str, Any], manager: Mapping[str, Any]) -> str | Non
 def _node_resources(description: Mapping[str, Any], allocated: Iterable[tuple[str, dict[str, Any]]]) -> dict[str, dict[str, Any]]:
     resources = {}
     for kind, advertised in generic_resources.from_info(description.get("Resources", {}).get("GenericResources")).items():
-        resources[kind] = _entry(advertised)
-    # List a kind that is allocated but no longer advertised, too: its task uses something that the node no longer offers.
+        resources[kind] = _new_entry(advertised)
+    # Also list a resource kind that is allocated but no longer advertised: its task still uses it.
     for kind, entry in allocated:
-        resources.setdefault(kind, _entry([] if "value" in entry else 0))["held"].append(entry)
+        resources.setdefault(kind, _new_entry([] if "value" in entry else 0))["held"].append(entry)
     for entry in resources.values():
-        entry["free"] = _free(entry)
+        entry["free"] = _free_resources(entry)
     return resources
 
 
-def _entry(advertised: int | list[str]) -> dict[str, Any]:
+def _new_entry(advertised: int | list[str]) -> dict[str, Any]:
     if isinstance(advertised, list):
         return {"type": "named", "total": len(advertised), "values": advertised, "free": None, "held": []}
     return {"type": "discrete", "total": advertised, "values": None, "free": None, "held": []}
 
 
-def _free(entry: Mapping[str, Any]) -> int | list[str]:
-    """Return the free resources as the scheduler counts them. With any leader, it counts allocations of finished tasks as free (swarmkit#471)."""
+def _free_resources(entry: Mapping[str, Any]) -> int | list[str]:
+    """Return the free resources as the scheduler counts them. It never counts allocations of finished tasks (swarmkit#471)."""
     if entry["type"] == "discrete":
         return max(0, entry["total"] - sum(item.get("amount", 0) for item in entry["held"]))
     # Count the values instead of comparing sets: for swarm, a value that is advertised twice is two resources.
@@ -275,17 +277,18 @@ def _sums(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
     for record in records:
         for kind, entry in record["resources"].items():
             free = entry["free"] if entry["type"] == "discrete" else len(entry["free"])
-            found = sums.setdefault(kind, {"nodes": 0, "total": 0, "held": 0, "free": 0, "most_free": 0})
-            found["nodes"] += 1 if entry["total"] else 0
-            found["total"] += entry["total"]
-            found["held"] += sum(item.get("amount", 1) for item in entry["held"])
-            found["free"] += free
-            found["most_free"] = max(found["most_free"], free)
+            kind_sums = sums.setdefault(kind, {"nodes": 0, "total": 0, "held": 0, "free": 0, "most_free": 0})
+            kind_sums["nodes"] += 1 if entry["total"] else 0
+            kind_sums["total"] += entry["total"]
+            kind_sums["held"] += sum(item.get("amount", 1) for item in entry["held"])
+            kind_sums["free"] += free
+            kind_sums["most_free"] = max(kind_sums["most_free"], free)
     return sums
 
 
 def _pools(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
-    return _sums([record for record in records if pending.is_open(record)])
+    """Return the sums over the schedulable nodes, by resource kind."""
+    return _sums([record for record in records if pending.is_schedulable(record)])
 
 
 def _kinds(records: Iterable[Mapping[str, Any]], pools: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:

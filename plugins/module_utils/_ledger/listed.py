@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The lists of a manager's API from which the ledger and the preview of evictions are computed.
+"""The lists of a manager's API that the ledger and the preview of evictions are computed from.
 
 Private to this collection: no stability is promised to others.
 """
@@ -21,4 +21,4 @@ class Listed(NamedTuple):
     tasks: Iterable[Mapping[str, Any]]
     services: Sequence[Mapping[str, Any]]
     now: float | None = None  # the manager's time in seconds since 1970, for ages
-    keep_label: str = KEY  # label of services whose tasks must not be moved (see ``keep``)
+    keep_label: str = KEY  # the label of services whose tasks must not be moved (see ``keep``)

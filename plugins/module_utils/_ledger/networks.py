@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Services with GPUs whose tasks attach a network to their node (pure). Some leaders evict tasks when that happens.
+"""Finds services with GPUs whose tasks attach a network to their node (pure). Some leaders evict tasks when that happens.
 
 A global service without reservations in the same network prevents this, because it has already attached the network to each node.
 Private to this collection: no stability is promised to others.
@@ -29,9 +29,9 @@ def add(overlays: Overlays, task: Mapping[str, Any]) -> None:
 
 
 def unattached(overlays: Overlays, services: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the services that reserve generic resources and have a network that no global service without a reservation attaches."""
+    """Return the services that reserve generic resources and use a network that no global service without a reservation uses."""
     by_id = {service["ID"]: service for service in services}
-    reserving = {service_id for service_id, one in by_id.items() if reservations(one["Spec"]["TaskTemplate"]).get("GenericResources")}
+    reserving = {service_id for service_id, service in by_id.items() if reservations(service["Spec"]["TaskTemplate"]).get("GenericResources")}
     attached_sets = [networks for service_id, networks in overlays.items() if service_id not in reserving and is_global(by_id.get(service_id))]
     attached: set[str] = set().union(*attached_sets)
-    return sorted("service %s" % by_id[one]["Spec"]["Name"] for one in reserving if overlays.get(one, set()) - attached)
+    return sorted("service %s" % by_id[service_id]["Spec"]["Name"] for service_id in reserving if overlays.get(service_id, set()) - attached)

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A node's GPUs and CPU according to its labels, whatever their prefix, or to the node's own report (pure).
+"""Reads what a node's labels, or its own report, say about its GPUs and its CPU (pure).
 
-A run records in a label of the node which labels it has set. From that record a reader learns the prefix, so it does not need the setting.
+The prefix of the labels is a setting. A run records in another label which labels it has set, so the prefix can be read from there.
 Private to this collection: no stability is promised to others.
 """
 
@@ -17,8 +17,8 @@ from .._health.verdict import FAILED
 from .._policy.labels import Options
 from .._swarm.owned_labels import PREFIX, recorded
 
-# Each node with labels about its GPUs has both of these. An operator's label with the same ending has no second one beside it.
-COUNT, BESIDE = "count", "healthy"
+# Each node with labels about its GPUs has both of these labels. A user's own label may end like one of them, but not like both.
+COUNT, HEALTHY = "count", "healthy"
 MODEL = "model"
 # Each node with labels about its CPU has this one.
 CPU_NAME = "microarchitecture"
@@ -28,25 +28,25 @@ DEFAULT = Options()
 def prefixes(labels: Mapping[str, str], own: Collection[str] | None = None) -> set[str]:
     """Return the prefix of the node's labels about its GPUs, as a set that is empty if there are none.
 
-    ``own`` are the keys that this collection sets, by default those that it has recorded in the labels.
+    ``own`` are the keys that this collection has set, by default those that the node's labels record.
     """
-    found = _own(labels, own)
-    return {prefix for prefix in _before(BESIDE, found) if prefix + COUNT in found}
+    keys = _own_keys(labels, own)
+    return {prefix for prefix in _prefixes_before(HEALTHY, keys) if prefix + COUNT in keys}
 
 
 def prefix_of(labels: Mapping[str, str], own: Collection[str] | None = None) -> str:
-    """Return the prefix of the labels about GPUs. If none is recorded, it is the default one, since somebody may have set the labels by hand."""
+    """Return the prefix of the labels about GPUs. Without a record it is the default prefix, since somebody may have set the labels by hand."""
     return min(prefixes(labels, own), default=DEFAULT.prefix)
 
 
 def about_gpus(labels: Mapping[str, str], own: Collection[str] | None = None) -> dict[str, str]:
     """Return the labels about a node's GPUs, without the prefix."""
-    return _without(prefix_of(labels, own), labels)
+    return _strip_prefix(prefix_of(labels, own), labels)
 
 
 def about_cpu(labels: Mapping[str, str], own: Collection[str] | None = None) -> dict[str, str]:
     """Return the labels about a node's CPU, without the prefix."""
-    return _without(min(_before(CPU_NAME, _own(labels, own)), default=DEFAULT.cpu_prefix), labels)
+    return _strip_prefix(min(_prefixes_before(CPU_NAME, _own_keys(labels, own)), default=DEFAULT.cpu_prefix), labels)
 
 
 def is_labelled(labels: Mapping[str, str]) -> bool:
@@ -60,26 +60,26 @@ def reported_model(record: Mapping[str, Any]) -> str | None:
 
 
 def model_of(record: Mapping[str, Any]) -> str:
-    """Return the model of the node's GPUs; '' if it is unknown. ``record`` is the ledger's."""
+    """Return the model of the node's GPUs; '' if it is unknown. ``record`` is the node's record of the ledger."""
     return about_gpus(record["labels"]).get(MODEL) or reported_model(record) or ""
 
 
 def is_excluded(record: Mapping[str, Any]) -> bool:
-    """Return whether a GPU of the node is excluded because it has failed, according to the last run, or else to the watcher."""
+    """Return whether a GPU of the node is excluded because it has failed, according to the last run or to the watcher."""
     labels, health = record["labels"], record["health"]
-    if LEFT_OUT in labels or about_gpus(labels).get(BESIDE) == "false":
+    if LEFT_OUT in labels or about_gpus(labels).get(HEALTHY) == "false":
         return True
     by_report = reported_model(record) and not is_labelled(labels)
     return bool(by_report) and (health["state"], health["reason"]) == (WARNING, FAILED)  # an advertised card would be a fault, not a warning
 
 
-def _own(labels: Mapping[str, str], own: Collection[str] | None) -> Collection[str]:
+def _own_keys(labels: Mapping[str, str], own: Collection[str] | None) -> Collection[str]:
     return recorded(labels, PREFIX).intersection(labels) if own is None else own
 
 
-def _before(last: str, keys: Iterable[str]) -> set[str]:
-    return {key[: -len(last)] for key in keys if key.endswith(last)} - {""}
+def _prefixes_before(ending: str, keys: Iterable[str]) -> set[str]:
+    return {key[: -len(ending)] for key in keys if key.endswith(ending)} - {""}
 
 
-def _without(prefix: str, labels: Mapping[str, str]) -> dict[str, str]:
+def _strip_prefix(prefix: str, labels: Mapping[str, str]) -> dict[str, str]:
     return {key[len(prefix) :]: value for key, value in labels.items() if key.startswith(prefix)}

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Services without a reservation whose tasks run on nodes with GPUs (pure), and the command that keeps them off these nodes.
+"""Finds services without a reservation whose tasks run on nodes with GPUs (pure), and the command that keeps them off these nodes.
 
 Private to this collection: no stability is promised to others.
 """
@@ -22,37 +22,37 @@ _MODES = {"Global": "global", "GlobalJob": "global-job", "ReplicatedJob": "repli
 
 
 def on_gpu_nodes(records: Iterable[Mapping[str, Any]], services: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """[{service, mode, tasks, nodes, dedicated, command}], ordered by service."""
+    """Return the services as [{service, mode, tasks, nodes, dedicated, command}], ordered by name."""
     with_gpus = [record for record in records if has_gpus(record)]
-    keys = _keys(with_gpus)
+    keys = _dedicated_keys(with_gpus)
     dedicated = {record["id"] for record in with_gpus if any(record["labels"].get(key) == "true" for key in keys)}
     places: dict[str, list[Mapping[str, Any]]] = {}
     for record in with_gpus:
         for task in record["tasks"]:
             if not task["holding"]:
                 places.setdefault(task["service"], []).append(record)
-    found = []
+    rows = []
     for service in services if places else ():
         name = service["Spec"]["Name"]
         if name in places and not reservations(service["Spec"].get("TaskTemplate") or {}).get("GenericResources"):
             nodes = {record["id"]: record["hostname"] for record in places[name]}
-            found.append(
+            rows.append(
                 {
                     "service": name,
-                    "mode": next((mode for one, mode in _MODES.items() if one in service["Spec"].get("Mode", ())), "replicated"),
+                    "mode": next((mode for api_mode, mode in _MODES.items() if api_mode in service["Spec"].get("Mode", ())), "replicated"),
                     "tasks": len(places[name]),
                     "nodes": sorted(nodes.values()),
                     "dedicated": not dedicated.isdisjoint(nodes),
                     "command": _command(service, keys),
                 }
             )
-    return sorted(found, key=lambda one: one["service"])
+    return sorted(rows, key=lambda row: row["service"])
 
 
-def _keys(records: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the labels of dedicated nodes, with each prefix that the settings of these nodes name."""
-    found = {prefix for record in records for prefix in prefixes(record["labels"])}
-    return sorted(prefix + DEDICATED for prefix in found or {Options().prefix})
+def _dedicated_keys(records: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the label of dedicated nodes, with each prefix that the labels of these nodes have."""
+    used = {prefix for record in records for prefix in prefixes(record["labels"])}
+    return sorted(prefix + DEDICATED for prefix in used or {Options().prefix})
 
 
 def _command(service: Mapping[str, Any], keys: Sequence[str]) -> str | None:
@@ -64,6 +64,6 @@ def _command(service: Mapping[str, Any], keys: Sequence[str]) -> str | None:
         return None
     placement = (service["Spec"].get("TaskTemplate") or {}).get("Placement") or {}
     present = {"".join(constraint.split()) for constraint in placement.get("Constraints") or []}
-    missing = [one for one in ("node.labels.%s!=true" % key for key in keys) if one not in present]
-    added = " ".join("--constraint-add %s" % shlex.quote(one) for one in missing)
-    return "docker service update %s %s" % (added, shlex.quote(service["Spec"]["Name"])) if missing else None
+    missing = [constraint for constraint in ("node.labels.%s!=true" % key for key in keys) if constraint not in present]
+    options = " ".join("--constraint-add %s" % shlex.quote(constraint) for constraint in missing)
+    return "docker service update %s %s" % (options, shlex.quote(service["Spec"]["Name"])) if missing else None

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The ledger of a swarm, read from a manager's API.
+"""Reads the ledger of a swarm from a manager's API.
 
 Private to this collection: no stability is promised to others.
 """
@@ -33,15 +33,15 @@ def read_ledger(manager: Manager, prefix: str, explained: Collection[str] = (), 
 
 
 def allocation_findings_of(spec: Mapping[str, Any], records: Collection[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return where processes and allocations differ, according to the label of the swarm. ``records`` are the ledger's of all nodes."""
+    """Return where processes and allocations differ, according to the label of the swarm. ``records`` are the ledger's records of all nodes."""
     return allocation_report.allocation_findings(records, isolation_label.read(spec).allocation_findings)
 
 
-def labels_of(spec: Mapping[str, Any], time: str | None, listed: Listed) -> dict[str, Any]:
+def labels_of(spec: Mapping[str, Any], now: str | None, listed: Listed) -> dict[str, Any]:
     """Return the data that this collection stores in labels of the swarm: lease, last run and isolation."""
     names = [service["Spec"]["Name"] for service in listed.services]
     return {
-        "lease": lease.result(spec, time),
+        "lease": lease.result(spec, now),
         "last_run": lease.last_run(spec),
         "isolation": isolation_state.result(spec, names, listed.now),
     }

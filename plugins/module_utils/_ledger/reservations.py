@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which generic resources the services with tasks reserve, and which nodes they could run on (pure).
+"""Finds which generic resources the services with tasks reserve, and which nodes they could run on (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -15,12 +15,12 @@ from .._placement import pending
 from .._policy import generic_resources
 from .._tasks.tasks import is_global, reservations
 
-# (service, what its task needs, where it may run) -> the group of such tasks.
+# (service, needs of a task, its placement) -> the group of such tasks.
 Reserving = Dict[Tuple[str, str, str], Dict[str, Any]]
 
 
 def add(reserving: Reserving, task: Mapping[str, Any], service: Mapping[str, Any] | None, service_name: str) -> None:
-    """Add a task that runs or waits."""
+    """Add a running or waiting task to its group, if it reserves generic resources."""
     spec = task.get("Spec") or {}
     wants, placement = reservations(spec).get("GenericResources"), spec.get("Placement")
     if not wants:
@@ -43,13 +43,13 @@ def add(reserving: Reserving, task: Mapping[str, Any], service: Mapping[str, Any
 
 def records(reserving: Reserving, nodes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the groups as the module returns them. Advertised resources do not count here, because a run may change them."""
-    found = []
+    rows = []
     able_by_placement: dict[str, list[Mapping[str, Any]]] = {}
     for (dummy_service, dummy_wants, placement), group in reserving.items():
         if placement not in able_by_placement:
-            able_by_placement[placement] = pending.able(group["spec"], nodes)
+            able_by_placement[placement] = pending.matching_nodes(group["spec"], nodes)
         able = able_by_placement[placement]
-        found.append(
+        rows.append(
             {
                 "service": group["service"],
                 "tasks": group["tasks"],
@@ -58,4 +58,4 @@ def records(reserving: Reserving, nodes: Sequence[Mapping[str, Any]]) -> list[di
                 "nodes": group["nodes"],
             }
         )
-    return sorted(found, key=lambda one: (one["service"] or "", -one["tasks"]))
+    return sorted(rows, key=lambda row: (row["service"] or "", -row["tasks"]))

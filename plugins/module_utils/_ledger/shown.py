@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether the ledger already shows what a run decided for a node (pure).
+"""Compares the ledger with what a run decided for a node (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -15,12 +15,12 @@ from .._policy import generic_resources
 
 
 def is_not_ready(node: Mapping[str, Any] | None) -> bool:
-    """Return whether this node of the ledger (None: missing) is not back yet. A restarted manager is back once the other managers reach it."""
+    """Return whether the swarm does not have this node of the ledger back yet. None means that it is missing. A manager must also be reachable."""
     return node is None or node["state"] != "ready" or node["reachability"] not in (None, "reachable")
 
 
 def difference(wanted: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:
-    """Return a text that says what the ledger does not show of the decision yet; None if it shows everything."""
+    """Return a text about the first difference between the decided resources and the ledger; None if there is no difference."""
     for kind, values in generic_resources.parse(wanted.get("resources") or []).items():
         entry = node["resources"].get(kind) or {}
         if isinstance(values, int):

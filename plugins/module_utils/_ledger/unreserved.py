@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Services that can see GPUs without reserving one (pure), because of variables in their own specification.
+"""Finds services that can see GPUs without reserving one (pure), because of variables in their own specification.
 
 Variables of an image are not in the specification, so they are not checked here.
 Private to this collection: no stability is promised to others.
@@ -19,35 +19,35 @@ from .._tasks.tasks import is_job_service, reservations
 from .node_labels import is_labelled, reported_model
 
 VISIBLE = "NVIDIA_VISIBLE_DEVICES"
-# With "none" a task still gets the driver's libraries and control devices; these two leave it as without the runtime.
+# With these values NVIDIA's runtime changes nothing in the task. With "none" it still adds the driver's libraries and control devices.
 # https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/docker-specialized.html
-CLOSING = frozenset(["", "void"])
+NO_GPU_VALUES = frozenset(["", "void"])
 GPU_VALUES = ("GPU-", "MIG-")
 
 
 def unreserved(
     nodes: Iterable[Mapping[str, Any]], records: Sequence[Mapping[str, Any]], services: Iterable[Mapping[str, Any]], waiting: Waiting
 ) -> list[dict[str, Any]]:
-    """[{service, variables, reserves, nodes}] for services that run on nodes with GPUs, or may be placed on one."""
-    suspects = [(service, variables) for service, variables in ((one, _variables(one)) for one in services) if variables]
+    """Return [{service, variables, reserves, nodes}] of such services that run on nodes with GPUs, or may be placed there."""
+    suspects = [(service, variables) for service, variables in ((service, _variables(service)) for service in services) if variables]
     if not suspects:
         return []
-    kinds = {kind for record in records for kind, entry in record["resources"].items() if is_of_gpus(entry)}
-    every = {kind for record in records for kind in record["resources"]}
-    others = set(map(generic_resources.variable_name, every)) - set(map(generic_resources.variable_name, kinds))
+    gpu_kinds = {kind for record in records for kind, entry in record["resources"].items() if is_of_gpus(entry)}
+    all_kinds = {kind for record in records for kind in record["resources"]}
+    other_variables = set(map(generic_resources.variable_name, all_kinds)) - set(map(generic_resources.variable_name, gpu_kinds))
     with_gpus = {record["id"]: record for record in records if has_gpus(record)}
     places = [node for node in nodes if node["ID"] in with_gpus]
-    active = _active(records, waiting)
-    found = []
+    active = _nodes_by_service(records, waiting)
+    rows = []
     for service, variables in suspects:
         spec = service["Spec"]
         reserves = list(generic_resources.from_info(reservations(spec["TaskTemplate"]).get("GenericResources")))
         # The variable of a counted kind contains an amount, not a list of GPUs.
-        variables = {name: value for name, value in variables.items() if name not in others}
-        on = sorted({with_gpus[node_id]["hostname"] for node_id in active.get(spec["Name"], ()) if node_id in with_gpus})
-        if variables and not kinds.intersection(reserves) and (on or _may_be_placed(service, places, active)):
-            found.append({"service": spec["Name"], "variables": variables, "reserves": reserves, "nodes": on})
-    return sorted(found, key=lambda one: one["service"])
+        variables = {name: value for name, value in variables.items() if name not in other_variables}
+        hostnames = sorted({with_gpus[node_id]["hostname"] for node_id in active.get(spec["Name"], ()) if node_id in with_gpus})
+        if variables and not gpu_kinds.intersection(reserves) and (hostnames or _may_be_placed(service, places, active)):
+            rows.append({"service": spec["Name"], "variables": variables, "reserves": reserves, "nodes": hostnames})
+    return sorted(rows, key=lambda row: row["service"])
 
 
 def is_of_gpus(entry: Mapping[str, Any]) -> bool:
@@ -62,19 +62,19 @@ def names_gpus(values: Any) -> bool:
 
 def has_gpus(record: Mapping[str, Any]) -> bool:
     """Return whether the node has GPUs. Since a node may advertise only their memory, its labels and its watcher's report count as well."""
-    known = is_labelled(record["labels"]) or bool(reported_model(record))
-    return known or any(is_of_gpus(entry) for entry in record["resources"].values())
+    is_known = is_labelled(record["labels"]) or bool(reported_model(record))
+    return is_known or any(is_of_gpus(entry) for entry in record["resources"].values())
 
 
 def _variables(service: Mapping[str, Any]) -> dict[str, str]:
     """Return the service's variables that let its tasks see GPUs, with their values."""
     environment = (service["Spec"].get("TaskTemplate", {}).get("ContainerSpec") or {}).get("Env") or []
     variables = dict(item.partition("=")[::2] for item in environment if item.startswith((VISIBLE + "=", generic_resources.ENV_PREFIX)))
-    return {name: value for name, value in variables.items() if not CLOSING.intersection(part.strip() for part in value.split(","))}
+    return {name: value for name, value in variables.items() if not NO_GPU_VALUES.intersection(part.strip() for part in value.split(","))}
 
 
-def _active(records: Iterable[Mapping[str, Any]], waiting: Waiting) -> dict[str, set[str]]:
-    """Service name -> ids of the nodes that its tasks are on; an empty set if they only wait."""
+def _nodes_by_service(records: Iterable[Mapping[str, Any]], waiting: Waiting) -> dict[str, set[str]]:
+    """Return the ids of the nodes with tasks of each service, by service name. The set is empty if its tasks only wait."""
     active: dict[str, set[str]] = {group["service"]: set() for group in waiting.values()}
     for record in records:
         for task in record["tasks"]:
@@ -83,7 +83,7 @@ def _active(records: Iterable[Mapping[str, Any]], waiting: Waiting) -> dict[str,
 
 
 def _may_be_placed(service: Mapping[str, Any], places: Iterable[Mapping[str, Any]], active: Container[str]) -> bool:
-    # A finished job is placed nowhere.
+    # Swarm places no task of a finished job.
     if is_job_service(service) and service["Spec"]["Name"] not in active:
         return False
     placement = service["Spec"]["TaskTemplate"].get("Placement") or {}

@@ -15,14 +15,14 @@ from .._swarm.owned_labels import PAUSED_FOR
 
 FORMER = "former-availability"
 SINCE = "paused-since"  # when a run set the availability, by the manager's clock
-BY = "paused-by"  # which playbook set it, in words
+BY = "paused-by"  # the playbook that set it, as text
 NOTES = (FORMER, SINCE, BY, PAUSED_FOR)
 ACTIVE, PAUSED, DRAINED = "active", "pause", "drain"
-_DONE = {PAUSED: "paused", DRAINED: "drained"}
+_PARTICIPLES = {PAUSED: "paused", DRAINED: "drained"}
 
 
 def read_mark(value: str | None) -> tuple[str | None, str]:
-    """Return (the former availability, the availability that the run set). A mark ``active`` means ``active/pause``. Without a mark: (None, …)."""
+    """Return (the former availability, the availability that the run set). A mark ``active`` means ``active/pause``. (None, …) without a mark."""
     if value is None:
         return None, PAUSED
     former, dummy_slash, set_by_run = value.partition("/")
@@ -30,18 +30,18 @@ def read_mark(value: str | None) -> tuple[str | None, str]:
 
 
 def is_set_by_run(spec: Mapping[str, Any], prefix: str) -> bool:
-    """Return whether a run set the node's current availability. If somebody changed it afterwards, it is theirs."""
+    """Return whether a run set the node's current availability. A later change by somebody else makes it theirs."""
     former, set_by_run = read_mark((spec.get("Labels") or {}).get(prefix + FORMER))
     return former is not None and spec.get("Availability") == set_by_run
 
 
 def set_at(spec: Mapping[str, Any], prefix: str) -> str | None:
-    """When a run set the node's current availability; None if no run did, or the time is unknown."""
+    """Return when a run set the node's current availability; None if no run did, or the time is unknown."""
     return (spec.get("Labels") or {}).get(prefix + SINCE) if is_set_by_run(spec, prefix) else None
 
 
 def set_by(spec: Mapping[str, Any], prefix: str) -> str | None:
-    """Which playbook set the node's current availability; None if none did, or its name is unknown."""
+    """Return which playbook set the node's current availability; None if none did, or its name is unknown."""
     return (spec.get("Labels") or {}).get(prefix + BY) if is_set_by_run(spec, prefix) else None
 
 
@@ -56,11 +56,11 @@ def closed_as(record: Mapping[str, Any]) -> str:
 
 
 def why_closed(record: Mapping[str, Any]) -> str:
-    """Return why a node of the ledger takes no new tasks, and who decided that."""
+    """Return why a node of the ledger takes no new tasks, and who decided that, such as "paused, by hand"."""
     word = closed_as(record)
     if word == PAUSED and record.get("paused_for"):
         return "paused for a fault"
     if word not in (PAUSED, DRAINED):
         return word
     by_run = record.get("set_by") or "a run of this collection"
-    return "%s, by %s" % (_DONE[word], by_run if record["set_by_run"] else "hand")
+    return "%s, by %s" % (_PARTICIPLES[word], by_run if record["set_by_run"] else "hand")

@@ -33,12 +33,12 @@ class Tally:
         self.complete = 0  # in the job's current iteration
         self.ended = 0  # ended, and not started again
         self.since: str | None = None  # when the first waiting task began to wait
-        self.scheduler_message = ""  # why the scheduler placed one of the waiting tasks nowhere
+        self.scheduler_message = ""  # why the scheduler could not place a waiting task
         self.failure = ("", "")  # when the last task failed, and why
         self.networks: set[str] = set()  # the drivers of its networks
         self.nodes: set[str] = set()  # nodes with a live or waiting task
         self.slots: set[int] = set()  # slots with a live or waiting task
-        self.last: dict[int, tuple[str, str]] = {}  # by slot: creation time and state of the newest of the other tasks
+        self.last: dict[int, tuple[str, str]] = {}  # creation time and state of the newest task that is neither, by slot
 
     def add(self, task: Mapping[str, Any], is_current: bool) -> None:
         status, desired = task["Status"], task.get("DesiredState")
@@ -74,7 +74,7 @@ class Census:
 
     def __init__(self) -> None:
         self.replicas: Counter[tuple[str, str]] = Counter()  # (node id, service id) -> tasks that swarm wants to run
-        self.ports: Ports = {}  # by node id: the host's ports that tasks have published
+        self.ports: Ports = {}  # the host's ports that tasks have published, by node id
         self._tallies: dict[str, Tally] = {}
 
     def add(self, task: Mapping[str, Any], service: Mapping[str, Any] | None) -> None:
@@ -84,7 +84,7 @@ class Census:
         if not node_id or task["Status"]["State"] not in ALLOCATED:
             return
         self.replicas[node_id, service_id] += task.get("DesiredState") in WANTED
-        ports = _taken(task, service)
+        ports = _ports_in_use(task, service)
         if ports:
             self.ports.setdefault(node_id, set()).update(ports)
 
@@ -93,19 +93,22 @@ class Census:
 
 
 def host_ports(spec: Mapping[str, Any] | None) -> set[Port]:
-    """Return the host's ports that a service's specification publishes. A port whose number the node chooses never conflicts, so it is not listed."""
-    return _of_host(((spec or {}).get("EndpointSpec") or {}).get("Ports"))
+    """Return the host's ports that a service's specification publishes. Ports whose number the node chooses never conflict and are not listed."""
+    return _published_on_host(((spec or {}).get("EndpointSpec") or {}).get("Ports"))
 
 
-def _taken(task: Mapping[str, Any], service: Mapping[str, Any] | None) -> set[Port]:
-    """Return the host's ports that a task uses. The API does not show the ports of a task's specification, so compare the ports of its status with
-    those of its service. During an update older tasks may use other ports, so the service's former specification counts too."""
+def _ports_in_use(task: Mapping[str, Any], service: Mapping[str, Any] | None) -> set[Port]:
+    """Return the host's ports that a task uses.
+
+    The API does not show the ports of a task's specification, so compare the ports of its status with those of its service. During an update older
+    tasks may use other ports, so the service's former specification counts too.
+    """
     specified = host_ports((service or {}).get("Spec")) | host_ports((service or {}).get("PreviousSpec"))
-    shown = _of_host((task["Status"].get("PortStatus") or {}).get("Ports"))
+    shown = _published_on_host((task["Status"].get("PortStatus") or {}).get("Ports"))
     return (shown & specified if service else shown) or host_ports((service or {}).get("Spec"))
 
 
-def _of_host(ports: Iterable[Mapping[str, Any]] | None) -> set[Port]:
+def _published_on_host(ports: Iterable[Mapping[str, Any]] | None) -> set[Port]:
     fixed = [port for port in ports or [] if port.get("PublishMode") == HOST and port.get("PublishedPort")]
     return {(port.get("Protocol") or "tcp", port["PublishedPort"]) for port in fixed}
 

@@ -4,7 +4,7 @@
 
 """Whether a task could run on a node other than its own (pure), by the requirements of its service.
 
-Compares the same as ``pending``, but with the total resources of nodes, since the free ones change all the time.
+Makes the same comparisons as ``pending``, but with the total resources of nodes, since free resources change all the time.
 Private to this collection: no stability is promised to others.
 """
 
@@ -20,19 +20,19 @@ from . import pending
 def set_elsewhere(records: Sequence[Mapping[str, Any]], nodes: Iterable[Mapping[str, Any]], services: Iterable[Mapping[str, Any]]) -> None:
     """Set ``elsewhere`` of each task in ``records``, the ledger's records of nodes."""
     by_id = {record["id"]: record for record in records}
-    opened = [(node, by_id[node["ID"]]) for node in nodes if pending.is_open(by_id[node["ID"]])]
+    schedulable = [(node, by_id[node["ID"]]) for node in nodes if pending.is_schedulable(by_id[node["ID"]])]
     by_name = {service["Spec"]["Name"]: service for service in services}
-    homes = {}
+    suitable = {}
     for record in records:
         for task in record["tasks"]:
             name = task["service"]
-            if name not in homes:
-                homes[name] = _homes(by_name.get(name), opened)
-            task["elsewhere"] = None if homes[name] is None else any(node_id != record["id"] for node_id in homes[name])
+            if name not in suitable:
+                suitable[name] = _suitable_nodes(by_name.get(name), schedulable)
+            task["elsewhere"] = None if suitable[name] is None else any(node_id != record["id"] for node_id in suitable[name])
 
 
-def _homes(service: Mapping[str, Any] | None, opened: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> list[str] | None:
-    """Up to two nodes that could run the service's tasks. Two are enough: wherever a task is, there is another one.
+def _suitable_nodes(service: Mapping[str, Any] | None, schedulable: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> list[str] | None:
+    """Return the ids of up to two nodes that could run the service's tasks. Two are enough: one of them is not the task's own node.
 
     None for a global service, whose tasks belong to their nodes, and for a removed service.
     """
@@ -40,11 +40,11 @@ def _homes(service: Mapping[str, Any] | None, opened: Iterable[tuple[Mapping[str
         return None
     spec = service["Spec"]["TaskTemplate"]
     wants = pending.wanted_by(spec)
-    return list(islice((node["ID"] for node, record in opened if pending.fits(spec, node) and _is_large_enough(wants, node, record)), 2))
+    return list(islice((node["ID"] for node, record in schedulable if pending.matches(spec, node) and _is_large_enough(wants, node, record)), 2))
 
 
 def _is_large_enough(wants: Mapping[str, float], node: Mapping[str, Any], record: Mapping[str, Any]) -> bool:
     if not wants:
         return True
     total = pending.place(node, record, {}).total
-    return all(total.get(kind, 0) >= pending.least(amount) for kind, amount in wants.items())
+    return all(total.get(kind, 0) >= pending.required_free(amount) for kind, amount in wants.items())

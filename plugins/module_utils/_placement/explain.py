@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Why a service finds no node, and the smallest change that would make room for it (pure).
+"""Explains why a service finds no node, and the smallest change that would make room for it (pure).
 
-Each service is explained as if it came next. Other waiting services may take the place first.
+Each explanation assumes that the scheduler places this service next. Other waiting services may take the room first.
 Private to this collection: no stability is promised to others.
 """
 
@@ -41,9 +41,9 @@ from .scheduler import (
 from .shortage import is_over, is_short, size_of, still_needed, without_tasks
 
 ALL = "*"
-# What may pass by itself or with a word to the swarm, and what does not.
-PASSING = frozenset([READY, RESOURCES, PORTS, REPLICAS])
-# Of a global service: where it has no task at all.
+# Filters that a node may pass later: when tasks end, or when someone makes it schedulable.
+TEMPORARY = frozenset([READY, RESOURCES, PORTS, REPLICAS])
+# Swarm creates no task of a global service on nodes that fail one of these filters.
 NO_TASK = frozenset([READY, CONSTRAINTS, PLATFORM])
 
 
@@ -66,22 +66,24 @@ class SwarmState(NamedTuple):
     now: float | None
 
 
-def explained(names: Collection[str], services: Iterable[Mapping[str, Any]], state: SwarmState, most: int | None = None) -> list[dict[str, Any]]:
-    """Explanations of the services with these names or ids, ordered by name. ALL stands for every service with too few tasks.
+def explain_services(
+    names: Collection[str], services: Iterable[Mapping[str, Any]], state: SwarmState, most: int | None = None
+) -> list[dict[str, Any]]:
+    """Return explanations of the services with these names or ids, ordered by name. ALL stands for every service with too few tasks.
 
-    At most ``most`` services are explained, those that have waited longest, because each one is compared with every node.
+    Explains at most ``most`` services, those that have waited longest, because each one is compared with every node.
     """
     chosen = [
         service
         for service in services
         if service["ID"] in names or service["Spec"]["Name"] in names or (ALL in names and is_short(service, state.census.tally_of(service["ID"])))
     ]
-    longest = sorted(chosen, key=lambda one: (_since(one, state.census), one["Spec"]["Name"]))[:most]
-    return [explain(service, state) for service in sorted(longest, key=lambda one: one["Spec"]["Name"])]
+    longest = sorted(chosen, key=lambda service: (_waiting_since(service, state.census), service["Spec"]["Name"]))[:most]
+    return [explain(service, state) for service in sorted(longest, key=lambda service: service["Spec"]["Name"])]
 
 
-def _since(service: Mapping[str, Any], census: Census) -> float:
-    """When the first of its tasks began to wait; infinity if none waits, so that it is sorted last."""
+def _waiting_since(service: Mapping[str, Any], census: Census) -> float:
+    """Return when the service's first task began to wait; infinity if no task waits, to sort the service last."""
     return epoch(census.tally_of(service["ID"]).since) or inf
 
 
@@ -90,14 +92,14 @@ def explain(service: Mapping[str, Any], state: SwarmState) -> dict[str, Any]:
     places, census, now = state
     tally, size = census.tally_of(service["ID"]), size_of(service)
     demand = demand_of(service, tally.networks)
-    judged = [CheckedNode(spot, failed(demand, spot)) for spot in spots(demand, places, census)]
+    checked = [CheckedNode(spot, failed(demand, spot)) for spot in spots(demand, places, census)]
     if is_global(service):  # a node that has a task needs no second one
-        judged = [one for one in judged if not one.spot.replicas]
-    feasible = [one for one in judged if not one.fails]
-    needed, rooms = still_needed(service, tally), [room(demand, one.spot) for one in feasible]
+        checked = [node for node in checked if not node.spot.replicas]
+    feasible = [node for node in checked if not node.fails]
+    needed, rooms = still_needed(service, tally), [room(demand, node.spot) for node in feasible]
     total = None if None in rooms else sum(filter(None, rooms))
-    first = Counter(one.fails[0] for one in judged if one.fails)
-    found = {
+    excluded_by = Counter(node.fails[0] for node in checked if node.fails)
+    explanation = {
         "service": service["Spec"]["Name"],
         "id": service["ID"],
         "mode": size.mode,
@@ -111,87 +113,91 @@ def explain(service: Mapping[str, Any], state: SwarmState) -> dict[str, Any]:
         "said": tally.scheduler_message,
         "without_tasks": without_tasks(service, tally, places),
         "wants": {kind.lstrip("="): amount / UNITS.get(kind, 1) if kind in UNITS else amount for kind, amount in demand.wants.items()},
-        "nodes": len(judged),
-        "excluded": [{"filter": name, "nodes": first[name]} for name, dummy_passes in FILTERS if first[name]],
-        "feasible": sorted(one.spot.place.node["ID"] for one in feasible),
+        "nodes": len(checked),
+        "excluded": [{"filter": name, "nodes": excluded_by[name]} for name, dummy_passes in FILTERS if excluded_by[name]],
+        "feasible": sorted(node.spot.place.node["ID"] for node in feasible),
         "room": total,
-        "rooms": {one.spot.place.node["ID"]: number for one, number in zip(feasible, rooms)},
-        "fits": _fits_everywhere(judged) if is_global(service) else bool(feasible) and (total is None or total >= max(needed, 1)),
-        "possible": any(_is_possible(demand, one) for one in judged) or not judged,
+        "rooms": {node.spot.place.node["ID"]: number for node, number in zip(feasible, rooms)},
+        "fits": _fits_everywhere(checked) if is_global(service) else bool(feasible) and (total is None or total >= max(needed, 1)),
+        "possible": any(_is_possible(demand, node) for node in checked) or not checked,
         "unchecked": ["cluster volumes"] if demand.cluster_volumes else [],
-        "nearest": nearest(demand, judged, service["Spec"]["Name"]),
+        "nearest": nearest(demand, checked, service["Spec"]["Name"]),
     }
-    found["text"] = _text(found, demand, judged)
-    return found
+    explanation["text"] = _text(explanation, demand, checked)
+    return explanation
 
 
-def _fits_everywhere(judged: Iterable[CheckedNode]) -> bool:
+def _fits_everywhere(checked: Iterable[CheckedNode]) -> bool:
     """Return whether a global service fits on each node where swarm creates a task for it."""
-    return all(not one.fails or not NO_TASK.isdisjoint(one.fails) for one in judged)
+    return all(not node.fails or not NO_TASK.isdisjoint(node.fails) for node in checked)
 
 
-def _is_possible(demand: Demand, one: CheckedNode) -> bool:
+def _is_possible(demand: Demand, node: CheckedNode) -> bool:
     """Return whether a task could run there if the node were empty and schedulable."""
-    return PASSING.issuperset(one.fails) and not short(demand, one.spot.place.total)
+    return TEMPORARY.issuperset(node.fails) and not short(demand, node.spot.place.total)
 
 
-# -- the nearest misses ----------------------------------------------------------------------------------------------
+# -- nodes that only one filter excludes ----------------------------------------------------------------------------------------------
 
 
-def nearest(demand: Demand, judged: Iterable[CheckedNode], service: str) -> list[dict[str, Any]]:
-    """[{filter, hostnames, text}]: the nodes that only one filter excludes. Nodes that lack the least come first."""
-    single = [one for one in judged if len(one.fails) == 1]
-    lacking_room = [one for one in single if one.fails[0] == RESOURCES and not short(demand, one.spot.place.total)]
-    found = [
-        {"filter": RESOURCES, "hostnames": [one.hostname], "text": _room_text(demand, one, service)}
-        for one in sorted(lacking_room, key=lambda one: (_share(demand, one), one.hostname))[:NAMED]
+def nearest(demand: Demand, checked: Iterable[CheckedNode], service: str) -> list[dict[str, Any]]:
+    """Return the nodes that only one filter excludes, as [{filter, hostnames, text}]. Nodes that lack the least come first."""
+    single = [node for node in checked if len(node.fails) == 1]
+    lacking_room = [node for node in single if node.fails[0] == RESOURCES and not short(demand, node.spot.place.total)]
+    misses = [
+        {"filter": RESOURCES, "hostnames": [node.hostname], "text": _room_text(demand, node, service)}
+        for node in sorted(lacking_room, key=lambda node: (_missing_share(demand, node), node.hostname))[:NAMED]
     ]
-    for name, word in _WORDS:
+    for name, describe in _DESCRIPTIONS:
         groups: dict[str, list[str]] = {}
-        for one in single:
-            if one.fails[0] == name:
-                groups.setdefault(word(demand, one), []).append(one.hostname)
-        found += [{"filter": name, "hostnames": sorted(names), "text": text % shortened(sorted(names))} for text, names in sorted(groups.items())]
-    return found
+        for node in single:
+            if node.fails[0] == name:
+                groups.setdefault(describe(demand, node), []).append(node.hostname)
+        misses += [{"filter": name, "hostnames": sorted(names), "text": text % shortened(sorted(names))} for text, names in sorted(groups.items())]
+    return misses
 
 
-def _share(demand: Demand, one: CheckedNode) -> float:
-    """Return the missing part of what is needed, as a sum of fractions."""
-    return sum(missing / max(demand.wants.get(kind, 1), 1) for kind, missing in short(demand, one.spot.place.free).items())
+def _missing_share(demand: Demand, node: CheckedNode) -> float:
+    """Return the sum over resource kinds of the missing part of the demand, as fractions."""
+    return sum(missing / max(demand.wants.get(kind, 1), 1) for kind, missing in short(demand, node.spot.place.free).items())
 
 
-def _room_text(demand: Demand, one: CheckedNode, service: str) -> str:
-    missing = short(demand, one.spot.place.free)
-    free = one.spot.place.free
-    has = ", ".join("%s %s" % (amount_of(kind, free.get(kind, 0)), kind.lstrip("=")) for kind in missing)
-    ending = tasks_to_end(missing, one.spot.place.record["tasks"], service)
+def _room_text(demand: Demand, node: CheckedNode, service: str) -> str:
+    missing = short(demand, node.spot.place.free)
+    free = node.spot.place.free
+    free_text = ", ".join("%s %s" % (amount_of(kind, free.get(kind, 0)), kind.lstrip("=")) for kind in missing)
+    ending = tasks_to_end(missing, node.spot.place.record["tasks"], service)
     if not ending:
-        return "%s has %s free" % (one.hostname, has)
-    then = ", ".join("%d" % (free.get(kind, 0) + sum(_allocated(task, kind) for task in ending)) for kind in missing)
+        return "%s has %s free" % (node.hostname, free_text)
+    free_then = ", ".join("%d" % (free.get(kind, 0) + sum(_allocated(task, kind) for task in ending)) for kind in missing)
     # While swarm replaces a task, the old and the new task have the same name.
     names = list(dict.fromkeys(task["name"] for task in ending))
-    return "%s has %s free and would have %s if %s ended" % (one.hostname, has, then, shortened(names))
+    return "%s has %s free and would have %s if %s ended" % (node.hostname, free_text, free_then, shortened(names))
 
 
 def tasks_to_end(missing: Mapping[str, float], tasks: Iterable[Mapping[str, Any]], service: str) -> list[Mapping[str, Any]]:
-    """Return the fewest tasks of other services that hold what is missing.
+    """Return the fewest tasks of other services whose allocations would be enough.
 
     [] if CPUs or memory are missing: those are not allocated piece by piece.
     """
-    left, chosen = dict(missing), []
-    holders = [task for task in tasks if task["service"] != service and any(_allocated(task, kind) for kind in missing)]
-    while left and holders:
-        enough = [task for task in holders if all(_allocated(task, kind) >= amount for kind, amount in left.items())]
-        # The smallest that is enough alone, or else the largest.
-        best = min(enough, key=_size) if enough else max(holders, key=lambda task: sum(min(_allocated(task, kind), left[kind]) for kind in left))
-        holders.remove(best)
+    still_missing, chosen = dict(missing), []
+    candidates = [task for task in tasks if task["service"] != service and any(_allocated(task, kind) for kind in missing)]
+    while still_missing and candidates:
+        enough = [task for task in candidates if all(_allocated(task, kind) >= amount for kind, amount in still_missing.items())]
+        # Choose the smallest task that is enough alone, or else the largest.
+        best = min(enough, key=_size) if enough else max(candidates, key=lambda task: _contribution(task, still_missing))
+        candidates.remove(best)
         chosen.append(best)
-        left = {kind: amount - _allocated(best, kind) for kind, amount in left.items() if amount > _allocated(best, kind)}
-    return [] if left else chosen
+        still_missing = {kind: amount - _allocated(best, kind) for kind, amount in still_missing.items() if amount > _allocated(best, kind)}
+    return [] if still_missing else chosen
 
 
 def _size(task: Mapping[str, Any]) -> tuple[int, str]:
     return sum(_allocated(task, kind) for kind in task["holding"]), task["name"]
+
+
+def _contribution(task: Mapping[str, Any], missing: Mapping[str, float]) -> float:
+    return sum(min(_allocated(task, kind), amount) for kind, amount in missing.items())
 
 
 def _allocated(task: Mapping[str, Any], kind: str) -> int:
@@ -199,12 +205,12 @@ def _allocated(task: Mapping[str, Any], kind: str) -> int:
     return len(value) if isinstance(value, list) else value
 
 
-def _plugins(demand: Demand, one: CheckedNode) -> str:
-    return "%%s: no %s" % " and no ".join("%s plugin %s" % (kind.lower(), _plain(name)) for kind, name in lacking(demand, one.spot.place.node))
+def _plugins(demand: Demand, node: CheckedNode) -> str:
+    return "%%s: no %s" % " and no ".join("%s plugin %s" % (kind.lower(), _plain(name)) for kind, name in lacking(demand, node.spot.place.node))
 
 
-def _ports(demand: Demand, one: CheckedNode) -> str:
-    taken = ["%d/%s" % (number, protocol) for protocol, number in sorted(demand.ports & one.spot.taken)]
+def _ports(demand: Demand, node: CheckedNode) -> str:
+    taken = ["%d/%s" % (number, protocol) for protocol, number in sorted(demand.ports & node.spot.taken)]
     return "%%s: port %s of the host is in use" % ", ".join(taken)
 
 
@@ -212,14 +218,14 @@ def _plain(text: str) -> str:
     return text.replace("%", "%%")
 
 
-# Beside resources; the first need the least.
-_WORDS: tuple[tuple[str, Callable[[Demand, CheckedNode], str]], ...] = (
-    (READY, lambda dummy_demand, one: "%%s: room, but it takes no new tasks (%s)" % _plain(why_closed(one.spot.place.record))),
+# Filters other than resources. Those that are easiest to pass come first.
+_DESCRIPTIONS: tuple[tuple[str, Callable[[Demand, CheckedNode], str]], ...] = (
+    (READY, lambda dummy_demand, node: "%%s: room, but it takes no new tasks (%s)" % _plain(why_closed(node.spot.place.record))),
     (PORTS, _ports),
-    (REPLICAS, lambda demand, dummy_one: "%%s: as many replicas as are allowed on a node (%d)" % demand.max_replicas),
+    (REPLICAS, lambda demand, dummy_node: "%%s: already at the maximum number of replicas per node (%d)" % demand.max_replicas),
     (PLUGINS, _plugins),
-    (CONSTRAINTS, lambda demand, one: "%%s: does not meet %s" % _plain(", ".join(unmet(demand, one.spot.place.node)))),
-    (PLATFORM, lambda dummy_demand, one: "%%s: its platform is %s" % _plain(_platform(one.spot.place.node))),
+    (CONSTRAINTS, lambda demand, node: "%%s: does not meet %s" % _plain(", ".join(unmet(demand, node.spot.place.node)))),
+    (PLATFORM, lambda dummy_demand, node: "%%s: its platform is %s" % _plain(_platform(node.spot.place.node))),
 )
 
 
@@ -228,35 +234,35 @@ def _platform(node: Mapping[str, Any]) -> str:
     return "%s/%s" % (platform.get("OS"), platform.get("Architecture"))
 
 
-# -- in one sentence -------------------------------------------------------------------------------------------------
+# -- the explanation in one sentence -------------------------------------------------------------------------------------------------
 
 
-def _text(found: Mapping[str, Any], demand: Demand, judged: Sequence[CheckedNode]) -> str:
-    if not found["waiting"] and found["without_tasks"]:
-        return "; ".join(found["without_tasks"])
-    if found["fits"]:
-        return "; ".join([*found["without_tasks"], "fits on %d of %d nodes" % (len(found["feasible"]), found["nodes"])])
-    needs = "needs %s on one node" % _needs(demand) if demand.wants else "finds no node"
-    reasons = list(found["without_tasks"])
-    if not found["possible"]:
-        reasons += total_shortfall(demand.wants, demand.constraints, demand.platforms, [one.spot.place for one in judged])
-    elif found["room"]:
-        reasons.append("there is room for %d of %d tasks" % (found["room"], found["needed"]))
-    reasons += [one["text"] for one in found["nearest"][:NAMED]]
-    return "%s: %s" % (needs, "; ".join(reasons + _fragments(demand, judged)) or "no node passes every filter")
+def _text(explanation: Mapping[str, Any], demand: Demand, checked: Sequence[CheckedNode]) -> str:
+    if not explanation["waiting"] and explanation["without_tasks"]:
+        return "; ".join(explanation["without_tasks"])
+    if explanation["fits"]:
+        return "; ".join([*explanation["without_tasks"], "fits on %d of %d nodes" % (len(explanation["feasible"]), explanation["nodes"])])
+    problem = "needs %s on one node" % _needs(demand) if demand.wants else "finds no node"
+    reasons = list(explanation["without_tasks"])
+    if not explanation["possible"]:
+        reasons += total_shortfall(demand.wants, demand.constraints, demand.platforms, [node.spot.place for node in checked])
+    elif explanation["room"]:
+        reasons.append("there is room for %d of %d tasks" % (explanation["room"], explanation["needed"]))
+    reasons += [miss["text"] for miss in explanation["nearest"][:NAMED]]
+    return "%s: %s" % (problem, "; ".join(reasons + _fragments(demand, checked)) or "no node passes every filter")
 
 
 def _needs(demand: Demand) -> str:
     return ", ".join(amount_of(kind, amount, unit=True) for kind, amount in demand.wants.items())
 
 
-def _fragments(demand: Demand, judged: Sequence[CheckedNode]) -> list[str]:
-    """Kinds with enough free resources in the swarm, but not on one node."""
-    open_places = [one.spot.place for one in judged if set(one.fails) <= {RESOURCES}]
-    found = []
+def _fragments(demand: Demand, checked: Sequence[CheckedNode]) -> list[str]:
+    """Return texts about resource kinds with enough free resources in the swarm, but not on one node."""
+    open_places = [node.spot.place for node in checked if set(node.fails) <= {RESOURCES}]
+    texts = []
     for kind, amount in demand.wants.items():
         free = [place.free.get(kind, 0) for place in open_places]
         if free and max(free) < amount <= sum(free):
             sums = (amount_of(kind, sum(free)), kind.lstrip("="), amount_of(kind, max(free)))
-            found.append("%s %s are free in all, and at most %s on one node (fragmented)" % sums)
-    return found
+            texts.append("%s %s are free in all, and at most %s on one node (fragmented)" % sums)
+    return texts

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Placement constraints and platforms of services, matched with nodes as swarmkit does (pure).
+"""Matches placement constraints and platforms of services with nodes, as swarmkit does (pure).
 
 swarmkit manager/constraint/constraint.go, manager/scheduler/filter.go
 Private to this collection: no stability is promised to others.
@@ -16,7 +16,7 @@ from typing import Any, Callable, Iterable, Mapping
 
 NODE_LABEL = "node.labels."
 ENGINE_LABEL = "engine.labels."
-# What swarm takes when a service is made, whatever nodes there are.
+# The form of a constraint that swarm accepts when a service is created.
 _FORM = re.compile(r"\s*[A-Za-z_][A-Za-z0-9_.-]+\s*[=!]=\s*(?=\S)[A-Za-z0-9:_\s.*()?+\[\]\\^$|/-]+", re.ASCII)
 _SAME_ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}
 
@@ -40,8 +40,8 @@ def is_met(constraint: str, node: Mapping[str, Any]) -> bool:
         return True  # the scheduler ignores a constraint that it cannot parse
     key, equal, wanted = _parse(constraint)
     if key.lower() == "node.ip":
-        same = _same_address(wanted, node.get("Status", {}).get("Addr"))
-        return same is not None and same == equal
+        is_same = _same_address(wanted, node.get("Status", {}).get("Addr"))
+        return is_same is not None and is_same == equal
     value = _value(key, node)
     # Values are not case-sensitive. A missing value counts as empty.
     return value is not None and (value.lower() == wanted.lower()) == equal
@@ -58,7 +58,7 @@ def runs_on(platforms: Iterable[Mapping[str, Any]], node: Mapping[str, Any]) -> 
 
 
 def _parse(constraint: str) -> tuple[str, bool, str]:
-    """Return (key, whether it is ``==``, value)"""
+    """Return (key, whether the operator is ``==``, value)."""
     operator = "==" if "==" in constraint else "!="
     key, dummy_operator, value = constraint.partition(operator)
     return key.strip(), operator == "==", value.strip()
@@ -78,7 +78,7 @@ def _value(key: str, node: Mapping[str, Any]) -> str | None:
 
 
 def _same_address(wanted: str, address: Any) -> bool | None:
-    """Return whether the address equals the wanted one or is in the wanted network; None if one of them is not valid."""
+    """Return whether the address equals the wanted one or is in the wanted network; None if one of them is invalid."""
     try:
         return ipaddress.ip_address(address) in ipaddress.ip_network(wanted, strict=False)
     except (ValueError, TypeError):

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Why tasks are pending (pure), in addition to the scheduler's own reason.
+"""Finds out why tasks are pending (pure), in addition to the scheduler's own reason.
 
-Compares constraints, platform and resources, for all groups at once. ``explain`` checks one service with every filter.
+Compares constraints, platform and resources, for all groups of tasks at once. ``explain`` checks one service with every filter.
 Private to this collection: no stability is promised to others.
 """
 
@@ -18,12 +18,12 @@ from .._tasks.tasks import age, reservations
 from . import node_match
 from .availability import ACTIVE, closed_as
 
-# No kind of generic resources contains a "=".
+# Resource kinds of swarm contain no "=".
 CPUS, MEMORY = "=CPUs", "=GiB of memory"
 UNITS = {CPUS: 1e9, MEMORY: 2.0**30}
 
 
-# What tasks wait for, so that those that wait for the same are one group: service, node, the scheduler's reason, needs.
+# Groups of waiting tasks. The key is what they have in common: service, node, the scheduler's reason, needs.
 Waiting = Dict[Tuple[str, str, Tuple[str, str, str], str], Dict[str, Any]]
 
 
@@ -35,16 +35,16 @@ class Place(NamedTuple):
 
 
 # (constraints, platforms) -> the places that meet them.
-Fitting = Dict[Tuple[Tuple[str, ...], Tuple[Tuple[Any, Any], ...]], List[Place]]
+PlacesByPlacement = Dict[Tuple[Tuple[str, ...], Tuple[Tuple[Any, Any], ...]], List[Place]]
 
 
-def is_open(record: Mapping[str, Any]) -> bool:
+def is_schedulable(record: Mapping[str, Any]) -> bool:
     """Return whether the node is schedulable: ready and active."""
     return closed_as(record) == ACTIVE
 
 
 def add(waiting: Waiting, task: Mapping[str, Any], service_name: str) -> None:
-    """Add a task to the group of tasks that wait for the same. A service may have thousands of tasks with one specification."""
+    """Add a task to its group. A service may have thousands of tasks with one specification."""
     status, spec = task["Status"], task.get("Spec") or {}
     reason = (status["State"], status.get("Message", ""), status.get("Err", ""))
     needs = {"Resources": spec.get("Resources"), "Placement": spec.get("Placement")}
@@ -63,17 +63,17 @@ def pending(
 ) -> list[dict[str, Any]]:
     """Return the groups as the module returns them, the largest first."""
     by_id = {record["id"]: record for record in records}
-    # Skipped while no task waits.
+    # Not needed while no task waits.
     places = [place(node, by_id[node["ID"]], reserved) for node in nodes] if waiting else []
-    fitting: Fitting = {}
-    missing: dict[tuple[str, str | None], list[str]] = {}  # by needs and node, since thousands of services may wait for the same
-    found = []
+    places_by_placement: PlacesByPlacement = {}
+    missing: dict[tuple[str, str | None], list[str]] = {}  # by needs and node, since thousands of services may have the same needs
+    groups = []
     for (dummy_service, node_id, reason, needs), group in waiting.items():
         wants = wanted_by(group["spec"])
         if (needs, node_id) not in missing:
-            missing[needs, node_id] = _missing(group["spec"], wants, places, node_id, fitting)
+            missing[needs, node_id] = _reasons(group["spec"], wants, places, node_id, places_by_placement)
         generic = {kind: amount for kind, amount in wants.items() if kind not in UNITS}
-        found.append(
+        groups.append(
             {
                 "service": group["service"],
                 "count": len(group["tasks"]),
@@ -88,7 +88,7 @@ def pending(
                 "missing": missing[needs, node_id],
             }
         )
-    return sorted(found, key=lambda one: (-one["count"], one["service"] or "", one["node"] or ""))
+    return sorted(groups, key=lambda group: (-group["count"], group["service"] or "", group["node"] or ""))
 
 
 def place(node: Mapping[str, Any], record: Mapping[str, Any], reserved: Mapping[str, Sequence[int]]) -> Place:
@@ -102,9 +102,11 @@ def place(node: Mapping[str, Any], record: Mapping[str, Any], reserved: Mapping[
     return Place(node, record, total, free)
 
 
-def least(amount: float) -> float:
-    """Return how much must be free for the scheduler: at least one, even if the task reserves 0. Reserving 0 takes all free resources of a named
-    kind, and nothing of a counted kind."""
+def required_free(amount: float) -> float:
+    """Return how much the scheduler requires to be free: at least one, even if the task reserves 0.
+
+    A reservation of 0 takes all free resources of a named kind, and nothing of a counted kind.
+    """
     return amount or 1
 
 
@@ -115,109 +117,112 @@ def wanted_by(spec: Mapping[str, Any]) -> dict[str, Any]:
     return wants
 
 
-def _missing(spec: Mapping[str, Any], wants: Mapping[str, Any], places: Sequence[Place], node_id: str | None, fitting: Fitting) -> list[str]:
+def _reasons(
+    spec: Mapping[str, Any], wants: Mapping[str, Any], places: Sequence[Place], node_id: str | None, places_by_placement: PlacesByPlacement
+) -> list[str]:
     """Return why no node takes these tasks, as texts; [] if the ledger shows no reason."""
     placement = spec.get("Placement") or {}
     constraints, platforms = placement.get("Constraints") or [], placement.get("Platforms") or []
     if node_id:  # a task of a global service can run only there
         places = [place for place in places if place.node["ID"] == node_id]
-        able = _fitting(constraints, platforms, places)
+        matching = _matching_places(constraints, platforms, places)
     else:
-        key = (tuple(constraints), tuple((one.get("OS"), one.get("Architecture")) for one in platforms))
-        if key not in fitting:
-            fitting[key] = _fitting(constraints, platforms, places)
-        able = fitting[key]
+        key = (tuple(constraints), tuple((platform.get("OS"), platform.get("Architecture")) for platform in platforms))
+        if key not in places_by_placement:
+            places_by_placement[key] = _matching_places(constraints, platforms, places)
+        matching = places_by_placement[key]
     if not places:
         return ["its node is no longer in the swarm"]
-    return _never(wants, constraints, platforms, places, able) or _not_now(wants, able)
+    return _permanent_reasons(wants, constraints, platforms, places, matching) or _current_reasons(wants, matching)
 
 
 def total_shortfall(
     wants: Mapping[str, Any], constraints: Sequence[str], platforms: Sequence[Mapping[str, Any]], places: Sequence[Place]
 ) -> list[str]:
     """Return why no node could take such tasks even if it were idle, as texts."""
-    return _never(wants, constraints, platforms, places, _fitting(constraints, platforms, places)) if places else []
+    return _permanent_reasons(wants, constraints, platforms, places, _matching_places(constraints, platforms, places)) if places else []
 
 
-def _never(
-    wants: Mapping[str, Any], constraints: Sequence[str], platforms: Sequence[Mapping[str, Any]], places: Sequence[Place], able: Sequence[Place]
+def _permanent_reasons(
+    wants: Mapping[str, Any], constraints: Sequence[str], platforms: Sequence[Mapping[str, Any]], places: Sequence[Place], matching: Sequence[Place]
 ) -> list[str]:
-    return _too_large(wants, able) if able else [_unfulfilled(constraints, platforms, places)]
+    return _too_large(wants, matching) if matching else [_unmet_placement(constraints, platforms, places)]
 
 
-def _fitting(constraints: Sequence[str], platforms: Sequence[Mapping[str, Any]], places: Iterable[Place]) -> list[Place]:
-    return [one for one in places if _fits(constraints, platforms, one.node)]
+def _matching_places(constraints: Sequence[str], platforms: Sequence[Mapping[str, Any]], places: Iterable[Place]) -> list[Place]:
+    return [place for place in places if _matches(constraints, platforms, place.node)]
 
 
-def _fits(constraints: Iterable[str], platforms: Iterable[Mapping[str, Any]], node: Mapping[str, Any]) -> bool:
+def _matches(constraints: Iterable[str], platforms: Iterable[Mapping[str, Any]], node: Mapping[str, Any]) -> bool:
     return node_match.runs_on(platforms, node) and all(node_match.is_met(constraint, node) for constraint in constraints)
 
 
-def able(spec: Mapping[str, Any], nodes: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def matching_nodes(spec: Mapping[str, Any], nodes: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return the API's nodes that meet the specification's constraints and platforms. Resources do not count here."""
-    return [node for node in nodes if fits(spec, node)]
+    return [node for node in nodes if matches(spec, node)]
 
 
-def fits(spec: Mapping[str, Any], node: Mapping[str, Any]) -> bool:
+def matches(spec: Mapping[str, Any], node: Mapping[str, Any]) -> bool:
     placement = spec.get("Placement") or {}
-    return _fits(placement.get("Constraints") or [], placement.get("Platforms") or [], node)
+    return _matches(placement.get("Constraints") or [], placement.get("Platforms") or [], node)
 
 
-def _unfulfilled(constraints: Sequence[str], platforms: Sequence[Mapping[str, Any]], places: Sequence[Place]) -> str:
-    never = [constraint for constraint in constraints if not any(node_match.is_met(constraint, place.node) for place in places)]
-    if never:
-        return "no node meets %s" % " or ".join(never)
+def _unmet_placement(constraints: Sequence[str], platforms: Sequence[Mapping[str, Any]], places: Sequence[Place]) -> str:
+    unmet = [constraint for constraint in constraints if not any(node_match.is_met(constraint, place.node) for place in places)]
+    if unmet:
+        return "no node meets %s" % " or ".join(unmet)
     if not any(node_match.runs_on(platforms, place.node) for place in places):
-        return "no node is of the image's platform, %s" % " or ".join("%s/%s" % (one.get("OS"), one.get("Architecture")) for one in platforms)
+        names = ["%s/%s" % (platform.get("OS"), platform.get("Architecture")) for platform in platforms]
+        return "no node is of the image's platform, %s" % " or ".join(names)
     return "no node meets all of %s" % ", ".join([*constraints, *(["the image's platform"] if platforms else [])])
 
 
 def _too_large(wants: Mapping[str, Any], places: Sequence[Place]) -> list[str]:
-    """Return the reservations that no node could fulfil, even if it were idle."""
-    found = []
+    """Return texts about the reservations that are larger than any node."""
+    texts = []
     for kind, amount in wants.items():
         most, hostname = max((place.total.get(kind, 0), place.record["hostname"]) for place in places)
-        if most < least(amount):
-            found.append("wants %s; the most that a node has: %s" % (amount_of(kind, amount, unit=True), _at(kind, most, hostname)))
-    return found
+        if most < required_free(amount):
+            texts.append("wants %s; the most that a node has: %s" % (amount_of(kind, amount, unit=True), _amount_at(kind, most, hostname)))
+    return texts
 
 
-def _not_now(wants: Mapping[str, Any], places: Sequence[Place]) -> list[str]:
-    roomy = [place for place in places if all(place.free.get(kind, 0) >= least(amount) for kind, amount in wants.items())]
-    opened = [place for place in places if is_open(place.record)]
-    if any(is_open(place.record) for place in roomy):
+def _current_reasons(wants: Mapping[str, Any], places: Sequence[Place]) -> list[str]:
+    with_room = [place for place in places if all(place.free.get(kind, 0) >= required_free(amount) for kind, amount in wants.items())]
+    schedulable = [place for place in places if is_schedulable(place.record)]
+    if any(is_schedulable(place.record) for place in with_room):
         return []  # the task is new, or waits for something that is not checked here
-    if roomy:
-        return ["every node with room for it takes no new tasks: %s" % _names(roomy)]
-    if not opened:
+    if with_room:
+        return ["every node with room for it takes no new tasks: %s" % _names(with_room)]
+    if not schedulable:
         return ["every node that could take it takes no new tasks: %s" % _names(places)]
     everything = ", ".join(amount_of(kind, amount, unit=True) for kind, amount in wants.items())
-    return _short(wants, opened) or ["no node has all of it free at once: %s" % everything]
+    return _too_little_free(wants, schedulable) or ["no node has all of it free at once: %s" % everything]
 
 
-def _short(wants: Mapping[str, Any], places: Sequence[Place]) -> list[str]:
-    found = []
+def _too_little_free(wants: Mapping[str, Any], places: Sequence[Place]) -> list[str]:
+    texts = []
     for kind, amount in wants.items():
         most, hostname = max((place.free.get(kind, 0), place.record["hostname"]) for place in places)
-        if most < least(amount):
-            everywhere = amount_of(kind, sum(place.free.get(kind, 0) for place in places))
-            words = (amount_of(kind, amount, unit=True), _at(kind, most, hostname), everywhere)
-            found.append("wants %s; most free on one node: %s; %s in all" % words)
-    return found
+        if most < required_free(amount):
+            in_all = amount_of(kind, sum(place.free.get(kind, 0) for place in places))
+            amounts = (amount_of(kind, amount, unit=True), _amount_at(kind, most, hostname), in_all)
+            texts.append("wants %s; most free on one node: %s; %s in all" % amounts)
+    return texts
 
 
-# -- words -----------------------------------------------------------------------------------------------------------
+# -- texts -----------------------------------------------------------------------------------------------------------
 
 
 def amount_of(kind: str, amount: float, unit: bool = False) -> str:
-    """Return the amount as text, with its unit if ``unit``. CPUs and memory are in whole units. A reservation of 0 is explained (see ``least``)."""
+    """Return the amount as text, with its unit if ``unit``. CPUs and GiB may have decimals. The text explains a reservation of 0."""
     if unit and not amount:
         return "1 or more %s, and all that are free (value: 0)" % kind
     number = "%d" % amount if kind not in UNITS else ("%.2f" % (amount / UNITS[kind])).rstrip("0").rstrip(".")
     return "%s %s" % (number, kind.lstrip("=")) if unit else number
 
 
-def _at(kind: str, amount: float, hostname: str) -> str:
+def _amount_at(kind: str, amount: float, hostname: str) -> str:
     return "%s (%s)" % (amount_of(kind, amount), hostname) if amount else "0"
 
 

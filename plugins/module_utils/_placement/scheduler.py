@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which nodes could run a task of a service (pure): the filters of swarmkit's scheduler, in its order, applied to the nodes of a ledger.
+"""Finds the nodes that could run a task of a service (pure): the filters of swarmkit's scheduler, in its order, applied to the nodes of a ledger.
 
-Follows manager/scheduler/pipeline.go and filter.go, which are the same from Docker Engine 20.10 to 29 except for cluster volumes. 20.10 does not
-have those, and they are not checked here. The filters find all nodes that could take a task; which of them the scheduler takes is another
-question. The scheduler's own counts omit the nodes that it did not look at.
+Follows manager/scheduler/pipeline.go and filter.go, which are the same from Docker Engine 20.10 to 29 except for cluster volumes. This
+code does not check cluster volumes. It finds all nodes that could run a task, not the one that the scheduler would choose. The scheduler's own
+messages count only the nodes that it looked at.
 Private to this collection: no stability is promised to others.
 """
 
@@ -16,7 +16,7 @@ from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence, Tuple
 
 from . import node_match
 from .census import Census, Port, host_ports
-from .pending import CPUS, MEMORY, Place, is_open, least, wanted_by
+from .pending import CPUS, MEMORY, Place, is_schedulable, required_free, wanted_by
 
 READY, RESOURCES, PLUGINS, CONSTRAINTS = "ready", "resources", "plugins", "constraints"
 PLATFORM, PORTS, REPLICAS = "platform", "ports", "replicas"
@@ -31,13 +31,13 @@ class Demand(NamedTuple):
     """What one task of a service needs of a node."""
 
     service_id: str
-    wants: dict[str, Any]  # amounts, by the kinds of pending
+    wants: dict[str, Any]  # amounts by resource kind, also CPUS and MEMORY
     plugins: Sequence[Plugin]
     constraints: Sequence[str]
     platforms: Sequence[Mapping[str, Any]]
     ports: frozenset[Port]
     max_replicas: int  # on one node; 0 for no limit
-    cluster_volumes: bool  # whether it needs any; no filter here checks them
+    cluster_volumes: bool  # it needs some; no filter here checks them
 
 
 class Spot(NamedTuple):
@@ -79,7 +79,7 @@ def failed(demand: Demand, spot: Spot) -> list[str]:
 
 
 def room(demand: Demand, spot: Spot) -> int | None:
-    """Return how many such tasks fit at once on a node that no filter excludes; None for no limit."""
+    """Return how many such tasks fit at once on a node that passes all filters; None for no limit."""
     limits = [int(spot.place.free.get(kind, 0) // amount) for kind, amount in demand.wants.items() if amount]
     limits += [1] if any(takes_all(kind, amount, spot.place.record) for kind, amount in demand.wants.items()) else []
     if demand.max_replicas:
@@ -90,10 +90,10 @@ def room(demand: Demand, spot: Spot) -> int | None:
 
 
 def short(demand: Demand, free: Mapping[str, float]) -> dict[str, float]:
-    """Return the missing amount by kind. Even with a reservation of 0 the scheduler requires that some of the kind is left."""
+    """Return the missing amount by resource kind. Even for a reservation of 0, the scheduler requires at least one free resource."""
     # If anything is reserved, the scheduler compares CPUs and memory as well, and a node may have overcommitted them.
-    all_least = {CPUS: 0, MEMORY: 0, **{kind: least(amount) for kind, amount in demand.wants.items()}} if demand.wants else {}
-    return {kind: amount - free.get(kind, 0) for kind, amount in all_least.items() if free.get(kind, 0) < amount}
+    required = {CPUS: 0, MEMORY: 0, **{kind: required_free(amount) for kind, amount in demand.wants.items()}} if demand.wants else {}
+    return {kind: amount - free.get(kind, 0) for kind, amount in required.items() if free.get(kind, 0) < amount}
 
 
 def takes_all(kind: str, amount: float, record: Mapping[str, Any]) -> bool:
@@ -105,9 +105,10 @@ def lacking(demand: Demand, node: Mapping[str, Any]) -> list[Plugin]:
     """Return the required plugins that the node does not list. Old daemons list no log drivers, so a required log driver counts as present there.
     A node without a description of its daemon passes."""
     engine = node.get("Description", {}).get("Engine") or {}
-    listed = {(one.get("Type"), (one.get("Name") or "").partition(":latest")[0]) for one in engine.get("Plugins") or []}
-    logs = any(kind == "Log" for kind, dummy_name in listed)
-    missing = [one for one in demand.plugins if (one[0], one[1].partition(":latest")[0]) not in listed and (one[0] != "Log" or logs)]
+    listed = {(plugin.get("Type"), (plugin.get("Name") or "").partition(":latest")[0]) for plugin in engine.get("Plugins") or []}
+    lists_logs = any(plugin_type == "Log" for plugin_type, dummy_name in listed)
+    needed = [(plugin_type, name) for plugin_type, name in demand.plugins if plugin_type != "Log" or lists_logs]
+    missing = [(plugin_type, name) for plugin_type, name in needed if (plugin_type, name.partition(":latest")[0]) not in listed]
     return missing if engine else []
 
 
@@ -123,7 +124,7 @@ def _volume_driver(mount: Mapping[str, Any]) -> str:
 
 Passes = Callable[[Demand, Spot], bool]
 FILTERS: tuple[tuple[str, Passes], ...] = (
-    (READY, lambda demand, spot: is_open(spot.place.record)),
+    (READY, lambda demand, spot: is_schedulable(spot.place.record)),
     (RESOURCES, lambda demand, spot: not short(demand, spot.place.free)),
     (PLUGINS, lambda demand, spot: not lacking(demand, spot.place.node)),
     (CONSTRAINTS, lambda demand, spot: not unmet(demand, spot.place.node)),

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Why swarm has not created all tasks of a service, before any placement by the scheduler (pure).
+"""Finds out why swarm has not created all tasks of a service yet, so that the scheduler cannot place them (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -16,12 +16,12 @@ from .._printable import shortened
 from .._tasks.tasks import epoch, is_global
 from .availability import PAUSED
 from .census import Tally
-from .pending import Place, fits
+from .pending import Place, matches
 
 PAUSED_UPDATES = {"paused": "its update is paused", "rollback_paused": "its rollback is paused"}
 REPLICATED, JOB, GLOBAL_JOB = "Replicated", "ReplicatedJob", "GlobalJob"
 # Docker's message begins by repeating the state of the update.
-_SAID = re.compile(r"\A(update|rollback) paused( due to)? ?")
+_STATE_PREFIX = re.compile(r"\A(update|rollback) paused( due to)? ?")
 
 
 class Size(NamedTuple):
@@ -49,12 +49,12 @@ def still_needed(service: Mapping[str, Any], tally: Tally) -> int:
     size = size_of(service)
     if size.wanted is None or size.at_once is None:
         return tally.waiting
-    left = size.wanted - (tally.complete if size.mode == JOB else len(_ended_slots(service, tally)))
-    return max(tally.waiting, min(left, size.at_once) - tally.live, 0)
+    unfinished = size.wanted - (tally.complete if size.mode == JOB else len(_ended_slots(service, tally)))
+    return max(tally.waiting, min(unfinished, size.at_once) - tally.live, 0)
 
 
 def is_short(service: Mapping[str, Any], tally: Tally) -> bool:
-    """Return whether the service has fewer tasks than it wants. A service that is over lacks none."""
+    """Return whether the service has fewer tasks than it wants. That is never true for a service that is over."""
     return bool(still_needed(service, tally) or tally.delayed or _paused_update(service)) and not is_over(service, tally)
 
 
@@ -74,90 +74,93 @@ def is_over(service: Mapping[str, Any], tally: Tally) -> bool:
 
 
 def _ended_slots(service: Mapping[str, Any], tally: Tally) -> dict[int, str]:
-    """By slot the creation time of its last task, for slots in which swarm starts no other task. With the restart condition ``none`` it restarts
-    no task, with ``on-failure`` no complete task (shouldRestart in swarmkit's manager/orchestrator/restart/restart.go)."""
+    """Return the creation time of the last task of each slot in which swarm starts no other task.
+
+    With the restart condition ``none`` swarm restarts no task, with ``on-failure`` no complete task (shouldRestart in swarmkit's
+    manager/orchestrator/restart/restart.go).
+    """
     condition = (service["Spec"]["TaskTemplate"].get("RestartPolicy") or {}).get("Condition")
     if condition not in ("none", "on-failure") or is_global(service):
         return {}
-    left = {slot: one for slot, one in tally.last.items() if slot not in tally.slots}
-    return {slot: created for slot, (created, state) in left.items() if condition == "none" or state == "complete"}
+    empty_slots = {slot: task for slot, task in tally.last.items() if slot not in tally.slots}
+    return {slot: created for slot, (created, state) in empty_slots.items() if condition == "none" or state == "complete"}
 
 
 def _is_update_unfinished(service: Mapping[str, Any], created: Iterable[str]) -> bool:
-    """Return whether its update was paused before it reached all slots. ``created`` are the creation times of their last tasks."""
-    began = epoch((service.get("UpdateStatus") or {}).get("StartedAt"))
-    return _paused_update(service) is not None and (began is None or any((epoch(stamp) or 0) < began for stamp in created))
+    """Return whether the service's update was paused before it reached all slots. ``created`` are the creation times of their last tasks."""
+    started = epoch((service.get("UpdateStatus") or {}).get("StartedAt"))
+    return _paused_update(service) is not None and (started is None or any((epoch(stamp) or 0) < started for stamp in created))
 
 
 def without_tasks(service: Mapping[str, Any], tally: Tally, places: Iterable[Place]) -> list[str]:
-    """Which tasks of the service the scheduler cannot place yet, because swarm has not created or prepared them, and why, as texts."""
-    found = []
+    """Return texts about tasks that the scheduler cannot place yet, because swarm has not created or prepared them."""
+    texts = []
     paused = _paused_update(service)
     if paused:
-        found.append(paused)
+        texts.append(paused)
     if tally.unallocated:
-        found.append("%s yet (state new)" % _tasks(tally.unallocated, "has no address in its networks", "have no address in their networks"))
+        texts.append("%s yet (state new)" % _tasks(tally.unallocated, "has no address in its networks", "have no address in their networks"))
     if tally.delayed:
-        found.append(_tasks(tally.delayed, "starts after its restart delay", "start after their restart delay"))
+        texts.append(_tasks(tally.delayed, "starts after its restart delay", "start after their restart delay"))
     size = size_of(service)
     if size.mode == GLOBAL_JOB and is_over(service, tally):
-        found.append(_finished(tally.complete, tally.complete))
+        texts.append(_finished(tally.complete, tally.complete))
     elif is_global(service):
-        found += _of_global(service, tally, places)
+        texts += _missing_global_tasks(service, tally, places)
     elif size.mode == JOB:
-        found += _of_job(size, tally)
+        texts += _missing_job_tasks(size, tally)
     elif size.wanted == 0:
-        found.append("it is scaled to 0 replicas")
+        texts.append("it is scaled to 0 replicas")
     elif not paused:
-        found += _of_replicated(service, size, tally)
-    return found
+        texts += _missing_replicas(service, size, tally)
+    return texts
 
 
 def _paused_update(service: Mapping[str, Any]) -> str | None:
-    """Return the text that its update is paused, and why; None if it is not paused."""
+    """Return a text that says why the service's update is paused; None if it is not."""
     status = service.get("UpdateStatus") or {}
     if status.get("State") not in PAUSED_UPDATES:
         return None
-    said = str(status.get("Message") or "")
-    return "%s: %s" % (PAUSED_UPDATES[status["State"]], _SAID.sub("", said) or said or "no reason given")
+    message = str(status.get("Message") or "")
+    return "%s: %s" % (PAUSED_UPDATES[status["State"]], _STATE_PREFIX.sub("", message) or message or "no reason given")
 
 
-def _of_global(service: Mapping[str, Any], tally: Tally, places: Iterable[Place]) -> list[str]:
-    # Nor does swarm restart failed tasks there (swarmkit orchestrator/global/global.go).
-    bare = [
+def _missing_global_tasks(service: Mapping[str, Any], tally: Tally, places: Iterable[Place]) -> list[str]:
+    # Swarm does not restart failed tasks there either (swarmkit orchestrator/global/global.go).
+    hostnames = [
         place.record["hostname"]
         for place in places
-        if place.record["availability"] == PAUSED and place.node["ID"] not in tally.nodes and fits(service["Spec"]["TaskTemplate"], place.node)
+        if place.record["availability"] == PAUSED and place.node["ID"] not in tally.nodes and matches(service["Spec"]["TaskTemplate"], place.node)
     ]
-    return ["swarm makes no tasks of a global service on paused nodes: %s" % shortened(bare)] if bare else []
+    return ["swarm creates no tasks of a global service on paused nodes: %s" % shortened(hostnames)] if hostnames else []
 
 
-def _of_job(size: Size, tally: Tally) -> list[str]:
+def _missing_job_tasks(size: Size, tally: Tally) -> list[str]:
     wanted, at_once = size.wanted or 0, size.at_once or 0
     if tally.complete >= wanted:
         return [_finished(tally.complete, wanted)]
-    more = wanted - tally.complete - tally.live - tally.waiting
-    if more > 0 and tally.live + tally.waiting >= at_once:
-        return ["%s once others have ended: it has at most %d at a time" % (_tasks(more, "follows", "follow"), at_once)]
+    not_created = wanted - tally.complete - tally.live - tally.waiting
+    if not_created > 0 and tally.live + tally.waiting >= at_once:
+        return ["%s once others have ended: it has at most %d at a time" % (_tasks(not_created, "follows", "follow"), at_once)]
     if tally.failure[1] and not tally.live + tally.waiting:
         return ["%d of %d tasks are complete, and none runs; the last failed with: %s" % (tally.complete, wanted, tally.failure[1])]
     return []
 
 
-def _of_replicated(service: Mapping[str, Any], size: Size, tally: Tally) -> list[str]:
+def _missing_replicas(service: Mapping[str, Any], size: Size, tally: Tally) -> list[str]:
     wanted = size.wanted or 0
     missing = wanted - tally.live - tally.waiting
     if missing <= 0:
         return []
-    complete = sum(state == "complete" for slot, (dummy_made, state) in tally.last.items() if slot not in tally.slots)
+    complete = sum(state == "complete" for slot, (dummy_created, state) in tally.last.items() if slot not in tally.slots)
     if is_over(service, tally) and complete >= wanted:
         return [_finished(complete, wanted)]
     policy = service["Spec"]["TaskTemplate"].get("RestartPolicy") or {}
     condition, attempts = policy.get("Condition") or "any", policy.get("MaxAttempts")
     last = "; the last failed with: %s" % tally.failure[1] if tally.failure[1] else ""
     if tally.ended and condition != "any":
-        what = _tasks(missing, "has ended and is not started again", "have ended and are not started again")
-        return ["%s (restart condition %s)%s" % (what, condition, last)]
+        text = _tasks(missing, "has ended and is not started again", "have ended and are not started again")
+        return ["%s (restart condition %s)%s" % (text, condition, last)]
     if tally.ended and attempts:
         return ["%s (%d)%s" % (_tasks(missing, "has used up its restart attempts", "have used up their restart attempts"), attempts, last)]
     return []  # swarm is about to create them
@@ -167,5 +170,5 @@ def _finished(complete: int, wanted: int) -> str:
     return "it has finished: %d of %d tasks are complete" % (complete, wanted)
 
 
-def _tasks(count: int, one: str, many: str) -> str:
-    return "1 task %s" % one if count == 1 else "%d tasks %s" % (count, many)
+def _tasks(count: int, singular: str, plural: str) -> str:
+    return "1 task %s" % singular if count == 1 else "%d tasks %s" % (count, plural)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What an update with ``order: start-first`` needs: room for new tasks while the old ones run (pure).
+"""Calculates the room that an update with ``order: start-first`` needs for new tasks while the old ones run (pure).
 
 swarmkit's updater (manager/orchestrator/update/updater.go) ends an old task once the new task of its slot runs. A waiting new task can then take
 the place of the old one. So one free place is enough for all tasks, however many start at once, unless a new task cannot use an old task's place.
@@ -24,8 +24,8 @@ START_FIRST = "start-first"
 class Overlap(NamedTuple):
     """How many new tasks must run beside the old ones.
 
-    ``old`` tasks run on. ``needed`` new tasks must have room meanwhile; None means one on each node. ``larger``: the new tasks reserve more
-    than the old ones. ``added``: how many new tasks replace no old one.
+    ``old`` is the number of running tasks. ``needed`` is the number of new tasks that need room meanwhile; None means one on each node. ``larger``
+    is true if new tasks reserve more than old ones. ``added`` is the number of new tasks that replace no old task.
     """
 
     old: int
@@ -62,13 +62,13 @@ def without_stuck(tasks: Iterable[Mapping[str, Any]], service_ids: Iterable[str]
 
 
 def slots_by_node(tasks: Iterable[Mapping[str, Any]], service_id: str) -> Counter[str]:
-    """By node id how many slots of the service have a task there."""
+    """Return how many slots of the service have a task on each node, by node id."""
     by_slot = {_slot(task): task.get("NodeID") or "" for task in tasks if task.get("ServiceID") == service_id and _is_live(task)}
     return Counter(by_slot.values())
 
 
 def demands_more(new: Demand, old: Demand) -> bool:
-    """Return whether a new task may not fit where an old one was. Reserving 0 of a named kind takes all free ones."""
+    """Return whether a new task may not fit where an old one was. A reservation of 0 of a named kind takes all free resources."""
     return any((amount or inf) > (old.wants.get(kind, 0) or (inf if kind in old.wants else 0)) for kind, amount in new.wants.items())
 
 
@@ -76,7 +76,7 @@ def needed_beside_old(wanted: int, old: Mapping[str, int], beside: Mapping[str, 
     """Return how many of the ``wanted`` new tasks need room while the old ones run, if they reserve no more than the old ones.
 
     All mappings are by node id. ``old``: the number of old tasks. ``beside``: how many new tasks fit while the old ones run, ``alone``: how many
-    fit without them. Nobody knows which old task ends first. In the worst case no new task can use its place.
+    fit without them. It is unknown which old task ends first. In the worst case no new task can use its place.
     """
     number = sum(old.values())
     usable = sum(min(count, max(0, alone.get(node_id, 0) - beside.get(node_id, 0))) for node_id, count in old.items())
@@ -86,17 +86,18 @@ def needed_beside_old(wanted: int, old: Mapping[str, int], beside: Mapping[str, 
     return max(0, wanted - number) + (max(0, waits - freed) if wanted else 0)
 
 
-def explain_overlap(one: Mapping[str, Any], beside: Overlap) -> str:
-    """Return the explanation of a service that does not fit beside its old tasks. ``one`` is its explanation without the update."""
+def explain_overlap(explanation: Mapping[str, Any], beside: Overlap) -> str:
+    """Return the explanation of a service that does not fit beside its old tasks. ``explanation`` is that without the update."""
     if beside.needed is None:
-        return "%s; its tasks run on until new ones do (update_config: order: start-first); with order: stop-first each makes room" % one["text"]
-    runs = "its %d tasks run on until new ones do (update_config: order: start-first)" % beside.old
-    begin = "" if one["feasible"] else "%s; " % one["text"]
+        text = "%s; its tasks run on until new ones do (update_config: order: start-first); with order: stop-first each makes room"
+        return text % explanation["text"]
+    still_running = "its %d tasks run on until new ones do (update_config: order: start-first)" % beside.old
+    begin = "" if explanation["feasible"] else "%s; " % explanation["text"]
     if beside.larger:
-        more = "since they reserve more than before, there has to be room for all %d beside them, and there is for %d"
-        return "%s%s; %s" % (begin, runs, more % (beside.needed, one["room"]))
-    there = "there is room for %d more beside them, and %s needed" % (one["room"], _number_is(beside.needed))
-    return "%s%s; %s; with order: stop-first, %s needed" % (begin, runs, there, _number_is(beside.added))
+        need = "since the new tasks reserve more, all %d need room beside them, and there is room for %d"
+        return "%s%s; %s" % (begin, still_running, need % (beside.needed, explanation["room"]))
+    available = "there is room for %d more beside them, and %s needed" % (explanation["room"], _number_is(beside.needed))
+    return "%s%s; %s; with order: stop-first, %s needed" % (begin, still_running, available, _number_is(beside.added))
 
 
 def _number_is(number: int) -> str:

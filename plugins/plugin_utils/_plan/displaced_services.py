@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...module_utils._gpu.record import devices_of
-from ...module_utils._placement.pending import least
+from ...module_utils._placement.pending import required_free
 from ...module_utils._policy import generic_resources
 
 # The amount of each kind, by node id.
@@ -138,7 +138,7 @@ def _too_little(group: Mapping[str, Any], groups: Iterable[Mapping[str, Any]], n
 
 def _fits(wants: Mapping[str, int], found: Mapping[str, int]) -> bool:
     """Whether a task fits. A task that reserves 0 of a kind needs at least one."""
-    return all(found.get(kind, 0) >= least(amount) for kind, amount in wants.items())
+    return all(found.get(kind, 0) >= required_free(amount) for kind, amount in wants.items())
 
 
 def _in_words(group: Mapping[str, Any]) -> str:

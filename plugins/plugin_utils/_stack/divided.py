@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...module_utils._errors import GpuSwarmError
-from ...module_utils._placement.pending import is_open
+from ...module_utils._placement.pending import is_schedulable
 from .._classes import classes, images
 from .._classes.constraints import Node
 from .._classes.shares import shares
@@ -85,7 +85,7 @@ def replicas_of_parts(service: Mapping[str, Any], nodes: Mapping[str, Sequence[N
 
 def _room(service: Mapping[str, Any], node: Node) -> int:
     """How many tasks of the service fit on the node now."""
-    if not is_open(node.record):
+    if not is_schedulable(node.record):
         return 0
     generic = ((((service.get("deploy") or {}).get("resources") or {}).get("reservations") or {}).get("generic_resources")) or []
     wants = {one["discrete_resource_spec"]["kind"]: one["discrete_resource_spec"]["value"] for one in generic}

@@ -39,16 +39,17 @@ def finding(name, card, task_id="", holder="", by="python3"):
 @pytest.mark.parametrize(
     ("one", "words"),
     [
-        (finding("used-by-another", A, "t3", "t1"), "train.3 (python3) uses it, which train.1 has, since 2025-11-24T16:00:00Z"),
+        (finding("used-by-another", A, "t3", "t1"), "train.3 (python3) uses it, but it is allocated to train.1 (since 2025-11-24T16:00:00Z)"),
         (
             finding("seen-by-another", A, "", "t1", "container notebook"),
-            "container notebook sees it and has no process there, which train.1 has, since 2025-11-24T16:00:00Z",
+            "container notebook sees it and has no process there, but it is allocated to train.1 (since 2025-11-24T16:00:00Z)",
         ),
-        (finding("used-by-another", A, "", "t1", "alice (py)"), "alice (py) uses it, which train.1 has, since 2025-11-24T16:00:00Z"),
-        (finding("not-held", FREE, "t3"), "train.3 (python3) uses it, which nobody has, since 2025-11-24T16:00:00Z"),
-        (finding("not-held", OWN, "t3"), "train.3 (python3) uses it, which nobody has, since 2025-11-24T16:00:00Z"),  # not advertised at all
-        (finding("idle", B, "t2", by=""), "train.2 has it and has had no process there since 2025-11-24T16:00:00Z"),
-        (finding("outside", FREE, by="root (Xorg)"), "root (Xorg) uses it, which nobody has, since 2025-11-24T16:00:00Z"),
+        (finding("used-by-another", A, "", "t1", "alice (py)"), "alice (py) uses it, but it is allocated to train.1 (since 2025-11-24T16:00:00Z)"),
+        (finding("not-held", FREE, "t3"), "train.3 (python3) uses it, but it is allocated to no task (since 2025-11-24T16:00:00Z)"),
+        # not advertised at all
+        (finding("not-held", OWN, "t3"), "train.3 (python3) uses it, but it is allocated to no task (since 2025-11-24T16:00:00Z)"),
+        (finding("idle", B, "t2", by=""), "it is allocated to train.2, which has had no process there since 2025-11-24T16:00:00Z"),
+        (finding("outside", FREE, by="root (Xorg)"), "root (Xorg) uses it, but it is allocated to no task (since 2025-11-24T16:00:00Z)"),
     ],
 )
 def test_a_finding_is_named_by_what_the_manager_knows(one, words):

@@ -158,7 +158,7 @@ def test_replicas_on_a_node():
     made = train(replicas=3, Placement={"MaxReplicas": 1})
     found = explained([node("n1"), node("n2")], made, [task("t1", "n1"), task("t2", "n1", desired="shutdown", slot=2)])
     assert (excluded(found), found["feasible"], found["room"]) == ({"replicas": 1}, ["n2"], 1)
-    assert found["nearest"][0]["text"] == "host-n1: as many replicas as are allowed on a node (1)"
+    assert found["nearest"][0]["text"] == "host-n1: already at the maximum number of replicas per node (1)"
 
 
 def test_a_replica_that_is_there_takes_one_of_those_allowed_on_its_node():
@@ -341,7 +341,7 @@ def test_why_some_have_no_task_yet_comes_before_why_another_waits():
 def test_a_global_service_on_a_paused_node():
     nodes = [node("n1"), node("n2", availability="pause"), node("n3", availability="drain")]
     found = explained(nodes, train(mode={"Global": {}}), [task("t1", "n1", slot=None)])
-    assert found["without_tasks"] == ["swarm makes no tasks of a global service on paused nodes: host-n2"]
+    assert found["without_tasks"] == ["swarm creates no tasks of a global service on paused nodes: host-n2"]
     assert (found["nodes"], found["feasible"], found["fits"]) == (2, [], True)
 
 

@@ -198,8 +198,8 @@ def test_the_node_of_a_global_service_is_gone():
 
 def test_what_many_services_lack_alike_is_found_once(monkeypatch):
     # Each time, every node is compared.
-    found, real = [], module._missing
-    monkeypatch.setattr(module, "_missing", lambda *args: found.append(args) or real(*args))
+    found, real = [], module._reasons
+    monkeypatch.setattr(module, "_reasons", lambda *args: found.append(args) or real(*args))
     tasks = [pending(f"t{number}", {GPU: 1 + number % 2}, service=f"s{number}") for number in range(20)]
     answer = groups([node()], tasks)
     assert (len(answer), len(found)) == (20, 2)

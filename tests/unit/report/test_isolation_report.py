@@ -58,7 +58,7 @@ def test_where_processes_and_reservations_differ_has_a_table_and_waits_for_nobod
     nodes = [node("n1", resources=named("GPU-1"))]
     one = {"name": "outside", "hostname": "host-n1", "card": "GPU-1", "task": None, "by": "alice (py)", "holder": None, "since": READ, "read": READ}
     found = status.status({**ledger(Listed(nodes, [], [], NOW), "gpu-swarm."), "allocation_findings": [one]})
-    words = "alice (py) uses it, which nobody has, since 2025-11-24T15:59:50Z"
+    words = "alice (py) uses it, but it is allocated to no task (since 2025-11-24T15:59:50Z)"
     assert found["allocation_findings"] == [{"node": "host-n1", "card": "GPU-1", "finding": "outside", "details": words, "read": READ}]
     assert (found["waiting"], found["wrong"]) == ([], [])
     screen = Screen()
