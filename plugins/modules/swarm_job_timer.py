@@ -73,7 +73,6 @@ from ..module_utils._jobs.prune import check_settings
 from ..module_utils._manager.parts import ManagerService
 from ..module_utils._node.manager_seen import JOBS
 from ..module_utils._program.installer import Machine
-from ..module_utils._program.own_python import require_own_python
 
 SETTINGS = ("older_than", "keep_last", "failed", "log_directory", "log_limit_mib")
 
@@ -93,18 +92,11 @@ def main():
         supports_check_mode=True,
     )
     params = module.params
-    settings = {name: params[name] for name in SETTINGS}
+    settings = {name: params[name] for name in SETTINGS} if params["state"] == "present" else None
     service = ManagerService(params["state_dir"], params["docker_socket"], Machine(run, module.atomic_move))
-    present = params["state"] == "present"
-    changed = not service.is_current(JOBS, settings) if present else service.has(JOBS)
     try:
         check_settings(params)
-        if present:
-            require_own_python()
-        if changed and not module.check_mode and present:
-            service.install(JOBS, settings)
-        elif changed and not module.check_mode:
-            service.remove(JOBS)
+        changed = service.converge(JOBS, settings, module.check_mode)
     except GpuSwarmError as problem:
         module.fail_json(msg=problem.message)
     module.exit_json(changed=changed)

@@ -59,7 +59,6 @@ from ..module_utils._errors import GpuSwarmError
 from ..module_utils._manager.parts import ManagerService
 from ..module_utils._node.manager_seen import PAUSE
 from ..module_utils._program.installer import Machine
-from ..module_utils._program.own_python import require_own_python
 
 
 def main():
@@ -76,17 +75,10 @@ def main():
     params = module.params
     if not 1 <= params["limit"] <= 100:
         module.fail_json(msg="limit is %d, but must be from 1 to 100 (role: swarm_member_react_limit). Nothing was changed." % params["limit"])
-    settings = {name: params[name] for name in ("limit", "metrics_directory")}
+    settings = {name: params[name] for name in ("limit", "metrics_directory")} if params["state"] == "present" else None
     service = ManagerService(params["state_dir"], params["docker_socket"], Machine(run, module.atomic_move))
-    present = params["state"] == "present"
-    changed = not service.is_current(PAUSE, settings) if present else service.has(PAUSE)
     try:
-        if present:
-            require_own_python()
-        if changed and not module.check_mode and present:
-            service.install(PAUSE, settings)
-        elif changed and not module.check_mode:
-            service.remove(PAUSE)
+        changed = service.converge(PAUSE, settings, module.check_mode)
     except GpuSwarmError as problem:
         module.fail_json(msg=problem.message)
     module.exit_json(changed=changed)

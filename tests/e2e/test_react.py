@@ -65,10 +65,15 @@ def before(fleet: Fleet, inventory: Path) -> dict[str, bytes]:
     """The machine of each node as it was."""
     found = {name: fleet[name].read(MACHINE) or b"" for name in NODES}
     for name in MANAGERS[:2]:  # on the third one it comes later
-        fleet[name].run("mkdir", "-p", TEXTFILES)
+        make_textfiles(fleet[name])
     run = fleet.playbook(inventory, *settings())
     assert run.rc == 0, run.output
     return found
+
+
+def make_textfiles(node: Node) -> None:
+    """Create the directory of metrics. Where a role has installed node_exporter, its user owns that directory."""
+    node.run("install", "--directory", "--owner", "nobody", TEXTFILES)
 
 
 def spec(fleet: Fleet, name: str, by: str = "m1") -> dict[str, Any]:
@@ -176,7 +181,9 @@ def two_processes(node: Node) -> tuple[str, str]:
 def test_a_card_is_lost_while_tasks_run(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
     """The node is paused in time, and the tasks go on, also that of the lost card: nothing is stopped. Then a second card is lost. On each
     manager the process that pauses no nodes hangs meanwhile, and is killed."""
-    manager, since = fleet["m1"], fleet["m1"].run("date", "+%s.%N")
+    manager = fleet["m1"]
+    wait_until("what was before to be over", lambda: label(fleet, "h1") == "ok", 150, lambda: (label(fleet, "h1"), status(fleet["h1"])))
+    since = manager.run("date", "+%s.%N")
     only = ("--constraint", "node.hostname==h1", "--generic-resource", "NVIDIA-GPU=1", "--replicas", "4")
     manager.docker("service", "create", "--detach", "--name", "train", *only, "lab/task", "sleep", "infinity")
     wait_until("four tasks", lambda: len(fleet["h1"].docker("ps", "--quiet").split()) == 4)
@@ -217,7 +224,7 @@ def leader(fleet: Fleet) -> str:
 def test_the_leader_has_the_metrics(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
     """With the card that is lost and the node that is paused for it, and on another manager when that leads. That one pauses the node whose card was
     lost when the leader was."""
-    fleet["m3"].run("mkdir", "-p", TEXTFILES)
+    make_textfiles(fleet["m3"])
     first = leader(fleet)
     paused = 'gpu_swarm_nodes{state="paused",by="fault"} 2'
     wait_until("its file", lambda: list(metrics(fleet)) == [first] and paused in metrics(fleet)[first], 90, lambda: metrics(fleet))

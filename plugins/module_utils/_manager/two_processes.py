@@ -19,9 +19,10 @@ import sys
 from typing import Any, Callable, Mapping, Sequence
 
 from .._metrics.keeper import Keeper
-from .._node.manager_seen import JOBS, PAUSE
+from .._node.manager_seen import DIRECTORIES, JOBS, PAUSE
 from .._program.lifetime import notify, say
 from .._program.seen import SETTINGS
+from .directories import Directories
 from .leader_claims import LeaderClaims
 from .pausing import Pausing
 from .removal_of_jobs import RemovalOfJobs
@@ -62,9 +63,10 @@ def _pause(settings: Mapping[str, Any]) -> None:
 
 def _others(settings: Mapping[str, Any], alive: Callable[[], object]) -> None:
     alive()
-    work: list[Callable[..., None]] = []
+    paths = [(settings.get(part) or {}).get(name) or "" for part, name in DIRECTORIES.items()]
+    work: list[Callable[..., None]] = [Directories(paths, _start_anew)]
     if settings.get(PAUSE):
-        work += [LeaderClaims(say), Keeper(settings[PAUSE]["metrics_directory"], say, start_anew=_start_anew)]
+        work += [LeaderClaims(say), Keeper(settings[PAUSE]["metrics_directory"], say)]
     if settings.get(JOBS):
         work.append(RemovalOfJobs({**settings[JOBS], "docker_socket": settings["docker_socket"]}))
 

@@ -34,33 +34,21 @@ SHARE = 0.01  # largest part of the time to spend on reading
 AT_MOST_S = 600.0  # longest time between two readings; a file older than 15 minutes counts as outdated
 
 
-def _end() -> None:
-    raise SystemExit
-
-
 class Keeper:
     """Keeps the file in one directory. Does nothing if the directory does not exist. ``say`` prints a line."""
 
-    def __init__(
-        self, directory: str, say: Callable[[str], Any], clock: Callable[[], float] = time.monotonic, start_anew: Callable[[], None] = _end
-    ) -> None:
-        """``start_anew`` is called if ``directory`` comes later than this process: systemd made everything else read-only at the start."""
+    def __init__(self, directory: str, say: Callable[[str], Any], clock: Callable[[], float] = time.monotonic) -> None:
         self._directory = directory
         self._say = say
         self._clock = clock
-        self._start_anew = start_anew
         self._read_at: float | None = None
         self._took = 0.0
         self._states: object = None
         self._failure: str | None = None
-        self._was_there = os.path.isdir(directory)
 
     def __call__(self, manager: Any, nodes: Sequence[Mapping[str, Any]], leads: bool) -> None:
         if not self._directory or not os.path.isdir(self._directory):
             return
-        if not self._was_there:
-            self._say("%s is there now: starting anew, since systemd made everything else read-only at the start" % self._directory)
-            self._start_anew()
         try:
             if not leads:
                 self._leave()

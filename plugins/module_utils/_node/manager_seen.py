@@ -22,15 +22,17 @@ UNIT_PATH = "etc/systemd/system/" + UNIT
 STATUS = "run/gpu-swarm-manager/status.json"
 # In its settings: the part that pauses nodes and writes metrics, and the one that removes finished jobs.
 PAUSE, JOBS = "pause", "jobs"
+# The setting of each part with the directory into which it writes.
+DIRECTORIES = {PAUSE: "metrics_directory", JOBS: "log_directory"}
 
 
 def manager_seen(state_dir: str, root: str = "/") -> dict[str, Any] | None:
-    """{version, settings, running}; None if nothing of that part is there."""
+    """{version, settings, running}; None if nothing of that part is there. After a killed run, the part may still run without its settings."""
     home = os.path.join(state_dir, HOME)
     if not (os.path.isdir(home) or os.path.lexists(os.path.join(root, UNIT_PATH))):
         return None
     kept = read_mapping(os.path.join(home, seen.SETTINGS))
-    if kept is not None and PAUSE not in kept:
+    if kept is not None and PAUSE not in kept and not seen.is_changing(home):
         return None
     status = read_mapping(os.path.join(root, STATUS)) or {}
     return {"version": seen.version(home), "settings": (kept or {}).get(PAUSE) or {}, "running": seen.runs(status.get("pid"), HOME)}

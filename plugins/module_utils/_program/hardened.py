@@ -23,9 +23,10 @@ RestrictSUIDSGID=yes
 LockPersonality=yes
 SystemCallArchitectures=native
 """
-# What a service goes without that needs nothing but sockets and files of its own.
+# What a service goes without that needs nothing but sockets and files. The directory of metrics may belong to node_exporter's user, and without
+# CAP_DAC_OVERRIDE root cannot write there.
 SOCKETS_ONLY = """\
-CapabilityBoundingSet=
+CapabilityBoundingSet=CAP_DAC_OVERRIDE
 PrivateNetwork=yes
 ProtectKernelTunables=yes
 ProtectKernelModules=yes

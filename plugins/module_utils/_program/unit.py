@@ -56,6 +56,10 @@ class Unit:
         rc, out, err = self._run(["systemctl", "restart", self._name])
         return None if rc == 0 else (err or out).strip().rstrip(".")
 
+    def is_active(self) -> bool:
+        """Whether systemd runs it."""
+        return self._shows("ActiveState") == "active"
+
     def stop(self) -> str | None:
         """Returns why it still runs, or None. One that systemd does not know, as after a run that was killed, is stopped."""
         rc, out, err = self._run(["systemctl", "stop", self._name])

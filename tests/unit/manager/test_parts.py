@@ -6,10 +6,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -40,16 +42,34 @@ class Part:
         self.it.remove(self.name)
 
 
+class Killed(BaseException):
+    pass
+
+
 class Machine:
     def __init__(self, root):
         self.root, self.state, self.commands, self.rc, self.shows = root, root / "state", [], 0, {}
+        self.process = None  # the settings of the one that runs
+        self.killed_at = None
         (root / "etc/systemd/system").mkdir(parents=True)
 
     def run(self, argv):
         if argv[1] == "show":
             return 0, self.shows.get(argv[3], "") + "\n", ""
         self.commands.append(argv[1:])
+        if len(self.commands) == self.killed_at:
+            raise Killed
+        if argv[-1] == UNIT and argv[1] in ("stop", "restart") and self.rc == 0:
+            self._end()
+            self.process = json.loads((self.state / "manager/settings.json").read_text()) if argv[1] == "restart" else None
+            self.shows["ActiveState"] = "active" if self.process else "inactive"
         return self.rc, "", "it has no reason.\n"
+
+    def _end(self):
+        """It writes its metrics until the end."""
+        folder = (self.process or {}).get(PAUSE, {}).get("metrics_directory")
+        if folder and os.path.isdir(folder):
+            Path(folder, "gpu-swarm.prom").write_text('gpu_swarm_info{swarm="c1",source="reactor"} 1\n')
 
     def part(self, name=PAUSE, **settings):
         """One part of the service, with these settings."""
@@ -218,3 +238,86 @@ def test_services_that_it_replaces_are_stopped_and_removed_before_it_starts(mach
     machine.part().install()
     assert [command for command in machine.commands if command[0] in ("stop", "restart")] == [*(["stop", name] for name in former), ["restart", UNIT]]
     assert not [path for path in machine.files() if "react" in path or "prune-jobs" in path if "/gpu_swarm/" not in path]
+
+
+def test_the_service_may_write_to_a_directory_of_another_user(machine):
+    """As of node_exporter's."""
+    machine.part().install()
+    assert "\nCapabilityBoundingSet=CAP_DAC_OVERRIDE\n" in (machine.root / "etc/systemd/system" / UNIT).read_text()
+
+
+def test_metrics_that_a_service_writes_at_its_end_go_with_the_part(machine, tmp_path):
+    folder = tmp_path / "metrics"
+    folder.mkdir()
+    machine.part(JOBS).install()
+    machine.part(PAUSE, metrics_directory=str(folder)).install()
+    machine.part(PAUSE).remove()
+    assert (list(folder.iterdir()), PAUSE in machine.process) == ([], False)
+
+
+def test_the_jobs_part_is_not_current_while_the_service_does_not_run_or_has_no_directory(machine):
+    part = machine.part(JOBS)
+    part.install()
+    assert part.is_current()
+    machine.run(["systemctl", "stop", UNIT])
+    assert not part.is_current()
+    part.install()
+    (machine.root / "logs").rmdir()
+    assert not part.is_current()
+
+
+@pytest.mark.parametrize(("name", "setting"), [(PAUSE, "metrics_directory"), (JOBS, "log_directory")])
+@pytest.mark.parametrize("folder", ["tmp", "var/tmp/logs", "link/logs"])
+def test_a_directory_that_the_service_cannot_see_is_refused_and_nothing_is_changed(machine, name, setting, folder):
+    (machine.root / "link").symlink_to("tmp")
+    path = machine.root / folder
+    part = machine.part(name, **{setting: str(path)})
+    for check_mode in (True, False):
+        with pytest.raises(GpuSwarmError, match=rf"{setting} is {path}, but .* Nothing was changed"):
+            part.it.converge(name, part.settings, check_mode)
+    assert (machine.commands, machine.files()) == ([], ["link"])
+
+
+def test_the_other_part_keeps_its_socket_when_one_is_removed(machine):
+    it = ManagerService(str(machine.state), "/srv/docker.sock", program.Machine(machine.run, os.replace, str(machine.root)))
+    it.install(PAUSE, SETTINGS)
+    machine.part(JOBS).install()
+    it.install(PAUSE, SETTINGS)
+    machine.part(JOBS).remove()
+    assert machine.process == {PAUSE: SETTINGS, "docker_socket": "/srv/docker.sock"}
+
+
+@pytest.mark.parametrize("killed_at", range(1, 5))
+@pytest.mark.parametrize("part", [PAUSE, JOBS])
+def test_a_run_finishes_the_removal_that_a_killed_one_began(tmp_path, killed_at, part):
+    """As the run sees it: for the part that pauses, by what an assessment reads."""
+    machine, folder = Machine(tmp_path / "machine"), tmp_path / "metrics"
+    folder.mkdir()
+    machine.part(JOBS).install()
+    machine.part(PAUSE, metrics_directory=str(folder)).install()
+    machine.commands.clear()
+    machine.killed_at = killed_at
+    with contextlib.suppress(Killed):
+        machine.part(part).remove()
+    machine.killed_at = None
+    is_seen = part == JOBS or manager_seen(str(machine.state), str(machine.root)) is not None
+    if is_seen and machine.part(part).is_there():
+        machine.part(part).remove()
+    assert sorted(machine.process) == sorted(["docker_socket", JOBS if part == PAUSE else PAUSE])
+
+
+def test_a_file_in_the_way_is_an_error_that_names_it(machine):
+    (machine.root / "file").touch()
+    part = machine.part(JOBS, log_directory=str(machine.root / "file/logs"))
+    with pytest.raises(GpuSwarmError, match="file/logs: Not a directory. Fix that, and run this again"):
+        part.it.converge(JOBS, part.settings, False)
+
+
+def test_check_mode_and_a_second_run_change_nothing(machine):
+    part = machine.part(JOBS)
+    assert part.it.converge(JOBS, part.settings, True)
+    assert (machine.files(), machine.commands) == ([], [])
+    assert part.it.converge(JOBS, part.settings, False)
+    before = machine.files(), list(machine.commands)
+    assert [part.it.converge(JOBS, settings, check) for settings, check in ((part.settings, False), (None, True))] == [False, True]
+    assert (machine.files(), machine.commands) == before

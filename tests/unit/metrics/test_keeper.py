@@ -134,15 +134,6 @@ def test_a_swarm_that_it_does_not_understand_does_not_end_the_service(keeper, ma
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_directory_that_comes_later_has_the_service_started_anew(manager, tmp_path, said):
-    keeper = Keeper(str(tmp_path / "late"), said.append, manager.clock)
-    keeper(manager, nodes(), True)
-    (tmp_path / "late").mkdir()
-    with pytest.raises(SystemExit):
-        keeper(manager, nodes(), True)
-    assert "late is there now" in said[0]
-
-
 @pytest.mark.parametrize("directory", ["", "none"])
 def test_where_there_is_no_directory_nothing_is_read(manager, tmp_path, said, directory):
     keeper = Keeper(directory and str(tmp_path / directory), said.append, manager.clock)
