@@ -266,7 +266,7 @@ def test_what_an_operator_says_counts(fleet: Fleet, inventory: Path, before: dic
     """Returned to service by hand, a node is paused for another fault only, and stays there else, also for a service that is started anew. A drain by
     hand is left alone."""
     manager = fleet["m1"]
-    wait_until("the second card", lambda: label(fleet, "h1").endswith("cards=2"), 150, lambda: label(fleet, "h1"))
+    wait_until("the second card", lambda: "cards=2" in label(fleet, "h1").split(), 150, lambda: label(fleet, "h1"))
     assert "cards=" not in spec(fleet, "h1")["Labels"][PAUSED_FOR]  # it was paused once
     began = time.monotonic()
     manager.docker("node", "update", "--availability", "active", "h1")
@@ -280,7 +280,7 @@ def test_what_an_operator_says_counts(fleet: Fleet, inventory: Path, before: dic
     assert not is_paused(fleet, "h1")
     manager.docker("node", "update", "--availability", "drain", "h2")
     began = replace(fleet["h2"], "[gpu 0]", "[gpu 0]\nfault = lost")
-    wait_until("its report", lambda: label(fleet, "h2").endswith("cards=2"), 150, lambda: label(fleet, "h2"))
+    wait_until("its report", lambda: "cards=2" in label(fleet, "h2").split(), 150, lambda: label(fleet, "h2"))
     seen = manager.docker_json("node", "inspect", "h2")[0]["Version"]
     wait_until("two polls more", lambda: time.monotonic() > began + WITHIN_S, WITHIN_S)
     assert manager.docker_json("node", "inspect", "h2")[0]["Version"] == seen
