@@ -143,7 +143,7 @@ options:
   accept_risks:
     description:
       - Known issues, by their names, that give a warning instead of an error.
-      - C(docs/TRAPS.md) describes all of them.
+      - C(docs/fix/known-issues.md) describes all of them.
     type: list
     elements: str
     choices:

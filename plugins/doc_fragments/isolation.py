@@ -12,7 +12,7 @@ class ModuleDocFragment:
 options:
   isolation:
     description:
-      - Which GPUs of this node a task can see. A guard in front of NVIDIA's runtime enforces this. See C(docs/ISOLATION.md). Use the same level
+      - Which GPUs of this node a task can see. A guard in front of NVIDIA's runtime enforces this. See C(docs/how/isolation.md). Use the same level
         on all nodes of a swarm.
       - Without this option the node keeps its level, which is V(off) without a guard.
       - With V(off), the image or its variables decide, and a service without a reservation may see every GPU. There is a guard only if slots or

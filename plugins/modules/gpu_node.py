@@ -81,7 +81,7 @@ notes:
   - Passwords in URLs, such as those of proxies in C(daemon.json), are masked in the diff, in messages and in all else that people read. What is
     for comparing, such as RV(resources), is returned as it is.
   - With C(ignore_unreachable), a host that cannot be reached fails. Ansible would go on with its next task as if this one had been done.
-  - Every known issue of GPUs on Docker Swarm, with versions, references and what is done about it, is in C(docs/TRAPS.md).
+  - Every known issue of GPUs on Docker Swarm, with versions, references and what is done about it, is in C(docs/fix/known-issues.md).
 seealso:
   - module: fleet.gpu_swarm.gpu_info
   - module: fleet.gpu_swarm.swarm_gpu_info
@@ -243,7 +243,7 @@ hangs:
   version_added: 0.2.0
 refused:
   description:
-    - Why the decision must not be carried out, each with C(id) and C(text). The ids are names in C(docs/TRAPS.md). V(shrink) stands for
+    - Why the decision must not be carried out, each with C(id) and C(text). The ids are names in C(docs/fix/known-issues.md). V(shrink) stands for
       less than before, and needs consent by O(expect) or O(allow_shrink). The others can be accepted with O(accept_risks).
     - In check mode this is information. When applying, it is an error.
   returned: always
@@ -317,7 +317,7 @@ health:
   description: What the node's watcher reports, with C(label), the engine label's value; C(blocked), why the managers cannot see it, or null;
     C(reasons); C(report), as O(health_report); C(shown), the label that the managers see, which may be outdated for a while; and
     C(allocation_findings), a list for each finding. It holds the name, the card, the ids of the task and of the holder, who uses it, and since when
-    (C(docs/ISOLATION.md)).
+    (C(docs/how/isolation.md)).
   returned: success; null where no watcher runs
   type: dict
   version_added: 0.3.0
@@ -328,7 +328,7 @@ watcher_missing:
   version_added: 0.3.0
 isolation:
   description: The guard in front of NVIDIA's runtime, with its C(level); C(turned_off), whether an operator's file turns it off; C(found), by service
-    and name (C(docs/ISOLATION.md)) what it counted since the boot; and C(memory), by kind of memory its cards and the least that a task can use.
+    and name (C(docs/how/isolation.md)) what it counted since the boot; and C(memory), by kind of memory its cards and the least that a task can use.
   returned: success; null where there is no guard
   type: dict
   version_added: 0.3.0

@@ -14,7 +14,7 @@ description:
     M(fleet.gpu_swarm.gpu_node) in check mode) and the manager's ledger, which may have come with its assessment, and decides what each host needs.
   - Prints what that means for those who use the fleet before anything is done, or the table of the fleet when there is
     nothing to do.
-  - Reads the settings of the playbooks, which C(docs/SETTINGS.md) lists, and returns those that tasks need as what they are declared to be.
+  - Reads the settings of the playbooks, which C(docs/reference/settings.md) lists, and returns those that tasks need as what they are declared to be.
     Also the variables C(nvidia_container_toolkit_version), C(nvidia_container_toolkit_hold), C(swarm_member_move) and
     C(swarm_member_advertise_addr) of each host.
   - M(fleet.gpu_swarm.check_settings) has to check the settings before, since a wrong value counts as the default here.

@@ -12,7 +12,8 @@ version_added: 0.3.0
 description:
   - Submits a command that runs once, or one for each set of parameters, as services of the swarm that are not started again. Those for which
     there is no room now are queued by swarm.
-  - Tries again what fails, as often as you allow, and what the guard of a node refused (see C(docs/ISOLATION.md)), which costs none of these tries.
+  - Tries again what fails, as often as you allow, and what the guard of a node refused (see C(docs/how/isolation.md)), which costs none of
+    these tries.
   - Saves what a task has printed on the manager, before anything of it is removed.
   - A job is known by its name and its content. Running the same again submits nothing, and returns what became of it.
 notes:
@@ -79,7 +80,7 @@ options:
     elements: str
   x_gpu:
     description:
-      - Which nodes it is for, with the keys C(memory_min), C(compute_capability), C(cuda), C(model) and C(cpu) of C(docs/PLACEMENT.md).
+      - Which nodes it is for, with the keys C(memory_min), C(compute_capability), C(cuda), C(model) and C(cpu) of C(docs/run/placement.md).
       - It becomes constraints when the job is submitted, on labels of nodes, of which some may be added for it. In O(file) it is C(x-gpu).
     type: dict
   placement:

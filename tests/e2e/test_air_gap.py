@@ -47,7 +47,7 @@ NO_NETWORK = ("unshare", "--net", "--")
 
 @dataclass(frozen=True)
 class Controller:
-    """An environment of its own for Ansible, made of a bundle, as docs/AIRGAP.md has it."""
+    """An environment of its own for Ansible, made of a bundle, as docs/operate/air-gap.md has it."""
 
     home: Path
     bundle: Path
@@ -134,7 +134,7 @@ def test_each_file_of_the_bundle_has_a_checksum_and_no_other_has(bundle: Path) -
 
 def named(directory: str) -> list[str]:
     """What the page's table has of that directory."""
-    (row,) = (line for line in (CHECKOUT / "docs/AIRGAP.md").read_text().splitlines() if line.startswith(f"| `{directory}` |"))
+    (row,) = (line for line in (CHECKOUT / "docs/operate/air-gap.md").read_text().splitlines() if line.startswith(f"| `{directory}` |"))
     return [name.strip("`") for name in re.findall(r"`[a-z0-9_.-]+`|\bansible-core\b", row.split(" | ")[1])]
 
 

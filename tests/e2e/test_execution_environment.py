@@ -2,8 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""An execution environment that ansible-builder makes out of the playbook bundle's directory, as docs/SCALE.md has it: dnf's packages come from the
-lab's repository, and nothing from anywhere else. Then ansible-runner provisions a fleet over SSH from a container of it."""
+"""An execution environment that ansible-builder makes out of the playbook bundle's directory, as docs/operate/scale.md has it: dnf's packages come
+from the lab's repository, and nothing from anywhere else. Then ansible-runner provisions a fleet over SSH from a container of it."""
 
 from __future__ import annotations
 
@@ -74,13 +74,14 @@ def run(*command: str | Path, cwd: Path, **env: str) -> str:
 
 def described(heading: str) -> str:
     """An execution-environment.yml of the docs."""
-    (found,) = re.findall(rf"```yaml\n({re.escape(heading)}\n.*?)```", (CHECKOUT / "docs" / "SCALE.md").read_text(), re.DOTALL)
+    (found,) = re.findall(rf"```yaml\n({re.escape(heading)}\n.*?)```", (CHECKOUT / "docs" / "operate" / "scale.md").read_text(), re.DOTALL)
     return found
 
 
 def download() -> list[str]:
     """What the docs have pip download besides, but for where to."""
-    (line,) = re.findall(rf"^\$ pip (download .*) --dest {STICK}/python (.*)$", (CHECKOUT / "docs" / "SCALE.md").read_text(), re.MULTILINE)
+    text = (CHECKOUT / "docs" / "operate" / "scale.md").read_text()
+    (line,) = re.findall(rf"^\$ pip (download .*) --dest {STICK}/python (.*)$", text, re.MULTILINE)
     return [word.strip("'\"") for part in line for word in part.split()]
 
 

@@ -198,7 +198,7 @@ def test_after_changes_of_leader_every_replica_runs_where_a_card_is_free(fleet: 
 
 
 def test_the_last_replica_runs_once_the_node_is_counted_anew(fleet: Fleet, inventory: Path) -> None:
-    """As status and docs/TRAPS.md say it: pause the node, restart what is counted wrong, return the node."""
+    """As status and docs/fix/known-issues.md say it: pause the node, restart what is counted wrong, return the node."""
     swarm, manager = Swarm(fleet, {"g1": [1]}), fleet["m1"]
     ((_g1, value),), (lost,) = swarm.wrong, swarm.lost
     node = fleet["g1"].swarm()["NodeID"]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The versions that docs/PLATFORMS.md and the README's table name are those that nodes and controller have."""
+"""The versions that docs/reference/platforms.md and the README's table name are those that nodes and controller have."""
 
 from __future__ import annotations
 

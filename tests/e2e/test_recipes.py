@@ -2,8 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The recipes of docs/RECIPES.md with real services: policies, jobs and commands as their pages have them, and the stack files of docs/examples with
-other images. One node has the policies for a model of card each, one that of two services on the very same card, and one the default."""
+"""The recipes of docs/run/recipes.md with real services: policies, jobs and commands as their pages have them, and the stack files of docs/examples
+with other images. One node has the policies for a model of card each, one that of two services on the very same card, and one the default."""
 
 from __future__ import annotations
 
@@ -107,9 +107,9 @@ def inventory(fleet: Fleet) -> Path:
     """All recipes at a time. What is in no policy, such as the isolation, is as it is by default."""
     dokploy = {"as": "gpu", "kind": "gpu", "select": {"index": [DOKPLOY_CARD]}}
     rules = {
-        "r1": [*policy("RECIPE_MEMORY.md"), dokploy, *policy("RECIPE_KINDS.md")],
-        "r2": policy("SHARING.md", "Two services on the very same card"),
-        **{name: policy("RECIPE_SPARK.md") for name in ("r3", "r4")},
+        "r1": [*policy("run/memory.md"), dokploy, *policy("run/kinds.md")],
+        "r2": policy("run/sharing.md", "Two services on the very same card"),
+        **{name: policy("run/spark.md") for name in ("r3", "r4")},
     }
     more = {"r2": {"gpu_node_isolation_allow": [BY_SLOT]}}
     hosts = {name: {"gpu_node_advertise": found, **more.get(name, {})} for name, found in rules.items()}
@@ -248,7 +248,7 @@ JOBS = {"image": "lab/cuda", "command": ["sh", "-c", 'echo "LR=$LR: $MAX_CONTAIN
 
 def test_two_jobs_of_4000_mib_on_a_card_and_a_third_that_waits(fleet: Fleet, inventory: Path, tmp_path: Path) -> None:
     """It waits until one of them is over. prune_jobs then removes that one, and none that runs."""
-    (job,) = [block for block in blocks("RECIPE_MEMORY.md") if "array" in block]
+    (job,) = [block for block in blocks("run/memory.md") if "array" in block]
     path = tmp_path / "job.yml"
     path.write_text(yaml.safe_dump({**job, **JOBS}))
     run = fleet.playbook(inventory, "-e", f"job={path}", "-e", "wait=false", playbook="fleet.gpu_swarm.job")
@@ -329,8 +329,8 @@ def test_two_services_on_the_very_same_card(fleet: Fleet, inventory: Path) -> No
 
 
 def test_a_template_chooses_cards_that_are_not_advertised(fleet: Fleet, inventory: Path) -> None:
-    """The command of SHARING.md. The first card stays free, the fourth task fails, and a service that is not allowed to is refused."""
-    text = (CHECKOUT / "docs/SHARING.md").read_text()
+    """The command of run/sharing.md. The first card stays free, the fourth task fails, and a service that is not allowed to is refused."""
+    text = (CHECKOUT / "docs/run/sharing.md").read_text()
     (line,) = re.findall(r"^\$ docker service create (.*Task\.Slot.*) …$", text, re.MULTILINE)
     options, manager = shlex.split(line.replace("gpu-1", "r2")), fleet["r1"]
     create(fleet, BY_SLOT, *options)
@@ -482,8 +482,8 @@ def test_beside_dokploy(fleet: Fleet, inventory: Path) -> None:
 
 
 def test_beside_docker_stack_deploy(fleet: Fleet, inventory: Path, tmp_path: Path) -> None:
-    """It refuses the Compose file of docs/STACKS.md, takes what deploy --check prints of it, and files with generic_resources as they are."""
-    text = (CHECKOUT / "docs/STACKS.md").read_text().partition("# compose.yml\n")[2].partition("```")[0]
+    """It refuses the Compose file of docs/run/compose.md, takes what deploy --check prints of it, and files with generic_resources as they are."""
+    text = (CHECKOUT / "docs/run/compose.md").read_text().partition("# compose.yml\n")[2].partition("```")[0]
     path = tmp_path / "compose.yml"
     path.write_text(text.replace(CUDA_IMAGE, "lab/cuda"))
     run = deploy(fleet, inventory, path, "train", "--check")

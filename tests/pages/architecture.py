@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""docs/architecture.svg and the table beside it: the rooms of plugins/, and which room imports which."""
+"""docs/pictures/architecture.svg and the table beside it: the rooms of plugins/, and which room imports which."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Everything known that goes wrong with GPUs on Docker Swarm, in the order of docs/TRAPS.md, which is made of it.
+"""Everything known that goes wrong with GPUs on Docker Swarm, in the order of docs/fix/known-issues.md, which is made of it.
 
 What code checks for is a row of plugins/module_utils/_compat/issues.py, and stands here by its name. A test checks that each proof exists.
 """

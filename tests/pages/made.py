@@ -22,20 +22,20 @@ class Page(NamedTuple):
 
 # By their names in docs/. A page may have generated parts between written ones.
 PAGES = {
-    "ALERTS.md": Page(
-        "the table of metrics, of plugins/module_utils/_metrics/metric_names.py", lambda: _filled("ALERTS.md", "metrics", metrics.listed())
+    "operate/alerts.md": Page(
+        "the table of metrics, of plugins/module_utils/_metrics/metric_names.py", lambda: _filled("operate/alerts.md", "metrics", metrics.listed())
     ),
     "ARCHITECTURE.md": Page(
         "the table of rooms, of plugins/ and tests/pages/rooms.py", lambda: _filled("ARCHITECTURE.md", "rooms", architecture.listed())
     ),
-    "architecture.svg": Page("all of it, of plugins/ and tests/pages/rooms.py", lambda: architecture.draw(rooms.edges())),
-    "SETTINGS.md": Page("all of it, of plugins/plugin_utils/_settings/declaration.py and roles/*/meta/argument_specs.yml", settings.page),
-    "STACK_CHECKS.md": Page("all of it, of plugins/plugin_utils/_stack/deploy_checks.py", stack_checks.page),
-    "status.svg": Page("all of it, of what status prints of the fleet in tests/pages/status_picture.py", status_picture.draw),
-    "TRAPS.md": Page("all of it, of tests/pages/known_traps.py", lambda: traps.page(known_traps.TITLES)),
-    "TROUBLESHOOTING.md": Page(
+    "pictures/architecture.svg": Page("all of it, of plugins/ and tests/pages/rooms.py", lambda: architecture.draw(rooms.edges())),
+    "reference/settings.md": Page("all of it, of plugins/plugin_utils/_settings/declaration.py and roles/*/meta/argument_specs.yml", settings.page),
+    "reference/stack-checks.md": Page("all of it, of plugins/plugin_utils/_stack/deploy_checks.py", stack_checks.page),
+    "pictures/status.svg": Page("all of it, of what status prints of the fleet in tests/pages/status_picture.py", status_picture.draw),
+    "fix/known-issues.md": Page("all of it, of tests/pages/known_traps.py", lambda: traps.page(known_traps.TITLES)),
+    "fix/README.md": Page(
         "the list of known issues, of tests/pages/known_traps.py",
-        lambda: _filled("TROUBLESHOOTING.md", "known issues", troubleshooting.issues(known_traps.ALL)),
+        lambda: _filled("fix/README.md", "known issues", troubleshooting.issues(known_traps.ALL)),
     ),
 }
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Compares docs/PLATFORMS.md and the README's table of platforms with the existing tests, with the lab's nodes, and with each other.
+"""Compares docs/reference/platforms.md and the README's table of platforms with the existing tests, with the lab's nodes, and with each other.
 
 Each function returns the errors as text. None of them changes a page.
 """
@@ -81,7 +81,7 @@ class Row:
 
 
 def page() -> str:
-    return (ROOT / "docs" / "PLATFORMS.md").read_text(encoding="utf-8")
+    return (ROOT / "docs" / "reference" / "platforms.md").read_text(encoding="utf-8")
 
 
 def readme() -> str:

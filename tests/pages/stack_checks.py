@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Makes docs/STACK_CHECKS.md from the table of errors that Docker reports only during a deployment."""
+"""Makes docs/reference/stack-checks.md from the table of errors that Docker reports only during a deployment."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ HEAD = """\
 # What is checked before a stack is deployed
 
 `docker stack deploy` first makes networks, secrets and configs, and then creates the services, one after the other. If it refuses a service,
-the parts that it has made stay behind. So `fleet.gpu_swarm.deploy` ([STACKS.md](STACKS.md#before-anything-is-deployed)) checks each row of this
-table first, also with `--check`. If a row applies, nothing is deployed, and one message names the service, the key and the value.
+the parts that it has made stay behind. So `fleet.gpu_swarm.deploy` ([Compose files](../run/compose.md#before-anything-is-deployed)) checks each row
+of this table first, also with `--check`. If a row applies, nothing is deployed, and one message names the service, the key and the value.
 
 `tests/unit/stack/test_deploy_checks.py` has a Compose file for each row. `tests/e2e/test_deploy_checks.py` gives these files to Docker itself, which
 refuses them, unless the row says that Docker accepts it.

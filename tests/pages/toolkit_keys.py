@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The keys of config.toml of the NVIDIA Container Toolkit, and the decision about each, in the order of docs/TRAPS.md.
+"""The keys of config.toml of the NVIDIA Container Toolkit, and the decision about each, in the order of docs/fix/known-issues.md.
 
 Keys and forms are those of plugins/module_utils/_compat/runtime_config.py. A test compares them, and with what the package writes.
 """

@@ -15,7 +15,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 IGNORED = yaml.safe_load((ROOT / "galaxy.yml").read_text())["build_ignore"]
-PLACES = ("*.md", "docs/*.md", "docs/examples/*/README.md", "roles/*/README.md")
+PLACES = ("*.md", "docs/**/*.md", "roles/*/README.md")
 TEXTS = [path.relative_to(ROOT) for pattern in PLACES for path in sorted(ROOT.glob(pattern))]
 
 

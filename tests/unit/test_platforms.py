@@ -2,8 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""docs/PLATFORMS.md names for each platform the tests that prove it, or says that none does, and so does the README's table: both are held to the
-tests that there are and to the lab's nodes, and what would not be true is found."""
+"""docs/reference/platforms.md names for each platform the tests that prove it, or says that none does, and so does the README's table: both are held
+to the tests that there are and to the lab's nodes, and what would not be true is found."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_the_page_is_true_of_the_tests_and_of_the_lab() -> None:
 
 def test_the_readme_says_what_the_page_says() -> None:
     assert platforms.wrong_readme(README, ROWS) == []
-    assert "(docs/PLATFORMS.md)" in README
+    assert "(docs/reference/platforms.md)" in README
 
 
 @pytest.mark.parametrize(

@@ -28,16 +28,17 @@ def test_pages_that_are_made_are_current():
 
 def test_a_check_of_the_pages_names_those_that_differ_and_writes_none(tmp_path, capsys):
     for name in PAGES:
-        shutil.copy(DOCS / name, tmp_path)
-    (tmp_path / "TRAPS.md").write_text("old\n", encoding="utf-8")
-    (tmp_path / "architecture.svg").unlink()
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(DOCS / name, tmp_path / name)
+    (tmp_path / "fix/known-issues.md").write_text("old\n", encoding="utf-8")
+    (tmp_path / "pictures/architecture.svg").unlink()
     assert main(["--check"], tmp_path) == 1
-    said = "docs/architecture.svg: differs from what the code makes\ndocs/TRAPS.md: differs from what the code makes\n"
+    said = "docs/pictures/architecture.svg: differs from what the code makes\ndocs/fix/known-issues.md: differs from what the code makes\n"
     assert capsys.readouterr().out == said
-    assert (tmp_path / "TRAPS.md").read_text(encoding="utf-8") == "old\n"
+    assert (tmp_path / "fix/known-issues.md").read_text(encoding="utf-8") == "old\n"
 
     assert main([], tmp_path) == 0
-    assert capsys.readouterr().out == "docs/architecture.svg: written\ndocs/TRAPS.md: written\n"
+    assert capsys.readouterr().out == "docs/pictures/architecture.svg: written\ndocs/fix/known-issues.md: written\n"
     assert main(["--check"], tmp_path) == 0
     assert capsys.readouterr().out == ""
 

@@ -98,7 +98,7 @@ def check_accepted(accepted: Iterable[str]) -> None:
     unknown = sorted(set(accepted) - set(LOWERABLE))
     if unknown:
         raise GpuSwarmError(
-            "accept_risks: %s cannot be accepted; use only: %s. docs/TRAPS.md explains each of them."
+            "accept_risks: %s cannot be accepted; use only: %s. docs/fix/known-issues.md explains each of them."
             % (", ".join(generic_resources.shorten(one) for one in unknown), ", ".join(LOWERABLE))
         )
 

@@ -4,8 +4,8 @@
 
 """The known issues with GPUs on Docker Swarm that :mod:`.checks` looks for.
 
-Each module carries this file to the nodes. So issues that no code checks are only in tests/pages/known_traps.py, from which docs/TRAPS.md is
-generated.
+Each module carries this file to the nodes. So issues that no code checks are only in tests/pages/known_traps.py, from which
+docs/fix/known-issues.md is generated.
 Private to this collection: no stability is promised to others.
 """
 

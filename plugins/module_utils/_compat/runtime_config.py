@@ -4,8 +4,8 @@
 
 """Finds settings in config.toml of the NVIDIA Container Toolkit that keep a task from its GPUs, or show it GPUs of other tasks (pure).
 
-tests/pages/toolkit_keys.py lists the decision about each key; docs/TRAPS.md shows that list as a table. ``values`` are the values of the file by
-dotted names: a text, a bool, a tuple of texts, or None for any other type. A check returns the bad setting as text, or "".
+tests/pages/toolkit_keys.py lists the decision about each key; docs/fix/known-issues.md shows that list as a table. ``values`` are the values of the
+file by dotted names: a text, a bool, a tuple of texts, or None for any other type. A check returns the bad setting as text, or "".
 Private to this collection: no stability is promised to others.
 """
 

@@ -27,7 +27,7 @@ _PASSES = 'exec "$runtime" "$@"'
 _TEXT = """\
 #!/bin/sh
 # Made by the Ansible collection fleet.gpu_swarm; it is written anew. It stands before NVIDIA's runtime, so that a task of the swarm sees the
-# GPUs that it reserved, and no others (docs/ISOLATION.md). To turn it off on this node, without a restart: touch {flag}
+# GPUs that it reserved, and no others (docs/how/isolation.md). To turn it off on this node, without a restart: touch {flag}
 runtime={runtime}
 home={home}
 python={python}

@@ -105,7 +105,9 @@ def _standing(case: Case) -> list[str]:
     value = str((case.seen.watcher.status or {}).get("label") or "")
     if parse_label(value).state != FAULT:
         return []
-    return ["the watcher of this node's GPUs reports '%s'. See docs/HEALTH.md for what that means, and 'journalctl -u gpu-swarm-health'." % value]
+    return [
+        "the watcher of this node's GPUs reports '%s'. See docs/operate/health.md for what that means, and 'journalctl -u gpu-swarm-health'." % value
+    ]
 
 
 def _not_reported(case: Case, act: str | None) -> list[str]:

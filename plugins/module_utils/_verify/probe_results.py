@@ -156,7 +156,7 @@ def _holders(reserved: Iterable[str], node: Mapping[str, Any] | None) -> str | N
     twice = [value for value in reserved if value in allocated]
     if not twice:
         return None
-    return "swarm allocated %s, which service %s has already. docs/TRAPS.md has what ends that (new-leader-claims-again)" % (
+    return "swarm allocated %s, which service %s has already. docs/fix/known-issues.md has what ends that (new-leader-claims-again)" % (
         shorten_devices(twice), allocated[twice[0]]["service"],
     )  # fmt: skip
 

@@ -84,13 +84,13 @@ PLAYBOOKS = (
         once=True, swarm=True,
         details="The level is kept in a label of the swarm. A run without this setting uses that label. Without setting and label, the level is "
         "`reserved` in a swarm that the run creates, `audit` in a swarm that others created, and `off` if nodes were provisioned without a "
-        "level. See ISOLATION.md.",
+        "level. See docs/how/isolation.md.",
     ),
     Setting(
         "gpu_swarm_dedicated", "bool", False, "whether services without a GPU reservation must stay off GPU nodes", once=True, swarm=True,
         details="GPU nodes get the label `gpu.dedicated=true`. The label alone moves no task: a run and `status` list the services without a "
         "reservation on these nodes, each with the command that adds the constraint. If the label would evict tasks, `provision_disrupt` "
-        "decides. See ISOLATION.md.",
+        "decides. See docs/how/isolation.md.",
     ),
     Setting(
         "provision_disrupt", "str", SERVICES, "which work on a host a change may stop", choices=DISRUPTIONS,
@@ -149,7 +149,7 @@ PLAYBOOKS = (
         "provision_note_run", "bool", False, "whether a run also records that it found nothing to change", once=True,
         details="A run that changes something always records when it ended and the result of its hosts, in the label `gpu-swarm.last-run` of the "
         "swarm. With `true`, a run without changes does the same, with one more call to a manager. The alert for a swarm without a run for a week "
-        "needs this (docs/ALERTS.md).",
+        "needs this (docs/operate/alerts.md).",
     ),
     Setting(
         "maintain_tasks", "path", None, "the file with the tasks of a maintenance", once=True,
@@ -205,7 +205,7 @@ PLAYBOOKS = (
     ),
     Setting(
         "gpu_job_file", "path", None, "the job file, on the machine that runs Ansible", once=True,
-        details="`-e job=job.yml` is the short form. A relative path starts in your working directory. docs/JOBS.md describes the file.",
+        details="`-e job=job.yml` is the short form. A relative path starts in your working directory. docs/run/jobs.md describes the file.",
     ),
     Setting(
         "gpu_job_name", "str", "", "the name of the job, instead of the name in its file", once=True,

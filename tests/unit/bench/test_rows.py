@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The table of docs/BENCHMARKS.md has rows of the benchmark, under the names that it prints, and each ratio follows from its two figures."""
+"""The table of docs/reference/benchmarks.md has rows of the benchmark, under the names that it prints. Each ratio follows from its two figures."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def form(name: ast.expr, named: dict[str, ast.expr]) -> str:
 
 
 def table() -> list[list[str]]:
-    text = (ROOT / "docs" / "BENCHMARKS.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "benchmarks.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"^```text\nwhat .*\n─.*\n((?:.*\n)+?)```$", text, re.MULTILINE)
     return [re.split(r"  +", line.strip()) for line in block.splitlines()]
 

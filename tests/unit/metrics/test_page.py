@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""docs/ALERTS.md says of each alert how severe it is and what to do, and the rules are what it links to."""
+"""docs/operate/alerts.md says of each alert how severe it is and what to do, and the rules are what it links to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import yaml
 
 ROOT = Path(__file__).parents[3]
 RULES = yaml.safe_load((ROOT / "docs/examples/alerts/gpu-swarm.rules.yml").read_text(encoding="utf-8"))["groups"][0]["rules"]
-PAGE = (ROOT / "docs/ALERTS.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/operate/alerts.md").read_text(encoding="utf-8")
 
 
 def test_each_alert_is_on_the_page_with_its_severity_and_a_remedy():

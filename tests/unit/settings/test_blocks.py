@@ -24,9 +24,9 @@ from tests.pages import settings
 
 CHECKOUT = Path(__file__).parents[3]
 DECLARED = declared_settings(settings.ROLES)
-PAGES = [CHECKOUT / "README.md", *sorted(CHECKOUT.glob("docs/*.md"))]
+PAGES = [CHECKOUT / "README.md", *sorted(CHECKOUT.glob("docs/**/*.md"))]
 BLOCK = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-BLOCKS = [(path.name, text) for path in PAGES for text in BLOCK.findall(path.read_text(encoding="utf-8"))]
+BLOCKS = [(str(path.relative_to(CHECKOUT)), text) for path in PAGES for text in BLOCK.findall(path.read_text(encoding="utf-8"))]
 # Of an inventory. Those of ansible-builder have its "images".
 OTHERS = {"swarm_managers", "gpu_nodes", "swarm_workers", "all"}
 

@@ -21,7 +21,7 @@ from tests.pages import settings
 
 CHECKOUT = Path(__file__).parents[3]
 DECLARED = declared_settings(settings.ROLES)
-PAGES = sorted([*CHECKOUT.glob("*.md"), *CHECKOUT.glob("docs/*.md"), *CHECKOUT.glob("roles/*/README.md"), *CHECKOUT.glob("docs/examples/*.yml")])
+PAGES = sorted([*CHECKOUT.glob("*.md"), *CHECKOUT.glob("docs/**/*.md"), *CHECKOUT.glob("roles/*/README.md"), *CHECKOUT.glob("docs/examples/*.yml")])
 TEXTS = {str(path.relative_to(CHECKOUT)): path.read_text(encoding="utf-8") for path in PAGES if path.name != "CHANGELOG.md"}
 PLAYBOOKS = {path.stem for path in CHECKOUT.glob("playbooks/*.yml")}
 COMMAND = re.compile(r"fleet\.gpu_swarm\.(?P<playbook>\w+)(?P<rest>(?:[ ]+(?!fleet\.)[^\s`;|\[#]+)*)")
@@ -80,7 +80,7 @@ def test_what_a_page_calls_like_a_setting_is_one(page: str) -> None:
     assert set(named) - set(DECLARED) - set(FACTS) == set()
 
 
-@pytest.mark.parametrize(("page", "playbook"), [("docs/STACKS.md", "deploy"), ("docs/JOBS.md", "job")])
+@pytest.mark.parametrize(("page", "playbook"), [("docs/run/compose.md", "deploy"), ("docs/run/jobs.md", "job")])
 def test_a_table_of_a_command_line_has_what_there_is(page: str, playbook: str) -> None:
     """The first one of the page."""
     table = TEXTS[page].partition("| `-e` | |\n|---|---|\n")[2].partition("\n\n")[0]
@@ -90,6 +90,6 @@ def test_a_table_of_a_command_line_has_what_there_is(page: str, playbook: str) -
 
 
 def test_the_table_of_a_job_s_file_has_all_of_its_keys() -> None:
-    rows = TEXTS["docs/JOBS.md"].partition("## What is in the file")[2].partition("\n## ")[0]
+    rows = TEXTS["docs/run/jobs.md"].partition("## What is in the file")[2].partition("\n## ")[0]
     named = {key for row in re.findall(r"^\| ((?:`[\w-]+`(?:, )?)+) \|", rows, re.MULTILINE) for key in re.findall(r"[\w-]+", row)}
     assert {key.replace("-", "_") for key in named} == set(JOB_OPTIONS)

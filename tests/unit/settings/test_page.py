@@ -51,7 +51,7 @@ def test_ansible_s_marks_become_those_of_markdown(text, markdown):
 
 
 def test_what_the_overview_calls_a_default_is_the_one_that_is_declared():
-    named = dict(re.findall(r"(?m)^(\w+): (.*?) # default\b", (CHECKOUT / "docs/OVERVIEW.md").read_text(encoding="utf-8")))
+    named = dict(re.findall(r"(?m)^(\w+): (.*?) # default\b", (CHECKOUT / "docs/README.md").read_text(encoding="utf-8")))
     assert {"provision_disrupt", "provision_max_failed"} <= set(named)
     assert named == {name: str(DECLARED[name].default) for name in named}
 

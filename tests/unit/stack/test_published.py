@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The forms in which Docker's own pages request GPUs are deployed, or give the error that docs/STACKS.md has in its table.
+"""The forms in which Docker's own pages request GPUs are deployed, or give the error that docs/run/compose.md has in its table.
 
 https://docs.docker.com/compose/how-tos/gpu-support/, and of https://docs.docker.com/reference/compose-file/ the pages deploy and services.
 """
@@ -18,7 +18,7 @@ import yaml
 from plugins.module_utils._errors import GpuSwarmError
 from plugins.plugin_utils._stack.translate import Stack, translate
 
-TABLE = (Path(__file__).parents[3] / "docs" / "STACKS.md").read_text().partition("\n## GPUs\n")[2].partition("\n## ")[0]
+TABLE = (Path(__file__).parents[3] / "docs" / "run" / "compose.md").read_text().partition("\n## GPUs\n")[2].partition("\n## ")[0]
 NVIDIA = {"driver": "nvidia", "capabilities": ["gpu"]}
 
 

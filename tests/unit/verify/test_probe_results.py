@@ -191,7 +191,7 @@ def test_gpus_that_were_taken_meanwhile_are_no_failure(now, state):
 def test_a_gpu_that_somebody_else_holds_too():
     state, words = judged(done(A), smi(A), record=record(B, held=[A]))
     assert state == "failed"
-    assert words.startswith("swarm allocated %s, which service train has already. docs/TRAPS.md has what ends that" % A)
+    assert words.startswith("swarm allocated %s, which service train has already. docs/fix/known-issues.md has what ends that" % A)
 
 
 def test_a_gpu_that_is_free_again_meanwhile():
