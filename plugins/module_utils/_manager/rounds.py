@@ -59,6 +59,9 @@ class Rounds:
         try:
             manager = self._manager = self._manager or self._connected()
             nodes = manager.nodes()
+            if all(node["ID"] != manager.node_id for node in nodes):  # this host has left its swarm and is a manager of another one
+                manager = self._manager = self._connected()
+                nodes = manager.nodes()
         except SwarmError as problem:
             self._manager = None
             self._fail(problem.message)

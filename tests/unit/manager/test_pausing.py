@@ -155,6 +155,19 @@ def test_a_manager_that_does_not_answer_is_waited_for(start, capsys, where):
     assert capsys.readouterr().out.count("has no quorum") == 1
 
 
+def test_a_manager_that_has_joined_another_swarm_is_known_by_its_id_there(tmp_path, monkeypatch):
+    """Both within one wait, so that no read has failed meanwhile. It leads there, so it pauses nodes at once."""
+    monkeypatch.setattr(pausing, "STATUS", str(tmp_path / "status.json"))
+    swarm = Swarm(faulty("g0", "ok"))
+    one = rounds.Rounds("/none", pausing.Pausing(20), lambda: None, connect=lambda params: copy.copy(swarm))
+    one.poll()
+    swarm.node_id = "m9"
+    swarm.by_id.clear()
+    swarm.by_id.update({"m9": api.node("m9", leader=True), "g1": faulty()})
+    one.poll()
+    assert swarm.spec("g1")["Availability"] == "pause"
+
+
 def test_killed_before_it_could_write_it_is_started_again(start):
     swarm = Swarm(faulty())
 
