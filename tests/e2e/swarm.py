@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -83,6 +83,20 @@ def works(fleet: Fleet, name: str) -> bool:
     return bool(re.search(r"^true Ready (Leader|Reachable)$", words, re.MULTILINE))
 
 
+def describe_managers(fleet: Fleet, names: Iterable[str]) -> str:
+    """Return what each manager says of all nodes, and the end of its dockerd's journal: for the message of a failed test.
+
+    A node can stay down although its dockerd answers. The leader sets a node to ready only when the node's agent registers, and to down when its
+    heartbeats stop for about 15 s (swarmkit: manager/dispatcher/dispatcher.go). If both happen within the same 100 ms, "down" may be written last,
+    while the leader accepts the heartbeats of the new session. Then the node stays down until its agent registers again: the leader's journal has
+    "was successfully registered" for this node, and the node's message is "heartbeat failure".
+    """
+    status = "docker node inspect --format '{{.ID}} {{.Description.Hostname}}: {{.Status.State}} {{.Status.Message}}' $(docker node ls --quiet)"
+    commands = ("date", "docker node ls", status, "journalctl --unit docker --no-pager --lines 80 --output short-precise")
+    parts = [f"== {name}: {command}\n{fleet[name].run('sh', '-c', command + ' 2>&1', check=False)}" for name in names for command in commands]
+    return "\n".join(["", *parts])
+
+
 @contextmanager
 def stopped(fleet: Fleet, name: str) -> Iterator[None]:
     """Stop dockerd of a manager, and its socket unit, which would start it again."""
@@ -91,4 +105,4 @@ def stopped(fleet: Fleet, name: str) -> Iterator[None]:
         yield
     finally:
         fleet[name].dockerd("start")
-        wait_until("the manager to be back", lambda: works(fleet, name))
+        wait_until("the manager to be back", lambda: works(fleet, name), shown=lambda: describe_managers(fleet, [name]))

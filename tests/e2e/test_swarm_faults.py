@@ -22,7 +22,7 @@ import pytest
 
 from .cutting import Cutter, meanwhile
 from .fleet import Fleet, Node, Run, advertised_as, at_hand, wait_until
-from .swarm import availability_of, member, shown, stopped, the_leader, works
+from .swarm import availability_of, describe_managers, member, shown, stopped, the_leader, works
 
 MANAGERS, GPU_NODES = ["m1", "m2", "m3"], ["g1", "g2"]
 # Of systemd's journal: a unit was started.
@@ -191,7 +191,7 @@ def test_managers_are_maintained_after_all_others_one_at_a_time_the_leader_very_
     restart = f"date +%s%N > /run/restarted; {seen}; systemctl reset-failed docker.service; systemctl restart docker.service"
     tasks.write_text(json.dumps([{"name": "Restart dockerd", "ansible.builtin.shell": restart}]))
     run = fleet.playbook(inventory, "--extra-vars", f"maintain_tasks={tasks}", playbook="fleet.gpu_swarm.maintain")
-    assert run.rc == 0, run.output
+    assert run.rc == 0, run.output + describe_managers(fleet, MANAGERS)
     order = sorted([*MANAGERS, *GPU_NODES], key=lambda name: int(fleet[name].run("cat", "/run/restarted")))
     assert set(order[:2]) == set(GPU_NODES)
     assert order[-1] == leader
@@ -199,7 +199,7 @@ def test_managers_are_maintained_after_all_others_one_at_a_time_the_leader_very_
         assert sorted(fleet[name].run("cat", "/run/seen").splitlines()) == sorted(
             f"{other} {'Pause' if other == name else 'Active'}" for other in fleet.hosts
         )
-        wait_until("the manager to be back", partial(works, fleet, name))
+        wait_until("the manager to be back", partial(works, fleet, name), shown=partial(describe_managers, fleet, MANAGERS))
 
 
 def test_without_a_quorum_nothing_is_touched_and_with_one_the_run_goes_on(fleet: Fleet, inventory: Path) -> None:
