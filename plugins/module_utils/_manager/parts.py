@@ -124,14 +124,19 @@ class ManagerService:
         return {**{name: kept[name] for name in (PAUSE, JOBS) if name in kept}, part: dict(settings), "docker_socket": self._socket}
 
     def _start(self, settings: Mapping[str, Any]) -> None:
+        logs = _directory(settings, JOBS)
+        if logs:
+            _files.make_directory(logs, 0o700)  # the service cannot: all else is read-only for it
+            if not os.path.isdir(logs):
+                raise GpuSwarmError(
+                    "%s is %s, which is a file or a link to nothing. Remove that, or set another directory, and run this again. The service was not "
+                    "changed." % (_SETTINGS[JOBS], logs)
+                )
         self._remove_former()
         before = _directory(self._service({}).settings() or {}, PAUSE)
         if before and before != _directory(settings, PAUSE):
             self._unit.stop()  # else it could write the file once more
             file.remove(before)
-        logs = _directory(settings, JOBS)
-        if logs:
-            _files.make_directory(logs, 0o700)  # the service cannot: all else is read-only for it
         service = self._service(settings)
         service.keep(settings)
         failure = service.start(self._unit_text())

@@ -313,6 +313,16 @@ def test_a_file_in_the_way_is_an_error_that_names_it(machine):
         part.it.converge(JOBS, part.settings, False)
 
 
+@pytest.mark.parametrize("what", ["file", "link"])
+def test_a_log_directory_that_is_none_is_an_error(machine, what):
+    path = machine.root / "logs"
+    path.touch() if what == "file" else path.symlink_to("none")
+    part = machine.part(JOBS)
+    with pytest.raises(GpuSwarmError, match=f"gpu_job_log_directory is {path}, which is a file or a link to nothing. Remove that"):
+        part.it.converge(JOBS, part.settings, False)
+    assert machine.commands == []
+
+
 def test_check_mode_and_a_second_run_change_nothing(machine):
     part = machine.part(JOBS)
     assert part.it.converge(JOBS, part.settings, True)
