@@ -71,7 +71,7 @@ from ..module_utils._errors import GpuSwarmError
 from ..module_utils._jobs import logs
 from ..module_utils._jobs.prune import check_settings
 from ..module_utils._manager.parts import ManagerService
-from ..module_utils._node.manager_seen import JOBS
+from ..module_utils._node.manager_state import JOBS
 from ..module_utils._program.installer import Machine
 
 SETTINGS = ("older_than", "keep_last", "failed", "log_directory", "log_limit_mib")

@@ -57,7 +57,7 @@ from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-i
 from ..module_utils._bounded import run
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._manager.parts import ManagerService
-from ..module_utils._node.manager_seen import PAUSE
+from ..module_utils._node.manager_state import PAUSE
 from ..module_utils._program.installer import Machine
 
 

@@ -16,12 +16,12 @@ from typing import Any, Mapping
 from .. import _files
 from .._errors import GpuSwarmError
 from .._metrics import file
-from .._node.manager_seen import DIRECTORIES, HOME, JOBS, PAUSE, UNIT, manager_seen
+from .._node.manager_state import DIRECTORIES, HOME, JOBS, PAUSE, UNIT, manager_state
 from .._program import hardened
 from .._program.code import Code
 from .._program.installer import Machine, Service
 from .._program.own_python import require_own_python
-from .._program.seen import is_changing
+from .._program.installed import is_changing
 from .._program.unit import Unit, has_gpus
 
 CODE = Code("_manager/two_processes.py")
@@ -88,7 +88,7 @@ class ManagerService:
 
     def _runs(self, part: str, settings: Mapping[str, Any]) -> bool:
         if part == PAUSE:
-            found = manager_seen(self._state_dir, self._machine.root)
+            found = manager_state(self._state_dir, self._machine.root)
             return bool(found and found["running"])
         return os.path.isdir(settings[DIRECTORIES[JOBS]]) and self._unit.is_active()
 

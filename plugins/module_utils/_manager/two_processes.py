@@ -19,9 +19,9 @@ import sys
 from typing import Any, Callable, Mapping, Sequence
 
 from .._metrics.keeper import Keeper
-from .._node.manager_seen import DIRECTORIES, JOBS, PAUSE
+from .._node.manager_state import DIRECTORIES, JOBS, PAUSE
 from .._program.lifetime import notify, say
-from .._program.seen import SETTINGS
+from .._program.installed import SETTINGS
 from .directories import Directories
 from .leader_claims import LeaderClaims
 from .pausing import Pausing

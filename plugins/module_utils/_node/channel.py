@@ -20,7 +20,7 @@ from .._files import Move, Snapshot
 from .._health.label import KEY
 from . import loaded
 from .journal import INSERTED, KILLED, LABEL, RUN, Record, State, taken_over
-from .watcher_seen import NOTED
+from .watcher_state import NOTED
 
 SHOWN_WITHIN_S = 15
 

@@ -28,7 +28,7 @@ from .journal import INSERTED
 from .observation import Observation
 from .restore import Edit
 from .running import Running
-from .watcher_seen import NOTED, concerns, is_wanted
+from .watcher_state import NOTED, concerns, is_wanted
 
 if TYPE_CHECKING:
     from .guard_decision import GuardWanted

@@ -19,7 +19,7 @@ from .._health.label import FAULT, Label, format_label
 from .._health.verdict import UVM
 from .._machine import uvm
 from .._program.unit import Unit
-from .devices_seen import DevicesSeen, is_wanted
+from .devices_state import DevicesSeen, is_wanted
 
 UNIT = "gpu-swarm-devices.service"
 MAKES = "the service that makes CUDA's devices at boot (%s)" % UNIT

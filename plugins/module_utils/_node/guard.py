@@ -25,7 +25,7 @@ from .._guard.call import PASS_THROUGH
 from .._isolation_levels import OFF
 from .._program import code
 from .guard_decision import GuardWanted
-from .guard_seen import FRONT, HOME, GuardSeen
+from .guard_state import FRONT, HOME, GuardSeen
 
 CODE = code.Code("_guard/check_container.py", compiled=True)
 _SETTINGS = "settings.json"

@@ -14,7 +14,7 @@ import os
 from typing import Any, Mapping
 
 from .._config.daemon_json import RUNTIME_PATH
-from .guard_seen import FRONT
+from .guard_state import FRONT
 from .journal import INSERTED
 
 # Key in the record of daemon.json: the program of the runtime nvidia before the guard replaced it.

@@ -22,7 +22,7 @@ from .channel import shown
 from .fault import model_of, of_node
 from .journal import INSERTED
 from .restore import Edit
-from .watcher_seen import NOTED, is_wanted
+from .watcher_state import NOTED, is_wanted
 
 
 def add_label(case: Case, edits: Mapping[str, Edit], act: str | None) -> tuple[dict[str, Edit], str | None]:

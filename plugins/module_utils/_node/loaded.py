@@ -18,7 +18,7 @@ from typing import Any, Mapping, Sequence
 
 from .._files import Snapshot, digest
 from .._health.pace import BOOT_ID
-from .watcher_seen import HOME
+from .watcher_state import HOME
 
 NOTED = "loaded"  # in the file's record
 # A file of the watcher, below the state directory: which dockerd runs, and the digest of what it has loaded, if known.

@@ -28,18 +28,18 @@ from .._gpu import binding, nvml
 from .._gpu.cards import card_of
 from .._isolation_levels import OFF
 from .._machine import addresses, hardware, packages, toolkit
-from . import devices, devices_seen, fault, guard_need, guard_runtime, guard_seen, restore
+from . import devices, devices_state, fault, guard_need, guard_runtime, guard_state, restore
 from .card_record import CardRecord
 from .decision import Decision, decide
 from .devices import Devices
-from .devices_seen import DevicesSeen
-from .guard_seen import GuardSeen
+from .devices_state import DevicesSeen
+from .guard_state import GuardSeen
 from .journal import INSERTED, State
 from .observation import Observation
 from .privilege import require_own_python, require_root
 from .result import PRIVATE, result_of
 from .transaction import apply, refuse, validate
-from .watcher_seen import HOME, WatcherSeen, is_wanted, reported
+from .watcher_state import HOME, WatcherSeen, is_wanted, reported
 
 if TYPE_CHECKING:
     from .channel import Channel
@@ -166,7 +166,7 @@ class Node:
         """Install or remove the service for CUDA's devices if needed, and return the state afterwards."""
         if not seen.drift:
             return seen
-        if devices_seen.is_wanted(self.params):
+        if devices_state.is_wanted(self.params):
             self.devices.install()
         else:
             self.devices.remove()
@@ -262,7 +262,7 @@ class Node:
 
     def _tried(self, seen: Observation) -> str | None:
         """Return why NVIDIA's toolkit gives GPUs to no container. Not tried if a card has failed: the decision says more about that."""
-        if not devices_seen.is_wanted(self.params) or not seen.gpus or any(gpu["health"]["state"] == "failed" for gpu in seen.gpus):
+        if not devices_state.is_wanted(self.params) or not seen.gpus or any(gpu["health"]["state"] == "failed" for gpu in seen.gpus):
             return None
         from . import trial  # imported here: most nodes have no GPUs
 
@@ -288,15 +288,15 @@ class Node:
         return bool(engine and engine["running"] and not stopped and self.engine.containers())
 
     def _guard_program(self) -> str:
-        return GuardSeen(os.path.join(str(self.root), guard_seen.HOME)).program
+        return GuardSeen(os.path.join(str(self.root), guard_state.HOME)).program
 
     def _level_there(self) -> str:
         """Return the level of the installed guard, ``off`` without one. If its settings cannot be read, it stays and hides GPUs."""
-        there = self.guard.inspect().report() if os.path.lexists(os.path.join(str(self.root), guard_seen.HOME)) else None
-        return guard_seen.level_of(there) or OFF
+        there = self.guard.inspect().report() if os.path.lexists(os.path.join(str(self.root), guard_state.HOME)) else None
+        return guard_state.level_of(there) or OFF
 
     def _guard_seen(self) -> GuardSeen:
-        home = os.path.join(str(self.root), guard_seen.HOME)
+        home = os.path.join(str(self.root), guard_state.HOME)
         return self.guard.inspect() if guard_need.may_be_wanted(self.params) or os.path.lexists(home) else GuardSeen(home)
 
     def _watcher_seen(self, daemon: Snapshot, engine: Mapping[str, Any] | None) -> WatcherSeen:

@@ -17,7 +17,7 @@ from .._health.label import AFTER_LOSS, PAUSE
 from .._isolation_levels import LEVELS
 from .._libraries import LIBRARIES
 from .._policy.forms import DEFAULT_RULES, FORMS, Option
-from .watcher_seen import ALL, FAULTS
+from .watcher_state import ALL, FAULTS
 
 
 def argument_spec() -> dict[str, Any]:

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, Sequence
 from .._dockerd.flags import UnitFile
 from .._files import Snapshot
 from .._gpu.cards import Card
-from .devices_seen import DevicesSeen
-from .guard_seen import HOME, GuardSeen
-from .watcher_seen import WatcherSeen
+from .devices_state import DevicesSeen
+from .guard_state import HOME, GuardSeen
+from .watcher_state import WatcherSeen
 
 
 class Observation(NamedTuple):

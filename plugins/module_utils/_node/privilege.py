@@ -13,7 +13,7 @@ import os
 from typing import Any, Mapping
 
 from .._errors import GpuSwarmError
-from . import guard_need, watcher_seen
+from . import guard_need, watcher_state
 
 
 def require_root(params: Mapping[str, Any]) -> None:
@@ -23,7 +23,7 @@ def require_root(params: Mapping[str, Any]) -> None:
 
 def require_own_python(params: Mapping[str, Any]) -> None:
     """Check the Python of this process if the node gets a watcher or a guard: both run with it."""
-    if watcher_seen.is_wanted(params) or guard_need.may_be_wanted(params):
+    if watcher_state.is_wanted(params) or guard_need.may_be_wanted(params):
         from .._program import own_python  # not on top: most calls are of nodes without them, and need not load this
 
         own_python.require_own_python()

@@ -18,7 +18,7 @@ from .._files import Snapshot
 from .guard_runtime import without_guard
 from .journal import INSERTED
 from .observation import Observation
-from .watcher_seen import NOTED
+from .watcher_state import NOTED
 
 
 class Edit(NamedTuple):

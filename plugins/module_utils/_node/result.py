@@ -21,7 +21,7 @@ from .._policy.labels import options_of
 from . import fault
 from .decision import Decision
 from .journal import INSERTED, State
-from .manager_seen import manager_seen
+from .manager_state import manager_state
 from .observation import Observation
 
 # Facts of the engine that are not returned: flags can contain passwords, for example a proxy's.
@@ -71,7 +71,7 @@ def result_of(node: Source, seen: Observation, decision: Decision, changed: bool
         "isolation": seen.guard.report(),
         "isolation_level": node.params["isolation"],
         "fault": _fault(node.params, seen, decision),
-        "react": manager_seen(node.params["state_dir"], node.root),
+        "react": manager_state(node.params["state_dir"], node.root),
         "warnings": decision.warnings,
         **node.facts,
     }

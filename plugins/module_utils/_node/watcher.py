@@ -17,14 +17,14 @@ from .._dockerd.docker_unit import Run
 from .._errors import GpuSwarmError
 from .._files import Move, read_mapping
 from .._health import pace
-from .._program import seen
+from .._program import installed
 from .._program.code import PACKAGE, Code
 from .._program.installer import Service
 from .._program.unit import Unit
 from .channel import Channel
 from .fault import is_model_reported
 from .journal import State
-from .watcher_seen import FAULTS, HOME, NOT_INSTALLED, STATUS, WatcherSeen, is_wanted
+from .watcher_state import FAULTS, HOME, NOT_INSTALLED, STATUS, WatcherSeen, is_wanted
 
 UNIT = "gpu-swarm-health.service"
 CODE = Code("_watch/commands.py")
@@ -104,7 +104,7 @@ class Watcher:
             return ["the watcher of the GPUs is still installed"] if self.is_there() else []
         if not self._service.is_current(self._settings(), self._unit_text()):
             return ["the watcher of the GPUs is of another version, or has other settings"]
-        return [] if status and seen.runs(status.get("pid"), HOME) else ["the watcher of the GPUs is not running"]
+        return [] if status and installed.runs(status.get("pid"), HOME) else ["the watcher of the GPUs is not running"]
 
     def is_there(self) -> bool:
         return self._service.is_there()
@@ -115,7 +115,7 @@ class Watcher:
         """Puts it there, and starts it anew."""
         self._load()  # what this node's Python cannot run is not installed
         self._service.keep(self._settings())
-        _zip_import.save_compiled(os.path.join(self.home, seen.CURRENT, PACKAGE))
+        _zip_import.save_compiled(os.path.join(self.home, installed.CURRENT, PACKAGE))
         failure = self._service.start(self._unit_text())
         if failure is not None:
             raise GpuSwarmError(

@@ -17,7 +17,7 @@ import sys
 from typing import Any, Mapping, NamedTuple
 
 from .. import _files
-from . import seen
+from . import installed
 from .code import Code
 from .hardened import quoted
 from .unit import Run, Unit
@@ -49,7 +49,7 @@ class Service:
 
     def is_current(self, settings: Mapping[str, Any], unit_text: bytes) -> bool:
         """Whether code, settings and unit are as they should be. Whether it runs is in its status."""
-        if seen.is_changing(self._home):
+        if installed.is_changing(self._home):
             return False
         there = self._unit.is_current(unit_text) and self._code.is_current(self._home) and self.settings() == settings
         return there and all(self._target(name) == target for name, target in self._links.items())
@@ -59,7 +59,7 @@ class Service:
         return os.readlink(link) if os.path.islink(link) else ""
 
     def settings(self) -> dict[str, Any] | None:
-        return _files.read_mapping(os.path.join(self._home, seen.SETTINGS))
+        return _files.read_mapping(os.path.join(self._home, installed.SETTINGS))
 
     def keep(self, settings: Mapping[str, Any]) -> None:
         """Put code and settings there, for the next start."""
@@ -69,7 +69,7 @@ class Service:
         self._code.make_current(self._home)
         for name, target in self._links.items():
             self._link(os.path.join(self._home, name), target)
-        path, text = os.path.join(self._home, seen.SETTINGS), json.dumps(settings, indent=1, sort_keys=True) + "\n"
+        path, text = os.path.join(self._home, installed.SETTINGS), json.dumps(settings, indent=1, sort_keys=True) + "\n"
         _files.remove_leftovers(path)
         _files.write(path, text.encode("utf-8"), self._move, _SETTINGS_MODE)
 
@@ -98,8 +98,8 @@ class Service:
         shutil.rmtree(self._home, ignore_errors=True)
 
     def _mark(self) -> str:
-        return os.path.join(self._home, seen.CHANGING)
+        return os.path.join(self._home, installed.CHANGING)
 
     def command(self) -> str:
         """What a unit starts."""
-        return "%s -I %s" % (quoted(sys.executable), quoted(os.path.join(self._home, seen.CURRENT)))
+        return "%s -I %s" % (quoted(sys.executable), quoted(os.path.join(self._home, installed.CURRENT)))

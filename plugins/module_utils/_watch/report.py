@@ -23,7 +23,7 @@ from .._health.verdict import LOST
 from .._node.channel import Channel, shown
 from .._node.fault import expected
 from .._node.journal import State
-from .._node.watcher_seen import ALL
+from .._node.watcher_state import ALL
 
 # A run that changes this node holds its lock for as long as dockerd takes to start.
 LOCK_S = 10

@@ -18,8 +18,8 @@ from typing import Any, Mapping
 from .. import _files
 from .._health import verdict
 from .._node.journal import INSERTED
-from .._node.kept import is_kept
 from .._node.loaded import NOTED
+from .._node.still_inserted import is_still_inserted
 
 TOOLKIT = ("/usr/bin/nvidia-ctk", "/usr/local/bin/nvidia-ctk")
 
@@ -55,7 +55,7 @@ class Written:
         self.loaded = entry.get(NOTED) or {}
         self.expected = verdict.advertised_uuids(self.inserted)
         found = [_files.Snapshot.take(path) for path in self._files if path in files]
-        other = {one.path: one.sha256 for one in found if not is_kept(one.data, one.path, files[one.path][INSERTED])}
+        other = {one.path: one.sha256 for one in found if not is_still_inserted(one.data, one.path, files[one.path][INSERTED])}
         if self._files[1] in files and not any(map(os.path.exists, TOOLKIT)):
             other["toolkit"] = None
         text = json.dumps(other, sort_keys=True)

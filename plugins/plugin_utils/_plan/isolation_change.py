@@ -16,7 +16,7 @@ from ...module_utils._errors import GpuSwarmError
 from ...module_utils._gpu.record import devices_of
 from ...module_utils._isolation_levels import AUDIT, LEVELS, OFF, RESERVED
 from ...module_utils._ledger.unreserved import has_gpus
-from ...module_utils._node import guard_seen
+from ...module_utils._node import guard_state
 from ...module_utils._swarm import isolation, owned_labels
 from .._fleet.identity import LABEL_PREFIX
 from .._fleet.model import Host, Swarm
@@ -58,7 +58,7 @@ def wanted(host: Host, level: str) -> str:
 def current(answer: Mapping[str, Any] | None) -> str:
     """The level of a node by its answer; off if an operator's file turns its guard off."""
     report = (answer or {}).get("isolation")
-    return OFF if not report or report.get("turned_off") else guard_seen.level_of(report)
+    return OFF if not report or report.get("turned_off") else guard_state.level_of(report)
 
 
 def reached(assessed: Mapping[str, Any], applied: Mapping[str, Any], level: str) -> str:
@@ -71,7 +71,7 @@ def reached(assessed: Mapping[str, Any], applied: Mapping[str, Any], level: str)
 def is_to_change(host: Host) -> bool:
     """Whether the guard has another level, or is missing."""
     report = (host.assessed or {}).get("isolation")
-    return bool(host.isolation) and (guard_seen.level_of(report) or OFF) != host.isolation
+    return bool(host.isolation) and (guard_state.level_of(report) or OFF) != host.isolation
 
 
 def is_foreseen(host: Host) -> bool:
@@ -90,7 +90,7 @@ def takes_restart(host: Host) -> bool:
 
 def in_words(host: Host) -> list[str]:
     """The change of the level, unless the host's drift already says so."""
-    now = guard_seen.level_of((host.assessed or {}).get("isolation")) or OFF
+    now = guard_state.level_of((host.assessed or {}).get("isolation")) or OFF
     return [f"isolation {now} → {host.isolation}"] if is_to_change(host) and not is_foreseen(host) else []
 
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...module_utils._compat import checks
-from ...module_utils._node.watcher_seen import ALL, FAULTS, NOT_INSTALLED
+from ...module_utils._node.watcher_state import ALL, FAULTS, NOT_INSTALLED
 from .._fleet.finished_jobs import in_the_way
 from .._fleet.model import Host, Step, Swarm
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from ...module_utils._isolation_levels import AUDIT, LEVELS, OFF
 from ...module_utils._ledger.shown import difference
 from ...module_utils._ledger.unreserved import has_gpus
-from ...module_utils._node import guard_seen
+from ...module_utils._node import guard_state
 from ...module_utils._printable import printable, shortened
 from ...module_utils._swarm import owned_labels
 from ...module_utils._verify.guard_probes import MEMORY, WORDS
@@ -99,7 +99,7 @@ def _isolation_differences(assessed: Mapping[str, Any], node: Mapping[str, Any],
         return []
     if guard and guard["level"] not in LEVELS:
         return [f"the settings of its guard cannot be read. {PROVISION}"]
-    now = guard_seen.level_of(guard) or OFF
+    now = guard_state.level_of(guard) or OFF
     # Without the label the swarm has no level: the role gpu_node alone sets the level of each node separately.
     return [f"isolation is {now}, but the swarm's level is {level}. {PROVISION}"] if shown.get("label") and level in LEVELS and level != now else []
 

@@ -17,7 +17,7 @@ import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._manager.parts import CODE, ManagerService
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.manager_seen import JOBS, PAUSE, UNIT, manager_seen
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.manager_state import JOBS, PAUSE, UNIT, manager_state
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._program import code
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._program import installer as program
 
@@ -98,10 +98,10 @@ def test_installed_compared_and_removed_without_a_trace(machine):
     part.install()
     assert machine.commands[-1] == ["restart", "gpu-swarm-manager.service"]
     assert not any("daemon-reload" in command for command in machine.commands)
-    assert manager_seen(str(machine.state), str(machine.root)) == {"version": CODE.name(), "settings": SETTINGS, "running": False}
+    assert manager_state(str(machine.state), str(machine.root)) == {"version": CODE.name(), "settings": SETTINGS, "running": False}
     part.remove()
     assert (machine.files(), machine.state.exists(), part.is_there()) == (before, False, False)
-    assert manager_seen(str(machine.state), str(machine.root)) is None
+    assert manager_state(str(machine.state), str(machine.root)) is None
 
 
 def test_the_metrics_go_with_it_and_with_their_directory(machine, tmp_path):
@@ -210,11 +210,11 @@ def test_parts_come_and_go_and_the_service_goes_with_the_last(machine):
     assert (machine.root / "logs").is_dir()
     assert machine.part(JOBS).is_current()
     assert not machine.part(JOBS, keep_last=3).is_current()
-    assert manager_seen(str(machine.state), str(machine.root))["settings"] == SETTINGS
+    assert manager_state(str(machine.state), str(machine.root))["settings"] == SETTINGS
     machine.part(PAUSE).remove()
     assert machine.commands[-1] == ["restart", UNIT]
     assert [machine.part(name).is_there() for name in (PAUSE, JOBS)] == [False, True]
-    assert manager_seen(str(machine.state), str(machine.root)) is None
+    assert manager_state(str(machine.state), str(machine.root)) is None
     machine.part(JOBS).remove()
     assert machine.files() == before
     assert (machine.root / "logs").is_dir()  # what it saved is the user's
@@ -300,7 +300,7 @@ def test_a_run_finishes_the_removal_that_a_killed_one_began(tmp_path, killed_at,
     with contextlib.suppress(Killed):
         machine.part(part).remove()
     machine.killed_at = None
-    is_seen = part == JOBS or manager_seen(str(machine.state), str(machine.root)) is not None
+    is_seen = part == JOBS or manager_state(str(machine.state), str(machine.root)) is not None
     if is_seen and machine.part(part).is_there():
         machine.part(part).remove()
     assert sorted(machine.process) == sorted(["docker_socket", JOBS if part == PAUSE else PAUSE])

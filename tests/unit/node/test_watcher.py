@@ -17,7 +17,6 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd import en
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import channel, watcher
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.journal import State
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._program import seen
 
 OK = "fleet.gpu-swarm.health=ok"
 FAULT = "fault xid=79"
@@ -28,7 +27,7 @@ SETTINGS = {"health": True, "health_faults": [79], "health_ignored": [13], "nvml
 def _no_pauses(monkeypatch):
     monkeypatch.setattr(engine, "POLL_S", 0.001)
     monkeypatch.setattr(channel, "SHOWN_WITHIN_S", 0)
-    monkeypatch.setattr(seen, "runs", lambda *_process: True)
+    monkeypatch.setattr(installed, "runs", lambda *_process: True)
 
 
 def watched(home, **options):

@@ -11,7 +11,7 @@ import os
 import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._manager import parts
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._program import code, seen
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._program import code, installed
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._program.installer import Service
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._program.unit import Unit
 
@@ -62,11 +62,11 @@ def test_what_still_runs_the_code_of_before_is_not_current(machine, monkeypatch,
     monkeypatch.setattr(code, "START", code.START + "# newer\n")
     with pytest.raises(Killed):
         machine.install(dies_at)
-    assert (machine.service().is_current(SETTINGS, UNIT), seen.version(machine.home)) == (False, "")
+    assert (machine.service().is_current(SETTINGS, UNIT), installed.version(machine.home)) == (False, "")
     machine.commands.clear()
     assert machine.install() is None
     assert machine.commands[-1] == "restart"
-    assert (machine.service().is_current(SETTINGS, UNIT), seen.version(machine.home)) == (True, parts.CODE.name())
+    assert (machine.service().is_current(SETTINGS, UNIT), installed.version(machine.home)) == (True, parts.CODE.name())
     assert sorted(os.listdir(machine.home)) == [parts.CODE.name(), "current", "settings.json"]
 
 

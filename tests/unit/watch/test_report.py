@@ -12,7 +12,6 @@ import pytest
 from node_lab import UUIDS, node
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd import engine
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._program import seen
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch import report
 
 KEY = "fleet.gpu-swarm.health="
@@ -25,7 +24,7 @@ BY_HAND = {**TASK, "name": "by-hand", "service": None, "task": None}
 def it(tmp_path, monkeypatch):
     """A node with a label, as its watcher has it."""
     monkeypatch.setattr(engine, "POLL_S", 0.001)
-    monkeypatch.setattr(seen, "runs", lambda *_process: True)
+    monkeypatch.setattr(installed, "runs", lambda *_process: True)
     found = node(tmp_path, health=True, health_faults=[79], health_ignored=[], nvml_timeout=60)
     found.converge()
     monkeypatch.setattr(report, "Engine", lambda *dummy: found.engine)

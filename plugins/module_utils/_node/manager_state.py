@@ -13,7 +13,7 @@ import os
 from typing import Any
 
 from .._files import read_mapping
-from .._program import seen
+from .._program import installed
 
 # Below the state directory: all that the service has on a manager.
 HOME = "manager"
@@ -26,13 +26,13 @@ PAUSE, JOBS = "pause", "jobs"
 DIRECTORIES = {PAUSE: "metrics_directory", JOBS: "log_directory"}
 
 
-def manager_seen(state_dir: str, root: str = "/") -> dict[str, Any] | None:
+def manager_state(state_dir: str, root: str = "/") -> dict[str, Any] | None:
     """{version, settings, running}; None if nothing of that part is there. After a killed run, the part may still run without its settings."""
     home = os.path.join(state_dir, HOME)
     if not (os.path.isdir(home) or os.path.lexists(os.path.join(root, UNIT_PATH))):
         return None
-    kept = read_mapping(os.path.join(home, seen.SETTINGS))
-    if kept is not None and PAUSE not in kept and not seen.is_changing(home):
+    kept = read_mapping(os.path.join(home, installed.SETTINGS))
+    if kept is not None and PAUSE not in kept and not installed.is_changing(home):
         return None
     status = read_mapping(os.path.join(root, STATUS)) or {}
-    return {"version": seen.version(home), "settings": (kept or {}).get(PAUSE) or {}, "running": seen.runs(status.get("pid"), HOME)}
+    return {"version": installed.version(home), "settings": (kept or {}).get(PAUSE) or {}, "running": installed.runs(status.get("pid"), HOME)}

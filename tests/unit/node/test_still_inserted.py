@@ -10,7 +10,7 @@ import json
 
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.kept import is_kept
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.still_inserted import is_still_inserted
 
 RESOURCES = ("NVIDIA-GPU=GPU-a", "NVIDIA-GPU=GPU-b")
 DAEMON = {"resources": [*RESOURCES], "kinds": ["NVIDIA-GPU"]}
@@ -44,12 +44,12 @@ def daemon(resources=RESOURCES, path="nvidia-container-runtime", default="nvidia
 )
 def test_daemon_json(doc, inserted, kept):
     for indent in (None, 1, 4):
-        assert is_kept(json.dumps(doc, indent=indent).encode(), "/etc/docker/daemon.json", inserted) is kept
+        assert is_still_inserted(json.dumps(doc, indent=indent).encode(), "/etc/docker/daemon.json", inserted) is kept
 
 
 @pytest.mark.parametrize("content", [None, b"", b'{"debug": tru', b"[]", b"\xff\xfe"])
 def test_what_is_no_daemon_json(content):
-    assert not is_kept(content, "/etc/docker/daemon.json", DAEMON)
+    assert not is_still_inserted(content, "/etc/docker/daemon.json", DAEMON)
 
 
 @pytest.mark.parametrize(
@@ -66,4 +66,4 @@ def test_what_is_no_daemon_json(content):
 )
 def test_config_toml(text, more, kept):
     content = None if text is None else text.encode()
-    assert is_kept(content, "/etc/nvidia-container-runtime/config.toml", {**RUNTIME, **more}) is kept
+    assert is_still_inserted(content, "/etc/nvidia-container-runtime/config.toml", {**RUNTIME, **more}) is kept

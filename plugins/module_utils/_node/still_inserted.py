@@ -19,7 +19,7 @@ from .._errors import GpuSwarmError
 from .guard_runtime import BEFORE, names_guard, without_guard
 
 
-def is_kept(content: bytes | None, path: str, inserted: Mapping[str, Any]) -> bool:
+def is_still_inserted(content: bytes | None, path: str, inserted: Mapping[str, Any]) -> bool:
     """Return whether the file still has what the record says was ``inserted``. False if the file cannot be parsed."""
     try:
         return _in_daemon_json(content, path, inserted) if "resources" in inserted else _in_runtime_config(content, inserted)
