@@ -19,9 +19,9 @@ from .._metrics import file
 from .._node.manager_state import DIRECTORIES, HOME, JOBS, PAUSE, UNIT, manager_state
 from .._program import hardened
 from .._program.code import Code
+from .._program.installed import is_changing
 from .._program.installer import Machine, Service
 from .._program.own_python import require_own_python
-from .._program.installed import is_changing
 from .._program.unit import Unit, has_gpus
 
 CODE = Code("_manager/two_processes.py")
@@ -78,7 +78,7 @@ class ManagerService:
         """Return whether the part is there, or may still run because a run was killed, or the settings of the service cannot be read."""
         kept = self._service({}).settings()
         if kept is None:
-            return self._service({}).is_there()
+            return self._service({}).is_installed()
         return part in kept or is_changing(self._home)
 
     def is_current(self, part: str, settings: Mapping[str, Any]) -> bool:
@@ -163,7 +163,7 @@ class ManagerService:
         """Stop and remove the services that this one replaces, before it starts."""
         for name, home in _FORMER:
             unit = Unit(name, *self._machine)
-            if unit.is_there():
+            if unit.is_installed():
                 unit.stop()
                 unit.remove()
             shutil.rmtree(os.path.join(self._state_dir, home), ignore_errors=True)

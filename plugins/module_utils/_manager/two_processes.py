@@ -20,8 +20,8 @@ from typing import Any, Callable, Mapping, Sequence
 
 from .._metrics.keeper import Keeper
 from .._node.manager_state import DIRECTORIES, JOBS, PAUSE
-from .._program.lifetime import notify, say
 from .._program.installed import SETTINGS
+from .._program.lifetime import notify, say
 from .directories import Directories
 from .leader_claims import LeaderClaims
 from .pausing import Pausing

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The record of where each card of a node is. A run writes it, and the watcher does when a card moves.
+"""The record of where each card of a node is. Each run writes it, and so does the watcher when a card moves.
 
 Private to this collection: no stability is promised to others.
 """
@@ -32,31 +32,31 @@ class CardRecord:
         self._path, self._root = os.path.join(directory, NAME), root
 
     def read(self) -> list[Card]:
-        """Return the cards. [] if the file does not exist, as after an earlier release, or cannot be read: it only describes, so that is no error."""
+        """Return the recorded cards. [] if the file is unreadable or missing, as after an earlier release: it only adds details to messages."""
         try:
             with open(self._path, encoding="utf-8") as stream:
-                found = json.load(stream)["cards"]
-            return [{**dict.fromkeys(cards.FIELDS), **card} for card in found if _is_card(card)]
+                entries = json.load(stream)["cards"]
+            return [{**dict.fromkeys(cards.FIELDS), **card} for card in entries if _is_card(card)]
         except (OSError, ValueError, KeyError, RecursionError, TypeError):
             return []
 
-    def after(self, now: Sequence[Card], expected: Collection[str]) -> list[Card]:
-        """Return the record, updated with the cards ``now``."""
-        return cards.updated_records(self.read(), now, slots.slots_by_address(self._root), expected)
+    def updated_with(self, present: Sequence[Card], expected: Collection[str]) -> list[Card]:
+        """Return the record, updated with the cards ``present``."""
+        return cards.updated_records(self.read(), present, slots.slots_by_address(self._root), expected)
 
-    def write(self, known: Sequence[Card]) -> None:
-        """Write the record. On a full disk it stays as it was, and the next call tries again."""
-        if known == self.read():
+    def write(self, records: Sequence[Card]) -> None:
+        """Write the record. If the disk is full, the old record stays and the next call tries again."""
+        if records == self.read():
             return
         with contextlib.suppress(OSError):
-            replace_json(self._path, {"version": 1, "cards": known}, FILE_MODE)
+            replace_json(self._path, {"version": 1, "cards": records}, FILE_MODE)
 
     def remove(self) -> None:
         for path in (self._path, new_path(self._path)):
             _files.remove(path)
 
 
-def _is_card(one: Mapping[str, Any]) -> bool:
-    """Return whether write() could have written this. The file may have been edited or damaged."""
-    texts = [one["uuid"], *one["mig"], *(one[name] for name in _NAMES if one.get(name) is not None)]
-    return isinstance(one["index"], int) and isinstance(one["mig"], list) and all(isinstance(text, str) for text in texts)
+def _is_card(entry: Mapping[str, Any]) -> bool:
+    """Return whether this is a complete record of a card. Someone may have edited or damaged the file."""
+    texts = [entry["uuid"], *entry["mig"], *(entry[name] for name in _NAMES if entry.get(name) is not None)]
+    return isinstance(entry["index"], int) and isinstance(entry["mig"], list) and all(isinstance(text, str) for text in texts)

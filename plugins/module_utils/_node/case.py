@@ -20,8 +20,8 @@ class Case(NamedTuple):
     """One node and what it should advertise."""
 
     params: Mapping[str, Any]  # the options of the module gpu_node
-    seen: Observation
+    observed: Observation
     taken: Taken  # the options in the units that start dockerd, and these units without them
-    coming: list[str]  # the resources that move from flags into daemon.json
+    from_flags: list[str]  # the resources that move from flags into daemon.json
     advertisement: dict[str, Any]  # from advertise.decide, with the labels
-    findings: Sequence[Finding]  # the known issues of the node
+    findings: Sequence[Finding]  # the known issues that this node has

@@ -4,8 +4,8 @@
 
 """Reports to the swarm's managers through an engine label in daemon.json, which dockerd loads with a reload.
 
-A reload makes dockerd take everything else that waits in daemon.json. So the file is written only while it is, byte for byte, what
-dockerd has loaded. Private to this collection: no stability is promised to others.
+A reload makes dockerd load every other change in daemon.json, too. So the file is written only if dockerd has loaded exactly
+these bytes. Private to this collection: no stability is promised to others.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from .._errors import GpuSwarmError
 from .._files import Move, Snapshot
 from .._health.label import KEY
 from . import loaded
-from .journal import INSERTED, KILLED, LABEL, RUN, Record, State, taken_over
-from .watcher_state import NOTED
+from .journal import INSERTED, KILLED, LABEL, RUN, Record, State, entry_after_write
+from .watcher_state import LABEL_KEY
 
 SHOWN_WITHIN_S = 15
 
@@ -39,7 +39,7 @@ class Channel:
         return self._change(lambda content: engine_labels.set_label(content, self._path, KEY, label), label)
 
     def clear(self) -> str | None:
-        """Remove the label from what the managers see, and from daemon.json until that is restored. Return why that is impossible, or None."""
+        """Remove the label from daemon.json and from what the managers see. Return why that is impossible, or None."""
         return self._change(lambda content: engine_labels.without_label(content, self._path, KEY), None)
 
     def blocked(self, current: Snapshot, engine: Mapping[str, Any] | None) -> str | None:
@@ -48,15 +48,15 @@ class Channel:
             return "dockerd is not running"
         names = engine_labels.blocking_flags(engine["flags"])
         if names:
-            return "dockerd is started with %s, and a reload would not keep that" % ", ".join(names)
+            return "dockerd has the flag %s, which a reload would ignore" % ", ".join(names)
         if self._state.unfinished():
             return KILLED
-        if not loaded.is_loaded(loaded.notes(self._state.record().get(current.path), self._state.directory), current, engine):
-            return "%s was changed since dockerd loaded it, and a reload would put that in force" % self._path
+        if not loaded.is_loaded(loaded.loaded_notes(self._state.record().get(current.path), self._state.directory), current, engine):
+            return "%s was changed after dockerd loaded it, and a reload would apply that change" % self._path
         return None
 
-    def shown(self, engine: Mapping[str, Any] | None) -> str | None:
-        return shown(engine) if engine else None
+    def shown_label(self, engine: Mapping[str, Any] | None) -> str | None:
+        return shown_label(engine) if engine else None
 
     # -- parts -------------------------------------------------------------------------------------------------
 
@@ -64,60 +64,60 @@ class Channel:
         self._finish_killed()
         current, engine = Snapshot.take(self._path), self._engine.inspect()
         if self._state.record().get(current.path) is None:
-            return "%s is not on record: run fleet.gpu_swarm.provision" % self._path
+            return "no record of %s exists: run fleet.gpu_swarm.provision" % self._path
         reason = self.blocked(current, engine)
         if reason:
             return reason
         try:
             content = edit(current.data)
-            if content != current.data or shown(engine) != label:
-                self._put(current, content, label)
+            if content != current.data or shown_label(engine) != label:
+                self._write_and_reload(current, content, label)
         except (GpuSwarmError, OSError) as problem:
             return str(problem)
         return None
 
     def _finish_killed(self) -> None:
-        """Finish what a killed writer of labels had begun, so that its journal blocks nobody. The journal of a run is left to the next run."""
+        """Finish the work of a killed writer of labels, so that its journal blocks nobody. The journal of a killed run is left to the next run."""
         kind = self._state.journal_kind()
         if kind == LABEL:
             current = Snapshot.take(self._path)
-            record = self._state.record_of([current])
-            if self._state.is_of_journal(current):
-                # The writer began with a file that dockerd had loaded, and only changed the label.
-                record[current.path] = loaded.noted(record[current.path], current.data, self._engine.inspect())
+            record = self._state.record_with_journal([current])
+            if self._state.matches_journal(current):
+                # dockerd had loaded the file before the writer began, and the writer changed only the label.
+                record[current.path] = loaded.with_loaded_note(record[current.path], current.data, self._engine.inspect())
             self._finish(record)
         if kind != RUN:
-            self._state.sweep()
+            self._state.remove_unfinished_files()
             _files.remove_leftovers(self._path)
 
-    def _put(self, current: Snapshot, content: bytes | None, label: str | None) -> None:
-        """Write the file and reload, or change nothing. The journal lets a run after a kill start from the file as it was."""
+    def _write_and_reload(self, current: Snapshot, content: bytes | None, label: str | None) -> None:
+        """Write the file and reload dockerd, or change nothing. The journal lets a run after a kill start from the former file."""
         record = self._state.record()
         earlier = record[current.path]
-        inserted = {**earlier[INSERTED], NOTED: KEY}
-        record[current.path] = loaded.unknown(taken_over(current, inserted, content, earlier))
+        inserted = {**earlier[INSERTED], LABEL_KEY: KEY}
+        record[current.path] = loaded.without_loaded_note(entry_after_write(current, inserted, content, earlier))
         self._state.open_journal([current], {current.path: (content, record[current.path])}, LABEL)
         try:
             _files.write(current.path, content, self._move, current.mode, current.owner)
             self._engine.reload()
-            view = self._engine.wait(lambda view: _complaint(view, label), SHOWN_WITHIN_S)
+            view = self._engine.wait(lambda view: _mismatch(view, label), SHOWN_WITHIN_S)
         except Exception:
             _files.restore(current, self._move)
             self._finish({**record, current.path: earlier})
             raise
-        self._finish({**record, current.path: loaded.noted(record[current.path], content, view)})
+        self._finish({**record, current.path: loaded.with_loaded_note(record[current.path], content, view)})
 
     def _finish(self, record: Record) -> None:
         self._state.write_record(record)
         self._state.close_journal()
 
 
-def shown(engine: Mapping[str, Any]) -> str | None:
+def shown_label(engine: Mapping[str, Any]) -> str | None:
     """Return the health label of the running daemon, or None."""
-    found = [entry.partition("=") for entry in engine.get("labels") or []]
-    return next((value for key, dummy_equals, value in found if key == KEY), None)
+    pairs = [entry.partition("=") for entry in engine.get("labels") or []]
+    return next((value for key, dummy_equals, value in pairs if key == KEY), None)
 
 
-def _complaint(engine: Mapping[str, Any], label: str | None) -> str | None:
-    now = shown(engine)
-    return None if now == label else "its label %s is %s" % (KEY, now)
+def _mismatch(engine: Mapping[str, Any], label: str | None) -> str | None:
+    label_now = shown_label(engine)
+    return None if label_now == label else "its label %s is %s" % (KEY, label_now)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Installs, compares and removes gpu-swarm-devices.service, which creates the devices that CUDA needs at boot.
+"""Installs, checks and removes gpu-swarm-devices.service, which creates at boot the devices that CUDA needs.
 
 NVIDIA's own service does this in releases after 1.20.0 (commit 8269969f of NVIDIA/nvidia-container-toolkit).
 Private to this collection: no stability is promised to others.
@@ -19,18 +19,18 @@ from .._health.label import FAULT, Label, format_label
 from .._health.verdict import UVM
 from .._machine import uvm
 from .._program.unit import Unit
-from .devices_state import DevicesSeen, is_wanted
+from .devices_state import DevicesState, is_wanted
 
 UNIT = "gpu-swarm-devices.service"
-MAKES = "the service that makes CUDA's devices at boot (%s)" % UNIT
+SERVICE = "the service that creates CUDA's devices at boot (%s)" % UNIT
 
-# Best effort: each command may fail (the dash before it), none of them for longer than a minute. Before 1.18 create-device-nodes ends at the
-# first device that exists; nvidia-modprobe, which comes with the driver, makes what is missing then, and replaces one with another major number.
-# If it is not installed, nvidia-container-cli makes the device as for a container of the legacy mode (load_kernel_modules in nvc.c).
+# Each command may fail (the dash before it), and the service ends after a minute. Before 1.18, create-device-nodes stops at the first device that
+# exists. nvidia-modprobe, which comes with the driver, creates the others and replaces a device with a wrong major number. If nvidia-modprobe is
+# not installed, nvidia-container-cli creates the device as for a container of the legacy mode (load_kernel_modules in nvc.c).
 _UNIT = """\
-# Made by the Ansible collection fleet.gpu_swarm; it is written anew.
+# Written by the Ansible collection fleet.gpu_swarm, which overwrites changes.
 [Unit]
-Description=Loads nvidia-uvm and makes the devices without which CUDA does not start
+Description=Loads nvidia-uvm and creates the devices that CUDA needs
 After=dkms.service systemd-modules-load.service
 Before={docker}
 ConditionPathExists=!/dev/dxg
@@ -57,20 +57,20 @@ class Devices:
         self._root = root
         self._unit = Unit(UNIT, run, move, root)
 
-    def inspect(self) -> DevicesSeen:
+    def inspect(self) -> DevicesState:
         state = self._params["state"]
         if state == "gathered" or (self._params["restart"] == "never" and state != "absent"):
-            return DevicesSeen()
+            return DevicesState()
         if not is_wanted(self._params):
-            return DevicesSeen([MAKES + " is still installed"] if self._unit.is_there() else [])
+            return DevicesState([SERVICE + " is still installed"] if self._unit.is_installed() else [])
         problem = uvm.uvm_problem(uvm.read_uvm(self._root))
         broken = ["%s: CUDA does not start, though NVML works" % problem] if problem else []
         if not self._unit.is_current(self._text()):
-            return DevicesSeen([MAKES + (" is of another version" if self._unit.is_there() else " is not installed"), *broken], problem)
-        return DevicesSeen(broken, problem)
+            return DevicesState([SERVICE + (" is of another version" if self._unit.is_installed() else " is not installed"), *broken], problem)
+        return DevicesState(broken, problem)
 
     def install(self) -> None:
-        """Install the service and run it. Inspect the devices to see whether it helped."""
+        """Install the service and run it. To see whether it created the devices, inspect them again."""
         self._unit.start(self._text())
 
     def remove(self) -> None:
@@ -82,12 +82,12 @@ class Devices:
         return _UNIT.format(docker=self._params["docker_unit"], ctk=_CTK).encode("utf-8")
 
 
-def check(seen: DevicesSeen) -> None:
+def check(devices: DevicesState) -> None:
     """Raise GpuSwarmError if CUDA does not start although the service has run."""
-    if seen.problem:
+    if devices.problem:
         raise GpuSwarmError(
-            "%s. The GPUs are advertised, but CUDA does not start in any task here (cuInit: 999), though nvidia-smi works. %s has run and could "
-            "not make it: see 'journalctl -u %s', and try 'modprobe nvidia-uvm' and 'dmesg | grep -i nvrm'. Then run this again."
-            % (seen.problem, UNIT, UNIT),
+            "%s. The GPUs are advertised, but CUDA does not start in any task here (cuInit: 999), though nvidia-smi works. %s has run, but could "
+            "not create the device: see 'journalctl -u %s', and try 'modprobe nvidia-uvm' and 'dmesg | grep -i nvrm'. Then run this again."
+            % (devices.problem, UNIT, UNIT),
             fault=format_label(Label(FAULT, reason=UVM)),
         )

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The devices that CUDA needs: whether a service should create them on this node, and what was found.
+"""The devices that CUDA needs: whether a service should create them on this node, and their state.
 
 Private to this collection: no stability is promised to others.
 """
@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import Any, Mapping, NamedTuple, Sequence
 
 
-class DevicesSeen(NamedTuple):
+class DevicesState(NamedTuple):
     """The state of the service and of the devices."""
 
-    drift: Sequence[str] = ()  # how the service differs from the wanted one, in words
+    drift: Sequence[str] = ()  # each difference from the wanted service, in words
     problem: str | None = None  # why CUDA does not start, in words
 
 

@@ -21,43 +21,43 @@ from .restore import Edit
 
 
 def drift(case: Case, edits: Mapping[str, Edit], writes: Mapping[str, bytes | None], act: str | None, guard: Sequence[str] = ()) -> list[str]:
-    """Return each difference in words; [] only if there is nothing to do."""
-    params, seen = case.params, case.seen
-    found: list[str] = []
-    running = seen.engine and seen.engine["running"]
+    """Return each difference as a sentence; [] only if there is nothing to do."""
+    params, observed = case.params, case.observed
+    differences: list[str] = []
+    running = observed.engine and observed.engine["running"]
     if params["state"] == "absent":
-        found = ["%s still contains changes of this collection" % path for path in writes]
+        differences = ["%s still contains changes of this collection" % path for path in writes]
     elif edits:
-        left = [one.path for one in seen.left if one.path in writes]
+        former_files = [file.path for file in observed.former_files if file.path in writes]
         after = daemon_json.parse(edits[params["daemon_config"]].content, params["daemon_config"])
-        found = advertise.find_drift(case.advertisement, _shown(case), after.get(daemon_json.RESOURCES) or [])
-        line = runtime_toml.read_lines(seen.runtime.data)["swarm_resource"] if seen.runtime.existed else None
-        found += advertise.swarm_resource_drift(case.advertisement, line)
-        found += ["%s still contains changes of this collection, and no option names it any more" % path for path in left]
-        if running and act == "reload" and seen.engine["default_runtime"] != daemon_json.RUNTIME:
-            found.append("the default runtime is %s, not nvidia" % seen.engine["default_runtime"])
-    if seen.engine and not running and edits:
-        found.append("dockerd is not running")
-    found += guard
-    if act and not found:
-        found.append("dockerd was started before its files were changed")
-    if writes and not found:
-        found = ["%s differs from what was decided" % path for path in writes]
-    if seen.unfinished and not found:
-        found.append(KILLED)
-    return found
+        differences = advertise.find_drift(case.advertisement, _shown(case), after.get(daemon_json.RESOURCES) or [])
+        swarm_resource = runtime_toml.read_lines(observed.runtime.data)["swarm_resource"] if observed.runtime.existed else None
+        differences += advertise.swarm_resource_drift(case.advertisement, swarm_resource)
+        differences += ["%s still contains changes of this collection, but no option names this file any more" % path for path in former_files]
+        if running and act == "reload" and observed.engine["default_runtime"] != daemon_json.RUNTIME:
+            differences.append("the default runtime is %s, not nvidia" % observed.engine["default_runtime"])
+    if observed.engine and not running and edits:
+        differences.append("dockerd is not running")
+    differences += guard
+    if act and not differences:
+        differences.append("dockerd was started before its files were changed")
+    if writes and not differences:
+        differences = ["%s differs from what was decided" % path for path in writes]
+    if observed.unfinished and not differences:
+        differences.append(KILLED)
+    return differences
 
 
 def _shown(case: Case) -> list[dict[str, Any]]:
-    """Return what the running daemon reports. If none runs, what it would report when started with the file."""
-    seen, path = case.seen, case.params["daemon_config"]
-    if seen.engine and seen.engine["running"]:
-        return seen.engine["generic_resources"]
-    doc = daemon_json.parse(seen.daemon.data, path)
+    """Return the generic resources that the daemon reports, or would report if it were started with its file."""
+    observed, path = case.observed, case.params["daemon_config"]
+    if observed.engine and observed.engine["running"]:
+        return observed.engine["generic_resources"]
+    doc = daemon_json.parse(observed.daemon.data, path)
     return generic_resources.to_info(generic_resources.parse(doc.get(daemon_json.RESOURCES) or []))
 
 
-def left_out(advertisement: Mapping[str, Any]) -> list[str]:
+def excluded_gpus(advertisement: Mapping[str, Any]) -> list[str]:
     return [
         "GPU %s is not advertised: %s" % (describe_gpu(item), item["reason"])
         for item in advertisement["left_out"]

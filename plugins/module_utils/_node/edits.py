@@ -30,144 +30,146 @@ _LEGACY = "legacy"
 
 def edits_of(case: Case) -> dict[str, Edit]:
     """Return {path: edit} in the order to write them, so that an option is never both a flag and in daemon.json."""
-    state, seen = case.params["state"], case.seen
+    state, observed = case.params["state"], case.observed
     if state == "absent":
-        return {one.path: restore.restored(one, seen.record[one.path]) for one in seen.files if one.path in seen.record}
-    if state == "present" and (case.advertisement["owned_kinds"] or seen.record):
-        return dict(_put_in(case), **restore.left_behind(seen))
+        recorded = [file for file in observed.files if file.path in observed.record]
+        return {file.path: restore.restore_edit(file, observed.record[file.path]) for file in recorded}
+    if state == "present" and (case.advertisement["owned_kinds"] or observed.record):
+        return dict(_edits_with_settings(case), **restore.restore_former_files(observed))
     return {}
 
 
-def _put_in(case: Case) -> Iterator[tuple[str, Edit]]:
-    """Yield (path, edit) of all files, with this collection's settings and with options moved from dockerd's command line."""
-    params, seen, taken = case.params, case.seen, case.taken
-    _check_coming(case)
+def _edits_with_settings(case: Case) -> Iterator[tuple[str, Edit]]:
+    """Yield (path, edit) of all files, with this collection's settings and with the options moved from dockerd's command line."""
+    params, observed, taken = case.params, case.observed, case.taken
+    _check_flags(case)
     path = params["daemon_config"]
-    problems = _problems(case, daemon_json.parse(seen.daemon.data, path), path)
+    problems = _problems(case, daemon_json.parse(observed.daemon.data, path), path)
     if problems:
         raise GpuSwarmError(" ".join(problems))
     for unit, content in taken.files.items():
-        before = seen.record.get(unit, {}).get(INSERTED, {})
+        before = observed.record.get(unit, {}).get(INSERTED, {})
         words = before.get("taken", []) + taken.words.get(unit, [])
-        yield unit, Edit(content, [], {"taken": words, "in_force": before.get("in_force", _runs_with(seen, words))})
-    yield path, _in_daemon_json(case, path)
-    if seen.runtime.existed:
-        yield params["runtime_config"], _in_runtime_config(case)
-    elif seen.toolkit_version:
+        yield unit, Edit(content, [], {"taken": words, "in_force": before.get("in_force", _is_running_with(observed, words))})
+    yield path, _edit_daemon_json(case, path)
+    if observed.runtime.existed:
+        yield params["runtime_config"], _edit_runtime_config(case)
+    elif observed.toolkit_version:
         raise GpuSwarmError(
-            "%s: it does not exist, though the NVIDIA Container Toolkit %s is installed. Make it with "
-            "'nvidia-ctk config --in-place', or install the package nvidia-container-toolkit-base again."
-            % (params["runtime_config"], seen.toolkit_version)
+            "%s does not exist, though the NVIDIA Container Toolkit %s is installed. Create it with "
+            "'nvidia-ctk config --in-place', or reinstall the package nvidia-container-toolkit-base."
+            % (params["runtime_config"], observed.toolkit_version)
         )
 
 
-def _in_daemon_json(case: Case, path: str) -> Edit:
-    seen, advertisement = case.seen, case.advertisement
-    earlier = seen.record.get(path, {}).get(INSERTED, {})
+def _edit_daemon_json(case: Case, path: str) -> Edit:
+    observed, advertisement = case.observed, case.advertisement
+    earlier = observed.record.get(path, {}).get(INSERTED, {})
     inserted: dict[str, Any] = {"resources": advertisement["resources"], "kinds": advertisement["owned_kinds"]}
-    moved = list(dict.fromkeys([*earlier.get("moved", []), *case.coming]))
+    moved = list(dict.fromkeys([*earlier.get("moved", []), *case.from_flags]))
     if moved:
         inserted["moved"] = moved
     if advertisement["memory_kinds"]:
         # An amount of memory does not show which GPUs it belongs to.
-        inserted["gpus"] = [one["uuid"] for one in advertisement["advertised"] if one["uuid"]]
+        inserted["gpus"] = [gpu["uuid"] for gpu in advertisement["advertised"] if gpu["uuid"]]
     if advertisement["map"]:
         inserted["map"] = advertisement["map"]
-    # Options that were moved before and are gone now were removed by the user.
-    want = daemon_json.Want(inserted["resources"], inserted["kinds"], earlier.get("resources", ()), moved=case.coming)
-    daemon = daemon_json.edit(without_guard(seen.daemon.data, path, earlier), path, want)
+    # If an option that was moved before is missing now, the user removed it.
+    want = daemon_json.Want(inserted["resources"], inserted["kinds"], earlier.get("resources", ()), moved=case.from_flags)
+    daemon = daemon_json.edit(without_guard(observed.daemon.data, path, earlier), path, want)
     return Edit(daemon.content, [*case.taken.notes, *daemon.notes], inserted)
 
 
-def _in_runtime_config(case: Case) -> Edit:
-    seen, line, mode = case.seen, case.advertisement["swarm_resource"], _mode(case)
+def _edit_runtime_config(case: Case) -> Edit:
+    observed, line, mode = case.observed, case.advertisement["swarm_resource"], _mode_to_write(case)
     want = runtime_toml.Want(line, mode)
-    named = {"swarm_resource": line, "mode": mode} if mode else {"swarm_resource": line}
-    entry = seen.record.get(case.params["runtime_config"])
-    if entry and entry["written"] == seen.runtime.sha256 and entry[INSERTED] == named and runtime_toml.is_as_wanted(seen.runtime.data, want):
-        return Edit(seen.runtime.data, [], named)  # valid since this collection wrote it: no need to load a parser
-    runtime = runtime_toml.edit(seen.runtime.data, case.params["runtime_config"], want)
-    return Edit(runtime.content, runtime.notes, named)
+    inserted = {"swarm_resource": line, "mode": mode} if mode else {"swarm_resource": line}
+    entry = observed.record.get(case.params["runtime_config"])
+    is_unchanged = entry and entry["written"] == observed.runtime.sha256 and entry[INSERTED] == inserted
+    if is_unchanged and runtime_toml.is_as_wanted(observed.runtime.data, want):
+        return Edit(observed.runtime.data, [], inserted)  # this collection wrote it and nobody has changed it, so a parser need not be loaded
+    runtime = runtime_toml.edit(observed.runtime.data, case.params["runtime_config"], want)
+    return Edit(runtime.content, runtime.notes, inserted)
 
 
-def _runs_with(seen: Observation, taken: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether the running daemon was started with these words. A recipe may have changed the unit without a restart."""
-    running = [flag.text for flag in dockerd_flags.flags_of(seen.engine["flags"])] if seen.engine["running"] else []
+def _is_running_with(observed: Observation, taken: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether the running daemon was started with these words. Another tool may have changed the unit without a restart."""
+    running = [flag.text for flag in dockerd_flags.flags_of(observed.engine["flags"])] if observed.engine["running"] else []
     return bool(running) and all(word in running for part in taken for word in part["words"])
 
 
-def coming(seen: Observation, path: str, taken: dockerd_flags.Taken) -> list[str]:
-    """Return the resources that move from flags into daemon.json now. If a run was killed before it wrote that file, only the record
-    has them."""
-    entry = seen.record.get(path)
-    written = entry and Snapshot.from_json(entry["original"]).sha256 != seen.daemon.sha256
-    kept = [] if written else [part for one in seen.own for part in seen.record.get(one.path, {}).get(INSERTED, {}).get("taken", [])]
-    return list(dict.fromkeys([*dockerd_flags.resources_in(kept), *taken.resources]))
+def resources_from_flags(observed: Observation, path: str, taken: dockerd_flags.Taken) -> list[str]:
+    """Return the resources that move from flags into daemon.json. If a run was killed before it wrote that file, only the record has them."""
+    daemon_entry = observed.record.get(path)
+    is_written = daemon_entry and Snapshot.from_json(daemon_entry["original"]).sha256 != observed.daemon.sha256
+    inserted = [] if is_written else [observed.record.get(unit.path, {}).get(INSERTED, {}) for unit in observed.editable_units]
+    recorded = [part for entry in inserted for part in entry.get("taken", [])]
+    return list(dict.fromkeys([*dockerd_flags.resources_in(recorded), *taken.resources]))
 
 
-def _check_coming(case: Case) -> None:
+def _check_flags(case: Case) -> None:
     """Raise GpuSwarmError if a flag has an invalid resource."""
     try:
-        generic_resources.parse(case.coming)
+        generic_resources.parse(case.from_flags)
     except generic_resources.ResourceError as error:
         raise GpuSwarmError(
-            "%s: dockerd has an invalid resource in --node-generic-resource: %s Correct it there, and run this again."
+            "%s: dockerd has an invalid resource, --node-generic-resource: %s Correct it there, and run this again."
             % (", ".join(case.taken.words), error)
         ) from error
 
 
-def _mode(case: Case) -> str | None:
-    """Return the mode to write: the one that this toolkit needs, or the former one once it is not needed any more. Otherwise None."""
+def _mode_to_write(case: Case) -> str | None:
+    """Return the mode to write: the one that this toolkit needs, or the user's once it is no longer needed. None to leave the mode alone."""
     if any(finding.id == checks.LEGACY_MODE for finding in case.findings):
         return _LEGACY
-    if not _is_replaced(case.params, case.seen):
+    if not _is_replaced(case.params, case.observed):
         return None
-    return chosen_mode(case.params, case.seen) or runtime_toml.DEFAULT_MODE
+    return chosen_mode(case.params, case.observed) or runtime_toml.DEFAULT_MODE
 
 
-def chosen_mode(params: Mapping[str, Any], seen: Observation) -> str | None:
-    """Return the mode that the user chose: the former one if this collection replaced it. None if the file has none."""
-    data = Snapshot.from_json(seen.record[params["runtime_config"]]["original"]).data if _is_replaced(params, seen) else seen.runtime.data
+def chosen_mode(params: Mapping[str, Any], observed: Observation) -> str | None:
+    """Return the mode that the user set, even if this collection has replaced it. None if the user set none."""
+    data = Snapshot.from_json(observed.record[params["runtime_config"]]["original"]).data if _is_replaced(params, observed) else observed.runtime.data
     return runtime_toml.read_lines(data)["mode"]
 
 
-def _is_replaced(params: Mapping[str, Any], seen: Observation) -> bool:
-    """Return whether this collection replaced the mode in the file, and its own is still there."""
-    entry = seen.record.get(params["runtime_config"])
-    return bool(entry) and entry[INSERTED].get("mode") == _LEGACY and runtime_toml.read_lines(seen.runtime.data)["mode"] == _LEGACY
+def _is_replaced(params: Mapping[str, Any], observed: Observation) -> bool:
+    """Return whether the file still has the mode that this collection wrote into it."""
+    entry = observed.record.get(params["runtime_config"])
+    return bool(entry) and entry[INSERTED].get("mode") == _LEGACY and runtime_toml.read_lines(observed.runtime.data)["mode"] == _LEGACY
 
 
 def _problems(case: Case, doc: Mapping[str, Any], path: str) -> list[str]:
-    """Return why the daemon would not start with the file: with its present flags, and with those of its next start."""
-    seen, taken = case.seen, case.taken
-    found = daemon_problems.find_problems(doc, path) + ([seen.misread] if seen.misread else [])
-    if seen.engine:
-        flags = taken.command[1:] if taken.command else seen.engine["unit_flags"]
-        found += [text for text in _of_flags(doc, path, flags) if text not in found]
-        running = [text for text in _of_flags(doc, path, _of_next_start(seen.engine["flags"], taken)) if text not in found]
+    """Return why the daemon would not start with the file, given its present flags and those of its next start."""
+    observed, taken = case.observed, case.taken
+    problems = daemon_problems.find_problems(doc, path) + ([observed.unit_problem] if observed.unit_problem else [])
+    if observed.engine:
+        flags = taken.command[1:] if taken.command else observed.engine["unit_flags"]
+        problems += [text for text in _flag_problems(doc, path, flags) if text not in problems]
+        running = [text for text in _flag_problems(doc, path, _flags_of_next_start(observed.engine["flags"], taken)) if text not in problems]
         if running:
-            found += [*running, "The daemon runs with that; where it was taken out already, restart the daemon."]
-    return found
+            problems += [*running, "The daemon was started with these flags. If you have removed them since, restart the daemon."]
+    return problems
 
 
-def _of_next_start(flags: Sequence[str], taken: dockerd_flags.Taken) -> Sequence[str]:
-    """Return the flags of the next start: without options that only the running process has. If a script starts dockerd, it may add them
-    again, so all flags count."""
+def _flags_of_next_start(flags: Sequence[str], taken: dockerd_flags.Taken) -> Sequence[str]:
+    """Return the flags of the next start, without those that the units no longer have. If a script starts dockerd, it may add
+    them again, so all flags count."""
     if not dockerd_flags.is_dockerd(taken.command):
         return flags
     return [word for flag in dockerd_flags.flags_of(flags) if not dockerd_flags.is_managed(flag) for word in flag.arguments]
 
 
-def _of_flags(doc: Mapping[str, Any], path: str, flags: Sequence[str]) -> list[str]:
+def _flag_problems(doc: Mapping[str, Any], path: str, flags: Sequence[str]) -> list[str]:
     return daemon_problems.find_problems(doc, path, flags) + _other_config(path, flags)
 
 
 def _other_config(path: str, flags: Sequence[str]) -> list[str]:
-    """Return an error if a flag lets dockerd read another file than the one to be edited."""
-    for here, word in enumerate(flags):
+    """Return an error if dockerd has a flag to read another file than ``path``."""
+    for position, word in enumerate(flags):
         name, equals, value = word.partition("=")
         if name == "--config-file":
-            read = value if equals else (flags[here + 1:] or [""])[0]
-            if read and read != path:
-                return ["dockerd reads %s, not %s: set daemon_config (role: gpu_node_daemon_config) to that file." % (read, path)]
+            config_file = value if equals else (flags[position + 1:] or [""])[0]
+            if config_file and config_file != path:
+                return ["dockerd reads %s, not %s: set daemon_config (role: gpu_node_daemon_config) to that file." % (config_file, path)]
     return []

@@ -17,45 +17,47 @@ from .._health.verdict import DRIVER, GRACE_S, HANG, NOT_LOADED, SLOW_S, adverti
 from .journal import INSERTED
 
 
-def expected(record: Mapping[str, Mapping[str, Any]], path: str) -> list[str]:
-    """Return the UUIDs that a node advertises, from the record of its daemon.json."""
+def advertised_on_record(record: Mapping[str, Mapping[str, Any]], path: str) -> list[str]:
+    """Return the UUIDs that a node advertises, as the record of its daemon.json says."""
     return advertised_uuids((record.get(path) or {}).get(INSERTED) or {})
 
 
-def of_error(details: Mapping[str, Any], uuids: Sequence[str], uptime_s: float) -> str | None:
-    """Return the fault of an unreadable driver. None if the node advertises no GPUs, or if the driver may still be loading after the boot."""
+def fault_from_error(details: Mapping[str, Any], uuids: Sequence[str], uptime_s: float) -> str | None:
+    """Return the fault of an unreadable driver. None if the node advertises no GPUs, or if the driver may still be loading
+    after the boot."""
     if not uuids or details.get("missing"):
-        return None  # without Python's binding, nothing is known about the cards
+        return None  # Python's binding to NVML is missing, which says nothing about the cards
     reason = HANG if details.get("hangs") else details.get("unreadable") or DRIVER
     if reason in (*NOT_LOADED, HANG) and uptime_s < GRACE_S:
         return None  # the driver is still being loaded, or starts its GPUs
     return format_label(Label(FAULT, reason=reason))
 
 
-def limit_s(timeout_s: float, hung: bool, reported: str | None) -> float:
-    """Return how long to wait for NVML (seconds). Short after a hang, in the last reading or reported: once it is over, NVML answers at once."""
+def nvml_limit_s(timeout_s: float, hung: bool, reported: str | None) -> float:
+    """Return how long to wait for NVML (seconds). It is short if the last reading hung or the watcher reports a hang:
+    once the hang is over, NVML answers at once."""
     return min(timeout_s, SLOW_S) if hung or parse_label(reported or "").reason == HANG else timeout_s
 
 
-def is_reported(fault: str, reported: str | None) -> bool:
-    """Return whether the watcher reports this fault too. It reads twice, so no second reading is needed."""
+def is_already_reported(fault: str, reported: str | None) -> bool:
+    """Return whether the watcher reports this fault too. The watcher has read twice, so this run need not."""
     return is_like_fault(fault, format_label(parse_label(reported or "").of_cards))
 
 
-def of_node(
-    gpus: Sequence[Mapping[str, Any]], uuids: Sequence[str], errors: Sequence[Mapping[str, Any]], known: Iterable[Card] = ()
+def fault_from_gpus(
+    gpus: Sequence[Mapping[str, Any]], uuids: Sequence[str], errors: Sequence[Mapping[str, Any]], card_records: Iterable[Card] = ()
 ) -> str | None:
     """Return the fault of the cards ``uuids`` that the node should advertise, or None.
 
-    ``errors`` are those that the driver logged and the watcher kept: NVML may not show them. ``known`` is the record of the node's cards.
+    ``errors`` are those that the watcher read in the kernel's log, because NVML may not show them. ``card_records`` says where each card is.
     """
-    verdict = assess_health({"error": None, "gpus": [_read(gpu) for gpu in gpus]}, uuids, errors)
-    return format_label(with_card_place(verdict, known)) if verdict.state == FAULT else None
+    verdict = assess_health({"error": None, "gpus": [_card_reading(gpu) for gpu in gpus]}, uuids, errors)
+    return format_label(with_card_place(verdict, card_records)) if verdict.state == FAULT else None
 
 
-def model_of(params: Mapping[str, Any], gpus: Sequence[Mapping[str, Any]], uuids: Sequence[str]) -> str | None:
+def label_model(params: Mapping[str, Any], gpus: Sequence[Mapping[str, Any]], uuids: Sequence[str]) -> str | None:
     """Return the model for the health label. None if other labels of the node have it."""
-    return common_model([_read(gpu) for gpu in gpus], uuids) if is_model_reported(params) else None
+    return common_model([_card_reading(gpu) for gpu in gpus], uuids) if is_model_reported(params) else None
 
 
 def is_model_reported(params: Mapping[str, Any]) -> bool:
@@ -63,12 +65,12 @@ def is_model_reported(params: Mapping[str, Any]) -> bool:
     return params.get("label_prefix") == ""
 
 
-def _read(gpu: Mapping[str, Any]) -> dict[str, Any]:
+def _card_reading(gpu: Mapping[str, Any]) -> dict[str, Any]:
     health, devices = gpu["health"], gpu["mig_devices"]
     return {
         "uuid": gpu["uuid"],
         "model": gpu.get("model"),
         "state": health["state"],
         "action": health["recovery_action"],
-        "mig": [one["uuid"] for one in devices],
+        "mig": [device["uuid"] for device in devices],
     }

@@ -25,14 +25,14 @@ from .._guard.call import PASS_THROUGH
 from .._isolation_levels import OFF
 from .._program import code
 from .guard_decision import GuardWanted
-from .guard_state import FRONT, HOME, GuardSeen
+from .guard_state import FRONT, HOME, GuardState
 
 CODE = code.Code("_guard/check_container.py", compiled=True)
 _SETTINGS = "settings.json"
 _RUN = "run/gpu-swarm-guard"
-_MADE = "made"  # key in the settings: the directories that were created for the guard
+_CREATED = "made"  # key in the settings: the directories that were created for the guard
 _PROGRAM = 0o755
-_UNTIL = "Until they end, isolation exclusive does not know that they have a GPU"
+_UNTIL = "Until these tasks end, isolation exclusive does not know which GPUs they have"
 
 
 class Guard:
@@ -44,51 +44,52 @@ class Guard:
         self.home = os.path.join(root, HOME)
         self._front = os.path.join(self.home, FRONT)
 
-    def inspect(self) -> GuardSeen:
+    def inspect(self) -> GuardState:
         if not os.path.lexists(self.home):
-            return GuardSeen(self.home, sys.executable, self._code())
-        return GuardSeen(
+            return GuardState(self.home, sys.executable, self._code())
+        return GuardState(
             self.home,
             sys.executable,
             self._code(),
-            there=True,
+            exists=True,
             link=os.path.islink(self._front),
             front=None if os.path.islink(self._front) else _files.Snapshot.take(self._front).data,
             settings=_files.read_mapping(os.path.join(self.home, _SETTINGS)),
             code_is_current=CODE.is_kept(self.home),
             turned_off=os.path.exists(os.path.join(self.home, PASS_THROUGH)),
-            found=finding_counts.read(os.path.join(self._root, _RUN, finding_counts.FILE)),
+            findings=finding_counts.read(os.path.join(self._root, _RUN, finding_counts.FILE)),
         )
 
     def install(self, wanted: GuardWanted) -> None:
-        """Install the guard. The front comes last, when everything that it calls exists."""
-        _load()
-        made = self._make_home()
+        """Install the guard. The front is written last, because it calls everything else."""
+        _import_guard()  # if this node's Python cannot run the guard, stop here
+        created = self._make_home()
         if not CODE.is_kept(self.home):
             CODE.keep(self.home)
-        self.adopt(wanted)  # running tasks hold their GPUs before these settings apply to the first new task
-        self._write(_SETTINGS, (json.dumps({**wanted.settings, _MADE: made}, indent=1, sort_keys=True) + "\n").encode("utf-8"), _files.NEW_FILE_MODE)
+        self.adopt(wanted)  # before these settings apply to the first new task
+        text = json.dumps({**wanted.settings, _CREATED: created}, indent=1, sort_keys=True) + "\n"
+        self._write(_SETTINGS, text.encode("utf-8"), _files.NEW_FILE_MODE)
         self._put_front(wanted.front)
         # A container that is starting may still need the previous version.
         for old in [*code.versions(self.home, CODE.name())[2:], *code.unfinished(self.home)]:
             _remove(old)
 
     def adopt(self, wanted: GuardWanted) -> list[str]:
-        """Write holds for tasks that started without the guard. Return warnings about tasks for which that failed."""
+        """Write a hold for each task that started without the guard. Return a warning if that fails for some tasks."""
         if wanted.settings["level"] == OFF:  # OFF reads no holds
             return []
-        from .._guard import adopted  # only where a guard is installed
+        from .._guard import adopted  # most nodes have no guard
 
         try:
-            unread = [one[:12] for one in adopted.adopt(wanted.settings, os.path.join(self._root, _RUN, "holds"))]
+            unreadable = [container_id[:12] for container_id in adopted.adopt(wanted.settings, os.path.join(self._root, _RUN, "holds"))]
         except (OSError, ValueError) as problem:
-            return ["which GPUs tasks have that ran before the guard cannot be read: %s. %s" % (problem, _UNTIL)]
-        what = "what swarm gave to the tasks of these containers, which ran before the guard of the GPUs, cannot be read: %s. %s"
-        return [what % (", ".join(unread), _UNTIL)] if unread else []
+            return ["the GPUs of tasks that started before the guard was installed cannot be read: %s. %s" % (problem, _UNTIL)]
+        text = "these containers started before the guard of the GPUs was installed, and their GPUs cannot be read: %s. %s"
+        return [text % (", ".join(unreadable), _UNTIL)] if unreadable else []
 
     @contextlib.contextmanager
     def restored_on_failure(self) -> Iterator[None]:
-        """Restore the guard's settings and front if the block fails. If the guard is new, it stays, but nothing calls it."""
+        """Restore the guard's settings and front if the block fails. A new guard stays installed, but nothing calls it."""
         settings = _files.Snapshot.take(os.path.join(self.home, _SETTINGS))
         link = os.readlink(self._front) if os.path.islink(self._front) else None
         front = None if link else _files.Snapshot.take(self._front).data
@@ -108,20 +109,20 @@ class Guard:
             self._put_front(front)
 
     def remove(self, program: str, in_use: bool) -> None:
-        """Remove the guard. While containers still call it, its path links to the former program; if that is not found, the guard stays."""
-        made = (_files.read_mapping(os.path.join(self.home, _SETTINGS)) or {}).get(_MADE) or []
+        """Remove the guard. While containers still call its path, the path links to ``program``; if ``program`` is not found, the guard stays."""
+        created = (_files.read_mapping(os.path.join(self.home, _SETTINGS)) or {}).get(_CREATED) or []
         if in_use:
-            found = shutil.which(program, path=SBIN)
-            if found is None:
+            executable = shutil.which(program, path=SBIN)
+            if executable is None:
                 return
-            self._link(found)
+            self._link(executable)
             for name in os.listdir(self.home):
                 if name not in (FRONT, _SETTINGS):
                     _remove(os.path.join(self.home, name))
             return
         shutil.rmtree(self.home, ignore_errors=True)
         shutil.rmtree(os.path.join(self._root, _RUN), ignore_errors=True)
-        for folder in reversed(made):
+        for folder in reversed(created):
             if os.path.isdir(folder) and not os.listdir(folder):
                 os.rmdir(folder)
 
@@ -132,20 +133,20 @@ class Guard:
 
     def _make_home(self) -> list[str]:
         """Create the guard's directory. Return the parents that were created for it, now or by an earlier run."""
-        noted = (_files.read_mapping(os.path.join(self.home, _SETTINGS)) or {}).get(_MADE)
+        recorded = (_files.read_mapping(os.path.join(self.home, _SETTINGS)) or {}).get(_CREATED)
         parent = os.path.dirname(self.home)
-        made = [parent] if not os.path.isdir(parent) else []
+        created = [parent] if not os.path.isdir(parent) else []
         _files.make_directory(self.home, _PROGRAM)
-        made = noted if isinstance(noted, list) else made
-        for folder in [*filter(os.path.isdir, made), self.home]:  # an earlier release may have created them with another umask
+        created = recorded if isinstance(recorded, list) else created
+        for folder in [*filter(os.path.isdir, created), self.home]:  # others may write into directories that an earlier release created
             _files.remove_others_write(folder)
-        return made
+        return created
 
     def _write(self, name: str, data: bytes, mode: int) -> None:
         _files.write(os.path.join(self.home, name), data, self._move, mode)
 
     def _put_front(self, data: bytes) -> None:
-        """Replace the front. It exists at every moment, because running containers call it."""
+        """Replace the front atomically, because running containers call it at any time."""
         new = self._front + ".new"
         if os.path.lexists(new):
             os.unlink(new)
@@ -162,7 +163,7 @@ class Guard:
         os.replace(new, self._front)
 
 
-def _load() -> object:
+def _import_guard() -> object:
     from .._guard import check_container
 
     return check_container

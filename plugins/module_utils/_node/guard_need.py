@@ -4,7 +4,7 @@
 
 """Decides whether a node needs a guard (pure).
 
-Small, because each call on a node loads it. The rest is loaded only if the node has, had or gets a guard.
+Each call on a node loads this file, so it is small. The other files about guards are loaded only if the node has, had or gets one.
 Private to this collection: no stability is promised to others.
 """
 
@@ -16,17 +16,18 @@ from .._errors import GpuSwarmError
 from .._isolation_levels import OFF
 from .._policy.forms import values_without_devices
 from .._policy.generic_resources import AMOUNT
-from .guard_runtime import BEFORE, former_on_record, names_guard, runs_program
+from .guard_runtime import FORMER_PROGRAM, former_on_record, names_guard, runs_program
 from .journal import INSERTED
 
 
 def mapped_kinds(advertisement: Mapping[str, Any]) -> list[str]:
-    """Return the kinds of slots and groups. NVIDIA's runtime does not know their values: only the guard, at any level, gives a task their cards."""
+    """Return the kinds of slots and groups. NVIDIA's runtime does not know their values, so even at level off only the guard
+    gives a task their cards."""
     return [kind for kind, values in advertisement["map"].items() if AMOUNT not in values]
 
 
 def may_be_wanted(params: Mapping[str, Any]) -> bool:
-    """Return whether this node needs a guard, provided that its rules for slots or groups select a card."""
+    """Return whether this node needs a guard, if its rules for slots or groups select a card."""
     level, rules, mapped = params.get("isolation") or OFF, params["advertise"], list(values_without_devices())
     needed = level != OFF or any(rule.get("as") in mapped for rule in rules if isinstance(rule, dict)) if rules else False
     return bool(needed and params["state"] == "present" and params["restart"] == "if_needed")
@@ -37,34 +38,34 @@ def is_wanted(params: Mapping[str, Any], advertisement: Mapping[str, Any]) -> bo
     return may_be_wanted(params) and ((params.get("isolation") or OFF) != OFF or bool(mapped_kinds(advertisement)))
 
 
-def check_slots(params: Mapping[str, Any], advertisement: Mapping[str, Any], seen: Any) -> None:
+def check_slots(params: Mapping[str, Any], advertisement: Mapping[str, Any], observed: Any) -> None:
     """Raise GpuSwarmError if no task could use the slots or groups: a slot is too small, or the node has no guard and gets none."""
     kinds = mapped_kinds(advertisement)
     _check_sizes({kind: advertisement["map"][kind] for kind in kinds}, params.get("cuda_overhead_mib") or 0)
-    if kinds and not is_wanted(params, advertisement) and not is_there(params, seen):
+    if kinds and not is_wanted(params, advertisement) and not is_on_record(params, observed):
         raise GpuSwarmError(
-            "advertise: %s would be slots or groups of cards, which a task gets by the guard of the GPUs only, and with restart=never none is"
-            " installed. Use restart=if_needed (gpu_node_restart), or advertise whole GPUs with 'as: gpu'." % ", ".join(kinds)
+            "advertise: %s are slots or groups of cards. Only the guard of the GPUs can give them to a task, and restart=never does not"
+            " install it. Use restart=if_needed (gpu_node_restart), or advertise whole GPUs with 'as: gpu'." % ", ".join(kinds)
         )
 
 
-def is_there(params: Mapping[str, Any], seen: Any) -> bool:
+def is_on_record(params: Mapping[str, Any], observed: Any) -> bool:
     """Return whether daemon.json or its record names a guard already."""
-    return former_on_record(seen.record.get(params["daemon_config"])) is not None or names_guard(seen.daemon.data)
+    return former_on_record(observed.record.get(params["daemon_config"])) is not None or names_guard(observed.daemon.data)
 
 
 def _check_sizes(slots: Mapping[str, Mapping[str, Any]], overhead_mib: int) -> None:
     for kind, values in slots.items():
-        for value, one in values.items():
-            if one["mib"] is not None and one["mib"] <= overhead_mib:
+        for value, slot in values.items():
+            if slot["mib"] is not None and slot["mib"] <= overhead_mib:
                 raise GpuSwarmError(
-                    "advertise: a slot of %s (%s) has %d MiB, and CUDA takes %d MiB of a card for each process (gpu_node_cuda_overhead_mib), so no"
-                    " task could use one. Give the rule for %s fewer 'slots' or a larger 'slot_mib', or lower gpu_node_cuda_overhead_mib."
-                    % (kind, value, one["mib"], overhead_mib, kind)
+                    "advertise: a slot of %s (%s) has %d MiB, but CUDA needs %d MiB for each process (gpu_node_cuda_overhead_mib), so no"
+                    " task could use it. In the rule for %s, use fewer 'slots' or a larger 'slot_mib', or lower gpu_node_cuda_overhead_mib."
+                    % (kind, value, slot["mib"], overhead_mib, kind)
                 )
 
 
-def concerns(params: Mapping[str, Any], seen: Any, advertisement: Mapping[str, Any]) -> bool:
+def is_wanted_or_present(params: Mapping[str, Any], observed: Any, advertisement: Mapping[str, Any]) -> bool:
     """Return whether this node needs a guard, or has traces of one: files, a record, or a runtime of the running daemon."""
-    known = any(BEFORE in entry[INSERTED] for entry in seen.record.values())
-    return is_wanted(params, advertisement) or seen.guard.there or known or runs_program(seen.engine, seen.guard.program)
+    recorded = any(FORMER_PROGRAM in entry[INSERTED] for entry in observed.record.values())
+    return is_wanted(params, advertisement) or observed.guard.exists or recorded or runs_program(observed.engine, observed.guard.program)

@@ -4,7 +4,7 @@
 
 """The guard as the program of the runtime nvidia: in daemon.json, in its record, and in the running daemon (pure).
 
-Small, because each call on a node loads it. The rest is loaded only if the node has, had or gets a guard.
+Each call on a node loads this file, so it is small. The other files about guards are loaded only if the node has, had or gets one.
 Private to this collection: no stability is promised to others.
 """
 
@@ -18,19 +18,19 @@ from .guard_state import FRONT
 from .journal import INSERTED
 
 # Key in the record of daemon.json: the program of the runtime nvidia before the guard replaced it.
-BEFORE = "runtime_before"
+FORMER_PROGRAM = "runtime_before"
 
 
 def former_on_record(entry: Mapping[str, Any] | None) -> str | None:
-    """Return the program that the guard replaced, by the record of daemon.json. None if the record has no guard."""
+    """Return the program that the guard replaced, from the record of daemon.json. None if no guard is on record."""
     inserted = (entry or {}).get(INSERTED, {})
-    return former_program(inserted) if inserted.get(BEFORE) is not None else None
+    return former_program(inserted) if inserted.get(FORMER_PROGRAM) is not None else None
 
 
 def former_program(inserted: Mapping[str, Any]) -> str:
-    """Return the program that the guard calls. Never the guard itself: a daemon.json copied from another node may name it without a record."""
-    found = str(inserted.get(BEFORE) or RUNTIME_PATH)
-    return RUNTIME_PATH if os.path.basename(found) == FRONT else found
+    """Return the program that the guard calls. If that would be the guard itself, as in a daemon.json copied from another node: NVIDIA's."""
+    program = str(inserted.get(FORMER_PROGRAM) or RUNTIME_PATH)
+    return RUNTIME_PATH if os.path.basename(program) == FRONT else program
 
 
 def names_guard(content: bytes | None) -> bool:
@@ -50,4 +50,4 @@ def without_guard(content: bytes | None, path: str, inserted: Mapping[str, Any])
 def runs_program(engine: Mapping[str, Any] | None, program: str) -> bool:
     """Return whether the running daemon uses this program for one of its runtimes."""
     runtimes = (engine or {}).get("runtimes") or {} if engine and engine["running"] else {}
-    return any(isinstance(one, dict) and one.get("path") == program for one in runtimes.values())
+    return any(isinstance(runtime, dict) and runtime.get("path") == program for runtime in runtimes.values())

@@ -57,17 +57,17 @@ class State:
         _files.make_directory(self.directory, DIRECTORY_MODE)
         os.chmod(self.directory, DIRECTORY_MODE)
 
-    def is_there(self) -> bool:
-        """Return whether a run has changed this node and none has removed everything. The lock is created first and removed last."""
+    def exists(self) -> bool:
+        """Return whether a run has changed this node and no later run has removed everything. The lock is created first and removed last."""
         return os.path.exists(self._lock)
 
-    def has(self, name: str) -> bool:
+    def contains(self, name: str) -> bool:
         """Return whether an entry of this name exists here."""
         return os.path.lexists(os.path.join(self.directory, name))
 
     @contextmanager
     def lock(self, timeout_s: float) -> Iterator[None]:
-        """Hold the node's lock, so that only one run changes the node. Waits at most ``timeout_s`` seconds."""
+        """Hold the node's lock, so that only one run changes the node. Wait at most ``timeout_s`` seconds."""
         self.prepare()
         path = self._lock
         with open(path, "a", encoding="utf-8") as stream:
@@ -85,7 +85,7 @@ class State:
             finally:
                 self._has_lock = False
 
-    def sweep(self) -> None:
+    def remove_unfinished_files(self) -> None:
         """Remove unfinished files of a killed run."""
         _files.remove(self.candidate)
         for path in (self._journal, self._record, self.candidate):
@@ -96,21 +96,21 @@ class State:
     def open_journal(
         self, before: Iterable[_files.Snapshot], intended: Mapping[str, tuple[bytes | None, Mapping[str, Any] | None]], kind: str = RUN
     ) -> None:
-        """Note the files before a change, and what each will become.
+        """Write the journal: each file before the change, and the content that it will have.
 
         ``intended`` is ``{path: (new bytes, the file's record once it has them)}``. If several runs were killed one
-        after another, the intentions of all of them stay noted.
+        after another, the journal names the intentions of all of them.
         """
         entries = []
         for item in before:
-            noted, steps = self._noted(item.path)
+            journaled, steps = self._journal_entry(item.path)
             data, record = intended[item.path]
-            earlier = steps if noted and noted.sha256 == item.sha256 else []
+            earlier = steps if journaled and journaled.sha256 == item.sha256 else []
             entries.append(dict(item.to_json(), steps=earlier + [{"sha256": _files.digest(data), "record": record}]))
         self._write(self._journal, {"version": 1, "kind": kind, "before": entries})
 
     def journal_kind(self) -> str | None:
-        """Who made the journal; None if no journal exists."""
+        """Return who wrote the journal; None if no journal exists."""
         return self._read(self._journal).get("kind", RUN) if os.path.exists(self._journal) else None
 
     def starting_point(self, current: _files.Snapshot) -> _files.Snapshot:
@@ -119,23 +119,23 @@ class State:
         The note counts only if the file has the bytes that the killed run found or wanted to write. Otherwise someone has
         edited it since, and the edit must not be lost.
         """
-        noted, dummy_steps = self._noted(current.path)
+        journaled, dummy_steps = self._journal_entry(current.path)
         finished = self.record().get(current.path, {}).get("written") == current.sha256
-        return noted if noted and not finished and self.is_of_journal(current) else current
+        return journaled if journaled and not finished and self.matches_journal(current) else current
 
-    def is_of_journal(self, current: _files.Snapshot) -> bool:
+    def matches_journal(self, current: _files.Snapshot) -> bool:
         """Return whether nobody has edited the file since: it has bytes that the journal's run found or wanted to write."""
-        noted, steps = self._noted(current.path)
-        return noted is not None and current.sha256 in [noted.sha256] + [step["sha256"] for step in steps]
+        journaled, steps = self._journal_entry(current.path)
+        return journaled is not None and current.sha256 in [journaled.sha256] + [step["sha256"] for step in steps]
 
-    def _noted(self, path: str) -> tuple[_files.Snapshot | None, list[dict[str, Any]]]:
+    def _journal_entry(self, path: str) -> tuple[_files.Snapshot | None, list[dict[str, Any]]]:
         for entry in self._read(self._journal).get("before", []):
-            if _same(entry["path"], path):
+            if _is_same_file(entry["path"], path):
                 return _files.Snapshot.from_json(entry), entry["steps"]
         return None, []
 
     def unfinished(self) -> bool:
-        """Return whether a run or a writer of labels was killed before it finished. Whoever still holds the lock was not killed."""
+        """Return whether a run or a writer of labels was killed before it finished. One that still holds the lock is running."""
         working_files = [os.path.basename(path) for path in (self._journal, self.candidate)]
         names = os.listdir(self.directory) if os.path.isdir(self.directory) else []
         return any(name in working_files or name.startswith(_files.TEMPORARY) for name in names) and not self._is_locked()
@@ -156,46 +156,46 @@ class State:
         """Return the record of changed files, ``{path: {...}}``; {} if none was changed."""
         return self._read(self._record).get("files", {})
 
-    def known(self) -> list[str]:
+    def recorded_paths(self) -> list[str]:
         """Return the paths of all files in the record or in the journal."""
-        noted = [entry["path"] for entry in self._read(self._journal).get("before", [])]
-        return list(dict.fromkeys([*self.record(), *noted]))
+        journaled = [entry["path"] for entry in self._read(self._journal).get("before", [])]
+        return list(dict.fromkeys([*self.record(), *journaled]))
 
-    def record_of(self, found: Iterable[_files.Snapshot]) -> Record:
-        """Return the record, with what a killed run did to the files ``found`` before it could record that."""
+    def record_with_journal(self, snapshots: Iterable[_files.Snapshot]) -> Record:
+        """Return the record, and, for the files ``snapshots``, what a killed run changed before it could record that."""
         files = self.record()
-        for current in found:
-            for name in [name for name in files if name != current.path and _same(name, current.path)]:
-                files[current.path] = files.pop(name)  # another name for the same file
-            noted, steps = self._noted(current.path)
-            entry = noted and _reached(current, noted, steps, files.get(current.path))
+        for current in snapshots:
+            for name in [name for name in files if name != current.path and _is_same_file(name, current.path)]:
+                files[current.path] = files.pop(name)  # two paths of the same file, such as a symlink
+            journaled, steps = self._journal_entry(current.path)
+            entry = journaled and _entry_after_kill(current, journaled, steps, files.get(current.path))
             if entry:
                 files[current.path] = entry
         return files
 
-    def keep_originals(self, files: Record) -> None:
-        """Write the original of each file on record into the directory of backups, for people, if it is not there yet."""
+    def write_backups(self, files: Record) -> None:
+        """Write the original of each recorded file into the directory of backups, if it is not there yet. They are meant for people."""
         for entry in files.values():
             if entry.get("backup") and not os.path.exists(entry["backup"]):
                 original = _files.Snapshot.from_json(entry["original"])
                 _files.make_directory(os.path.join(self.directory, BACKUPS), DIRECTORY_MODE)
                 _files.write(entry["backup"], original.data, self._move, original.mode, original.owner)
 
-    def backup_of(self, path: str) -> str:
-        """Return the path for the backup of a file. It has the file's path and the time."""
+    def backup_path(self, path: str) -> str:
+        """Return a path for the backup of a file, made of the file's path and the time."""
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
         return os.path.join(self.directory, BACKUPS, path.lstrip("/") + "." + stamp)
 
-    def sweep_originals(self, files: Record) -> None:
+    def remove_useless_backups(self, files: Record) -> None:
         """Remove backups that nobody needs, because the record or the file itself has their content."""
-        kept = {entry.get("backup") for entry in files.values()}
+        needed = {entry.get("backup") for entry in files.values()}
         root = os.path.join(self.directory, BACKUPS)
         for folder, dummy, names in os.walk(root, topdown=False):
             for backup in [os.path.join(folder, name) for name in names]:
                 path = "/" + os.path.relpath(backup, root).rpartition(".")[0]
-                known = [_files.Snapshot.take(path).sha256]
-                known += [_files.Snapshot.from_json(files[path]["original"]).sha256] if path in files else []
-                if backup not in kept and _files.Snapshot.take(backup).sha256 in known:
+                recoverable = [_files.Snapshot.take(path).sha256]
+                recoverable += [_files.Snapshot.from_json(files[path]["original"]).sha256] if path in files else []
+                if backup not in needed and _files.Snapshot.take(backup).sha256 in recoverable:
                     _files.remove(backup)
             if not os.listdir(folder):
                 os.rmdir(folder)
@@ -217,18 +217,18 @@ class State:
             with open(path, encoding="utf-8") as stream:
                 data = json.load(stream)
             if not isinstance(data, dict):
-                raise ValueError("it is no object")
+                raise ValueError("not a JSON object")
             return data
         except FileNotFoundError:
             return {}
         except ValueError as problem:
             raise GpuSwarmError(
-                "%s: this collection's own record cannot be read (%s). Restore it from a backup, or move it away to start "
-                "with the node's files as they are now." % (path, problem)
+                "%s: this collection's record of the node cannot be read (%s). Restore it from a backup, or move it away. Then the node's "
+                "present files count as the originals." % (path, problem)
             ) from problem
 
 
-def _same(path: str, other: str) -> bool:
+def _is_same_file(path: str, other: str) -> bool:
     return path == other or os.path.realpath(path) == os.path.realpath(other)
 
 
@@ -242,41 +242,42 @@ def _try_lock(stream: IO[str]) -> bool:
     return True
 
 
-def _reached(
-    current: _files.Snapshot, noted: _files.Snapshot, steps: Sequence[Mapping[str, Any]], entry: Mapping[str, Any] | None
+def _entry_after_kill(
+    current: _files.Snapshot, journaled: _files.Snapshot, steps: Sequence[Mapping[str, Any]], entry: Mapping[str, Any] | None
 ) -> dict[str, Any] | None:
-    """Return the record of a file that a killed run wanted to change, judged by its present content. None if it was to be restored."""
-    reached = [step["record"] for step in steps if step["sha256"] == current.sha256]
-    if reached:
-        return reached[-1]
-    meant = [item for item in [entry] + [step["record"] for step in steps] if item]
-    if not meant:
+    """Return the record of a file that a killed run wanted to change, derived from its present content. None if the run wanted to restore it."""
+    recorded = [step["record"] for step in steps if step["sha256"] == current.sha256]
+    if recorded:
+        return recorded[-1]
+    intended = [item for item in [entry] + [step["record"] for step in steps] if item]
+    if not intended:
         return None
-    if noted.sha256 != current.sha256:
-        # Edited since: it may contain what any of the runs inserted.
-        return {**meant[-1], INSERTED: _together([item[INSERTED] for item in meant]), "pristine": False}
-    # Unchanged, but the daemon may not run with it any more.
-    return dict(entry) if entry else dict(meant[-1], original=current.to_json(), written=current.sha256, pristine=True)
+    if journaled.sha256 != current.sha256:
+        # Someone has edited the file since. It may contain what any of the killed runs inserted.
+        return {**intended[-1], INSERTED: _merge_inserted([item[INSERTED] for item in intended]), "pristine": False}
+    # The file is unchanged, but the daemon may no longer run with it.
+    return dict(entry) if entry else dict(intended[-1], original=current.to_json(), written=current.sha256, pristine=True)
 
 
-def _together(several: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Merge the dicts: lists are joined; of other values the last one counts."""
-    joined: dict[str, Any] = {}
-    for inserted in several:
+def _merge_inserted(dicts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Merge the dicts: join lists; for other values, the last one counts."""
+    merged: dict[str, Any] = {}
+    for inserted in dicts:
         for key, value in inserted.items():
-            earlier = joined.get(key, [])
-            joined[key] = earlier + [one for one in value if one not in earlier] if isinstance(value, list) else value
-    return joined
+            earlier = merged.get(key, [])
+            merged[key] = earlier + [item for item in value if item not in earlier] if isinstance(value, list) else value
+    return merged
 
 
-def taken_over(
+def entry_after_write(
     snapshot: _files.Snapshot, inserted: Mapping[str, Any], written: bytes | None, earlier: Mapping[str, Any] | None, backup: str | None = None
 ) -> dict[str, Any]:
     """Return the record of one file after it was written.
 
-    ``inserted`` is what this collection inserted or removed. ``backup`` is the path for the original, used the first time if the file existed.
-    ``earlier`` is the file's former record, None at the first time. The original bytes are restored only if nobody else has edited the file
-    between this collection's writes (``pristine``). After an edit, only this collection's changes are removed.
+    ``inserted`` is what this collection inserted or removed. ``earlier`` is the file's former record, None at
+    the first write. ``backup`` is the path for a backup, used at the first write if the file existed. The original bytes are restored
+    only if nobody else has edited the file between this collection's writes (``pristine``). After an edit, only this collection's
+    changes are removed.
     """
     return {
         "original": earlier["original"] if earlier else snapshot.to_json(),

@@ -18,103 +18,103 @@ from .._files import Snapshot
 from .._health.label import FAULT, KEY, OK, format_label, is_like_fault, parse_label
 from .._health.verdict import advertised_uuids
 from .case import Case
-from .channel import shown
-from .fault import model_of, of_node
+from .channel import shown_label
+from .fault import fault_from_gpus, label_model
 from .journal import INSERTED
 from .restore import Edit
-from .watcher_state import NOTED, is_wanted
+from .watcher_state import LABEL_KEY, is_wanted
 
 
 def add_label(case: Case, edits: Mapping[str, Edit], act: str | None) -> tuple[dict[str, Edit], str | None]:
-    """Return the edits with the label added or removed, and what the daemon then needs. ``act`` is what it needs without the label."""
-    path, engine = case.params["daemon_config"], case.seen.engine
+    """Return the edits with the label added or removed, and the action that the daemon needs. ``act`` is its action without the label."""
+    path, engine = case.params["daemon_config"], case.observed.engine
     if path not in edits or case.params["state"] != "present":
         return dict(edits), act
-    edit, entry = edits[path], case.seen.record.get(path) or {}
-    was_put_in = NOTED in entry.get(INSERTED, {})
+    edit, entry = edits[path], case.observed.record.get(path) or {}
+    was_inserted = LABEL_KEY in entry.get(INSERTED, {})
     if case.params["restart"] == "never":
-        return {**edits, path: _noted(edit) if was_put_in else edit}, act
+        return {**edits, path: _with_label_on_record(edit) if was_inserted else edit}, act
     if is_wanted(case.params) and _can_be_shown(case, edit, act):
-        act = act or _for_what_is_repaired(case, edits)
-        edit = _noted(edit)._replace(content=engine_labels.set_label(edit.content, path, KEY, _value(case, edit, act)))
-        # If an earlier run was killed, dockerd may not show the label.
-        return {**edits, path: edit}, act or (None if shown(engine) is not None or case.seen.watcher.blocked else "reload")
-    if was_put_in:
+        act = act or _reload_for_repair(case, edits)
+        edit = _with_label_on_record(edit)._replace(content=engine_labels.set_label(edit.content, path, KEY, _label_value(case, edit, act)))
+        # If an earlier run was killed, dockerd may not show the label yet, so reload it.
+        return {**edits, path: edit}, act or (None if shown_label(engine) is not None or case.observed.watcher.blocked else "reload")
+    if was_inserted:
         original = Snapshot.from_json(entry["original"]).data
         edit = edit._replace(content=engine_labels.undo_label(edit.content, path, KEY, original))
     return {**edits, path: edit}, act
 
 
-def _for_what_is_repaired(case: Case, edits: Mapping[str, Edit]) -> str | None:
-    """Return ``reload`` if this repairs drift that the label reports. The watcher would wait until no task runs here before it reports the repair."""
-    written = {one.path: one.data for one in case.seen.files}
-    repairs = any(edit.content != written.get(path) for path, edit in edits.items())
-    waits = case.params.get("health_now") and _tasks(case)
-    return "reload" if repairs and waits and _reported_drift(case) and not case.seen.watcher.blocked else None
+def _reload_for_repair(case: Case, edits: Mapping[str, Edit]) -> str | None:
+    """Return ``reload`` if this repairs drift that the label reports. The watcher itself would report the repair only
+    once no task runs here."""
+    contents = {file.path: file.data for file in case.observed.files}
+    repairs = any(edit.content != contents.get(path) for path, edit in edits.items())
+    watcher_waits = case.params.get("health_now") and _has_tasks(case)
+    return "reload" if repairs and watcher_waits and _reported_drift(case) and not case.observed.watcher.blocked else None
 
 
 def _reported_drift(case: Case) -> str | None:
-    there = shown(case.seen.engine or {})
-    return parse_label(there).drift if there else None
+    label = shown_label(case.observed.engine or {})
+    return parse_label(label).drift if label else None
 
 
-def _tasks(case: Case) -> bool:
-    return any(one["service"] for one in case.seen.containers)
+def _has_tasks(case: Case) -> bool:
+    return any(container["service"] for container in case.observed.containers)
 
 
-def _noted(edit: Edit) -> Edit:
-    return edit._replace(inserted={**edit.inserted, NOTED: KEY})
+def _with_label_on_record(edit: Edit) -> Edit:
+    return edit._replace(inserted={**edit.inserted, LABEL_KEY: KEY})
 
 
-def _value(case: Case, edit: Edit, act: str | None) -> str:
-    there = engine_labels.read_label(edit.content, case.params["daemon_config"], KEY) or OK
-    if act == "reload" and (case.params.get("health_now") or not _tasks(case)):
-        return format_label(parse_label(there)._replace(drift=None))  # by then the files are repaired
+def _label_value(case: Case, edit: Edit, act: str | None) -> str:
+    label = engine_labels.read_label(edit.content, case.params["daemon_config"], KEY) or OK
+    if act == "reload" and (case.params.get("health_now") or not _has_tasks(case)):
+        return format_label(parse_label(label)._replace(drift=None))  # the run repairs the files first
     if act != "restart":
-        return there
+        return label
     uuids = advertised_uuids(edit.inserted)
-    return format_label(parse_label(_after_restart(case, uuids, there))._replace(model=model_of(case.params, case.seen.gpus, uuids)))
+    return format_label(parse_label(_label_after_restart(case, uuids, label))._replace(model=label_model(case.params, case.observed.gpus, uuids)))
 
 
-def _after_restart(case: Case, uuids: Sequence[str], there: str) -> str:
-    """Return the label after the restart. By then the files are repaired, so only the state of the present cards counts."""
-    newest = format_label(parse_label(str((case.seen.watcher.status or {}).get("label") or there)).of_cards)
-    found = of_node(case.seen.gpus, uuids, case.seen.watcher.errors, case.seen.cards)
-    if found:
-        return newest if is_like_fault(newest, found) else found
+def _label_after_restart(case: Case, uuids: Sequence[str], label: str) -> str:
+    """Return the label after the restart. The run has repaired the files by then, so only the state of the cards counts."""
+    newest = format_label(parse_label(str((case.observed.watcher.status or {}).get("label") or label)).of_cards)
+    fault = fault_from_gpus(case.observed.gpus, uuids, case.observed.watcher.errors, case.observed.cards)
+    if fault:
+        return newest if is_like_fault(newest, fault) else fault
     return OK if parse_label(newest).state == FAULT else newest
 
 
 def _can_be_shown(case: Case, edit: Edit, act: str | None) -> bool:
-    """Return whether a run may write the label. Not if a flag keeps dockerd from loading later values. A first label needs a restart: a reload
-    updates the node in the swarm, and the watcher decides when that is safe."""
-    seen = case.seen
-    if not seen.engine or engine_labels.blocking_flags(seen.engine["flags"] or seen.engine["unit_flags"]):
+    """Return whether a run may write the label. It may not if a flag keeps dockerd from loading later values. The first label needs a
+    restart, because a reload updates the node in the swarm, and only the watcher decides when that is safe."""
+    observed = case.observed
+    if not observed.engine or engine_labels.blocking_flags(observed.engine["flags"] or observed.engine["unit_flags"]):
         return False
-    there = engine_labels.read_label(edit.content, case.params["daemon_config"], KEY) is not None
-    return there or act == "restart"
+    has_label = engine_labels.read_label(edit.content, case.params["daemon_config"], KEY) is not None
+    return has_label or act == "restart"
 
 
-def warnings(case: Case, act: str | None) -> list[str]:
-    """Return what the user should know about the watcher, in sentences."""
-    return _standing(case) + _not_reported(case, act)
+def watcher_warnings(case: Case, act: str | None) -> list[str]:
+    """Return sentences about the watcher for the user."""
+    return _fault_warnings(case) + _blocked_warnings(case, act)
 
 
-def _standing(case: Case) -> list[str]:
-    """Return a sentence about the fault that the watcher reports. NVML may not show an error that the driver logged."""
-    value = str((case.seen.watcher.status or {}).get("label") or "")
+def _fault_warnings(case: Case) -> list[str]:
+    """Return a sentence about the fault that the watcher reports, because NVML may not show an error that the driver logged."""
+    value = str((case.observed.watcher.status or {}).get("label") or "")
     if parse_label(value).state != FAULT:
         return []
-    return [
-        "the watcher of this node's GPUs reports '%s'. See docs/operate/health.md for what that means, and 'journalctl -u gpu-swarm-health'." % value
-    ]
+    text = "the watcher of this node's GPUs reports '%s'. docs/operate/health.md explains it; 'journalctl -u gpu-swarm-health' has more."
+    return [text % value]
 
 
-def _not_reported(case: Case, act: str | None) -> list[str]:
-    """Return a sentence that says why the managers get no reports, or no new ones, about this node's GPUs."""
-    if act == "restart" or not is_wanted(case.params) or not case.seen.watcher.blocked:
+def _blocked_warnings(case: Case, act: str | None) -> list[str]:
+    """Return a sentence that says why the managers get no new reports about this node's GPUs."""
+    if act == "restart" or not is_wanted(case.params) or not case.observed.watcher.blocked:
         return []
     return [
-        "faults of GPUs cannot be reported to the swarm's managers: %s. Have dockerd take %s as it is in a maintenance window, or set health: "
-        "false (role: gpu_node_health)." % (case.seen.watcher.blocked, case.params["daemon_config"])
+        "faults of GPUs cannot be reported to the swarm's managers: %s. Restart dockerd in a maintenance window, so that it loads %s, or set "
+        "health: false (role: gpu_node_health)." % (case.observed.watcher.blocked, case.params["daemon_config"])
     ]

@@ -4,9 +4,9 @@
 
 """Decides whether dockerd has loaded daemon.json as it is now. If not, a reload would put other changes in force as well.
 
-It compares digests of the file, each noted with the process that loaded it. Times of files and processes are no help after someone set the clock.
+It compares digests of the file. Each is noted with the process that loaded it, because times mean nothing after someone has set the clock.
 Each restart and reload by this collection is noted in the file's record. The watcher notes restarts by others. If a run writes the file without
-either, dockerd already has these settings, and the run adds no settings of others.
+restart and reload, dockerd already has these settings, and the run adds no other settings.
 Private to this collection: no stability is promised to others.
 """
 
@@ -20,51 +20,52 @@ from .._files import Snapshot, digest
 from .._health.pace import BOOT_ID
 from .watcher_state import HOME
 
-NOTED = "loaded"  # in the file's record
+LOADED = "loaded"  # in the file's record
 # A file of the watcher, below the state directory: which dockerd runs, and the digest of what it has loaded, if known.
 STARTS = os.path.join(HOME, "dockerd.json")
 
 
-def noted(entry: Mapping[str, Any], content: bytes | None, engine: Mapping[str, Any] | None) -> dict[str, Any]:
+def with_loaded_note(entry: Mapping[str, Any], content: bytes | None, engine: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the file's record, with ``content`` noted as what the running dockerd has loaded."""
-    return {**entry, NOTED: {"sha256": digest(content), "process": _process(engine)}}
+    return {**entry, LOADED: {"sha256": digest(content), "process": _process(engine)}}
 
 
-def unknown(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the record of a file that was just written: nobody knows yet whether dockerd has loaded it."""
-    return {**entry, NOTED: None}
+def without_loaded_note(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the record of a file that was just written, without a note that dockerd has loaded it."""
+    return {**entry, LOADED: None}
 
 
-def notes(entry: Mapping[str, Any] | None, state_dir: str) -> list[Mapping[str, Any]]:
-    """Return what was loaded by which process: the note in the file's record, then the watcher's note."""
-    found = [_of_record(entry or {})]
+def loaded_notes(entry: Mapping[str, Any] | None, state_dir: str) -> list[Mapping[str, Any]]:
+    """Return notes of what a process of dockerd loaded: first the one in the file's record, then the watcher's."""
+    candidates = [_note_in_record(entry or {})]
     try:
         with open(os.path.join(state_dir, STARTS), encoding="utf-8") as stream:
-            found.append(json.load(stream))
+            candidates.append(json.load(stream))
     except (OSError, ValueError):
         pass
-    return [one for one in found if isinstance(one, dict) and one.get("sha256")]
+    return [note for note in candidates if isinstance(note, dict) and note.get("sha256")]
 
 
-def _of_record(entry: Mapping[str, Any]) -> Any:
-    """Return the note in a file's record. Release 0.2.0 wrote none, but restarted dockerd after each change: dockerd has loaded what was written."""
-    return entry.get(NOTED, {"sha256": entry.get("written")})
+def _note_in_record(entry: Mapping[str, Any]) -> Any:
+    """Return the note in a file's record. Release 0.2.0 wrote no notes, but restarted dockerd after each change, so dockerd has loaded what
+    was written."""
+    return entry.get(LOADED, {"sha256": entry.get("written")})
 
 
-def is_loaded(known: Sequence[Mapping[str, Any]], current: Snapshot, engine: Mapping[str, Any] | None) -> bool:
+def is_loaded(notes: Sequence[Mapping[str, Any]], current: Snapshot, engine: Mapping[str, Any] | None) -> bool:
     """Return whether dockerd has loaded the file as it is now.
 
-    The notes of the running process decide; this collection's own note is the newer one. If there is none, the file must have the bytes that
-    were loaded last: then any start since has read the same.
+    The notes of the running process decide; the first note is the newer one. If the running process has no note, all notes must have the
+    file's digest: then any start since has read the same bytes.
     """
     if not engine or not engine["running"] or not current.existed:
         return False
     process = _process(engine)
-    its = [one["sha256"] for one in known if process is None or one.get("process") == process]
-    return current.sha256 == its[0] if its else {one["sha256"] for one in known} == {current.sha256}
+    digests = [note["sha256"] for note in notes if process is None or note.get("process") == process]
+    return current.sha256 == digests[0] if digests else {note["sha256"] for note in notes} == {current.sha256}
 
 
-def identity(pid: int) -> dict[str, Any] | None:
+def process_identity(pid: int) -> dict[str, Any] | None:
     """Return what identifies a process: the boot and the kernel's tick of its start. None if it does not run."""
     try:
         with open("/proc/%d/stat" % pid, encoding="utf-8", errors="replace") as stream:
@@ -76,4 +77,4 @@ def identity(pid: int) -> dict[str, Any] | None:
 
 
 def _process(engine: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    return identity((engine or {}).get("pid") or 0)
+    return process_identity((engine or {}).get("pid") or 0)

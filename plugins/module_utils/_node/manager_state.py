@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What an assessment reads of gpu-swarm-manager, the service on a manager: its code, the settings of the part that pauses nodes, whether it runs.
+"""Reads the state of gpu-swarm-manager, the service on a manager: its code, whether it runs, and the settings of the part that pauses nodes.
 
 The plan compares it with what a manager should have. Private to this collection: no stability is promised to others.
 """
@@ -15,24 +15,27 @@ from typing import Any
 from .._files import read_mapping
 from .._program import installed
 
-# Below the state directory: all that the service has on a manager.
+# The service's directory, below the state directory.
 HOME = "manager"
 UNIT = "gpu-swarm-manager.service"
 UNIT_PATH = "etc/systemd/system/" + UNIT
 STATUS = "run/gpu-swarm-manager/status.json"
-# In its settings: the part that pauses nodes and writes metrics, and the one that removes finished jobs.
+# Keys in its settings: the part that pauses nodes and writes metrics, and the part that removes finished jobs.
 PAUSE, JOBS = "pause", "jobs"
 # The setting of each part with the directory into which it writes.
 DIRECTORIES = {PAUSE: "metrics_directory", JOBS: "log_directory"}
 
 
 def manager_state(state_dir: str, root: str = "/") -> dict[str, Any] | None:
-    """{version, settings, running}; None if nothing of that part is there. After a killed run, the part may still run without its settings."""
+    """Return {version, settings, running} of the part that pauses nodes; None if it is not installed.
+
+    After a killed run, the part may still run without its settings.
+    """
     home = os.path.join(state_dir, HOME)
     if not (os.path.isdir(home) or os.path.lexists(os.path.join(root, UNIT_PATH))):
         return None
-    kept = read_mapping(os.path.join(home, installed.SETTINGS))
-    if kept is not None and PAUSE not in kept and not installed.is_changing(home):
+    settings = read_mapping(os.path.join(home, installed.SETTINGS))
+    if settings is not None and PAUSE not in settings and not installed.is_changing(home):
         return None
     status = read_mapping(os.path.join(root, STATUS)) or {}
-    return {"version": installed.version(home), "settings": (kept or {}).get(PAUSE) or {}, "running": installed.runs(status.get("pid"), HOME)}
+    return {"version": installed.version(home), "settings": (settings or {}).get(PAUSE) or {}, "running": installed.runs(status.get("pid"), HOME)}

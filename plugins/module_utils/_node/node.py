@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, Sequence
 
 from .. import _libraries
 from .._config import engine_labels
@@ -25,21 +25,21 @@ from .._dockerd.flags import UnitFile
 from .._errors import GpuSwarmError
 from .._files import Move, Snapshot
 from .._gpu import binding, nvml
-from .._gpu.cards import card_of
+from .._gpu.cards import Card, card_of
 from .._isolation_levels import OFF
 from .._machine import addresses, hardware, packages, toolkit
 from . import devices, devices_state, fault, guard_need, guard_runtime, guard_state, restore
 from .card_record import CardRecord
 from .decision import Decision, decide
 from .devices import Devices
-from .devices_state import DevicesSeen
-from .guard_state import GuardSeen
-from .journal import INSERTED, State
+from .devices_state import DevicesState
+from .guard_state import GuardState
+from .journal import INSERTED, Record, State
 from .observation import Observation
 from .privilege import require_own_python, require_root
 from .result import PRIVATE, result_of
 from .transaction import apply, refuse, validate
-from .watcher_state import HOME, WatcherSeen, is_wanted, reported
+from .watcher_state import HOME, WatcherState, is_wanted, reported_label
 
 if TYPE_CHECKING:
     from .channel import Channel
@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     from .watcher import Watcher
 
 
-def _own(units: Iterable[UnitFile]) -> list[str]:
+def _editable_paths(units: Iterable[UnitFile]) -> list[str]:
     """Return the paths of an administrator's units."""
-    return [one.path for one in units if one.editable]
+    return [unit.path for unit in units if unit.editable]
 
 
 # The option of dockerd that names the address that other nodes get.
@@ -61,10 +61,10 @@ RECENT_S = 10.0
 class Node:
     """The node that a module runs on.
 
-    ``params`` are the options of the module gpu_node, ``run(argv)`` returns ``(rc, stdout, stderr)``, ``move(src,
-    dest)`` replaces a file atomically, ``diff`` says whether the result shows how the files change.
+    ``params`` are the options of the module gpu_node. ``run(argv)`` returns ``(rc, stdout, stderr)``. ``move(src,
+    dest)`` replaces a file atomically. ``diff`` says whether the result shows how the files change.
 
-    ``facts`` is what is known about the engine and its swarm. It is returned even if something else is wrong with the node.
+    ``facts`` holds what was read about the engine and its swarm. It is returned even if something else is wrong with the node.
     """
 
     root = "/"  # the root of the machine's files; tests have their own
@@ -108,13 +108,13 @@ class Node:
         return CardRecord(self.params["state_dir"], str(self.root))
 
     def assess(self) -> dict[str, Any]:
-        """Compare the node with its wanted state, and change nothing. Return the module's result."""
+        """Compare the node with its wanted state without changing it. Return the module's result."""
         require_root(self.params)
-        seen = self.inspect()
+        observed = self.inspect()
         require_own_python(self.params)
-        decision = decide(self.params, seen)
-        result = {**result_of(self, seen, decision, decision.changed), **self._cuda(seen)}
-        # The plan lists adopted settings. They become warnings once they are adopted.
+        decision = decide(self.params, observed)
+        result = {**result_of(self, observed, decision, decision.changed), **self._try_cuda(observed)}
+        # The plan lists settings that will be adopted. They are warnings only when they are adopted.
         result["warnings"] = [text for text in result["warnings"] if text not in decision.adopted]
         return result
 
@@ -122,50 +122,50 @@ class Node:
         """Carry out the decision in one transaction. Return the module's result."""
         require_root(self.params)
         with self.state.lock(self.params["timeout"]):
-            installed = self._install_libraries()
-            seen, decision = self._decided()
-            left, removed = None, bool(seen.watcher.drift) and not is_wanted(self.params)
-            if removed:
-                refuse(self, seen, decision, decision.act)
-                left = self.watcher.remove(self.channel, any(item["service"] for item in seen.containers))
-                seen, decision = self._decided()
-            with self._guard_installed(seen, decision):
-                done = apply(self, seen, decision)
-            # A task may have started after the others were read and before the reload.
-            unread = self.guard.adopt(decision.guard) if decision.guard and decision.changed else []
+            libraries_installed = self._install_libraries()
+            observed, decision = self._inspect_and_decide()
+            label_problem, watcher_removed = None, bool(observed.watcher.drift) and not is_wanted(self.params)
+            if watcher_removed:
+                refuse(self, observed, decision, decision.act)
+                label_problem = self.watcher.remove(self.channel, any(item["service"] for item in observed.containers))
+                observed, decision = self._inspect_and_decide()
+            with self._guard_installed(observed, decision):
+                outcome = apply(self, observed, decision)
+            # A task may have started between the adoption of the others and the reload.
+            unadopted = self.guard.adopt(decision.guard) if decision.guard and decision.changed else []
             if decision.guard_drift and not decision.guard:
-                self.guard.remove(self._program_before(seen), self._guard_called(done["restarted"]))
-            seen = seen._replace(devices=self._devices_made(seen.devices))
-            if is_wanted(self.params) and seen.watcher.drift:
+                self.guard.remove(self._former_program(observed), self._is_guard_called(outcome["restarted"]))
+            observed = observed._replace(devices=self._converge_devices(observed.devices))
+            if is_wanted(self.params) and observed.watcher.drift:
                 self.watcher.install()
-            devices.check(seen.devices)
-            self._keep_cards(seen)
-            result = result_of(self, seen, decision, decision.changed or installed or removed)
-            result["warnings"] = [*result["warnings"], *unread]
-        if left and not done["restarted"]:
-            result["warnings"].append("the swarm's managers show this node's health label until dockerd starts anew: %s." % left)
-        result.update(done)
+            devices.check(observed.devices)
+            self._record_cards(observed)
+            result = result_of(self, observed, decision, decision.changed or libraries_installed or watcher_removed)
+            result["warnings"] = [*result["warnings"], *unadopted]
+        if label_problem and not outcome["restarted"]:
+            result["warnings"].append("the swarm's managers show this node's health label until dockerd restarts: %s." % label_problem)
+        result.update(outcome)
         return result
 
-    def _keep_cards(self, seen: Observation) -> None:
+    def _record_cards(self, observed: Observation) -> None:
         """Record where each card is, in case one does not answer later."""
         if self.params["state"] == "absent":
             self._cards.remove()
-        elif seen.gpus:
-            self._cards.write(seen.cards)
+        elif observed.gpus:
+            self._cards.write(observed.cards)
 
-    def _cuda(self, seen: Observation) -> dict[str, str | None]:
-        """Return why CUDA does not start. Not tried if a device is missing: drift reports that, and libcuda could create the device."""
-        if not (self.params.get("try_cuda") and seen.gpus) or seen.devices.problem:
+    def _try_cuda(self, observed: Observation) -> dict[str, str | None]:
+        """Return why CUDA does not start. Do not try if a device is missing: drift reports that, and libcuda could create the device."""
+        if not (self.params.get("try_cuda") and observed.gpus) or observed.devices.problem:
             return {}
-        from .._gpu import cuda  # only for the role verify
+        from .._gpu import cuda  # only the role verify needs it
 
         return {"cuda": cuda.cuda_problem(self.params["nvml_timeout"])}
 
-    def _devices_made(self, seen: DevicesSeen) -> DevicesSeen:
+    def _converge_devices(self, observed: DevicesState) -> DevicesState:
         """Install or remove the service for CUDA's devices if needed, and return the state afterwards."""
-        if not seen.drift:
-            return seen
+        if not observed.drift:
+            return observed
         if devices_state.is_wanted(self.params):
             self.devices.install()
         else:
@@ -173,153 +173,159 @@ class Node:
         return self.devices.inspect()
 
     @contextlib.contextmanager
-    def _guard_installed(self, seen: Observation, decision: Decision) -> Iterator[None]:
+    def _guard_installed(self, observed: Observation, decision: Decision) -> Iterator[None]:
         """Install the guard before daemon.json names it. If that change is undone, restore the guard as well."""
         if not (decision.guard and decision.changed):
             yield
             return
-        refuse(self, seen, decision, decision.act)
+        refuse(self, observed, decision, decision.act)
         if not decision.guard_drift:
-            self.guard.adopt(decision.guard)  # only daemon.json lost it: tasks that started since hold their GPUs before the guard is called again
+            self.guard.adopt(decision.guard)  # only daemon.json lost the guard, and tasks may have started since
             yield
             return
         with self.guard.restored_on_failure():
             self.guard.install(decision.guard)
             yield
 
-    def _decided(self) -> tuple[Observation, Decision]:
-        """Inspect and decide. If a restart is due, first wait until a drain has ended the tasks that it would stop."""
-        seen = self.inspect()
+    def _inspect_and_decide(self) -> tuple[Observation, Decision]:
+        """Inspect the node and decide. If dockerd must restart, first wait until a drain has moved the tasks that the restart would stop."""
+        observed = self.inspect()
         require_own_python(self.params)
-        decision = decide(self.params, seen)
+        decision = decide(self.params, observed)
         due = decision.act == "restart" and self.params["restart"] == "if_needed" and not decision.refused
-        if due and self.params["drain_timeout"] and any(item["service"] for item in seen.containers):
-            seen = self._drained(seen, decision)
-            decision = decide(self.params, seen)
-        return seen, decision
+        if due and self.params["drain_timeout"] and any(item["service"] for item in observed.containers):
+            observed = self._wait_for_drain(observed, decision)
+            decision = decide(self.params, observed)
+        return observed, decision
 
-    def _drained(self, seen: Observation, decision: Decision) -> Observation:
-        """Return the node once its tasks have ended. If nobody has edited its files meanwhile, only its containers are read again, so that it is
-        back in service sooner."""
+    def _wait_for_drain(self, observed: Observation, decision: Decision) -> Observation:
+        """Wait for the drain, and return the node's state then. If nobody has edited its files meanwhile, read only its containers again, so that
+        the node is back in service sooner."""
         began = time.monotonic()
         validate(self, decision)
         self.engine.await_drain(self.params["drain_timeout"])
-        units = loaded_unit.read(self.engine.unit_files(), self._run)  # a new drop-in may have flags that conflict with the file
-        same = units == seen.units and all(Snapshot.take(one.path).data == one.data for one in seen.files)
-        if same and time.monotonic() - began < RECENT_S:
+        units = loaded_unit.read(self.engine.unit_files(), self._run)  # a new drop-in may have flags that conflict with daemon.json
+        is_unchanged = units == observed.units and all(Snapshot.take(file.path).data == file.data for file in observed.files)
+        if is_unchanged and time.monotonic() - began < RECENT_S:
             with contextlib.suppress(EngineError):
                 self.facts["containers"] = self.engine.containers()
-                return seen._replace(containers=self.facts["containers"])
+                return observed._replace(containers=self.facts["containers"])
         return self.inspect()
 
     # -- reading -------------------------------------------------------------------------------------------------
 
     def inspect(self) -> Observation:
         """Read everything once. Raises GpuSwarmError if only the user can fix a problem."""
-        seen = self._inspect()
-        return seen._replace(tried=self._tried(seen))
+        observed = self._inspect_all()
+        return observed._replace(toolkit_problem=self._toolkit_problem(observed))
 
-    def _inspect(self) -> Observation:
+    def _inspect_all(self) -> Observation:
         if self.params.get("isolation") is None:
-            self.params = {**self.params, "isolation": self._level_there()}
+            self.params = {**self.params, "isolation": self._installed_level()}
         missing: list[str] = []
         self._use_libraries()
-        engine, units = self._engine(missing)
-        read = self._gpus(missing)
+        engine, units = self._inspect_engine(missing)
+        nvml_reading = self._read_gpus(missing)
         if _libraries.is_from_controller("tomli", self.params["library_path"]):
             missing.append("toml_parser")
-        version = toolkit.read_version(self._run, SBIN)
+        toolkit_version = toolkit.read_version(self._run, SBIN)
         daemon, runtime = (Snapshot.take(self.params[name]) for name in ("daemon_config", "runtime_config"))
-        missing += self._lacking(version, runtime)
+        missing += self._missing_toolkit(toolkit_version, runtime)
         others = [Snapshot.take(path) for path in self._other_paths(units)]
-        record = self.state.record_of([daemon, runtime, *others])
-        own = [one for one in others if one.path in _own(units) or restore.is_unit(record.get(one.path))]
-        left = [one for one in others if one not in own]
+        record = self.state.record_with_journal([daemon, runtime, *others])
+        editable_units = [snapshot for snapshot in others if snapshot.path in _editable_paths(units) or restore.is_unit(record.get(snapshot.path))]
+        former_files = [snapshot for snapshot in others if snapshot not in editable_units]
         return Observation(
-            gpus=read["gpus"],
-            driver_version=read["driver_version"],
-            cuda_version=read["cuda_version"],
+            gpus=nvml_reading["gpus"],
+            driver_version=nvml_reading["driver_version"],
+            cuda_version=nvml_reading["cuda_version"],
             daemon=daemon,
             runtime=runtime,
-            record=restore.with_copies(record, [daemon, runtime], left),
+            record=restore.with_copies(record, [daemon, runtime], former_files),
             engine=engine,
             containers=self.facts["containers"],
-            toolkit_version=version,
+            toolkit_version=toolkit_version,
             missing=missing,
-            system_memory_mib=hardware.system_memory_mib() if read["gpus"] else None,
-            cpu=hardware.cpu() if read["gpus"] else None,
+            system_memory_mib=hardware.system_memory_mib() if nvml_reading["gpus"] else None,
+            cpu=hardware.cpu() if nvml_reading["gpus"] else None,
             units=units,
-            misread=loaded_unit.misread(units, engine, self._run) if engine and self.params["state"] == "present" else None,
-            own=own,
-            held=packages.held_packages(self.root) if version else [],
+            unit_problem=loaded_unit.misread(units, engine, self._run) if engine and self.params["state"] == "present" else None,
+            editable_units=editable_units,
+            held_packages=packages.held_packages(self.root) if toolkit_version else [],
             unfinished=self.params["state"] != "gathered" and self.state.unfinished(),
-            left=left,
-            watcher=self._watcher_seen(daemon, engine),
-            guard=self._guard_seen(),
+            former_files=former_files,
+            watcher=self._watcher_state(daemon, engine),
+            guard=self._guard_state(),
             devices=self.devices.inspect(),
-            cards=self._cards.after(list(map(card_of, read["gpus"])), fault.expected(record, self.params["daemon_config"])) if read["gpus"] else (),
+            cards=self._located_cards(nvml_reading["gpus"], record),
         )
 
-    def _tried(self, seen: Observation) -> str | None:
-        """Return why NVIDIA's toolkit gives GPUs to no container. Not tried if a card has failed: the decision says more about that."""
-        if not devices_state.is_wanted(self.params) or not seen.gpus or any(gpu["health"]["state"] == "failed" for gpu in seen.gpus):
+    def _located_cards(self, gpus: Sequence[Mapping[str, Any]], record: Record) -> Sequence[Card]:
+        """Return the record of the node's cards, updated with those that NVML shows now."""
+        if not gpus:
+            return ()
+        return self._cards.updated_with(list(map(card_of, gpus)), fault.advertised_on_record(record, self.params["daemon_config"]))
+
+    def _toolkit_problem(self, observed: Observation) -> str | None:
+        """Return why NVIDIA's toolkit gives GPUs to no container. Do not try if a card has failed: the decision says more about that."""
+        if not devices_state.is_wanted(self.params) or not observed.gpus or any(gpu["health"]["state"] == "failed" for gpu in observed.gpus):
             return None
         from . import trial  # imported here: most nodes have no GPUs
 
-        one, inputs = trial.of_node(self.params, seen, self._expected())
-        known = (seen.watcher.status or {}).get("tried")
-        return None if known == {"inputs": inputs, "problem": None} else trial.problem(self._run, one)
+        command, digest = trial.trial_for_node(self.params, observed, self._advertised_uuids())
+        last_result = (observed.watcher.status or {}).get("tried")
+        return None if last_result == {"inputs": digest, "problem": None} else trial.find_problem(self._run, command)
 
     def _use_libraries(self) -> None:
         _libraries.add_to_path(self.params["library_path"], self.params["state_dir"])
         if self.params["advertise"] and self.params["state"] == "present" and not self.params["library_path"]:
-            binding.find_binding()  # if it is missing, stop here: the controller sends it and calls again
+            binding.find_binding()  # if it is missing, stop here: the controller sends it and calls the module again
 
-    def _program_before(self, seen: Observation) -> str:
+    def _former_program(self, observed: Observation) -> str:
         """Return the program of the runtime nvidia before the guard."""
-        return guard_runtime.former_program((seen.record.get(self.params["daemon_config"]) or {}).get(INSERTED, {}))
+        return guard_runtime.former_program((observed.record.get(self.params["daemon_config"]) or {}).get(INSERTED, {}))
 
-    def _guard_called(self, restarted: bool) -> bool:
-        """Return whether dockerd or a container still uses the guard's path. Called last, because containers start at any moment."""
+    def _is_guard_called(self, restarted: bool) -> bool:
+        """Return whether dockerd or a container still uses the guard's path. Read again at the end, because containers may start at any moment."""
         engine = self.engine.inspect()
         if guard_runtime.names_guard(Snapshot.take(self.params["daemon_config"]).data) or guard_runtime.runs_program(engine, self._guard_program()):
             return True
-        stopped = restarted and not (engine or {}).get("live_restore")  # containers started since the restart do not use it
+        stopped = restarted and not (engine or {}).get("live_restore")  # containers that started after the restart do not use the guard
         return bool(engine and engine["running"] and not stopped and self.engine.containers())
 
     def _guard_program(self) -> str:
-        return GuardSeen(os.path.join(str(self.root), guard_state.HOME)).program
+        return GuardState(os.path.join(str(self.root), guard_state.HOME)).program
 
-    def _level_there(self) -> str:
-        """Return the level of the installed guard, ``off`` without one. If its settings cannot be read, it stays and hides GPUs."""
-        there = self.guard.inspect().report() if os.path.lexists(os.path.join(str(self.root), guard_state.HOME)) else None
-        return guard_state.level_of(there) or OFF
+    def _installed_level(self) -> str:
+        """Return the level of the installed guard, ``off`` without one. ``reserved`` if its settings are unreadable."""
+        report = self.guard.inspect().report() if os.path.lexists(os.path.join(str(self.root), guard_state.HOME)) else None
+        return guard_state.level_of(report) or OFF
 
-    def _guard_seen(self) -> GuardSeen:
+    def _guard_state(self) -> GuardState:
         home = os.path.join(str(self.root), guard_state.HOME)
-        return self.guard.inspect() if guard_need.may_be_wanted(self.params) or os.path.lexists(home) else GuardSeen(home)
+        return self.guard.inspect() if guard_need.may_be_wanted(self.params) or os.path.lexists(home) else GuardState(home)
 
-    def _watcher_seen(self, daemon: Snapshot, engine: Mapping[str, Any] | None) -> WatcherSeen:
+    def _watcher_state(self, daemon: Snapshot, engine: Mapping[str, Any] | None) -> WatcherState:
         if is_wanted(self.params):
-            return self.watcher.inspect(self.channel.blocked(daemon, engine), self.channel.shown(engine))
-        return self.watcher.inspect(None) if self.state.has(HOME) else WatcherSeen((), None, None)
+            return self.watcher.inspect(self.channel.blocked(daemon, engine), self.channel.shown_label(engine))
+        return self.watcher.inspect(None) if self.state.contains(HOME) else WatcherState((), None, None)
 
-    def _lacking(self, toolkit_version: str | None, runtime: Snapshot) -> list[str]:
-        """Return what the node lacks of the toolkit."""
-        lacking = []
+    def _missing_toolkit(self, toolkit_version: str | None, runtime: Snapshot) -> list[str]:
+        """Return the parts of the toolkit that the node lacks."""
+        missing = []
         if toolkit_version is None and not runtime.existed and self.params["state"] != "absent":
-            lacking.append("toolkit")
+            missing.append("toolkit")
         if toolkit_version and packages.is_half_installed(self.root):
-            lacking.append("toolkit_packages")
-        return lacking
+            missing.append("toolkit_packages")
+        return missing
 
     def _other_paths(self, units: Iterable[UnitFile]) -> list[str]:
         """Return the files that may be written besides those in the options: an administrator's units, and files on record."""
         options = [os.path.realpath(self.params[name]) for name in ("daemon_config", "runtime_config")]
-        known = [path for path in self.state.known() if os.path.realpath(path) not in options]
-        return list(dict.fromkeys(_own(units) + known))
+        recorded = [path for path in self.state.recorded_paths() if os.path.realpath(path) not in options]
+        return list(dict.fromkeys(_editable_paths(units) + recorded))
 
-    def _engine(self, missing: list[str]) -> tuple[dict[str, Any] | None, list[UnitFile]]:
+    def _inspect_engine(self, missing: list[str]) -> tuple[dict[str, Any] | None, list[UnitFile]]:
         """Return the engine, and the files that decide how it is started."""
         engine = self.engine.inspect()
         if engine is None:
@@ -339,56 +345,56 @@ class Node:
             "swarm": swarm,
             "containers": self.engine.containers() if engine["running"] else [],
         }
-        swarm.update(undecided=self._undecided(engine), addresses=addresses.addresses_by_interface())
+        swarm.update(undecided=self._ambiguous_addresses(engine), addresses=addresses.addresses_by_interface())
         return engine, units
 
-    def _undecided(self, engine: Mapping[str, Any]) -> list[str]:
-        """Return the addresses between which Docker could not choose, if this node may start a swarm."""
-        settled = [*engine["flags"], *engine["unit_flags"], str(Snapshot.take(self.params["daemon_config"]).data)]
-        if not engine["running"] or engine["swarm"]["state"] == "active" or any(DEFAULT_ADDRESS in str(text) for text in settled):
+    def _ambiguous_addresses(self, engine: Mapping[str, Any]) -> list[str]:
+        """Return addresses that make Docker refuse to start a swarm here, because it cannot choose between them."""
+        settings = [*engine["flags"], *engine["unit_flags"], str(Snapshot.take(self.params["daemon_config"]).data)]
+        if not engine["running"] or engine["swarm"]["state"] == "active" or any(DEFAULT_ADDRESS in str(text) for text in settings):
             return []
         return addresses.ambiguous_addresses()
 
-    def _gpus(self, missing: list[str]) -> dict[str, Any]:
+    def _read_gpus(self, missing: list[str]) -> dict[str, Any]:
         if not self.params["advertise"] or self.params["state"] != "present":
             return {"gpus": [], "driver_version": None, "cuda_version": None}
-        found = self._read_nvml(again=True)
+        reading = self._read_nvml(retry=True)
         if _libraries.is_from_controller("pynvml", self.params["library_path"]):
             missing.append("nvml_binding")
-        if not found["gpus"]:
+        if not reading["gpus"]:
             raise GpuSwarmError(
                 "NVML finds no GPU on this node, though driver %s is loaded. Check 'lspci -d 10de:' and "
-                "'dmesg | grep -i nvrm', or take the host out of the group gpu_nodes." % found["driver_version"],
-                fault=fault.of_node([], self._expected(), ()),
+                "'dmesg | grep -i nvrm', or remove the host from the group gpu_nodes." % reading["driver_version"],
+                fault=fault.fault_from_gpus([], self._advertised_uuids(), ()),
             )
-        return found
+        return reading
 
-    def _read_nvml(self, again: bool, hung: bool = False) -> dict[str, Any]:
-        """Read NVML. After a failure that the watcher does not report too, read ``again``, so that one failure does not pause the node. If NVML
-        ``hung``, it gets less time."""
-        limit_s = fault.limit_s(self.params["nvml_timeout"], hung, self._reported())
+    def _read_nvml(self, retry: bool, hung: bool = False) -> dict[str, Any]:
+        """Read NVML. After a failure, read a second time if ``retry``, so that one failure does not pause the node. If the watcher reports
+        the same failure, one reading is enough. If NVML ``hung``, wait less for it."""
+        limit_s = fault.nvml_limit_s(self.params["nvml_timeout"], hung, self._reported_label())
         try:
             return nvml.read_within(limit_s, self.params["nvml_path"], self.params["library_path"])
         except GpuSwarmError as problem:
             hung = bool(problem.details.get("hangs"))
-            found = fault.of_error(problem.details, self._expected(), hardware.uptime_s())
-            if not (again and found) or fault.is_reported(found, self._reported()):
-                problem.details["fault"] = found
+            failure = fault.fault_from_error(problem.details, self._advertised_uuids(), hardware.uptime_s())
+            if not (retry and failure) or fault.is_already_reported(failure, self._reported_label()):
+                problem.details["fault"] = failure
                 raise
-        return self._read_nvml(again=False, hung=hung)
+        return self._read_nvml(retry=False, hung=hung)
 
-    def _reported(self) -> str | None:
+    def _reported_label(self) -> str | None:
         """Return the label that the watcher reports."""
-        return reported(str(self.root)) if is_wanted(self.params) or self.state.has(HOME) else None
+        return reported_label(str(self.root)) if is_wanted(self.params) or self.state.contains(HOME) else None
 
-    def _expected(self) -> list[str]:
+    def _advertised_uuids(self) -> list[str]:
         """Return the UUIDs that this node advertises."""
         path = self.params["daemon_config"]
-        return fault.expected(self.state.record_of([Snapshot.take(path)]), path)
+        return fault.advertised_on_record(self.state.record_with_journal([Snapshot.take(path)]), path)
 
     # -- small parts ---------------------------------------------------------------------------------------------
 
     def _install_libraries(self) -> bool:
-        """Install the libraries that the controller sent, so that it need not send them again."""
+        """Install the libraries that the controller sent, so that it need not send them in later runs."""
         path = self.params["library_path"]
         return bool(path) and os.path.isfile(path) and _libraries.install(path, self.params["state_dir"])

@@ -67,7 +67,7 @@ def _argument(option: Option) -> dict[str, Any]:
 
 
 def _advertise() -> dict[str, Any]:
-    """Return the option ``advertise``: rules with the options of every form and the common ones."""
+    """Return the option ``advertise``: rules, with the options of every form and those of all forms."""
     return {
         "type": "list",
         "elements": "dict",

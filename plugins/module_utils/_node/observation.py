@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What was found on a node: a plain record.
+"""The state of a node as one inspection read it: a plain record.
 
 Private to this collection: no stability is promised to others.
 """
@@ -14,15 +14,15 @@ from typing import Any, NamedTuple, Sequence
 from .._dockerd.flags import UnitFile
 from .._files import Snapshot
 from .._gpu.cards import Card
-from .devices_state import DevicesSeen
-from .guard_state import HOME, GuardSeen
-from .watcher_state import WatcherSeen
+from .devices_state import DevicesState
+from .guard_state import HOME, GuardState
+from .watcher_state import WatcherState
 
 
 class Observation(NamedTuple):
-    """What was found on a node. Everything is read once."""
+    """The state of a node. Everything is read once."""
 
-    gpus: Sequence[dict[str, Any]]  # records of _gpu; empty if NVML is not read
+    gpus: Sequence[dict[str, Any]]  # one record of _gpu for each GPU; empty if NVML is not read
     driver_version: str | None  # version of NVIDIA's driver; None if NVML is not read
     cuda_version: str | None  # the newest CUDA that the driver supports
     daemon: Snapshot  # the file that daemon_config names
@@ -31,22 +31,22 @@ class Observation(NamedTuple):
     engine: dict[str, Any] | None  # the result of Engine.inspect; None if Docker Engine is not installed
     containers: Sequence[dict[str, Any]]  # the running containers
     toolkit_version: str | None  # None without a toolkit
-    missing: list[str]  # what the node lacks, for 'missing' of the module's result
+    missing: list[str]  # what is not installed on the node, for 'missing' in the module's result
     system_memory_mib: int | None = None  # GPUs without own memory share it; None without a GPU
     cpu: dict[str, Any] | None = None  # what the kernel reports; None without a GPU
     units: Sequence[UnitFile] = ()  # the files that decide how dockerd is started
-    misread: str | None = None  # a sentence that says why this cannot be read from them
-    own: Sequence[Snapshot] = ()  # the units that this collection may write
-    held: Sequence[str] = ()  # the toolkit's packages that the package manager holds at their version
+    unit_problem: str | None = None  # why these files do not show how dockerd is started
+    editable_units: Sequence[Snapshot] = ()  # the units that this collection may write
+    held_packages: Sequence[str] = ()  # the toolkit's packages that the package manager does not upgrade
     unfinished: bool = False  # whether a killed run left its journal
-    left: Sequence[Snapshot] = ()  # other files on record: those that daemon_config and runtime_config named before
-    watcher: WatcherSeen = WatcherSeen((), None, None)  # the service that watches the GPUs between runs
-    guard: GuardSeen = GuardSeen("/" + HOME)  # the program that checks containers before NVIDIA's runtime
-    devices: DevicesSeen = DevicesSeen()  # the devices that CUDA needs besides the driver
+    former_files: Sequence[Snapshot] = ()  # files that daemon_config and runtime_config named in an earlier run
+    watcher: WatcherState = WatcherState((), None, None)  # the service that watches the GPUs between runs
+    guard: GuardState = GuardState("/" + HOME)  # the program that checks containers before NVIDIA's runtime
+    devices: DevicesState = DevicesState()  # the devices that CUDA needs besides the driver
     cards: Sequence[Card] = ()  # where each card is, from the node's record
-    tried: str | None = None  # why NVIDIA's toolkit gives GPUs to no container
+    toolkit_problem: str | None = None  # why NVIDIA's toolkit gives GPUs to no container
 
     @property
     def files(self) -> list[Snapshot]:
         """Return every file that this collection may write."""
-        return [self.daemon, self.runtime, *self.own, *self.left]
+        return [self.daemon, self.runtime, *self.editable_units, *self.former_files]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Checks what a call on a node needs: root, and for services that stay a Python that only root can change.
+"""Checks that a call has root and, if it installs services, a Python that only root can change.
 
 Private to this collection: no stability is promised to others.
 """
@@ -24,6 +24,6 @@ def require_root(params: Mapping[str, Any]) -> None:
 def require_own_python(params: Mapping[str, Any]) -> None:
     """Check the Python of this process if the node gets a watcher or a guard: both run with it."""
     if watcher_state.is_wanted(params) or guard_need.may_be_wanted(params):
-        from .._program import own_python  # not on top: most calls are of nodes without them, and need not load this
+        from .._program import own_python  # imported here: most nodes have neither and need not load it
 
         own_python.require_own_python()

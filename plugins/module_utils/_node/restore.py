@@ -18,15 +18,15 @@ from .._files import Snapshot
 from .guard_runtime import without_guard
 from .journal import INSERTED
 from .observation import Observation
-from .watcher_state import NOTED
+from .watcher_state import LABEL_KEY
 
 
 class Edit(NamedTuple):
     """The change of one file."""
 
     content: bytes | None  # the new bytes, or None to remove the file
-    notes: list[str]  # what the user should know of it, in sentences
-    inserted: dict[str, Any]  # what this collection put in, for the record
+    notes: list[str]  # what the user should know about this edit, in sentences
+    inserted: dict[str, Any]  # what this collection inserts, for the record
 
 
 def is_unit(entry: Mapping[str, Any] | None) -> bool:
@@ -39,19 +39,19 @@ def is_daemon(entry: Mapping[str, Any] | None) -> bool:
     return bool(entry) and "resources" in entry[INSERTED]
 
 
-def restored(current: Snapshot, entry: Mapping[str, Any]) -> Edit:
+def restore_edit(current: Snapshot, entry: Mapping[str, Any]) -> Edit:
     """Return the edit that restores a file: its original bytes, or, if someone has edited it, its bytes without this collection's changes."""
     inserted, original, notes = entry[INSERTED], Snapshot.from_json(entry["original"]).data, []
     if entry["pristine"] and current.sha256 == entry["written"]:
         content = original
         if not inserted.get("in_force", True):
-            notes = ["%s: it is as it was, and dockerd was not started with it: the next boot does that." % current.path]
+            notes = ["%s: this file is restored, but dockerd runs without it until the next boot." % current.path]
     elif is_unit(entry):
         content, unplaced = flags.restore(current.data, flags.kind_of(current.path), inserted["taken"])
-        notes = ["%s: it has changed, and no place is left in it for %s." % (current.path, ", ".join(unplaced))] if unplaced else []
+        notes = ["%s: someone has edited this file, so %s could not be put back." % (current.path, ", ".join(unplaced))] if unplaced else []
     elif is_daemon(entry):
         want = daemon_json.Want(inserted["resources"], inserted["kinds"], moved=inserted.get("moved", ()))
-        content = _unlabelled(current, inserted[NOTED], original) if NOTED in inserted else current.data
+        content = _unlabelled(current, inserted[LABEL_KEY], original) if LABEL_KEY in inserted else current.data
         content = without_guard(content, current.path, inserted)
         content = daemon_json.undo_edit(content, current.path, original, want)
     else:
@@ -67,19 +67,19 @@ def _unlabelled(current: Snapshot, key: str, original: bytes | None) -> bytes | 
     return engine_labels.undo_label(current.data, current.path, key, original)
 
 
-def left_behind(seen: Observation) -> dict[str, Edit]:
-    """Return {path: edit} for files that daemon_config and runtime_config named before, and do not name now."""
+def restore_former_files(observed: Observation) -> dict[str, Edit]:
+    """Return {path: edit} for files that daemon_config and runtime_config named in an earlier run, but not now."""
     edits = {}
-    for current in seen.left:
-        if current.path in seen.record:
-            edit = restored(current, seen.record[current.path])
-            notes = ["%s: neither daemon_config nor runtime_config names it any more, so it is restored." % current.path] + edit.notes
+    for current in observed.former_files:
+        if current.path in observed.record:
+            edit = restore_edit(current, observed.record[current.path])
+            notes = ["%s is restored, because daemon_config and runtime_config no longer name it." % current.path] + edit.notes
             edits[current.path] = edit._replace(notes=notes if edit.content != current.data else [])
     return edits
 
 
-def with_copies(record: dict[str, dict[str, Any]], files: Iterable[Snapshot], left: Iterable[Snapshot]) -> dict[str, dict[str, Any]]:
-    """Return the record with entries for moved or copied files: a file with the bytes that were written elsewhere has the same original."""
-    written = {record[one.path]["written"]: record[one.path] for one in left if one.path in record}
-    copies = {one.path: written[one.sha256] for one in files if one.existed and one.path not in record and one.sha256 in written}
+def with_copies(record: dict[str, dict[str, Any]], files: Iterable[Snapshot], former_files: Iterable[Snapshot]) -> dict[str, dict[str, Any]]:
+    """Return the record, with entries for files that the user moved or copied: the copy of a written file has the same original."""
+    written = {record[file.path]["written"]: record[file.path] for file in former_files if file.path in record}
+    copies = {file.path: written[file.sha256] for file in files if file.existed and file.path not in record and file.sha256 in written}
     return {**record, **copies}

@@ -24,53 +24,53 @@ from .journal import INSERTED, State
 from .manager_state import manager_state
 from .observation import Observation
 
-# Facts of the engine that are not returned: flags can contain passwords, for example a proxy's.
+# Facts about the engine that are not returned. Flags can contain passwords, for example of a proxy.
 PRIVATE = ("swarm", "flags", "unit_flags", "unit_files", "needs_reload", "pid", "labels")
 
 
 class Source(Protocol):
-    """What this file needs of a node."""
+    """The parts of a node that this file uses."""
 
     params: Mapping[str, Any]
-    facts: dict[str, Any]  # of the engine and its swarm
+    facts: dict[str, Any]  # about the engine and its swarm
     state: State
     root: str
     diff: bool
 
 
-def result_of(node: Source, seen: Observation, decision: Decision, changed: bool) -> dict[str, Any]:
-    """The module's result."""
+def result_of(node: Source, observed: Observation, decision: Decision, changed: bool) -> dict[str, Any]:
+    """Return the module's result."""
     result = {
         "changed": changed,
-        "gpus": seen.gpus,
-        "driver_version": seen.driver_version,
-        "cuda_version": seen.cuda_version,
+        "gpus": observed.gpus,
+        "driver_version": observed.driver_version,
+        "cuda_version": observed.cuda_version,
         "resources": decision.advertisement["resources"],
-        "advertised": decision.running.resources if decision.running else _shown(seen.engine),
+        "advertised": decision.running.resources if decision.running else _advertised_now(observed.engine),
         "kinds": decision.advertisement["kinds"],
         "swarm_resource": decision.advertisement["swarm_resource"],
         "labels": decision.advertisement["labels"],
         "labels_unknown": [],
-        "cpu": seen.cpu and dict(seen.cpu, label_prefix=options_of(node.params).cpu_prefix),
+        "cpu": observed.cpu and dict(observed.cpu, label_prefix=options_of(node.params).cpu_prefix),
         "left_out": decision.advertisement["left_out"],
-        "missing": seen.missing,
+        "missing": observed.missing,
         "drift": decision.drift,
         "refused": decision.refused,
         "restart_required": decision.restart,
         "restarted": False,
         "reloaded": False,
-        "toolkit_version": seen.toolkit_version,
-        "toolkit_held": list(seen.held),
+        "toolkit_version": observed.toolkit_version,
+        "toolkit_held": list(observed.held_packages),
         "toolkit_files": ToolkitFiles(node.state.directory, node.root).paths_to_restore() if node.params["state"] == "absent" else [],
         "adopted": decision.adopted,
         "runtime_stays": decision.runtime_stays,
-        "backups": {path: entry["backup"] for path, entry in sorted(seen.record.items()) if entry.get("backup")},
-        "kept": node.state.is_there(),
-        "health": seen.watcher.report(),
-        "watcher_missing": seen.watcher.missing,
-        "isolation": seen.guard.report(),
+        "backups": {path: entry["backup"] for path, entry in sorted(observed.record.items()) if entry.get("backup")},
+        "kept": node.state.exists(),
+        "health": observed.watcher.report(),
+        "watcher_missing": observed.watcher.missing,
+        "isolation": observed.guard.report(),
         "isolation_level": node.params["isolation"],
-        "fault": _fault(node.params, seen, decision),
+        "fault": _find_fault(node.params, observed, decision),
         "react": manager_state(node.params["state_dir"], node.root),
         "warnings": decision.warnings,
         **node.facts,
@@ -78,24 +78,26 @@ def result_of(node: Source, seen: Observation, decision: Decision, changed: bool
     return {**result, "diff": decision.diff} if node.diff else result
 
 
-def _shown(engine: Mapping[str, Any] | None) -> list[str]:
+def _advertised_now(engine: Mapping[str, Any] | None) -> list[str]:
     """Return what the running daemon advertises, no matter who configured it."""
     return sorted(generic_resources.to_entries(generic_resources.from_info(engine["generic_resources"]))) if engine and engine["running"] else []
 
 
-def _fault(params: Mapping[str, Any], seen: Observation, decision: Decision) -> str | None:
+def _find_fault(params: Mapping[str, Any], observed: Observation, decision: Decision) -> str | None:
     """Return the fault that keeps this node's GPUs from tasks, or None."""
     if params["state"] != "present":
         return None
     refused = any(item["id"] == shrink.ID for item in decision.refused)
     path = params["daemon_config"]
-    # If the change is refused, the node still needs the cards on record. If it is accepted, it only needs those that it will advertise.
-    record = seen.record if refused else {path: {INSERTED: decision.inserted.get(path)}}
-    found = fault.of_node(seen.gpus, fault.expected(record, path), seen.watcher.errors, seen.cards)
-    return found or (_of_toolkit(params, seen) if hardware.uptime_s() > GRACE_S else None)
+    # If the change is refused, the cards on record count. If it is accepted, only the cards count that the node will advertise.
+    record = observed.record if refused else {path: {INSERTED: decision.inserted.get(path)}}
+    card_fault = fault.fault_from_gpus(observed.gpus, fault.advertised_on_record(record, path), observed.watcher.errors, observed.cards)
+    return card_fault or (_toolkit_fault(params, observed) if hardware.uptime_s() > GRACE_S else None)
 
 
-def _of_toolkit(params: Mapping[str, Any], seen: Observation) -> str | None:
-    """Return the fault of a node whose toolkit gives the GPUs to no container. Missing devices of CUDA are drift instead: the run creates them."""
-    stands = seen.tried and NO_CONTAINER not in (params.get("accept_risks") or ()) and fault.expected(seen.record, params["daemon_config"])
-    return format_label(Label(FAULT, reason=TOOLKIT)) if stands else None
+def _toolkit_fault(params: Mapping[str, Any], observed: Observation) -> str | None:
+    """Return the fault of a node whose toolkit gives GPUs to no container. Missing devices of CUDA are no fault but drift: the run creates them."""
+    is_accepted = NO_CONTAINER in (params.get("accept_risks") or ())
+    if not observed.toolkit_problem or is_accepted or not fault.advertised_on_record(observed.record, params["daemon_config"]):
+        return None
+    return format_label(Label(FAULT, reason=TOOLKIT))

@@ -23,15 +23,15 @@ class Running(NamedTuple):
 
     resources: list[str]  # KIND=value, sorted
     default_runtime: str | None
-    label: str | None = None  # the key of the label that it must have, with any value
-    program: str | None = None  # of its runtime nvidia, if a guard is or was its program
+    label: str | None = None  # the key of a label that the daemon must have, with any value
+    program: str | None = None  # the program of the runtime nvidia, if that is or was a guard
 
 
 def running_wanted(doc: Mapping[str, Any], flags: Sequence[str] = ()) -> Running:
-    """Return what a daemon shows that was started with this daemon.json and these restored flags."""
-    given = daemon_problems.conflicting_flags(flags)
-    listed = [flag.value for flag in given if flag.key == daemon_json.RESOURCES]
-    runtimes = [flag.value for flag in given if flag.key == daemon_json.DEFAULT_RUNTIME]
+    """Return what a daemon shows after a start with this daemon.json and these restored flags."""
+    parsed_flags = daemon_problems.conflicting_flags(flags)
+    listed = [flag.value for flag in parsed_flags if flag.key == daemon_json.RESOURCES]
+    runtimes = [flag.value for flag in parsed_flags if flag.key == daemon_json.DEFAULT_RUNTIME]
     resources = generic_resources.parse([*(doc.get(daemon_json.RESOURCES) or []), *listed])
     runtime = doc.get(daemon_json.DEFAULT_RUNTIME) or (runtimes or [PLAIN_RUNTIME])[-1]
     return Running(sorted(generic_resources.to_entries(resources)), runtime)
@@ -57,11 +57,11 @@ def action_for(wanted: Running, engine: Mapping[str, Any], state: str) -> str | 
     return None
 
 
-def complaint(wanted: Running, engine: Mapping[str, Any]) -> str | None:
-    """Return in words what the running daemon does not show as wanted; None if it shows everything."""
+def find_mismatch(wanted: Running, engine: Mapping[str, Any]) -> str | None:
+    """Return the first difference between the running daemon and ``wanted``, in words, or None."""
     now = running_now(engine)
     if now.resources != wanted.resources:
-        return "it shows %s where %s was decided" % (_short(now.resources), _short(wanted.resources))
+        return "it shows %s, not %s" % (_short(now.resources), _short(wanted.resources))
     if now.default_runtime != wanted.default_runtime:
         return "its default runtime is %s" % now.default_runtime
     program = ((engine.get("runtimes") or {}).get(daemon_json.RUNTIME) or {}).get("path")

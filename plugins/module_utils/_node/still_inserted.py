@@ -4,8 +4,8 @@
 
 """Checks whether a file still contains what this collection wrote into it (pure).
 
-The watcher reports the rest as drift: exactly what the next run of ``provision`` would write again. Another key, another order and other blanks are
-no drift, and neither is a missing health label: the watcher itself writes it again.
+The watcher reports missing parts as drift: exactly what the next run of ``provision`` would write again. Other keys, another order and other
+whitespace are no drift. A missing health label is no drift either, because the watcher itself writes it again.
 
 Private to this collection: no stability is promised to others.
 """
@@ -16,7 +16,7 @@ from typing import Any, Mapping
 
 from .._config import daemon_json
 from .._errors import GpuSwarmError
-from .guard_runtime import BEFORE, names_guard, without_guard
+from .guard_runtime import FORMER_PROGRAM, names_guard, without_guard
 
 
 def is_still_inserted(content: bytes | None, path: str, inserted: Mapping[str, Any]) -> bool:
@@ -30,10 +30,10 @@ def is_still_inserted(content: bytes | None, path: str, inserted: Mapping[str, A
 def _in_daemon_json(content: bytes | None, path: str, inserted: Mapping[str, Any]) -> bool:
     plain = without_guard(content, path, inserted)
     want = daemon_json.Want(inserted["resources"], inserted["kinds"], inserted["resources"])
-    return daemon_json.edit(plain, path, want).content == plain and (BEFORE not in inserted or names_guard(content))
+    return daemon_json.edit(plain, path, want).content == plain and (FORMER_PROGRAM not in inserted or names_guard(content))
 
 
 def _in_runtime_config(content: bytes | None, inserted: Mapping[str, Any]) -> bool:
-    from .._config import runtime_toml  # a node's watcher needs it only where somebody has edited that file
+    from .._config import runtime_toml  # the watcher needs it only if someone has edited that file
 
     return runtime_toml.is_as_wanted(content, runtime_toml.Want(inserted["swarm_resource"], inserted.get("mode")))

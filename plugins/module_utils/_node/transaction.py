@@ -4,7 +4,7 @@
 
 """Applies a decision to one node: all of it, or nothing.
 
-A run may be killed at any point because of the order: refuse → validate → journal → files → daemon → record → remove the
+A run may be killed at any point, because it keeps to this order: refuse → validate → journal → files → daemon → record → remove the
 journal. If a journal exists, the next run knows the state before the change.
 
 Private to this collection: no stability is promised to others.
@@ -22,13 +22,13 @@ from .._errors import GpuSwarmError
 from .._files import Move
 from . import loaded
 from .decision import Decision
-from .journal import Record, State, taken_over
+from .journal import Record, State, entry_after_write
 from .observation import Observation
-from .running import complaint
+from .running import find_mismatch
 
 
 class Target(Protocol):
-    """What this file needs of a node."""
+    """The parts of a node that this file uses."""
 
     params: Mapping[str, Any]
     engine: Engine
@@ -38,48 +38,48 @@ class Target(Protocol):
     facts: dict[str, Any]
 
 
-def apply(node: Target, seen: Observation, decision: Decision) -> dict[str, Any]:
+def apply(node: Target, observed: Observation, decision: Decision) -> dict[str, Any]:
     """Carry out the decision; return what was done to the daemon. The caller holds the node's lock.
 
     If anything fails, restore the node and raise GpuSwarmError.
     """
     act = decision.act if node.params["restart"] == "if_needed" else None
-    refuse(node, seen, decision, act)
-    node.state.sweep()
-    for current in seen.files:
+    refuse(node, observed, decision, act)
+    node.state.remove_unfinished_files()
+    for current in observed.files:
         _files.remove_leftovers(current.path)
     validate(node, decision)
-    path, record = node.params["daemon_config"], _record(node, seen, decision)
-    was_loaded = loaded.is_loaded(loaded.notes(seen.record.get(path), node.state.directory), seen.daemon, seen.engine)
-    engine = (_change(node, seen, decision, act, record) if decision.writes or act else None) or seen.engine
+    path, record = node.params["daemon_config"], _record_after(node, observed, decision)
+    was_loaded = loaded.is_loaded(loaded.loaded_notes(observed.record.get(path), node.state.directory), observed.daemon, observed.engine)
+    engine = (_change(node, observed, decision, act, record) if decision.writes or act else None) or observed.engine
     if path in record and (act or (was_loaded and path in decision.writes and node.params["restart"] == "if_needed")):
-        record[path] = loaded.noted(record[path], decision.writes.get(path, seen.daemon.data), engine)
+        record[path] = loaded.with_loaded_note(record[path], decision.writes.get(path, observed.daemon.data), engine)
     if record != node.state.record():
         node.state.write_record(record)
     node.state.close_journal()
-    node.state.sweep_originals(record)
+    node.state.remove_useless_backups(record)
     backups = {path: entry["backup"] for path, entry in sorted(record.items()) if entry.get("backup")}
     return {"restarted": act == "restart", "reloaded": act == "reload", "backups": backups}
 
 
-def refuse(node: Target, seen: Observation, decision: Decision, act: str | None) -> None:
+def refuse(node: Target, observed: Observation, decision: Decision, act: str | None) -> None:
     """Raise GpuSwarmError if the change must not begin."""
     if decision.refused:
         raise GpuSwarmError(" ".join(item["text"] for item in decision.refused), refused=decision.refused)
-    if decision.writes and "toolkit" in seen.missing and node.params["state"] == "present":
+    if decision.writes and "toolkit" in observed.missing and node.params["state"] == "present":
         raise GpuSwarmError(
             "the NVIDIA Container Toolkit is not installed (no %s). Install it first, for instance with the role "
             "fleet.gpu_swarm.nvidia_container_toolkit." % node.params["runtime_config"],
-            missing=seen.missing,
+            missing=observed.missing,
         )
-    if node.params["restart"] == "if_needed" and seen.engine is None and decision.changed:
+    if node.params["restart"] == "if_needed" and observed.engine is None and decision.changed:
         raise GpuSwarmError(
             "Docker Engine is not installed: no %s, and nothing listens on %s. Install Docker Engine, or use "
             "'restart: never' to edit the files only." % (node.params["docker_unit"], node.params["docker_socket"]),
-            missing=seen.missing,
+            missing=observed.missing,
         )
-    if act == "restart" and seen.containers and node.params["when_busy"] == "refuse":
-        raise GpuSwarmError(_busy(seen.containers, node.params["drain_timeout"]), busy=seen.containers)
+    if act == "restart" and observed.containers and node.params["when_busy"] == "refuse":
+        raise GpuSwarmError(_busy(observed.containers, node.params["drain_timeout"]), busy=observed.containers)
 
 
 def _busy(containers: Sequence[Mapping[str, Any]], drain_timeout_s: float) -> str:
@@ -87,8 +87,8 @@ def _busy(containers: Sequence[Mapping[str, Any]], drain_timeout_s: float) -> st
     remedy = "Let them finish or drain the node"
     if drain_timeout_s and any(item["service"] for item in containers):
         remedy = container_list.not_drained(drain_timeout_s)
-    would = "the daemon must be restarted, which would stop %d running container(s): %s" % (len(names), ", ".join(names[:10]))
-    return "%s. %s, then run this again; or consent with 'when_busy: restart' (role: gpu_node_when_busy)." % (would, remedy)
+    problem = "the daemon must be restarted, which would stop %d running container(s): %s" % (len(names), ", ".join(names[:10]))
+    return "%s. %s, then run this again; or allow it with 'when_busy: restart' (role: gpu_node_when_busy)." % (problem, remedy)
 
 
 def validate(node: Target, decision: Decision) -> None:
@@ -99,95 +99,95 @@ def validate(node: Target, decision: Decision) -> None:
     candidate = node.state.candidate
     _files.write(candidate, data, node.move, 0o600)
     try:
-        complaint = node.engine.validate(candidate)
+        refusal = node.engine.validate(candidate)
     finally:
         _files.remove(candidate)
-    if complaint:
+    if refusal:
         raise GpuSwarmError(
-            "%s: dockerd would not start with this file and what is to be merged into it: %s. Nothing was changed. "
-            "Fix what it names and run this again."
-            % (node.params["daemon_config"], complaint.replace(candidate, node.params["daemon_config"]))
+            "%s: dockerd would not start with this file and this collection's settings: %s. Nothing was changed. "
+            "Correct the file and run this again."
+            % (node.params["daemon_config"], refusal.replace(candidate, node.params["daemon_config"]))
         )
     node.valid = data
 
 
-def _change(node: Target, seen: Observation, decision: Decision, act: str | None, record: Record) -> dict[str, Any] | None:
-    """Write the files and restart or reload the daemon. Return what it then shows; None if nothing was done to it."""
-    # The other files stay as they are, and are not noted.
-    touched = [current for current in seen.files if current.path in decision.inserted or current.path in seen.record]
+def _change(node: Target, observed: Observation, decision: Decision, act: str | None, record: Record) -> dict[str, Any] | None:
+    """Write the files and restart or reload the daemon. Return what the daemon shows then; None if it was left alone."""
+    # No other file changes, so no other file is noted in the journal.
+    touched = [current for current in observed.files if current.path in decision.inserted or current.path in observed.record]
     before = [node.state.starting_point(current) for current in touched]
     try:
-        node.state.open_journal(before, {current.path: _intended(current, decision, record) for current in touched})
-        node.state.keep_originals(record)
+        node.state.open_journal(before, {current.path: _intended_change(current, decision, record) for current in touched})
+        node.state.write_backups(record)
     except OSError as problem:
         raise GpuSwarmError(
-            "%s: cannot note the change before it is made: %s. Nothing was changed. Free some space and run this "
+            "%s: the journal of the change cannot be written: %s. Nothing was changed. Free some space and run this "
             "again." % (node.state.directory, problem)
         ) from problem
     touched_daemon = False
     try:
         for path, data in decision.writes.items():
-            _put(path, data, node.move, seen.record.get(path))
+            _write_or_remove(path, data, node.move, observed.record.get(path))
         if act == "restart":
-            _refuse_new_containers(node, seen)
+            _refuse_new_containers(node, observed)
         if act:
             touched_daemon = True
-            return _start(node, act, lambda view: complaint(decision.running, view), decision.reread)
+            return _act_on_daemon(node, act, lambda view: find_mismatch(decision.running, view), decision.reload_units)
     except SystemExit:
         # atomic_move of ansible-core before 2.19 reports errors itself and exits.
-        _undo(node, before, seen.engine if touched_daemon else None, act, decision.reread_on_undo)
+        _undo(node, before, observed.engine if touched_daemon else None, act, decision.reload_units_on_undo)
         raise
     except Exception as problem:
-        restored, outcome = _undo(node, before, seen.engine if touched_daemon else None, act, decision.reread_on_undo)
+        restored, outcome = _undo(node, before, observed.engine if touched_daemon else None, act, decision.reload_units_on_undo)
         details = dict(getattr(problem, "details", {}), restored=restored)
         raise GpuSwarmError("%s. %s" % (str(problem).strip().rstrip("."), outcome), **details) from problem
     return None
 
 
-def _refuse_new_containers(node: Target, seen: Observation) -> None:
+def _refuse_new_containers(node: Target, observed: Observation) -> None:
     """Raise GpuSwarmError if containers run now that must not be stopped. Someone may have started one since the node was
     inspected: reading GPUs and writing files takes time."""
-    if node.params["when_busy"] != "refuse" or not seen.engine["running"]:
+    if node.params["when_busy"] != "refuse" or not observed.engine["running"]:
         return
-    node.facts["containers"] = came = node.engine.containers()
-    if came:
-        raise GpuSwarmError(_busy(came, node.params["drain_timeout"]), busy=came, came=came)
+    node.facts["containers"] = containers = node.engine.containers()
+    if containers:
+        raise GpuSwarmError(_busy(containers, node.params["drain_timeout"]), busy=containers, came=containers)
 
 
-def _put(path: str, data: bytes | None, move: Move, entry: Mapping[str, Any] | None) -> None:
+def _write_or_remove(path: str, data: bytes | None, move: Move, entry: Mapping[str, Any] | None) -> None:
     """Write or remove a file. ``entry`` is its record: a removed file comes back with its former mode and owner."""
     if data is None:
         _files.remove(path)
     else:
-        was = _files.Snapshot.from_json(entry["original"]) if entry else _files.Snapshot(path)
-        _files.write(path, data, move, was.mode, was.owner)
+        original = _files.Snapshot.from_json(entry["original"]) if entry else _files.Snapshot(path)
+        _files.write(path, data, move, original.mode, original.owner)
 
 
-def _start(node: Target, act: str, healthy: Healthy, reread: bool = True) -> dict[str, Any]:
+def _act_on_daemon(node: Target, act: str, healthy: Healthy, reload_units: bool = True) -> dict[str, Any]:
     began, timeout_s = time.monotonic(), node.params["timeout"]
     if act == "restart":
-        node.engine.restart(reread, timeout_s)
+        node.engine.restart(reload_units, timeout_s)
     else:
         node.engine.reload()
     return node.engine.wait(healthy, timeout_s, began)
 
 
-def _undo(node: Target, before: Iterable[_files.Snapshot], engine: Mapping[str, Any] | None, act: str | None, reread: bool) -> tuple[bool, str]:
+def _undo(node: Target, before: Iterable[_files.Snapshot], engine: Mapping[str, Any] | None, act: str | None, reload_units: bool) -> tuple[bool, str]:
     """Restore the files and the state of the daemon. Return whether that succeeded, and a sentence about it."""
     try:
         for snapshot in before:
             _files.restore(snapshot, node.move)
     except Exception as problem:
-        return False, "The files could not be restored: %s. %s has them; fix that and run this again." % (
+        return False, "The files could not be restored: %s. Their contents are in %s. Fix the problem and run this again, which restores them." % (
             problem,
             node.state.directory,
         )
-    outcome = "The files are as they were before"
+    outcome = "The files were restored"
     if engine and engine["running"]:
         try:
-            # The same way as before: after a failed reload, a restart would stop containers. And systemd does not reload
-            # units with which dockerd was never started, because it might not start with them.
-            _start(node, act, lambda view: None, reread and not engine["needs_reload"])
+            # Repeat the same action: after a failed reload, a restart would stop containers. systemd does not reload units
+            # with which dockerd was never started, because it might not start with them.
+            _act_on_daemon(node, act, lambda view: None, reload_units and not engine["needs_reload"])
             outcome += " and %s runs with them again" % node.engine.unit
         except GpuSwarmError as problem:
             # The next run finds the journal, and this message names both causes.
@@ -195,31 +195,31 @@ def _undo(node: Target, before: Iterable[_files.Snapshot], engine: Mapping[str, 
                 outcome, node.engine.unit, str(problem).rstrip("."), node.engine.unit,
             )  # fmt: skip
     node.state.close_journal()
-    node.state.sweep_originals(node.state.record())
+    node.state.remove_useless_backups(node.state.record())
     return True, outcome + ". Fix the cause and run this again."
 
 
-def _record(node: Target, seen: Observation, decision: Decision) -> Record:
+def _record_after(node: Target, observed: Observation, decision: Decision) -> Record:
     """Return the record after the change: for each file that this collection changed, its original and what was written."""
-    record = dict(seen.record)
-    for current in seen.files:
+    record = dict(observed.record)
+    for current in observed.files:
         path = current.path
         if path in decision.released:
             record.pop(path, None)
         elif path in decision.writes:
-            earlier, backup = seen.record.get(path), node.state.backup_of(path)
-            record[path] = loaded.unknown(taken_over(current, decision.inserted[path], decision.writes[path], earlier, backup))
+            earlier, backup = observed.record.get(path), node.state.backup_path(path)
+            record[path] = loaded.without_loaded_note(entry_after_write(current, decision.inserted[path], decision.writes[path], earlier, backup))
     return record
 
 
-def _intended(current: _files.Snapshot, decision: Decision, record: Record) -> tuple[bytes | None, Mapping[str, Any] | None]:
-    """Return what a file becomes, and its record if this run is killed right after.
+def _intended_change(current: _files.Snapshot, decision: Decision, record: Record) -> tuple[bytes | None, Mapping[str, Any] | None]:
+    """Return the content that a file will have, and its record in case this run is killed right after writing it.
 
-    For a restored file, the record is that of a changed file without changes: the daemon may still have to be started
+    A restored file gets the record of a file that was written unchanged: the daemon may still have to be started
     with it.
     """
     data = decision.writes.get(current.path, current.data)
     if current.path not in decision.released:
         return data, record.get(current.path)
     restored = _files.Snapshot(current.path, data, current.mode, current.uid, current.gid)
-    return data, taken_over(restored, decision.inserted[current.path], data, None)
+    return data, entry_after_write(restored, decision.inserted[current.path], data, None)

@@ -4,7 +4,7 @@
 
 """Tries without a container whether NVIDIA's toolkit can give containers GPUs in its mode.
 
-A trial takes up to a second. The caller keeps a digest of the files that its result depends on, and need not try again while they are the same.
+A trial takes up to a second. The caller notes a digest of the files that decide the result, and tries again only if the digest changes.
 Private to this collection: no stability is promised to others.
 """
 
@@ -28,12 +28,12 @@ from .observation import Observation
 CTK, CLI = "nvidia-ctk", "nvidia-container-cli"
 SPEC_DIRS = ("/etc/cdi", "/var/run/cdi")
 _KIND = "nvidia.com/gpu"
-# Devices of this vendor need no specification file: the runtime creates it for each container (automaticDevicePrefix).
+# Devices of this vendor need no specification file, because the runtime generates one for each container (automaticDevicePrefix).
 _AUTOMATIC = "runtime.nvidia.com/"
 # Options in config.toml that the hook of the legacy mode passes on, and that change the result.
 _OPTIONS = ("root", "ldcache", "user")
 _PROGRAMS = (CTK, CLI, "nvidia-container-runtime", "nvidia-container-runtime-hook", "nvidia-cdi-hook")
-_WORDS = 400  # the most characters of a command's output in a message
+_OUTPUT_MAX = 400  # the most characters of a command's output in a message
 
 
 class Trial(NamedTuple):
@@ -57,22 +57,24 @@ def trial_of(values: Mapping[str, Any], mode: str | None, uuids: Sequence[str]) 
 
 
 def _legacy(values: Mapping[str, Any]) -> Trial | None:
-    """Return the hook's call, from the values of [nvidia-container-cli]. None if they set an environment, which cannot be repeated here."""
+    """Return the hook's call, from the values of [nvidia-container-cli]. None if they set an environment, which a trial
+    cannot repeat."""
     if values.get("environment"):
         return None
     return Trial([values.get("path") or CLI, *("--%s=%s" % (name, values[name]) for name in _OPTIONS if values.get(name)), "info"])
 
 
-def of_node(params: Mapping[str, Any], seen: Observation, expected: Sequence[str]) -> tuple[Trial | None, str | None]:
+def trial_for_node(params: Mapping[str, Any], observed: Observation, expected: Sequence[str]) -> tuple[Trial | None, str | None]:
     """Return a node's trial and the digest of its files. ``expected`` are the UUIDs that the node already advertises."""
-    values = runtime_toml.values(seen.runtime.data)
-    version, integrated = checks.parse_version(seen.toolkit_version), runtime_config.is_integrated([gpu.get("name") or "" for gpu in seen.gpus])
+    values = runtime_toml.values(observed.runtime.data)
+    version = checks.parse_version(observed.toolkit_version)
+    integrated = runtime_config.is_integrated([gpu.get("name") or "" for gpu in observed.gpus])
     if runtime_config.is_replaced(values, version, integrated) and version < runtime_config.FIRST_FOR_SWARM:
-        return None, None  # the run will replace this mode, so a trial of it says nothing
+        return None, None  # the run will replace this mode, so there is nothing to try
     mode = runtime_config.mode_of(values, version, integrated)
-    there = [one["uuid"] for gpu in seen.gpus for one in (gpu["mig_devices"] or [gpu])]
-    trial = trial_of(values, mode, expected or there)
-    return trial, inputs(params["runtime_config"], params["nvml_path"], trial, spec_dirs(values)) if trial else None
+    uuids = [device["uuid"] for gpu in observed.gpus for device in (gpu["mig_devices"] or [gpu])]
+    trial = trial_of(values, mode, expected or uuids)
+    return trial, digest_inputs(params["runtime_config"], params["nvml_path"], trial, spec_dirs(values)) if trial else None
 
 
 def spec_dirs(values: Mapping[str, Any]) -> tuple[str, ...]:
@@ -80,8 +82,8 @@ def spec_dirs(values: Mapping[str, Any]) -> tuple[str, ...]:
     return values.get("nvidia-container-runtime.modes.cdi.spec-dirs") or SPEC_DIRS
 
 
-def problem(run: Run, trial: Trial | None) -> str | None:
-    """Return why no container gets a GPU, with the toolkit's words. None if it works or is not installed. A failure is tried once more."""
+def find_problem(run: Run, trial: Trial | None) -> str | None:
+    """Return why no container gets a GPU, in the toolkit's words. None if the toolkit works or is not installed. Try twice before reporting."""
     program = shutil.which(trial.command[0], path=SBIN) if trial else None
     if not trial or not program:
         return None
@@ -90,31 +92,31 @@ def problem(run: Run, trial: Trial | None) -> str | None:
 
 def _try(run: Run, program: str, trial: Trial) -> str | None:
     try:
-        return judged(trial, *run([program, *trial.command[1:]]))
+        return problem_in_output(trial, *run([program, *trial.command[1:]]))
     except GpuSwarmError as late:
         return late.message
 
 
-def judged(trial: Trial, rc: int, out: str, err: str) -> str | None:
+def problem_in_output(trial: Trial, rc: int, out: str, err: str) -> str | None:
     """Return the problem that a command's exit and output show, or None (pure)."""
     if rc != 0:
-        said = [line.strip() for line in (err or out).splitlines() if line.strip()]
-        return "'%s' ends with %d: %s" % (" ".join(trial.command), rc, said[-1][:_WORDS] if said else "no word of why")
+        lines = [line.strip() for line in (err or out).splitlines() if line.strip()]
+        return "'%s' ends with %d: %s" % (" ".join(trial.command), rc, lines[-1][:_OUTPUT_MAX] if lines else "no output")
     missing = [device for device in trial.devices if device not in out.split()]
     if not missing:
         return None
-    return "'%s' does not list %s. Make the specification: 'nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml'" % (
+    return "'%s' does not list %s. Create the specification with 'nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml'" % (
         " ".join(trial.command), missing[0] + (" and %d more" % (len(missing) - 1) if len(missing) > 1 else ""),
     )  # fmt: skip
 
 
-def inputs(runtime_config_path: str, nvml_path: str | None, trial: Trial, folders: Sequence[str] = SPEC_DIRS) -> str:
-    """Return a digest of what the result depends on: the boot, programs, settings, the driver, its devices, and CDI specifications."""
+def digest_inputs(runtime_config_path: str, nvml_path: str | None, trial: Trial, folders: Sequence[str] = SPEC_DIRS) -> str:
+    """Return a digest of everything that decides the result: the boot, programs, settings, the driver, its devices, and CDI specifications."""
     files = [runtime_config_path, "/etc/ld.so.cache", *filter(None, (shutil.which(name, path=SBIN) for name in _PROGRAMS))]
     files += sorted(glob.glob("/dev/nvidia*")) + sorted(path for folder in folders for path in glob.glob(os.path.join(glob.escape(folder), "*")))
     with open(pace.BOOT_ID, encoding="ascii") as stream:
-        found = [stream.read(), trial, driver.read_signature(nvml_path), [(path, _stamp(path)) for path in files]]
-    return hashlib.sha256(repr(found).encode("utf-8")).hexdigest()[:16]
+        inputs = [stream.read(), trial, driver.read_signature(nvml_path), [(path, _stamp(path)) for path in files]]
+    return hashlib.sha256(repr(inputs).encode("utf-8")).hexdigest()[:16]
 
 
 def _stamp(path: str) -> object:

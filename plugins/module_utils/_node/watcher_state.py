@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The watcher of a node, as far as every call needs it: whether there is to be one, what it reports, and what was found of it.
+"""The state of a node's watcher, whether the node needs one, and what it reports.
 
-Most nodes have none, and a node's code is compiled at each call: the rest is loaded where there is or was one.
+Each call on a node loads this file, so it is small. The other files about the watcher are loaded only if the node has, had or gets one.
 Private to this collection: no stability is promised to others.
 """
 
@@ -16,45 +16,45 @@ from typing import Any, Mapping, NamedTuple, Sequence
 from .._files import read_mapping
 from .journal import INSERTED
 
-# Below the state directory: all that the watcher has on a node.
+# The watcher's directory, below the state directory.
 HOME = "health"
 STATUS = "run/gpu-swarm/health.json"
 # The label's key in the record of daemon.json.
-NOTED = "label"
-# What the watcher reports while tasks run here: each label is an update of the node, for which an old leader may stop a task.
+LABEL_KEY = "label"
+# What the watcher reports while tasks run here. Each label is an update of the node, and an old leader may stop a task because of it.
 ALL, FAULTS = "all", "faults"
 NOT_INSTALLED = "the watcher of the GPUs is not installed"
 
 
-def reported(root: str) -> str | None:
-    """The label that it wants the managers to see; None where none runs."""
+def reported_label(root: str) -> str | None:
+    """Return the label that the watcher wants the managers to see; None if no watcher runs."""
     return (read_mapping(os.path.join(root, STATUS)) or {}).get("label")
 
 
 def is_wanted(params: Mapping[str, Any]) -> bool:
-    """Whether this node is to have a watcher: one that advertises GPUs, and whose services are not left alone."""
+    """Return whether this node needs a watcher: it advertises GPUs, and its services may be changed."""
     return bool(params.get("health") and params["state"] == "present" and params["advertise"] and params["restart"] == "if_needed")
 
 
-def concerns(params: Mapping[str, Any], record: Mapping[str, Any]) -> bool:
-    """Whether this node is to have one, or its label is on record."""
-    return is_wanted(params) or any(NOTED in entry[INSERTED] for entry in record.values())
+def is_wanted_or_recorded(params: Mapping[str, Any], record: Mapping[str, Any]) -> bool:
+    """Return whether this node needs a watcher, or has a watcher's label on record."""
+    return is_wanted(params) or any(LABEL_KEY in entry[INSERTED] for entry in record.values())
 
 
-class WatcherSeen(NamedTuple):
-    """What was found of it."""
+class WatcherState(NamedTuple):
+    """The watcher as one inspection read it."""
 
-    drift: Sequence[str]  # how it differs from what is wanted, in words
+    drift: Sequence[str]  # each difference from the wanted watcher, in words
     blocked: str | None  # why its label cannot be changed now
-    status: dict[str, Any] | None  # what it wrote of itself last
+    status: dict[str, Any] | None  # the watcher's status file
     shown: str | None = None  # the label that the managers see
-    errors: Sequence[Mapping[str, Any]] = ()  # of cards, as the driver logged them since the node booted; they outlast the service
-    allocation_findings: Sequence[Any] = ()  # what it found where processes and reservations differ
-    missing: bool = False  # whether there is none, and is to be one
+    errors: Sequence[Mapping[str, Any]] = ()  # errors of cards that the driver has logged since the boot, even before this watcher
+    allocation_findings: Sequence[Any] = ()  # where processes and reservations differ
+    missing: bool = False  # whether the node needs a watcher and has none
 
     def report(self) -> dict[str, Any] | None:
-        """What the watcher reports of this node's GPUs, as the module returns it; None where none runs."""
+        """Return the watcher's report about this node's GPUs for the module's result; None if no watcher runs."""
         if not self.status:
             return None
-        of_status = {name: self.status.get(name) for name in ("label", "blocked", "reasons", "report")}
-        return {**of_status, "shown": self.shown, "allocation_findings": list(self.allocation_findings)}
+        from_status = {name: self.status.get(name) for name in ("label", "blocked", "reasons", "report")}
+        return {**from_status, "shown": self.shown, "allocation_findings": list(self.allocation_findings)}

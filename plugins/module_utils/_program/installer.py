@@ -44,8 +44,8 @@ class Service:
         self._move = move
         self._links = links
 
-    def is_there(self) -> bool:
-        return self._unit.is_there() or os.path.lexists(self._home)
+    def is_installed(self) -> bool:
+        return self._unit.is_installed() or os.path.lexists(self._home)
 
     def is_current(self, settings: Mapping[str, Any], unit_text: bytes) -> bool:
         """Whether code, settings and unit are as they should be. Whether it runs is in its status."""

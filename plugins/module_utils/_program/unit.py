@@ -33,7 +33,7 @@ class Unit:
         self._path = os.path.join(root, SYSTEMD, name)
         self._link = os.path.join(root, SYSTEMD, "multi-user.target.wants", name)
 
-    def is_there(self) -> bool:
+    def is_installed(self) -> bool:
         return os.path.lexists(self._path) or os.path.lexists(self._link) or bool(_files.leftovers(self._path))
 
     def is_current(self, text: bytes) -> bool:

@@ -20,8 +20,8 @@ from .._errors import GpuSwarmError
 from .._health import pace
 from .._health.label import UNWATCHED, Label, format_label, parse_label
 from .._health.verdict import LOST
-from .._node.channel import Channel, shown
-from .._node.fault import expected
+from .._node.channel import Channel, shown_label
+from .._node.fault import advertised_on_record
 from .._node.journal import State
 from .._node.watcher_state import ALL
 
@@ -47,13 +47,13 @@ def write(home: str, settings: Mapping[str, Any], label: str, lock_s: float = LO
 def _with_model(engine: Engine, label: str) -> str:
     """Return the label with its model: the cards keep their model after the service has ended."""
     found = parse_label(label)
-    there = shown(engine.inspect() or {}) if found.state == UNWATCHED else None
+    there = shown_label(engine.inspect() or {}) if found.state == UNWATCHED else None
     return format_label(found._replace(model=parse_label(there).model)) if there else label
 
 
 def _is_over(state: State, settings: Mapping[str, Any], label: Label) -> bool:
     """Return whether the label reports a lost card that the node no longer advertises, because a run has changed that meanwhile."""
-    return label.reason == LOST and label.card not in expected(state.record(), settings["daemon_config"])
+    return label.reason == LOST and label.card not in advertised_on_record(state.record(), settings["daemon_config"])
 
 
 def _waits(engine: Engine, settings: Mapping[str, Any], label: str) -> str | None:
@@ -61,7 +61,7 @@ def _waits(engine: Engine, settings: Mapping[str, Any], label: str) -> str | Non
     now = engine.inspect()
     if settings.get("health_report") == ALL or not now or not now["running"]:
         return None
-    there = shown(now)
+    there = shown_label(now)
     if pace.is_urgent(parse_label(there) if there else None, parse_label(label)):
         return None
     tasks = sorted({item["service"] for item in engine.containers() if item["service"]})

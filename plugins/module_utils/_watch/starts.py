@@ -18,7 +18,7 @@ from typing import Any, Mapping, NamedTuple
 from .. import _bounded
 from .._errors import GpuSwarmError
 from .._files import Snapshot
-from .._node.loaded import STARTS, identity
+from .._node.loaded import STARTS, process_identity
 from .._replace import replace_json
 from .written import stamp
 
@@ -82,12 +82,12 @@ class Starts:
 
     def _process(self) -> dict[str, Any] | None:
         """Return the running dockerd's process. systemd is only queried if the last known process is gone."""
-        there = identity(self._pid)
+        there = process_identity(self._pid)
         if there is None or there != self._known.get("process"):
             argv = ["systemctl", "show", "--property", "MainPID", self._settings["docker_unit"]]
             number = _bounded.run(argv, LIMIT_S)[1].strip().partition("=")[2]
             self._pid = int(number) if number.isdigit() else 0
-            there = identity(self._pid)
+            there = process_identity(self._pid)
         return there
 
 

@@ -58,6 +58,6 @@ class Toolkit:
         if one is None:
             self.found = {"inputs": None, "problem": None}
             return
-        inputs = trial.inputs(path, self._settings["nvml_path"], one, trial.spec_dirs(values))
+        inputs = trial.digest_inputs(path, self._settings["nvml_path"], one, trial.spec_dirs(values))
         if inputs != self.found["inputs"] or self.found["problem"]:
-            self.found = {"inputs": inputs, "problem": trial.problem(self._run, one)}
+            self.found = {"inputs": inputs, "problem": trial.find_problem(self._run, one)}

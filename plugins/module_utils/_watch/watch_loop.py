@@ -141,7 +141,7 @@ class Service:
         if not reading["gpus"]:
             return reading
         now = [gpu["card"] for gpu in reading["gpus"]]
-        self._known = self._cards.after(now, expected)
+        self._known = self._cards.updated_with(now, expected)
         self._cards.write(self._known)
         found = zip(reading["gpus"], match_records(now, self._known))
         return {**reading, "gpus": [{**gpu, "last_uuid": card and card["uuid"]} for gpu, card in found]}

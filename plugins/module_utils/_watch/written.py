@@ -18,7 +18,7 @@ from typing import Any, Mapping
 from .. import _files
 from .._health import verdict
 from .._node.journal import INSERTED
-from .._node.loaded import NOTED
+from .._node.loaded import LOADED
 from .._node.still_inserted import is_still_inserted
 
 TOOLKIT = ("/usr/bin/nvidia-ctk", "/usr/local/bin/nvidia-ctk")
@@ -52,7 +52,7 @@ class Written:
             files = {}
         entry = files.get(self._files[0]) or {}
         self.inserted = entry.get(INSERTED) or {}
-        self.loaded = entry.get(NOTED) or {}
+        self.loaded = entry.get(LOADED) or {}
         self.expected = verdict.advertised_uuids(self.inserted)
         found = [_files.Snapshot.take(path) for path in self._files if path in files]
         other = {one.path: one.sha256 for one in found if not is_still_inserted(one.data, one.path, files[one.path][INSERTED])}

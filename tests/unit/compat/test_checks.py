@@ -17,7 +17,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._config import run
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._files import Snapshot
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.decision import decide
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.journal import taken_over
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.journal import entry_after_write
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy import shrink
 from tests.pages import known_traps
 
@@ -147,7 +147,7 @@ def test_legacy_mode_ends_with_the_toolkit_that_needs_it():
     original = finished["record"][RUNTIME]["original"]
     made = decide(params(), seen(**dict(finished, toolkit="1.18.1")))
     finished["toml"] = made.writes[RUNTIME]
-    finished["record"][RUNTIME] = taken_over(
+    finished["record"][RUNTIME] = entry_after_write(
         Snapshot(RUNTIME, before, 0o644, 0, 0), made.inserted[RUNTIME], made.writes[RUNTIME], finished["record"][RUNTIME]
     )
     assert finished["record"][RUNTIME]["original"] == original

@@ -17,7 +17,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._compat.checks imp
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._config import runtime_toml
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._files import Snapshot
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.decision import decide
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.journal import taken_over
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.journal import entry_after_write
 from tests.lab.toolkit.lab_toolkit import config
 from tests.pages import toolkit_keys
 
@@ -84,7 +84,7 @@ def test_what_legacy_replaces_is_named_and_comes_back(toml, words):
     assert (ids(made), runtime_toml.read_lines(made.writes[RUNTIME])["mode"]) == ([], "legacy")
     assert any(words in warning and "ignores swarm-resource" in warning for warning in made.warnings)
     before = Snapshot(RUNTIME, toml.encode(), 0o644, 0, 0)
-    record = {RUNTIME: taken_over(before, made.inserted[RUNTIME], made.writes[RUNTIME], None)}
+    record = {RUNTIME: entry_after_write(before, made.inserted[RUNTIME], made.writes[RUNTIME], None)}
     again = node(made.writes[RUNTIME], "1.18.2", record=record)
     assert (RUNTIME in again.writes, any(words in warning for warning in again.warnings)) == (False, True)
     later = node(made.writes[RUNTIME], "1.20.0", record=record)
@@ -95,7 +95,7 @@ def test_a_mode_that_an_older_version_replaced_comes_back_where_the_risk_is_acce
     """Until 0.2 every mode became legacy."""
     was, now = mode("csv").encode(), b'swarm-resource = "DOCKER_RESOURCE_NVIDIA-GPU"\n' + mode("legacy").encode()
     inserted = {"swarm_resource": "DOCKER_RESOURCE_NVIDIA-GPU", "mode": "legacy"}
-    record = {RUNTIME: taken_over(Snapshot(RUNTIME, was, 0o644, 0, 0), inserted, now, None)}
+    record = {RUNTIME: entry_after_write(Snapshot(RUNTIME, was, 0o644, 0, 0), inserted, now, None)}
     made = node(now, "1.18.1", record=record)
     assert (ids(made), 'mode = "csv"' in made.refused[0]["text"]) == (["mode-ignores-swarm-resource"], True)
     accepted = node(now, "1.18.1", ["mode-ignores-swarm-resource"], record=record)

@@ -94,13 +94,13 @@ def machine(tmp_path):
 def test_installed_compared_and_removed_without_a_trace(machine):
     before = machine.files()
     part = machine.part()
-    assert [part.is_there(), part.is_current()] == [False, False]
+    assert [part.is_installed(), part.is_current()] == [False, False]
     part.install()
     assert machine.commands[-1] == ["restart", "gpu-swarm-manager.service"]
     assert not any("daemon-reload" in command for command in machine.commands)
     assert manager_state(str(machine.state), str(machine.root)) == {"version": CODE.name(), "settings": SETTINGS, "running": False}
     part.remove()
-    assert (machine.files(), machine.state.exists(), part.is_there()) == (before, False, False)
+    assert (machine.files(), machine.state.exists(), part.is_installed()) == (before, False, False)
     assert manager_state(str(machine.state), str(machine.root)) is None
 
 
@@ -206,14 +206,14 @@ def test_parts_come_and_go_and_the_service_goes_with_the_last(machine):
     before = machine.files()
     machine.part(PAUSE).install()
     machine.part(JOBS).install()
-    assert [machine.part(name).is_there() for name in (PAUSE, JOBS)] == [True, True]
+    assert [machine.part(name).is_installed() for name in (PAUSE, JOBS)] == [True, True]
     assert (machine.root / "logs").is_dir()
     assert machine.part(JOBS).is_current()
     assert not machine.part(JOBS, keep_last=3).is_current()
     assert manager_state(str(machine.state), str(machine.root))["settings"] == SETTINGS
     machine.part(PAUSE).remove()
     assert machine.commands[-1] == ["restart", UNIT]
-    assert [machine.part(name).is_there() for name in (PAUSE, JOBS)] == [False, True]
+    assert [machine.part(name).is_installed() for name in (PAUSE, JOBS)] == [False, True]
     assert manager_state(str(machine.state), str(machine.root)) is None
     machine.part(JOBS).remove()
     assert machine.files() == before
@@ -301,7 +301,7 @@ def test_a_run_finishes_the_removal_that_a_killed_one_began(tmp_path, killed_at,
         machine.part(part).remove()
     machine.killed_at = None
     is_seen = part == JOBS or manager_state(str(machine.state), str(machine.root)) is not None
-    if is_seen and machine.part(part).is_there():
+    if is_seen and machine.part(part).is_installed():
         machine.part(part).remove()
     assert sorted(machine.process) == sorted(["docker_socket", JOBS if part == PAUSE else PAUSE])
 

@@ -351,7 +351,7 @@ BAD = {
         {"nvml_path": "/nonexistent/libnvidia-ml.so.1"},
         ["nvml_path (role: gpu_node_nvml_path): /nonexistent/libnvidia-ml.so.1", "Set it to the path of libnvidia-ml.so.1"],
     ),
-    "no GPU": ({}, {"fleet": "nogpu"}, ["NVML finds no GPU on this node", "lspci", "take the host out of the group gpu_nodes"]),
+    "no GPU": ({}, {"fleet": "nogpu"}, ["NVML finds no GPU on this node", "lspci", "remove the host from the group gpu_nodes"]),
     "a driver that never answers": ({}, {"fleet": "hang", "nvml_timeout": 1}, ["NVML gave no answer within 1 s", "reboot the node"]),
     "another driver's library": ({}, {"fleet": "mismatch"}, ["different versions", "Reboot the node"]),
     "no driver": ({}, {"fleet": "nodriver"}, ["Driver Not Loaded", "modprobe nvidia"]),

@@ -13,7 +13,7 @@ from node_lab import CONFIG_TOML, DAEMON_JSON, UUIDS, gpu, resources
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._files import Snapshot
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.decision import decide
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.journal import taken_over
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.journal import entry_after_write
 
 NOTHING = None
 
@@ -45,7 +45,7 @@ def test_what_is_written_and_what_is_put_on_record_of_it(daemon, toml):
     assert made.writes == {DAEMON: FINISHED[daemon], RUNTIME: FINISHED[toml]}
     assert made.inserted == ADDED
     for path, before in ((DAEMON, daemon), (RUNTIME, toml)):
-        assert taken_over(Snapshot(path, before, 0o644, 0, 0), ADDED[path], FINISHED[before], None) == on_record(path, before)
+        assert entry_after_write(Snapshot(path, before, 0o644, 0, 0), ADDED[path], FINISHED[before], None) == on_record(path, before)
 
 
 def test_nothing_to_do():
@@ -130,7 +130,7 @@ FOR_THE_USER = {
         ["--default-runtime=runc", DAEMON, "Remove the flag from its unit"],
     ),
     "a file that the unit got since": ({"unit_flags": ["--config-file=/opt/d.json"]}, ["dockerd reads /opt/d.json"]),
-    "a unit that systemd reads otherwise": ({"misread": "/etc/x.conf: systemd read ExecStart"}, ["/etc/x.conf: systemd read ExecStart"]),
+    "a unit that systemd reads otherwise": ({"unit_problem": "/etc/x.conf: systemd read ExecStart"}, ["/etc/x.conf: systemd read ExecStart"]),
     "no config.toml": ({"toml": None}, [RUNTIME, "does not exist", "1.20.0", "nvidia-ctk config --in-place"]),
     "a list": ({"daemon": b"[]"}, [DAEMON, "a list", "Fix the file"]),
     "garbage at the end": ({"daemon": b"{} x"}, [DAEMON, "not JSON", "Fix the file"]),
@@ -158,7 +158,7 @@ def test_what_runs_and_what_would_be_started_are_reported_once(unit_flags, hint)
     with pytest.raises(GpuSwarmError) as raised:
         decide(params(), seen(flags=["--live-restore"], unit_flags=unit_flags))
     assert raised.value.message.count("--live-restore") == 1
-    assert raised.value.message.endswith("where it was taken out already, restart the daemon.") is hint
+    assert raised.value.message.endswith("If you have removed them since, restart the daemon.") is hint
 
 
 @pytest.mark.parametrize("flags", [["--config-file", DAEMON], ["--config-file=" + DAEMON], ["-H", "fd://", "--add-runtime=x=y"]])

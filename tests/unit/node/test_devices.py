@@ -17,8 +17,8 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import Gpu
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._gpu import cuda
 
 RESTART = "systemctl restart gpu-swarm-devices.service"
-MISSING = "the service that makes CUDA's devices at boot (gpu-swarm-devices.service) is not installed"
-OTHER = "the service that makes CUDA's devices at boot (gpu-swarm-devices.service) is of another version"
+MISSING = "the service that creates CUDA's devices at boot (gpu-swarm-devices.service) is not installed"
+OTHER = "the service that creates CUDA's devices at boot (gpu-swarm-devices.service) is of another version"
 NO_NODE = "the device /dev/nvidia-uvm does not exist"
 FAULT = "fault reason=uvm"
 

@@ -37,7 +37,7 @@ def card(index, health=None, mig=()):
     ],
 )
 def test_a_driver_that_cannot_be_read(details, uuids, text):
-    assert fault.of_error(details, uuids, 1000.0) == text
+    assert fault.fault_from_error(details, uuids, 1000.0) == text
 
 
 @pytest.mark.parametrize(
@@ -45,8 +45,8 @@ def test_a_driver_that_cannot_be_read(details, uuids, text):
     [({"hangs": "nvml"}, None), ({"unreadable": "library"}, None), ({}, None), ({"unreadable": "mismatch"}, "fault reason=mismatch")],
 )
 def test_soon_after_a_boot_a_driver_is_still_being_loaded(details, text):
-    assert fault.of_error(details, UUIDS[:1], 179.0) == text
-    assert fault.of_error(details, UUIDS[:1], 180.0)
+    assert fault.fault_from_error(details, UUIDS[:1], 179.0) == text
+    assert fault.fault_from_error(details, UUIDS[:1], 180.0)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_soon_after_a_boot_a_driver_is_still_being_loaded(details, text):
     ],
 )
 def test_a_driver_that_is_known_to_hang_is_not_waited_for(timeout_s, hung, reported, limit_s):
-    assert fault.limit_s(timeout_s, hung, reported) == limit_s
+    assert fault.nvml_limit_s(timeout_s, hung, reported) == limit_s
 
 
 HANGS = {"hangs": "nvml"}
@@ -96,15 +96,15 @@ def test_what_fails_once_is_no_fault(answers, reported, advertises, fate, reads,
     monkeypatch.setattr(nvml, "read_within", read)
     monkeypatch.setattr(hardware, "uptime_s", lambda: 1000.0)
     node = LabNode(tmp_path, nvml_timeout=60, health=reported is not None)
-    monkeypatch.setattr(node, "_expected", lambda: UUIDS[:1] if advertises else [])
+    monkeypatch.setattr(node, "_advertised_uuids", lambda: UUIDS[:1] if advertises else [])
     if reported:
         (tmp_path / "run" / "gpu-swarm").mkdir(parents=True)
         (tmp_path / "run" / "gpu-swarm" / "health.json").write_text(json.dumps({"label": reported, "pid": 1}))
     if fate == "read":
-        assert node._read_nvml(again=True)["gpus"]
+        assert node._read_nvml(retry=True)["gpus"]
     else:
         with pytest.raises(GpuSwarmError) as failed:
-            node._read_nvml(again=True)
+            node._read_nvml(retry=True)
         assert failed.value.details["fault"] == fate
     assert len(calls) == reads
     hung = ["reason=hang" in str(reported), *(one is HANGS for one in calls)]
@@ -137,10 +137,10 @@ MIG = "MIG-5fa2e7a4-0b1e-4c53-9d1f-0c9a7d1e2f30"
     ],
 )
 def test_cards(gpus, uuids, errors, text):
-    assert fault.of_node(gpus, uuids, errors) == text
+    assert fault.fault_from_gpus(gpus, uuids, errors) == text
 
 
 def test_what_a_node_advertises_is_on_record():
     record = {"/etc/docker/daemon.json": {"ours": {"resources": [f"NVIDIA-GPU={UUIDS[0]}", "VRAM=7", "SSD=a"], "gpus": [UUIDS[1]]}}}
-    assert fault.expected(record, "/etc/docker/daemon.json") == UUIDS[:2]
-    assert fault.expected(record, "/elsewhere") == fault.expected({}, "/etc/docker/daemon.json") == []
+    assert fault.advertised_on_record(record, "/etc/docker/daemon.json") == UUIDS[:2]
+    assert fault.advertised_on_record(record, "/elsewhere") == fault.advertised_on_record({}, "/etc/docker/daemon.json") == []

@@ -234,8 +234,8 @@ def test_tasks_that_hold_nothing_since_they_cannot_be_read_are_warned_of(tmp_pat
 
     monkeypatch.setattr(adopted, "adopt", adopt)
     (text,) = advertising(tmp_path).option(isolation="exclusive").converge()["warnings"]
-    assert (str(broken) if isinstance(broken, Exception) else "which ran before the guard of the GPUs, cannot be read: aaaaaaaaaaaa.") in text
-    assert "isolation exclusive does not know that they have a GPU" in text
+    assert (str(broken) if isinstance(broken, Exception) else "and their GPUs cannot be read: aaaaaaaaaaaa.") in text
+    assert "isolation exclusive does not know which GPUs they have" in text
 
 
 @pytest.mark.parametrize("level", ["audit", "exclusive"])
@@ -508,7 +508,7 @@ def test_a_program_of_the_users_own_is_guarded_and_comes_back(tmp_path):
 
 def test_a_runtime_without_a_program_cannot_be_guarded(tmp_path):
     it = advertising(tmp_path, daemon=b'{"runtimes": {"nvidia": {"runtimeType": "io.containerd.x"}}}').option(isolation="audit")
-    with pytest.raises(GpuSwarmError, match="names no program"):
+    with pytest.raises(GpuSwarmError, match="runtimes.nvidia has no path"):
         it.assess()
 
 
@@ -569,7 +569,7 @@ def test_slots_are_an_error_where_no_guard_can_come(tmp_path, level):
     it = advertising(tmp_path).option(advertise=SLOTS, isolation=level, restart="never")
     before = it.everything()
     for call in (it.assess, it.converge):
-        with pytest.raises(GpuSwarmError, match="NVIDIA-SLOT would be slots or groups .* with restart=never none is installed. Use restart="):
+        with pytest.raises(GpuSwarmError, match="NVIDIA-SLOT are slots or groups .* restart=never does not install it. Use restart="):
             call()
     assert it.everything() == before
     it.option(restart="if_needed").converge()
@@ -578,7 +578,7 @@ def test_slots_are_an_error_where_no_guard_can_come(tmp_path, level):
 
 def test_slots_of_a_runtime_without_a_program_are_an_error(tmp_path):
     it = advertising(tmp_path, daemon=b'{"runtimes": {"nvidia": {"runtimeType": "io.containerd.x"}}}').option(isolation="off", advertise=SLOTS)
-    with pytest.raises(GpuSwarmError, match="names no program .* or set isolation: off .gpu_swarm_isolation., without rules for slots or groups"):
+    with pytest.raises(GpuSwarmError, match="runtimes.nvidia has no path.* set isolation: off .* and remove rules for slots and groups"):
         it.assess()
 
 
@@ -637,7 +637,7 @@ def test_slots_that_cuda_takes_whole_are_an_error(tmp_path, rule):
     it = advertising(tmp_path).option(isolation="reserved", advertise=[{"as": "slots", "kind": "SMALL", **rule}], cuda_overhead_mib=1274)
     before = it.everything()
     for call in (it.assess, it.converge):
-        with pytest.raises(GpuSwarmError, match=f"a slot of SMALL .{UUIDS[0]}.slot1. has 1274 MiB, and CUDA takes 1274 MiB .* lower gpu_node_cuda"):
+        with pytest.raises(GpuSwarmError, match=f"a slot of SMALL .{UUIDS[0]}.slot1. has 1274 MiB, but CUDA needs 1274 MiB .* lower gpu_node_cuda"):
             call()
     assert it.everything() == before
     it.option(cuda_overhead_mib=1273).assess()
@@ -683,7 +683,7 @@ def test_what_a_reload_would_lose_takes_a_restart(tmp_path):
     it.option(isolation="reserved")
     result = it.assess()
     assert result["restart_required"] is True
-    assert any("started with --authorization-plugin, which a reload would not keep" in text for text in result["drift"])
+    assert any("has the flag --authorization-plugin, which a reload would ignore" in text for text in result["drift"])
     it.engine.carries = [CONTAINER]
     with pytest.raises(GpuSwarmError, match="must be restarted"):
         it.converge()

@@ -13,7 +13,7 @@ from node_lab import move
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._files import Snapshot, digest
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import journal
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.journal import State, taken_over
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.journal import State, entry_after_write
 
 FILE = "/etc/docker/daemon.json"
 
@@ -23,7 +23,7 @@ def file(data):
 
 
 def entry(before, after, *resources, earlier=None):
-    return taken_over(file(before), {"resources": list(resources), "kinds": ["GPU"]}, after, earlier)
+    return entry_after_write(file(before), {"resources": list(resources), "kinds": ["GPU"]}, after, earlier)
 
 
 @pytest.fixture
@@ -68,9 +68,9 @@ def test_one_run_at_a_time(state, monkeypatch):
 def test_a_broken_record(tmp_path, state, name, content):
     (tmp_path / "state" / name).write_bytes(content)
     with pytest.raises(GpuSwarmError) as raised:
-        state.record_of([file(b"a")])
-    assert raised.value.message.startswith(f"{state.directory}/{name}: this collection's own record cannot be read (")
-    assert raised.value.message.endswith("Restore it from a backup, or move it away to start with the node's files as they are now.")
+        state.record_with_journal([file(b"a")])
+    assert raised.value.message.startswith(f"{state.directory}/{name}: this collection's record of the node cannot be read (")
+    assert raised.value.message.endswith("Then the node's present files count as the originals.")
 
 
 def test_a_record_comes_and_goes(tmp_path, state):
@@ -95,13 +95,13 @@ AFTER_A_KILL = {
 def test_after_a_run_that_was_killed(state, holds, start, record):
     state.open_journal([file(b"a")], {FILE: (b"b", entry(b"a", b"b", "GPU=1"))})
     assert state.starting_point(file(holds)).data == start
-    found = state.record_of([file(holds)])[FILE]
+    found = state.record_with_journal([file(holds)])[FILE]
     assert Snapshot.from_json(found["original"]).data == record["original"]
     assert (found["written"], found["pristine"]) == (digest(record["written"]), record["pristine"])
     assert found["ours"] == {"resources": ["GPU=1"], "kinds": ["GPU"]}
     state.close_journal()
     assert state.starting_point(file(holds)).data == holds
-    assert state.record_of([file(holds)]) == {}
+    assert state.record_with_journal([file(holds)]) == {}
 
 
 def test_after_two_runs_that_were_killed(state):
@@ -111,8 +111,8 @@ def test_after_two_runs_that_were_killed(state):
     state.open_journal([state.starting_point(file(b"b"))], {FILE: (b"c", second)})
     for holds, written in ((b"b", b"b"), (b"c", b"c")):
         assert state.starting_point(file(holds)).data == b"a"
-        assert state.record_of([file(holds)])[FILE]["written"] == digest(written)
-    edited = state.record_of([file(b"d")])[FILE]
+        assert state.record_with_journal([file(holds)])[FILE]["written"] == digest(written)
+    edited = state.record_with_journal([file(b"d")])[FILE]
     assert edited["ours"]["resources"] == ["GPU=1", "GPU=2"]
     assert edited["pristine"] is False
 
@@ -122,13 +122,13 @@ def test_a_run_that_was_killed_once_all_was_on_record_is_finished(state):
     state.open_journal([file(b"a")], {FILE: (b"b", done)})
     state.write_record({FILE: done})
     assert state.starting_point(file(b"b")).data == b"b"
-    assert state.record_of([file(b"b")]) == {FILE: done}
+    assert state.record_with_journal([file(b"b")]) == {FILE: done}
 
 
 def test_a_file_that_was_not_to_be_changed_stays_as_it_is(state):
     state.open_journal([file(b"a")], {FILE: (b"a", None)})
     for holds in (b"a", b"b", None):
-        assert state.record_of([file(holds)]) == {}
+        assert state.record_with_journal([file(holds)]) == {}
 
 
 def test_pristine_until_somebody_edits(state):
@@ -145,7 +145,7 @@ def test_sweep_leaves_what_counts(tmp_path, state):
     state.write_record({FILE: entry(b"a", b"b")})
     for name in ("candidate.json", ".gpu-swarm.candidate.json.x", ".gpu-swarm.record.json.x", ".gpu-swarm.journal.json.x"):
         (tmp_path / "state" / name).write_bytes(b"half")
-    state.sweep()
+    state.remove_unfinished_files()
     assert os.listdir(tmp_path / "state") == ["record.json"]
 
 

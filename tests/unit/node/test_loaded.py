@@ -14,10 +14,10 @@ import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._files import Snapshot
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import loaded
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.loaded import identity, is_loaded, noted, notes
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.loaded import is_loaded, loaded_notes, process_identity, with_loaded_note
 
 A, B = (Snapshot("/x", content) for content in (b"{}", b'{"debug": true}'))
-MINE = identity(os.getpid())
+MINE = process_identity(os.getpid())
 OTHER = {"boot": "another", "tick": 1}
 RUNS = {"running": True, "pid": os.getpid()}
 
@@ -56,38 +56,38 @@ def test_times_say_nothing(tmp_path):
     """As after a clock that was set forward: the edit seems to be older than dockerd, which was started before."""
     path = tmp_path / "daemon.json"
     path.write_bytes(b"{}")
-    entry = noted({}, path.read_bytes(), RUNS)
+    entry = with_loaded_note({}, path.read_bytes(), RUNS)
     path.write_bytes(b'{"debug": true}')
     with subprocess.Popen(["sleep", "60"]) as process:
-        assert not is_loaded(notes(entry, str(tmp_path)), Snapshot.take(str(path)), {"running": True, "pid": process.pid})
+        assert not is_loaded(loaded_notes(entry, str(tmp_path)), Snapshot.take(str(path)), {"running": True, "pid": process.pid})
         process.kill()
 
 
 def test_both_notes_are_read(tmp_path):
-    entry = noted({"written": "x"}, A.data, RUNS)
-    assert notes(entry, str(tmp_path)) == [note(A, MINE)]
+    entry = with_loaded_note({"written": "x"}, A.data, RUNS)
+    assert loaded_notes(entry, str(tmp_path)) == [note(A, MINE)]
     (tmp_path / "health").mkdir()
     path = tmp_path / loaded.STARTS
     path.write_text(json.dumps({**note(B, OTHER), "seen": "y"}))
-    assert notes(entry, str(tmp_path)) == [note(A, MINE), {**note(B, OTHER), "seen": "y"}]
-    assert notes(None, str(tmp_path)) == notes(loaded.unknown(entry), str(tmp_path)) == [{**note(B, OTHER), "seen": "y"}]
+    assert loaded_notes(entry, str(tmp_path)) == [note(A, MINE), {**note(B, OTHER), "seen": "y"}]
+    assert loaded_notes(None, str(tmp_path)) == loaded_notes(loaded.without_loaded_note(entry), str(tmp_path)) == [{**note(B, OTHER), "seen": "y"}]
     for other in ("[]", "no", json.dumps(dict(note(B, OTHER), sha256=None))):
         path.write_text(other)
-        assert notes(entry, str(tmp_path)) == [note(A, MINE)]
+        assert loaded_notes(entry, str(tmp_path)) == [note(A, MINE)]
 
 
 @pytest.mark.parametrize(("current", "expected"), [(A, True), (B, False)], ids=["as it was written", "edited since"])
 def test_a_record_of_0_2_0_has_no_note(tmp_path, current, expected):
     """That release restarted dockerd after each change: what it wrote is loaded, and such a node need not be restarted to report its GPUs."""
     entry = {"written": A.sha256}
-    assert is_loaded(notes(entry, str(tmp_path)), current, RUNS) is expected
-    assert not is_loaded(notes(loaded.unknown(entry), str(tmp_path)), current, RUNS)
+    assert is_loaded(loaded_notes(entry, str(tmp_path)), current, RUNS) is expected
+    assert not is_loaded(loaded_notes(loaded.without_loaded_note(entry), str(tmp_path)), current, RUNS)
 
 
 def test_a_process_is_known_by_its_boot_and_its_start():
     with subprocess.Popen(["sleep", "60"]) as process:
-        first = identity(process.pid)
-        assert first == identity(process.pid) != MINE
+        first = process_identity(process.pid)
+        assert first == process_identity(process.pid) != MINE
         process.kill()
     assert set(first) == {"boot", "tick"}
-    assert identity(0) is None
+    assert process_identity(0) is None

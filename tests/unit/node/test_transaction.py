@@ -220,7 +220,7 @@ def test_a_recipe_of_flags_is_taken_over_with_one_restart_and_restored(tmp_path)
     assert it.everything() == before
     # As before: a file that keeps dockerd from starting, and that systemd has not read.
     assert it.engine.needs_reload() is True
-    assert "override.conf: it is as it was, and dockerd was not started with it" in "".join(back["warnings"])
+    assert "override.conf: this file is restored, but dockerd runs without it" in "".join(back["warnings"])
 
 
 def test_what_others_gave_as_a_flag_moves_along_and_goes_back(tmp_path):
@@ -254,7 +254,7 @@ def test_flags_for_which_no_place_is_left_are_reported(tmp_path):
     it.converge()
     (tmp_path / DEFAULTS).write_text("# nothing\n")
     done = it.option(state="absent").converge()
-    assert "no place is left in it for --node-generic-resource=SSD=1, " in "".join(done["warnings"])
+    assert "someone has edited this file, so --node-generic-resource=SSD=1, " in "".join(done["warnings"])
     assert it.engine.process()["running"]
 
 
@@ -546,7 +546,7 @@ def test_a_container_that_came_after_the_inspection_is_not_stopped(tmp_path):
     it = node(tmp_path)
     before = it.everything()
     arrives_late(it, [BY_HAND])
-    with pytest.raises(GpuSwarmError, match=r"stop 1 running container\(s\): by-hand\. .*The files are as they were before\.") as raised:
+    with pytest.raises(GpuSwarmError, match=r"stop 1 running container\(s\): by-hand\. .*The files were restored\.") as raised:
         it.converge()
     assert raised.value.details == {"busy": [BY_HAND], "came": [BY_HAND], "restored": True}
     assert it.facts["containers"] == [BY_HAND]
@@ -574,7 +574,7 @@ def test_a_daemon_that_cannot_be_inspected_again_is_not_restarted(tmp_path):
         raise EngineError("the daemon hangs")
 
     it.engine.containers = containers
-    with pytest.raises(GpuSwarmError, match="the daemon hangs. The files are as they were before"):
+    with pytest.raises(GpuSwarmError, match="the daemon hangs. The files were restored"):
         it.converge()
     assert (it.everything(), it.engine.calls()) == (before, [])
 
@@ -590,7 +590,7 @@ def no_driver(it):
     def fails(_missing):
         raise GpuSwarmError("NVML: Driver Not Loaded.")
 
-    it._gpus = fails
+    it._read_gpus = fails
 
 
 @pytest.mark.parametrize("trouble", [busy, no_toolkit, complaint, live_restore, no_driver])
@@ -661,7 +661,7 @@ def shows_nothing(it):
     [
         (refuses, "docker.service did not start: unable to configure the Docker daemon with file x: invalid character '1'."),
         (hangs, "docker.service is not as wanted after 0 s: it does not answer on"),
-        (shows_nothing, "docker.service is not as wanted after 0 s: it shows no generic resources where NVIDIA-GPU="),
+        (shows_nothing, "docker.service is not as wanted after 0 s: it shows no generic resources, not NVIDIA-GPU="),
     ],
 )
 def test_rolled_back(tmp_path, trouble, words, existed):
@@ -674,7 +674,7 @@ def test_rolled_back(tmp_path, trouble, words, existed):
         it.converge()
     assert words in raised.value.message
     assert raised.value.message.endswith(
-        "The files are as they were before and docker.service runs with them again. Fix the cause and run this again."
+        "The files were restored and docker.service runs with them again. Fix the cause and run this again."
     )
     assert ".." not in raised.value.message
     assert it.everything() == before
@@ -699,7 +699,7 @@ def test_rolled_back_from_absent(tmp_path):
             raise problem
 
     it.engine.restart = restart
-    with pytest.raises(GpuSwarmError, match="no reason given. The files are as they were before"):
+    with pytest.raises(GpuSwarmError, match="no reason given. The files were restored"):
         it.option(state="absent").converge()
     assert it.everything() == before
     assert it.shown() == resources(0, 1)
@@ -722,7 +722,7 @@ def test_a_daemon_that_was_down_is_not_judged(tmp_path):
     it = node(tmp_path, running=False)
     refuses(it)
     before = it.everything()
-    with pytest.raises(GpuSwarmError, match="invalid character '1'. The files are as they were before. Fix the cause"):
+    with pytest.raises(GpuSwarmError, match="invalid character '1'. The files were restored. Fix the cause"):
         it.converge()
     assert it.everything() == before
 
@@ -756,7 +756,7 @@ def test_a_full_disk_at_the_journal_changes_nothing(tmp_path, monkeypatch):
     it = node(tmp_path)
     before = it.everything()
     monkeypatch.setattr(it.state, "_write", full)
-    with pytest.raises(GpuSwarmError, match="cannot note the change .*No space left.* Nothing was changed. Free some space"):
+    with pytest.raises(GpuSwarmError, match="the journal of the change cannot be written: .*No space left.* Nothing was changed. Free some space"):
         it.converge()
     assert it.everything() == before
     assert it.engine.calls() == []
@@ -775,7 +775,7 @@ def test_a_full_disk_at_a_file_needs_no_space_to_go_back(tmp_path, monkeypatch, 
         return real(path, *arguments, **options)
 
     monkeypatch.setattr(_files, "write", write)
-    with pytest.raises(GpuSwarmError, match="No space left on device.* The files are as they were before. Fix") as problem:
+    with pytest.raises(GpuSwarmError, match="No space left on device.* The files were restored. Fix") as problem:
         it.converge()
     assert problem.value.details["restored"] is True
     assert it.everything() == before
@@ -789,7 +789,7 @@ def test_a_full_disk_on_the_way_back_is_reported_and_fixed_by_the_next_run(tmp_p
     before = it.everything()
     refuses(it)
     monkeypatch.setattr(transaction._files, "restore", full)
-    with pytest.raises(GpuSwarmError, match="could not be restored: .*No space left.* has them; fix that and run this again") as problem:
+    with pytest.raises(GpuSwarmError, match="could not be restored: .*No space left.* Their contents are in .* Fix the problem and") as problem:
         it.converge()
     assert problem.value.details["restored"] is False
     monkeypatch.undo()

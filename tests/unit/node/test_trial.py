@@ -58,14 +58,14 @@ LIST = Trial(["nvidia-ctk", "cdi", "list"], ["nvidia.com/gpu=U1", "nvidia.com/gp
     [
         (GENERATE, (0, "cdiVersion: 0.5.0\n", "level=info"), None),
         (GENERATE, (1, "", f"level=warning\n{SAID}\n"), f"'nvidia-ctk cdi generate --output=' ends with 1: {SAID}"),
-        (GENERATE, (1, "", ""), "'nvidia-ctk cdi generate --output=' ends with 1: no word of why"),
+        (GENERATE, (1, "", ""), "'nvidia-ctk cdi generate --output=' ends with 1: no output"),
         (LIST, (0, "nvidia.com/gpu=U1\nnvidia.com/gpu=U2\nnvidia.com/gpu=U3\nnvidia.com/gpu=all\n", ""), None),
-        (LIST, (0, "nvidia.com/gpu=0\nnvidia.com/gpu=U1\n", ""), "'nvidia-ctk cdi list' does not list nvidia.com/gpu=U2 and 1 more. Make the"),
-        (LIST, (0, "", 'level=info msg="Found 0 CDI devices"'), "'nvidia-ctk cdi list' does not list nvidia.com/gpu=U1 and 2 more. Make the"),
+        (LIST, (0, "nvidia.com/gpu=0\nnvidia.com/gpu=U1\n", ""), "'nvidia-ctk cdi list' does not list nvidia.com/gpu=U2 and 1 more. Create the"),
+        (LIST, (0, "", 'level=info msg="Found 0 CDI devices"'), "'nvidia-ctk cdi list' does not list nvidia.com/gpu=U1 and 2 more. Create the"),
     ],
 )
 def test_what_comes_of_it(one, done, words):
-    found = trial.judged(one, *done)
+    found = trial.problem_in_output(one, *done)
     assert found is None if words is None else found.startswith(words)
 
 
@@ -95,19 +95,19 @@ FAILS, WORKS = (1, "", SAID), (0, "", "")
 @pytest.mark.parametrize(("ends", "fails", "calls"), [([WORKS], False, 1), ([FAILS, WORKS], False, 2), ([FAILS, FAILS], True, 2)])
 def test_what_fails_once_is_tried_again(ends, fails, calls):
     programs = Programs(*ends)
-    assert bool(trial.problem(programs.run, GENERATE)) == fails
+    assert bool(trial.find_problem(programs.run, GENERATE)) == fails
     assert [argv[0] for argv in programs.calls] == ["/usr/bin/nvidia-ctk"] * calls
 
 
 @pytest.mark.usefixtures("_installed")
 def test_one_that_hangs_is_one_that_fails():
     late = GpuSwarmError("'/usr/bin/nvidia-ctk cdi generate' timed out after 30 s")
-    assert trial.problem(Programs(late, late).run, GENERATE) == late.message
+    assert trial.find_problem(Programs(late, late).run, GENERATE) == late.message
 
 
 def test_a_toolkit_that_is_not_there_is_not_tried():
-    assert trial.problem(Programs().run, Trial(["no-such-program"])) is None
-    assert trial.problem(Programs().run, None) is None
+    assert trial.find_problem(Programs().run, Trial(["no-such-program"])) is None
+    assert trial.find_problem(Programs().run, None) is None
 
 
 def test_it_depends_on_the_settings_the_specifications_and_what_is_tried(tmp_path):
@@ -118,10 +118,10 @@ def test_it_depends_on_the_settings_the_specifications_and_what_is_tried(tmp_pat
     for step in (None, lambda: config.write_text("x = 1"), lambda: (specs / "nvidia.yaml").write_text("{}")):
         if step:
             step()
-        digest = trial.inputs(str(config), None, GENERATE, [str(specs)])
-        assert digest == trial.inputs(str(config), None, GENERATE, [str(specs)])
+        digest = trial.digest_inputs(str(config), None, GENERATE, [str(specs)])
+        assert digest == trial.digest_inputs(str(config), None, GENERATE, [str(specs)])
         seen.add(digest)
-    seen.add(trial.inputs(str(config), None, LIST, [str(specs)]))
+    seen.add(trial.digest_inputs(str(config), None, LIST, [str(specs)]))
     assert len(seen) == 4
 
 
@@ -142,7 +142,7 @@ def it(tmp_path, monkeypatch):
         made.tried.append(one)
         return made.fails
 
-    monkeypatch.setattr(trial, "problem", problem)
+    monkeypatch.setattr(trial, "find_problem", problem)
     made.toolkit_version = None
     return made
 
@@ -193,7 +193,7 @@ def test_what_the_watcher_has_tried_with_the_same_files_is_not_tried_again(it):
     status = it.home / "run/gpu-swarm/health.json"
     one = trial.trial_of({}, "legacy", UUIDS[:2])
     it.put("runtime_config", it.content("runtime_config").replace(b'"auto"', b'"legacy"'))
-    values = trial.inputs(it.params["runtime_config"], None, one)
+    values = trial.digest_inputs(it.params["runtime_config"], None, one)
     for problem, tries in ((None, 0), ("it failed", 1)):
         status.write_text(json.dumps({"pid": os.getpid(), "label": "ok", "tried": {"inputs": values, "problem": problem}}))
         it.tried.clear()

@@ -17,6 +17,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd import en
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import channel, watcher
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.journal import State
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._program import installed
 
 OK = "fleet.gpu-swarm.health=ok"
 FAULT = "fault xid=79"
@@ -168,7 +169,7 @@ def test_its_removal_is_no_update_of_a_node_at_which_an_old_leader_may_stop_a_ta
     it.engine.carries = TASK
     result = it.option(health=False).converge()
     assert (shown(it), "labels" in it.doc(), unit(it).exists()) == (label, False, False)
-    assert [text for text in result["warnings"] if "until dockerd starts anew" in text] == result["warnings"][: len(label)]
+    assert [text for text in result["warnings"] if "until dockerd restarts" in text] == result["warnings"][: len(label)]
     assert it.converge()["changed"] is False
 
 
@@ -258,7 +259,7 @@ def test_what_dockerd_has_loaded_is_noted_by_all_that_this_collection_does_and_b
     assert entry["loaded"]["sha256"] == entry["written"]
     it.put("daemon_config", it.content().replace(b'"local"', b'"journald"'))
     it.option(health=False).converge()  # takes the label out of a file that waits to be loaded
-    assert "was changed since dockerd loaded it" in it.option(health=True).assess()["warnings"][-1]
+    assert "was changed after dockerd loaded it" in it.option(health=True).assess()["warnings"][-1]
     it.engine.start()
     it.option(allow_shrink=True, advertise=[{"as": "gpu", "kind": "GPU"}]).converge()
     assert it.channel.write(FAULT) is None
@@ -293,7 +294,7 @@ def test_a_file_that_somebody_edits_is_left_and_reported(tmp_path):
     it.converge()
     edited = it.content().replace(b'"local"', b'"journald"')
     it.put("daemon_config", edited)
-    assert "was changed since dockerd loaded it" in it.channel.write(FAULT)
+    assert "was changed after dockerd loaded it" in it.channel.write(FAULT)
     assert (it.content(), shown(it)) == (edited, [OK])
     result = it.assess()
     assert any("cannot be reported to the swarm's managers" in text for text in result["warnings"])
@@ -414,7 +415,7 @@ def test_an_edit_after_a_writer_was_killed_stays_and_is_what_the_next_one_report
             it.channel.write(FAULT)
     edited = it.content().replace(b'"log-driver"', b'"debug": true, "log-driver"')
     it.put("daemon_config", edited)
-    assert "was changed since dockerd loaded it" in it.channel.write(FAULT)
+    assert "was changed after dockerd loaded it" in it.channel.write(FAULT)
     assert (it.content(), it.state_files()) == (edited, ["cards.json", "health", "record.json"])
     it.option(state="absent").converge()
     assert it.doc() == {**json.loads(DAEMON_JSON), "debug": True}

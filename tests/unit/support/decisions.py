@@ -35,7 +35,7 @@ def engine(shown=(), runtime="runc", running=True, flags=(), unit_flags=()):
 
 
 def seen(daemon=DAEMON_JSON, toml=CONFIG_TOML, gpus=None, record=None, toolkit="1.20.0", missing=(), **of_engine):
-    there, misread = of_engine.pop("engine", True), of_engine.pop("misread", None)
+    there, unit_problem = of_engine.pop("engine", True), of_engine.pop("unit_problem", None)
     return Observation(
         gpus=[gpu(0), gpu(1)] if gpus is None else gpus,
         driver_version="580.95.05",
@@ -47,7 +47,7 @@ def seen(daemon=DAEMON_JSON, toml=CONFIG_TOML, gpus=None, record=None, toolkit="
         containers=[],
         toolkit_version=toolkit,
         missing=list(missing),
-        misread=misread,
+        unit_problem=unit_problem,
     )
 
 

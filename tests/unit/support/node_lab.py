@@ -268,7 +268,7 @@ class LabNode(Node):
             status.unlink()
         return 0, "", ""
 
-    def _gpus(self, missing):
+    def _read_gpus(self, missing):
         read = self.params["advertise"] and self.params["state"] == "present"
         return {"gpus": self.gpus if read else [], "driver_version": "580.95.05", "cuda_version": "13.0"}
 

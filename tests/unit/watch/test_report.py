@@ -12,6 +12,7 @@ import pytest
 from node_lab import UUIDS, node
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd import engine
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._program import installed
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch import report
 
 KEY = "fleet.gpu-swarm.health="

@@ -71,7 +71,7 @@ def test_the_read_that_confirms_a_fault_tries_it_again(node):
 def test_what_was_found_is_for_who_assesses_the_node(node):
     node.minute()
     one = trial.trial_of({}, "jit-cdi", UUIDS)
-    assert node.it.found == {"inputs": trial.inputs(str(node.config), None, one), "problem": None}
+    assert node.it.found == {"inputs": trial.digest_inputs(str(node.config), None, one), "problem": None}
 
 
 def test_a_toolkit_before_1_18_is_tried_as_it_works(node):
