@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""`python -m tests.lab demo`: a fleet, the real playbook, a GPU service on it, and who got which GPU."""
+"""`python -m tests.lab demo`: a fleet, the real playbook, three GPU services on it, and who got which GPU."""
 
 from __future__ import annotations
 
@@ -23,13 +23,35 @@ from . import inventory, nodes, picture
 from .lab import CHECKOUT, Lab, LabError, output
 
 FLEET = "demo"
-SERVICE = "gpu-demo"
 KIND = "NVIDIA-GPU"
-WAIT = 90  # seconds until a service runs and has printed its GPU
+WAIT = 90  # seconds until a service runs and has printed its GPUs
 TRY = (
     ("ansible-playbook fleet.gpu_swarm.status", "the nodes, who has which GPU, and why one task is pending"),
     ("ansible-playbook fleet.gpu_swarm.provision", "once more: nothing is left to do"),
-    ("ansible-playbook fleet.gpu_swarm.status -e service=gpu-demo", "what would make room for that task"),
+    ("ansible-playbook fleet.gpu_swarm.status -e service=train", "what would make room for that task"),
+)
+
+
+@dataclass(frozen=True)
+class Service:
+    name: str
+    owner: str
+    gpus: int  # for each task
+    replicas: int
+    fit: int  # how many of its tasks find room
+    options: tuple[str, ...] = ()
+
+    def command(self, *more: str) -> list[str]:
+        """Return the command that creates the service. ``more`` are options that a picture need not show."""
+        wants = ["--name", self.name, *more, "--generic-resource", f"{KIND}={self.gpus}", "--replicas", str(self.replicas)]
+        return ["docker", "service", "create", *wants]
+
+
+# In this order. One task of train has no room: only g1 has such cards, and it has seven of them. One card of the fleet stays free.
+SERVICES = (
+    Service("train", "alice", gpus=4, replicas=2, fit=1, options=("--constraint", "node.labels.gpu.model==NVIDIA-H100-80GB-HBM3")),
+    Service("chat", "bob", gpus=1, replicas=4, fit=4),
+    Service("notebook", "carol", gpus=1, replicas=3, fit=3),
 )
 
 
@@ -37,7 +59,7 @@ TRY = (
 class Task:
     name: str
     node: str
-    assigned: str  # the UUID that swarm reserved
+    assigned: tuple[str, ...]  # the UUIDs of the GPUs that swarm allocated
     seen: tuple[str, ...]  # the UUIDs that nvidia-smi lists inside
     devices: tuple[str, ...]  # the device nodes inside
 
@@ -65,69 +87,73 @@ def provision(lab: Lab, folder: Path) -> None:
         raise LabError("the playbook failed, see above")
 
 
-def schedule(manager: Container, replicas: int, room: int) -> tuple[list[Task], list[str]]:
-    """Run the service and wait until each task with a GPU has printed what it sees. Return these tasks, and the pending ones.
+def remove_services(manager: Container) -> None:
+    """Remove the services of an earlier demo, all before the first is created: each would have GPUs that another one needs."""
+    there = nodes.run(manager, "docker", "service", "ls", "--format", "{{.Name}}").split()
+    ours = [service.name for service in SERVICES if service.name in there]
+    if ours:
+        nodes.run(manager, "docker", "service", "rm", *ours)
 
-    ``room`` is the number of GPUs that the fleet advertises.
-    """
-    if nodes.run(manager, "docker", "service", "ls", "--quiet", "--filter", f"name={SERVICE}"):
-        nodes.run(manager, "docker", "service", "rm", SERVICE)
-    create = [
-        "docker", "service", "create", "--name", SERVICE, "--generic-resource", f"{KIND}=1",
-        "--replicas", str(replicas), "--no-resolve-image", "lab/cuda",
-    ]  # fmt: skip
-    print(f"$ {' '.join(create)}", flush=True)
-    nodes.run(manager, *create[:3], "--detach", "--quiet", *create[3:])
+
+def schedule(manager: Container, service: Service) -> list[Task]:
+    """Create the service and wait until each task that has room has printed what it sees. Return these tasks."""
+    print(f"$ {' '.join(service.command())} …", flush=True)
+    owner = ("--label", f"gpu-swarm.owner={service.owner}")
+    nodes.run(manager, *service.command("--detach", "--quiet", "--no-resolve-image", *owner, *service.options), "lab/cuda")
     end = time.monotonic() + WAIT
     while time.monotonic() < end:
-        tasks = listed(manager)
-        found, waiting = ([task for task in tasks if task["Status"]["State"] == state] for state in ("running", "pending"))
-        said = words(manager) if len(found) == min(replicas, room) and len(found) + len(waiting) == replicas else {}
-        if said and all("ready" in said.get(task["ID"], []) for task in found):
+        tasks = listed(manager, service)
+        running, pending = ([task for task in tasks if task["Status"]["State"] == state] for state in ("running", "pending"))
+        said = words(manager, service) if len(running) == service.fit and len(running) + len(pending) == service.replicas else {}
+        if said and all("ready" in said.get(task["ID"], []) for task in running):
             hosts = hostnames(manager)
-            done = sorted((make(task, said[task["ID"]], hosts) for task in found), key=lambda task: natural(task.name))
-            return done, sorted((name_of(task) for task in waiting), key=natural)
+            return sorted((make(service, task, said[task["ID"]], hosts) for task in running), key=lambda task: natural(task.name))
         time.sleep(0.25)
     raise LabError(
-        f"the service did not run {min(replicas, room)} tasks within {WAIT} s:\n"
-        + nodes.run(manager, "docker", "service", "ps", "--no-trunc", SERVICE)
+        f"the service {service.name} did not run {service.fit} tasks within {WAIT} s:\n"
+        + nodes.run(manager, "docker", "service", "ps", "--no-trunc", service.name)
     )
 
 
-def listed(manager: Container) -> list[dict[str, Any]]:
-    ids = nodes.run(manager, "docker", "service", "ps", "--quiet", "--no-trunc", SERVICE).split()
-    return json.loads(nodes.run(manager, "docker", "inspect", "--type", "task", *ids)) if ids else []
+def listed(manager: Container, service: Service) -> list[dict[str, Any]]:
+    ids = nodes.run(manager, "docker", "service", "ps", "--quiet", "--no-trunc", service.name).split()
+    return json.loads(read(manager, "docker", "inspect", "--type", "task", *ids)) if ids else []
 
 
 def hostnames(manager: Container) -> dict[str, str]:
-    ids = nodes.run(manager, "docker", "node", "ls", "--quiet").split()
-    return {item["ID"]: item["Description"]["Hostname"] for item in json.loads(nodes.run(manager, "docker", "node", "inspect", *ids))}
+    ids = read(manager, "docker", "node", "ls", "--quiet").split()
+    return {item["ID"]: item["Description"]["Hostname"] for item in json.loads(read(manager, "docker", "node", "inspect", *ids))}
 
 
-def words(manager: Container) -> dict[str, list[str]]:
+def read(manager: Container, *command: str) -> str:
+    """Return the output of a command that always prints something. On a busy machine Docker sometimes loses the output of an exec, so try again."""
+    for _try in range(5):
+        said = nodes.run(manager, *command)
+        if said:
+            return said
+    raise LabError(f"{' '.join(command)} printed nothing, five times")
+
+
+def words(manager: Container, service: Service) -> dict[str, list[str]]:
     """Return the output of each task, by its id."""
     said: dict[str, list[str]] = {}
-    for line in nodes.run(manager, "docker", "service", "logs", "--no-trunc", SERVICE).splitlines():
-        match = re.match(rf"{SERVICE}\.\d+\.(\w+)@\S+\s+\| ?(.*)", line)
+    for line in nodes.run(manager, "docker", "service", "logs", "--no-trunc", service.name).splitlines():
+        match = re.match(rf"{service.name}\.\d+\.(\w+)@\S+\s+\| ?(.*)", line)
         if match:
             said.setdefault(match[1], []).append(match[2])
     return said
 
 
-def make(task: dict[str, Any], lines: list[str], hosts: dict[str, str]) -> Task:
+def make(service: Service, task: dict[str, Any], lines: list[str], hosts: dict[str, str]) -> Task:
     reserved = [item["NamedResourceSpec"] for item in task.get("GenericResources") or [] if "NamedResourceSpec" in item]
     devices = next((line.split()[1:] for line in lines if line.startswith("devices:")), [])
     return Task(
-        name=name_of(task),
+        name=f"{service.name}.{task['Slot']}",
         node=hosts[task["NodeID"]],
-        assigned=",".join(item["Value"] for item in reserved if item["Kind"] == KIND),
+        assigned=tuple(item["Value"] for item in reserved if item["Kind"] == KIND),
         seen=tuple(match[1] for line in lines if (match := re.fullmatch(r"GPU \d+: .* \(UUID: (\S+)\)", line))),
         devices=tuple(devices),
     )
-
-
-def name_of(task: dict[str, Any]) -> str:
-    return f"{SERVICE}.{task['Slot']}"
 
 
 def natural(name: str) -> list[int]:
@@ -150,40 +176,63 @@ def cards(fleet: str, lab: Lab) -> dict[tuple[str, str], Card]:
 
 
 def faults(tasks: list[Task], known: dict[tuple[str, str], Card]) -> list[str]:
-    """Return what is wrong. Each task must see exactly the GPU that swarm allocated, and no GPU may be allocated twice."""
+    """Return what is wrong. Each task must see exactly the GPUs that swarm allocated, and no GPU may be allocated twice."""
     found = []
     for task in tasks:
-        card = known.get((task.node, task.assigned))
-        if card is None:
-            found.append(f"{task.name} was given {task.assigned or 'nothing'}, which is no GPU of {task.node}")
-        elif task.seen != (task.assigned,) or task.devices != (card.device,):
-            found.append(f"{task.name} was given {task.assigned} ({card.device}) and sees {task.seen} {task.devices}")
-    given = [task.assigned for task in tasks]
+        cards = [known.get((task.node, uuid)) for uuid in task.assigned]
+        devices = sorted(card.device for card in cards if card)
+        if not cards or None in cards:
+            found.append(f"{task.name} was given {' '.join(task.assigned) or 'nothing'}, which is no GPU of {task.node}")
+        elif sorted(task.seen) != sorted(task.assigned) or sorted(task.devices) != devices:
+            found.append(f"{task.name} was given {task.assigned} ({' '.join(devices)}) and sees {task.seen} {task.devices}")
+    given = [uuid for task in tasks for uuid in task.assigned]
     found += [f"{uuid} was given to more than one task" for uuid in sorted(set(given)) if given.count(uuid) > 1]
     return found
 
 
-def show(tasks: list[Task], known: dict[tuple[str, str], Card], pending: list[str]) -> None:
+def read_status(lab: Lab, folder: Path) -> dict[str, Any]:
+    """Return what the playbook ``status`` prints as JSON."""
+    command = [str(Path(sys.executable).with_name("ansible-playbook")), "-i", str(folder / "inventory.yml"), "fleet.gpu_swarm.status"]
+    environment = {**os.environ, **inventory.variables(lab, folder)}
+    done = subprocess.run([*command, "-e", "output=json"], cwd=CHECKOUT, env=environment, capture_output=True, text=True, check=False)
+    line = next((line for line in done.stdout.splitlines() if line.startswith("{")), None)
+    if line is None:
+        raise LabError(f"the playbook status failed:\n{done.stdout}{done.stderr}")
+    return json.loads(line)
+
+
+def show(tasks: list[Task], known: dict[tuple[str, str], Card], pending: list[tuple[str, str]]) -> None:
     rows = [("TASK", "NODE", "MODEL", "GPU GIVEN BY SWARM", "DEVICE SEEN IN THE TASK")]
     for task in tasks:
-        card = known.get((task.node, task.assigned), Card("?", "?"))
-        rows.append((task.name, task.node, card.model, task.assigned, " ".join(task.devices)))
-    rows += [(name, "–", "–", "pending: no GPU is free", "–") for name in pending]
+        for place, uuid in enumerate(task.assigned):
+            card = known.get((task.node, uuid), Card("?", "?"))
+            first = (task.name, task.node, card.model) if place == 0 else ("", "", "")
+            rows.append((*first, uuid, card.device if card.device in task.devices else "–"))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    for service, reason in pending:
+        print(f"pending: one task of {service} {reason}")
 
 
-def paint(tasks: list[Task], known: dict[tuple[str, str], Card], pending: list[str], path: Path) -> None:
-    """Draw the result as a picture with every GPU of the fleet."""
-    allocated = {(task.node, task.assigned): task.name for task in tasks}
+def paint(found: dict[str, Any], known: dict[tuple[str, str], Card], path: Path) -> None:
+    """Draw what ``status`` printed as a picture with every GPU of the fleet."""
+    holders = {(row["node"], row["resource"]): row for row in found["holders"]}
     order = sorted(known.items(), key=lambda item: (natural(item[0][0]), natural(item[1].device)))
-    gpus = [picture.Gpu(node, card.model, uuid, allocated.get((node, uuid)), card.sick) for (node, uuid), card in order]
-    command = f"docker service create --name {SERVICE} --generic-resource {KIND}=1 --replicas {len(tasks) + len(pending)} …"
-    path.write_text(picture.draw(command, gpus, pending), encoding="utf-8")
+    gpus = []
+    for (node, uuid), card in order:
+        holder = holders.get((node, uuid), {})
+        gpus.append(picture.Gpu(node, card.model, holder.get("service"), holder.get("task"), card.sick))
+    services = [picture.Service(one.name, one.owner, f"{' '.join(one.command())} …") for one in SERVICES]
+    path.write_text(picture.draw(services, gpus, pending_in(found)), encoding="utf-8")
 
 
-def run(lab: Lab, options: argparse.Namespace) -> int:
+def pending_in(found: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return each service with a pending task, and the reason, as ``status`` printed them."""
+    return [(row["service"], row["text"]) for row in found["pending"]]
+
+
+def run(lab: Lab, _options: argparse.Namespace) -> int:
     from .cli import up  # imported here, because the command line imports this file
 
     if not inventory.is_up(lab, FLEET):
@@ -192,17 +241,19 @@ def run(lab: Lab, options: argparse.Namespace) -> int:
     provision(lab, output(FLEET))
     manager = nodes.get(lab, nodes.container_name(FLEET, "m1"))
     known = cards(FLEET, lab)
-    tasks, pending = schedule(manager, options.replicas, sum(not card.sick for card in known.values()))
+    remove_services(manager)
+    tasks = [task for service in SERVICES for task in schedule(manager, service)]
+    found = read_status(lab, output(FLEET))
     print()
-    show(tasks, known, pending)
+    show(tasks, known, pending_in(found))
     drawn = output(FLEET) / "gpus.svg"
-    paint(tasks, known, pending, drawn)
+    paint(found, known, drawn)
     wrong = faults(tasks, known)
     for fault in wrong:
         print(f"WRONG: {fault}")
     if not wrong:
         print(f"\nAs a picture: {drawn.relative_to(CHECKOUT)}")
-        print(f"{len(tasks)} tasks on {len({task.node for task in tasks})} nodes: each sees the GPU it was given and no other.")
+        print(f"{len(tasks)} tasks on {len({task.node for task in tasks})} nodes: each sees the GPUs it was given and no other.")
         print(f"\nNow try:\n  . {output(FLEET).relative_to(CHECKOUT)}/env")
         for command, what in TRY:
             print(f"  {command:{max(len(one) for one, _what in TRY)}}  # {what}")
@@ -210,6 +261,4 @@ def run(lab: Lab, options: argparse.Namespace) -> int:
 
 
 def add_to(commands: Any) -> None:
-    add = commands.add_parser("demo", help="a fleet, the playbook, a GPU service, and who got which GPU")
-    add.add_argument("--replicas", type=int, default=13, help="one more than the fleet has room for (default: 13)")
-    add.set_defaults(run=run)
+    commands.add_parser("demo", help="a fleet, the playbook, three GPU services, and who got which GPU").set_defaults(run=run)

@@ -2,83 +2,103 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Draws which task has which GPU: a box for each node, a cell for each GPU, and the pending tasks below."""
+"""Draws which task has which GPU: a line for each service, a box for each node, a cell for each GPU, and the pending tasks below."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import NamedTuple
 
 CELL, TALL, GAP, PAD = 104, 60, 8, 16
-HEAD = 58  # the node's name and model, above its cells
-TOP = 52  # the typed command
-QUEUE = 60  # the pending tasks
+LINE = 26  # a service
+HEAD = 44  # the node's name and model, above its cells
+WORDS = 18  # a line of a reason
+REASON_WIDTH = 92  # letters of a reason in a line
 LEGEND = 44
 WIDEST = 7.6  # the width of a letter of the legend, in its widest font
-ALLOCATED, FREE, SICK, PENDING = "allocated", "free", "sick", "pending"
-MEANINGS = (
-    (ALLOCATED, "allocated to a task, which sees this GPU alone"),
-    (FREE, "free"),
-    (SICK, "not advertised: the card failed"),
-    (PENDING, "pending: no GPU is free"),
-)
+NARROWEST = 3  # cells: the name and model of a node need as much
+COLOURS = 3  # of services; a fourth one has the first colour again
+FREE, SICK, PENDING = "free", "sick", "pending"
+MEANINGS = {
+    FREE: "free card",
+    SICK: "failed card: not advertised, so no task gets it",
+    PENDING: "pending task: no node has room",
+}
 STYLE = """
 text { font-family: ui-sans-serif, system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif; fill: #1b2733 }
 .page { fill: #ffffff; stroke: #d5dde5 }
 .node { fill: #f3f6f9; stroke: #c9d3dd }
-.allocated { fill: #76b900 }
+.s0 { fill: #cfe4fc; stroke: #2f78c4 }
+.s1 { fill: #d8f0c2; stroke: #5f9a00 }
+.s2 { fill: #e9dcfa; stroke: #8a5cc7 }
 .free { fill: #ffffff; stroke: #9fb0bf; stroke-dasharray: 4 3 }
 .sick { fill: #fbe3e1; stroke: #c8392b }
-.pending { fill: #fff3cf; stroke: #c29a1a; stroke-dasharray: 4 3 }
+.pending { stroke-width: 1.6; stroke-dasharray: 5 4 }
+.any { fill: #ffffff; stroke: #4c5b69 }
 .name { font-weight: 600; font-size: 16px }
 .small { font-size: 13px; fill: #4c5b69 }
-.code, .uuid { font-family: ui-monospace, SFMono-Regular, "DejaVu Sans Mono", monospace }
-.code { font-size: 14px }
-.task { font-weight: 600; font-size: 12.5px; fill: #12220a }
-.waits { font-weight: 600; font-size: 13px; fill: #5c4608 }
-.uuid { font-size: 11px; fill: #24401a }
-.note { font-size: 13px; fill: #6b7a89 }
-.fault { font-size: 12px; fill: #a32417 }
+.code { font-family: ui-monospace, SFMono-Regular, "DejaVu Sans Mono", monospace; font-size: 13.5px }
+.task { font-weight: 600; font-size: 13px }
+.owner { font-size: 12.5px; fill: #33424f }
+.note { font-size: 13px; fill: #5c6b79 }
+.fault { font-size: 12.5px; fill: #a32417 }
 @media (prefers-color-scheme: dark) {
 text { fill: #e6edf3 }
 .page { fill: #0d1117; stroke: #30363d }
 .node { fill: #161b22; stroke: #3d444d }
+.s0 { fill: #14365a; stroke: #58a6ff }
+.s1 { fill: #23400f; stroke: #85c437 }
+.s2 { fill: #38265a; stroke: #b28af0 }
 .free { fill: #0d1117; stroke: #6b7a89 }
 .sick { fill: #4a1a17; stroke: #f0716a }
-.pending { fill: #3a3010; stroke: #d9b13a }
+.any { fill: #0d1117; stroke: #a9b6c2 }
 .small { fill: #a9b6c2 }
-.task { fill: #12220a }
-.uuid { fill: #24401a }
-.waits { fill: #f3d98b }
+.owner { fill: #c3ced9 }
 .note { fill: #93a1ae }
 .fault { fill: #ffb3ad }
 }
 """
 
 
+class Service(NamedTuple):
+    name: str
+    owner: str
+    command: str  # as it is typed
+
+
 class Gpu(NamedTuple):
     node: str
     model: str
-    uuid: str
-    task: str | None  # the task that has it
+    service: str | None  # the service that has it
+    task: str | None
     sick: str = ""  # the reason why it is not advertised
 
 
-def draw(command: str, gpus: Iterable[Gpu], pending: Sequence[str] = ()) -> str:
-    """Return the picture as SVG. ``command`` is the typed command, ``pending`` are the tasks for which no node has room."""
+def draw(services: Sequence[Service], gpus: Iterable[Gpu], pending: Sequence[tuple[str, str]] = ()) -> str:
+    """Return the picture as SVG. ``pending`` are the services with a task for which no node has room, each with the reason."""
+    colours = {service.name: f"s{place % COLOURS}" for place, service in enumerate(services)}
+    owners = {service.name: service.owner for service in services}
     boxes: dict[str, list[Gpu]] = {}
     for gpu in gpus:
         boxes.setdefault(gpu.node, []).append(gpu)
     width = 2 * PAD + max(len(box) for box in boxes.values()) * (CELL + GAP) + 2 * PAD
-    parts, top = [f'<text x="{PAD}" y="32" class="code">$ {escape(command)}</text>'], TOP
-    for node, box in boxes.items():
-        parts += _node(node, box, top, width)
+    parts, top = [], PAD
+    for service in services:
+        parts += _service(service, colours[service.name], top, width)
+        top += LINE
+    top += PAD // 2
+    for row in _rows(boxes, width - 2 * PAD):
+        for node, x, wide in row:
+            parts += _node(node, boxes[node], (x, top, wide), colours, owners)
         top += HEAD + TALL + PAD + GAP
-    if pending:
-        parts += _queue(pending, top + GAP)
-        top += QUEUE
-    parts += _legend(top + 14, {_kind(gpu) for box in boxes.values() for gpu in box} | ({PENDING} if pending else set()))
+    for name, reason in pending:
+        lines = textwrap.wrap(reason, REASON_WIDTH)
+        parts += _pending(name, owners.get(name, ""), lines, colours.get(name, "any"), top + GAP)
+        top += 2 * GAP + max(TALL, WORDS * len(lines))
+    shown = {SICK if gpu.sick else FREE for box in boxes.values() for gpu in box if not gpu.task} | ({PENDING} if pending else set())
+    parts += _legend(top + 14, shown)
     height = top + LEGEND
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
@@ -87,54 +107,72 @@ def draw(command: str, gpus: Iterable[Gpu], pending: Sequence[str] = ()) -> str:
     )
 
 
-def _kind(gpu: Gpu) -> str:
-    return SICK if gpu.sick else ALLOCATED if gpu.task else FREE
+def _text(x: float, y: float, style: str, text: str, anchor: str = "") -> str:
+    place = f' text-anchor="{anchor}"' if anchor else ""
+    return f'<text x="{x:.0f}" y="{y:.0f}" class="{style}"{place}>{escape(text)}</text>'
 
 
-def _node(name: str, box: list[Gpu], top: int, width: int) -> list[str]:
+def _service(service: Service, colour: str, top: int, width: int) -> list[str]:
+    return [
+        f'<rect class="{colour}" x="{PAD}" y="{top + 3}" width="15" height="15" rx="3"/>',
+        _text(PAD + 25, top + 15, "code", f"$ {service.command}"),
+        _text(width - PAD, top + 15, "task", service.owner, "end"),
+    ]
+
+
+def _rows(boxes: Mapping[str, Sequence[Gpu]], room: int) -> list[list[tuple[str, int, int]]]:
+    """Return the nodes by rows, each with the place and width of its box. Small nodes share a row, and the last box of a row fills it."""
+    rows: list[list[tuple[str, int, int]]] = []
+    x = room
+    for node, box in boxes.items():
+        wide = max(len(box), NARROWEST) * (CELL + GAP) - GAP + 2 * PAD
+        if x + wide > room:
+            rows.append([])
+            x = 0
+        rows[-1].append((node, PAD + x, wide))
+        x += wide + GAP
+    return [[*row[:-1], (row[-1][0], row[-1][1], PAD + room - row[-1][1])] for row in rows]
+
+
+def _node(name: str, box: list[Gpu], place: tuple[int, int, int], colours: Mapping[str, str], owners: Mapping[str, str]) -> list[str]:
+    x, y, wide = place
     model = f"{len(box)} × {next((gpu.model for gpu in box if not gpu.sick), '?')}"
     parts = [
-        f'<rect class="node" x="{PAD}" y="{top}" width="{width - 2 * PAD}" height="{HEAD + TALL + PAD}" rx="8"/>',
-        f'<text x="{2 * PAD}" y="{top + 26}" class="name">{escape(name)}</text>',
-        f'<text x="{2 * PAD}" y="{top + 45}" class="small">{escape(model)}</text>',
+        f'<rect class="node" x="{x}" y="{y}" width="{wide}" height="{HEAD + TALL + PAD}" rx="8"/>',
+        f'<text x="{x + PAD}" y="{y + 28}"><tspan class="name">{escape(name)}</tspan><tspan class="small" dx="12">{escape(model)}</tspan></text>',
     ]
-    for place, gpu in enumerate(box):
-        parts += _cell(gpu, 2 * PAD + place * (CELL + GAP), top + HEAD)
+    for number, gpu in enumerate(box):
+        if gpu.sick:
+            kind, lines = SICK, [("fault", gpu.sick), ("fault", "not advertised")]
+        elif gpu.task:
+            kind, lines = colours.get(gpu.service or "", "any"), [("task", gpu.task), ("owner", owners.get(gpu.service or "", ""))]
+        else:
+            kind, lines = FREE, [("note", "free")]
+        parts += _cell(kind, x + PAD + number * (CELL + GAP), y + HEAD, lines)
     return parts
 
 
-def _cell(gpu: Gpu, x: int, y: int) -> list[str]:
-    kind = _kind(gpu)
-    lines = {
-        ALLOCATED: [(26, "task", gpu.task or ""), (45, "uuid", gpu.uuid[:12] + "…")],
-        FREE: [(TALL // 2 + 4, "note", "free")],
-        SICK: [(26, "fault", gpu.sick), (45, "fault", "not advertised")],
-    }[kind]
-    rect = f'<rect class="{kind}" x="{x}" y="{y}" width="{CELL}" height="{TALL}" rx="6"/>'
+def _cell(kind: str, x: int, y: int, lines: Sequence[tuple[str, str]]) -> list[str]:
+    first = y + TALL / 2 + 4.5 - 9.5 * (len(lines) - 1)
     return [
-        rect,
-        *(f'<text x="{x + CELL // 2}" y="{y + down}" class="{style}" text-anchor="middle">{escape(text)}</text>' for down, style, text in lines),
+        f'<rect class="{kind}" x="{x}" y="{y}" width="{CELL}" height="{TALL}" rx="6"/>',
+        *(_text(x + CELL / 2, first + 19 * number, style, text, "middle") for number, (style, text) in enumerate(lines)),
     ]
 
 
-def _queue(pending: Sequence[str], top: int) -> list[str]:
-    parts = [f'<text x="{2 * PAD}" y="{top + 27}" class="small">pending</text>']
-    for place, task in enumerate(pending):
-        x = 2 * PAD + CELL - 20 + place * (CELL + GAP)
-        parts += [
-            f'<rect class="{PENDING}" x="{x}" y="{top + 4}" width="{CELL}" height="36" rx="6"/>',
-            f'<text x="{x + CELL // 2}" y="{top + 27}" class="waits" text-anchor="middle">{escape(task)}</text>',
-        ]
-    return parts
+def _pending(name: str, owner: str, lines: Sequence[str], colour: str, top: int) -> list[str]:
+    first = top + TALL / 2 + 4.5 - WORDS / 2 * (len(lines) - 1)
+    return [
+        *_cell(f"{colour} {PENDING}", 2 * PAD, top, [("task", name), ("owner", owner)]),
+        *(_text(2 * PAD + CELL + PAD, first + WORDS * number, "small", line) for number, line in enumerate(lines)),
+    ]
 
 
-def _legend(top: int, kinds: set[str]) -> list[str]:
+def _legend(top: int, shown: set[str]) -> list[str]:
     parts, x = [], 2.0 * PAD
-    for kind, meaning in MEANINGS:
-        if kind in kinds:
-            parts += [
-                f'<rect class="{kind}" x="{x:.0f}" y="{top}" width="15" height="15" rx="3"/>',
-                f'<text x="{x + 22:.0f}" y="{top + 12}" class="small">{meaning}</text>',
-            ]
+    for kind, meaning in MEANINGS.items():
+        if kind in shown:
+            style = f"any {PENDING}" if kind == PENDING else kind
+            parts += [f'<rect class="{style}" x="{x:.0f}" y="{top}" width="15" height="15" rx="3"/>', _text(x + 22, top + 12, "small", meaning)]
             x += 50 + WIDEST * len(meaning)
     return parts

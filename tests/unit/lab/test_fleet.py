@@ -83,7 +83,8 @@ def test_uuids_follow_from_the_nodes_name_unless_the_file_says() -> None:
 
 
 KNOWN = {("g1", "GPU-a"): demo.Card("X", "/dev/nvidia0"), ("g1", "GPU-b"): demo.Card("X", "/dev/nvidia1")}
-RIGHT = demo.Task("s.1", "g1", "GPU-a", ("GPU-a",), ("/dev/nvidia0",))
+RIGHT = demo.Task("s.1", "g1", ("GPU-a",), ("GPU-a",), ("/dev/nvidia0",))
+BOTH = demo.Task("s.1", "g1", ("GPU-b", "GPU-a"), ("GPU-a", "GPU-b"), ("/dev/nvidia0", "/dev/nvidia1"))
 
 
 @pytest.mark.parametrize(
@@ -93,7 +94,9 @@ RIGHT = demo.Task("s.1", "g1", "GPU-a", ("GPU-a",), ("/dev/nvidia0",))
         ([replace(RIGHT, seen=())], "sees"),
         ([replace(RIGHT, devices=("/dev/nvidia0", "/dev/nvidia1"))], "sees"),
         ([replace(RIGHT, devices=("/dev/nvidia1",))], "sees"),
-        ([replace(RIGHT, assigned="")], "was given nothing"),
+        ([replace(RIGHT, assigned=())], "was given nothing"),
+        ([replace(BOTH, seen=("GPU-a",))], "sees"),
+        ([replace(BOTH, assigned=("GPU-a", "GPU-c"))], "no GPU of g1"),
         ([replace(RIGHT, node="g2")], "no GPU of g2"),
         ([RIGHT, replace(RIGHT, name="s.2")], "more than one task"),
     ],
@@ -102,6 +105,7 @@ def test_the_demo_fails_on_a_fault(tasks: list[demo.Task], message: str) -> None
     assert any(message in fault for fault in demo.faults(tasks, KNOWN))
 
 
-def test_the_demo_is_content_when_each_task_sees_its_gpu() -> None:
-    other = demo.Task("s.2", "g1", "GPU-b", ("GPU-b",), ("/dev/nvidia1",))
+def test_the_demo_is_content_when_each_task_sees_its_gpus() -> None:
+    other = demo.Task("s.2", "g1", ("GPU-b",), ("GPU-b",), ("/dev/nvidia1",))
     assert demo.faults([RIGHT, other], KNOWN) == []
+    assert demo.faults([BOTH], KNOWN) == []

@@ -6,20 +6,35 @@
 
 from __future__ import annotations
 
-from tests.lab.picture import Gpu, draw
+from tests.lab.picture import Gpu, Service, draw
 
-HELD = Gpu("g1", "X", "GPU-aaaaaaaa-1", "demo.1")
-FREE = Gpu("g1", "X", "GPU-bbbbbbbb-2", None)
-SICK = Gpu("g1", "?", "GPU 2", None, "GPU is lost")
+TRAIN, CHAT = Service("train", "alice", "docker <train>"), Service("chat", "bob", "docker chat")
+ALLOCATED = Gpu("g1", "X", "chat", "chat.1")
+FREE = Gpu("g1", "X", None, None)
+SICK = Gpu("g1", "?", None, None, "GPU is lost")
 
 
-def test_it_shows_what_is_allocated_which_card_failed_and_who_is_pending() -> None:
-    drawn = draw("docker <service>", [SICK, HELD, FREE], ["demo.2"])
-    assert [text for text in ("demo.1", "GPU-aaaaaaaa…", ">free<", "GPU is lost", "not advertised", "demo.2", "3 × X") if text not in drawn] == []
-    assert "docker &lt;service&gt;" in drawn
+def test_it_shows_what_is_allocated_to_whom_which_card_failed_and_what_is_pending_and_why() -> None:
+    drawn = draw([TRAIN, CHAT], [SICK, ALLOCATED, FREE], [("train", "needs 4 on one node: g1 has 1 free")])
+    wanted = ("chat.1", ">bob<", ">free<", "GPU is lost", "not advertised", ">train<", "needs 4 on one node: g1 has 1 free", "3 × X", ">alice<")
+    assert [text for text in wanted if text not in drawn] == []
+    assert "docker &lt;train&gt;" in drawn
+
+
+def test_each_service_has_a_colour_of_its_own() -> None:
+    drawn = draw([TRAIN, CHAT], [ALLOCATED, Gpu("g1", "X", "train", "train.1"), Gpu("g1", "X", "other", "other.1")])
+    assert [drawn.count(f'<rect class="{colour}"') for colour in ("s0", "s1", "any")] == [2, 2, 1]
 
 
 def test_the_legend_explains_what_is_there_and_nothing_else() -> None:
-    drawn = draw("docker service", [HELD])
-    assert "allocated to a task" in drawn
-    assert [text for text in ("pending:", ">free<", "the card failed") if text in drawn] == []
+    drawn = draw([CHAT], [ALLOCATED])
+    assert [text for text in ("pending task", "free card", "failed card") if text in drawn] == []
+    drawn = draw([CHAT], [ALLOCATED, FREE])
+    assert "free card" in drawn
+    assert [text for text in ("pending task", "failed card") if text in drawn] == []
+
+
+def test_small_nodes_share_a_row() -> None:
+    tall = [int(draw([CHAT], [Gpu(node, "X", None, None) for node in nodes]).split('viewBox="0 0 ')[1].split('"')[0].split()[1])
+            for nodes in ("aaaaaaaa", "aaaaaaaab", "aaaaaaaabbbc")]  # fmt: skip
+    assert tall[0] < tall[1] == tall[2]
