@@ -119,8 +119,23 @@ def test_promtool_takes_the_queries_of_the_dashboard(tmp_path: Path) -> None:
 def test_the_dashboard_takes_any_source_of_data_and_has_no_id_of_somebody_s_own() -> None:
     made = json.loads(DASHBOARD.read_text(encoding="utf-8"))
     assert made["id"] is None
-    assert [variable["type"] for variable in made["templating"]["list"]] == ["datasource"]
+    assert [(variable["name"], variable["type"]) for variable in made["templating"]["list"]] == [("datasource", "datasource"), ("node", "query")]
     sources = [target.get("datasource", panel["datasource"]) for panel in panels() for target in panel["targets"]]
     assert {source["uid"] for source in sources} == {"${datasource}"}
     places = [tuple(panel["gridPos"].values()) for panel in panels()]
     assert len(set(places)) == len({panel["id"] for panel in panels()}) == len(panels())
+
+
+@pytest.mark.parametrize("panel", panels(), ids=lambda panel: panel["title"])
+def test_a_panel_of_the_dashboard_says_what_it_shows_and_shows_one_number(panel: dict[str, Any]) -> None:
+    assert panel["description"].endswith(".")
+    assert len(panel["targets"]) == 1
+    assert panel["fieldConfig"]["defaults"].get("unit") or panel["type"] == "table"
+
+
+def test_each_state_of_a_card_has_a_colour_and_a_word() -> None:
+    cards = panels()[0]
+    states = {str(number) for number in range(4)}
+    assert set(re.findall(r"\* 0(?: \+ (\d))?", cards["targets"][0]["expr"])) == {"", "1", "2", "3"}
+    mapped = cards["fieldConfig"]["defaults"]["mappings"][0]["options"]
+    assert mapped.keys() == states == {number for number, shown in mapped.items() if shown["text"] and shown["color"]}

@@ -46,6 +46,7 @@ SCHEDULABLE = Metric("gpu_swarm_node_resources_schedulable", (*NODE, "kind"), "H
 FAULTY = Metric("gpu_swarm_node_resources_faulty", (*NODE, "kind"), "How many of a kind a node's watcher reports as faulty.")
 
 GPU_ALLOCATED = Metric("gpu_swarm_gpu_allocated", ("UUID", *NODE, "kind", "service"), "A GPU or MIG device that is allocated, and the service.")
+GPU_FREE = Metric("gpu_swarm_gpu_free", ("UUID", *NODE, "kind"), "A GPU or MIG device that is advertised and allocated to no task.")
 GPU_FAULT = Metric(
     "gpu_swarm_gpu_fault",
     ("UUID", *NODE, "reason", "xid", "pci_bus_id", "slot", "serial", "advertised"),
@@ -86,7 +87,7 @@ METRICS: tuple[Metric, ...] = (
     SNAPSHOT, INFO,
     NODES, NODE_INFO, NODE_STATE, NODE_SINCE, NODE_HEALTH, NODE_DRIFT,
     ADVERTISED, ALLOCATED, FREE, SCHEDULABLE, FAULTY,
-    GPU_ALLOCATED, GPU_FAULT, GPU_FAULT_SINCE, TWICE, GPU_TWICE,
+    GPU_ALLOCATED, GPU_FREE, GPU_FAULT, GPU_FAULT_SINCE, TWICE, GPU_TWICE,
     SERVICE_ALLOCATED, PENDING_SERVICES, PENDING, PENDING_SINCE, PENDING_WANTS, PENDING_POSSIBLE, UNRESERVED_SERVICES, UNRESERVED,
     ISOLATION, NODE_ISOLATION, ISOLATION_FOUND, ISOLATION_READ, ALLOCATION_FINDINGS, GPU_ALLOCATION_FINDING, GPU_ALLOCATION_FINDING_SINCE,
     LEASE_SINCE, LEASE_UNTIL, RUN_END, RUN_HOSTS,

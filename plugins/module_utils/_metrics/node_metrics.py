@@ -121,6 +121,11 @@ def _gpus(record: Mapping[str, Any]) -> Iterator[Sample]:
             cards = ((card, item["service"] or "") for item in entry["held"] for card in devices_of(item["value"]))
             for card, service in dict.fromkeys(cards):
                 yield Sample(metric_names.GPU_ALLOCATED, (card, *who, kind, service), 1)
+        if is_of_gpus(entry):
+            allocated = {card for item in entry["held"] for card in devices_of(item["value"])}
+            for card in dict.fromkeys(card for value in entry["free"] for card in devices_of(value)):
+                if card not in allocated:  # a card with a free slot may have another one that is allocated
+                    yield Sample(metric_names.GPU_FREE, (card, *who, kind), 1)
     yield from dict.fromkeys(Sample(metric_names.GPU_FAULT, fault, 1) for fault in _faults(record))
     if _is_unfit(reported):
         since = epoch(reported["since"])

@@ -225,6 +225,20 @@ def test_a_group_is_each_of_its_cards():
     assert {key: value for key, value in found.items() if key[0] == "gpu_allocated_twice"} == twice
 
 
+def free_in(found):
+    return [key for key in found if key[0] == "gpu_free"]
+
+
+def test_a_gpu_that_no_task_has_is_free():
+    slots = (f"{A}.slot1", f"{A}.slot2", f"{B}.slot1", f"{B}.slot2")
+    assert free_in(read([node(resources=named(A, B))], [task("t1", given=named(A))], [service()])) == [("gpu_free", B, GPU)]
+    # A card of which one slot is allocated is not free.
+    assert free_in(read([node(resources=named(*slots))], [task("t1", given=named(slots[0]))], [service()])) == [("gpu_free", B, GPU)]
+    assert free_in(read([node(resources=named(f"{A}+{B}"))])) == [("gpu_free", card, GPU) for card in (A, B)]
+    # What is no GPU, and what a node has by amount, has no cards.
+    assert free_in(read([node(resources=named("disk1", kind="SSD") + discrete(8000, kind="VRAM"))])) == []
+
+
 # -- services --------------------------------------------------------------------------------------------------------
 
 
