@@ -99,7 +99,7 @@ kept:
 
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
 from ..module_utils._jobs import logs
-from ..module_utils._jobs.prune import answer, check_settings, prune
+from ..module_utils._jobs.prune import check_settings, module_result, prune
 from ..module_utils._swarm import manager_module
 from ..module_utils._swarm.lease import AnotherRun
 from ..module_utils._swarm.manager import SwarmError, connect
@@ -119,7 +119,7 @@ OPTIONS = dict(
 def run(params, check_mode):
     """Return the module's result."""
     check_settings(params)
-    return answer(prune(connect(params), params, check_mode))
+    return module_result(prune(connect(params), params, check_mode))
 
 
 def everywhere(problem):

@@ -145,7 +145,7 @@ def test_what_a_run_finds_well_is_not_paused_for_what_it_reported_before(fleet: 
         since = manager.run("date", "+%s.%N")
         run = fleet.playbook(inventory, *settings(swarm_member_react_limit=20))
         assert run.rc == 0, run.output
-        stays = f"node {left} .*stays in service: a run found that this is over"
+        stays = f"node {left} .*stays in service: it was paused for this fault before"
         logs = lambda: "".join(fleet[name].run("journalctl", "--unit", UNIT, "--since", f"@{since}") for name in MANAGERS)  # noqa: E731
         wait_until("the leader's word", lambda: re.search(stays, logs()), TURN_S, logs)
         assert {name: is_paused(fleet, name) for name in NODES} == dict.fromkeys(NODES, False)

@@ -33,13 +33,13 @@ JOB, DIGEST, PARAMETERS, RETRIED, REFUSED = "job", "job-digest", "job-parameters
 AVOIDS = "job-avoids"
 # How many times somebody began to remove the job.
 REMOVING = "job-removed"
-OWNER = "gpu-swarm.owner"  # as status shows it, whatever the prefix
+OWNER = "gpu-swarm.owner"  # for the tables of status; always with this prefix
 NAME_VARIABLE = "GPU_SWARM_JOB"
-MOST = 1000  # jobs of an array
-SHOWN = 200  # characters of the parameters
+MOST_JOBS = 1000  # in an array
+MOST_SHOWN = 200  # characters of the parameters in a label
 LONGEST_S = 1000000000  # Docker counts nanoseconds in 63 bits
 
-# docker's own rule for services, of at most 63 characters, with room for the digest.
+# Docker's rule for names of services is at most 63 characters. This leaves room for the digest.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,49}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NS = 1000000000
@@ -58,19 +58,19 @@ class Job(NamedTuple):
 def jobs(params: Mapping[str, Any], prefix: str) -> list[Job]:
     """Return all jobs of the user's definition, without repeats. Raises one error that lists all problems, in the order of ``params``."""
     name, errors = params["name"], Errors()
-    read = {option: errors.collect(read_option, name, option, value) for option, value in params.items()}
+    options = {option: errors.collect(read_option, name, option, value) for option, value in params.items()}
     if not (params.get("image") or "").strip():
-        errors.add("The job %s has no image. Write what it runs in: image: nvidia/cuda:13.0.0-base-ubuntu24.04. %s" % (name, NOTHING))
-    env = read.get("env") or {}
-    both = sorted({key for one in read.get("array") or [] for key in one if key in env})
+        errors.add("The job %s has no image. Write one, such as image: nvidia/cuda:13.0.0-base-ubuntu24.04. %s" % (name, NOTHING))
+    env = options.get("env") or {}
+    both = sorted({key for parameters in options.get("array") or [] for key in parameters if key in env})
     if both:
         errors.add("The job %s has %s in env and in array. Remove one of them. %s" % (name, ", ".join(both), NOTHING))
     errors.refuse()
-    made = [_job(params, read, parameters, prefix) for parameters in read.get("array") or [{}]]
-    twice = [one for one in made if sum(other.digest == one.digest for other in made) > 1]
-    if twice:
-        raise GpuSwarmError("The array of the job %s has %s twice. Remove one of them. %s" % (name, twice[0].parameters or "{}", NOTHING))
-    return made
+    entries = [_job(params, options, parameters, prefix) for parameters in options.get("array") or [{}]]
+    repeated = [job for job in entries if sum(other.digest == job.digest for other in entries) > 1]
+    if repeated:
+        raise GpuSwarmError("The array of the job %s has %s twice. Remove one of them. %s" % (name, repeated[0].parameters or "{}", NOTHING))
+    return entries
 
 
 def read_option(name: str, option: str, value: Any) -> Any:
@@ -86,20 +86,20 @@ def refuse_name(name: str) -> None:
         )
 
 
-def _array(name: str, option: str, given: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
-    if not 1 <= len(given) <= MOST:
-        raise GpuSwarmError("The array of the job %s has %d entries, and may have 1 to %d. %s" % (name, len(given), MOST, NOTHING))
+def _array(name: str, option: str, value: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    if not 1 <= len(value) <= MOST_JOBS:
+        raise GpuSwarmError("The array of the job %s has %d entries, and may have 1 to %d. %s" % (name, len(value), MOST_JOBS, NOTHING))
     errors = Errors()
-    made = [errors.collect(_environment, name, "%s[%d]" % (option, number), one) for number, one in enumerate(given, 1)]
+    entries = [errors.collect(_environment, name, "%s[%d]" % (option, number), entry) for number, entry in enumerate(value, 1)]
     errors.refuse()
-    return made
+    return entries
 
 
 def _number(name: str, option: str, value: int) -> int:
     if value < 0:
-        raise GpuSwarmError("%s of the job %s is %d, and is 0 or more. %s" % (option, name, value, NOTHING))
+        raise GpuSwarmError("%s of the job %s is %d. Write 0 or more. %s" % (option, name, value, NOTHING))
     if option == "time_limit" and value > LONGEST_S:
-        raise GpuSwarmError("time_limit of the job %s is %d seconds, and %d at most. %s" % (name, value, LONGEST_S, NOTHING))
+        raise GpuSwarmError("time_limit of the job %s is %d seconds. Write at most %d. %s" % (name, value, LONGEST_S, NOTHING))
     return value
 
 
@@ -110,7 +110,7 @@ def _image(name: str, option: str, value: str) -> str:
             "%s of the job %s is %r, which is not a valid image name. Write it as name:tag, in small letters, such as "
             "nvidia/cuda:13.0.0-base-ubuntu24.04. %s" % (option, name, value, NOTHING)
         )
-    return _tagged(image) if image else ""
+    return _with_tag(image) if image else ""
 
 
 def _constraints(name: str, option: str, value: Sequence[str]) -> list[str]:
@@ -118,35 +118,36 @@ def _constraints(name: str, option: str, value: Sequence[str]) -> list[str]:
     for text in value:
         if not is_constraint(text):
             errors.add(
-                "%r of the %s of the job %s is none: write it as node.labels.gpu.model==Tesla-T4, with == or !=. %s" % (text, option, name, NOTHING)
+                "%r in %s of the job %s is not a valid constraint. Write it as node.labels.gpu.model==Tesla-T4, with == or !=. %s"
+                % (text, option, name, NOTHING)
             )
     errors.refuse()
-    return [one.strip() for one in value]
+    return [constraint.strip() for constraint in value]
 
 
 def _mounts(name: str, _option: str, value: Sequence[str]) -> list[dict[str, Any]]:
     errors = Errors()
-    made = [errors.collect(mount, name, one) for one in value]
+    mounts = [errors.collect(mount, name, text) for text in value]
     errors.refuse()
-    targets = [one["Target"].rstrip("/") for one in made]
-    twice = next((target for number, target in enumerate(targets) if target in targets[:number]), None)
-    if twice is not None:
-        raise GpuSwarmError("The job %s mounts two things at %s. Remove one of them. %s" % (name, twice or "/", NOTHING))
-    return made
+    targets = [item["Target"].rstrip("/") for item in mounts]
+    repeated = next((target for number, target in enumerate(targets) if target in targets[:number]), None)
+    if repeated is not None:
+        raise GpuSwarmError("The job %s mounts two things at %s. Remove one of them. %s" % (name, repeated or "/", NOTHING))
+    return mounts
 
 
-def _environment(name: str, where: str, given: Mapping[str, Any]) -> dict[str, str]:
-    made, errors = {}, Errors()
-    for key, value in given.items():
+def _environment(name: str, where: str, variables: Mapping[str, Any]) -> dict[str, str]:
+    checked, errors = {}, Errors()
+    for key, value in variables.items():
         if not _VARIABLE.fullmatch(str(key)):
             shown = mask_value_in_key(str(key))
-            errors.add("%s of the job %s: %r cannot be a variable's name: use letters, digits and _. %s" % (where, name, shown, NOTHING))
+            errors.add("%s of the job %s: %r is not a valid name of a variable. Use letters, digits and _. %s" % (where, name, shown, NOTHING))
         elif str(key).startswith(ENV_PREFIX):
             errors.add("%s of the job %s: %s is set by swarm from gpus and kind. Remove it. %s" % (where, name, key, NOTHING))
         else:
-            made[str(key)] = errors.collect(_variable, name, where, key, value)
+            checked[str(key)] = errors.collect(_variable, name, where, key, value)
     errors.refuse()
-    return made
+    return checked
 
 
 def _variable(name: str, where: str, key: Any, value: Any) -> str:
@@ -161,11 +162,11 @@ def _text(name: str, where: str, key: Any, value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, (str, int, float)) and "\0" not in str(value):
         return str(value)
-    raise GpuSwarmError("%s of the job %s: %s is no text and no number. Write it in quotes. %s" % (where, name, key, NOTHING))
+    raise GpuSwarmError("%s of the job %s: %s is neither a text nor a number. Write it in quotes. %s" % (where, name, key, NOTHING))
 
 
-def _tagged(image: str) -> str:
-    """Return the image with its tag. 'docker service update' adds a missing tag whatever it updates, and that change would run the job again."""
+def _with_tag(image: str) -> str:
+    """Return the image with its tag. Every 'docker service update' adds a missing tag, and that change would run the job again."""
     return image if "@" in image or ":" in image.rpartition("/")[2] else "%s:latest" % image
 
 
@@ -173,14 +174,14 @@ def _argv(name: str, option: str, value: Any) -> list[str]:
     """Return the command as a list. A text is split into words as a shell would do it, as in a Compose file."""
     if isinstance(value, list):
         errors = Errors()
-        words = [errors.collect(_text, name, option, "entry %d" % number, one) for number, one in enumerate(value, 1)]
+        words = [errors.collect(_text, name, option, "entry %d" % number, word) for number, word in enumerate(value, 1)]
         errors.refuse()
         return words
     try:
         return shlex.split(_text(name, option, "it", value))
     except ValueError as problem:
-        wrong = "%s of the job %s cannot be cut into words: %s. Close its quotes, or write a list. %s" % (option, name, problem, NOTHING)
-        raise GpuSwarmError(wrong) from None
+        message = "%s of the job %s cannot be split into words: %s. Close its quotes, or write a list. %s" % (option, name, problem, NOTHING)
+        raise GpuSwarmError(message) from None
 
 
 _READERS: dict[str, Callable[[str, str, Any], Any]] = {
@@ -197,17 +198,17 @@ _READERS: dict[str, Callable[[str, str, Any], Any]] = {
 }
 
 
-def _job(params: Mapping[str, Any], read: Mapping[str, Any], parameters: dict[str, str], prefix: str) -> Job:
+def _job(params: Mapping[str, Any], options: Mapping[str, Any], parameters: dict[str, str], prefix: str) -> Job:
     name = params["name"]
     content = {
-        "image": read["image"],
-        "entrypoint": read.get("entrypoint") or [],
-        "command": read.get("command") or [],
-        "env": {**(read.get("env") or {}), **parameters},
-        "mounts": read.get("mounts") or [],
+        "image": options["image"],
+        "entrypoint": options.get("entrypoint") or [],
+        "command": options.get("command") or [],
+        "env": {**(options.get("env") or {}), **parameters},
+        "mounts": options.get("mounts") or [],
         "networks": list(params.get("networks") or []),
-        "constraints": read.get("constraints") or [],
-        # As the user wrote it: its meaning depends on the fleet's nodes, and a change of those must not change the digest.
+        "constraints": options.get("constraints") or [],
+        # This is the user's text. Its meaning depends on the nodes of the fleet, but a change of nodes must not change the digest.
         "x_gpu": params.get("x_gpu") or {},
         "gpus": params.get("gpus") or 0,
         "kind": params["kind"] if params.get("gpus") else "",
@@ -216,7 +217,7 @@ def _job(params: Mapping[str, Any], read: Mapping[str, Any], parameters: dict[st
         "time_limit": params.get("time_limit") or 0,
     }
     digest = _digest(content)
-    shown = printable(mask(" ".join("%s=%s" % (key, MASK if _is_secret(key, value) else value) for key, value in parameters.items())))[:SHOWN]
+    shown = printable(mask(" ".join("%s=%s" % (key, MASK if _is_secret(key, value) else value) for key, value in parameters.items())))[:MOST_SHOWN]
     labels = {prefix + JOB: name, prefix + DIGEST: digest, prefix + RETRIED: "0", prefix + REFUSED: "0"}
     labels.update({prefix + PARAMETERS: shown} if shown else {})
     labels.update({OWNER: params["owner"]} if params.get("owner") else {})
@@ -231,24 +232,24 @@ def _is_secret(name: str, value: str) -> bool:
 
 
 def _digest(content: Mapping[str, Any]) -> str:
-    """Return the digest of all options that are set. So an option that a later release adds changes no digest."""
-    given = {key: value for key, value in content.items() if value}
-    return hashlib.sha256(json.dumps(given, sort_keys=True).encode("utf-8")).hexdigest()[:32]
+    """Return the digest of all options that are set. So new options of later releases do not change it."""
+    options = {key: value for key, value in content.items() if value}
+    return hashlib.sha256(json.dumps(options, sort_keys=True).encode("utf-8")).hexdigest()[:32]
 
 
-def _spec(name: str, service: str, labels: dict[str, str], content: Mapping[str, Any], placed: Sequence[str]) -> dict[str, Any]:
+def _spec(name: str, service: str, labels: dict[str, str], content: Mapping[str, Any], more_constraints: Sequence[str]) -> dict[str, Any]:
     template: dict[str, Any] = {
         "ContainerSpec": _container(name, content),
         "Resources": {"Reservations": {"GenericResources": _reservation(content)}},
-        "Placement": {"Constraints": [*content["constraints"], *placed]},
-        # Not a job of swarm's own: swarm runs those again at any update, and when a manager leads again.
+        "Placement": {"Constraints": [*content["constraints"], *more_constraints]},
+        # A one-shot service, not a job of swarm. Swarm runs its jobs again after any update, and after a change of the leader.
         "RestartPolicy": {"Condition": "none"},
         # Logs of the daemon's default driver may not be readable.
         "LogDriver": {"Name": "json-file"},
         "ForceUpdate": 0,
     }
     if content["networks"]:
-        template["Networks"] = [{"Target": one} for one in content["networks"]]
+        template["Networks"] = [{"Target": network} for network in content["networks"]]
     return {
         "Name": service,
         "Labels": labels,
@@ -267,46 +268,46 @@ def _container(name: str, content: Mapping[str, Any]) -> dict[str, Any]:
     # Swarm expands templates in variables, and prints the whole value of one that it cannot expand.
     env = {NAME_VARIABLE: name, **{key: literal(value) for key, value in content["env"].items()}}
     if not content["gpus"]:
-        env.setdefault("NVIDIA_VISIBLE_DEVICES", "void")  # every CUDA image requests all
-    made: dict[str, Any] = {"Image": content["image"], "Env": ["%s=%s" % item for item in env.items()]}
+        env.setdefault("NVIDIA_VISIBLE_DEVICES", "void")  # every CUDA image requests all GPUs
+    container: dict[str, Any] = {"Image": content["image"], "Env": ["%s=%s" % item for item in env.items()]}
     optional = {"Command": "entrypoint", "Args": "command", "Mounts": "mounts", "User": "user", "Dir": "workdir"}
-    made.update({key: content[option] for key, option in optional.items() if content[option]})
+    container.update({key: content[option] for key, option in optional.items() if content[option]})
     if content["time_limit"]:
-        made["Healthcheck"] = _ends_after(content["time_limit"])
-    return made
+        container["Healthcheck"] = _time_limit_check(content["time_limit"])
+    return container
 
 
-def values(job: Job) -> list[str]:
+def variable_values(job: Job) -> list[str]:
     """Return the values of the job's variables. They must not appear in Docker's error messages."""
     return [item.partition("=")[2] for item in job.spec["TaskTemplate"]["ContainerSpec"]["Env"]]
 
 
-def names(job: Job) -> list[str]:
+def public_values(job: Job) -> list[str]:
     """Return the values that Docker's error messages may repeat."""
     return [job.spec["Name"], job.spec["TaskTemplate"]["ContainerSpec"]["Image"]]
 
 
-def _ends_after(seconds: int) -> dict[str, Any]:
+def _time_limit_check(seconds: int) -> dict[str, Any]:
     """Return a health check that ends the task after this time, since swarm has no time limit.
 
-    A node ends a task whose first check fails, and no image has a command of this name.
+    The first check fails, because no image has a command of this name. Then the node ends the task.
     """
     return {"Test": ["CMD", "/gpu-swarm-time-limit"], "Interval": seconds * _NS, "Timeout": 10 * _NS, "Retries": 1}
 
 
-def describe_jobs(made: Iterable[Job]) -> str:
+def describe_jobs(submitted: Iterable[Job]) -> str:
     """Return a text for a diff that describes each job, without the values of its variables."""
     lines = []
-    for one in made:
-        template = one.spec["TaskTemplate"]
+    for job in submitted:
+        template = job.spec["TaskTemplate"]
         container = template["ContainerSpec"]
         generic = template["Resources"]["Reservations"]["GenericResources"]
-        lines += ["%s:" % one.service, "  image: %s" % container["Image"]]
+        lines += ["%s:" % job.service, "  image: %s" % container["Image"]]
         words = container.get("Args") or []
         shown = [MASK if is_secret_word(words, place) else shlex.quote(word) for place, word in enumerate(words)]
         lines += ["  command: %s" % mask(" ".join(shown))] if shown else []
         lines += ["  variables: %s" % ", ".join(sorted(item.partition("=")[0] for item in container["Env"]))]
         lines += ["  reserves: %(Value)d %(Kind)s" % item["DiscreteResourceSpec"] for item in generic]
-        lines += ["  parameters: %s" % one.parameters] if one.parameters else []
+        lines += ["  parameters: %s" % job.parameters] if job.parameters else []
         lines += ["  constraint: %s" % text for text in template["Placement"]["Constraints"]]
     return "".join("%s\n" % printable(line) for line in lines)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether a job or one-shot service is over (pure), and which of those a run removes.
+"""Decides whether a job or one-shot service is over, and whether a run removes it (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -25,15 +25,17 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 def seconds(text: str) -> int:
     """Return the seconds of an age such as 24h."""
-    found = AGE.fullmatch(text.strip().lower())
-    if not found:
+    match = AGE.fullmatch(text.strip().lower())
+    if not match:
         raise GpuSwarmError("older_than is %r. Write an age such as 90s, 30m, 24h or 7d. No job was removed." % text)
-    return int(found.group(1)) * _SECONDS[found.group(2)]
+    return int(match.group(1)) * _SECONDS[match.group(2)]
 
 
 class Verdict(NamedTuple):
-    """Whether a service is over. ``state`` is None if it is not, or perhaps not. ``text`` says why, or how it failed. ``ended`` is when its last
-    task ended."""
+    """Whether a service is over. ``state`` is None if it is not over, or if that is uncertain.
+
+    ``text`` is the reason, or how it failed. ``ended`` is when its last task ended.
+    """
 
     state: str | None
     text: str = ""
@@ -75,23 +77,23 @@ def why_not_one_shot(service: Mapping[str, Any]) -> str | None:
 
 
 def verdict_on(service: Mapping[str, Any], tasks: Sequence[TaskSummary]) -> Verdict:
-    """Return whether the service is over. ``tasks`` are all of its tasks."""
+    """Return the verdict on a service. ``tasks`` are all of its tasks."""
     problem = why_not_one_shot(service)
     if problem:
         return Verdict(None, problem)
     ended = max((task.since for task in tasks if task.since is not None), default=None)
     if is_job_service(service):
         return _verdict_on_job(service, tasks, ended)
-    unended = sum(task.state not in ENDED for task in tasks)
-    if unended:
-        return Verdict(None, unfinished_text(unended))
+    unfinished = sum(task.state not in ENDED for task in tasks)
+    if unfinished:
+        return Verdict(None, unfinished_text(unfinished))
     if (service.get("UpdateStatus") or {}).get("State") in ("updating", "rollback_started"):
         return Verdict(None, "it is being updated")
     spec = service["Spec"]
     wanted = spec["Mode"]["Replicated"].get("Replicas", 1)
     # If the service was created or forced to run again just now, swarm has not created the new task yet.
-    in_order = sorted(tasks, key=lambda task: task.created)
-    newest = {task.slot: task for task in in_order if task.forced == forced(spec["TaskTemplate"])}
+    oldest_first = sorted(tasks, key=lambda task: task.created)
+    newest = {task.slot: task for task in oldest_first if task.forced == forced(spec["TaskTemplate"])}
     if not wanted or len(newest) < wanted:
         return Verdict(None, "%d of %d of its tasks have begun" % (len(newest), wanted))
     complete = sum(task.state == "complete" for task in newest.values())
@@ -101,7 +103,7 @@ def verdict_on(service: Mapping[str, Any], tasks: Sequence[TaskSummary]) -> Verd
 
 
 def _verdict_on_job(service: Mapping[str, Any], tasks: Sequence[TaskSummary], ended: float | None) -> Verdict:
-    """Only a complete job is certainly over. Swarm itself may retry a failed one."""
+    """Return the verdict on a job of swarm. Only a complete one is certainly over, because swarm itself may retry a failed one."""
     reason = why_unfinished(service, [{"Status": {"State": task.state}, "JobIteration": {"Index": task.iteration}} for task in tasks])
     return Verdict(None, reason) if reason else Verdict(COMPLETE, "", ended)
 
@@ -117,7 +119,7 @@ class Candidate(NamedTuple):
 
 class Rules(NamedTuple):
     """Which finished services to remove: those that ended at least ``older_than`` seconds ago, except the last ``keep_last`` of each name.
-    ``failed``: remove failed ones too."""
+    ``failed``: also remove failed ones."""
 
     older_than: int
     keep_last: int
@@ -130,20 +132,20 @@ def split_by_rules(
     """Return (services to remove, services to keep with the reason). Age and number do not matter for services that the user named."""
     removed: list[Candidate] = []
     kept: list[tuple[Candidate, str]] = []
-    by_name: dict[str, int] = {}
-    for one in sorted(candidates, key=lambda each: (-(each.verdict.ended or 0.0), each.service)):
-        reason = one.verdict.text if one.verdict.state is None else None
-        if one.verdict.state == FAILED and not rules.failed:
-            reason = "it failed: %s" % one.verdict.text
-        if not reason and one.service not in named:
-            by_name[one.name] = by_name.get(one.name, 0) + 1
-            age = None if now is None or one.verdict.ended is None else now - one.verdict.ended
-            if by_name[one.name] <= rules.keep_last:
-                reason = "it is one of the last %d of %s" % (rules.keep_last, one.name)
+    number_by_name: dict[str, int] = {}
+    for candidate in sorted(candidates, key=lambda item: (-(item.verdict.ended or 0.0), item.service)):
+        reason = candidate.verdict.text if candidate.verdict.state is None else None
+        if candidate.verdict.state == FAILED and not rules.failed:
+            reason = "it failed: %s" % candidate.verdict.text
+        if not reason and candidate.service not in named:
+            number_by_name[candidate.name] = number_by_name.get(candidate.name, 0) + 1
+            age = None if now is None or candidate.verdict.ended is None else now - candidate.verdict.ended
+            if number_by_name[candidate.name] <= rules.keep_last:
+                reason = "it is one of the last %d of %s" % (rules.keep_last, candidate.name)
             elif rules.older_than and (age is None or age < rules.older_than):
                 reason = "it ended less than %d s ago" % rules.older_than
         if reason:
-            kept.append((one, reason))
+            kept.append((candidate, reason))
         else:
-            removed.append(one)
+            removed.append(candidate)
     return removed, kept

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A mount as 'docker service create --mount' takes it (pure).
+"""Converts a mount from the form of 'docker service create --mount' to the form of the API (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -21,29 +21,29 @@ _READ_ONLY = {"%s%s" % (key, value): value != "=false" for key in ("readonly", "
 
 def mount(name: str, text: str) -> dict[str, Any]:
     """Return the mount ``text``, such as ``type=bind,source=/data,target=/data,readonly``, in the form of the API."""
-    made: dict[str, Any] = {"Type": "volume"}
-    for part in filter(None, (one.strip() for one in text.split(","))):
+    result: dict[str, Any] = {"Type": "volume"}
+    for part in filter(None, (part.strip() for part in text.split(","))):
         key, equals, value = part.partition("=")
         if part in _READ_ONLY:
-            made["ReadOnly"] = _READ_ONLY[part]
+            result["ReadOnly"] = _READ_ONLY[part]
         elif equals and value and key in _KEYS:
-            made[_KEYS[key]] = value
+            result[_KEYS[key]] = value
         else:
-            raise _wrong(name, text, "%r is not understood" % part)
+            raise _invalid_mount(name, text, "%r is not understood" % part)
     if not only_fields(text):
         raise GpuSwarmError("A mount of the job %s has '{{', which swarm would expand as a template. %s. Nothing was submitted." % (name, WRITE))
-    if made["Type"] not in TYPES:
-        raise _wrong(name, text, "its type is none of %s" % ", ".join(TYPES))
-    if not made.get("Target", "").startswith("/"):
-        raise _wrong(name, text, "its target is not an absolute path")
-    if made["Type"] == "bind" and not made.get("Source", "").startswith("/"):
-        raise _wrong(name, text, "its source is not an absolute path of the nodes")
-    if made["Type"] == "tmpfs" and "Source" in made:
-        raise _wrong(name, text, "a tmpfs has no source")
-    return made
+    if result["Type"] not in TYPES:
+        raise _invalid_mount(name, text, "its type is not one of %s" % ", ".join(TYPES))
+    if not result.get("Target", "").startswith("/"):
+        raise _invalid_mount(name, text, "its target is not an absolute path")
+    if result["Type"] == "bind" and not result.get("Source", "").startswith("/"):
+        raise _invalid_mount(name, text, "its source is not an absolute path of the nodes")
+    if result["Type"] == "tmpfs" and "Source" in result:
+        raise _invalid_mount(name, text, "a tmpfs has no source")
+    return result
 
 
-def _wrong(name: str, text: str, problem: str) -> GpuSwarmError:
+def _invalid_mount(name: str, text: str, problem: str) -> GpuSwarmError:
     return GpuSwarmError(
         "The mount %r of the job %s: %s. Write it as type=bind,source=/data,target=/data,readonly. Nothing was submitted." % (text, name, problem)
     )

@@ -32,7 +32,7 @@ JOB_OPTIONS: dict[str, dict[str, Any]] = {
     "time_limit": {"type": "int", "default": 0},
     "retries": {"type": "int", "default": 0},
 }
-# Other options of the module. They concern the run, not the job.
+# Options that concern the run of the module, not the job.
 RUN_OPTIONS: dict[str, dict[str, Any]] = {
     "file": {"type": "path"},
     "placement": {"type": "dict"},

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A job's progress according to its service and tasks, and whether to try it again (pure).
+"""Finds a job's progress from its service and tasks, and decides whether to try it again (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -41,15 +41,15 @@ def record(service: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]], prefi
     status = task["Status"] if task else {}
     state, error = _state(template, task)
     if state == QUEUED and not error:
-        error = _before(template, tasks)
-    ran = status.get("ContainerStatus") or {}
+        error = _previous_error(template, tasks)
+    container = status.get("ContainerStatus") or {}
     return {
         "service": spec["Name"],
         "id": service["ID"],
         "digest": labels.get(prefix + DIGEST, ""),
         "parameters": labels.get(prefix + PARAMETERS, ""),
         "state": state,
-        "exit_code": ran.get("ExitCode", 0) if state in OVER and ran.get("ContainerID") else None,
+        "exit_code": container.get("ExitCode", 0) if state in OVER and container.get("ContainerID") else None,
         "tries": tries(template),
         "retried": _number(labels.get(prefix + RETRIED)),
         "refused": _number(labels.get(prefix + REFUSED)),
@@ -67,7 +67,7 @@ def latest(template: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]]) -> M
     return max(current, key=lambda task: (task.get("CreatedAt") or "", task["ID"]), default=None)
 
 
-def _before(template: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]]) -> str:
+def _previous_error(template: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]]) -> str:
     """Return why the previous try failed."""
     ended = [task for task in tasks if task["Status"]["State"] in ENDED]
     last = max(ended, key=lambda task: task.get("CreatedAt") or "", default=None)
@@ -98,10 +98,10 @@ def _state(template: Mapping[str, Any], task: Mapping[str, Any] | None) -> tuple
     if state in WAITING:
         return QUEUED, error
     if task.get("DesiredState") in ("shutdown", "remove"):
-        return STOPPING, "it is to stop: its node is drained, or does not answer"
+        return STOPPING, "it is about to stop: its node is drained, or does not answer"
     # With a time limit, swarm shows the task as starting until it ends, because its health check never passes.
-    ran = (task["Status"].get("ContainerStatus") or {}).get("ContainerID")
-    return (RUNNING if state == "running" or (state == "starting" and ran) else STARTING), error
+    has_container = (task["Status"].get("ContainerStatus") or {}).get("ContainerID")
+    return (RUNNING if state == "running" or (state == "starting" and has_container) else STARTING), error
 
 
 def _failure(template: Mapping[str, Any], error: str) -> tuple[str, str]:
@@ -113,13 +113,13 @@ def _failure(template: Mapping[str, Any], error: str) -> tuple[str, str]:
     return FAILED, error
 
 
-def again(one: Mapping[str, Any], retries: int) -> str | None:
-    """RETRY or RESUBMIT; None if the job is not over, is complete, or has no retries left."""
-    if one["state"] == REFUSED_BY_GUARD:
-        refused = refusal.read(one["error"])
-        for_good = refused is not None and refused.code in refusal.FOR_GOOD
-        return None if for_good or one["refused"] >= MOST_REFUSED else RESUBMIT
-    return RETRY if one["state"] in (FAILED, TIMED_OUT) and one["retried"] < retries else None
+def how_to_retry(job: Mapping[str, Any], retries: int) -> str | None:
+    """Return RETRY or RESUBMIT; None if the job is not over, is complete, or has no retries left."""
+    if job["state"] == REFUSED_BY_GUARD:
+        refused = refusal.read(job["error"])
+        is_final = refused is not None and refused.code in refusal.FOR_GOOD
+        return None if is_final or job["refused"] >= MOST_REFUSED else RESUBMIT
+    return RETRY if job["state"] in (FAILED, TIMED_OUT) and job["retried"] < retries else None
 
 
 def age_of(stamp: str | None, now: float | None) -> float | None:
@@ -127,26 +127,26 @@ def age_of(stamp: str | None, now: float | None) -> float | None:
     return None if then is None or now is None else now - then
 
 
-def due(one: Mapping[str, Any], now: float | None) -> bool:
-    """Return whether it is time for the next try. The pause grows with each try, because what failed at once is likely to fail at once again."""
-    age = age_of(one["ended"], now)
-    return age is None or age >= min(LONGEST_PAUSE_S, 2 ** min(one["retried"] + one["refused"], 10) - 1)
+def is_due(job: Mapping[str, Any], now: float | None) -> bool:
+    """Return whether it is time for the next try. The pause grows with each try, because a job that failed at once will probably fail again."""
+    age = age_of(job["ended"], now)
+    return age is None or age >= min(LONGEST_PAUSE_S, 2 ** min(job["retried"] + job["refused"], 10) - 1)
 
 
-def is_kept_off_for_long(one: Mapping[str, Any], now: float | None) -> bool:
-    age = age_of(one["queued"], now)
-    return bool(one["avoids"]) and one["state"] == QUEUED and age is not None and age >= AVOIDED_S
+def has_avoided_for_long(job: Mapping[str, Any], now: float | None) -> bool:
+    age = age_of(job["queued"], now)
+    return bool(job["avoids"]) and job["state"] == QUEUED and age is not None and age >= AVOIDED_S
 
 
-def keeping_off(spec: Mapping[str, Any], node: str | None, prefix: str) -> dict[str, Any]:
-    """Return the specification with a constraint that excludes only this node.
+def avoiding(spec: Mapping[str, Any], node: str | None, prefix: str) -> dict[str, Any]:
+    """Return the specification with a constraint that excludes only this node; None excludes no node.
 
-    Otherwise swarm would choose the same card again, which it counts as free.
+    Otherwise swarm would choose the same card again, because it counts that card as free.
     """
     labels, template = dict(spec.get("Labels") or {}), spec["TaskTemplate"]
     placement = template.get("Placement") or {}
     former = "node.id!=%s" % labels.pop(prefix + AVOIDS, "")
-    constraints = [one for one in placement.get("Constraints") or [] if one != former]
+    constraints = [constraint for constraint in placement.get("Constraints") or [] if constraint != former]
     if node:
         labels[prefix + AVOIDS] = node
         constraints.append("node.id!=%s" % node)
@@ -158,7 +158,7 @@ def next_try(spec: Mapping[str, Any], how: str | None, prefix: str, avoid: str |
 
     If ``how`` is None, the job starts over with all its retries.
     """
-    spec = keeping_off(spec, avoid, prefix)
+    spec = avoiding(spec, avoid, prefix)
     labels = dict(spec.get("Labels") or {})
     counts = {key: _number(labels.get(prefix + key)) for key in (RETRIED, REFUSED)}
     counts = {RETRIED: counts[RETRIED] + (how == RETRY), REFUSED: counts[REFUSED] + (how == RESUBMIT)} if how else {RETRIED: 0, REFUSED: 0}

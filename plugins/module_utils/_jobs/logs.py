@@ -26,13 +26,13 @@ from .._tasks.tasks import ENDED
 
 DIRECTORY = "/var/lib/gpu-swarm/jobs"
 LIMIT_MIB = 1024
-# The free space to leave on the file system. A full disk would stop the manager's dockerd as well.
-FREE_MIB, FREE_SHARE = 1024, 0.05  # the smaller of the two counts
-FRESH_S = 60  # a file that was made just now may not be locked yet
+# Free space to leave on the file system, the smaller of the two. A full disk would stop the manager's dockerd as well.
+FREE_MIB, FREE_SHARE = 1024, 0.05
+FRESH_S = 60  # a new file may not be locked yet
 
 
 def path_of(directory: str, service: Mapping[str, Any], task: Mapping[str, Any]) -> str:
-    """Return the path of a task's log. A service may have any name, so replace slashes. The task's id comes from swarm."""
+    """Return the path of a task's log. Other characters in the service's name, such as slashes, are replaced."""
     name = re.sub(r"[^A-Za-z0-9_.-]", "_", service["Spec"]["Name"])[:100]
     return os.path.join(directory, "%s.%s.log" % (name, task["ID"]))
 
@@ -45,17 +45,17 @@ class LogFiles(NamedTuple):
 
 
 def save(manager: Manager, service: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]], files: LogFiles, ended: bool = True) -> list[str]:
-    """Save the logs of all tasks that ran, and return the paths. Unless ``ended`` is False, only ended tasks count. Existing files stay unchanged."""
+    """Save the logs of all tasks that ran, and return the paths. By default only of ended tasks. Existing files stay unchanged."""
     sweep(files.directory)
     framed = not service["Spec"]["TaskTemplate"].get("ContainerSpec", {}).get("TTY")
     saved = []
     for task in tasks:
-        ran = (task["Status"].get("ContainerStatus") or {}).get("ContainerID")
-        over = task["Status"]["State"] in ENDED
-        if not ran or (ended and not over):
+        has_container = (task["Status"].get("ContainerStatus") or {}).get("ContainerID")
+        is_over = task["Status"]["State"] in ENDED
+        if not has_container or (ended and not is_over):
             continue
         path = path_of(files.directory, service, task)
-        if not over or not os.path.exists(path):
+        if not is_over or not os.path.exists(path):
             try:
                 _write(path, log_stream.task_output(manager.task_log(task["ID"]), framed), files.limit_mib)
             except (OSError, ValueError, GpuSwarmError) as problem:
@@ -65,13 +65,13 @@ def save(manager: Manager, service: Mapping[str, Any], tasks: Iterable[Mapping[s
 
 
 def _write(path: str, pieces: Iterable[bytes], limit_mib: int) -> None:
-    """Write the whole file or none. Only this user can read it."""
+    """Write the whole file, or no file. Only this user can read it."""
     folder = os.path.dirname(path)
     make_directory(folder, 0o700)
     handle, temporary = tempfile.mkstemp(prefix=TEMPORARY, dir=folder)
     try:
         with naming(path), os.fdopen(handle, "wb") as stream:
-            fcntl.flock(stream, fcntl.LOCK_EX)  # for sweep
+            fcntl.flock(stream, fcntl.LOCK_EX)  # so that sweep() does not remove it
             size = 0
             for piece in pieces:
                 size += len(piece)
@@ -89,19 +89,19 @@ def _write(path: str, pieces: Iterable[bytes], limit_mib: int) -> None:
 
 
 def _require_room(folder: str) -> None:
-    now = os.statvfs(folder)
-    floor = min(FREE_MIB << 20, int(now.f_blocks * now.f_frsize * FREE_SHARE))
-    if now.f_bavail * now.f_frsize < floor:
-        raise ValueError("less than %d MiB are free on that disk. Make room there, or set log_directory to another one" % (floor >> 20))
+    disk = os.statvfs(folder)
+    required = min(FREE_MIB << 20, int(disk.f_blocks * disk.f_frsize * FREE_SHARE))
+    if disk.f_bavail * disk.f_frsize < required:
+        raise ValueError("less than %d MiB are free on that disk. Make room there, or set log_directory to another one" % (required >> 20))
 
 
 def sweep(folder: str) -> None:
     """Remove unfinished logs whose writer was killed. Such files are not locked."""
-    for left in glob.glob(glob.escape(os.path.join(folder, TEMPORARY)) + "*"):
-        with contextlib.suppress(OSError), open(left, "rb", opener=_open_file) as stream:
+    for leftover in glob.glob(glob.escape(os.path.join(folder, TEMPORARY)) + "*"):
+        with contextlib.suppress(OSError), open(leftover, "rb", opener=_open_file) as stream:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if time.time() - os.fstat(stream.fileno()).st_mtime > FRESH_S:
-                os.unlink(left)
+                os.unlink(leftover)
 
 
 def _open_file(path: str, flags: int) -> int:

@@ -17,7 +17,7 @@ from .._swarm.manager import Manager, until_written
 from .._swarm.owned_labels import PREFIX
 from . import finished, logs, removal
 
-AFTER = "Run this again when it is through."
+AFTER = "Run this again when that run has ended."
 
 
 def check_settings(params: Mapping[str, Any]) -> None:
@@ -28,16 +28,16 @@ def check_settings(params: Mapping[str, Any]) -> None:
 
 
 class Pruned(NamedTuple):
-    """The names of removed services, and of services that stay, with the reason."""
+    """The names of removed services, and of services that were kept, with the reason."""
 
     changed: bool
     removed: Sequence[str]
     kept: Sequence[tuple[str, removal.Kept]]
 
 
-def answer(done: Pruned) -> dict[str, Any]:
+def module_result(done: Pruned) -> dict[str, Any]:
     """Return the module's result."""
-    kept = [{"service": name, "reason": one.reason} for name, one in done.kept]
+    kept = [{"service": name, "reason": reason.reason} for name, reason in done.kept]
     return {"changed": done.changed, "removed": list(done.removed), "kept": kept}
 
 
@@ -46,18 +46,18 @@ def prune(manager: Manager, params: Mapping[str, Any], check_mode: bool) -> Prun
     check_settings(params)
     age, named = finished.seconds(params["older_than"]), params["services"] or []
     dummy, now = until_written(lambda: refuse_if_another_run(manager, params["holder"], "No job was removed", AFTER, check_mode))
-    found = removal.candidates(manager, removal.Wanted(params["services"], params["labels"], PREFIX))
+    candidates = removal.candidates(manager, removal.Wanted(params["services"], params["labels"], PREFIX))
     rules = finished.Rules(age, params["keep_last"], params["failed"])
-    removable, excepted = finished.split_by_rules(found, named, rules, now)
-    kept = [(one.service, removal.Kept(reason)) for one, reason in excepted]
+    removable, excepted = finished.split_by_rules(candidates, named, rules, now)
+    kept = [(candidate.service, removal.Kept(reason)) for candidate, reason in excepted]
     removed = []
-    for one in removable:
+    for candidate in removable:
         files = logs.LogFiles(params["log_directory"], params["log_limit_mib"])
-        why = None if check_mode else removal.remove(manager, one, params["failed"], PREFIX, files)
-        if why:
-            kept.append((one.service, why))
+        obstacle = None if check_mode else removal.remove(manager, candidate, params["failed"], PREFIX, files)
+        if obstacle:
+            kept.append((candidate.service, obstacle))
         else:
-            removed.append(one.service)
-    there = {one.service for one in found}
-    gone = [name for name in named if name not in there]
-    return Pruned(bool(removed), sorted({*removed, *gone}), sorted(kept, key=lambda one: one[0]))
+            removed.append(candidate.service)
+    existing = {candidate.service for candidate in candidates}
+    already_removed = [name for name in named if name not in existing]
+    return Pruned(bool(removed), sorted({*removed, *already_removed}), sorted(kept, key=lambda item: item[0]))

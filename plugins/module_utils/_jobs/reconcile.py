@@ -20,15 +20,15 @@ from .._mask import mask_values
 from .._swarm.manager import Manager, NotFound, Refused, SwarmError, until_written
 from .._tasks.tasks import epoch, still_allocated
 from . import job_progress, logs
-from .definition import DIGEST, JOB, NOTHING, REMOVING, Job, names, values
+from .definition import DIGEST, JOB, NOTHING, REMOVING, Job, public_values, variable_values
 
 # Whether to run a finished job once more.
 NEVER, FAILED, ALWAYS = "never", "failed", "always"
 REMOVED_WITHIN_S = 30
-# Networks of the machine itself that a service may use.
+# Networks of each node that a service may use.
 OF_EACH_NODE = frozenset(("bridge", "host"))
-FORGETS = (
-    "The swarm forgets a task as soon as it has ended, and what became of the job %s could not be seen. Have it keep some: "
+NO_HISTORY = (
+    "The swarm keeps no ended tasks, so the result of the job %s could not be read. Have it keep some: "
     "docker swarm update --task-history-limit 5. %s"
 )
 
@@ -57,14 +57,14 @@ class Jobs:
     def _record(self, service: Mapping[str, Any]) -> dict[str, Any]:
         return job_progress.record(service, self._tasks.get(service["ID"], []), self._prefix)
 
-    # -- there -----------------------------------------------------------------------------------------------------
+    # -- jobs that should exist -----------------------------------------------------------------------------------------------------
 
     def missing(self, wanted: Sequence[Job]) -> list[Job]:
-        """Return the jobs that have no service: never submitted, or removed."""
+        """Return the jobs that have no service, because they were never submitted or were removed."""
         return [job for job in wanted if not self._is_there(job)]
 
     def present(self, wanted: Sequence[Job], retries: int, again: str, labels: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
-        """Return the record of each job, in order, after one pass. ``labels`` are by node the labels that nodes are about to get."""
+        """Return the record of each job, in order, after one pass. ``labels`` are labels that nodes are about to get, by node id."""
         self._labels = labels or {}
         missing = self.missing(wanted)
         if missing:
@@ -73,48 +73,50 @@ class Jobs:
             self._submit(job)
         if missing and not self._check_mode:
             self._read()
-        return [self._advanced(self._services[job.service], retries, again) if job.service in self._services else _planned(job) for job in wanted]
+        return [self._advance(self._services[job.service], retries, again) if job.service in self._services else _planned(job) for job in wanted]
 
     def _is_there(self, job: Job) -> bool:
         service = self._services.get(job.service)
         return service is not None and service["Spec"]["Labels"].get(self._prefix + DIGEST) == job.digest
 
     def _refuse_unfit(self, missing: Sequence[Job]) -> None:
-        """Refuse jobs that no node could ever run, since they would wait for ever. Jobs with the same needs are checked once."""
+        """Refuse jobs that no node could ever run, because they would wait forever. Jobs with the same needs are checked once."""
         if (self._manager.spec.get("Orchestration") or {}).get("TaskHistoryRetentionLimit") == 0:
-            raise GpuSwarmError(FORGETS % (self._name, NOTHING))
-        alike = {str(_needs(job.spec)): job.spec for job in missing}
+            raise GpuSwarmError(NO_HISTORY % (self._name, NOTHING))
+        specs_by_needs = {str(_needs(job.spec)): job.spec for job in missing}
         listed = self._listed()
         own = {job.service for job in missing}
         taken = sorted(service["Spec"]["Name"] for service in listed.services if service["Spec"]["Name"] in own)
         if taken:
             raise GpuSwarmError(
-                "The swarm has a service %s that is no such job. Give the job another name than %s. %s" % (taken[0], self._name, NOTHING)
+                "The swarm has a service %s that is not this job. Give the job another name than %s. %s" % (taken[0], self._name, NOTHING)
             )
         errors = Errors()
         errors.collect(self._refuse_networks, missing)
-        for spec in alike.values():
+        for spec in specs_by_needs.values():
             errors.collect(self._refuse_spec, spec, listed)
         if errors.messages:
             raise GpuSwarmError(" ".join([*errors.messages, NOTHING]))
 
     def _refuse_spec(self, spec: Mapping[str, Any], listed: Listed) -> None:
-        found = preflight("", [spec], listed, self._prefix)
+        preview = preflight("", [spec], listed, self._prefix)
         kinds = [item["DiscreteResourceSpec"]["Kind"] for item in spec["TaskTemplate"]["Resources"]["Reservations"]["GenericResources"]]
         for kind in kinds:
-            if kind not in found["kinds"]:
-                there = ", ".join(sorted(found["kinds"])) or "none"
-                raise GpuSwarmError("No node of the swarm advertises %s; there are: %s. Fix kind of the job %s." % (kind, there, self._name))
-        (one,) = found["explained"]
-        if not one["possible"]:
-            raise GpuSwarmError("The job %s %s. No node could ever run it: reserve less, or change its constraints." % (self._name, one["text"]))
+            if kind not in preview["kinds"]:
+                advertised = ", ".join(sorted(preview["kinds"])) or "none"
+                message = "No node of the swarm advertises the resource kind %s. Advertised are: %s. Fix kind of the job %s."
+                raise GpuSwarmError(message % (kind, advertised, self._name))
+        (explanation,) = preview["explained"]
+        if not explanation["possible"]:
+            text = explanation["text"]
+            raise GpuSwarmError("The job %s %s. No node could ever run it: reserve less, or change its constraints." % (self._name, text))
 
     def _refuse_networks(self, missing: Sequence[Job]) -> None:
-        wanted = {one["Target"] for job in missing for one in job.spec["TaskTemplate"].get("Networks") or []} - OF_EACH_NODE
+        wanted = {network["Target"] for job in missing for network in job.spec["TaskTemplate"].get("Networks") or []} - OF_EACH_NODE
         lacking = sorted(wanted.difference(of_swarm(self._manager.networks()))) if wanted else []
         if lacking:
             raise GpuSwarmError(
-                "networks of the job %s has %s, which the swarm does not have. Make it with 'docker network create --driver overlay', or fix its "
+                "networks of the job %s has %s, which the swarm does not have. Create it with 'docker network create --driver overlay', or fix its "
                 "name." % (self._name, ", ".join(lacking))
             )
 
@@ -129,24 +131,24 @@ class Jobs:
             # Another run submitted a service of this name. The next listing shows whether it is the same job.
             if "name conflicts" in problem.message:
                 return
-            said = mask_values(problem.message, values(job), names(job))
+            message = mask_values(problem.message, variable_values(job), public_values(job))
             if isinstance(problem, Refused):
-                done = "%d of its jobs are submitted." % (len(self.submitted) - 1) if len(self.submitted) > 1 else NOTHING
-                said = "The job %s is refused. %s Fix what it names in the definition of the job. %s" % (self._name, said, done)
-            raise type(problem)(said, **problem.details) from None
+                submitted = "%d of its jobs are submitted." % (len(self.submitted) - 1) if len(self.submitted) > 1 else NOTHING
+                message = "The job %s is refused. %s Fix this in the definition of the job. %s" % (self._name, message, submitted)
+            raise type(problem)(message, **problem.details) from None
 
-    def _advanced(self, service: Mapping[str, Any], retries: int, again: str) -> dict[str, Any]:
-        one = self._record(service)
-        if one["state"] not in job_progress.OVER:
-            if job_progress.is_kept_off_for_long(one, self._now) and not self._check_mode:
-                until_written(lambda: self._write(service, lambda spec: job_progress.keeping_off(spec, None, self._prefix)))
-            return {**one, "left": True}
-        how = job_progress.again(one, retries)
-        anew = again == ALWAYS or (again == FAILED and one["state"] != job_progress.COMPLETE)
-        if not anew and not (how and job_progress.due(one, self._now)):
+    def _advance(self, service: Mapping[str, Any], retries: int, again: str) -> dict[str, Any]:
+        job = self._record(service)
+        if job["state"] not in job_progress.OVER:
+            if job_progress.has_avoided_for_long(job, self._now) and not self._check_mode:
+                until_written(lambda: self._write(service, lambda spec: job_progress.avoiding(spec, None, self._prefix)))
+            return {**job, "left": True}
+        how = job_progress.how_to_retry(job, retries)
+        starts_over = again == ALWAYS or (again == FAILED and job["state"] != job_progress.COMPLETE)
+        if not starts_over and not (how and job_progress.is_due(job, self._now)):
             self._save(service)
-            return {**one, "left": how is not None}
-        return self._tried(service, one, None if anew else how)
+            return {**job, "left": how is not None}
+        return self._try_again(service, job, None if starts_over else how)
 
     def _is_being_removed(self, service: Mapping[str, Any]) -> bool:
         """Return whether a run is removing the service, so that another try would be lost with it.
@@ -156,40 +158,43 @@ class Jobs:
         age = job_progress.age_of(service.get("UpdatedAt"), self._now)
         return self._prefix + REMOVING in service["Spec"]["Labels"] and age is not None and age < REMOVED_WITHIN_S
 
-    def _tried(self, service: Mapping[str, Any], one: Mapping[str, Any], how: str | None) -> dict[str, Any]:
+    def _try_again(self, service: Mapping[str, Any], job: Mapping[str, Any], how: str | None) -> dict[str, Any]:
         """Start another try of a finished job. Save its log first, because swarm keeps only the last tasks."""
         if not self._save(service):
-            return {**one, "left": False}
-        later = {"exit_code": None, "error": job_progress.LAST_TRY % one["error"] if one["error"] else "", "ended": None, "node": None, "left": True}
-        avoid = one["node"] if how == job_progress.RESUBMIT and not self._check_mode and self._fits_off(service["Spec"], one["node"]) else None
+            return {**job, "left": False}
+        error = job_progress.LAST_TRY % job["error"] if job["error"] else ""
+        next_try = {"exit_code": None, "error": error, "ended": None, "node": None, "left": True}
+        is_refused = how == job_progress.RESUBMIT and not self._check_mode
+        avoid = job["node"] if is_refused and self._fits_elsewhere(service["Spec"], job["node"]) else None
         if not self._check_mode and not until_written(
             lambda: self._write(service, lambda spec: job_progress.next_try(spec, how, self._prefix, avoid))
         ):
-            return {**one, "left": True}  # the next pass shows what became of it
+            return {**job, "left": True}  # the next pass shows the result
         self.changed = True
         if self._check_mode:
-            return {**one, **later, "state": job_progress.PLANNED}
-        return {**one, **later, "state": job_progress.QUEUED, "tries": one["tries"] + 1}
+            return {**job, **next_try, "state": job_progress.PLANNED}
+        return {**job, **next_try, "state": job_progress.QUEUED, "tries": job["tries"] + 1}
 
-    def _fits_off(self, spec: Mapping[str, Any], node: str | None) -> bool:
+    def _fits_elsewhere(self, spec: Mapping[str, Any], node: str | None) -> bool:
         """Return whether the job would fit on another node now."""
         if not node:
             return False
-        elsewhere = dict(job_progress.keeping_off(spec, node, self._prefix), Name="%s-elsewhere" % spec["Name"])
-        (one,) = preflight("", [elsewhere], self._listed(), self._prefix)["explained"]
-        return bool(one["fits"])
+        elsewhere = dict(job_progress.avoiding(spec, node, self._prefix), Name="%s-elsewhere" % spec["Name"])
+        (explanation,) = preflight("", [elsewhere], self._listed(), self._prefix)["explained"]
+        return bool(explanation["fits"])
 
     def _listed(self) -> Listed:
         manager = self._manager
         return Listed(with_labels(manager.nodes(), self._labels), list(manager.tasks()), manager.services(), self._now)
 
-    def _write(self, service: Mapping[str, Any], changed: Callable[[Mapping[str, Any]], dict[str, Any]]) -> bool:
-        """Return whether the service was updated. It was not if somebody else restarted or removed it meanwhile."""
+    def _write(self, service: Mapping[str, Any], change: Callable[[Mapping[str, Any]], dict[str, Any]]) -> bool:
+        """Update the service, unless somebody else restarted or removed it meanwhile. Return whether it was updated."""
         try:
-            now = self._manager.service(service["ID"])
-            if job_progress.tries(now["Spec"]["TaskTemplate"]) != job_progress.tries(service["Spec"]["TaskTemplate"]) or self._is_being_removed(now):
+            current = self._manager.service(service["ID"])
+            is_restarted = job_progress.tries(current["Spec"]["TaskTemplate"]) != job_progress.tries(service["Spec"]["TaskTemplate"])
+            if is_restarted or self._is_being_removed(current):
                 return False
-            self._manager.update_service(now["ID"], now["Version"]["Index"], changed(now["Spec"]))
+            self._manager.update_service(current["ID"], current["Version"]["Index"], change(current["Spec"]))
         except NotFound:
             return False
         return True
@@ -204,19 +209,19 @@ class Jobs:
             return False
         return True
 
-    # -- gone ------------------------------------------------------------------------------------------------------
+    # -- jobs that should not exist ------------------------------------------------------------------------------------------------------
 
     def ending(self) -> list[dict[str, Any]]:
-        """Return the resources that tasks of removed jobs of this name still hold."""
+        """Return the resources that are still allocated to tasks of removed jobs of this name."""
         self._read()
         tasks = [task for tasks in self._tasks.values() for task in tasks]
         return still_allocated(tasks, self._services.values(), self._manager.nodes()) if tasks else []
 
     def absent(self) -> list[dict[str, Any]]:
-        """Remove all jobs of this name, whether they run or not. Save their logs first."""
-        found = []
+        """Remove all jobs of this name, also running ones. Save their logs first. Return their records."""
+        records = []
         for service in self._services.values():
-            found.append(self._record(service))
+            records.append(self._record(service))
             self.changed = True
             if self._check_mode:
                 continue
@@ -227,7 +232,7 @@ class Jobs:
                 continue
             except GpuSwarmError as problem:
                 self.problems.append("%s was not removed: %s" % (service["Spec"]["Name"], problem.message))
-        return found
+        return records
 
 
 def _needs(spec: Mapping[str, Any]) -> tuple[Any, ...]:

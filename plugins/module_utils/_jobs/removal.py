@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Removes services whose work is over, without losing one that somebody restarts at the same time.
+"""Removes finished services, but none that somebody restarts at the same time.
 
-Docker's API removes a service whatever its version. So first update a label of the service, which checks the version: anybody who read the service
-before that can no longer write it. Then read the service once more, and remove it. A writer who reads it in the few milliseconds between would
-still lose.
-An update would run a job of swarm's own again, so read such a job twice instead, and compare.
+Docker's API does not check the version when it removes a service. So first update a label of the service, which does check it: a writer who read the
+service earlier can no longer write it. Then read the service once more, and remove it. A write in the few milliseconds between would still be lost.
+
+An update would run a job of swarm itself again. So read such a job twice instead, and compare.
 Private to this collection: no stability is promised to others.
 """
 
@@ -34,7 +34,7 @@ class Kept(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """Which services to look at: by name or by label. If both are None, all jobs of this collection. An empty list selects none."""
+    """Selects services by name or by label. If both are None, it selects all jobs of this collection. An empty list selects none."""
 
     services: Collection[str] | None
     labels: Collection[str] | None
@@ -47,27 +47,27 @@ class Wanted(NamedTuple):
 
 def candidates(manager: Manager, wanted: Wanted) -> list[Candidate]:
     """Return the selected services, each with a verdict. Only the needed fields stay in memory, since there may be tens of thousands."""
-    found: dict[str, dict[str, Any]] = {}
+    selected: dict[str, dict[str, Any]] = {}
     for service in manager.each_service(wanted.prefix + JOB if wanted.is_own else ""):
         if _is_selected(service, wanted):
-            found[service["ID"]] = _needed_fields(service)
-    tasks: dict[str, list[TaskSummary]] = {service_id: [] for service_id in found}
-    for task in manager.tasks() if found else ():
+            selected[service["ID"]] = _needed_fields(service)
+    tasks: dict[str, list[TaskSummary]] = {service_id: [] for service_id in selected}
+    for task in manager.tasks() if selected else ():
         if task.get("ServiceID") in tasks:
             tasks[task["ServiceID"]].append(finished.summarise(task))
-    rated = []
-    for service_id, service in found.items():
+    result = []
+    for service_id, service in selected.items():
         name = service["Spec"]["Labels"].get(wanted.prefix + JOB) or service["Spec"]["Name"]
-        rated.append(Candidate(service_id, service["Spec"]["Name"], name, finished.verdict_on(service, tasks[service_id])))
-    return rated
+        result.append(Candidate(service_id, service["Spec"]["Name"], name, finished.verdict_on(service, tasks[service_id])))
+    return result
 
 
 def _needed_fields(service: Mapping[str, Any]) -> dict[str, Any]:
     spec = service["Spec"]
     template = {key: spec["TaskTemplate"][key] for key in ("RestartPolicy", "ForceUpdate") if key in spec["TaskTemplate"]}
-    brief = {"Name": spec["Name"], "Labels": dict(spec.get("Labels") or {}), "Mode": spec["Mode"], "TaskTemplate": template}
-    kept = {key: service[key] for key in ("JobStatus", "UpdateStatus") if key in service}
-    return {"ID": service["ID"], "Spec": brief, **kept}
+    needed_spec = {"Name": spec["Name"], "Labels": dict(spec.get("Labels") or {}), "Mode": spec["Mode"], "TaskTemplate": template}
+    statuses = {key: service[key] for key in ("JobStatus", "UpdateStatus") if key in service}
+    return {"ID": service["ID"], "Spec": needed_spec, **statuses}
 
 
 def _is_selected(service: Mapping[str, Any], wanted: Wanted) -> bool:
@@ -75,20 +75,20 @@ def _is_selected(service: Mapping[str, Any], wanted: Wanted) -> bool:
     labels = spec.get("Labels") or {}
     if wanted.is_own:
         return wanted.prefix + JOB in labels
-    return spec["Name"] in (wanted.services or ()) or any(_has(labels, one) for one in wanted.labels or ())
+    return spec["Name"] in (wanted.services or ()) or any(_has_label(labels, selector) for selector in wanted.labels or ())
 
 
-def _has(labels: Mapping[str, str], selector: str) -> bool:
+def _has_label(labels: Mapping[str, str], selector: str) -> bool:
     key, equals, value = selector.partition("=")
     return key in labels and (not equals or labels[key] == value)
 
 
-def remove(manager: Manager, one: Candidate, failed: bool, prefix: str, files: logs.LogFiles) -> Kept | None:
-    """Remove the service, unless it changed meanwhile. Return why it was kept, or None if it is gone. Errors of the manager itself are raised."""
+def remove(manager: Manager, candidate: Candidate, failed: bool, prefix: str, files: logs.LogFiles) -> Kept | None:
+    """Remove the service, unless it changed meanwhile. Return why it was kept, or None if it no longer exists. Raises the manager's errors."""
     try:
-        service = manager.service(one.service_id)
-        tasks = manager.tasks_of(one.service_id)
-        reason = _not_over(service, tasks, failed)
+        service = manager.service(candidate.service_id)
+        tasks = manager.tasks_of(candidate.service_id)
+        reason = _why_not_removed(service, tasks, failed)
         if reason:
             return Kept(reason)
         try:
@@ -96,11 +96,11 @@ def remove(manager: Manager, one: Candidate, failed: bool, prefix: str, files: l
         except GpuSwarmError as problem:
             return Kept(problem.message, unsaved=True)
         if not is_job_service(service):
-            manager.update_service(service["ID"], service["Version"]["Index"], _marked(service["Spec"], prefix))
-        reason = _changed(manager, service, tasks, failed)
+            manager.update_service(service["ID"], service["Version"]["Index"], _with_new_label(service["Spec"], prefix))
+        reason = _why_changed(manager, service, tasks, failed)
         if reason:
             return Kept(reason)
-        manager.remove_service(one.service_id)
+        manager.remove_service(candidate.service_id)
     except OutOfSequence:
         return Kept(CHANGED)
     except NotFound:
@@ -108,14 +108,14 @@ def remove(manager: Manager, one: Candidate, failed: bool, prefix: str, files: l
     return None
 
 
-def _marked(spec: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """Return the specification with a label that differs from before, since an update without a change may not count."""
+def _with_new_label(spec: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """Return the specification with a changed label, since an update without a change may not increase the version."""
     labels = dict(spec.get("Labels") or {})
     former = re.fullmatch("[0-9]{1,9}", labels.get(prefix + REMOVING, ""))
     return dict(spec, Labels=dict(labels, **{prefix + REMOVING: str(int(former.group()) + 1 if former else 1)}))
 
 
-def _changed(manager: Manager, before: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]], failed: bool) -> str | None:
+def _why_changed(manager: Manager, before: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]], failed: bool) -> str | None:
     """Return why the service changed since ``before``; None if it did not.
 
     Read the service after its tasks, because swarm creates the task of an updated service a moment later.
@@ -129,10 +129,10 @@ def _changed(manager: Manager, before: Mapping[str, Any], tasks: Iterable[Mappin
         return CHANGED
     if {task["ID"] for task in later} - {task["ID"] for task in tasks}:
         return CHANGED
-    return _not_over(now, later, failed)
+    return _why_not_removed(now, later, failed)
 
 
-def _not_over(service: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]], failed: bool) -> str | None:
+def _why_not_removed(service: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]], failed: bool) -> str | None:
     verdict = finished.verdict_on(service, [finished.summarise(task) for task in tasks])
     if verdict.state == finished.FAILED and not failed:
         return "it failed: %s" % verdict.text

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What wakes the service on a manager: that some node of the swarm was changed, its labels, its state, or who leads.
+"""Wakes the service on a manager when a node of the swarm changes: its labels, its state, or the leader.
 
-A manager's stream of events has it at once. It is no more than a bell: what has changed is read anew, and who hears nothing polls from time to time,
-since dockerd drops events for a slow reader and, once it has lost its own watch of the swarm (moby, noderunner.go: watchClusterEvents), sends none
-until it is started anew.
+A manager sends events of nodes at once. They only wake the service, which then reads the nodes again. The service also polls from time to time:
+dockerd drops events for a slow reader, and sends none until its restart if it has lost its own watch of the swarm (moby, noderunner.go:
+watchClusterEvents).
 Private to this collection: no stability is promised to others.
 """
 
@@ -20,55 +20,55 @@ from typing import Callable, Iterable
 
 from .._errors import GpuSwarmError
 
-# Before a stream that broke is opened again: at first, and at the most.
+# The pause before a broken stream is opened again: the first time, and at most.
 PAUSE_S, LONGEST_S = 1.0, 60.0
 _CHUNK = 1 << 16
 
 
 class Bell:
-    """Rings whenever a node was changed. ``listen()`` opens a stream and yields once it is open, and at each event."""
+    """Rings after each change of a node. ``listen()`` opens a stream, and yields when it is open and at each event."""
 
     def __init__(self, listen: Callable[[], Iterable[object]], pause: Callable[[float], object] = time.sleep) -> None:
         self._listen = listen
         self._pause = pause
-        self._heard, self._rope = os.pipe()
-        for handle in (self._heard, self._rope):
+        self._read_end, self._write_end = os.pipe()
+        for handle in (self._read_end, self._write_end):
             os.set_blocking(handle, False)
-        self.listens = False  # whether a stream is open: who has none polls more often
+        self.listens = False  # whether a stream is open. Without one, the service polls more often
 
     def handles(self) -> list[int]:
-        """Return what can be read once it has rung."""
-        return [self._heard]
+        """Return the file descriptors that become readable when the bell rings."""
+        return [self._read_end]
 
     def silence(self) -> None:
-        """Return what comes from here on rings anew."""
+        """Stop ringing. Later events ring again."""
         with contextlib.suppress(BlockingIOError):
-            while os.read(self._heard, _CHUNK):
+            while os.read(self._read_end, _CHUNK):
                 pass
 
     def start(self) -> None:
-        """Listens in a thread, which ends with the process."""
-        threading.Thread(target=self._go_on, daemon=True).start()
+        """Listen in a thread, which ends with the process."""
+        threading.Thread(target=self._listen_forever, daemon=True).start()
 
-    def _go_on(self) -> None:
+    def _listen_forever(self) -> None:
         wait = PAUSE_S
         while True:
             wait = PAUSE_S if self.hear() else min(2 * wait, LONGEST_S)
             self._pause(wait)
 
     def hear(self) -> bool:
-        """Rings until the stream ends. Whether there was one at all."""
+        """Ring until the stream ends. Return whether it could be opened."""
         opened = False
         try:
             for _event in self._listen():
                 opened = self.listens = True
                 self._ring()
-        except GpuSwarmError:  # who polls the nodes meanwhile says why the manager does not answer
+        except GpuSwarmError:  # the rounds report why the manager does not answer
             pass
         finally:
             self.listens = False
         return opened
 
     def _ring(self) -> None:
-        with contextlib.suppress(BlockingIOError):  # it rings already
-            os.write(self._rope, b"\n")
+        with contextlib.suppress(BlockingIOError):  # the pipe is full: it rings already
+            os.write(self._write_end, b"\n")

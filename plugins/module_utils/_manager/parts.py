@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""gpu-swarm-manager.service: one service with parts, each with its own switch. It is there as long as any part is.
+"""gpu-swarm-manager.service: one service with parts, each with its own setting. The service exists while it has a part.
 
 Private to this collection: no stability is promised to others.
 """
@@ -25,12 +25,12 @@ from .._program.own_python import require_own_python
 from .._program.unit import Unit, has_gpus
 
 CODE = Code("_manager/two_processes.py")
-_LINKS = {PAUSE: "metrics", JOBS: "logs"}  # to the directory into which each part writes
-_SETTINGS = {PAUSE: "swarm_member_metrics_directory", JOBS: "gpu_job_log_directory"}  # what users call that directory
-_PRIVATE = ("tmp", "var/tmp")  # the service has its own, which are empty at its start and removed at its end
+_LINKS = {PAUSE: "metrics", JOBS: "logs"}  # link of each part to the directory that it writes to
+_SETTINGS = {PAUSE: "swarm_member_metrics_directory", JOBS: "gpu_job_log_directory"}  # the user's setting for that directory
+_PRIVATE = ("tmp", "var/tmp")  # the service has its own ones, which are empty when it starts and removed when it stops
 _NOTE = "To remove its parts, set\n# swarm_member_react: false, and run fleet.gpu_swarm.prune_jobs -e timer=false"
 _DESCRIPTION = "Pauses nodes of this Docker swarm with faults of their GPUs, writes metrics and removes finished jobs"
-# The first process goes on if memory runs out and the kernel ends the second one.
+# With OOMPolicy=continue the first process goes on if the kernel ends the second one for lack of memory.
 _SERVICE = """\
 Type=notify
 ExecStart={command}
@@ -58,7 +58,7 @@ class ManagerService:
         self._unit = Unit(UNIT, *machine, may_reload=not has_gpus(machine.root))
 
     def converge(self, part: str, settings: Mapping[str, Any] | None, check_mode: bool) -> bool:
-        """Put this part there, or remove it without ``settings``. Return whether that is a change. Raises GpuSwarmError."""
+        """Install this part, or remove it if ``settings`` is None. Return whether that changes anything. Raises GpuSwarmError."""
         try:
             if settings is None:
                 changed = self.has(part)
@@ -75,11 +75,11 @@ class ManagerService:
         return changed
 
     def has(self, part: str) -> bool:
-        """Return whether the part is there, or may still run because a run was killed, or the settings of the service cannot be read."""
-        kept = self._service({}).settings()
-        if kept is None:
+        """Return whether the service has this part, or may still run it, because a run was killed or its settings cannot be read."""
+        settings = self._service({}).settings()
+        if settings is None:
             return self._service({}).is_installed()
-        return part in kept or is_changing(self._home)
+        return part in settings or is_changing(self._home)
 
     def is_current(self, part: str, settings: Mapping[str, Any]) -> bool:
         """Return whether the service runs with these settings of the part."""
@@ -88,68 +88,68 @@ class ManagerService:
 
     def _runs(self, part: str, settings: Mapping[str, Any]) -> bool:
         if part == PAUSE:
-            found = manager_state(self._state_dir, self._machine.root)
-            return bool(found and found["running"])
+            state = manager_state(self._state_dir, self._machine.root)
+            return bool(state and state["running"])
         return os.path.isdir(settings[DIRECTORIES[JOBS]]) and self._unit.is_active()
 
     def install(self, part: str, settings: Mapping[str, Any]) -> None:
-        """Put the service there with this part, or this part into the service, and restart it."""
-        _load()
+        """Add this part to the service and restart it. Install the service if there is none."""
+        _import_service()
         self._start(self._with(part, settings))
 
     def remove(self, part: str) -> None:
-        """Remove the part, and the service with its last part. Nodes that it has paused stay so until a run returns them. Saved logs stay."""
-        kept = self._service({}).settings() or {}
-        rest = {name: value for name, value in kept.items() if name != part}
-        if PAUSE in rest or JOBS in rest:
-            self._start(rest)
+        """Remove the part, and with its last part the service. Paused nodes stay paused until a run returns them. Saved logs stay."""
+        settings = self._service({}).settings() or {}
+        remaining = {name: value for name, value in settings.items() if name != part}
+        if PAUSE in remaining or JOBS in remaining:
+            self._start(remaining)
             return
         failure = self._unit.stop()
         if failure is not None:
             raise GpuSwarmError(
-                "%s did not stop: %s. It still pauses nodes with faults, and nothing of it was removed. Check 'systemctl status %s', stop it, and "
+                "%s did not stop: %s. It still pauses nodes with faults, and nothing was removed. Check 'systemctl status %s', stop it, and "
                 "run this again." % (UNIT, failure, UNIT)
             )
-        directory = _directory(kept, PAUSE)
+        directory = _directory(settings, PAUSE)
         if directory:
             file.remove(directory)
         self._service({}).remove()
-        if os.path.isdir(self._state_dir) and not os.listdir(self._state_dir):  # only if nothing else is kept
+        if os.path.isdir(self._state_dir) and not os.listdir(self._state_dir):  # only if nothing else uses it
             os.rmdir(self._state_dir)
 
     # -- parts -------------------------------------------------------------------------------------------------
 
     def _with(self, part: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-        kept = self._service({}).settings() or {}
-        return {**{name: kept[name] for name in (PAUSE, JOBS) if name in kept}, part: dict(settings), "docker_socket": self._socket}
+        current = self._service({}).settings() or {}
+        return {**{name: current[name] for name in (PAUSE, JOBS) if name in current}, part: dict(settings), "docker_socket": self._socket}
 
     def _start(self, settings: Mapping[str, Any]) -> None:
         logs = _directory(settings, JOBS)
         if logs:
-            _files.make_directory(logs, 0o700)  # the service cannot: all else is read-only for it
+            _files.make_directory(logs, 0o700)  # the service cannot create it: for the service, other directories are read-only
             if not os.path.isdir(logs):
                 raise GpuSwarmError(
-                    "%s is %s, which is a file or a link to nothing. Remove that, or set another directory, and run this again. The service was not "
+                    "%s is %s, which is a file or a broken link. Remove it, or set another directory, and run this again. The service was not "
                     "changed." % (_SETTINGS[JOBS], logs)
                 )
         self._remove_former()
-        before = _directory(self._service({}).settings() or {}, PAUSE)
-        if before and before != _directory(settings, PAUSE):
-            self._unit.stop()  # else it could write the file once more
-            file.remove(before)
+        former = _directory(self._service({}).settings() or {}, PAUSE)
+        if former and former != _directory(settings, PAUSE):
+            self._unit.stop()  # otherwise it could write the file once more
+            file.remove(former)
         service = self._service(settings)
         service.keep(settings)
         failure = service.start(self._unit_text())
         if failure is not None:
             raise GpuSwarmError(
-                "%s did not start: %s. Check 'journalctl -u %s' and run this again; or set swarm_member_react: false to do without it, and "
-                "nothing pauses a node between two runs." % (UNIT, failure, UNIT)
+                "%s did not start: %s. Check 'journalctl -u %s' and run this again. Or set swarm_member_react: false to do without it; "
+                "then nothing pauses a node between two runs." % (UNIT, failure, UNIT)
             )
 
     def _require_shared(self, part: str, directory: str) -> None:
         """Raise GpuSwarmError if the service cannot see this directory."""
-        private = [os.path.realpath(os.path.join(self._machine.root, one)) for one in _PRIVATE]
-        if directory and any(os.path.commonpath([os.path.realpath(directory), one]) == one for one in private):
+        private = [os.path.realpath(os.path.join(self._machine.root, path)) for path in _PRIVATE]
+        if directory and any(os.path.commonpath([os.path.realpath(directory), path]) == path for path in private):
             raise GpuSwarmError(
                 "%s is %s, but the service gpu-swarm-manager has a private /tmp and /var/tmp, which are removed when it stops. Set another "
                 "directory, and run this again. Nothing was changed." % (_SETTINGS[part], directory)
@@ -174,7 +174,7 @@ class ManagerService:
         return hardened.Unit(_NOTE, _DESCRIPTION, service, writable, memory="1G", more=hardened.SOCKETS_ONLY).text()
 
 
-def _load() -> object:
+def _import_service() -> object:
     from . import two_processes
 
     return two_processes

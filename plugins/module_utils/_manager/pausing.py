@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Pauses nodes that report a fault. What it cannot do now it does in a later round.
+"""Pauses nodes that report a fault. A pause that fails is tried again in a later round.
 
-It can be killed at any point: a pause with its marks is one versioned update, and everything else is read anew.
+The process can be killed at any point: a pause with its labels is one versioned update, and the rest is read again.
 Private to this collection: no stability is promised to others.
 """
 
@@ -27,15 +27,15 @@ STATUS = "/run/gpu-swarm-manager/status.json"
 
 
 class Pausing:
-    """That of one manager: called in each round. ``limit`` is how many of a hundred GPU nodes may be paused."""
+    """Called in each round of one manager. ``limit`` is the percentage of GPU nodes that may be paused."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._memory = Memory(handled=_handled())
+        self._memory = Memory(handled=_read_handled())
         self._alarms: dict[str, str] = {}
         self._refused: dict[str, str] = {}  # why a node could not be paused, as last logged
         self._published: object = None
-        self._unpublished = ""
+        self._write_failure = ""
 
     def __call__(self, manager: Manager, nodes: Sequence[Mapping[str, Any]]) -> float | None:
         decision, self._memory = decide(nodes, manager.node_id, self._limit, self._memory, time.monotonic())
@@ -47,7 +47,7 @@ class Pausing:
         return None if decision.turn_s is None else max(AGAIN_S, decision.turn_s)
 
     def _pause(self, manager: Manager, node: Mapping[str, Any], fault: str) -> bool:
-        """Return whether that is done, or not to be tried again at once."""
+        """Pause a node. Return False if it must be tried again at once, because somebody else changed the node meanwhile."""
         want = {
             "id": node["ID"],
             "labels": None,
@@ -63,39 +63,39 @@ class Pausing:
         except OutOfSequence:
             return False
         except SwarmError as problem:
-            words = "node %s reports '%s' and could not be paused: %s" % (_name(node), fault, problem.message)
-            if self._refused.get(node["ID"]) != words:
-                say(words)
-            self._refused[node["ID"]] = words
+            message = "node %s reports '%s' and could not be paused: %s" % (_name(node), fault, problem.message)
+            if self._refused.get(node["ID"]) != message:
+                say(message)
+            self._refused[node["ID"]] = message
             return True
         self._refused.pop(node["ID"], None)
         say("node %s is paused: it reports '%s'" % (_name(node), fault))
         return True
 
-    # -- what is shown -----------------------------------------------------------------------------------------
+    # -- reports -----------------------------------------------------------------------------------------
 
     def _alarm(self, nodes: Sequence[Mapping[str, Any]], alarms: Mapping[str, str]) -> None:
-        """Return each once, as long as it stands."""
+        """Log each alarm once, and again only if it changes."""
         for node in nodes:
             node_id = node["ID"]
             if node_id in alarms and alarms[node_id] != self._alarms.get(node_id):
                 alarm = "" if alarms[node_id] == RETURNED else "ALARM: "
-                say("%snode %s reports '%s' and stays in service: %s" % (alarm, _name(node), self._memory.seen[node_id][0], alarms[node_id]))
+                say("%snode %s reports '%s' and stays in service: %s" % (alarm, _name(node), self._memory.reported[node_id][0], alarms[node_id]))
         self._alarms = dict(alarms)
 
     def publish(self) -> None:
-        """For who assesses this machine, and for this service when it is started anew."""
-        found = {"pid": os.getpid(), "handled": dict(self._memory.handled)}
-        if found == self._published:
+        """Write the status, for assessments of this machine and for the next start of this service."""
+        status = {"pid": os.getpid(), "handled": dict(self._memory.handled)}
+        if status == self._published:
             return
-        before, self._unpublished = self._unpublished, publish(STATUS, found)
-        if not self._unpublished:
-            self._published = found
-        elif self._unpublished != before:
-            say("the status of this service cannot be written, but it still pauses nodes: %s" % self._unpublished)
+        failure_before, self._write_failure = self._write_failure, publish(STATUS, status)
+        if not self._write_failure:
+            self._published = status
+        elif self._write_failure != failure_before:
+            say("the status of this service cannot be written, but it still pauses nodes: %s" % self._write_failure)
 
 
-def _handled() -> dict[str, str]:
+def _read_handled() -> dict[str, str]:
     try:
         with open(STATUS, encoding="utf-8") as stream:
             return {str(key): str(value) for key, value in json.load(stream)["handled"].items()}

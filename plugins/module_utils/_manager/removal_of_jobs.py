@@ -4,7 +4,7 @@
 
 """Removes finished jobs on the manager that leads: when the service starts, and then hourly.
 
-In a thread of its own, since saving logs may take long, and the metrics go on meanwhile.
+It has its own thread, because saving logs may take long, and metrics must be written meanwhile.
 Private to this collection: no stability is promised to others.
 """
 
@@ -24,7 +24,7 @@ from .rounds import CONNECTION, Nodes
 
 EVERY_S = 3600.0
 ANSWER_S = 60
-LIMIT_S = 3000.0  # then the process ends, and begins anew
+LIMIT_S = 3000.0  # then the process ends and is started again
 
 
 class RemovalOfJobs:
@@ -36,35 +36,35 @@ class RemovalOfJobs:
         self._settings = settings
         self._connect = connect
         self._clock = clock
-        self._began: float | None = None
+        self._started: float | None = None
         self._thread: threading.Thread | None = None
 
     def __call__(self, dummy_manager: Manager, dummy_nodes: Nodes, leads: bool) -> None:
         now = self._clock()
         if self._thread and self._thread.is_alive():
-            if self._began is not None and now - self._began > LIMIT_S:
-                say("the removal of finished jobs takes longer than %d s and begins anew" % LIMIT_S)
+            if self._started is not None and now - self._started > LIMIT_S:
+                say("the removal of finished jobs takes longer than %d s and is started again" % LIMIT_S)
                 os._exit(1)
-        elif leads and (self._began is None or now - self._began >= EVERY_S):
-            self._began = now
+        elif leads and (self._started is None or now - self._started >= EVERY_S):
+            self._started = now
             self._thread = threading.Thread(target=self.remove, daemon=True)
             self._thread.start()
 
     def remove(self) -> None:
-        """Remove what is over, and log what was removed and what stays because its log could not be saved."""
+        """Remove finished jobs. Log the names of removed jobs, and of those that stay because their log could not be saved."""
         settings = self._settings
         try:
             logs.sweep(settings["log_directory"])
             manager = self._connect(dict(CONNECTION, timeout=ANSWER_S, docker_host="unix://" + settings["docker_socket"]))
-            done = prune(manager, {"services": None, "labels": None, "holder": None, **settings}, False)
+            result = prune(manager, {"services": None, "labels": None, "holder": None, **settings}, False)
         except GpuSwarmError as problem:
             say("finished jobs could not be removed: %s" % problem.message)
             return
-        except Exception as problem:  # the rest goes on
+        except Exception as problem:  # metrics must still be written
             say("finished jobs could not be removed: %r. Please report that." % problem)
             return
-        for name in done.removed:
+        for name in result.removed:
             say("removed %s" % name)
-        for name, stays in done.kept:
-            if stays.unsaved:
-                say("%s stays: %s" % (name, stays.reason))
+        for name, verdict in result.kept:
+            if verdict.unsaved:
+                say("%s is not removed: %s" % (name, verdict.reason))

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Rounds: a process reads the list of nodes whenever a node changes, acts on it, and waits for the next change.
+"""Rounds of a process: it reads the list of nodes whenever a node changes, acts on it, and waits for the next change.
 
 Private to this collection: no stability is promised to others.
 """
@@ -16,20 +16,20 @@ from .._program.lifetime import Lifetime, say
 from .._swarm.manager import Manager, SwarmError, connect
 from .node_events import Bell
 
-# How often it polls if no event comes: while the manager sends events, and while it does not.
+# How often it polls without events (seconds): if the stream of events is open, and if it is not.
 LISTENING_S, POLL_S = 15, 5
-AGAIN_S = 1  # after a change that came between reading and writing
-SHARE = 0.05  # of the time that may go into polling, if nodes change all the time
+AGAIN_S = 1  # if somebody else changed a node between reading and writing
+SHARE = 0.05  # at most this part of the time is spent on polling, even if nodes change all the time
 ANSWER_S = 20  # how long a manager may take to answer
 CONNECTION = dict(tls=False, validate_certs=False, ca_path=None, client_cert=None, client_key=None, api_version="auto", timeout=ANSWER_S)
 
 Nodes = Sequence[Mapping[str, Any]]
-# Acts on the list of nodes. Returns in how many seconds at the latest there is another round, or None if that does not matter.
+# Acts on the list of nodes. Returns the seconds until the next round must begin, or None if there is no hurry.
 Act = Callable[[Manager, Nodes], "float | None"]
 
 
 class Rounds:
-    """Those of one process. ``alive`` is called in each round: who supervises this process ends it if that stops."""
+    """The rounds of one process. Each round calls ``alive``. If the calls stop, the supervisor ends the process."""
 
     def __init__(self, docker_socket: str, act: Act, alive: Callable[[], object], connect: Callable[..., Manager] = connect) -> None:
         self._socket = docker_socket
@@ -42,20 +42,20 @@ class Rounds:
         self.bell = Bell(lambda: self._connected().node_events())
 
     def run(self) -> None:
-        """Until systemd ends the service."""
+        """Run rounds until systemd ends the service."""
         self.lifetime.begin()
         self.bell.start()
         while not self.lifetime.over:
             self.bell.silence()
-            began = time.monotonic()
+            started = time.monotonic()
             wait = self.poll()
             self._alive()
-            earliest = began + rest_s(time.monotonic() - began)
+            earliest = started + shortest_interval_s(time.monotonic() - started)
             if self.lifetime.wait(wait, self.bell.handles()):
                 self.lifetime.wait(earliest - time.monotonic())
 
     def poll(self) -> float:
-        """One round. Returns in how many seconds at the latest the next one begins."""
+        """Run one round. Return the seconds until the next one must begin."""
         try:
             manager = self._manager = self._manager or self._connected()
             nodes = manager.nodes()
@@ -64,9 +64,9 @@ class Rounds:
                 nodes = manager.nodes()
         except SwarmError as problem:
             self._manager = None
-            self._fail(problem.message)
+            self._report_failure(problem.message)
             return POLL_S
-        self._fail(None)
+        self._report_failure(None)
         soonest = self._act(manager, nodes)
         latest = LISTENING_S if self.bell.listens else POLL_S
         return latest if soonest is None else min(latest, soonest)
@@ -74,14 +74,14 @@ class Rounds:
     def _connected(self) -> Manager:
         return self._connect(dict(CONNECTION, docker_host="unix://" + self._socket))
 
-    def _fail(self, words: str | None) -> None:
-        if words and words != self._failure:
-            say("the nodes cannot be read now: %s" % words)
-        if self._failure and not words:
+    def _report_failure(self, reason: str | None) -> None:
+        if reason and reason != self._failure:
+            say("the nodes cannot be read now: %s" % reason)
+        if self._failure and not reason:
             say("the nodes can be read again")
-        self._failure = words
+        self._failure = reason
 
 
-def rest_s(took_s: float) -> float:
-    """From the beginning of a round, which took so long, to that of the next, if nodes change all the time."""
-    return min(POLL_S, max(AGAIN_S, took_s / SHARE))
+def shortest_interval_s(duration_s: float) -> float:
+    """Return the shortest time between the starts of two rounds, if the first one took ``duration_s`` seconds."""
+    return min(POLL_S, max(AGAIN_S, duration_s / SHARE))

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Keeps the second process of the service running, beside the first one, which never waits for it.
+"""Keeps the second process of the service running. The first one never waits for it.
 
 Private to this collection: no stability is promised to others.
 """
@@ -18,9 +18,10 @@ from typing import Callable, Sequence
 
 from .._program.lifetime import say
 
-AGAIN_S = 10.0  # before it is started again
-# Its exit status if a directory has come that systemd made read-only at the start: then the whole service starts anew.
-START_ANEW = 75
+AGAIN_S = 10.0  # the pause before it is started again
+# The exit status of the second process if the whole service must restart, because a directory exists now that was missing at its start. systemd makes
+# only existing directories writable.
+RESTART_SERVICE = 75
 
 
 class Second:
@@ -31,9 +32,9 @@ class Second:
         self._pause = pause
 
     def start(self) -> None:
-        threading.Thread(target=self._go_on, daemon=True).start()
+        threading.Thread(target=self._run_forever, daemon=True).start()
 
-    def _go_on(self) -> None:
+    def _run_forever(self) -> None:
         while True:
             self.run_once()
             self._pause(AGAIN_S)
@@ -42,12 +43,12 @@ class Second:
         """Start it and wait for its end."""
         environment = {name: value for name, value in os.environ.items() if name not in ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")}
         try:
-            # A service of a manager, in which there is no AnsibleModule.
+            # This is a service, so there is no AnsibleModule.
             status = subprocess.call(self._command, env=environment)  # pylint: disable=ansible-bad-function
         except OSError as problem:
-            say("the process for metrics and jobs cannot be started: %s. Nodes with faults are paused all the same." % problem)
+            say("the process for metrics and jobs cannot be started: %s. Nodes with faults are still paused." % problem)
             return
-        if status == START_ANEW:
+        if status == RESTART_SERVICE:
             os.kill(os.getpid(), signal.SIGTERM)
         elif status != -signal.SIGTERM and status != 0:
-            say("the process for metrics and jobs ended (%d) and is started again. Nodes with faults are paused all the same." % status)
+            say("the process for metrics and jobs ended (%d) and is started again. Nodes with faults are still paused." % status)

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The two processes of gpu-swarm-manager. One pauses nodes and waits for nobody. The other one does everything else.
+"""The two processes of gpu-swarm-manager. The first one only pauses nodes. The second one does everything else.
 
-Each has a limit of memory of its own, and the second one is the one that the kernel ends first. Private to this collection: no stability is promised
+Each has its own memory limit. If memory runs out, the kernel ends the second one first. Private to this collection: no stability is promised
 to others.
 """
 
@@ -27,53 +27,53 @@ from .leader_claims import LeaderClaims
 from .pausing import Pausing
 from .removal_of_jobs import RemovalOfJobs
 from .rounds import Nodes, Rounds
-from .second import START_ANEW, Second
+from .second import RESTART_SERVICE, Second
 
 SECOND = "second"
-# Mebibytes that each may have of its own. The metrics of 20,000 tasks take 400.
+# The memory limits in MiB. The metrics of 20,000 tasks take 400.
 FIRST_MIB, SECOND_MIB = 256, 768
-SILENT_S = 180  # then the kernel ends the second process (SIGALRM)
+SILENT_S = 180  # without a sign of life for this time, the kernel ends the second process (SIGALRM)
 
 
 def main() -> None:
-    home = os.path.dirname(os.path.abspath(sys.argv[0]))  # a link: what the service was started with
+    home = os.path.dirname(os.path.abspath(sys.argv[0]))  # a link to the code that the service was started with
     with open(os.path.join(home, SETTINGS), encoding="utf-8") as stream:
         settings = json.load(stream)
     if sys.argv[1:] == [SECOND]:
         _limit_memory(SECOND_MIB)
-        _end_first()
-        _others(settings, lambda: signal.alarm(SILENT_S))
+        _be_ended_first()
+        _run_second(settings, lambda: signal.alarm(SILENT_S))
     elif settings.get(PAUSE):
         _limit_memory(FIRST_MIB)
-        _pause(settings)
+        _run_first(settings)
     else:
         _limit_memory(SECOND_MIB)
-        _others(settings, _is_alive)
-    # Each line is in the journal by now. An ordinary end aborts if a thread holds the lock of stdout.
+        _run_second(settings, _tell_systemd)
+    # All lines are in the journal already. A normal exit would abort if a thread holds the lock of stdout.
     os._exit(0)
 
 
-def _pause(settings: Mapping[str, Any]) -> None:
+def _run_first(settings: Mapping[str, Any]) -> None:
     pausing = Pausing(settings[PAUSE]["limit"])
-    rounds = Rounds(settings["docker_socket"], pausing, _is_alive)
+    rounds = Rounds(settings["docker_socket"], pausing, _tell_systemd)
     pausing.publish()
     Second([sys.executable, "-I", sys.argv[0], SECOND]).start()
     rounds.run()
 
 
-def _others(settings: Mapping[str, Any], alive: Callable[[], object]) -> None:
+def _run_second(settings: Mapping[str, Any], alive: Callable[[], object]) -> None:
     alive()
     paths = [(settings.get(part) or {}).get(name) or "" for part, name in DIRECTORIES.items()]
-    work: list[Callable[..., None]] = [Directories(paths, _start_anew)]
+    parts: list[Callable[..., None]] = [Directories(paths, _restart_service)]
     if settings.get(PAUSE):
-        work += [LeaderClaims(say), Keeper(settings[PAUSE]["metrics_directory"], say)]
+        parts += [LeaderClaims(say), Keeper(settings[PAUSE]["metrics_directory"], say)]
     if settings.get(JOBS):
-        work.append(RemovalOfJobs({**settings[JOBS], "docker_socket": settings["docker_socket"]}))
+        parts.append(RemovalOfJobs({**settings[JOBS], "docker_socket": settings["docker_socket"]}))
 
     def act(manager: Any, nodes: Nodes) -> None:
         leads = leads_swarm(manager.node_id, nodes)
-        for one in work:
-            one(manager, nodes, leads)
+        for part in parts:
+            part(manager, nodes, leads)
             alive()
 
     Rounds(settings["docker_socket"], act, alive).run()
@@ -83,22 +83,22 @@ def leads_swarm(node_id: str, nodes: Sequence[Mapping[str, Any]]) -> bool:
     return any(node["ID"] == node_id and (node.get("ManagerStatus") or {}).get("Leader") for node in nodes)
 
 
-def _start_anew() -> None:
-    os._exit(START_ANEW)
+def _restart_service() -> None:
+    os._exit(RESTART_SERVICE)
 
 
-def _is_alive() -> None:
+def _tell_systemd() -> None:
     notify("WATCHDOG=1")
 
 
 def _limit_memory(mebibytes: int) -> None:
-    """Return the soft limit: the second process inherits the limits of the first one, and raises its own."""
+    """Set the soft limit only. The second process inherits the limits of the first one and raises its own."""
     hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
     wanted = mebibytes << 20
     resource.setrlimit(resource.RLIMIT_DATA, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
 
 
-def _end_first() -> None:
-    """Have the kernel end this process, and not the one that pauses nodes, if memory runs out."""
+def _be_ended_first() -> None:
+    """If memory runs out, have the kernel end this process before the one that pauses nodes."""
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as stream:
         stream.write("500")

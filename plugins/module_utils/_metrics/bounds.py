@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Iterable
 
-# A name that no service and no kind can have.
+# A name that no service and no resource kind can have.
 OTHERS = "(others)"
 
 

@@ -4,7 +4,8 @@
 
 """Writes samples in Prometheus' text format (pure).
 
-https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format. A library for it would have to be installed on each manager.
+https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format.
+No library is used, because it would have to be installed on each manager.
 Private to this collection: no stability is promised to others.
 """
 
@@ -21,7 +22,7 @@ _ESCAPED = str.maketrans(_ESCAPES)
 
 
 class Sample(NamedTuple):
-    """One value of a metric. ``labels`` are the values of its labels, in their order."""
+    """One value of a metric. ``labels`` are the values of its labels, in the metric's order."""
 
     metric: Metric
     labels: tuple[str, ...]
@@ -33,12 +34,12 @@ def text(samples: Iterable[Sample]) -> str:
     lines: dict[str, dict[str, str]] = {}
     for sample in samples:
         lines.setdefault(sample.metric.name, {}).setdefault(_labels(sample), number(sample.value))
-    found = []
+    output = []
     for metric in METRICS:
         if metric.name in lines:
-            found += ["# HELP %s %s" % (metric.name, _help(metric.help)), "# TYPE %s gauge" % metric.name]
-            found += ["%s%s %s" % (metric.name, labels, value) for labels, value in sorted(lines[metric.name].items())]
-    return "\n".join(found) + "\n" if found else ""
+            output += ["# HELP %s %s" % (metric.name, _help(metric.help)), "# TYPE %s gauge" % metric.name]
+            output += ["%s%s %s" % (metric.name, labels, value) for labels, value in sorted(lines[metric.name].items())]
+    return "\n".join(output) + "\n" if output else ""
 
 
 def _labels(sample: Sample) -> str:
@@ -54,8 +55,8 @@ def escaped(value: str) -> str:
     return value[:LONGEST_VALUE].encode("utf-8", "replace").decode("utf-8").translate(_ESCAPED)
 
 
-def _help(words: str) -> str:
-    return words.replace("\\", "\\\\").replace("\n", "\\n")
+def _help(sentence: str) -> str:
+    return sentence.replace("\\", "\\\\").replace("\n", "\\n")
 
 
 def number(value: float) -> str:

@@ -23,11 +23,11 @@ NAME = "gpu-swarm.prom"
 # The collector reads only files that end with .prom.
 _TEMPORARY = ".gpu-swarm.metrics."
 _ABANDONED_S = 60
-MODE = 0o644  # node_exporter has a user of its own
+MODE = 0o644  # node_exporter runs as another user
 # The value of the label ``source``: the program that wrote the file.
 STATUS, REACTOR = "status", "reactor"
-_OF_REACTOR = b',source="%s"} ' % REACTOR.encode("ascii")  # no label's value can contain this text, since its quotes are escaped
-_HEAD = 16384  # that text is within these first bytes
+_REACTOR_MARK = b',source="%s"} ' % REACTOR.encode("ascii")  # no value of a label can contain this text, since its quotes are escaped
+_HEAD_BYTES = 16384  # the mark is within these first bytes
 
 
 def path_in(directory: str) -> str:
@@ -44,51 +44,51 @@ def write(directory: str, text: str) -> str:
             with os.fdopen(handle, "wb") as stream:
                 os.fchmod(stream.fileno(), MODE)
                 stream.write(text.encode("utf-8"))
-            # In place of whatever has the name. The directory may be node_exporter's own, and a link that it left there is not followed.
+            # This replaces anything with that name and follows no link. node_exporter may own the directory and put a link there.
             os.replace(temporary, path)
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
             raise
     except OSError as problem:
-        raise _refused(directory, problem) from problem
+        raise _write_error(directory, problem) from problem
     return path
 
 
 def remove(directory: str) -> bool:
     """Remove the file if the service wrote it, and return whether it did. A file that a run of status wrote stays. Raises GpuSwarmError."""
     try:
-        if not _is_of_reactor(path_in(directory)):
+        if not _is_written_by_service(path_in(directory)):
             return False
         os.unlink(path_in(directory))
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as problem:
-        raise _refused(directory, problem) from problem
+        raise _write_error(directory, problem) from problem
     return True
 
 
-def _is_of_reactor(path: str) -> bool:
-    # If the directory is node_exporter's own, anything may have this name.
+def _is_written_by_service(path: str) -> bool:
+    # If node_exporter owns the directory, this name may belong to anything.
     if not stat.S_ISREG(os.lstat(path).st_mode):
         return False
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(handle, "rb") as stream:
-        return _OF_REACTOR in stream.read(_HEAD)
+        return _REACTOR_MARK in stream.read(_HEAD_BYTES)
 
 
 def _sweep(directory: str) -> None:
     """Remove temporary files of killed processes, but none that another process is writing."""
-    for left in glob.glob(os.path.join(glob.escape(directory), _TEMPORARY + "*")):
+    for leftover in glob.glob(os.path.join(glob.escape(directory), _TEMPORARY + "*")):
         with contextlib.suppress(OSError):
-            if time.time() - os.lstat(left).st_mtime > _ABANDONED_S:
-                os.unlink(left)
+            if time.time() - os.lstat(leftover).st_mtime > _ABANDONED_S:
+                os.unlink(leftover)
 
 
-def _refused(directory: str, problem: OSError) -> GpuSwarmError:
+def _write_error(directory: str, problem: OSError) -> GpuSwarmError:
     remedy = ""
     if not os.path.isdir(directory):
-        remedy = " Create it, or name the one that node_exporter has (--collector.textfile.directory)."
+        remedy = " Create it, or set the directory that node_exporter reads (--collector.textfile.directory)."
     elif problem.errno == errno.EROFS:
-        remedy = " Where the service's unit has changed since the boot, 'systemctl daemon-reload' and a restart of the service put that in force."
+        remedy = " If the service's unit has changed since the boot, run 'systemctl daemon-reload' and restart the service."
     return GpuSwarmError("The metrics could not be written to %s: %s.%s" % (path_in(directory), problem.strerror or problem, remedy))

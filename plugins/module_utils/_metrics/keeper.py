@@ -5,8 +5,8 @@
 """Keeps the metrics file up to date in a service that reads the list of nodes every few seconds. The leader writes it, other managers remove it.
 
 Reading a swarm's tasks costs the manager much more than reading its nodes: 12 MB and 0.2 s for 4,000 tasks, 60 MB and 1 s for 20,000. So read them
-once a minute, or sooner if a node's state changes, but for at most a hundredth of the time. Explaining a pending service takes long, so only as many
-services are explained as the file names.
+once a minute, or sooner if a node's state changes, but for at most a hundredth of the time. Explaining a pending service takes long, so explain
+only the services that the file names.
 Private to this collection: no stability is promised to others.
 """
 
@@ -42,7 +42,7 @@ class Keeper:
         self._say = say
         self._clock = clock
         self._read_at: float | None = None
-        self._took = 0.0
+        self._reading_took_s = 0.0
         self._states: object = None
         self._failure: str | None = None
 
@@ -51,16 +51,16 @@ class Keeper:
             return
         try:
             if not leads:
-                self._leave()
+                self._remove_file()
             elif self._is_due(nodes):
                 self._write(manager, nodes)
                 self._failure = None
-        except GpuSwarmError as problem:  # the manager's too
-            self._fail(problem.message)
-        except Exception as problem:  # nodes with faults are paused all the same
-            self._fail("the metrics could not be made: %r. Please report that." % problem)
+        except GpuSwarmError as problem:  # also errors of the manager
+            self._report_failure(problem.message)
+        except Exception as problem:  # nodes with faults must still be paused
+            self._report_failure("the metrics could not be computed: %r. Please report that." % problem)
 
-    def _leave(self) -> None:
+    def _remove_file(self) -> None:
         self._read_at = self._states = None
         if file.remove(self._directory):
             self._say("this manager does not lead: %s is removed" % file.path_in(self._directory))
@@ -68,27 +68,27 @@ class Keeper:
     def _is_due(self, nodes: Sequence[Mapping[str, Any]]) -> bool:
         if self._read_at is None:
             return True
-        waited = self._clock() - self._read_at
+        elapsed = self._clock() - self._read_at
         changed = _states(nodes) != self._states
-        return waited >= max(AT_LEAST_S if changed else EVERY_S, min(self._took / SHARE, AT_MOST_S))
+        return elapsed >= max(AT_LEAST_S if changed else EVERY_S, min(self._reading_took_s / SHARE, AT_MOST_S))
 
     def _write(self, manager: Any, nodes: Sequence[Mapping[str, Any]]) -> None:
         self._read_at, self._states = self._clock(), _states(nodes)
         try:
             spec, now = manager.cluster()
             listed = Listed(nodes, manager.tasks(), manager.services(), epoch(now))
-            found = ledger(listed, PREFIX, [ALL], MOST_SERVICES)
-            found["allocation_findings"] = allocation_findings_of(spec["Spec"], found["nodes"])
-            run = labels_of(spec["Spec"], now, listed)
-            file.write(self._directory, rendered(dict(found, swarm=dict(run, id=manager.swarm_id)), epoch(now) or time.time(), file.REACTOR))
+            result = ledger(listed, PREFIX, [ALL], MOST_SERVICES)
+            result["allocation_findings"] = allocation_findings_of(spec["Spec"], result["nodes"])
+            swarm = labels_of(spec["Spec"], now, listed)
+            file.write(self._directory, rendered(dict(result, swarm=dict(swarm, id=manager.swarm_id)), epoch(now) or time.time(), file.REACTOR))
         finally:
-            self._took = self._clock() - self._read_at
+            self._reading_took_s = self._clock() - self._read_at
 
-    def _fail(self, words: str) -> None:
-        """Report the failure, but not again while it stays the same."""
-        if words != self._failure:
-            self._say(words)
-        self._failure = words
+    def _report_failure(self, message: str) -> None:
+        """Report a failure once, and again only if it changes."""
+        if message != self._failure:
+            self._say(message)
+        self._failure = message
 
 
 def _states(nodes: Sequence[Mapping[str, Any]]) -> object:
@@ -106,5 +106,5 @@ def _states(nodes: Sequence[Mapping[str, Any]]) -> object:
 
 def _fault(node: Mapping[str, Any]) -> tuple[object, ...]:
     """Return the fault without its time, which a lying or flapping node could change with each reading."""
-    found = parse_label(reported_label(node))
-    return found.state, found.card, found.reason
+    report = parse_label(reported_label(node))
+    return report.state, report.card, report.reason

@@ -10,7 +10,7 @@ Private to this collection: no stability is promised to others.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Collection, Iterable, Iterator, Mapping
+from typing import Any, Collection, Iterator, Mapping
 
 from .._gpu.record import devices_of
 from .._health.label import FAULT, left_out
@@ -27,7 +27,7 @@ BY_RUN, BY_FAULT, BY_HAND = "run", "fault", "hand"
 _STATES = {ACTIVE: READY, PAUSED: "paused", DRAINED: "drained"}
 # States that are shown even with the value 0, so that panels and alerts find them.
 ALWAYS = ((READY, ""), ("paused", BY_RUN), ("paused", BY_FAULT), ("paused", BY_HAND), ("drained", BY_RUN), ("drained", BY_HAND), ("down", ""))
-# More kinds than anybody needs. Without a limit, a node could invent any number.
+# More resource kinds than anybody needs. Without a limit, a hostile node could report any number of them.
 MOST_KINDS = 50
 
 
@@ -38,43 +38,43 @@ def of_nodes(ledger: Mapping[str, Any], now: float) -> Iterator[Sample]:
         yield Sample(metric_names.NODES, key, counts[key])
     kinds = heaviest(((kind, float(sums["total"])) for kind, sums in ledger["kinds"].items()), MOST_KINDS)
     for record in records:
-        yield from _of_node(record, now)
+        yield from _node(record, now)
         yield from _resources(record, kinds)
         yield from _gpus(record)
-    yield from _twice(ledger["held_twice"])
+    yield from _allocated_twice(ledger["held_twice"])
 
 
 def state_of(record: Mapping[str, Any]) -> tuple[str, str]:
-    """Return (the node's state, who paused or drained it: '' for other states)"""
-    word = closed_as(record)
-    state = _STATES.get(word, word)
-    if word not in (PAUSED, DRAINED):
+    """Return (the node's state; who paused or drained it, '' for other states)."""
+    docker_state = closed_as(record)
+    state = _STATES.get(docker_state, docker_state)
+    if docker_state not in (PAUSED, DRAINED):
         return state, ""
     if record.get("paused_for"):
         return state, BY_FAULT
     return state, BY_RUN if record["set_by_run"] else BY_HAND
 
 
-def _who(record: Mapping[str, Any]) -> tuple[str, str]:
+def _node_labels(record: Mapping[str, Any]) -> tuple[str, str]:
     return record["hostname"], record["id"]
 
 
-def _of_node(record: Mapping[str, Any], now: float) -> Iterator[Sample]:
-    who, state = _who(record), state_of(record)
-    yield Sample(metric_names.NODE_INFO, (*who, record["role"] or "", model_of(record), record["engine_version"] or ""), 1)
-    yield Sample(metric_names.NODE_STATE, (*who, *state), 1)
+def _node(record: Mapping[str, Any], now: float) -> Iterator[Sample]:
+    node, state = _node_labels(record), state_of(record)
+    yield Sample(metric_names.NODE_INFO, (*node, record["role"] or "", model_of(record), record["engine_version"] or ""), 1)
+    yield Sample(metric_names.NODE_STATE, (*node, *state), 1)
     if state[0] != READY:
         unchanged = record["unchanged_for"]
         since = epoch(record["set_at"]) or (None if unchanged is None else now - unchanged)
         if since is not None:
-            yield Sample(metric_names.NODE_SINCE, (*who, *state), since)
+            yield Sample(metric_names.NODE_SINCE, (*node, *state), since)
     reported = record["health"]
     if reported:
-        yield Sample(metric_names.NODE_HEALTH, (*who, reported["state"]), 1)
-        yield Sample(metric_names.NODE_DRIFT, who, int(reported["drift"]))
+        yield Sample(metric_names.NODE_HEALTH, (*node, reported["state"]), 1)
+        yield Sample(metric_names.NODE_DRIFT, node, int(reported["drift"]))
 
 
-# -- what is advertised ----------------------------------------------------------------------------------------------
+# -- resources and cards ----------------------------------------------------------------------------------------------
 
 
 def _resources(record: Mapping[str, Any], kinds: Collection[str]) -> Iterator[Sample]:
@@ -82,15 +82,15 @@ def _resources(record: Mapping[str, Any], kinds: Collection[str]) -> Iterator[Sa
     sums: dict[str, Counter[metric_names.Metric]] = {}
     for kind, entry in record["resources"].items():
         free = len(entry["free"]) if entry["type"] == "named" else entry["free"]
-        found = sums.setdefault(kind if kind in kinds else OTHERS, Counter())
-        found[metric_names.ADVERTISED] += entry["total"]
-        found[metric_names.ALLOCATED] += sum(item.get("amount", 1) for item in entry["held"])
-        found[metric_names.FREE] += free
-        found[metric_names.FAULTY] += _faulty(record, entry)
-        found[metric_names.SCHEDULABLE] += max(0, free - _faulty(record, entry, entry["free"])) if takes_tasks else 0
-    for kind, found in sums.items():
+        amounts = sums.setdefault(kind if kind in kinds else OTHERS, Counter())
+        amounts[metric_names.ADVERTISED] += entry["total"]
+        amounts[metric_names.ALLOCATED] += sum(item.get("amount", 1) for item in entry["held"])
+        amounts[metric_names.FREE] += free
+        amounts[metric_names.FAULTY] += _faulty(record, entry)
+        amounts[metric_names.SCHEDULABLE] += max(0, free - _faulty(record, entry, entry["free"])) if takes_tasks else 0
+    for kind, amounts in sums.items():
         for metric in (metric_names.ADVERTISED, metric_names.ALLOCATED, metric_names.FREE, metric_names.SCHEDULABLE, metric_names.FAULTY):
-            yield Sample(metric, (*_who(record), kind), found[metric])
+            yield Sample(metric, (*_node_labels(record), kind), amounts[metric])
 
 
 def _faulty(record: Mapping[str, Any], entry: Mapping[str, Any], among: Any = None) -> int:
@@ -104,8 +104,8 @@ def _faulty(record: Mapping[str, Any], entry: Mapping[str, Any], among: Any = No
     values = entry["values"] if among is None else among
     if reported["card"] is None:
         return len(values)
-    of_card = len([value for value in values if reported["card"] in devices_of(value)])  # several where these are slots
-    return of_card if among is not None or not of_card else max(of_card, min(reported["cards"], len(values)))
+    on_card = len([value for value in values if reported["card"] in devices_of(value)])  # several if they are slots
+    return on_card if among is not None or not on_card else max(on_card, min(reported["cards"], len(values)))
 
 
 def _is_unfit(reported: Mapping[str, Any] | None) -> bool:
@@ -114,45 +114,45 @@ def _is_unfit(reported: Mapping[str, Any] | None) -> bool:
 
 
 def _gpus(record: Mapping[str, Any]) -> Iterator[Sample]:
-    who, reported = _who(record), record["health"]
+    node, reported = _node_labels(record), record["health"]
     for kind, entry in record["resources"].items():
         if entry["type"] == "named" and all(item["value"].startswith(("GPU-", "MIG-")) for item in entry["held"]):
             # Several slots of a card are one GPU, and a group is several.
             cards = ((card, item["service"] or "") for item in entry["held"] for card in devices_of(item["value"]))
             for card, service in dict.fromkeys(cards):
-                yield Sample(metric_names.GPU_ALLOCATED, (card, *who, kind, service), 1)
+                yield Sample(metric_names.GPU_ALLOCATED, (card, *node, kind, service), 1)
         if is_of_gpus(entry):
             allocated = {card for item in entry["held"] for card in devices_of(item["value"])}
             for card in dict.fromkeys(card for value in entry["free"] for card in devices_of(value)):
                 if card not in allocated:  # a card with a free slot may have another one that is allocated
-                    yield Sample(metric_names.GPU_FREE, (card, *who, kind), 1)
+                    yield Sample(metric_names.GPU_FREE, (card, *node, kind), 1)
     yield from dict.fromkeys(Sample(metric_names.GPU_FAULT, fault, 1) for fault in _faults(record))
     if _is_unfit(reported):
         since = epoch(reported["since"])
         if since is not None:
-            yield Sample(metric_names.GPU_FAULT_SINCE, (reported["card"] or "", *who), since)
+            yield Sample(metric_names.GPU_FAULT_SINCE, (reported["card"] or "", *node), since)
 
 
 def _faults(record: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    """The labels of each card that is unfit for work: the watcher reports it, or a run excluded it without consent."""
-    who, reported = _who(record), record["health"]
-    unfit = _is_unfit(reported)
-    if unfit:
+    """Yield the labels of each card that is unfit for work: the watcher reports it, or a run excluded it without consent."""
+    node, reported = _node_labels(record), record["health"]
+    has_fault = _is_unfit(reported)
+    if has_fault:
         xid = "" if reported["xid"] is None else "%d" % reported["xid"]
-        where = (reported["pci_bus_id"] or "", reported["slot"] or "", reported["serial"] or "")
-        yield (reported["card"] or "", *who, reported["reason"] or "", xid, *where, metric_names.YES)
-    for one in left_out(record["labels"]):
-        if not (unfit and one.card and one.card == reported["card"]):
-            yield (one.card or "", *who, one.reason or "", "", one.pci or "", one.slot or "", one.serial or "", metric_names.NO)
+        location = (reported["pci_bus_id"] or "", reported["slot"] or "", reported["serial"] or "")
+        yield (reported["card"] or "", *node, reported["reason"] or "", xid, *location, metric_names.YES)
+    for excluded in left_out(record["labels"]):
+        if not (has_fault and excluded.card and excluded.card == reported["card"]):
+            place = (excluded.pci or "", excluded.slot or "", excluded.serial or "")
+            yield (excluded.card or "", *node, excluded.reason or "", "", *place, metric_names.NO)
 
 
-def _twice(found: Iterable[Mapping[str, Any]]) -> Iterator[Sample]:
-    found = list(found)
-    yield Sample(metric_names.TWICE, (), len(found))
+def _allocated_twice(held_twice: Collection[Mapping[str, Any]]) -> Iterator[Sample]:
+    yield Sample(metric_names.TWICE, (), len(held_twice))
     most: Counter[tuple[str, ...]] = Counter()
-    for one in found:
-        for card in devices_of(one["value"]):
-            labels = (card, one["hostname"], one["node"], one["kind"])
-            most[labels] = max(most[labels], len(one["holders"]))
-    for of_card, count in most.items():
-        yield Sample(metric_names.GPU_TWICE, of_card, count)
+    for resource in held_twice:
+        for card in devices_of(resource["value"]):
+            labels: tuple[str, ...] = (card, resource["hostname"], resource["node"], resource["kind"])
+            most[labels] = max(most[labels], len(resource["holders"]))
+    for labels, count in most.items():
+        yield Sample(metric_names.GPU_TWICE, labels, count)

@@ -58,34 +58,34 @@ def _isolation(ledger: Mapping[str, Any], shown: Mapping[str, Any] | None, now: 
         if has_gpus(record) and (level, shown["level"]) != (OFF, OFF):
             yield Sample(metric_names.NODE_ISOLATION, (record["hostname"], record["id"], level), 1)
     if shown["level"] == AUDIT:
-        yield Sample(metric_names.ISOLATION_FOUND, (), sum(1 for one in shown["found"] if is_recent(one, now)))
+        yield Sample(metric_names.ISOLATION_FOUND, (), sum(1 for count in shown["found"] if is_recent(count, now)))
     read = epoch(shown["read"])
     if read is not None:
         yield Sample(metric_names.ISOLATION_READ, (), read)
 
 
-def _allocation_findings(found: Collection[Mapping[str, Any]]) -> Iterator[Sample]:
+def _allocation_findings(findings: Collection[Mapping[str, Any]]) -> Iterator[Sample]:
     for name in allocation_findings.NAMES:
-        yield Sample(metric_names.ALLOCATION_FINDINGS, (name,), sum(1 for one in found if one["name"] == name))
+        yield Sample(metric_names.ALLOCATION_FINDINGS, (name,), sum(1 for finding in findings if finding["name"] == name))
     since: dict[tuple[str, ...], float] = {}
-    for one in found:
-        labels = tuple(str(one[key] or "") for key in ("card", "hostname", "node", "name", "service"))
-        since[labels] = min(since.get(labels, float("inf")), epoch(one["since"]) or 0)
-    for of_one, began in since.items():
-        yield Sample(metric_names.GPU_ALLOCATION_FINDING, of_one, 1)
-        yield Sample(metric_names.GPU_ALLOCATION_FINDING_SINCE, of_one, began)
+    for finding in findings:
+        labels = tuple(str(finding[key] or "") for key in ("card", "hostname", "node", "name", "service"))
+        since[labels] = min(since.get(labels, float("inf")), epoch(finding["since"]) or 0)
+    for labels, started in since.items():
+        yield Sample(metric_names.GPU_ALLOCATION_FINDING, labels, 1)
+        yield Sample(metric_names.GPU_ALLOCATION_FINDING_SINCE, labels, started)
 
 
 def _lease(lease: Mapping[str, Any] | None, now: float) -> Iterator[Sample]:
-    """The metrics of a lease that is in force. Its holder is not a label, because each run would add a value; the ledger shows it."""
-    left = (lease or {}).get("expires_in")
-    if lease is None or (left is not None and left <= 0):
+    """Yield the metrics of a lease that is in force. Its holder is not a label, because each run would add a value; the ledger shows it."""
+    expires_in = (lease or {}).get("expires_in")
+    if lease is None or (expires_in is not None and expires_in <= 0):
         return
     since = epoch(lease["since"])
     if since is not None:
         yield Sample(metric_names.LEASE_SINCE, (), since)
-    if left is not None:
-        yield Sample(metric_names.LEASE_UNTIL, (), now + left)
+    if expires_in is not None:
+        yield Sample(metric_names.LEASE_UNTIL, (), now + expires_in)
 
 
 def _last_run(run: Mapping[str, Any] | None) -> Iterator[Sample]:

@@ -25,8 +25,8 @@ MOST_SERVICES = 50
 def of_services(ledger: Mapping[str, Any], now: float) -> Iterator[Sample]:
     yield from _allocated(ledger)
     yield from _pending(ledger, now)
-    # A service with a share of a GPU's memory gets no device by itself, so it has to set the variable.
-    seeing = sorted(one["service"] for one in ledger["unreserved"] if not one["reserves"])
+    # A service that reserves memory of a GPU gets no device unless it sets the variable, so it does not count.
+    seeing = sorted(service["service"] for service in ledger["unreserved"] if not service["reserves"])
     yield Sample(metric_names.UNRESERVED_SERVICES, (), len(seeing))
     for service in seeing[:MOST_SERVICES]:
         yield Sample(metric_names.UNRESERVED, (service,), 1)
@@ -78,14 +78,14 @@ def _pending(ledger: Mapping[str, Any], now: float) -> Iterator[Sample]:
     for name, groups in by_service.items():
         for group in groups:
             waiting.setdefault(name if name in longest else OTHERS, _Waiting()).add(group)
-    possible = {one["service"]: one["possible"] for one in ledger.get("explained") or []}
+    possible = {service["service"]: service["possible"] for service in ledger.get("explained") or []}
     yield Sample(metric_names.PENDING_SERVICES, (), len(by_service))
-    for name, found in waiting.items():
-        yield Sample(metric_names.PENDING, (name,), found.tasks)
-        if found.since is not None:
-            yield Sample(metric_names.PENDING_SINCE, (name,), found.since)
+    for name, tasks in waiting.items():
+        yield Sample(metric_names.PENDING, (name,), tasks.tasks)
+        if tasks.since is not None:
+            yield Sample(metric_names.PENDING_SINCE, (name,), tasks.since)
         if name != OTHERS:
-            for kind, amount in found.wants.items():
+            for kind, amount in tasks.wants.items():
                 yield Sample(metric_names.PENDING_WANTS, (name, kind), amount)
         if name in possible:
             yield Sample(metric_names.PENDING_POSSIBLE, (name,), int(possible[name]))

@@ -113,21 +113,21 @@ WRONG = {
     "negative": ({"gpus": -1}, "gpus of the job train is -1"),
     "time limit": ({"time_limit": -5}, "time_limit of the job train"),
     "for ever": ({"time_limit": 10**10}, "is 10000000000 seconds"),
-    "variable": ({"env": {"a b": 1}}, "'a b' cannot be a variable's name"),
+    "variable": ({"env": {"a b": 1}}, "'a b' is not a valid name of a variable"),
     "swarm's own": ({"env": {"DOCKER_RESOURCE_GPU": "x"}}, "is set by swarm from gpus and kind"),
-    "a list": ({"env": {"A": [1]}}, "A is no text and no number"),
+    "a list": ({"env": {"A": [1]}}, "A is neither a text nor a number"),
     "quotes": ({"command": "sh -c 'x"}, "Close its quotes"),
     "empty array": ({"array": []}, "has 0 entries"),
     "long array": ({"array": [{"A": number} for number in range(1001)]}, "has 1001 entries"),
     "twice": ({"array": [{"A": 1}, {"A": "1"}]}, "has A=1 twice"),
     "both": ({"env": {"A": 1}, "array": [{"A": 2}]}, "has A in env and in array"),
     "constraint": ({"constraints": ["node.labels.a=b"]}, "with == or !="),
-    "constraint's key": ({"constraints": ["node.labels.a/b==c"]}, "'node.labels.a/b==c' of the constraints"),
-    "an entry": ({"command": ["a", [1]]}, "command of the job train: entry 2 is no text and no number"),
+    "constraint's key": ({"constraints": ["node.labels.a/b==c"]}, "'node.labels.a/b==c' in constraints"),
+    "an entry": ({"command": ["a", [1]]}, "command of the job train: entry 2 is neither a text nor a number"),
     "mount": ({"mounts": ["type=bind,source=./a,target=/b"]}, "its source is not an absolute path"),
     "mount's key": ({"mounts": ["target=/b,mode=7"]}, "'mode=7' is not understood"),
     "mounts": ({"mounts": ["type=tmpfs,target=/b/", "source=v,target=/b"]}, "The job train mounts two things at /b. Remove one of them."),
-    "mount's type": ({"mounts": ["type=npipe,target=/b"]}, "its type is none of"),
+    "mount's type": ({"mounts": ["type=npipe,target=/b"]}, "its type is not one of"),
 }
 
 
@@ -145,7 +145,7 @@ def test_all_errors_are_named_at_once_in_their_order():
     with pytest.raises(GpuSwarmError) as problem:
         definition.jobs({"name": "train", "kind": "K", **wrong}, "gpu-swarm.")
     found = messages_of(problem.value)
-    begins = ["'a' of the constraints", "'b' of the constraints"]
+    begins = ["'a' in constraints", "'b' in constraints"]
     begins += ["env of the job train: 'a b'", "env of the job train: A", "gpus of the job train"]
     begins += ["The mount 'x'", "The mount 'y'", "array[1] of the job train: A"]
     begins += ["B of the job train has one of swarm's", "The job train has no image"]
@@ -171,7 +171,7 @@ def test_a_variable_reaches_the_container_as_it_stands():
     (job,), (before,) = made(env=env), made(env={**env})
     assert job.spec["TaskTemplate"]["ContainerSpec"]["Env"][1:] == ['TOKEN=s3cr3t-{{"{{"}}Zq', "WHERE={{.Node.Hostname}}"]
     assert job.digest == before.digest
-    assert definition.values(job)[1:] == ['s3cr3t-{{"{{"}}Zq', "{{.Node.Hostname}}"]
+    assert definition.variable_values(job)[1:] == ['s3cr3t-{{"{{"}}Zq', "{{.Node.Hostname}}"]
     for wrong in ({"env": {"TOKEN": "s3cr3t-{{if .Task.Slot}}"}}, {"array": [{"TOKEN": "s3cr3t-{{.Node.Name}}"}]}):
         with pytest.raises(GpuSwarmError, match="TOKEN of the job train has one of swarm's fields within another template") as raised:
             made(**wrong)
@@ -202,5 +202,5 @@ def test_what_may_be_a_secret_is_not_shown(options):
 def test_docker_repeats_no_variable_and_the_name_and_the_image_stay():
     (job,) = made(name="training", image="lab/training:13", env={"KEY": "s3cr3t-v4lue", "MODE": "training"})
     said = "service %s of lab/training:13 is refused" % job.service
-    answer = mask_values("%s: KEY=s3cr3t-v4lue MODE=training" % said, definition.values(job), definition.names(job))
+    answer = mask_values("%s: KEY=s3cr3t-v4lue MODE=training" % said, definition.variable_values(job), definition.public_values(job))
     assert answer == "%s: KEY=*** MODE=***" % said

@@ -37,7 +37,7 @@ STATES = {
     "image": (service(), [task("preparing", desired="running")], "starting", None, ""),
     "runs": (service(), [task("running", desired="running", code=0)], "running", None, ""),
     "runs with a time-out": (service(timeout=5), [task("starting", desired="running", code=0)], "running", None, ""),
-    "drained": (service(), [task("running", code=0)], "stopping", None, "it is to stop: its node is drained, or does not answer"),
+    "drained": (service(), [task("running", code=0)], "stopping", None, "it is about to stop: its node is drained, or does not answer"),
     "complete": (service(), [task("complete", code=0)], "complete", 0, ""),
     "failed": (service(), [task("failed", code=3, error="task: non-zero exit (3)")], "failed", 3, "task: non-zero exit (3)"),
     "no image": (service(), [task("rejected", error="No such image: x")], "failed", None, "No such image: x"),
@@ -95,24 +95,24 @@ def test_when_it_ended_and_since_when_it_waits():
 def test_a_job_in_the_queue_keeps_off_the_node_that_refused_it_for_half_a_minute():
     one = {"avoids": "n1", "state": "queued", "queued": "2026-11-23T10:00:00Z"}
     began = 1795428000.0
-    assert [job_progress.is_kept_off_for_long(one, began + seconds) for seconds in (0, 29, 30, 99)] == [False, False, True, True]
-    assert not job_progress.is_kept_off_for_long({**one, "avoids": ""}, began + 99)
-    assert not job_progress.is_kept_off_for_long({**one, "state": "running"}, began + 99)
-    assert not job_progress.is_kept_off_for_long({**one, "queued": None}, began + 99)
+    assert [job_progress.has_avoided_for_long(one, began + seconds) for seconds in (0, 29, 30, 99)] == [False, False, True, True]
+    assert not job_progress.has_avoided_for_long({**one, "avoids": ""}, began + 99)
+    assert not job_progress.has_avoided_for_long({**one, "state": "running"}, began + 99)
+    assert not job_progress.has_avoided_for_long({**one, "queued": None}, began + 99)
 
 
 def test_one_node_at_a_time_is_kept_off_and_constraints_of_the_user_stay():
     spec = service()["Spec"]
     spec["TaskTemplate"]["Placement"] = {"Constraints": ["node.labels.rack==7"], "MaxReplicas": 1}
-    first = job_progress.keeping_off(spec, "n1", PREFIX)
-    second = job_progress.keeping_off(first, "n2", PREFIX)
-    none = job_progress.keeping_off(second, None, PREFIX)
+    first = job_progress.avoiding(spec, "n1", PREFIX)
+    second = job_progress.avoiding(first, "n2", PREFIX)
+    none = job_progress.avoiding(second, None, PREFIX)
     assert [one["TaskTemplate"]["Placement"] for one in (first, second, none)] == [
         {"Constraints": ["node.labels.rack==7", *more], "MaxReplicas": 1} for more in (["node.id!=n1"], ["node.id!=n2"], [])
     ]
     assert [one["Labels"].get(PREFIX + definition.AVOIDS) for one in (first, second, none)] == ["n1", "n2", None]
     bare = {"TaskTemplate": {}}
-    assert job_progress.keeping_off(bare, "n1", PREFIX)["TaskTemplate"]["Placement"] == {"Constraints": ["node.id!=n1"]}
+    assert job_progress.avoiding(bare, "n1", PREFIX)["TaskTemplate"]["Placement"] == {"Constraints": ["node.id!=n1"]}
 
 
 @pytest.mark.parametrize("label", [None, "", "often", "-1", "1" * 10])
@@ -146,7 +146,7 @@ AGAIN = {
 
 @pytest.mark.parametrize(("one", "retries", "how"), AGAIN.values(), ids=AGAIN)
 def test_what_is_tried_again(one, retries, how):
-    assert job_progress.again(one, retries) == how
+    assert job_progress.how_to_retry(one, retries) == how
 
 
 def test_the_pause_before_a_try_grows_and_has_an_end():
@@ -154,9 +154,9 @@ def test_the_pause_before_a_try_grows_and_has_an_end():
     pauses = []
     for refused in (0, 1, 3, 20):
         one = of("refused", refused=refused)
-        pauses.append(next(seconds for seconds in range(100) if job_progress.due(one, began + seconds)))
+        pauses.append(next(seconds for seconds in range(100) if job_progress.is_due(one, began + seconds)))
     assert pauses == [0, 1, 7, 60]
-    assert job_progress.due(of("failed", retried=9), None)
+    assert job_progress.is_due(of("failed", retried=9), None)
 
 
 def test_a_try_costs_a_retry_a_refusal_none_and_who_wants_it_begins_anew():

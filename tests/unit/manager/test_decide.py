@@ -98,7 +98,7 @@ def test_a_node_that_somebody_returned_to_service_stays_there_until_it_reports_s
     node["Spec"]["Availability"] = "active"  # by hand: the labels are still there, and a service that was started just now reads them
     decision, memory = decided(fleet(node))
     assert decision.pause == []
-    assert "returned to service" in decision.alarms["g1"]
+    assert "returned it to service" in decision.alarms["g1"]
     node["Description"]["Engine"]["Labels"] = {"fleet.gpu-swarm.health": OTHER}
     decision, _memory = decided(fleet(node), memory=memory)
     assert [fault for _node, fault in decision.pause] == [OTHER]

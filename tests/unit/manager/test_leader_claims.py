@@ -94,7 +94,7 @@ def test_a_leader_notes_what_it_counts_wrong_once(unit):
     swarm = Swarm()
     unit.poll(swarm)
     assert swarm.noted.again == {"t1": (B,)}
-    assert unit.said == [f"this leader may allocate {B} again, which task t1 has"]
+    assert unit.said == [f"this leader may allocate {B} again, although task t1 has it"]
     unit.poll(swarm)
     unit.now += EVERY_S
     unit.poll(swarm)
@@ -177,7 +177,7 @@ def test_a_manager_that_does_not_answer_is_said_once_and_called_again(unit):
     swarm.problem = SwarmError("the swarm has no leader")
     unit.poll(swarm)
     unit.poll(swarm)
-    assert unit.said == ["what this leader counts wrong could not be noted: the swarm has no leader"]
+    assert unit.said == ["the GPUs that this leader counts wrongly could not be noted: the swarm has no leader"]
     swarm.problem = None
     unit.poll(swarm)
     assert swarm.noted.again == {"t1": (B,)}
@@ -186,7 +186,7 @@ def test_a_manager_that_does_not_answer_is_said_once_and_called_again(unit):
 def test_what_nobody_thought_of_does_not_end_the_service(unit):
     swarm = Swarm(tasks=[{"ID": "t1"}])
     unit.poll(swarm)
-    assert unit.said == ["what this leader counts wrong could not be noted: KeyError('Status'). Please report that."]
+    assert unit.said == ["the GPUs that this leader counts wrongly could not be noted: KeyError('Status'). Please report that."]
 
 
 def test_a_run_keeps_it_as_long_as_there_is_a_level():

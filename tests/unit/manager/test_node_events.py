@@ -63,7 +63,7 @@ def test_a_stream_that_ends_or_never_begins_is_opened_again_ever_more_slowly(ope
             raise Enough
 
     with pytest.raises(Enough):
-        Bell(stream, pause)._go_on()
+        Bell(stream, pause)._listen_forever()
     assert waited == [PAUSE_S] * 9 if opens else [2.0, 4.0, 8.0, 16.0, 32.0, LONGEST_S, LONGEST_S, LONGEST_S, LONGEST_S]
 
 

@@ -181,7 +181,7 @@ def test_another_version_replaces_the_one_before(machine, monkeypatch):
 def test_one_that_does_not_stop_is_an_error_and_stays(machine, state):
     machine.part().install()
     before, machine.rc, machine.shows["ActiveState"] = machine.files(), 1, state
-    with pytest.raises(GpuSwarmError, match=f"{UNIT} did not stop: it has no reason. .* nothing of it was removed"):
+    with pytest.raises(GpuSwarmError, match=f"{UNIT} did not stop: it has no reason. .* nothing was removed"):
         machine.part().remove()
     assert machine.files() == before
 

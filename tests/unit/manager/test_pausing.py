@@ -105,7 +105,7 @@ def test_it_looks_seldom_while_it_hears_events_and_when_its_turn_comes(start, mo
 @pytest.mark.parametrize(("took_s", "rest_s"), [(0.0, 1), (0.05, 1), (0.1, 2), (0.2, 4), (3.0, 5)])
 def test_between_two_looks_is_time(took_s, rest_s):
     """Where nodes are changed all the time, it does not take the manager's."""
-    assert rounds.rest_s(took_s) == pytest.approx(rest_s)
+    assert rounds.shortest_interval_s(took_s) == pytest.approx(rest_s)
 
 
 @pytest.mark.parametrize("availability", ["pause", "drain"])

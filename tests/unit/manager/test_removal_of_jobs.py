@@ -45,7 +45,7 @@ def test_what_stays_for_its_log_is_logged_and_nothing_else_that_stays(monkeypatc
     manager = VersionedServices([once("s1", "train-1"), once("s2", "other-1")], tasks, nodes=[node("n1", leader=True)])
     monkeypatch.setattr(logs, "save", full)
     removal(manager, tmp_path).remove()
-    assert (manager.removed, capsys.readouterr().out) == ([], "train-1 stays: no room\\nfor it\n")
+    assert (manager.removed, capsys.readouterr().out) == ([], "train-1 is not removed: no room\\nfor it\n")
 
 
 @pytest.mark.parametrize("problem", [GpuSwarmError("no leader"), KeyError("ID")])

@@ -13,7 +13,7 @@ import threading
 
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._manager.second import START_ANEW, Second
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._manager.second import RESTART_SERVICE, Second
 
 
 def test_it_is_started_again_whatever_becomes_of_it(tmp_path, capsys):
@@ -44,7 +44,7 @@ def test_it_does_not_speak_to_systemd_for_the_first(monkeypatch, tmp_path):
     assert "WATCHDOG" not in seen
 
 
-@pytest.mark.parametrize(("status", "ended"), [(START_ANEW, True), (1, False), (0, False)])
+@pytest.mark.parametrize(("status", "ended"), [(RESTART_SERVICE, True), (1, False), (0, False)])
 def test_only_if_it_asks_for_that_the_whole_service_starts_anew(status, ended, monkeypatch):
     ends = []
     monkeypatch.setattr(os, "kill", lambda pid, number: ends.append((pid, number)))

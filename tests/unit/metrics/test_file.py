@@ -69,7 +69,7 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
 
 
 def test_a_directory_that_is_not_there_is_not_made(tmp_path):
-    with pytest.raises(GpuSwarmError, match=r"No such file or directory\. Create it, or name the one that node_exporter has"):
+    with pytest.raises(GpuSwarmError, match=r"No such file or directory\. Create it, or set the directory that node_exporter reads"):
         file.write(str(tmp_path / "none"), "a 1\n")
     assert os.listdir(tmp_path) == []
 

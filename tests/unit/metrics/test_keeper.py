@@ -130,7 +130,7 @@ def test_a_manager_that_no_longer_leads_removes_it_and_one_that_leads_again_writ
 def test_a_swarm_that_it_does_not_understand_does_not_end_the_service(keeper, manager, tmp_path, said):
     broken = [{"ID": "g1", "Spec": {"Labels": 5}}]
     keeper(manager, broken, True)
-    assert said[0].startswith("the metrics could not be made: ")
+    assert said[0].startswith("the metrics could not be computed: ")
     assert list(tmp_path.iterdir()) == []
 
 

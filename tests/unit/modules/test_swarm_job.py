@@ -172,7 +172,7 @@ def test_one_that_is_being_removed_is_not_run_again_before_it_is_gone(run):
 
 
 WRONG = {
-    "a kind that there is not": ({"kind": "H100"}, "No node of the swarm advertises H100; there are: NVIDIA-GPU"),
+    "a kind that there is not": ({"kind": "H100"}, "No node of the swarm advertises the resource kind H100. Advertised are: NVIDIA-GPU"),
     "more than any node has": ({"gpus": 3}, "No node could ever run it"),
     "nowhere": ({"constraints": ["node.labels.x==y"]}, "No node could ever run it"),
 }
@@ -247,7 +247,7 @@ def test_one_that_somebody_changes_at_the_same_moment_runs_once_more_at_most(run
 def test_a_name_that_something_else_has(run):
     name = module.definition.jobs(PLAIN, "gpu-swarm.")[0].service
     manager = VersionedServices([service("s1", name)], nodes=FLEET)
-    with pytest.raises(GpuSwarmError, match="has a service .* that is no such job"):
+    with pytest.raises(GpuSwarmError, match="has a service .* that is not this job"):
         run(manager)
 
 
@@ -305,13 +305,13 @@ def test_a_network_that_the_swarm_does_not_have_is_named_before_anything_is_subm
     with pytest.raises(GpuSwarmError) as problem:
         run(manager, check_mode=check_mode, networks=["n", "lost", "lan", "host"])
     assert problem.value.message == (
-        "networks of the job train has lan, lost, which the swarm does not have. Make it with 'docker network create --driver overlay', or fix its "
+        "networks of the job train has lan, lost, which the swarm does not have. Create it with 'docker network create --driver overlay', or fix its "
         "name. Nothing was submitted."
     )
     assert manager.created == []
     with pytest.raises(GpuSwarmError) as problem:
         run(manager, check_mode=check_mode, networks=["lost"], kind="VRAM")
-    both = ["networks of the job train has lost", "No node of the swarm advertises VRAM", "Nothing was submitted."]
+    both = ["networks of the job train has lost", "No node of the swarm advertises the resource kind VRAM", "Nothing was submitted."]
     assert [problem.value.message.count(words) for words in both] == [1, 1, 1]
     assert run(manager, check_mode=check_mode, networks=["n1", "n", "host"])["changed"]
 
@@ -333,6 +333,6 @@ def test_a_job_that_the_manager_refuses_is_named_and_no_other_manager_is_tried(r
     assert module.everywhere(problem.value) == {"wrong": True}
     done = "Nothing was submitted." if number == 0 else "1 of its jobs are submitted."
     assert problem.value.message == (
-        "The job train is refused. The manager at unix:///x refused to create service train-1: KEY=*** is not allowed. Fix what it names in the "
+        "The job train is refused. The manager at unix:///x refused to create service train-1: KEY=*** is not allowed. Fix this in the "
         f"definition of the job. {done}"
     )
