@@ -318,7 +318,7 @@ def test_a_log_directory_that_is_none_is_an_error(machine, what):
     path = machine.root / "logs"
     path.touch() if what == "file" else path.symlink_to("none")
     part = machine.part(JOBS)
-    with pytest.raises(GpuSwarmError, match=f"gpu_job_log_directory is {path}, which is a file or a link to nothing. Remove that"):
+    with pytest.raises(GpuSwarmError, match=f"gpu_job_log_directory is {path}, which is a file or a broken link. Remove it"):
         part.it.converge(JOBS, part.settings, False)
     assert machine.commands == []
 
