@@ -29,7 +29,7 @@ class Part:
     def __init__(self, name, settings, it):
         self.name, self.settings, self.it = name, settings, it
 
-    def is_there(self):
+    def is_installed(self):
         return self.it.has(self.name)
 
     def is_current(self):
