@@ -25,7 +25,7 @@ options:
   isolation:
     description:
       - What the label C(gpu-swarm.isolation) of the swarm is to say of the guards of its GPUs, in the same update. It is written where this run has
-        the lease or, where that is released, nobody has it. See C(docs/how/isolation.md).
+        the lease or, where that is released, nobody has it. See C(docs/operate/isolation.md).
       - What is not given stays. Where every level is V(off), the label is removed.
     type: dict
     version_added: 0.3.0
@@ -43,8 +43,8 @@ options:
         elements: str
       found:
         description:
-          - What guards counted that V(reserved) would hide or refuse, by service C(names), as C(docs/how/isolation.md) lists them, and when that was
-            C(last), in seconds since 1970. It is kept at the level V(audit), with that of before.
+          - What guards counted that V(reserved) would hide or refuse, by service. C(names) are those in C(docs/operate/isolation.md). C(last) is when
+            it was counted last, in seconds since 1970. It is kept at the level V(audit), with that of before.
           - A service without C(names) exists no more, and nothing of it is kept.
           - Empty where nothing was counted.
         type: dict

@@ -14,7 +14,7 @@ description:
   - All numbers must be whole numbers of MiB. The share and the card must be at least 1, and the overhead at least 0. The share must not be larger
     than the card, and must be larger than the overhead.
   - If the node has the guard, a task with a slot or a share of V(VRAM) has the same number in its variable E(GPU_MEMORY_FRACTION)
-    (docs/how/isolation.md). Use this filter for services that are made for one model of card, and for clusters without the guard.
+    (docs/run/sharing.md). Use this filter for services that are made for one model of card, and for clusters without the guard.
 options:
   _input:
     description: The share, in MiB.

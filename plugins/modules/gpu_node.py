@@ -317,7 +317,7 @@ health:
   description: What the node's watcher reports, with C(label), the engine label's value; C(blocked), why the managers cannot see it, or null;
     C(reasons); C(report), as O(health_report); C(shown), the label that the managers see, which may be outdated for a while; and
     C(allocation_findings), a list for each finding. It holds the name, the card, the ids of the task and of the holder, who uses it, and since when
-    (C(docs/how/isolation.md)).
+    (C(docs/operate/allocation-check.md)).
   returned: success; null where no watcher runs
   type: dict
   version_added: 0.3.0
@@ -328,7 +328,8 @@ watcher_missing:
   version_added: 0.3.0
 isolation:
   description: The guard in front of NVIDIA's runtime, with its C(level); C(turned_off), whether an operator's file turns it off; C(found), by service
-    and name (C(docs/how/isolation.md)) what it counted since the boot; and C(memory), by kind of memory its cards and the least that a task can use.
+    and name (C(docs/operate/isolation.md)) what it counted since the boot; and C(memory), by kind of memory its cards and the least that a
+    task can use.
   returned: success; null where there is no guard
   type: dict
   version_added: 0.3.0

@@ -343,7 +343,7 @@ pending:
        missing: ["wants 2 NVIDIA-GPU; most free on one node: 1 (gpu-03); 3 in all"]}
 allocation_findings:
   description:
-    - What the allocation check of each node found when a run of provision last read it, by the names in C(docs/how/isolation.md).
+    - What the allocation check of each node found when a run of provision last read it, by the names in C(docs/operate/allocation-check.md).
       Findings of tasks that have ended since are excluded.
     - Each has its C(name), C(node), C(hostname), C(card), the C(task), C(task_id) and C(service) whose process it is or which does not use it,
       C(holder) and C(holder_id) of another task that has the card, C(by), who uses it, C(since), by the node's clock, and when it was C(read).

@@ -12,7 +12,7 @@ version_added: 0.3.0
 description:
   - Submits a command that runs once, or one for each set of parameters, as services of the swarm that are not started again. Those for which
     there is no room now are queued by swarm.
-  - Tries again what fails, as often as you allow, and what the guard of a node refused (see C(docs/how/isolation.md)), which costs none of
+  - Tries again what fails, as often as you allow, and what the guard of a node refused (see C(docs/operate/isolation.md)), which costs none of
     these tries.
   - Saves what a task has printed on the manager, before anything of it is removed.
   - A job is known by its name and its content. Running the same again submits nothing, and returns what became of it.

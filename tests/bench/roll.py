@@ -29,7 +29,7 @@ from .simulated.docker import Swarm
 from .table import Row, row, table
 
 SIZES = (50, 100, 200)
-FORKS = 25  # as docs/operate/scale.md has it for two cores
+FORKS = 25  # as docs/operate/large-fleets.md has it for two cores
 CALLBACK = Path(__file__).resolve().parent / "simulated" / "callback"
 # By the names of the plays; the window's are in batches.
 ASSESS, PLAN, WINDOW, END = "Assess", "Plan", "Change members, canaries first, managers last", "Label, compare, and report"

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""An execution environment that ansible-builder makes out of the playbook bundle's directory, as docs/operate/scale.md has it: dnf's packages come
+"""An execution environment that ansible-builder makes out of the playbook bundle's directory, as docs/operate/awx.md has it: dnf's packages come
 from the lab's repository, and nothing from anywhere else. Then ansible-runner provisions a fleet over SSH from a container of it."""
 
 from __future__ import annotations
@@ -74,13 +74,13 @@ def run(*command: str | Path, cwd: Path, **env: str) -> str:
 
 def described(heading: str) -> str:
     """An execution-environment.yml of the docs."""
-    (found,) = re.findall(rf"```yaml\n({re.escape(heading)}\n.*?)```", (CHECKOUT / "docs" / "operate" / "scale.md").read_text(), re.DOTALL)
+    (found,) = re.findall(rf"```yaml\n({re.escape(heading)}\n.*?)```", (CHECKOUT / "docs" / "operate" / "awx.md").read_text(), re.DOTALL)
     return found
 
 
 def download() -> list[str]:
     """What the docs have pip download besides, but for where to."""
-    text = (CHECKOUT / "docs" / "operate" / "scale.md").read_text()
+    text = (CHECKOUT / "docs" / "operate" / "awx.md").read_text()
     (line,) = re.findall(rf"^\$ pip (download .*) --dest {STICK}/python (.*)$", text, re.MULTILINE)
     return [word.strip("'\"") for part in line for word in part.split()]
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Two swarms with an inventory each, as docs/operate/scale.md has it: no run changes the other one, and none takes both for one."""
+"""Two swarms with an inventory each, as docs/operate/several-swarms.md has it: no run changes the other one, and none takes both for one."""
 
 from __future__ import annotations
 

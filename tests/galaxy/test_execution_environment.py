@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""ansible-builder makes a build context of the example in docs/operate/scale.md, and finds in the collection what an image needs besides.
+"""ansible-builder makes a build context of the example in docs/operate/awx.md, and finds in the collection what an image needs besides.
 That takes a base image from a registry, and is not built here: tests/e2e/test_execution_environment.py builds another one."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def example() -> str:
-    (found,) = re.findall(r"```yaml\n(# execution-environment\.yml\n.*?)```", (ROOT / "docs" / "operate" / "scale.md").read_text(), re.DOTALL)
+    (found,) = re.findall(r"```yaml\n(# execution-environment\.yml\n.*?)```", (ROOT / "docs" / "operate" / "awx.md").read_text(), re.DOTALL)
     return found
 
 

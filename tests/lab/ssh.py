@@ -26,7 +26,7 @@ KEYS = "/etc/ssh/lab_authorized_keys"
 # Nodes accept keys only, and have one host key, which the lab makes.
 SERVER = f"HostKey /etc/ssh/ssh_host_ed25519_key\nAuthorizedKeysFile {KEYS}\nPasswordAuthentication no\n"
 SUDOERS = f"{USER} ALL=(ALL) NOPASSWD: ALL\n{PROMPTED} ALL=(ALL) ALL\n"
-# The options that docs/operate/scale.md recommends.
+# The options that docs/operate/ssh.md recommends.
 ARGUMENTS = "-o ControlMaster=auto -o ControlPersist=10m -o PreferredAuthentications=publickey"
 # The fleet's addresses are reachable only in the lab's network namespace.
 WRAPPER = """\

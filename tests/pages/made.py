@@ -22,8 +22,8 @@ class Page(NamedTuple):
 
 # By their names in docs/. A page may have generated parts between written ones.
 PAGES = {
-    "operate/alerts.md": Page(
-        "the table of metrics, of plugins/module_utils/_metrics/metric_names.py", lambda: _filled("operate/alerts.md", "metrics", metrics.listed())
+    "reference/metrics.md": Page(
+        "the table of metrics, of plugins/module_utils/_metrics/metric_names.py", lambda: _filled("reference/metrics.md", "metrics", metrics.listed())
     ),
     "ARCHITECTURE.md": Page(
         "the table of rooms, of plugins/ and tests/pages/rooms.py", lambda: _filled("ARCHITECTURE.md", "rooms", architecture.listed())

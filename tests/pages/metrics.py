@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Makes the table of metrics in docs/operate/alerts.md from the code."""
+"""Makes the table of metrics in docs/reference/metrics.md from the code."""
 
 from __future__ import annotations
 

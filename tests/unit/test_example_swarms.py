@@ -65,13 +65,13 @@ def test_both_at_once_are_two_swarms_and_refused_as_the_docs_say():
     managers = sorted(groups_of("machines.yml", "berlin.yml", "oslo.yml")["swarm_managers"])
     answers = {name: {"swarm": {"state": "active", "id": f"of-{name}", "control_available": True}} for name in managers}
     error = find_swarm(answers, managers, ["b7.example.org"])["error"]
-    page = (ROOT / "docs" / "operate" / "scale.md").read_text()
+    page = (ROOT / "docs" / "operate" / "several-swarms.md").read_text()
     said = re.search(r"^(The hosts of the group swarm_managers run different swarms): ", page, re.MULTILINE)
     assert said
     assert said[1] in error
 
 
 def test_the_commands_of_the_docs_name_these_files():
-    for path in (ROOT / "docs" / "operate" / "scale.md", FOLDER / "machines.yml"):
+    for path in (ROOT / "docs" / "operate" / "several-swarms.md", FOLDER / "machines.yml"):
         for site in ("berlin", "oslo"):
             assert f"ansible-playbook -i machines.yml -i {site}.yml fleet.gpu_swarm.provision" in path.read_text()

@@ -97,7 +97,7 @@ def findings(differences: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
     for finding in differences:
         texts[finding["name"]].append("%s on node %s: %s" % (finding["card"], finding["hostname"], describe(finding)))
     return [
-        {"id": name, "text": "%s Here: %s. %s (docs/how/isolation.md)" % (_TEXTS[name], shortened(affected, "; "), _REMEDIES[name])}
+        {"id": name, "text": "%s Here: %s. %s (docs/operate/allocation-check.md)" % (_TEXTS[name], shortened(affected, "; "), _REMEDIES[name])}
         for name, affected in texts.items()
         if affected
     ]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""All metrics (pure): their names, labels and meaning, as docs/operate/alerts.md lists them.
+"""All metrics (pure): their names, labels and meaning, as docs/reference/metrics.md lists them.
 
 Private to this collection: no stability is promised to others. The names, labels and values of the metrics are what users build on.
 """

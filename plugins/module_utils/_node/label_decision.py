@@ -106,7 +106,7 @@ def _fault_warnings(case: Case) -> list[str]:
     value = str((case.observed.watcher.status or {}).get("label") or "")
     if parse_label(value).state != FAULT:
         return []
-    text = "the watcher of this node's GPUs reports '%s'. docs/operate/health.md explains it; 'journalctl -u gpu-swarm-health' has more."
+    text = "the watcher of this node's GPUs reports '%s'. docs/reference/watcher.md explains it; 'journalctl -u gpu-swarm-health' has more."
     return [text % value]
 
 

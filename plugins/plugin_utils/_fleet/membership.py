@@ -112,7 +112,7 @@ def _why_no_swarm_is_meant(managers: list[str], swarms: Mapping[str, dict[str, A
         return None
     return (
         f"The hosts of the group swarm_managers run different swarms: {', '.join(f'{host} swarm {one}' for host, one in ids.items())}. "
-        "An inventory has one swarm, also with --limit. Give each swarm an inventory of its own (docs/operate/scale.md); or, if only one of these is "
+        "An inventory has one swarm, also with --limit. Give each swarm its own inventory (docs/operate/several-swarms.md); or, if only one is "
         "meant, take the managers of the others out of the group."
     )
 

@@ -67,7 +67,7 @@ def warnings(hosts: Sequence[Host], steps: Mapping[str, Step], swarm: Swarm) -> 
     text = (
         f"{named}: A manager has Docker Engine {', '.join(old)}. With this version, each report of a node's watcher may stop a task on the node or "
         "run a finished job again. So the watcher reports a fault at once, and everything else only while no task of the swarm runs on the node. "
-        "Upgrade all managers to Docker Engine 29.6.0 or newer, or set gpu_node_health: false to do without the watcher (docs/operate/health.md)."
+        "Upgrade all managers to Docker Engine 29.6.0 or newer, or set gpu_node_health: false to do without the watcher (docs/reference/watcher.md)."
     )
     return [text]
 

@@ -34,7 +34,7 @@ OPEN = {
     OFF: "isolation off (gpu_swarm_isolation): a task can see all GPUs of its node",
     AUDIT: "isolation audit: nothing is enforced, and a task can see all GPUs of its node",
 }
-TURNED_OFF = "isolation turned off by a file on the node (docs/how/isolation.md): a task can see all its GPUs"
+TURNED_OFF = "isolation turned off by a file on the node (docs/operate/isolation.md): a task can see all its GPUs"
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,7 @@ PLAYBOOKS = (
         "gpu_swarm_dedicated", "bool", False, "whether services without a GPU reservation must stay off GPU nodes", once=True, swarm=True,
         details="GPU nodes get the label `gpu.dedicated=true`. The label alone moves no task: a run and `status` list the services without a "
         "reservation on these nodes, each with the command that adds the constraint. If the label would evict tasks, `provision_disrupt` "
-        "decides. See docs/how/isolation.md.",
+        "decides. See docs/operate/dedicated-nodes.md.",
     ),
     Setting(
         "provision_disrupt", "str", SERVICES, "which work on a host a change may stop", choices=DISRUPTIONS,

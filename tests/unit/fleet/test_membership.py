@@ -214,7 +214,7 @@ def test_no_swarm_is_chosen_where_the_managers_run_several(case):
     if named:
         assert named in found["error"]
         assert "\x1b" not in found["error"]
-        assert "docs/operate/scale.md" in found["error"]
+        assert "docs/operate/several-swarms.md" in found["error"]
     else:
         assert found["error"] is None
 

@@ -220,7 +220,7 @@ def test_where_nothing_is_enforced_is_reported():
     assert report.enforcement({**answers, **unknown}) == [
         "isolation off (gpu_swarm_isolation): a task can see all GPUs of its node: off, off-too",
         "isolation audit: nothing is enforced, and a task can see all GPUs of its node: audits, audits-too",
-        "isolation turned off by a file on the node (docs/how/isolation.md): a task can see all its GPUs: by-file",
+        "isolation turned off by a file on the node (docs/operate/isolation.md): a task can see all its GPUs: by-file",
     ]
 
 

@@ -50,9 +50,10 @@ def test_ansible_s_marks_become_those_of_markdown(text, markdown):
     assert settings.markdown(text) == markdown
 
 
-def test_what_the_overview_calls_a_default_is_the_one_that_is_declared():
-    named = dict(re.findall(r"(?m)^(\w+): (.*?) # default\b", (CHECKOUT / "docs/README.md").read_text(encoding="utf-8")))
-    assert {"provision_disrupt", "provision_max_failed"} <= set(named)
+def test_what_a_page_calls_a_default_is_the_one_that_is_declared():
+    pages = [path.read_text(encoding="utf-8") for path in sorted((CHECKOUT / "docs").rglob("*.md"))]
+    named = {name: value for page in pages for name, value in re.findall(r"(?m)^(\w+): (.*?) # default\b", page)}
+    assert {"provision_disrupt", "provision_max_failed", "gpu_node_on_loss"} <= set(named)
     assert named == {name: str(DECLARED[name].default) for name in named}
 
 

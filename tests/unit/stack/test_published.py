@@ -44,7 +44,7 @@ DEPLOYED = {
     "gpu-support: by the hook": (devices({**NVIDIA, "driver": "nvidia.runtime-hook", "count": 1}), 1, None, 0),
     "several devices": (devices({**NVIDIA, "count": 1}, {**NVIDIA, "capabilities": ["gpu", "video"], "count": 1}), 2, "video", 0),
 }
-BY_NUMBER, BY_SWARM = "swarm allocates GPUs by number", "swarm chooses the cards"
+BY_NUMBER, BY_SWARM = "Swarm allocates GPUs by number", "Swarm chooses the cards"
 NO_OTHER = "another `driver` than `nvidia`, and CDI names of other makers"
 OTHERS = "other capabilities, such as `tpu` or `nvidia-compute`"
 BY_CDI = "`driver: cdi` with names such as `nvidia.com/gpu=all`"
