@@ -92,7 +92,7 @@ def describe_managers(fleet: Fleet, names: Iterable[str]) -> str:
     "was successfully registered" for this node, and the node's message is "heartbeat failure".
     """
     status = "docker node inspect --format '{{.ID}} {{.Description.Hostname}}: {{.Status.State}} {{.Status.Message}}' $(docker node ls --quiet)"
-    commands = ("date", "docker node ls", status, "journalctl --unit docker --no-pager --lines 80 --output short-precise")
+    commands = ("date", "docker node ls", status, "journalctl --unit docker --no-pager --lines 200 --output short-precise")
     parts = [f"== {name}: {command}\n{fleet[name].run('sh', '-c', command + ' 2>&1', check=False)}" for name in names for command in commands]
     return "\n".join(["", *parts])
 
