@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""docs/fix/README.md: the messages that it quotes are searched in the code."""
+"""The pages of docs/fix/: the messages that they quote are searched in the code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ ROOT = Path(__file__).resolve().parents[1]
 GAP = "…"
 # What Docker prints is in no file of this collection.
 DOCKERS = "The scheduler's words"
-ISSUES = "Known issues"  # by their names
 CODE = ("plugins/**/*.py", "playbooks/**/*.yml", "playbooks/**/*.py", "roles/**/*.yml")
 
 

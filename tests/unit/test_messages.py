@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""docs/fix/README.md quotes only messages that the code has, and explains each state of a host, a task and a job."""
+"""The pages of docs/fix/ quote only messages that the code has, and explain each state of a host, a task and a job."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report import sta
 from tests import messages
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "fix" / "README.md"
-QUOTED = list(messages.quoted(PAGE.read_text(encoding="utf-8")))
-MESSAGES = [message for heading, message in QUOTED if heading not in (messages.DOCKERS, messages.ISSUES)]
+PAGES = [path for path in sorted((ROOT / "docs" / "fix").glob("*.md")) if path.name != "known-issues.md"]
+QUOTED = [quoted for page in PAGES for quoted in messages.quoted(page.read_text(encoding="utf-8"))]
+MESSAGES = [message for heading, message in QUOTED if heading != messages.DOCKERS]
 
 
 def under(title):
