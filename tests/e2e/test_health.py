@@ -251,6 +251,50 @@ def test_a_full_run_ends_no_watcher_and_hides_no_fault(fleet: Fleet, inventory: 
     replace(node, "[gpu 0-2]", "[gpu 0-3]")
 
 
+# In the mount namespace of a process: lists the directories in which a file can be made there.
+WRITABLE = """
+for place in / /etc /etc/docker /usr /root /home /opt /var/lib /var/lib/docker {state} {state}/health /run /run/gpu-swarm /sys/fs/cgroup /dev; do
+    nsenter --target $1 --mount touch $place/probe 2>/dev/null || continue
+    nsenter --target $1 --mount rm $place/probe
+    echo $place
+done
+"""
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_it_may_write_where_it_has_to_and_nowhere_else(fleet: Fleet, before: dict[str, bytes], name: str) -> None:
+    """What it starts can load the driver and create its devices. Not every release of systemd does the same with the same unit."""
+    node = fleet[name]
+    watcher = node.run("systemctl", "show", "--property", "MainPID", "--value", UNIT)
+    places = node.run("sh", "-c", WRITABLE.format(state=STATE_DIR), "-", watcher).split()
+    assert places == ["/etc/docker", STATE_DIR, f"{STATE_DIR}/health", "/run/gpu-swarm", "/dev"]
+    assert "NoNewPrivs:\t1" in node.run("cat", f"/proc/{watcher}/status")
+    made, start = ("stat", "--format", "%t %T", "/dev/nvidia-uvm"), ("nsenter", "--target", watcher, "--mount")
+    number = node.run(*made)
+    # The module is no longer loaded, and its device is gone.
+    node.run("sh", "-c", "rm /dev/nvidia-uvm && sed '/nvidia-uvm/d' /proc/devices > /run/devices && cat /run/devices > /run/gpu-lab/devices")
+    node.run(*start, "nvidia-modprobe", "-u", "-c", "0")
+    assert node.run(*made) == number
+
+
+@pytest.mark.rare
+def test_a_directory_that_it_may_not_write_to_any_more_is_named(fleet: Fleet, before: dict[str, bytes]) -> None:
+    """As after daemon.json was moved: its unit names the directory of before until systemd reads it anew."""
+    node = fleet["h2"]
+    wait_until("what was before to be over", lambda: shown(fleet, "h2") == "ok", 150, lambda: status(node))
+    watcher, gone = node.run("systemctl", "show", "--property", "MainPID", "--value", UNIT), node.gpus()[-1]
+    node.run("nsenter", "--target", watcher, "--mount", "mount", "--options", "remount,bind,ro", "/etc/docker")
+    replace(node, "[gpu 0-3]", "[gpu 0-2]")
+    try:
+        reason = wait_until("the reason", lambda: status(node)["blocked"], WITHIN_S, lambda: status(node))
+        assert "/etc/docker is read-only for gpu-swarm-health. Restart that service." in reason
+        assert shown(fleet, "h2") == "ok"
+        node.run("systemctl", "restart", UNIT)
+        wait_until("the lost card", lambda: shown(fleet, "h2").startswith(f"fault {gone} reason=lost"), WITHIN_S, lambda: status(node))
+    finally:
+        replace(node, "[gpu 0-2]", "[gpu 0-3]")
+
+
 def test_a_watcher_that_is_killed_comes_back(fleet: Fleet, before: dict[str, bytes]) -> None:
     """And a second one ends at once: it would take the process by which the first one reads for one that hangs."""
     node = fleet["h1"]

@@ -58,7 +58,8 @@ def hanging_in_the_kernel(node: Node) -> Iterator[None]:
     wait_until("the file system", lambda: STUCK in node.run("cat", "/proc/mounts"))
     # Not with mv or ln, which would follow the link.
     swap = "import os, sys; os.rename(*sys.argv[1:3]); os.symlink(sys.argv[3], sys.argv[1])"
-    node.run("python3", "-c", swap, MACHINE, MACHINE + ".kept", f"{STUCK}/nvml.conf")
+    # Of the mounts of the first process: systemd in a container passes no mount on to the watcher, which has mounts of its own.
+    node.run("python3", "-c", swap, MACHINE, MACHINE + ".kept", f"/proc/1/root{STUCK}/nvml.conf")
     try:
         yield
     finally:

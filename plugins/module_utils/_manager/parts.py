@@ -171,7 +171,7 @@ class ManagerService:
     def _unit_text(self) -> bytes:
         service = _SERVICE.replace("{command}", self._service({}).command())
         writable = [os.path.join(self._home, link) for link in _LINKS.values()]
-        return hardened.Unit(_NOTE, _DESCRIPTION, service, writable, memory="1G", more=hardened.SOCKETS_ONLY).text()
+        return hardened.Unit(_NOTE, _DESCRIPTION, service, writable, more=hardened.SOCKETS_ONLY).text()
 
 
 def _import_service() -> object:

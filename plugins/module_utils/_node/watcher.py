@@ -17,7 +17,7 @@ from .._dockerd.docker_unit import Run
 from .._errors import GpuSwarmError
 from .._files import Move, read_mapping
 from .._health import pace
-from .._program import installed
+from .._program import hardened, installed
 from .._program.code import PACKAGE, Code
 from .._program.installer import Service
 from .._program.unit import Unit
@@ -35,15 +35,9 @@ SETTINGS = (
     "isolation_allow", "accept_risks",
 )  # fmt: skip
 
-_UNIT = """\
-# Written by the Ansible collection fleet.gpu_swarm, which overwrites changes. Before you reset a GPU, change MIG or replace the driver:
-# systemctl stop gpu-swarm-health
-[Unit]
-Description=Reports faults of this node's GPUs to the managers of its Docker swarm
-After=docker.service
-StartLimitIntervalSec=0
-
-[Service]
+_NOTE = "Before you reset a GPU, change MIG or\n# replace the driver, run: systemctl stop gpu-swarm-health"
+_DESCRIPTION = "Reports faults of this node's GPUs to the managers of its Docker swarm"
+_SERVICE = """\
 Type=notify
 ExecStart={command} watch
 ExecStopPost={command} stopped
@@ -54,10 +48,9 @@ KillMode=mixed
 TimeoutStopSec=60
 RuntimeDirectory=gpu-swarm
 RuntimeDirectoryMode=0700
-
-[Install]
-WantedBy=multi-user.target
 """
+# Not only AF_UNIX: getent may query a directory of users in the network.
+_FAMILIES = "AF_UNIX AF_INET AF_INET6 AF_NETLINK"
 
 
 class Machine(NamedTuple):
@@ -155,4 +148,9 @@ class Watcher:
         return self._params.get("health_report") or (self._service.settings() or {}).get("health_report") or FAULTS
 
     def _unit_text(self) -> bytes:
-        return _UNIT.replace("{command}", self._service.command()).encode("utf-8")
+        """Return the unit, with no more limits than every service has. NVML and NVIDIA's programs may have to load the driver, create its devices and
+        change /sys, and the watcher reads the kernel's log."""
+        service = _SERVICE.replace("{command}", self._service.command())
+        # Resolved here, because systemd drops a link below another writable directory.
+        writable = [os.path.realpath(self._state.directory), os.path.dirname(os.path.realpath(self._params["daemon_config"]))]
+        return hardened.Unit(_NOTE, _DESCRIPTION, service, writable, _FAMILIES).text()

@@ -12,18 +12,20 @@ from __future__ import annotations
 
 from typing import NamedTuple, Sequence
 
-# What every service goes without. Below /home and /root it only reads: a Python or a setting may point there.
+# The limits of every service. /home and /root stay readable: a Python or a setting may point there. ReadOnlyPaths replaces ProtectControlGroups,
+# which mounts another /proc, without the mounts below the machine's own. It also leaves /run writable, and so does ProtectKernelTunables.
 _EVERY = """\
 NoNewPrivileges=yes
 ProtectSystem=strict
 ProtectHome=read-only
 PrivateTmp=yes
-ProtectControlGroups=yes
+ReadOnlyPaths=-/run -/sys/fs/cgroup
 RestrictSUIDSGID=yes
 LockPersonality=yes
 SystemCallArchitectures=native
+MemoryMax=1G
 """
-# What a service goes without that needs nothing but sockets and files. The directory of metrics may belong to node_exporter's user, and without
+# Further limits, of a service that needs only sockets and files. The directory of metrics may belong to node_exporter's user, and without
 # CAP_DAC_OVERRIDE root cannot write there.
 SOCKETS_ONLY = """\
 CapabilityBoundingSet=CAP_DAC_OVERRIDE
@@ -36,23 +38,23 @@ RestrictNamespaces=yes
 
 
 class Unit(NamedTuple):
-    """``service``: the lines of [Service] that are the service's own. ``writable``: where it may write, ignored if it does not exist at the start;
-    a link is followed then, so where it leads may change without this text. ``families``: the kinds of sockets. ``more``: further limits."""
+    """``service``: the lines of [Service] that are the service's own. ``writable``: where it may write, ignored if it does not exist at the start.
+    A link is followed then, so where it leads may change without this text; but systemd drops a link below another writable directory.
+    ``families``: the kinds of sockets. ``more``: further limits."""
 
     note: str
     description: str
     service: str
     writable: Sequence[str]
-    memory: str
     families: str = "AF_UNIX"
     more: str = ""
 
     def text(self) -> bytes:
         paths = "".join("ReadWritePaths=%s\n" % quoted("-" + path) for path in self.writable)
-        limits = "RestrictAddressFamilies=%s\nMemoryMax=%s\n" % (self.families, self.memory)
-        head = "# Made by the Ansible collection fleet.gpu_swarm; it is written anew. %s\n" % self.note
+        families = "RestrictAddressFamilies=%s\n" % self.families
+        head = "# Written by the Ansible collection fleet.gpu_swarm, which overwrites changes. %s\n" % self.note
         unit = "[Unit]\nDescription=%s\nAfter=docker.service\nStartLimitIntervalSec=0\n" % self.description
-        service = "\n[Service]\n" + self.service + _EVERY + self.more + limits + paths
+        service = "\n[Service]\n" + self.service + _EVERY + self.more + families + paths
         return (head + unit + service + "\n[Install]\nWantedBy=multi-user.target\n").encode("utf-8")
 
 

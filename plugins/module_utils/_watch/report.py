@@ -39,7 +39,8 @@ def write(home: str, settings: Mapping[str, Any], label: str, lock_s: float = LO
                 return {"waits": None, "blocked": "the node advertises another card by now"}
             label = _with_model(engine, label)
             waits = _waits(engine, settings, label)
-            return {"waits": waits, "blocked": None if waits else Channel(settings, engine, state, _move).write(label)}
+            blocked = None if waits else _read_only(settings["daemon_config"]) or Channel(settings, engine, state, _move).write(label)
+            return {"waits": waits, "blocked": blocked}
     except (GpuSwarmError, OSError) as problem:
         return {"waits": None, "blocked": str(problem)}
 
@@ -66,6 +67,17 @@ def _waits(engine: Engine, settings: Mapping[str, Any], label: str) -> str | Non
         return None
     tasks = sorted({item["service"] for item in engine.containers() if item["service"]})
     return "tasks run here (%s), and the swarm's leader may stop one of them for it" % ", ".join(tasks[:5]) if tasks else None
+
+
+def _read_only(path: str) -> str | None:
+    """Return why this service may not replace this file, or None. Its unit names the directory, as it was when systemd read the unit."""
+    folder = os.path.dirname(os.path.realpath(path))
+    if os.access(folder, os.W_OK) or not os.path.isdir(folder):
+        return None
+    return (
+        "%s is read-only for gpu-swarm-health. Restart that service. If that does not help, its unit has changed since systemd read it: run "
+        "'systemctl daemon-reload' and restart the service in a maintenance window, or reboot" % folder
+    )
 
 
 def stopped(home: str, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -69,6 +69,53 @@ def test_it_comes_with_the_restart_and_goes_without_a_trace(tmp_path):
     assert it.converge()["changed"] is False
 
 
+def limits(it):
+    """What its unit says after the lines of every service, by name."""
+    found = {}
+    for line in unit(it).read_text().partition("NoNewPrivileges")[2].splitlines()[1:]:
+        name, equals, value = line.partition("=")
+        if equals:
+            found.setdefault(name, []).append(value)
+    return found
+
+
+def test_its_unit_lets_it_write_to_two_directories_and_does_what_a_driver_needs(tmp_path):
+    it = watched(tmp_path)
+    it.converge()
+    found = limits(it)
+    assert found.pop("ReadWritePaths") == [f'"-{tmp_path}/state"', f'"-{tmp_path}/etc/docker"']
+    assert {name: found[name] for name in ("ProtectSystem", "ProtectHome", "PrivateTmp")} == {
+        "ProtectSystem": ["strict"], "ProtectHome": ["read-only"], "PrivateTmp": ["yes"]
+    }  # fmt: skip
+    # NVML and NVIDIA's programs load the driver, create its devices and set /sys. The service itself reads the kernel's log.
+    forbidden = ("ProtectKernelModules", "ProtectKernelLogs", "ProtectKernelTunables", "PrivateDevices", "DevicePolicy", "CapabilityBoundingSet")
+    assert not set(forbidden) & set(found)
+
+
+def test_its_unit_names_the_directories_to_which_links_lead(tmp_path):
+    """Below another writable directory systemd drops a link."""
+    (tmp_path / "srv").mkdir()
+    it = watched(tmp_path)
+    path = Path(it.params["daemon_config"])
+    path.rename(tmp_path / "srv/of-docker.json")
+    path.symlink_to("../../srv/of-docker.json")
+    it.converge()
+    assert f'"-{tmp_path}/srv"' in limits(it)["ReadWritePaths"]
+    assert (it.converge()["changed"], path.is_symlink()) == (False, True)
+
+
+def test_a_unit_that_has_changed_restarts_the_watcher_and_systemd_reads_no_unit_anew(tmp_path):
+    """As after an upgrade: containers that run could lose their GPUs by a daemon-reload. Until the next boot the former unit is in force."""
+    it = watched(tmp_path)
+    it.converge()
+    unit(it).write_text("[Service]\nExecStart=/bin/true\n")
+    it.commands.clear()
+    result = it.converge()
+    assert (result["changed"], result["restarted"], "ProtectSystem=strict" in unit(it).read_text()) == (True, False, True)
+    assert "systemctl restart gpu-swarm-health.service" in it.commands
+    assert not any("daemon-reload" in command for command in it.commands)
+
+
 def test_on_a_node_that_is_as_it_should_be_it_takes_no_restart_and_the_watcher_reports_by_itself(tmp_path):
     """An update of the node is for the watcher, which knows whether tasks run there by then."""
     it = watched(tmp_path, health=False)

@@ -52,6 +52,16 @@ def test_what_is_no_new_fault_waits_for_tasks_of_the_swarm(it, label):
     assert shown(it) == [KEY + label]
 
 
+def test_a_directory_that_systemd_keeps_read_only_is_named_with_what_to_do(it, monkeypatch):
+    folder = str(Path(it.params["daemon_config"]).parent)
+    monkeypatch.setattr(report.os, "access", lambda path, _mode: path != folder)
+    before = it.content()
+    found = write(it, FAULT)
+    assert found["blocked"].startswith(f"{folder} is read-only for gpu-swarm-health. Restart that service.")
+    assert "daemon-reload" in found["blocked"]
+    assert (it.content(), shown(it)) == (before, [KEY + "ok"])
+
+
 def test_a_service_that_ends_leaves_the_model(it):
     assert write(it, "ok model=Tesla-T4") == DONE
     assert write(it, "unwatched") == DONE
