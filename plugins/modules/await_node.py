@@ -10,15 +10,15 @@ module: await_node
 short_description: Queries a node until containers have ended there, or until it is back in its swarm (internal)
 version_added: 0.3.0
 description:
-  - Runs M(fleet.gpu_swarm.gpu_node) again until the event, and prints once what it waits for. Unlike with C(until), a round before the event is no
-    failure.
+  - Runs M(fleet.gpu_swarm.gpu_node) again until the event, and prints once what it waits for. Unlike with C(until), a query before the event does
+    not count as a failure.
   - All options except its own are options of M(fleet.gpu_swarm.gpu_node).
 options:
   event:
     description:
-      - With V(work_ended), it waits until nothing runs on the node that must not be stopped, by C(provision_disrupt) of the host. RV(blocking) has
-        what is left at the end. It fails if the node does not answer at first, or never answers.
-      - With V(drained), it waits until no container of a service of the swarm runs on the node. It fails if something is left that the change would
+      - With V(work_ended), it waits until nothing runs on the node that C(provision_disrupt) of the host protects. RV(blocking)
+        has the work that is left at the end. It fails if the node does not answer at first, or never answers.
+      - With V(drained), it waits until no container of a service of the swarm runs on the node. It fails if work is left that the change would
         stop, or if the node does not answer.
       - With V(returned), it waits until the node can be assessed and is a member of its swarm. Run this in check mode.
     type: str
@@ -27,7 +27,7 @@ options:
   with_tasks:
     description:
       - Whether V(work_ended) includes the node's tasks, as they were in the last answer of a manager (C(gpu_swarm_ledger)).
-      - If one of these must not be stopped, no container is waited for.
+      - If one of these tasks must not be stopped, it does not wait for containers.
     type: bool
     default: false
   wait_timeout:
@@ -72,7 +72,7 @@ containers:
   type: list
   elements: dict
 blocking:
-  description: What runs there and must not be stopped, in words.
+  description: Work on the node that must not be stopped, as texts.
   returned: when the node answered, with O(event=work_ended)
   type: list
   elements: str

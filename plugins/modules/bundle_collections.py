@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: bundle_collections
-short_description: This collection and those that it needs, as archives for a machine without the internet (internal)
+short_description: Packs this collection and its dependencies for a machine without the internet (internal)
 version_added: 0.3.0
 description:
   - Writes the archives that C(ansible-galaxy collection install --offline) takes into the folder C(collections) of a directory, in the versions
@@ -16,7 +16,7 @@ description:
   - Runs on the controller.
 options:
   directory:
-    description: The directory, which has to be there.
+    description: The directory. It must exist.
     type: path
     required: true
 extends_documentation_fragment:
@@ -35,7 +35,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 collections:
-  description: What was packed, also in check mode.
+  description: The packed collections, also in check mode.
   returned: success
   type: list
   elements: dict

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: call_manager
-short_description: Runs a module on one of several managers, of which the next one is called if it does not answer (internal)
+short_description: Runs a module on the first of several managers that answers (internal)
 version_added: 0.3.0
 description:
-  - Runs another module of this collection on the manager to which the task is delegated, in a loop over the managers. It does not fail where the
-    manager does not answer. Then RV(answered) is false, and the task goes on to the next one.
+  - Runs another module of this collection on the manager to which the task is delegated, in a loop over the managers. It does not fail if the
+    manager does not answer. Then RV(answered) is false, and the loop continues with the next manager.
   - The last result that was not skipped is the answer, or names each manager with the reason why it did not answer.
 options:
   module:
@@ -21,7 +21,7 @@ options:
     required: true
   arguments:
     description:
-      - The options of that module. Those of the connection are by the variables C(swarm_manager_docker_host), C(swarm_manager_docker_tls) and
+      - The options of that module. The connection options come from the variables C(swarm_manager_docker_host), C(swarm_manager_docker_tls) and
         C(gpu_node_docker_socket) of the manager, as with P(fleet.gpu_swarm.manager_api#filter).
     type: dict
     required: true
@@ -41,7 +41,7 @@ attributes:
     support: full
   idempotent:
     support: partial
-    details: As the other module.
+    details: The same as the other module.
   platform:
     platforms: posix
 seealso:
@@ -67,20 +67,20 @@ EXAMPLES = r"""
 
 RETURN = r"""
 answered:
-  description: Whether no other manager has to be called, since this one answered, or would answer as the others.
+  description: Whether no other manager has to be called, because this one answered, or because all would give the same answer.
   returned: always
   type: bool
 manager:
-  description: The host of the inventory that answered, empty where none has.
+  description: The host of the inventory that answered; empty if none did.
   returned: always
   type: str
 msg:
-  description: Why the other module failed, or, where no manager has answered, each of them with the reason. All else is what that module returned.
-  returned: where it failed, or no manager has answered
+  description: Why the other module failed, or why each manager did not answer. All other values are those of that module.
+  returned: if the module failed, or no manager answered
   type: str
 reasons:
   description: Why this manager, and those before it, did not answer.
-  returned: where no manager has answered
+  returned: if no manager has answered
   type: list
   elements: str
 """

@@ -7,28 +7,28 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: check_settings
-short_description: Fails where a variable of this collection has a wrong value or a misspelt name (internal)
+short_description: Fails if a variable of this collection has a wrong value or a misspelt name (internal)
 version_added: 0.2.0
 description:
-  - Reads the variables of hosts, wherever they come from, and fails for a wrong value, such as V(soon) for C(provision_wait),
-    and for a name that is nearly that of a setting, such as C(gpu_node_advertize). Ansible itself ignores the second.
+  - Reads the variables of hosts from all sources, and fails for a wrong value, such as V(soon) for C(provision_wait),
+    and for a name that is nearly that of a setting, such as C(gpu_node_advertize). Ansible itself ignores misspelt names.
   - Reports all errors in one message, each once, with the hosts that have it. Each playbook begins with it, before a host is contacted.
   - Runs on the controller. Changes nothing.
 options:
   hosts:
-    description: The hosts whose variables are judged.
+    description: The hosts whose variables are checked.
     type: list
     elements: str
     required: true
   roles:
-    description: The roles of this collection whose variables are judged, beside those of the playbooks.
+    description: The roles whose variables are checked, besides those of the playbooks.
     type: list
     elements: str
     default: [gpu_node, nvidia_container_toolkit, swarm_member]
   short:
     description:
-      - Settings of the playbooks by a short name for each, which counts on the command line (C(-e)) and nowhere else.
-      - A variable that was given there and nearly has such a name, such as C(servise), is an error too.
+      - Short names of the playbooks' settings, with the setting of each. They count only on the command line (C(-e)).
+      - A variable there with nearly such a name, such as C(servise), is an error too.
     type: dict
     default: {}
     version_added: 0.3.0

@@ -11,16 +11,16 @@ short_description: Reads the NVIDIA GPUs of a node
 version_added: 0.1.0
 description:
   - Reads every GPU of the node through NVML, NVIDIA's management library, which comes with the driver. Changes nothing.
-  - Every figure is read, none comes from a table. What a card or a driver does not know is null.
+  - Every number is read from the driver. A value that a card or a driver does not support is null.
   - A GPU that fails does not hide the others. It is listed with RV(gpus[].health.state=failed), the reason in NVML's
-    words, and whatever else could be read.
-  - A node without the Python binding of NVML gets it from the controller for the length of the task. Nothing is
-    installed on the node, and the node needs no network for it.
+    words, and the values that could be read.
+  - A node without the Python binding of NVML gets it from the controller for this task. Nothing is
+    installed on the node, and the node needs no network access.
 options:
   library_path:
     description:
-      - A directory or zip file on the node from which to load C(pynvml) where the node's own Python does not have it.
-      - If not given, what M(fleet.gpu_swarm.gpu_node) keeps on the node is tried, then the controller's copy is sent.
+      - A directory or zip file on the node to load C(pynvml) from, if the node's own Python does not have it.
+      - If not given, the libraries that M(fleet.gpu_swarm.gpu_node) keeps on the node are tried first, then the controller sends its copy.
     type: path
 extends_documentation_fragment:
   - fleet.gpu_swarm.attributes
@@ -40,19 +40,19 @@ EXAMPLES = r"""
   fleet.gpu_swarm.gpu_info:
   register: node
 
-- name: Show what there is
+- name: Show the GPUs
   ansible.builtin.debug:
     msg: "{{ item.index }} {{ item.name }} {{ item.memory_mib }} MiB {{ item.uuid }}"
   loop: "{{ node.gpus }}"
   loop_control:
     label: "{{ item.index }}"
 
-- name: Stop where a GPU is broken
+- name: Stop if a GPU has failed
   ansible.builtin.assert:
     that: node.gpus | selectattr('health.state', 'eq', 'failed') | length == 0
     fail_msg: "{{ node.gpus | map(attribute='health') | map(attribute='reasons') | flatten }}"
 
-- name: Read them through a library in a place of its own
+- name: Read them with the library in another directory
   fleet.gpu_swarm.gpu_info:
     nvml_path: /opt/nvidia/lib/libnvidia-ml.so.1
 """
@@ -69,20 +69,20 @@ nvml_version:
   type: str
   sample: 13.580.95.05
 cuda_version:
-  description: The newest CUDA version that the driver supports. Null where the driver has no CUDA part.
+  description: The newest CUDA version that the driver supports. Null if the driver has no CUDA library.
   returned: success
   type: str
   sample: "13.0"
 missing:
-  description: Contains V(nvml_binding) where no C(pynvml) was found.
+  description: Contains V(nvml_binding) if C(pynvml) was not found.
   returned: failure
   type: list
   elements: str
   sample: [nvml_binding]
 gpus:
   description:
-    - The GPUs in NVML's order. Empty where the driver finds none.
-    - Every key is there for every GPU; what could not be read, or does not exist on the card, is null.
+    - The GPUs in NVML's order. Empty if the driver finds none.
+    - Every GPU has all keys. A value that could not be read, or that the card does not have, is null.
   returned: success
   type: list
   elements: dict
@@ -100,7 +100,7 @@ gpus:
       type: str
       sample: NVIDIA H100 80GB HBM3
     model:
-      description: The name, made fit for a node label.
+      description: The name in a form for node labels.
       type: str
       sample: NVIDIA-H100-80GB-HBM3
     memory_mib:
@@ -120,7 +120,7 @@ gpus:
       type: str
       sample: "00000000:C1:00.0"
     serial:
-      description: The serial number, as it is printed on the card; null for cards that have none, which are mostly those for desktops.
+      description: The serial number, as printed on the card. Null for cards without one, such as most desktop cards.
       type: str
       version_added: 0.3.0
     minor_number:
@@ -128,11 +128,11 @@ gpus:
       type: int
       sample: 0
     numa_node:
-      description: The NUMA node of the machine that is nearest to it.
+      description: The nearest NUMA node of the machine.
       type: int
       sample: 0
     mig:
-      description: Whether the card can be cut into MIG devices.
+      description: Whether the card is divided into MIG devices.
       type: dict
       contains:
         mode:
@@ -176,7 +176,7 @@ gpus:
           description:
             - V(ok).
             - V(warning) for a GPU that works and needs attention, such as a reset.
-            - V(failed) for one that must not be given to anybody.
+            - V(failed) for a GPU that no task must use.
           type: str
           sample: ok
         reasons:
@@ -185,7 +185,7 @@ gpus:
           elements: str
           sample: [GPU is lost]
         ecc_mode:
-          description: Whether its memory is run with ECC.
+          description: Whether ECC is enabled for its memory.
           type: bool
           sample: true
         ecc_errors_uncorrected:
@@ -218,8 +218,8 @@ gpus:
               sample: false
         recovery_action:
           description:
-            - What the driver requires to be done before the GPU is fit for work again; V(none) where nothing is, V(unknown) for what is newer than
-              this collection. Null where the driver does not know it.
+            - The action that the driver requires before the GPU can be used again. V(none) if none is required, V(unknown) if this collection does
+              not know the action. Null if the driver does not support this.
           type: str
           sample: none
           version_added: 0.3.0
@@ -252,13 +252,13 @@ gpus:
           type: int
           sample: 18
         nvlink_peers:
-          description: For each other GPU that it reaches over NVLink, by UUID, the links from one to the other. V(0) is by NVSwitches.
+          description: For each other GPU that it reaches over NVLink, by UUID, the number of links. V(0) means through NVSwitches.
           type: dict
           sample: {GPU-7020a5d0-4fbf-5b4d-ae4c-8cd10e1f7e89: 0}
           version_added: 0.3.0
         topology:
           description:
-            - For each other GPU, by UUID, what the way to it passes through.
+            - The kind of connection to each other GPU, by UUID.
             - V(internal) is the same board, V(single) one PCIe switch, V(multiple) several, V(hostbridge) one host
               bridge, V(node) one NUMA node, V(system) the link between sockets.
           type: dict

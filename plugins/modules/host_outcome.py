@@ -7,19 +7,19 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: host_outcome
-short_description: Returns what became of a host on which a task failed (internal)
+short_description: Returns the outcome of a host on which a task failed (internal)
 version_added: 0.3.0
 description:
   - Use it in a C(rescue), and register the result as C(gpu_swarm_outcome), which the end of the run reports. Then the other hosts go on.
-  - It reads the result that failed, and pings the host, unless the failed task did not end in its time. It does not fail where the host cannot be
-    reached.
+  - It reads the result that failed, and pings the host, unless the failed task timed out. It does not fail if the host is
+    unreachable.
   - A host that had an outcome before keeps it.
 options:
   failed_as:
     description:
-      - The state of a host that answers and has nothing that must end first.
-      - By default V(failed), or V(out) where a change of M(fleet.gpu_swarm.gpu_node) could not be undone.
-      - With V(out), the reason names the task too, which may be a user's own.
+      - The state of a host that answers and does not wait for work.
+      - By default V(failed), or V(out) if a change of M(fleet.gpu_swarm.gpu_node) could not be undone.
+      - With V(out), the reason also names the task, because it may be a task of the user.
     type: str
     choices: [failed, out]
 extends_documentation_fragment:
@@ -49,14 +49,14 @@ EXAMPLES = r"""
 RETURN = r"""
 state:
   description:
-    - V(lost) is a host that does not answer, or did not end the task in its time. V(waiting) is one on which something came that must end first.
-      V(failed) is as it was before, and V(out) is not.
+    - V(lost) means that the host does not answer, or that the task timed out. With V(waiting), new work on the host must end first. With V(failed),
+      the host is as it was before. With V(out), it is not.
     - A host with an earlier outcome may have any state.
   returned: always
   type: str
   sample: lost
 reason:
-  description: Why, for the table at the end of the run.
+  description: The reason, for the table at the end of the run.
   returned: always
   type: str
   sample: no route to host

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: image_requirements
-short_description: What images on a node require of its driver (internal)
+short_description: Reads what images on a node require of its driver (internal)
 version_added: 0.3.0
 description:
-  - Reads which of some images a node has, what they require of the driver, and whether the container toolkit there refuses a task whose image
+  - Reads which of these images a node has, what they require of the driver, and whether the container toolkit there refuses a task whose image
     requires another driver. It is for M(fleet.gpu_swarm.swarm_stack).
 options:
   images:
@@ -41,19 +41,19 @@ author:
 """
 
 EXAMPLES = r"""
-- name: What do the images require that the node has?
+- name: Read what the images on the node require
   fleet.gpu_swarm.image_requirements:
     images: [nvcr.io/nvidia/pytorch:25.10-py3]
 """
 
 RETURN = r"""
 images:
-  description: By image, of those that the node has, the variables by which NVIDIA's toolkit decides whether it starts a task of it.
+  description: The variables that NVIDIA's toolkit reads to decide whether to start a task of the image, for each image that the node has.
   returned: success
   type: dict
   sample: {"nvcr.io/nvidia/pytorch:25.10-py3": {NVIDIA_REQUIRE_CUDA: cuda>=9.0}}
 enforces:
-  description: Whether the toolkit refuses a task whose image requires another driver. Null where that is not known.
+  description: Whether the toolkit refuses a task whose image requires another driver. Null if that is unknown.
   returned: success
   type: bool
 """
@@ -70,11 +70,11 @@ from ..module_utils._machine import toolkit
 
 def run(params, run_command):
     engine = Engine(params["docker_socket"], params["docker_unit"], run_command)
-    found = {image: engine.required_by(image) for image in params["images"]}
+    requirements = {image: engine.required_by(image) for image in params["images"]}
     config = Snapshot.take(params["runtime_config"]).data
     return {
         "changed": False,
-        "images": {image: variables for image, variables in found.items() if variables is not None},
+        "images": {image: variables for image, variables in requirements.items() if variables is not None},
         "enforces": runtime_toml.enforces_requirements(config, toolkit.read_version(run_command, SBIN)),
     }
 

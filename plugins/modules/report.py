@@ -7,28 +7,27 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: report
-short_description: Prints the table at the end of a playbook, with what became of each host (internal)
+short_description: Prints the table at the end of a playbook, with the outcome of each host (internal)
 version_added: 0.3.0
 description:
-  - Compares hosts with what the manager shows, and prints a table, a line with the outcome, and the command that continues if hosts are not done.
+  - Compares hosts with the manager's view, and prints a table, a line with the outcome, and the command to continue with if hosts are not done.
   - Runs on the controller. Use it once in a play, with C(run_once).
 options:
   of:
     description:
-      - With V(provision), each host is compared with what was decided for it (C(gpu_node_assessed), C(gpu_node_applied)). The column C(advertised)
-        shows what the manager shows of a node, and beside it what was decided if that differs. If a host is in no swarm, it shows what its daemon
-          runs
-        with.
-      - With V(deprovision), the table shows what was removed. A warning names services whose tasks have room on no node that is left.
+      - With V(provision), each host is compared with its decision (C(gpu_node_assessed), C(gpu_node_applied)). The column C(advertised)
+        shows the manager's view of a node, and beside it the decision if that differs. If a host is in no swarm, it shows the resources of its
+        daemon.
+      - With V(deprovision), the table shows the removed parts. A warning names services whose tasks do not fit on any remaining node.
       - With V(status), it shows nodes, GPUs and services, or why one service is pending.
-      - With V(verify), GPUs, files and daemon of each host (C(gpu_node_assessed)) are compared with resources and labels that the manager shows,
-        and with what M(fleet.gpu_swarm.swarm_gpu_verify) found.
+      - With V(verify), GPUs, files and daemon of each host (C(gpu_node_assessed)) are compared with the resources and labels in the manager's view,
+        and with the result of M(fleet.gpu_swarm.swarm_gpu_verify).
     type: str
     choices: [provision, deprovision, status, verify]
     required: true
   ledger:
     description:
-      - What M(fleet.gpu_swarm.swarm_gpu_info) returned, after the changes of a run. For V(status), what M(fleet.gpu_swarm.swarm_explain) returned
+      - The result of M(fleet.gpu_swarm.swarm_gpu_info), after the changes of a run. For V(status), the result of M(fleet.gpu_swarm.swarm_explain)
         on the first manager that answered.
       - Required with O(of=status) and O(of=verify).
     type: dict
@@ -48,8 +47,7 @@ options:
     default: []
   managers:
     description:
-      - The managers that answered when the run began, for O(of=deprovision). While one of them is still in the swarm, the report needs a ledger to
-        know what the manager shows.
+      - The managers that answered when the run began, for O(of=deprovision). While one of them is still in the swarm, the report needs a ledger.
     type: list
     elements: str
     default: []
@@ -68,7 +66,7 @@ options:
     choices: [table, json]
     default: table
   fault_limit:
-    description: How many of a hundred GPU nodes may be paused for a fault (C(swarm_member_react_limit)), for O(of=status).
+    description: The percentage of GPU nodes that may be paused for a fault (C(swarm_member_react_limit)), for O(of=status).
     type: int
     default: 20
   hosts:
@@ -76,7 +74,7 @@ options:
     type: list
     elements: str
   tested:
-    description: What M(fleet.gpu_swarm.swarm_gpu_verify) returned. Required with O(of=verify).
+    description: The result of M(fleet.gpu_swarm.swarm_gpu_verify). Required with O(of=verify).
     type: dict
 extends_documentation_fragment:
   - fleet.gpu_swarm.attributes.controller
@@ -107,14 +105,14 @@ EXAMPLES = r"""
 
 RETURN = r"""
 states:
-  description: By host, V(ready), with O(of=deprovision) V(deprovisioned), or what keeps it from that, in words.
+  description: The state of each host as text, V(ready), with O(of=deprovision) V(deprovisioned), or the reason why it is neither.
   returned: with O(of=provision) and O(of=deprovision)
   type: dict
   sample: {"n1": "ready", "n2": "waiting for container by-hand (for 3 h); paused"}
 waiting:
   description:
     - Hosts on which something must end before they are changed. With O(of=verify), hosts on which no task was tried, for example because nothing
-      is free there, unless a task has proved the GPUs of any host.
+      is free there, unless the test passed on another host.
     - With O(of=status), names of nodes that take no new tasks because somebody wanted it, and of services with fewer tasks than they want.
   returned: success
   type: list
@@ -129,12 +127,12 @@ not_ready:
   elements: str
   sample: [g5]
 problems:
-  description: What is wrong with each host, in words. Hosts without problems are not listed.
+  description: The problems of each host, as texts. Hosts without problems are not listed.
   returned: with O(of=verify)
   type: dict
   sample: {"g2": ["drift: swarm-resource is not set"]}
 rows:
-  description: The lines of the table, each with the node, what was allocated to its task, what the task saw, and the verdict.
+  description: The lines of the table, each with the node, the GPUs allocated to its task, the GPUs that the task saw, and the verdict.
   returned: with O(of=verify)
   type: list
   elements: list

@@ -10,16 +10,16 @@ module: swarm_gpu_verify
 short_description: Proves on a live swarm that tasks see the GPUs allocated to them, and no others
 version_added: 0.2.0
 description:
-  - Reserves free GPUs of nodes with one-shot services, one for each node and kind, each bound to its very node, and compares
-    what swarm allocated to a task with what the task sees.
-  - Only what is free is used. Nobody waits for anybody else's work, and nothing that runs is touched.
-  - Services are made at once, 500 at most, awaited together, and removed whatever happens. What a run that was killed left behind is
-    removed by the next one.
+  - Reserves free GPUs of nodes with one-shot services, one for each node and resource kind, and compares the GPUs that swarm allocated to a task
+    with the GPUs that the task sees. A constraint binds each service to its node.
+  - It uses only free GPUs. It neither waits for other work nor changes running tasks.
+  - It creates up to 500 services at once, waits for all of them, and always removes them. The next run removes services that a killed run
+    left.
   - The tasks request all GPUs (E(NVIDIA_VISIBLE_DEVICES) is V(all)), as every CUDA image does, or for none where the task
-    has all of the node's. What swarm allocated must win over that, so that a node that does not isolate cannot pass.
-  - On a node with a guard (O(isolation)) two more are tried. One reserves nothing and sets the variables for all GPUs of the node; one, where a GPU
-    is free, sets them beside a reservation of one. They must be refused, or see no more than was reserved.
-  - Also checks whether the ledger adds up, so that the total of a kind is what is allocated plus what is free.
+    has all of the node's. The allocation must take precedence, so a node that does not isolate tasks cannot pass.
+  - On a node with a guard (O(isolation)) it starts two more tasks. The first reserves nothing and requests all GPUs of the node. The second, if a GPU
+    is free, reserves one GPU and requests all. Each must be refused, or see only the reserved GPU.
+  - Also checks whether the ledger adds up. The total of a resource kind must be the sum of allocated and free resources.
 author:
   - The fleet.gpu_swarm authors (@fleet)
 extends_documentation_fragment:
@@ -29,77 +29,77 @@ attributes:
   check_mode:
     support: full
     details:
-      - Returns what it would test, and creates nothing.
+      - It returns the checks that it would run, and creates nothing.
   diff_mode:
     support: none
   idempotent:
     support: full
     details:
-      - The swarm is afterwards as it was.
+      - It leaves nothing in the swarm.
 options:
   nodes:
-    description: The ids of the nodes to test. If not given, all that advertise named GPUs or MIG devices.
+    description: The ids of the nodes to test. If not given, all nodes that advertise named GPUs or MIG devices.
     type: list
     elements: str
   sample:
     description:
-      - How many of the nodes that have something free to test, as a number, a percentage such as V(10%), or V(all).
-      - They are picked by chance, so that each run picks others.
+      - How many of the nodes with free GPUs to test, as a number, a percentage such as V(10%), or V(all).
+      - They are chosen at random in each run.
     type: str
     default: all
   gpus:
     description:
-      - How many GPUs of each kind to reserve on a node, or V(all) that are free. Where fewer are free, those.
-      - Of slots, so many are tested, each by a task of its own. Those of a kind are replicas of one service.
-      - V(auto) is one GPU of each kind, and of slots all that are free, at most 64 of each kind of a node.
+      - How many free GPUs of each resource kind to reserve on a node, or V(all). If fewer are free, it reserves these.
+      - Each slot is tested by its own task. Tasks for slots of one kind are replicas of one service.
+      - V(auto) means one GPU of each kind, and all free slots, at most 64 of each kind on a node.
     type: str
     default: auto
   image:
     description:
       - The image of the tasks. A node that lacks it pulls it.
-      - It needs glibc. NVIDIA's runtime brings C(nvidia-smi) into a task, and not the C library that it is linked with.
+      - It needs glibc. NVIDIA's runtime adds C(nvidia-smi) to a task, but not the C library that it needs.
       - If not given, each node is tested with an image that it has (O(images)). Nodes that have none pull
-        V(nvidia/cuda:13.0.0-base-ubuntu24.04), as many as O(pulls) allows, and the others are not tested.
+        V(nvidia/cuda:13.0.0-base-ubuntu24.04), as many as O(pulls) allows. The others are not tested.
     type: str
   images:
     description:
-      - By node id, the images that the node has and a test can be run in, the best first, as RV(fleet.gpu_swarm.gpu_node#module:images)
+      - The images of each node that a test can run in, by node id, the best first, as RV(fleet.gpu_swarm.gpu_node#module:images)
         returns them.
-      - They are used by their ids, so that no registry is needed.
+      - The services use their ids, so no registry is needed.
     type: dict
     default: {}
   pulls:
     description:
-      - On how many of the nodes that have no such image one is pulled, as a number, a percentage such as V(10%), or V(all). V(0) pulls none.
-      - They are picked by chance. A registry may limit how much is pulled, as Docker Hub does.
+      - How many of the nodes without such an image pull one, as a number, a percentage such as V(10%), or V(all). V(0) pulls none.
+      - They are chosen at random. A registry may limit the number of pulls, as Docker Hub does.
     type: str
     default: "3"
   isolation:
     description:
-      - By node id, the level of isolation that its guard enforces, as C(level) of RV(fleet.gpu_swarm.gpu_node#module:isolation).
-      - Nodes with V(reserved) or V(exclusive) are tested for that. With any other level nothing is enforced, and nothing is tested.
+      - The level of isolation that the guard of each node enforces, by node id, as C(level) of RV(fleet.gpu_swarm.gpu_node#module:isolation).
+      - Nodes with V(reserved) or V(exclusive) are tested for that. Other levels enforce nothing.
     type: dict
     default: {}
     version_added: 0.3.0
   memory:
     description:
-      - By node id, what the guard has of kinds that are an amount of memory, as C(memory) of RV(fleet.gpu_swarm.gpu_node#module:isolation).
-      - On nodes with V(reserved) or V(exclusive) a task reserves as much of each as it can use, and must see exactly the cards of that kind.
+      - The resource kinds of each node that are an amount of memory, by node id, as C(memory) of RV(fleet.gpu_swarm.gpu_node#module:isolation).
+      - On nodes with V(reserved) or V(exclusive) a task reserves the smallest usable amount of each, and must see exactly the cards of that kind.
     type: dict
     default: {}
     version_added: 0.3.0
   command:
-    description: What prints the full UUIDs of the GPUs and MIG devices that a task sees. It is run in place of the image's entrypoint.
+    description: The command that prints the full UUIDs of the GPUs and MIG devices that a task sees. It replaces the image's entrypoint.
     type: str
     default: nvidia-smi -L
   wait_timeout:
     description:
-      - For how many seconds to wait for the tasks of a round, which includes the pull of the image.
-      - A round has about 500 tasks, those of a node together. Tasks that need what others of their node have first are in rounds after these.
+      - How many seconds to wait for the tasks of a round, including the pull of the image.
+      - A round has about 500 tasks. Tasks of one node are in one round, except for a task that needs a GPU that another task of the round uses.
     type: int
     default: 300
   prefix:
-    description: What the keys of the services' labels begin with.
+    description: The prefix of the labels of the test services.
     type: str
     default: gpu-swarm.
 seealso:
@@ -116,7 +116,7 @@ EXAMPLES = r"""
   ansible.builtin.assert:
     that: not tested.failed_checks
 
-- name: Test everything that is free on three nodes, with an image of one's own registry
+- name: Test everything that is free on three nodes, with an image of your own registry
   fleet.gpu_swarm.swarm_gpu_verify:
     sample: 3
     gpus: all
@@ -125,7 +125,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 checks:
-  description: One for each node and kind, and one for each node of which nothing can be tested.
+  description: One check for each node and resource kind, and one for each node that cannot be tested.
   returned: success
   type: list
   elements: dict
@@ -153,35 +153,35 @@ checks:
       elements: str
       version_added: 0.3.0
     kind:
-      description: The kind; null where the reason is the node's, and where no GPU is reserved.
+      description: The resource kind; null if no GPU is reserved, or if the node cannot be tested.
       type: str
     count:
-      description: How many GPUs of the kind the task reserves, of memory how many MiB.
+      description: How many GPUs, or MiB of memory, the task reserves.
       type: int
     others:
       description: How many more GPUs and MIG devices the node advertises, which the task must not see.
       type: int
     reserved:
-      description: The GPUs that swarm allocated to the task, by their full UUIDs; of memory the cards of its kind.
+      description: The GPUs that swarm allocated to the task, by their full UUIDs. For memory, the cards of its kind.
       type: list
       elements: str
     seen:
-      description: What the task saw.
+      description: The GPUs that the task saw.
       type: list
       elements: str
     image:
       description:
-        - The image of the task, as C(name) and as C(reference), by which the service names it; null where nothing is tested.
-        - C(from) is V(named) for the one of O(image), V(there) for one that the node had, V(pull) for one that it had to pull.
+        - The image of the task, as C(name) and as C(reference), which the service uses; null if nothing is tested.
+        - C(from) is V(named) for O(image), V(there) for an image that the node had, V(pull) for an image that it pulled.
       type: dict
     state:
       description:
-        - V(passed), V(failed), or V(untested) where nothing is free, the node takes no tasks, has no named GPUs, is not in
-          the sample, or has no image that a test can be run in.
-        - V(planned) in check mode.
+        - V(passed), V(failed), or V(untested) if nothing is free, or if the node takes no tasks, has no named GPUs, is not in
+          the sample, or has no suitable image.
+        - In check mode V(planned).
       type: str
     verdict:
-      description: Why, in words.
+      description: The reason.
       type: str
   sample:
     - node: i9pbrl1zyudukjfaj1z6lvqpf
@@ -201,17 +201,17 @@ checks:
       state: passed
       verdict: sees the GPUs allocated to it and no others
 failed_checks:
-  description: Those of RV(checks) that failed.
+  description: The entries of RV(checks) that failed.
   returned: success
   type: list
   elements: dict
 ledger_problems:
-  description: Where the ledger of a node does not add up, in words, by the node's id. Nodes without a problem are not in it.
+  description: Inconsistencies in the ledger, as texts by node id. Nodes without a problem are not listed.
   returned: success
   type: dict
   sample: {}
 left_behind:
-  description: How many services of runs that were killed were removed.
+  description: How many services of killed runs were removed.
   returned: success
   type: int
 """
@@ -252,14 +252,14 @@ def run(params, check_mode):
     before = _read_ledger(manager, prefix)
     extent, guarded = plan.Extent(params["gpus"], params["sample"], random.sample), plan.Guarded(params["isolation"], params["memory"])
     checks = plan.checks(before["nodes"], params["nodes"], extent, guarded)
-    checks = probe_images.assigned(checks, params["image"], params["images"], params["pulls"], random.sample)
+    checks = probe_images.assign_images(checks, params["image"], params["images"], params["pulls"], random.sample)
     planned = [check for check in checks if check["state"] == plan.PLANNED]
     if planned and not check_mode:
         outcomes = verify_run.carry_out(manager, planned, before["nodes"], tests)
-        rated = iter(verify_run.add_verdicts(outcomes, timeout_s, before["nodes"], lambda: _read_ledger(manager, prefix)["nodes"]))
-        checks = [next(rated) if check["state"] == plan.PLANNED else check for check in checks]
+        with_verdicts = iter(verify_run.add_verdicts(outcomes, timeout_s, before["nodes"], lambda: _read_ledger(manager, prefix)["nodes"]))
+        checks = [next(with_verdicts) if check["state"] == plan.PLANNED else check for check in checks]
     return {
-        # What it creates it removes: the swarm is as it was, but for what other runs left behind.
+        # The module removes its own services, so only the removal of abandoned services is a change.
         "changed": bool(left_behind),
         "checks": checks,
         "failed_checks": [check for check in checks if check["state"] == plan.FAILED],
@@ -272,9 +272,9 @@ def _read_ledger(manager, prefix):
     return ledger(Listed(manager.nodes(), manager.tasks(), manager.services()), prefix)
 
 
-def _problems(read, node_ids):
-    found = {node["id"]: ledger_problems(node, read.get("held_twice", ())) for node in read["nodes"] if node["id"] in node_ids}
-    return {node_id: problems for node_id, problems in found.items() if problems}
+def _problems(swarm_ledger, node_ids):
+    by_node = {node["id"]: ledger_problems(node, swarm_ledger.get("held_twice", ())) for node in swarm_ledger["nodes"] if node["id"] in node_ids}
+    return {node_id: problems for node_id, problems in by_node.items() if problems}
 
 
 def main():

@@ -521,7 +521,7 @@ def test_a_tool_that_takes_its_place_is_drift(fleet: Fleet, inventory: Path) -> 
     assert f"the runtime nvidia is nvidia-container-runtime, not {GUARD}" in run.output
     run = verify(fleet, inventory, "reserved")
     assert "i1" in run.failed(), run.output
-    leak = "NOT ISOLATED: without a reservation, a task sees GPUs that are not its own, GPU-"
+    leak = "NOT ISOLATED: without a reservation, a task sees GPUs that are not allocated to it, GPU-"
     assert leak in "".join(run.failures("i1"))
     assert leak in rows(run, "i1")[1]
     assert ["passed: " in row for row in rows(run, "i2")[:3]] == [True] * 3, run.output

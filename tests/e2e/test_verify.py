@@ -79,7 +79,7 @@ def test_check_says_what_would_be_tested(fleet: Fleet, inventory: Path, first: L
     assert lines(run, "g2") == ["4 NVIDIA-GPU  –     would be tested"]
 
 
-@pytest.mark.parametrize(("gpus", "words"), [("1", "NOT ISOLATED: 1 allocated and 4 seen"), ("all", "brought nothing into the task")])
+@pytest.mark.parametrize(("gpus", "words"), [("1", "NOT ISOLATED: 1 allocated and 4 seen"), ("all", "added nothing to the task")])
 def test_a_node_that_does_not_isolate_fails_alone(fleet: Fleet, inventory: Path, leaking: str, gpus: str, words: str) -> None:
     """Also where a task holds all that the node has, and so could see no more."""
     run = verify(fleet, inventory, "--extra-vars", f"verify_gpus={gpus}")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The tasks that test the guard of a node: one reserves no GPU and requests all, one requests more than it reserved (pure).
+"""Plans the tasks that test the guard of a node: one reserves no GPU and requests all, one requests more than it reserved (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -17,19 +17,19 @@ from .._guard.bundle import VISIBLE
 from .._policy import generic_resources
 
 # The kinds of checks. ALLOCATED: a task that reserves GPUs sees exactly these. The others test an enforcing guard.
-# MEMORY: a task that reserves a part of a card's memory sees that card; only a guard ties the memory to the card.
+# MEMORY: a task that reserves memory of a card sees that card; only a guard makes sure of that.
 ALLOCATED, MEMORY, UNRESERVED, BESIDE = "allocated", "memory", "unreserved", "beside"
 WITHOUT, MORE = "without a reservation", "with variables that request more than it reserved"
-WORDS = {UNRESERVED: WITHOUT, BESIDE: MORE}
+DESCRIPTIONS = {UNRESERVED: WITHOUT, BESIDE: MORE}
 
 
-def of_nothing(node_kinds: Mapping[str, Any]) -> dict[str, Any]:
+def unreserved_check(node_kinds: Mapping[str, Any]) -> dict[str, Any]:
     """Return the check with a task without a reservation. It needs no free GPU."""
     return {"probe": UNRESERVED, "variables": [VISIBLE, *map(generic_resources.variable_name, sorted(node_kinds))], "others": _total(node_kinds)}
 
 
-def beside(node_kinds: Mapping[str, Any], checks: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The check with a task that requests more than it reserved. It uses GPUs that ``checks`` leave free, or else GPUs that they use first (see
+def beside_checks(node_kinds: Mapping[str, Any], checks: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the check with a task that requests more than it reserved. It uses GPUs that ``checks`` leave free, or else GPUs that they use first (see
     ``rounds``)."""
     used: Counter[str] = Counter()
     for check in checks:
@@ -40,15 +40,19 @@ def beside(node_kinds: Mapping[str, Any], checks: Sequence[Mapping[str, Any]]) -
         yield {"probe": BESIDE, "variables": variables, "kind": kind, "count": 1, "others": _total(node_kinds) - 1}
 
 
-def of_memory(node: Mapping[str, Any], named: int, memory: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The checks with tasks that reserve a part of a card's memory. ``named``: how many GPUs the node advertises by name. ``memory`` is by kind the
-    guard's record: the cards, and the least that a task can use."""
-    cards = {card for one in memory.values() for card in one["devices"]}
-    for kind, one in sorted(memory.items()):
+def memory_checks(node: Mapping[str, Any], named: int, memory: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the checks with tasks that reserve memory of a card.
+
+    ``named`` is the number of GPUs that the node advertises by name. ``memory`` is the guard's record of each resource kind: its cards, and the
+    smallest amount that a task can use.
+    """
+    cards = {card for guarded in memory.values() for card in guarded["devices"]}
+    for kind, guarded in sorted(memory.items()):
         entry = node["resources"].get(kind)
-        if entry is not None and entry["type"] == "discrete" and one["devices"] and entry["total"] >= one["mib"]:
-            others = named + len(cards) - len(one["devices"])
-            yield {"probe": MEMORY, "kind": kind, "count": one["mib"], "others": others, "expected": list(one["devices"]), "free": entry["free"]}
+        if entry is not None and entry["type"] == "discrete" and guarded["devices"] and entry["total"] >= guarded["mib"]:
+            devices = list(guarded["devices"])
+            others = named + len(cards) - len(devices)
+            yield {"probe": MEMORY, "kind": kind, "count": guarded["mib"], "others": others, "expected": devices, "free": entry["free"]}
 
 
 def rounds(checks: Sequence[Mapping[str, Any]], nodes: Sequence[Mapping[str, Any]], most: int) -> list[list[Any]]:
@@ -59,32 +63,33 @@ def rounds(checks: Sequence[Mapping[str, Any]], nodes: Sequence[Mapping[str, Any
     free = {(node["id"], kind): entry["free"] for node in nodes for kind, entry in node["resources"].items() if entry["type"] == "named"}
     used = Counter({key: -len(values or ()) for key, values in free.items()})
     by_node: dict[str, list[Any]] = {}
-    late = []
+    last = []
     for check in checks:
         used[check["node"], check["kind"]] += check["count"]
         if check["probe"] == BESIDE and used[check["node"], check["kind"]] > 0:
-            late.append([check])
+            last.append([check])
         else:
             by_node.setdefault(check["node"], []).append(check)
-    return _joined(by_node.values(), most) + _joined(late, most)
+    return _join(by_node.values(), most) + _join(last, most)
 
 
-def of_one_service(checks: Iterable[Mapping[str, Any]]) -> list[list[Any]]:
+def by_service(checks: Iterable[Mapping[str, Any]]) -> list[list[Any]]:
     """Return the checks grouped by the service that carries them out, in order. Checks of a node's slots of one kind are replicas of one service.
 
     Swarm places all replicas of a new service before any of them runs, so each gets its own slot. If the services came one after the other, one could
-    get the slot of an ended task."""
+    get the slot of an ended task.
+    """
     return [list(group) for dummy_key, group in groupby(checks, key=lambda check: (check["node"], check["kind"], check["probe"]))]
 
 
-def _joined(parts: Iterable[list[Any]], most: int) -> list[list[Any]]:
-    found: list[list[Any]] = []
+def _join(parts: Iterable[list[Any]], most: int) -> list[list[Any]]:
+    joined: list[list[Any]] = []
     for part in parts:
-        if found and len(found[-1]) + len(part) <= most:
-            found[-1] += part
+        if joined and len(joined[-1]) + len(part) <= most:
+            joined[-1] += part
         else:
-            found.append(list(part))
-    return found
+            joined.append(list(part))
+    return joined
 
 
 def _total(node_kinds: Mapping[str, Any]) -> int:

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which GPUs of a swarm to test, and with which services (pure).
+"""Plans which GPUs of a swarm to test, and with which services (pure).
 
-A check is a plain dict: one kind of one node (or one slot of it), tested by one task, or the reason why it is not tested.
+A check is a plain dict: one resource kind of one node (or one slot of it), tested by one task, or the reason why it is not tested.
 Private to this collection: no stability is promised to others.
 """
 
@@ -24,18 +24,18 @@ from . import guard_probes
 
 PLANNED, PASSED, FAILED, UNTESTED = "planned", "passed", "failed", "untested"
 
-# Labels of the test services, without the collection's prefix: the run of a service, and the end of its time.
+# Labels of the test services, without the collection's prefix: the run that created the service, and the end of its time limit.
 RUN, UNTIL = "verify", "verify-until"
 NAME = PROBE
 
 ALL = "all"
-# One GPU of each kind, and each slot: swarm's value identifies a GPU, but only the node's map identifies the card of a slot.
+# AUTO tests one GPU of each resource kind, but each slot: only the node's record shows to which card a slot belongs.
 AUTO = "auto"
-MOST_SLOTS = 64  # of one kind of a node, unless all are named
+MOST_SLOTS = 64  # of one resource kind of a node, except with ALL
 _GPU = re.compile(r"(GPU|MIG)-")
 
-# The allocation must win over the image's own request. Every CUDA image requests all GPUs, which shows on a node with more GPUs than
-# the task has. If the task has all GPUs of the node, a request for none shows it.
+# The allocation must take precedence over the image's own request. On a node with more GPUs than the task has, a request for all of them shows
+# whether it does. If the task has all GPUs of the node, a request for none shows it.
 WANTS_ALL, WANTS_NONE = "NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_VISIBLE_DEVICES=void"
 # Adds nvidia-smi to a task of any image.
 UTILITY = "NVIDIA_DRIVER_CAPABILITIES=utility"
@@ -45,12 +45,12 @@ NO_GPUS: dict[str, Any] = {"count": 0, "others": 0, "reserved": []}
 NONE_NAMED = "no named GPUs"
 
 Check = Dict[str, Any]
-# Picks so many of a list.
+# Picks this number of items from a list.
 Choose = Callable[[Sequence[str], int], Iterable[str]]
 
 
 class Extent(NamedTuple):
-    """``gpus`` are how many free GPUs of each kind to reserve, ``sample`` is how many nodes to test, ``choose(list, k)`` picks them."""
+    """``gpus``: how many free GPUs of each resource kind to reserve. ``sample``: how many nodes to test. ``choose(list, k)`` picks them."""
 
     gpus: Any
     sample: Any
@@ -58,7 +58,7 @@ class Extent(NamedTuple):
 
 
 class Guarded(NamedTuple):
-    """By node id: the isolation levels that guards enforce, and a node's kinds of memory (see ``guard_probes.of_memory``)."""
+    """The isolation levels of the guards, and the guarded kinds of memory (see ``guard_probes.memory_checks``). Both are by node id."""
 
     levels: Mapping[str, Any] | None = None
     memory: Mapping[str, Any] | None = None
@@ -71,17 +71,17 @@ def checks(nodes: Sequence[Mapping[str, Any]], wanted: Iterable[str] | None, ext
     if wanted is None:
         wanted = [node["id"] for node in nodes if gpu_kinds(node) or _is_guarded(node, levels.get(node["id"]))]
     per_kind = _per_kind(extent.gpus)
-    made = [
+    planned = [
         check
-        for one in dict.fromkeys(wanted)
-        for check in _checks_of(one, by_id.get(one), per_kind, levels.get(one), memory.get(one) or {})
+        for node_id in dict.fromkeys(wanted)
+        for check in _checks_of(node_id, by_id.get(node_id), per_kind, levels.get(node_id), memory.get(node_id) or {})
     ]
-    testable = list(dict.fromkeys(check["node"] for check in made if check["state"] == PLANNED))
+    testable = list(dict.fromkeys(check["node"] for check in planned if check["state"] == PLANNED))
     chosen = set(extent.choose(testable, min(len(testable), _size(extent.sample, len(testable)))))
-    return [check if check["state"] != PLANNED or check["node"] in chosen else _excluded(check) for check in made]
+    return [check if check["state"] != PLANNED or check["node"] in chosen else _not_in_sample(check) for check in planned]
 
 
-def _excluded(check: Check) -> Check:
+def _not_in_sample(check: Check) -> Check:
     return dict(check, state=UNTESTED, verdict="not in the sample", **NO_GPUS)
 
 
@@ -102,14 +102,14 @@ def _per_kind(gpus: Any) -> _PerKind:
     if word in (ALL, AUTO):
         return _PerKind(None, None) if word == ALL else _PerKind(1, MOST_SLOTS)
     if not re.fullmatch(r"[1-9][0-9]*", word):
-        raise GpuSwarmError("gpus: %r is no number of GPUs. Give a number such as 1, 'all', or 'auto'." % gpus)
+        raise GpuSwarmError("gpus: %r is not a number of GPUs. Give a number such as 1, 'all', or 'auto'." % gpus)
     return _PerKind(int(word), int(word))
 
 
 def _size(sample: Any, total: int) -> int:
     size = total if str(sample).strip().lower() == ALL else count_of(sample, total)
     if size is None:
-        raise GpuSwarmError("sample: %r is no number of nodes. Give a number such as 3, a percentage such as 10%%, or 'all'." % sample)
+        raise GpuSwarmError("sample: %r is not a number of nodes. Give a number such as 3, a percentage such as 10%%, or 'all'." % sample)
     return size
 
 
@@ -127,22 +127,22 @@ def _checks_of(
     if node["availability"] != "active":
         return [_check(node_id, node, UNTESTED, "it takes no tasks (availability %s)" % node["availability"])]
     total = sum(entry["total"] for entry in kinds.values())
-    made = [check for kind in sorted(kinds) for check in _checks_of_kind(node, kind, len(kinds[kind]["free"]), per_kind, total)]
+    checks_of_gpus = [check for kind in sorted(kinds) for check in _checks_of_kind(node, kind, len(kinds[kind]["free"]), per_kind, total)]
     if not guarded:
-        return made
-    of_memory = [_of_memory(node, level, probe) for probe in guard_probes.of_memory(node, total, memory)]
-    probes = [guard_probes.of_nothing(kinds), *guard_probes.beside(kinds, made)]
-    made = made + of_memory or [_check(node_id, node, UNTESTED, NONE_NAMED)]
-    return made + [{**_check(node_id, node, PLANNED, ""), **probe, "level": level} for probe in probes]
+        return checks_of_gpus
+    checks_of_memory = [_memory_check(node, level, probe) for probe in guard_probes.memory_checks(node, total, memory)]
+    probes = [guard_probes.unreserved_check(kinds), *guard_probes.beside_checks(kinds, checks_of_gpus)]
+    allocated = checks_of_gpus + checks_of_memory or [_check(node_id, node, UNTESTED, NONE_NAMED)]
+    return allocated + [{**_check(node_id, node, PLANNED, ""), **probe, "level": level} for probe in probes]
 
 
-def _of_memory(node: Mapping[str, Any], level: str | None, probe: Mapping[str, Any]) -> Check:
-    """Return the check of a kind of memory. ``reserved`` has the expected cards from the beginning, since swarm only knows an amount."""
-    of_it = {"probe": probe["probe"], "kind": probe["kind"], "level": level}
+def _memory_check(node: Mapping[str, Any], level: str | None, probe: Mapping[str, Any]) -> Check:
+    """Return the check of a memory kind. Its ``reserved`` are the expected cards, since swarm allocates only an amount."""
+    identity = {"probe": probe["probe"], "kind": probe["kind"], "level": level}
     if probe["free"] < probe["count"]:
-        return {**_check(node["id"], node, UNTESTED, "nothing free to test with"), **of_it}
-    found = {"count": probe["count"], "others": probe["others"], "reserved": probe["expected"]}
-    return {**_check(node["id"], node, PLANNED, ""), **of_it, **found}
+        return {**_check(node["id"], node, UNTESTED, "nothing free to test with"), **identity}
+    gpus = {"count": probe["count"], "others": probe["others"], "reserved": probe["expected"]}
+    return {**_check(node["id"], node, PLANNED, ""), **identity, **gpus}
 
 
 def _is_guarded(node: Mapping[str, Any], level: str | None) -> bool:
@@ -153,19 +153,19 @@ def _is_guarded(node: Mapping[str, Any], level: str | None) -> bool:
 def _checks_of_kind(node: Mapping[str, Any], kind: str, free: int, per_kind: _PerKind, total: int) -> list[Check]:
     if not free:
         return [dict(_check(node["id"], node, UNTESTED, "nothing free to test with"), kind=kind)]
-    # One task per slot: several slots may belong to several cards, and their rule may refuse that.
-    of_slots = any(map(is_slot, node["resources"][kind]["values"]))
-    most = per_kind.slots if of_slots else per_kind.gpus
+    # One task per slot: a task with two slots might get two cards, which the guard may refuse.
+    has_slots = any(map(is_slot, node["resources"][kind]["values"]))
+    most = per_kind.slots if has_slots else per_kind.gpus
     count = free if most is None else min(most, free)
-    counts = [1] * count if of_slots else [count]
-    made = [{**_check(node["id"], node, PLANNED, ""), "kind": kind, "count": one, "others": total - one} for one in counts]
-    if of_slots and most == MOST_SLOTS < free:
-        made.append(dict(_check(node["id"], node, UNTESTED, "%d more slots; verify_gpus: all tests them too" % (free - count)), kind=kind))
-    return made
+    counts = [1] * count if has_slots else [count]
+    planned = [{**_check(node["id"], node, PLANNED, ""), "kind": kind, "count": number, "others": total - number} for number in counts]
+    if has_slots and most == MOST_SLOTS < free:
+        planned.append(dict(_check(node["id"], node, UNTESTED, "%d more slots; verify_gpus: all tests them too" % (free - count)), kind=kind))
+    return planned
 
 
 def _check(node_id: str, node: Mapping[str, Any] | None, state: str, verdict: str) -> Check:
-    """Return a check of a node without a GPU."""
+    """Return a check of a node, without GPUs."""
     return {
         "node": node_id,
         "hostname": node["hostname"] if node else None,
@@ -188,7 +188,7 @@ def argv(command: str) -> list[str]:
     except ValueError as exc:
         raise GpuSwarmError("command: %r cannot be split into words: %s. Close its quotes." % (command, exc)) from exc
     if not words:
-        raise GpuSwarmError("command: it is empty. Give what lists the GPUs that a task sees, such as 'nvidia-smi -L'.")
+        raise GpuSwarmError("command: it is empty. Give a command that lists the GPUs that a task sees, such as 'nvidia-smi -L'.")
     return words
 
 
@@ -201,7 +201,7 @@ def service(check: Check, name: str, labels: Mapping[str, str], command: Sequenc
         "Labels": labels,
         "Mode": {"Replicated": {"Replicas": replicas}},
         "TaskTemplate": {
-            # Replaces the entrypoint, because that of CUDA's images prints a page before it runs anything.
+            # Replaces the entrypoint, because the one of CUDA's images prints a page of text first.
             "ContainerSpec": {
                 "Image": check["image"]["reference"],
                 "Command": command,
@@ -217,11 +217,11 @@ def service(check: Check, name: str, labels: Mapping[str, str], command: Sequenc
     }
 
 
-def left_behind(services: Iterable[Mapping[str, Any]], prefix: str, now: float) -> list[str]:
-    """Return the ids of test services that killed runs left: with this collection's label, and past their time."""
-    found = []
-    for one in services:
-        until = (one["Spec"].get("Labels") or {}).get(prefix + UNTIL, "")
+def abandoned_services(services: Iterable[Mapping[str, Any]], prefix: str, now: float) -> list[str]:
+    """Return the ids of test services that killed runs left: they have this collection's label, and their time has ended."""
+    service_ids = []
+    for service in services:
+        until = (service["Spec"].get("Labels") or {}).get(prefix + UNTIL, "")
         if until.isdigit() and int(until) < now:
-            found.append(one["ID"])
-    return found
+            service_ids.append(service["ID"])
+    return service_ids

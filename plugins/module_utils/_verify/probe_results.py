@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether a task saw exactly the GPUs allocated to it, and whether the ledger is consistent, as texts with the remedy (pure).
+"""Decides whether a task saw exactly the GPUs allocated to it, and whether the ledger is consistent. Returns texts with the remedy (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -17,19 +17,19 @@ from .._policy import generic_resources
 from .._tasks.tasks import ENDED, assigned
 from .guard_probes import ALLOCATED, MEMORY
 from .plan import FAILED, PASSED, UNTESTED, Check
-from .probe_images import THERE
+from .probe_images import ON_NODE
 
-# Full UUIDs, and MIG devices as drivers before 470 name them.
+# Full UUIDs, and the names of MIG devices with drivers before 470.
 DEVICE = re.compile(r"MIG-GPU-[0-9a-f-]{36}/\d+/\d+|(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-# The error for an image without the loader for which a program was linked (runc, libcontainer/standard_init_linux.go).
+# The error for an image without the loader that a program needs (runc, libcontainer/standard_init_linux.go).
 NO_LOADER = re.compile(r"exec (?:user process caused|/?[\w./-]+): no such file or directory")
-NOWHERE = "no suitable node"
+NO_NODE = "no suitable node"
 NO_GLIBC = (
-    "the image %s has no glibc, which the command needs: the NVIDIA runtime brings nvidia-smi into a task, not what it is linked with. "
-    "Choose an image of CUDA, Debian, Ubuntu or the like (verify_image)"
+    "the image %s has no glibc, which the command needs: the NVIDIA runtime adds nvidia-smi to a task, but not its libraries. "
+    "Choose an image based on CUDA, Debian or Ubuntu, for example (verify_image)"
 )
 SILENT = "the task printed nothing. Give a command that lists the GPUs it sees (verify_command), such as 'nvidia-smi -L'"
-SAME_SLOT = "swarm gave a slot to two tests, one after the other, and so none to another slot. Run this again"
+SAME_SLOT = "swarm allocated the same slot to two tests, one after the other, so another slot was not tested. Run this again"
 PROVISION = "Run fleet.gpu_swarm.provision for this node, with --check first to see what differs"
 
 
@@ -37,15 +37,15 @@ class Outcome(NamedTuple):
     """The outcome of a check."""
 
     check: Check
-    task: Mapping[str, Any] | None  # of the API; None where swarm made none
+    task: Mapping[str, Any] | None  # of the API; None if swarm created none
     log: str
-    unread: str | None  # why there is no log; None where there is nothing wrong with it
+    unread: str | None  # why the log could not be read; None if it was read
 
 
 def seen_in(log: str) -> list[str]:
     """Return the GPUs and MIG devices that a task listed.
 
-    nvidia-smi lists MIG devices under their card: a card that is only the heading of such devices is not seen as a whole.
+    nvidia-smi lists MIG devices below their card. Such a card is only a heading: the task does not see the whole card.
     """
     seen: dict[str, bool] = {}
     card = None
@@ -60,7 +60,7 @@ def seen_in(log: str) -> list[str]:
 
 def is_unplaced(task: Mapping[str, Any]) -> bool:
     """Return whether the scheduler reports that it has no place for a task."""
-    return task["Status"]["State"] == "pending" and NOWHERE in task["Status"].get("Err", "")
+    return task["Status"]["State"] == "pending" and NO_NODE in task["Status"].get("Err", "")
 
 
 def with_verdict(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | None = None) -> Check:
@@ -69,30 +69,29 @@ def with_verdict(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | Non
     ``node`` is the ledger's record of the node after the test, if the outcome has to be compared with it.
     """
     check, task, log, unread = outcome
-    given = (assigned(task) if task else {}).get(check["kind"])
-    # Of memory swarm gives a number, and the node's map says of which cards.
-    reserved = check["reserved"] if check["probe"] == MEMORY else given or []
+    allocated = (assigned(task) if task else {}).get(check["kind"])
+    # Of a memory kind swarm allocates only an amount. The node's record names the cards.
+    reserved = check["reserved"] if check["probe"] == MEMORY else allocated or []
     seen = seen_in(log)
     state, verdict = failed_verdict(outcome, timeout_s, node) or (None, None)
     if state is None:
-        problem = unread or _other_amount(check, given) or _holders(reserved, node) or _difference(check, reserved, seen, log)
+        problem = unread or _other_amount(check, allocated) or _holders(reserved, node) or _difference(check, reserved, seen, log)
         state, verdict = (FAILED, problem) if problem else (PASSED, "sees the GPUs allocated to it and no others")
     return dict(check, reserved=reserved, seen=seen, state=state, verdict=verdict)
 
 
-def once_each(checks: Iterable[Check]) -> list[Check]:
-    """Return the same checks, but each slot counts only once. If somebody else takes a slot during the test, a task may get the slot of an ended
-    task.
+def untested_if_repeated(checks: Iterable[Check]) -> list[Check]:
+    """Return the checks. A check whose slot an earlier check has already tested becomes untested.
 
-    Otherwise it would look as if each task had tested another slot. Tasks that test the guard may have any slot.
+    If somebody else takes a slot during the test, a task may get the slot of an ended task. Tasks that test the guard may have any slot.
     """
-    found: list[Check] = []
+    result: list[Check] = []
     tested: set[tuple[str, str]] = set()
     for check in checks:
         slots = _slots(check) if check["state"] == PASSED and check["probe"] == ALLOCATED else set()
-        found.append(dict(check, state=UNTESTED, verdict=SAME_SLOT) if slots and slots <= tested else check)
+        result.append(dict(check, state=UNTESTED, verdict=SAME_SLOT) if slots and slots <= tested else check)
         tested |= slots
-    return found
+    return result
 
 
 def _slots(check: Check) -> set[tuple[str, str]]:
@@ -103,7 +102,7 @@ def failed_verdict(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | N
     """Return (state, verdict) if the task could not run its test; otherwise None."""
     check, task = outcome.check, outcome.task
     if task is None:
-        return FAILED, "swarm made no task within %d s. Check the leader's log (journalctl -u docker)" % timeout_s
+        return FAILED, "swarm created no task within %d s. Check the leader's log (journalctl -u docker)" % timeout_s
     status = task["Status"]
     if is_unplaced(task):
         return _unplaced(check, status["Err"], node)
@@ -118,17 +117,17 @@ def _unplaced(check: Check, error: str, node: Mapping[str, Any] | None) -> tuple
     free = (node or {}).get("resources", {}).get(check["kind"], {}).get("free") or 0
     free = free if isinstance(free, int) else len(free)
     if node and (free < check["count"] or node["availability"] != "active"):
-        return UNTESTED, "nothing free to test with: taken meanwhile"
-    return FAILED, "swarm does not place the task, though the ledger shows %d %s free: %s. Check the leader's log (journalctl -u docker)" % (
+        return UNTESTED, "nothing free to test with: it was allocated meanwhile"
+    return FAILED, "swarm does not place the task, although the ledger shows %d %s free: %s. Check the leader's log (journalctl -u docker)" % (
         free, check["kind"], error,
     )  # fmt: skip
 
 
 def _too_slow(status: Mapping[str, Any], image: str, timeout_s: int) -> str:
     if status["State"] == "preparing":
-        return "still fetching the image %s after %d s. Give it more time (verify_timeout), or bring the image to the node" % (image, timeout_s)
+        return "still pulling the image %s after %d s. Raise verify_timeout, or copy the image to the node" % (image, timeout_s)
     if status["State"] == "running":
-        return "the command did not end within %d s. Give one that lists the GPUs it sees and ends (verify_command)" % timeout_s
+        return "the command did not end within %d s. Set verify_command to one that lists the GPUs and ends" % timeout_s
     error = status.get("Err") or status.get("Message") or "no reason given"
     return "the task was still %s after %d s (%s). Check the node's log (journalctl -u docker)" % (status["State"], timeout_s, error)
 
@@ -139,20 +138,20 @@ def _broken(check: Check, status: Mapping[str, Any], log: str) -> tuple[str, str
         return FAILED, "%s. Name an image that the node has or can pull (verify_image; now %s)" % (error, image["name"])
     if "executable file not found" in error:
         return FAILED, (
-            "the command was not found in the task: the image lacks it and the NVIDIA runtime brought nothing into the task. %s" % _runtime(check)
+            "the command was not found in the task: the image lacks it, and the NVIDIA runtime added nothing to the task. %s" % _runtime_remedy(check)
         )  # fmt: skip
     if NO_LOADER.search(error) or NO_LOADER.search(log):
-        # An image that nobody named proves nothing about the node.
-        return UNTESTED if image["from"] == THERE else FAILED, NO_GLIBC % image["name"]
-    last = log.strip().splitlines()[-1:]
+        # If the user did not choose the image, this proves nothing about the node.
+        return UNTESTED if image["from"] == ON_NODE else FAILED, NO_GLIBC % image["name"]
+    last_line = log.strip().splitlines()[-1:]
     return FAILED, "the task ended as %s: %s%s. Try the command by hand on the node" % (
-        status["State"], error.rstrip("."), "; the last line of its log: %s" % last[0].strip() if last else "",
+        status["State"], error.rstrip("."), "; the last line of its log: %s" % last_line[0].strip() if last_line else "",
     )  # fmt: skip
 
 
 def _holders(reserved: Iterable[str], node: Mapping[str, Any] | None) -> str | None:
     """Return a text about resources that are also allocated to others."""
-    allocated = {one.get("value"): one for entry in (node or {}).get("resources", {}).values() for one in entry["held"]}
+    allocated = {item.get("value"): item for entry in (node or {}).get("resources", {}).values() for item in entry["held"]}
     twice = [value for value in reserved if value in allocated]
     if not twice:
         return None
@@ -161,9 +160,9 @@ def _holders(reserved: Iterable[str], node: Mapping[str, Any] | None) -> str | N
     )  # fmt: skip
 
 
-def _other_amount(check: Check, given: Any) -> str | None:
+def _other_amount(check: Check, allocated: Any) -> str | None:
     """Return a text if swarm allocated another amount than reserved."""
-    amount = given if isinstance(given, int) else len(given or ())
+    amount = allocated if isinstance(allocated, int) else len(allocated or ())
     if amount == check["count"]:
         return None
     return "swarm allocated %d of %d %s to the task. Check the leader's version of Docker Engine" % (amount, check["count"], check["kind"])
@@ -176,12 +175,12 @@ def _difference(check: Check, reserved: Sequence[str], seen: Sequence[str], log:
     if not seen and not log.strip():
         return SILENT
     if not seen:
-        return "sees no GPU. %s" % _runtime(check)
+        return "sees no GPU. %s" % _runtime_remedy(check)
     if more and not unseen:
-        return "NOT ISOLATED: %d allocated and %d seen, also %s. %s" % (len(devices), len(seen), shorten_devices(more), _runtime(check))
+        return "NOT ISOLATED: %d allocated and %d seen, also %s. %s" % (len(devices), len(seen), shorten_devices(more), _runtime_remedy(check))
     if more:
-        differing = (shorten_devices(more), shorten_devices(unseen), _runtime(check))
-        return "NOT ISOLATED: sees other GPUs than were allocated to it, %s instead of %s. %s" % differing
+        differing = (shorten_devices(more), shorten_devices(unseen), _runtime_remedy(check))
+        return "NOT ISOLATED: sees %s instead of %s, which is allocated to it. %s" % differing
     if unseen:
         return "does not see %s, which is allocated to it. %s" % (shorten_devices(unseen), PROVISION)
     return None
@@ -192,7 +191,7 @@ def devices_of(reserved: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(device for value in reserved for device in record.devices_of(value)))
 
 
-def _runtime(check: Check) -> str:
+def _runtime_remedy(check: Check) -> str:
     """Return why a runtime does not apply what swarm allocated, and the remedy."""
     if check["probe"] == MEMORY:
         return "The guard of this node's GPUs does not tie %s to its card. %s" % (check["kind"], PROVISION)
@@ -207,13 +206,13 @@ def shorten_devices(devices: Sequence[str]) -> str:
 
 
 def ledger_problems(node: Mapping[str, Any], held_twice: Iterable[Mapping[str, Any]] = ()) -> list[str]:
-    """Texts about inconsistencies in a node's part of the ledger. ``held_twice`` is the ledger's list of that name."""
+    """Return texts about inconsistencies in a node's part of the ledger. ``held_twice`` is the ledger's list of that name."""
     twice = [one for one in held_twice if one["node"] == node["id"]]
     problems = ["%s %s is allocated to %s" % (one["kind"], one["value"], " and ".join(holder["name"] for holder in one["holders"])) for one in twice]
     for kind, entry in node["resources"].items():
-        allocated = sum(one.get("amount", 1) for one in entry["held"])
+        allocated = sum(item.get("amount", 1) for item in entry["held"])
         free = entry["free"] if entry["type"] == "discrete" else len(entry["free"])
         if entry["total"] != allocated + free and kind not in [one["kind"] for one in twice]:
-            who = ", ".join(sorted({one["service"] for one in entry["held"]})) or "nobody"
-            problems.append("%d %s in all, but %d allocated (to %s) and %d free" % (entry["total"], kind, allocated, who, free))
+            holders = ", ".join(sorted({item["service"] for item in entry["held"]})) or "nobody"
+            problems.append("%d %s in all, but %d allocated (to %s) and %d free" % (entry["total"], kind, allocated, holders, free))
     return problems

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Runs the planned checks on a swarm: creates their services at once, waits for all of them, and removes them whatever happens.
+"""Runs the planned checks on a swarm: creates their services at once, waits for all of them, and always removes them.
 
 Private to this collection: no stability is promised to others.
 """
@@ -18,21 +18,21 @@ from .._swarm import log_stream
 from .._swarm.manager import Manager
 from .._tasks.tasks import ENDED, assigned
 from . import guard_verdict, plan, probe_results
-from .guard_probes import ALLOCATED, MEMORY, of_one_service, rounds
+from .guard_probes import ALLOCATED, MEMORY, by_service, rounds
 from .probe_results import Outcome
 
 POLL_S = 0.3
 # The scheduler reports at once that no node fits. It tries again when a node's description changes.
 UNPLACED_S = 10
-# A service of a killed run is removed once nobody can be waiting for it.
-LEFT_ALONE_S = 60
-# How many services run at once. This is no load for a manager.
+# A service of a killed run is removed this long after its time limit.
+ABANDONED_AFTER_S = 60
+# How many services run at once. A manager handles this number easily.
 AT_ONCE = 500
 # A task with endless output must not fill the module's memory.
 LOG_LINES = 1000
 
-# (service, replica) -> its check. Replicas are counted from 1.
-Made = Dict[Tuple[str, int], plan.Check]
+# (service id, replica) -> its check. Replicas are counted from 1.
+ChecksByTask = Dict[Tuple[str, int], plan.Check]
 
 
 class Tests(NamedTuple):
@@ -45,51 +45,50 @@ class Tests(NamedTuple):
 
 def sweep(manager: Manager, prefix: str) -> int:
     """Remove test services of killed runs, and return their number."""
-    found = plan.left_behind(manager.services_labelled(prefix + plan.RUN), prefix, time.time())
-    for service_id in found:
+    service_ids = plan.abandoned_services(manager.services_labelled(prefix + plan.RUN), prefix, time.time())
+    for service_id in service_ids:
         manager.remove_service(service_id)
-    return len(found)
+    return len(service_ids)
 
 
 def carry_out(manager: Manager, planned: Sequence[plan.Check], nodes: Sequence[Mapping[str, Any]], tests: Tests) -> list[Outcome]:
-    """Run the planned checks, and return their outcomes once all tasks have ended or the time is up. ``nodes`` are the ledger's before the test."""
-    found: dict[int, Outcome] = {}
-    for part in rounds(planned, nodes, AT_ONCE):
-        outcomes = _carry_out(manager, part, tests)
-        found.update((id(check), outcome) for check, outcome in zip(part, outcomes))
-    return [found[id(check)] for check in planned]
+    """Run the checks, and return their outcomes when all tasks have ended or the time is up. ``nodes`` are those of the ledger before the test."""
+    outcomes: dict[int, Outcome] = {}
+    for checks in rounds(planned, nodes, AT_ONCE):
+        outcomes.update((id(check), outcome) for check, outcome in zip(checks, _carry_out_round(manager, checks, tests)))
+    return [outcomes[id(check)] for check in planned]
 
 
-def _carry_out(manager: Manager, planned: Sequence[plan.Check], tests: Tests) -> list[Outcome]:
+def _carry_out_round(manager: Manager, planned: Sequence[plan.Check], tests: Tests) -> list[Outcome]:
     prefix, command, timeout_s = tests
     run = uuid.uuid4().hex[:8]
     label = "%s%s=%s" % (prefix, plan.RUN, run)
-    labels = {prefix + plan.RUN: run, prefix + plan.UNTIL: "%d" % (time.time() + timeout_s + LEFT_ALONE_S)}
+    labels = {prefix + plan.RUN: run, prefix + plan.UNTIL: "%d" % (time.time() + timeout_s + ABANDONED_AFTER_S)}
     try:
-        made: Made = {}
-        for number, checks in enumerate(of_one_service(planned), 1):
+        checks_by_task: ChecksByTask = {}
+        for number, checks in enumerate(by_service(planned), 1):
             name = "%s-%s-%d" % (plan.NAME, run, number)
             service_id = manager.create_service(plan.service(checks[0], name, labels, command, len(checks)))
-            made.update({(service_id, replica): check for replica, check in enumerate(checks, 1)})
-        return _await(manager, made, label, timeout_s)
+            checks_by_task.update({(service_id, replica): check for replica, check in enumerate(checks, 1)})
+        return _await(manager, checks_by_task, label, timeout_s)
     finally:
         # Find them by label, since a service may exist even if the manager's answer was lost.
-        for one in manager.services_labelled(label):
-            manager.remove_service(one["ID"])
+        for service in manager.services_labelled(label):
+            manager.remove_service(service["ID"])
 
 
-def _await(manager: Manager, made: Made, label: str, timeout_s: int) -> list[Outcome]:
-    begin = time.monotonic()
+def _await(manager: Manager, checks_by_task: ChecksByTask, label: str, timeout_s: int) -> list[Outcome]:
+    started = time.monotonic()
     outcomes: dict[tuple[str, int], Outcome] = {}
     while True:
-        waited = time.monotonic() - begin
+        waited = time.monotonic() - started
         tasks = {(task["ServiceID"], task["Slot"]): task for task in manager.tasks_labelled(label)}
-        for key, check in made.items():
+        for key, check in checks_by_task.items():
             task = tasks.get(key)
             if key not in outcomes and (waited > timeout_s or (task and _is_over(task, waited))):
                 outcomes[key] = _outcome(manager, check, task)
-        if len(outcomes) == len(made):
-            return [outcomes[key] for key in made]
+        if len(outcomes) == len(checks_by_task):
+            return [outcomes[key] for key in checks_by_task]
         time.sleep(POLL_S)
 
 
@@ -101,13 +100,13 @@ def _outcome(manager: Manager, check: plan.Check, task: Mapping[str, Any] | None
     if not task or not (task["Status"].get("ContainerStatus") or {}).get("ContainerID"):
         return Outcome(check, task, "", None)
     try:
-        printed = b"".join(log_stream.task_output(manager.task_log(task["ID"], LOG_LINES)))
+        output = b"".join(log_stream.task_output(manager.task_log(task["ID"], LOG_LINES)))
     except GpuSwarmError as exc:
-        # The log comes from the node itself. If one hangs, still read the others.
+        # The log comes from the node itself. If one node hangs, read the logs of the others.
         return Outcome(check, task, "", exc.message)
     except ValueError as exc:
         return Outcome(check, task, "", "the log of the task could not be read: %s" % exc)
-    return Outcome(check, task, printed.decode("utf-8", "replace"), None)
+    return Outcome(check, task, output.decode("utf-8", "replace"), None)
 
 
 def add_verdicts(
@@ -117,11 +116,11 @@ def add_verdicts(
     inspect: Callable[[], Iterable[Mapping[str, Any]]],
 ) -> list[plan.Check]:
     """Return the checks with their verdicts. ``before`` are the nodes before the test. ``inspect()`` reads them from the manager again."""
-    allocated = {one.get("value") for node in before for entry in node["resources"].values() for one in entry["held"]}
+    allocated = {item.get("value") for node in before for entry in node["resources"].values() for item in entry["held"]}
     nodes = {}
-    if any(one.task and (probe_results.is_unplaced(one.task) or _has_any(one.task, allocated)) for one in outcomes):
+    if any(outcome.task and (probe_results.is_unplaced(outcome.task) or _has_any(outcome.task, allocated)) for outcome in outcomes):
         nodes = {node["id"]: node for node in inspect()}
-    return probe_results.once_each([_with_verdict(one, timeout_s, nodes.get(one.check["node"])) for one in outcomes])
+    return probe_results.untested_if_repeated([_with_verdict(outcome, timeout_s, nodes.get(outcome.check["node"])) for outcome in outcomes])
 
 
 def _with_verdict(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | None) -> plan.Check:

@@ -20,14 +20,14 @@ from ...module_utils._ledger.unreserved import has_gpus
 from ...module_utils._node import guard_state
 from ...module_utils._printable import printable, shortened
 from ...module_utils._swarm import owned_labels
-from ...module_utils._verify.guard_probes import MEMORY, WORDS
+from ...module_utils._verify.guard_probes import DESCRIPTIONS, MEMORY
 from ...module_utils._verify.plan import FAILED, NONE_NAMED, PASSED, PLANNED, UNTESTED
-from ...module_utils._verify.probe_images import NAMED, PULL, THERE
+from ...module_utils._verify.probe_images import NAMED, ON_NODE, PULL
 from .._fleet.identity import LABEL_PREFIX
 from .table import NOTHING
 
 HEADINGS = ["node", "reserved", "seen", "verdict"]
-WHY = {NAMED: "which was named", THERE: "which the node has", PULL: "which is pulled, because the node has no suitable image"}
+WHY = {NAMED: "which was named", ON_NODE: "which the node has", PULL: "which is pulled, because the node has no suitable image"}
 PROVISION = "Run fleet.gpu_swarm.provision for this host"
 # What the levels mean that enforce nothing.
 OPEN = {
@@ -130,7 +130,7 @@ def rows(name: str, found: HostResult) -> list[list[str]]:
 def _row(name: str, check: Mapping[str, Any]) -> list[str]:
     kind, state, verdict = check["kind"] or "", check["state"], check["verdict"]
     if state == PLANNED:
-        what = f": {WORDS[check['probe']]}" if check["probe"] in WORDS else ""
+        what = f": {DESCRIPTIONS[check['probe']]}" if check["probe"] in DESCRIPTIONS else ""
         return [name, f"{check['count']} {kind}" if kind else NOTHING, NOTHING, f"would be tested{what}"]
     if state == UNTESTED:
         return [name, NOTHING, NOTHING, f"not tested: {verdict}" + (f" ({kind})" if kind else "")]
@@ -171,7 +171,7 @@ def enforcement(answers: Mapping[str, Mapping[str, Any] | None]) -> list[str]:
 def untested(ids: Mapping[str, str | None], tested: Mapping[str, Any]) -> dict[str, str]:
     """Return for each host why it was not tested, but only if no test task ran on any host. ``ids`` has the hosts' node ids.
     Hosts without anything to test are skipped."""
-    checks = [check for check in tested.get("checks") or [] if check["probe"] not in WORDS]
+    checks = [check for check in tested.get("checks") or [] if check["probe"] not in DESCRIPTIONS]
     if any(check["state"] in (PASSED, PLANNED) for check in checks):
         return {}
     why = {check["node"]: _first_sentence(check["verdict"]) for check in checks if check["state"] == UNTESTED and check["verdict"] != NONE_NAMED}
@@ -194,12 +194,12 @@ def outcome(hosts: Sequence[str], problems: Mapping[str, Any], not_tried: Mappin
 def summary(hosts: Sequence[str], problems: Mapping[str, Any], tested: Mapping[str, Any]) -> str:
     """The counts for the line below the table."""
     checks = tested.get("checks") or []
-    allocated = [check for check in checks if check["probe"] not in WORDS and check["state"] == PASSED]
+    allocated = [check for check in checks if check["probe"] not in DESCRIPTIONS and check["state"] == PASSED]
     seen = len({device for check in allocated for device in check["seen"]})  # several slots see the same card
     passed = {check["node"] for check in allocated}
     parts = [f"nodes: {len(hosts)}", f"with something wrong: {len(problems)}"]
     parts += [f"proved by a task: {len(passed)}", f"GPUs allocated and seen: {seen}"]
-    probes = [check for check in checks if check["probe"] in WORDS]
+    probes = [check for check in checks if check["probe"] in DESCRIPTIONS]
     if probes:
         leaking = {check["node"] for check in probes if check["state"] != PASSED}
         parts.append(f"isolation proved: {len({check['node'] for check in probes} - leaking)}")

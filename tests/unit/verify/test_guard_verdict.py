@@ -54,7 +54,7 @@ def smi(*uuids):
         ("unreserved", ended(state="failed", error=NO_SMI), "", "without a reservation, a task sees no GPU"),
         ("unreserved", ended(), "No devices were found\n", "without a reservation, a task sees no GPU"),
         ("beside", ended(A, state="failed", error=REFUSED), "", MORE),
-        ("beside", ended(A), smi(A), "with variables that request more than it reserved, a task sees no other GPU than that"),
+        ("beside", ended(A), smi(A), "with variables that request more than it reserved, a task sees only the reserved GPU"),
     ],
 )
 def test_a_guard_that_holds(probe, made, log, verdict):
@@ -64,10 +64,10 @@ def test_a_guard_that_holds(probe, made, log, verdict):
 @pytest.mark.parametrize(
     ("probe", "made", "log", "words"),
     [
-        ("unreserved", ended(), smi(A, B, C), "without a reservation, a task sees GPUs that are not its own, %s and 2 more" % A),
-        ("unreserved", ended(state="failed", error="task: non-zero exit (1)"), smi(A), "a task sees GPUs that are not its own, %s, though" % A),
-        ("beside", ended(A), smi(A, B), "with variables that request more than it reserved, a task sees GPUs that are not its own, %s, though" % B),
-        ("beside", ended(A), smi(B), "that are not its own, %s, though isolation is reserved on this node. Run fleet.gpu_swarm.provision" % B),
+        ("unreserved", ended(), smi(A, B, C), "without a reservation, a task sees GPUs that are not allocated to it, %s and 2 more" % A),
+        ("unreserved", ended(state="failed", error="task: non-zero exit (1)"), smi(A), "sees GPUs that are not allocated to it, %s, although" % A),
+        ("beside", ended(A), smi(A, B), "more than it reserved, a task sees GPUs that are not allocated to it, %s, although" % B),
+        ("beside", ended(A), smi(B), "not allocated to it, %s, although isolation is reserved on this node. Run fleet.gpu_swarm.provision" % B),
     ],
 )
 def test_a_leak(probe, made, log, words):
@@ -85,8 +85,8 @@ def test_a_leak(probe, made, log, words):
         (ended(A, state="failed", error=OTHER_WORDS % "no-record"), "", None, "in other words"),
         (ended(A), "", None, "the task printed nothing"),
         (ended(A), "", "the node hangs", "the node hangs"),
-        (None, "", None, "swarm made no task within 30 s"),
-        (ended(A, state="preparing"), "", None, "still fetching the image cuda:1"),
+        (None, "", None, "swarm created no task within 30 s"),
+        (ended(A, state="preparing"), "", None, "still pulling the image cuda:1"),
         (ended(A, state="failed", error="task: non-zero exit (7)"), "", None, "Try the command by hand"),
     ],
 )
@@ -103,5 +103,5 @@ def test_a_task_that_lacks_its_gpu_proves_nothing():
 def test_a_task_without_a_place_is_no_failure(probe):
     record = ledger(Listed([node(resources=named(A))], [task("t1", given=named(A))], []), "gpu-swarm.")["nodes"][0]
     state, words = judged(probe, task("t9", node_id=None, state="pending", error="no suitable node (x)"), record=record)
-    expected = {"unreserved": "swarm places no task there: no suitable node (x)", "beside": "nothing free to test with: taken meanwhile"}
+    expected = {"unreserved": "swarm places no task there: no suitable node (x)", "beside": "nothing free to test with: it was allocated meanwhile"}
     assert (state, words) == ("untested", expected[probe])

@@ -239,7 +239,7 @@ def test_a_service_that_requests_more_than_it_reserves(which):
 
 @pytest.mark.parametrize(("option", "value"), [(key, value) for key in ("gpus", "sample") for value in ("0", "-1", "many", "", "1.5", "0%")])
 def test_what_is_no_number_is_refused(option, value):
-    with pytest.raises(GpuSwarmError, match="^%s: '%s' is no number of .*Give a number" % (option, value)):
+    with pytest.raises(GpuSwarmError, match="^%s: '%s' is not a number of .*Give a number" % (option, value)):
         checks(nodes(node(resources=named(A))), **{option: value})
 
 
@@ -273,13 +273,13 @@ def test_a_service_reserves_gpus_of_its_node_and_requests_what_swarm_must_win_ov
 def test_services_past_their_time_are_left_behind(until, found):
     one = service()
     one["Spec"]["Labels"] = {} if until is None else {"gpu-swarm.verify": "1", "gpu-swarm.verify-until": until}
-    assert plan.left_behind([one], PREFIX, 100) == found
+    assert plan.abandoned_services([one], PREFIX, 100) == found
 
 
 def test_the_slots_of_a_kind_of_a_node_are_tested_by_one_service_and_all_else_by_one_each():
     slots = named(f"{A}.slot1", f"{A}.slot2", kind="SLOT")
     fleet = nodes(*(node(name, resources=[*named(C), *slots, *named(f"{B}.slot1", kind="LARGE")]) for name in ("n1", "n2")))
-    found = guard_probes.of_one_service(checks(fleet, gpus="auto", levels={"n1": "reserved"}))
+    found = guard_probes.by_service(checks(fleet, gpus="auto", levels={"n1": "reserved"}))
     assert [(group[0]["node"], group[0]["probe"], group[0]["kind"], len(group)) for group in found] == [
         ("n1", "allocated", "LARGE", 1),
         ("n1", "allocated", "NVIDIA-GPU", 1),

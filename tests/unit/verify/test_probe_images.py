@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._verify.probe_images import PULLED, assigned, refuse_name
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._verify.probe_images import PULLED, assign_images, refuse_name
 
 ID = "sha256:" + 64 * "a"
 CUDA = {"id": ID, "name": "nvidia/cuda:12", "cuda": True}
@@ -26,7 +26,7 @@ def brief(checks):
 
 
 def images(checks, image=None, there=None, pulls="3"):
-    return assigned(checks, image, there or {}, pulls, first)
+    return assign_images(checks, image, there or {}, pulls, first)
 
 
 def test_an_image_that_is_named_is_used_everywhere():
@@ -61,7 +61,7 @@ def test_what_is_no_id_of_an_image_is_not_used(there):
 
 @pytest.mark.parametrize("pulls", ["many", "-1", "", "1.5", "0%"])
 def test_what_is_no_number_is_refused(pulls):
-    with pytest.raises(GpuSwarmError, match="^pulls: '%s' is no number of nodes. Give a number" % pulls):
+    with pytest.raises(GpuSwarmError, match="^pulls: '%s' is not a number of nodes. Give a number" % pulls):
         images([check("n1")], pulls=pulls)
 
 

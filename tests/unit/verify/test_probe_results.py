@@ -79,9 +79,9 @@ def test_a_slot_that_two_tasks_had_in_turn_is_tested_once():
         return dict(check(kind="NVIDIA-SLOT"), node=node, reserved=list(slots), state=state, verdict=GOOD)
 
     given = [had(A + ".slot1"), had(A + ".slot1"), had(A + ".slot2"), had(A + ".slot1", node="n2"), had(A + ".slot2", state="failed"), had(A), had(A)]
-    found = probe_results.once_each(given)
+    found = probe_results.untested_if_repeated(given)
     assert [one["state"] for one in found] == ["passed", "untested", "passed", "passed", "failed", "passed", "passed"]
-    assert "none to another slot. Run this again" in found[1]["verdict"]
+    assert "another slot was not tested. Run this again" in found[1]["verdict"]
     assert [one for one in found if one["state"] != "untested"] == [*given[:1], *given[2:]]
 
 
@@ -90,7 +90,7 @@ def test_a_slot_that_two_tasks_had_in_turn_is_tested_once():
     [
         (301, smi(A), "passed", GOOD),
         (301, smi(A, B), "failed", "1 allocated and 2 seen, also %s. The guard of this node's GPUs does not tie VRAM-C1 to its card" % B),
-        (301, smi(B), "failed", "NOT ISOLATED: sees other GPUs than were allocated to it, %s instead of %s. The guard" % (B, A)),
+        (301, smi(B), "failed", "NOT ISOLATED: sees %s instead of %s, which is allocated to it. The guard" % (B, A)),
         (301, "No devices were found\n", "failed", "sees no GPU. The guard of this node's GPUs does not tie"),
         (5, smi(A), "failed", "swarm allocated 5 of 301 VRAM-C1 to the task."),
     ],
@@ -108,7 +108,7 @@ def test_memory_that_was_taken_meanwhile_is_not_tested():
     planned = dict(check(301, kind="VRAM-C1"), probe="memory", reserved=[A])
     (left,) = ledger(Listed([node("n1", resources=discrete(300, "VRAM-C1"))], [], [service()]), "gpu-swarm.")["nodes"]
     found = probe_results.with_verdict(probe_results.Outcome(planned, pending, "", None), 1, left)
-    assert found["verdict"] == "nothing free to test with: taken meanwhile"
+    assert found["verdict"] == "nothing free to test with: it was allocated meanwhile"
 
 
 def test_a_slot_is_seen_as_the_card_that_it_is_of():
@@ -128,25 +128,25 @@ def test_a_mig_device_under_its_card_is_what_was_given():
         (done(A), smi(A, B), 1, "NOT ISOLATED: 1 allocated and 2 seen, also %s. dockerd's default runtime" % B),
         (done(A), smi(B, A, C), 1, "also %s and 1 more. " % B),
         (done(A), smi(A, B), 1, RUNTIME),
-        (done(A), smi(B), 1, "NOT ISOLATED: sees other GPUs than were allocated to it, %s instead of %s." % (B, A)),
+        (done(A), smi(B), 1, "NOT ISOLATED: sees %s instead of %s, which is allocated to it." % (B, A)),
         (done(A), "No devices were found\n", 1, "sees no GPU. dockerd's default runtime"),
         (done(A), "", 1, "the task printed nothing. Give a command"),
         (done(A, B), smi(A), 2, "does not see %s, which is allocated to it. Run" % B),
         (done(A), smi(A), 2, "swarm allocated 1 of 2 NVIDIA-GPU to the task."),
         (done(), smi(A), 1, "swarm allocated 0 of 1 NVIDIA-GPU to the task."),
-        (None, "", 1, "swarm made no task within 30 s."),
+        (None, "", 1, "swarm created no task within 30 s."),
         (done(state="rejected", err="No such image: cuda:1"), "", 1, "No such image: cuda:1. Name an image that the node has or can pull"),
         (done(state="rejected", err="assigned node no longer meets constraints"), "", 1, "ended as rejected: assigned node no"),
         (done(A, state="failed", err="task: non-zero exit (3)"), "one\noops\n", 1, "non-zero exit (3); the last line of its log: oops. Try"),
-        (done(A, state="failed", err='exec: "nvidia-smi": executable file not found in $PATH'), "", 1, "brought nothing into the task. dockerd's"),
+        (done(A, state="failed", err='exec: "nvidia-smi": executable file not found in $PATH'), "", 1, "added nothing to the task. dockerd's"),
         (done(A, state="failed", err="task: non-zero exit (1)"), "exec /usr/bin/nvidia-smi: no such file or directory\n", 1, NO_GLIBC),
         (done(A, state="failed", err="x"), "standard_init_linux.go:228: exec user process caused: no such file or directory\n", 1, NO_GLIBC),
         (done(A, state="failed", err="x"), "sh: can't open 'y': no such file or directory\n", 1, "Try the command by hand"),
         (done(A, state="shutdown"), "", 1, "ended as shutdown: finished. Try"),
-        (done(A, state="preparing"), "", 1, "still fetching the image cuda:1 after 30 s. Give it more time (verify_timeout)"),
+        (done(A, state="preparing"), "", 1, "still pulling the image cuda:1 after 30 s. Raise verify_timeout"),
         (done(A, state="running"), smi(A), 1, "the command did not end within 30 s."),
         (done(A, state="starting", message="starting"), "", 1, "still starting after 30 s (starting). Check"),
-        (done(state="pending", err="no suitable node (x)"), "", 1, "though the ledger shows 0 NVIDIA-GPU free: no suitable node (x)."),
+        (done(state="pending", err="no suitable node (x)"), "", 1, "although the ledger shows 0 NVIDIA-GPU free: no suitable node (x)."),
     ],
 )
 def test_what_went_wrong_is_reported_with_what_to_do(made, log, gpus, words):
@@ -185,7 +185,7 @@ def record(*free, held=(), availability="active"):
 def test_gpus_that_were_taken_meanwhile_are_no_failure(now, state):
     found, words = judged(done(state="pending", err="no suitable node (insufficient resources on 1 node)"), record=now)
     assert found == state
-    assert ("taken meanwhile" in words) == (state == "untested")
+    assert ("allocated meanwhile" in words) == (state == "untested")
 
 
 def test_a_gpu_that_somebody_else_holds_too():

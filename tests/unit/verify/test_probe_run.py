@@ -140,7 +140,7 @@ def test_all_nodes_are_tried_at_once_and_nothing_stays(clock, run):
     assert manager.present == {}
     assert clock.now < manager.seconds + 1
     assert len({spec["Name"] for spec in manager.made}) == 2
-    assert {spec["Labels"]["gpu-swarm.verify-until"] for spec in manager.made} == {str(NOW + 30 + verify_run.LEFT_ALONE_S)}
+    assert {spec["Labels"]["gpu-swarm.verify-until"] for spec in manager.made} == {str(NOW + 30 + verify_run.ABANDONED_AFTER_S)}
 
 
 def test_one_bad_node_does_not_hide_the_others(clock, run):
