@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The pages of docs/fix/: the messages that they quote are searched in the code."""
+"""Searches the code for the messages that the pages of docs/fix/ quote."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 GAP = "…"
-# What Docker prints is in no file of this collection.
+# Messages of Docker are in no file of this collection.
 DOCKERS = "The scheduler's words"
 CODE = ("plugins/**/*.py", "playbooks/**/*.yml", "playbooks/**/*.py", "roles/**/*.yml")
 
 
 def quoted(text: str) -> Iterator[tuple[str, str]]:
-    """(heading, message) for each message in the first column of a table."""
+    """Return (heading, message) for each message in the first column of a table."""
     heading = ""
     for line in text.splitlines():
         if line.startswith("#"):
@@ -28,8 +28,8 @@ def quoted(text: str) -> Iterator[tuple[str, str]]:
             yield from ((heading, message) for message in re.findall(r"`([^`]+)`", line.split(" | ")[0]))
 
 
-def said(pattern: str, text: str) -> bool:
-    """Whether a text has the parts of a message that do not change, in their order."""
+def has_parts(pattern: str, text: str) -> bool:
+    """Return whether a text has the fixed parts of a message, in their order."""
     start = 0
     for part in pattern.split(GAP):
         start = text.find(part.strip(), start)
@@ -40,14 +40,14 @@ def said(pattern: str, text: str) -> bool:
 
 
 @functools.cache
-def spoken() -> frozenset[str]:
-    """Every text that the code may print, with gaps for what is put in."""
+def printed_texts() -> frozenset[str]:
+    """Return every text that the code may print, with gaps for inserted values."""
     found: list[str] = []
     for pattern in CODE:
         for path in sorted(ROOT.glob(pattern)):
             text = path.read_text(encoding="utf-8")
             found += strings(text) if path.suffix == ".py" else [re.sub(r"\s+", " ", re.sub(r"\{\{.*?\}\}", GAP, text, flags=re.DOTALL))]
-            if path.suffix == ".yml":  # what is said within a template
+            if path.suffix == ".yml":  # texts inside templates
                 found.append(re.sub(r"\s+", " ", text.replace("' ~ '", "").replace("'", "")))
     return frozenset(found)
 
@@ -63,12 +63,12 @@ def strings(source: str) -> Iterator[str]:
 
 
 def unknown(messages: Iterable[str]) -> list[str]:
-    """Those of the messages that nothing in the code says."""
-    texts = spoken()
-    return [message for message in messages if not any(said(message, text) for text in texts if _longest(message) in text)]
+    """Return the messages that the code never prints."""
+    texts = printed_texts()
+    return [message for message in messages if not any(has_parts(message, text) for text in texts if _longest(message) in text)]
 
 
 @functools.cache
 def _longest(pattern: str) -> str:
-    """What few texts have: they are many, and most are sorted out by it."""
+    """Return the longest fixed part of a message. Few texts contain it, so most are ruled out quickly."""
     return max((part.strip() for part in pattern.split(GAP)), key=len)

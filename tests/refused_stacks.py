@@ -2,16 +2,16 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Stack files that Docker refuses once it has made a part of them, one for each row of the table in plugin_utils/_stack/deploy_checks.py.
+"""Stack files that Docker refuses after it has made a part of them, one for each row of the table in plugin_utils/_stack/deploy_checks.py.
 
-The unit tests give them to ``deploy``, and an end-to-end test to 'docker stack deploy' itself, which has to refuse each.
+The unit tests give them to ``deploy``. An end-to-end test gives them to 'docker stack deploy' itself, which must refuse each.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-# What configs and secrets of these files name, on each machine of the lab.
+# The files that configs and secrets of these stacks name, on each machine of the lab.
 FILE, EMPTY = "/etc/hostname", "/dev/null"
 FILES = {FILE: b"x", EMPTY: b""}
 SECTIONS = """
@@ -23,8 +23,11 @@ secrets: {s: {file: /etc/hostname}, t: {file: /etc/hostname}}
 
 
 class Case(NamedTuple):
-    """``row`` of the table; ``text`` stands in the service a, and with ``whole`` it is the file. ``words`` are those of the refusal, ``docker`` such
-    of Docker's own; None where Docker takes it, and something else goes wrong. ``by_2010`` are those of 20.10, where they differ."""
+    """A case for ``row`` of the table. ``text`` belongs into the service a, or is the file with ``whole``.
+
+    ``words`` are in our refusal, ``docker`` in Docker's own, or None if Docker accepts the file and something else fails. ``by_2010``
+    are those of 20.10 if they differ.
+    """
 
     row: str
     text: str

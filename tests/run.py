@@ -33,7 +33,7 @@ def select(every: list[Stage], only: str | None) -> list[Stage]:
 
 
 def chosen(stage: Stage, names: list[str]) -> bool:
-    """A stage goes by its own name, and by the first word of it: vermin is vermin-nodes and vermin-controller."""
+    """Return whether a stage is selected by its own name or its first word: vermin means vermin-nodes and vermin-controller."""
     return stage.name in names or stage.name.partition("-")[0] in names
 
 
@@ -60,7 +60,7 @@ def main() -> int:
     summary.unlink(missing_ok=True)
     started = time.monotonic()
     say(f"{len(selected)} stages; their logs are in {OUT.relative_to(ROOT)}/")
-    # Stages without a fleet may run beside another run's, whose lab is not theirs to remove.
+    # Stages without a fleet may run beside another run, and must not remove its lab.
     with own_lab("test") if any("images" in stage.needs or stage.setup for stage in selected) else nullcontext():
         results = Schedule(selected, say).run()
     say(report.failures(results))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the scenarios' tests read on nodes, each through the tool that a person would use."""
+"""Reads nodes for the tests of the scenarios, each time with the tool that a person would use."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ def docker_json(host: Host, *arguments: str) -> Any:
 
 
 def gpus(host: Host) -> list[str]:
-    """The full UUIDs of a node's GPUs, as nvidia-smi lists them."""
+    """Return the full UUIDs of a node's GPUs from nvidia-smi."""
     return UUID.findall(host.check_output("nvidia-smi -L"))
 
 
 def mig_devices(host: Host) -> dict[str, str]:
-    """The UUIDs of a node's MIG devices by their profiles, as nvidia-smi lists them."""
+    """Return the UUIDs of a node's MIG devices by profile, from nvidia-smi."""
     return dict(re.findall(r"MIG (\S+) .*\(UUID: (MIG-\S+)\)", host.check_output("nvidia-smi -L")))
 
 
 def pci_buses(host: Host) -> list[str]:
-    """The PCI bus of each GPU of a node, such as 17."""
+    """Return the PCI bus of each GPU of a node, such as 17."""
     return [address.split(":")[1] for address in host.check_output("nvidia-smi --query-gpu=pci.bus_id --format=csv,noheader").split()]
 
 
@@ -53,7 +53,7 @@ def tasks_of(manager: Host, service: str) -> list[dict[str, Any]]:
 
 
 def wait_until(what: str, condition: Callable[[], Any], seconds: float = 60) -> Any:
-    """The condition's first answer that is true."""
+    """Return the first true result of the condition."""
     end = time.monotonic() + seconds
     while not (answer := condition()):
         assert time.monotonic() < end, f"gave up after {seconds:.0f} s of waiting for {what}"
@@ -62,6 +62,6 @@ def wait_until(what: str, condition: Callable[[], Any], seconds: float = 60) -> 
 
 
 def named(resources: list[dict[str, Any]] | None, kind: str) -> list[str]:
-    """The values of one kind in a GenericResources list of the Docker API."""
+    """Return the values of one kind in a GenericResources list of the Docker API."""
     found = [entry.get("NamedResourceSpec", {}) for entry in resources or []]
     return [spec["Value"] for spec in found if spec.get("Kind") == kind]

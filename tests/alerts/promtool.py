@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Prometheus' own tool for metrics and rules: make promtool."""
+"""Prometheus' tool for metrics and rules: make promtool."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ def promtool(*words: str, text: str | None = None, cwd: Path | None = None) -> s
 
 
 def accepts(text: str) -> None:
-    """promtool takes a file of metrics, and has nothing to say about their names and types."""
+    """Check that promtool accepts a file of metrics, without complaints about names and types."""
     done = promtool("check", "metrics", text=text)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Metrics, alert rules and dashboard: as Prometheus' own tool takes them, over the metrics that there are."""
+"""Prometheus' own tool accepts the metrics, alert rules and dashboard, and they use only existing metrics."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def queries(panel: dict[str, Any]) -> Iterator[str]:
     yield from (target["expr"] for target in panel.get("targets", []))
 
 
-def test_promtool_takes_the_metrics_of_a_recorded_swarm() -> None:
+def test_promtool_accepts_the_metrics_of_a_recorded_swarm() -> None:
     swarm = [swarm_api.recorded(what) for what in ("nodes", "tasks", "services")]
     now = epoch(swarm_api.RECORDED_AT)
     assert now
@@ -58,7 +58,7 @@ def test_promtool_takes_the_metrics_of_a_recorded_swarm() -> None:
     accepts(rendered(found, now, "status"))
 
 
-def test_promtool_takes_hostile_names() -> None:
+def test_promtool_accepts_hostile_names() -> None:
     one = swarm_api.node(resources=swarm_api.named('GPU-"}\n1', "GPU-\\", kind='a"b\nc'))
     one["Description"]["Hostname"] = '\\"} 1\n# TYPE x counter\nx 5\n\ud800'
     found = {**ledger(Listed([one], [], [], 1.0), "gpu-swarm."), "swarm": {"id": "c1", "lease": None}}
@@ -67,40 +67,40 @@ def test_promtool_takes_hostile_names() -> None:
     assert [line for line in text.splitlines() if not re.match(r"gpu_swarm_|# (?:HELP|TYPE) gpu_swarm_", line)] == []
 
 
-def test_promtool_finds_what_is_wrong() -> None:
-    """Else the tests above could not fail."""
+def test_promtool_finds_errors() -> None:
+    """Otherwise the tests above could not fail."""
     assert promtool("check", "metrics", text='a{b="c"} 1\na{b="c"} 2\n').returncode != 0
     counter = "# HELP gpu_swarm_seen_total x\n# TYPE gpu_swarm_seen_total gauge\ngpu_swarm_seen_total 1\n"
     assert promtool("check", "metrics", text=counter).returncode != 0
 
 
-def test_promtool_takes_the_rules() -> None:
+def test_promtool_accepts_the_rules() -> None:
     done = promtool("check", "rules", "--lint=all", "--lint-fatal", str(RULES))
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{len(GROUP['rules'])} rules found" in done.stdout
 
 
-def test_the_rules_do_what_their_cases_say() -> None:
+def test_the_rules_follow_their_cases() -> None:
     done = promtool("test", "rules", CASES.name, cwd=HERE)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("alert", ALERTS)
-def test_each_alert_has_a_case_in_which_it_is_raised_and_one_in_which_it_is_not(alert: str) -> None:
+def test_each_alert_has_a_case_that_raises_it_and_one_that_does_not(alert: str) -> None:
     cases = [case for one in yaml.safe_load(CASES.read_text(encoding="utf-8"))["tests"] for case in one["alert_rule_test"]]
     raised = {bool(case.get("exp_alerts")) for case in cases if case["alertname"] == alert}
     assert raised == {True, False}
 
 
 @pytest.mark.parametrize("rule", GROUP["rules"], ids=lambda rule: rule.get("alert") or rule["record"])
-def test_whichever_manager_writes_the_file_it_is_one_alert_and_an_old_file_raises_none(rule: dict[str, Any]) -> None:
+def test_each_manager_s_file_raises_one_alert_and_an_old_file_none(rule: dict[str, Any]) -> None:
     if "alert" in rule and "snapshot_timestamp" not in rule["expr"]:
         read = re.findall(r"gpu_swarm_\w+", rule["expr"])
         assert len(read) == rule["expr"].count("and on (instance, job) gpu_swarm:fresh") == rule["expr"].count("max without (instance)")
 
 
 @pytest.mark.parametrize("expression", expressions())
-def test_an_expression_reads_metrics_and_labels_that_there_are(expression: str) -> None:
+def test_expressions_read_existing_metrics_and_labels(expression: str) -> None:
     read = re.findall(r"gpu_swarm[\w:]+", expression)
     assert read
     assert set(read) - LABELS.keys() - RECORDED == set()
@@ -108,7 +108,7 @@ def test_an_expression_reads_metrics_and_labels_that_there_are(expression: str) 
         assert set(re.findall(r"(\w+)\s*(?:=|!)", chosen)) <= LABELS[name]
 
 
-def test_promtool_takes_the_queries_of_the_dashboard(tmp_path: Path) -> None:
+def test_promtool_accepts_the_queries_of_the_dashboard(tmp_path: Path) -> None:
     rules = [{"record": f"panel:{number}", "expr": expr} for number, expr in enumerate(expr for panel in panels() for expr in queries(panel))]
     assert len(rules) > 8
     (tmp_path / "rules.yml").write_text(json.dumps({"groups": [{"name": "dashboard", "rules": rules}]}))
@@ -116,7 +116,7 @@ def test_promtool_takes_the_queries_of_the_dashboard(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_dashboard_takes_any_source_of_data_and_has_no_id_of_somebody_s_own() -> None:
+def test_the_dashboard_accepts_any_data_source_and_has_no_fixed_id() -> None:
     made = json.loads(DASHBOARD.read_text(encoding="utf-8"))
     assert made["id"] is None
     assert [(variable["name"], variable["type"]) for variable in made["templating"]["list"]] == [("datasource", "datasource"), ("node", "query")]

@@ -18,7 +18,7 @@ from tests.lab.lab import CHECKOUT
 from . import check_run, parts, table
 from .fleets import BenchError, Yard
 
-# What is measured without a fleet, and on one.
+# Parts that need no fleet, and parts that need one.
 ALONE = {"nvml": parts.nvml, "ledger": parts.ledger, "many-hosts": parts.many, "roll": parts.rolled, "check": check_run.measure}
 PARTS = ("no-change", "first-run", "out-of-service", "watcher", "guard", *ALONE)
 

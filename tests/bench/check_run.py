@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How long ``make check`` takes after a change of one file: the loop that a contributor lives in.
+"""Measures ``make check`` after a change of one file, the most common step of a contributor.
 
-In a clone of the last commit, with the environment of this checkout, and the caches of mypy and the others as an earlier one left them.
-``make`` itself is not run: it would look whether the environment is up to date.
+It uses a clone of the last commit, this checkout's environment, and filled caches of mypy and other tools. ``make`` itself does not run,
+because it would check whether the environment is up to date.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .fleets import BenchError
 from .table import Row, row
 
 LIMIT_S = 90
-# One that half of the collection imports, one of a single command, and one that Ansible reads.
+# A file that half of the collection imports, a file of a single command, and one that Ansible reads.
 FILES = ("plugins/module_utils/_policy/rules.py", "plugins/plugin_utils/_report/status.py", "playbooks/tasks/finish.yml")
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""This checkout as the collection ansible_collections.fleet.gpu_swarm, wherever it lies."""
+"""Makes this checkout importable as the collection ansible_collections.fleet.gpu_swarm, in any folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.lab.lab import CHECKOUT
 
 
 def module(name: str) -> ModuleType:
-    """A module of the collection by its path in plugins/, such as ``module_utils._gpu.nvml``."""
+    """Return a module of the collection by its path in plugins/, such as ``module_utils._gpu.nvml``."""
     if "ansible_collections.fleet" not in sys.modules:
         runpy.run_path(str(CHECKOUT / "tests" / "unit" / "support" / "checkout.py"))
     return importlib.import_module(f"ansible_collections.fleet.gpu_swarm.plugins.{name}")

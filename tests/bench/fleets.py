@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Fleets to measure on: booted by the lab, in a lab of their own, so that no other fleet is touched."""
+"""Boots fleets for measurements in a separate lab, so that no other fleet is affected."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOGS = CHECKOUT / "build" / "bench"
 
 
 class BenchError(Exception):
-    """What went wrong, for the person at the terminal."""
+    """An error for the person at the terminal."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,11 @@ class Fleet:
     name: str
     inventory: Path
     environment: dict[str, str]
-    # As most inventories name one: a ping has its share of what that costs.
+    # Like most inventories, so that a ping includes its cost.
     user: tuple[str, ...] = ("--extra-vars", "ansible_user=root")
 
     def over_ssh(self) -> Fleet:
-        """By a user with sudo, where it has been booted for that."""
+        """Return the fleet for a user with sudo, if it was booted with SSH."""
         return replace(self, name=f"{self.name}-ssh", inventory=self.inventory.with_name(inventory.SSH), user=())
 
     def container(self, node: str) -> str:
@@ -42,12 +42,12 @@ class Fleet:
 
 
 def settings_apart() -> dict[str, str]:
-    """The environment of this process; settings of the shell that runs it must not change what is measured."""
+    """Return this process's environment without settings of the shell that would change the measurements."""
     return {key: value for key, value in os.environ.items() if not key.startswith(("ANSIBLE_", "DOCKER_"))}
 
 
 class Yard:
-    """One lab, there as long as the context lasts."""
+    """A lab that exists while the context is open."""
 
     def __init__(self) -> None:
         root = Lab.from_environment().root
@@ -64,7 +64,7 @@ class Yard:
 
     @contextmanager
     def fleet(self, nodes: int, ssh: bool = False) -> Iterator[Fleet]:
-        """Fresh nodes with GPUs and the toolkit; the first is the manager too."""
+        """Boot fresh nodes with GPUs and the toolkit. The first one is also the manager."""
         name = f"bench-{nodes}"
         path = Path(
             self._lab_command("up", "--preset", "small", "--name", name, "--set", f"nodes={nodes}", "--set", f"ssh={str(ssh).lower()}").strip()
@@ -76,7 +76,7 @@ class Yard:
             self._lab_command("down", name)
 
     def machine(self, fleet: Fleet, node: str, machine: str) -> None:
-        """Has the node other GPUs."""
+        """Give the node other GPUs."""
         self._lab_command("nvml", f"{fleet.name}.{node}", machine)
 
     def _lab_command(self, *words: str) -> str:

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The ledger of a big swarm from what its manager answers, beside json.loads of the same answers.
+"""Measures reading a big swarm's ledger, compared with json.loads of the same answers.
 
-``python -m tests.bench.ledger_read`` prints it alone. Time is taken in one interpreter, turn by turn; memory of one process
-each. That of this collection reads the tasks in pieces, as they come from the socket; the other has them at once.
+``python -m tests.bench.ledger_read`` prints only this. Times are taken in one interpreter, alternately. Memory is that of one process each.
+This collection reads tasks in pieces as they come from the socket; json.loads has them all at once.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _seconds(work: Callable[[], Any]) -> float:
 
 
 def _check(found: Any) -> None:
-    """That it is a swarm worth measuring."""
+    """Check that the swarm is large enough."""
     live = sum(len(node["tasks"]) for node in found["nodes"])
     assert live > TASKS // 3, live
     assert found["kinds"]["NVIDIA-GPU"]["held"] > TASKS // 4, found["kinds"]
@@ -71,7 +71,7 @@ def _check(found: Any) -> None:
 
 
 def measure() -> list[Row]:
-    """Seconds, then MiB."""
+    """Return seconds, then MiB."""
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         swarm.write(folder, NODES, TASKS)

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a host more costs in memory, time and CPU: 500 hosts, all of them this machine, with eight GPUs made up.
+"""Measures what one more host costs in memory, time and CPU. All 500 hosts are this machine, with eight simulated GPUs.
 
-``provision --check`` assesses each and plans for all; a play of one ping is Ansible's share of it. The peak of memory is that of
-ansible-playbook, whose workers share its pages. Time and CPU have in them what the modules take, since they run here as well.
+``provision --check`` assesses each host and plans for all. A play of one ping is Ansible's share. The memory is the peak of
+ansible-playbook, whose workers share its pages. Time and CPU include the modules, because they run here as well.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ RUNS = {"ping": [], "provision": ["--check"]}
 
 
 class Cost(NamedTuple):
-    """Of one run, or of a host more."""
+    """The cost of a run, or of one more host."""
 
     peak_mib: float
     seconds: float
@@ -49,7 +49,7 @@ def measure() -> list[Row]:
 
 
 def rows(share: dict[str, Cost]) -> list[Row]:
-    """By the names of runs."""
+    """Return the rows by the names of runs."""
     provision, ping = share["provision"], share["ping"]
     return [
         row(f"{HOSTS} hosts: controller's memory per host, provision / ping (MiB)", provision.peak_mib, ping.peak_mib, None),
@@ -59,7 +59,7 @@ def rows(share: dict[str, Cost]) -> list[Row]:
 
 
 def per_host(few: Cost, many: Cost) -> Cost:
-    """Of one host and of all of them: what does not depend on their number is in both."""
+    """Return the cost of one host from the costs of few and of many, which removes the fixed cost of a run."""
     return Cost(*((more - less) / (HOSTS - 1) for more, less in zip(many, few, strict=True)))
 
 
@@ -79,7 +79,7 @@ def _cost(name: str, hosts: int, made: Path) -> Cost:
     began = time.monotonic()
     used = used_by(command, environment, log)
     seconds = time.monotonic() - began
-    # Whether Docker runs on this machine, and so what becomes of the hosts, is all the same here: each has to be queried.
+    # It does not matter here whether Docker runs on this machine and what the result is: each host must be queried.
     queried = re.findall(r"^local\d+\s+: ok=[1-9]\d*\s+changed=\d+\s+unreachable=0 ", log.read_text(), re.MULTILINE)
     if len(queried) != hosts:
         raise BenchError(f"{name} queried {len(queried)} of {hosts} hosts ({log}):\n{tail(log)}")

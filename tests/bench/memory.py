@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The most memory that a process of its own used, and the CPU, as the kernel reports it.
+"""Measures the peak memory and the CPU of a separate process, from the kernel.
 
-Not from a large parent: what getrusage reports includes the parent's memory at the fork.
+It is started by a small process, because getrusage includes the parent's memory at the fork.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ with open(sys.argv[1], "wb") as log:
 
 
 class Used(NamedTuple):
-    """By a command and all that it started and waited for; of the memory, the most of one process."""
+    """CPU of a command and all of its children, and the largest memory of one of these processes."""
 
     status: int
     peak_mib: float
@@ -45,7 +45,7 @@ def used_by(command: Sequence[str], environment: Mapping[str, str], log: Path) -
 
 
 def peak_mib(module: str, *arguments: str) -> float:
-    """Of ``python -m module arguments``, which calls print_peak_at_exit()."""
+    """Return the peak memory of ``python -m module arguments``, which calls print_peak_at_exit()."""
     done = subprocess.run([sys.executable, "-m", module, *arguments], cwd=CHECKOUT, check=True, capture_output=True, text=True)
     return int(done.stderr.split()[-1]) / 1024
 

@@ -2,10 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reading eight GPUs with _gpu/nvml.py, beside a bare loop over pynvml that reads the same fields.
+"""Measures reading eight GPUs with _gpu/nvml.py, compared with a bare loop over pynvml that reads the same fields.
 
-``python -m tests.bench.nvml_read`` prints it alone, of eight GPUs of the lab's stand-in; with ``--driver``, of this machine's own GPUs, and beside
-nvidia-smi. Time is taken in one interpreter, turn by turn; memory of one process each, as the module is run on a node.
+``python -m tests.bench.nvml_read`` prints only this, with eight GPUs of the lab's stand-in. With ``--driver`` it reads this machine's GPUs,
+and compares with nvidia-smi. Times are taken in one interpreter, alternately. Memory is that of one process each, as the module runs on a
+node.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ GOAL = 1.3
 
 
 def bare_loop(nvml):
-    """What a script would do: every field of gpu_info, read one after the other, kept in a list."""
+    """Read every field of gpu_info one after the other into a list, as a script would."""
     error = nvml.NVMLError
     nvml.nvmlInit()
     out = [nvml.nvmlSystemGetDriverVersion(), nvml.nvmlSystemGetNVMLVersion(), nvml.nvmlSystemGetCudaDriverVersion_v2()]
@@ -88,7 +89,7 @@ def _seconds(work):
 
 def _time(library):
     nvml, own = __import__("pynvml"), collection.module("module_utils._gpu.nvml")
-    held = own.opened(library)  # loads the library for both, and keeps a driver from starting its cards anew each time
+    held = own.opened(library)  # loads the library for both, and prevents a driver from starting its cards each time
     assert len(bare_loop(nvml)) > 18 * held.nvmlDeviceGetCount()
     gc.disable()
     rounds = [(_seconds(lambda: own.read_all(library)), _seconds(lambda: bare_loop(nvml))) for dummy_round in range(ROUNDS)]
@@ -102,7 +103,7 @@ def _memory(library):
 
 
 def measure_driver():
-    """The same of this machine's GPUs, and the module's whole reading, in a child of its own, beside nvidia-smi."""
+    """Measure the same with this machine's GPUs, and the module's whole reading in a child, compared with nvidia-smi."""
     nvml = collection.module("module_utils._gpu.nvml")
     count = len(nvml.read_within(60)["gpus"])
     rounds = [(_seconds(lambda: nvml.read_within(60)), _seconds(_nvidia_smi)) for dummy_round in range(SMI_ROUNDS)]
@@ -119,7 +120,7 @@ def _nvidia_smi():
 
 
 def measure():
-    """[{name, value, reference, ratio, goal}]: seconds, then MiB."""
+    """Return [{name, value, reference, ratio, goal}]: seconds, then MiB."""
     with tempfile.TemporaryDirectory() as built:
         subprocess.run(["make", "-s", "-C", LAB, f"OUT={built}"], check=True)
         os.environ["GPU_LAB_NVML"] = str(LAB / "fleet" / "h100x8.conf")
@@ -134,7 +135,7 @@ def measure():
 
 
 def _as_module(library, body):
-    """Gives ``body`` its arguments as the module's wrapper does on a node."""
+    """Pass arguments to ``body`` like the module's wrapper on a node."""
     from ansible.module_utils import basic
 
     basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": {"nvml_path": library}}).encode()
@@ -147,7 +148,7 @@ def _gpu_info():
 
 
 def _bare_module():
-    """The least that an Ansible module with that loop can be."""
+    """The smallest possible Ansible module with that loop."""
     import pynvml
     from ansible.module_utils.basic import AnsibleModule
 

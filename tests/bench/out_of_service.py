@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How long a node that carries work is out: from the end of its last task until swarm may place tasks there again.
+"""Measures how long a busy node is out of service: from the end of its last task until swarm may place tasks there again.
 
-Read from the node's containerd, which logs the end of a container, and by the swarm's node events. Beside it, the restart of dockerd
-by systemd's journal.
+The end of a container is read from the log of the node's containerd, and the return from the swarm's node events. The restart of dockerd is
+read from systemd's journal.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .runs import play
 from .table import Row, row
 
 NODES = 3
-SPARE_S = 1.5  # beyond the restart
+SPARE_S = 1.5  # more than the restart
 MANAGER = "n1"
 LIMIT_S = 60
 
@@ -35,7 +35,7 @@ def measure(yard: Yard, rounds: int) -> list[Row]:
         _docker(fleet, MANAGER, *create, "--name", "web", "lab/task")
         for number in range(rounds):
             since = time.time()
-            # Another amount of a resource: dockerd reads it at its start only.
+            # Another amount of a resource, which dockerd reads only at its start.
             play(fleet, "provision", "--limit", ",".join(workers), "--extra-vars", json.dumps({"gpu_node_extra_resources": [f"SSD={number + 1}"]}))
             taken += [(_out(fleet, node, since), _restart(fleet, node, since)) for node in workers]
             _spread(fleet)
@@ -53,7 +53,7 @@ def _run(fleet: Fleet, node: str, *words: str) -> str:
 
 
 def _spread(fleet: Fleet) -> None:
-    """Has swarm place the tasks on all nodes again, and waits for it."""
+    """Make swarm place the tasks on all nodes again, and wait for it."""
     _docker(fleet, MANAGER, "service", "update", "--quiet", "--force", "--update-parallelism", "0", "web")
     end = time.monotonic() + LIMIT_S
     while f"{2 * NODES}/{2 * NODES}" not in _docker(fleet, MANAGER, "service", "ls"):
@@ -70,7 +70,7 @@ def _out(fleet: Fleet, node: str, since: float) -> float:
         for event in events
         if event["Actor"]["Attributes"].get("name") == node and event["Actor"]["Attributes"].get("availability.new") == "active"
     ]
-    # Not the tasks' own time stamps: a dockerd that has been restarted reports the states of its tasks anew, and has removed their containers.
+    # Not the tasks' own time stamps: a restarted dockerd reports the states of its tasks again, and has removed their containers.
     log = _run(fleet, node, "journalctl", "--output", "short-unix", "--no-pager", "--since", f"@{since:.0f}", "--unit", "containerd.service")
     ended = [float(moment) for moment in re.findall(r"^(\S+) .*shim disconnected", log, re.MULTILINE)]
     if len(active) != 1 or not ended:

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A roll of many nodes: ``provision`` changes all of them, with a restart of each dockerd, against a simulated manager.
+"""Measures a rolling change of many nodes: ``provision`` changes all of them, with a restart of each dockerd, against a simulated manager.
 
-The playbook, its plan and all that it does on the manager are real, and so are the modules on the nodes: see simulated/. What is measured is
-the controller, so that what the hosts take of this machine is counted apart and taken off. Each step of a run over more nodes is compared
-with the same step over the fewest, both for one node: a ratio of 1 is a step that grows as the fleet does.
+The playbook, its plan, its work on the manager and the modules on nodes are real (see simulated/). Only the controller is measured, so the
+time of the hosts on this machine is subtracted. Each step of a larger run is compared, per node, with the smallest run. A ratio of 1 means
+that the step grows linearly.
 """
 
 from __future__ import annotations
@@ -29,39 +29,39 @@ from .simulated.docker import Swarm
 from .table import Row, row, table
 
 SIZES = (50, 100, 200)
-FORKS = 25  # as docs/operate/large-fleets.md has it for two cores
+FORKS = 25  # docs/operate/large-fleets.md recommends this for two cores
 CALLBACK = Path(__file__).resolve().parent / "simulated" / "callback"
-# By the names of the plays; the window's are in batches.
+# Steps by the names of plays. Those of the window are in batches.
 ASSESS, PLAN, WINDOW, END = "Assess", "Plan", "Change members, canaries first, managers last", "Label, compare, and report"
 IDLE, BUSY, MANAGER = "idle nodes", "nodes with work", "the manager"
-# What grows with the fleet, by its name in the table.
+# Values that grow with the fleet, by their names in the table.
 GROWING = {"assess": ASSESS, "plan": PLAN, IDLE: IDLE, BUSY: BUSY, "label and report": END}
 
 
 @dataclass
 class Step:
-    """Of a run: seconds by the clock, seconds of the controller's CPU, and on how many hosts a task was run, summed up over its tasks."""
+    """A step of a run: seconds by the clock, seconds of the controller's CPU, and the number of hosts of its tasks, summed up."""
 
     seconds: float = 0
     cpu: float = 0
     runs: int = 0
-    rss_mib: float = 0  # of ansible-playbook at the end of it
+    rss_mib: float = 0  # CPU seconds of ansible-playbook at the end of the step
 
 
 @dataclass(frozen=True)
 class Roll:
     nodes: int
-    busy: int  # of the nodes
+    busy: int  # CPU seconds of the nodes
     steps: dict[str, Step]
     seconds: float
-    cpu: float  # without the hosts'
+    cpu: float  # without those of the hosts
     peak_mib: float
-    calls: Mapping[str, int]  # to the manager
-    most_out: Mapping[bool, int]  # nodes at a time: of those that carried work, and of those that did not
+    calls: Mapping[str, int]  # requests to the manager
+    most_out: Mapping[bool, int]  # nodes at a time: busy ones, and idle ones
     allowed: Mapping[bool, int]
 
     def cpu_of_one(self, step: str) -> float:
-        """For each of the nodes that the step is for."""
+        """Return the CPU seconds for each node of the step."""
         return self.steps[step].cpu / {BUSY: self.busy, IDLE: self.nodes - self.busy - 1}.get(step, self.nodes)
 
     def tasks_of_one(self) -> float:
@@ -73,7 +73,7 @@ def progress(text: str) -> None:
 
 
 def run(nodes: int) -> Roll:
-    """One roll of a fleet in which nothing has been done yet, and the proof that each node was changed once."""
+    """Run one rolling change of a new fleet, and check that each node was changed once."""
     LOGS.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as made:
         root = Path(made)
@@ -99,7 +99,7 @@ def run(nodes: int) -> Roll:
 
 
 def _check(swarm: Swarm, used: Used, log: Path) -> None:
-    """That the roll did its work, on each node once."""
+    """Check that the run changed each node exactly once."""
     recap = RECAP.findall(log.read_text())
     wrong = [f"ansible-playbook ended with {used.status}"] if used.status else []
     wrong += [f"{host}: failed or unreachable" for host, _changed, unreachable, failed in recap if (unreachable, failed) != ("0", "0")]
@@ -120,7 +120,7 @@ def _check(swarm: Swarm, used: Used, log: Path) -> None:
 
 def _measured(nodes: int, swarm: Swarm, used: Used, lines: list[dict], on_hosts: bytes) -> Roll:
     busy = sum(swarm.busy.values())
-    allowed = {True: max(1, busy // 10), False: max(1, nodes - busy - 2)}  # the manager and the canary come alone
+    allowed = {True: max(1, busy // 10), False: max(1, nodes - busy - 2)}  # the manager and the canary are changed alone
     if any(swarm.most_out[kind] > allowed[kind] for kind in allowed):
         raise BenchError(f"a roll of {nodes} nodes: {swarm.most_out} were out of service at a time, by whether they carry work, not {allowed}")
     seconds = lines[-1]["to"]["at"] - lines[0]["from"]["at"]
@@ -129,7 +129,7 @@ def _measured(nodes: int, swarm: Swarm, used: Used, lines: list[dict], on_hosts:
 
 
 def _steps(lines: Iterable[dict], on_hosts: bytes) -> dict[str, Step]:
-    """By step, in their order; other plays than those of STEPS are by their names, 'start' is before the first."""
+    """Return the steps in order. Other plays have their own names, and 'start' is before the first."""
     lines = list(lines)
     batches = list(dict.fromkeys(line["number"] for line in lines if line["play"] == WINDOW))
     steps: dict[str, Step] = {}
@@ -147,7 +147,7 @@ def _steps(lines: Iterable[dict], on_hosts: bytes) -> dict[str, Step]:
 
 
 def measure(sizes: tuple[int, ...] = SIZES) -> list[Row]:
-    """Seconds and MiB for one node."""
+    """Return seconds and MiB per node."""
     rolls = []
     for nodes in sizes:
         rolls.append(run(nodes))
@@ -187,7 +187,7 @@ def _compared(many: Roll, few: Roll) -> list[Row]:
 
 
 def main(arguments: list[str]) -> None:
-    """``python -m tests.bench.roll 10 30`` measures rolls of so many nodes."""
+    """Measure rolling changes of these numbers of nodes: ``python -m tests.bench.roll 10 30``."""
     print(table(measure(tuple(map(int, arguments)) or SIZES)))
 
 

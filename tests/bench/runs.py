@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One timed run on a fleet, and the proof that it did what it is measured for."""
+"""One timed run on a fleet, with a check that it did its work."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.lab.lab import CHECKOUT
 from .fleets import LOGS, BenchError, Fleet, tail
 
 REFERENCE = Path(__file__).resolve().parent / "reference"
-# As ansible-playbook finds it in the installed collection.
+# ansible-playbook finds it like this in the installed collection.
 PLAYBOOKS = {
     "ping": [str(REFERENCE / "ping.yml")],
     "provision": [str(CHECKOUT / "playbooks" / "provision.yml")],
@@ -33,12 +33,12 @@ RECAP = re.compile(r"^(\S+)\s+: ok=\d+\s+changed=(\d+)\s+unreachable=(\d+)\s+fai
 @dataclass(frozen=True)
 class Run:
     seconds: float
-    cpu: float  # of ansible-playbook and all that it started and waited for, user and system, in seconds
+    cpu: float  # user and system seconds of ansible-playbook and all of its children
     changed: dict[str, int]  # by host
 
 
 def play(fleet: Fleet, name: str, *options: str) -> Run:
-    """One run of a playbook from start to end, as a user would start it."""
+    """Run a playbook from start to end, as a user would start it."""
     playbook = str(Path(sys.executable).with_name("ansible-playbook"))
     command = [playbook, "--inventory", str(fleet.inventory), *fleet.user, *PLAYBOOKS[name], *options]
     seconds, cpu, log = _timed(fleet, command, name)
@@ -49,7 +49,7 @@ def play(fleet: Fleet, name: str, *options: str) -> Run:
 
 
 def play_unchanged(fleet: Fleet, name: str, *options: str) -> Run:
-    """A run that finds nothing to do."""
+    """Run a playbook that finds nothing to do."""
     run = play(fleet, name, *options)
     if any(run.changed.values()):
         raise BenchError(f"{name} on {fleet.name} should have had nothing to do, and changed {run.changed}")
@@ -57,7 +57,7 @@ def play_unchanged(fleet: Fleet, name: str, *options: str) -> Run:
 
 
 def play_first(fleet: Fleet, name: str, *options: str) -> float:
-    """Seconds of a run that does the whole job on fresh nodes."""
+    """Return the seconds of a run that provisions fresh nodes."""
     run = play(fleet, name, *options)
     if not all(run.changed.values()):
         raise BenchError(f"{name} on {fleet.name} should have changed every host, and changed {run.changed}")
@@ -66,7 +66,7 @@ def play_first(fleet: Fleet, name: str, *options: str) -> float:
 
 
 def recipe(fleet: Fleet) -> float:
-    """Seconds of the shell recipe on the fleet's first node."""
+    """Return the seconds of the shell recipe on the fleet's first node."""
     with open(REFERENCE / "recipe.sh", "rb") as script:
         seconds, _cpu, _log = _timed(fleet, ["docker", "exec", "--interactive", fleet.container("n1"), "sh", "-s"], "recipe", script)
     advertised(fleet, ["n1"])
@@ -74,7 +74,7 @@ def recipe(fleet: Fleet) -> float:
 
 
 def advertised(fleet: Fleet, nodes: list[str] | None = None) -> None:
-    """Every dockerd runs with GPUs to advertise, or the job was not done."""
+    """Check that every dockerd runs and advertises GPUs."""
     for node in nodes or re.findall(r"^    (n\d+):$", fleet.inventory.read_text(), re.M):
         command = ["docker", "exec", fleet.container(node), "docker", "info", "--format", "{{json .GenericResources}}"]
         words = subprocess.run(command, env=fleet.environment, capture_output=True, text=True, check=True).stdout
@@ -89,7 +89,7 @@ def _timed(fleet: Fleet, command: list[str], name: str, stdin=subprocess.DEVNULL
         process = subprocess.Popen(command, cwd=CHECKOUT, env=fleet.environment, stdin=stdin, stdout=out, stderr=out)
         _pid, status, used = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - start
-    process.returncode = os.waitstatus_to_exitcode(status)  # it has been waited for
+    process.returncode = os.waitstatus_to_exitcode(status)  # the child has been waited for
     if process.returncode:
         raise BenchError(f"{name} on {fleet.name} failed ({log}):\n{tail(log)}")
     return seconds, used.ru_utime + used.ru_stime, log

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a manager of a big swarm answers to /nodes, /services and /tasks: copies of what a real one answered.
+"""Generates answers of a big swarm's manager to /nodes, /services and /tasks, from recorded real ones.
 
-The recorded specimens (tests/unit/data/swarm) are kept whole; names, ids, values and states are put in their places.
+The recorded objects (tests/unit/data/swarm) stay complete; names, ids, values and states are replaced.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from tests.lab.lab import CHECKOUT
 
 DATA = CHECKOUT / "tests" / "unit" / "data" / "swarm"
 GPUS = 8
-# Of each hundred tasks: with a GPU, of global services, seeing GPUs without a reservation, failed ones that swarm keeps, finished, waiting.
+# Of each hundred tasks: with a GPU, of global services, with visible GPUs but no reservation, failed, finished, waiting.
 MIX = (("train", 35), ("agent", 10), ("peek", 5), ("failed", 35), ("sweep", 14), ("big", 1))
 REPLICAS = 40  # of a service
 
 
 def write(folder: Path, nodes: int, tasks: int) -> None:
-    """nodes.json, services.json and tasks.json as bodies of the API."""
+    """Write nodes.json, services.json and tasks.json as bodies of the API."""
     (folder / "nodes.json").write_text(_body(_nodes(nodes)))
     with open(folder / "tasks.json", "w") as body:
         made: dict[str, str] = {}
@@ -51,13 +51,13 @@ def recorded_service(name: str) -> dict[str, Any]:
 
 
 def recorded_task(name: str) -> dict[str, Any]:
-    """Of the service of that name, one that runs."""
+    """Return a running task of the service with that name."""
     service = recorded_service(name)["ID"]
     return next(task for task in recorded("tasks") if task["ServiceID"] == service and task["Status"]["State"] == "running")
 
 
 def identity(*parts: object) -> str:
-    """As long as swarm's ids are."""
+    """Return an id of the length of swarm's ids."""
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:25]
 
 
@@ -99,7 +99,7 @@ def _tasks(nodes: int, count: int) -> Iterator[tuple[str, dict[str, Any]]]:
     order = [kind for kind, share in MIX for _each in range(share)]
     made: Counter[str] = Counter()
     for number in range(count):
-        # In no order, as the tasks of a real swarm are in its answer; each kind is spread over all nodes.
+        # Unsorted, like in a real swarm's answer. Each kind is spread over all nodes.
         kind = order[number * 37 % len(order)]
         round_, node = divmod(made[kind], nodes)
         made[kind] += 1
@@ -118,7 +118,7 @@ def _tasks(nodes: int, count: int) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _texts() -> dict[str, tuple[str, str]]:
-    """The recorded task of each kind; the failed ones are those of the largest service, as they are in real life."""
+    """Return the recorded task of each kind. The failed ones belong to the largest service, as is typical."""
     services = {service["ID"]: service["Spec"]["Name"] for service in recorded("services")}
     of_service = {services[task["ServiceID"]]: task for task in recorded("tasks") if task["ServiceID"] in services}
     texts = {kind: (kind, json.dumps(of_service[kind])) for kind, _share in MIX if kind != "failed"}

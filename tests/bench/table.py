@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What was measured, for people."""
+"""Formats the measurements for people."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _aligned(cell: str, width: int, column: int) -> str:
 
 
 def machine() -> str:
-    """What the figures depend on beside the code."""
+    """Return the properties of this machine that affect the figures."""
     model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
     return ", ".join(

@@ -2,8 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the watcher of a node's GPUs takes while nothing happens, with eight GPUs: the memory of both processes as systemd accounts it, and their CPU
-time as the kernel counts it."""
+"""Measures what the watcher of a node with eight GPUs uses in steady state: memory of both processes from systemd, and CPU time from the kernel."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ from .table import Row, row
 NODE = "n1"
 GPUS = "h100x8"
 UNIT = "gpu-swarm-health.service"
-SECONDS = 100  # over which the CPU time is taken: ten readings of the GPUs, and one or two of the processes on them
+SECONDS = 100  # duration of the CPU measurement: ten readings of the GPUs, and one or two of their processes
 SETTLES_S = 60
 MEMORY_LIMIT_MIB = 25.0
 CPU_LIMIT = 0.1  # percent of a core
@@ -42,8 +41,10 @@ def measure(yard: Yard) -> list[Row]:
 
 
 def _settle(fleet: Fleet) -> None:
-    """Waits until two readings have agreed. Until then the watcher reads every few seconds, and from there on less often. The child that reads
-    sleeps in between, and the kernel counts how often."""
+    """Wait until two readings agree.
+
+    Until then the watcher reads every few seconds, and later less often. The child sleeps between readings, and the kernel counts that.
+    """
     confirm_s = collection.module("module_utils._health.pace").CONFIRM_S
     end, before, now = time.monotonic() + SETTLES_S, "", _sleeps(fleet)
     while not now or now != before:
@@ -54,13 +55,13 @@ def _settle(fleet: Fleet) -> None:
 
 
 def _sleeps(fleet: Fleet) -> str:
-    """Of the child; nothing as long as there is none."""
+    """Return how often the child has slept, or nothing if there is no child."""
     children = _processes(fleet)[1:]
     return _run(fleet, "grep", "^voluntary", f"/proc/{children[0]}/status") if children else ""
 
 
 def _cpu_s(fleet: Fleet) -> float:
-    """Of the service and the child that reads NVML, with what the processes took that have ended."""
+    """Return the CPU seconds of the service and its child, including ended processes."""
     both = _processes(fleet)
     if len(both) != 2:
         raise BenchError(f"{UNIT} of {fleet.name} has the processes {both}, and is to have two")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One fleet with work on it, and the accidents that are to befall its runs."""
+"""One fleet with work on it, and the accidents for its runs."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def yard(pytestconfig: pytest.Config, fleet: Fleet) -> Yard:
     capture = pytestconfig.pluginmanager.getplugin("capturemanager")
 
     def say(line: str) -> None:
-        """Seen while it goes on."""
+        """Print a line during the test."""
         with capture.global_and_fixture_disabled():
             print(f"\n{line}", end="", flush=True)
 

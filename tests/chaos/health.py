@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What holds of a fleet that is as it should be."""
+"""Checks that hold for a healthy fleet."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ FOLDERS = [path.rpartition("/")[0] for path in (DAEMON_JSON, CONFIG_TOML)] + [ST
 VALIDATES = 23  # the first release of dockerd that can validate a file
 
 
-def users(node: Node) -> dict[str, Any]:
-    """What a person has set."""
+def user_settings(node: Node) -> dict[str, Any]:
+    """Return the settings of the user."""
     return json.loads(node.read(DAEMON_JSON) or b"{}")
 
 
 def files(node: Node) -> list[str]:
-    """All that lies where we write, but for the originals that are kept, whose names have the time in them, and what the watcher has for itself."""
+    """Return all files where the collection writes, except saved originals, whose names contain the time, and files of the watcher."""
     apart = [word for path in (f"{STATE_DIR}/backup/*", f"{STATE_DIR}/health/*") for word in ("-not", "-path", path)]
     return sorted(node.run("find", *FOLDERS, *apart).splitlines())
 
@@ -40,7 +40,7 @@ def check_node(yard: Yard, name: str, settings: dict[str, Any], there: list[str]
     assert files(node) == there
     assert node.run("dpkg", "--audit") == ""
     assert f"version {yard.toolkit}" in node.run("nvidia-ctk", "--version")
-    assert offered(yard.fleet, name) == {KIND: sorted(node.gpus()), "SSD": yard.ssds}
+    assert schedulable(yard.fleet, name) == {KIND: sorted(node.gpus()), "SSD": yard.ssds}
 
 
 def check_members(fleet: Fleet) -> None:
@@ -63,8 +63,8 @@ def check(yard: Yard, settings: dict[str, dict[str, Any]], there: dict[str, list
     assert "active" not in yard.became
 
 
-def offered(fleet: Fleet, name: str) -> dict[str, Any]:
-    """What the manager may give out of a node: values by kind, or how many."""
+def schedulable(fleet: Fleet, name: str) -> dict[str, Any]:
+    """Return the schedulable resources of a node: values by kind, or amounts."""
     found: dict[str, Any] = {}
     for entry in member(fleet, name)["Description"]["Resources"]["GenericResources"]:
         if "DiscreteResourceSpec" in entry:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What befalls which run, and when: drawn from a seed, so that a failure can be repeated."""
+"""Draws from a seed which accident happens in which run and when, so that a failure can be repeated."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-# What ends at one moment, by name: the run with all its processes, what it had started on the nodes, a node.
+# What is killed at one moment, by name: the run with all its processes, its processes on the nodes, or a node.
 CONTROLLER, MODULES, NODE = "controller", "modules", "node"
-# As often as each kind stands here it comes in every so many accidents. Where only a node is lost, its run goes on.
+# Each kind occurs in proportion to its entries here. If only a node is lost, its run continues.
 KINDS = (
     frozenset({CONTROLLER}),
     frozenset({CONTROLLER}),
@@ -20,28 +20,28 @@ KINDS = (
     frozenset({CONTROLLER, NODE}),
     frozenset({NODE}),
 )
-# What the run that is hit is to change: what the run before it was to, a resource that each node offers, or the toolkit too.
+# The change that the interrupted run makes: the one of the former run, another resource of each node, or also another toolkit.
 SAME, RESOURCES, TOOLKIT = "the same", "resources", "toolkit"
-MOST = 4  # accidents before the fleet must be well again
+MOST = 4  # accidents before the fleet must be healthy again
 
 
 @dataclass(frozen=True)
 class Accident:
     number: int
     ends: frozenset[str]
-    lost: str  # the node, where one is lost
+    lost: str  # the node, if one is lost
     change: str
     seed: str
 
     def moments(self) -> Iterator[float]:
-        """Parts of a run's length: the first that is to be tried, then others, should the run have ended before it."""
+        """Yield parts of a run's length: the first one to try, and then others, in case the run has ended before it."""
         draw = random.Random(self.seed)
         while True:
             yield draw.random()
 
 
 def rounds(seed: int, kills: int, nodes: list[str]) -> list[list[Accident]]:
-    """Accidents until the controller was killed so often, and after which of them all must be well again."""
+    """Return accidents until the controller was killed this often, and mark those after which everything must be healthy again."""
     draw = random.Random(seed)
     found: list[list[Accident]] = []
     number = killed = left = 0

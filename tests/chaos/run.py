@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A run that can be ended at any moment, as a machine's memory or its power ends one."""
+"""A run that can be killed at any moment, as by a lack of memory or a power failure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.lab import nodes
 from tests.lab.lab import Lab
 
 MARK = "GPU_SWARM_CHAOS_RUN"
-# What was started on a node from outside of it, with all that this started: their first ancestor is not the node's init.
+# Processes that were started on a node from outside, and their children: their first ancestor is not the node's init.
 KILL_MODULES = """
 import os, signal
 parents = {}
@@ -44,7 +44,7 @@ for pid in parents:
 
 
 class UnderWay:
-    """ansible-playbook while it runs."""
+    """A running ansible-playbook."""
 
     def __init__(self, fleet: Fleet, *arguments: str) -> None:
         self.id = uuid.uuid4().hex
@@ -67,17 +67,17 @@ class UnderWay:
 
     @property
     def task(self) -> str:
-        """What it had come to."""
+        """Return the task that it has reached."""
         return (re.findall(r"^(?:TASK|PLAY) \[(.*?)\] \*", self.output, re.MULTILINE) or ["before the first task"])[-1]
 
     def lasts(self, seconds: float) -> bool:
-        """Whether it still runs so long after it began."""
+        """Return whether it still runs this long after its start."""
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(max(0.0, seconds - self.seconds))
         return self.process.poll() is None
 
     def kill(self) -> None:
-        """All its processes: Ansible's workers are sessions of their own."""
+        """Kill all its processes. Ansible's workers have their own sessions."""
         self.process.kill()
         while found := self._processes():
             for pid in found:
@@ -99,13 +99,13 @@ class UnderWay:
 
 
 def kill_modules(hosts: list[Node]) -> None:
-    """What a run that is no more had started on the nodes."""
+    """Kill the processes that a dead run started on the nodes."""
     with ThreadPoolExecutor() as pool:
         list(pool.map(lambda node: node.run("python3", "-c", KILL_MODULES), hosts))
 
 
 def lose(node: Node) -> None:
-    """The node's power fails, and it boots again."""
+    """Let the node's power fail, and boot it again."""
     container = nodes.get(Lab.from_environment(), node.container)
     container.kill()
     container.start()

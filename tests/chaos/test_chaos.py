@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whatever moment a run or a node is lost at, the next run finishes what was begun, and nothing of it is left."""
+"""Whenever a run or a node is lost, the next run finishes the work, and nothing of the former one remains."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .yard import GPU_NODES, NODES, Yard
 
 @dataclass(frozen=True)
 class Before:
-    """The fleet when no accident had happened yet."""
+    """The fleet before the first accident."""
 
     settings: dict[str, dict[str, Any]]
     files: dict[str, list[str]]
@@ -27,10 +27,10 @@ class Before:
 
 @pytest.fixture(scope="session")
 def before(yard: Yard) -> Before:
-    settings = {name: health.users(yard.fleet[name]) for name in GPU_NODES}
+    settings = {name: health.user_settings(yard.fleet[name]) for name in GPU_NODES}
     first = yard.start()
     assert first.end().rc == 0, first.output
-    # About as long as one to another toolkit beside work. Where a run had ended before its moment, the length of its kind is known.
+    # About as long as a change to another toolkit beside work. If a run ended before its moment, the length of its kind is known.
     yard.lengths[TOOLKIT] = first.seconds
     yard.say(f"undisturbed, a first run takes {first.seconds:.1f} s")
     yard.employ()
@@ -39,7 +39,7 @@ def before(yard: Yard) -> Before:
     return before
 
 
-def test_the_next_run_finishes_what_was_begun(yard: Yard, before: Before, accidents: list[Accident]) -> None:
+def test_the_next_run_finishes_the_work(yard: Yard, before: Before, accidents: list[Accident]) -> None:
     for accident in accidents:
         yard.befall(accident)
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The fleet, what is wanted of it at the moment, and what befalls the runs that make it so."""
+"""The fleet, its currently wanted state, and the accidents of runs that should reach it."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from .run import UnderWay, await_boot, kill_modules, lose
 MANAGER = "m1"
 GPU_NODES = ["g1", "g2", "g3"]
 NODES = [MANAGER, *GPU_NODES]
-# An operator keeps work away from this one.
+# An operator keeps work away from this node.
 DRAINED = "g3"
 AVAILABILITY = {name: "drain" if name == DRAINED else "active" for name in NODES}
 OTHER_TOOLKIT = {"1.20.0": "1.19.1", "1.19.1": "1.20.0"}
 SERVICES = {
-    "gpu": ("lab/cuda", "--replicas", "2", "--generic-resource", f"{KIND}=1"),  # fits on any one of the nodes
+    "gpu": ("lab/cuda", "--replicas", "2", "--generic-resource", f"{KIND}=1"),  # fits on each node
     "web": ("lab/task", "--replicas", "3"),
     "agent": ("lab/task", "--mode", "global"),
 }
 REPLICAS = {"gpu": "2/2", "web": "3/3", "agent": f"{len(NODES) - 1}/{len(NODES) - 1}"}
-# What Ansible ends with when hosts failed or were lost. Anything else is a failure of Ansible itself.
+# Exit statuses of Ansible when hosts failed or were lost. Any other is a failure of Ansible itself.
 ENDS = (0, 2, 4)
 
 
@@ -39,16 +39,16 @@ class Yard:
     fleet: Fleet
     inventory: Path
     say: Callable[[str], None]
-    # What is wanted of every GPU node.
+    # The wanted state of every GPU node.
     ssds: int = 1
     toolkit: str = "1.20.0"
-    # Seconds that a run takes when nothing befalls it, by what it changes.
+    # Seconds of an undisturbed run, by what it changes.
     lengths: dict[str, float] = field(default_factory=dict)
-    # What the drained node's availability became, and up to when the events were read.
+    # Changes of the drained node's availability, and the time until which events were read.
     became: list[str] = field(default_factory=list)
     since: str = ""
 
-    # -- what is wanted ------------------------------------------------------------------------------------------------
+    # -- the wanted state ----------------------------------------------------------------------------------------------------
 
     def change(self, what: str) -> None:
         if what != SAME:
@@ -61,7 +61,7 @@ class Yard:
         return UnderWay(self.fleet, "--inventory", str(self.inventory), "--extra-vars", json.dumps(wanted), "fleet.gpu_swarm.provision")
 
     def employ(self) -> None:
-        """Work on the nodes that may have some."""
+        """Start work on the nodes that may have some."""
         manager = self.fleet[MANAGER]
         manager.docker("node", "update", "--availability", AVAILABILITY[DRAINED], member(self.fleet, DRAINED)["ID"])
         self.since = manager.run("date", "+%s.%N")
@@ -78,10 +78,10 @@ class Yard:
     def await_work(self) -> None:
         wait_until("every service to have its replicas", lambda: self.replicas() == REPLICAS)
 
-    # -- what befalls it -----------------------------------------------------------------------------------------------
+    # -- accidents ----------------------------------------------------------------------------------------------------------
 
     def befall(self, accident: Accident) -> None:
-        """Lets a run begin, and the accident happen while it is under way."""
+        """Start a run, and let the accident happen while it is running."""
         change = accident.change
         for part in accident.moments():
             self.change(change)
@@ -93,7 +93,7 @@ class Yard:
             assert run.end().rc == 0, run.output
             self.say(f"{accident.number}: a run to {self._wanted()} had ended after {run.seconds:.1f} s, before {moment:.1f} s")
             self.lengths[change] = run.seconds
-            change = RESOURCES  # by now there is nothing left to do
+            change = RESOURCES  # there is nothing left to do
         self.read_events()
 
     def _wanted(self) -> str:
@@ -103,7 +103,7 @@ class Yard:
         node = self.fleet[accident.lost]
         if NODE in accident.ends:
             text += f", {accident.lost} lost"
-            self.read_events()  # a manager that boots has forgotten its events
+            self.read_events()  # a manager forgets its events when it boots
             lose(node)
         if CONTROLLER in accident.ends:
             run.kill()
@@ -120,14 +120,17 @@ class Yard:
             self._await_nodes()
 
     def _await_nodes(self) -> None:
-        """A worker tries to reach its manager ever more seldom, up to each 8 s, and on a busy machine each try takes long."""
+        """Wait for the nodes.
+
+        A worker tries to reach its manager less and less often, up to every 8 s, and on a busy machine each attempt takes long.
+        """
         wait_until("every node to be there again", lambda: self._statuses() == ["Ready"] * len(NODES), seconds=180, shown=self._statuses)
 
     def _statuses(self) -> list[str]:
         return self.fleet[MANAGER].run("docker", "node", "ls", "--format", "{{.Status}}", check=False).split()
 
     def read_events(self) -> None:
-        """Keeps what became of the drained node since the last call: a manager remembers only its last few events."""
+        """Record changes of the drained node since the last call, because a manager keeps only its last few events."""
         now = self.fleet[MANAGER].run("date", "+%s.%N")
         self.became += availabilities(self.fleet, DRAINED, self.since)
         self.since = now

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A fleet to whose hosts the connection can be cut."""
+"""A fleet whose connections to hosts can be cut."""
 
 from __future__ import annotations
 

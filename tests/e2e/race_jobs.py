@@ -1,9 +1,10 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs on a manager: removes finished jobs while somebody runs them again, and prints the results as JSON.
+"""Runs on a manager: removes finished jobs while another client runs them again, and prints the results as JSON.
 
-The somebody is by turns a writer who read the service earlier, like a person at a terminal, and swarm_job. They act at any moment of the removal.
+The other client is in turn a writer who read the service earlier, like a person at a terminal, and swarm_job. It acts at any moment of the
+removal.
 """
 
 import contextlib
@@ -66,11 +67,11 @@ def one_try(number, service_id, managers):
     before, delay = theirs.service(service_id), random.uniform(0, 0.06)
     accepted = []
 
-    def somebody():
+    def run_other_client():
         with contextlib.suppress(NotFound, OutOfSequence):
             accepted.append(writes_what_it_read(theirs, service_id, before, delay) if number % 2 else runs_it_again(theirs, number, delay))
 
-    thread = threading.Thread(target=somebody)
+    thread = threading.Thread(target=run_other_client)
     thread.start()
     reason = removal.remove(mine, Candidate(service_id, "", "", Verdict("complete")), False, PREFIX, LogFiles(LOGS, 1))
     thread.join()

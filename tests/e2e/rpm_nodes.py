@@ -95,7 +95,7 @@ def upgrade(fleet: Fleet) -> None:
         node.run(*manager.upgrade)
 
 
-def is_there(fleet: Fleet, version: str) -> None:
+def assert_version(fleet: Fleet, version: str) -> None:
     """Check that each package is installed once, in one version, and that no transaction is open."""
     for node, _manager in nodes(fleet).values():
         assert installed(node) == {package: [f"{version}-1"] for package in PACKAGES}
@@ -103,56 +103,56 @@ def is_there(fleet: Fleet, version: str) -> None:
         assert f"version {version}" in node.run("nvidia-ctk", "--version")
 
 
-def goes_well(done: Run, fleet: Fleet, version: str) -> None:
+def assert_installed(done: Run, fleet: Fleet, version: str) -> None:
     assert done.rc == 0, done.output
-    is_there(fleet, version)
+    assert_version(fleet, version)
 
 
-def as_it_is(fleet: Fleet) -> dict[str, Any]:
+def state_of(fleet: Fleet) -> dict[str, Any]:
     return {name: (installed(node), node.read(manager.definition), node.read(manager.key)) for name, (node, manager) in nodes(fleet).items()}
 
 
-def is_refused(done: Run, fleet: Fleet, before: dict[str, Any], *texts: str) -> None:
+def assert_refused(done: Run, fleet: Fleet, before: dict[str, Any], *texts: str) -> None:
     assert done.failed() == list(nodes(fleet)), done.output
     for name, (node, _manager) in nodes(fleet).items():
         for text in texts:
             assert text in done.failures(name)[-1]
         assert node.read(MARK) is None
-    assert as_it_is(fleet) == before
+    assert state_of(fleet) == before
 
 
-def is_provisioned(fleet: Fleet) -> None:
+def provision_nodes(fleet: Fleet) -> None:
     """Install over any state, including other definitions of NVIDIA's repositories. A second run changes nothing."""
     inventory = members(fleet)
     other = {name: str(Path(manager.definition).with_name("nvidia-docker.repo")) for name, (_node, manager) in nodes(fleet).items()}
     for name, path in other.items():
         fleet[name].write(path, (STALE.format("libnvidia-container") + OWN + STALE.format("nvidia-docker")).encode())
     done = fleet.playbook(inventory, *toolkit(version="1.20.0"))
-    goes_well(done, fleet, "1.20.0")
+    assert_installed(done, fleet, "1.20.0")
     assert {name: done.row(name).split()[-1] for name in nodes(fleet)} == dict.fromkeys(nodes(fleet), "ready")
     assert {name: fleet[name].read(path) for name, path in other.items()} == dict.fromkeys(other, OWN.encode())
     done = fleet.playbook(inventory, *toolkit(version="1.20.0"))
     assert (done.rc, done.changed()) == (0, dict.fromkeys(nodes(fleet), 0)), done.output
 
 
-def is_held_and_changed_all_the_same(fleet: Fleet) -> None:
+def change_held_version(fleet: Fleet) -> None:
     """Upgrade a held version. The hold moves to the new version."""
     for version in ("1.18.1", "1.19.1"):
-        goes_well(role(fleet, version=version, hold=True), fleet, version)
+        assert_installed(role(fleet, version=version, hold=True), fleet, version)
     upgrade(fleet)
-    is_there(fleet, "1.19.1")
+    assert_version(fleet, "1.19.1")
 
 
-def stays_unless_the_hold_is_the_role_s(fleet: Fleet) -> None:
-    before = as_it_is(fleet)
-    is_refused(role(fleet, version="1.20.0"), fleet, before, "The package manager holds libnvidia-container1", "nvidia_container_toolkit_hold")
+def keep_foreign_hold(fleet: Fleet) -> None:
+    before = state_of(fleet)
+    assert_refused(role(fleet, version="1.20.0"), fleet, before, "The package manager holds libnvidia-container1", "nvidia_container_toolkit_hold")
     done = role(fleet, version="1.19.1", hold=False)
     assert done.rc == 0, done.output
     upgrade(fleet)
-    is_there(fleet, "1.20.0")
+    assert_version(fleet, "1.20.0")
 
 
-def is_finished_where_it_was_killed(fleet: Fleet) -> None:
+def finish_killed_upgrade(fleet: Fleet) -> None:
     """Kill rpm during an upgrade. Then it has the package twice, and nvidia-ctk already reports the wanted version."""
     for node, _manager in nodes(fleet).values():
         node.run("touch", rpms.KILL)
@@ -164,7 +164,7 @@ def is_finished_where_it_was_killed(fleet: Fleet) -> None:
         assert "version 1.19.1" in node.run("nvidia-ctk", "--version")
         assert node.read(rpms.KILL) is None
         assert node.read(MARK) is not None
-    goes_well(role(fleet, version="1.19.1"), fleet, "1.19.1")
+    assert_installed(role(fleet, version="1.19.1"), fleet, "1.19.1")
     for node, _manager in nodes(fleet).values():
         assert node.run("rpm", "--verify", *PACKAGES) == ""
 
@@ -181,13 +181,13 @@ def a_mirror(name: str) -> Iterator[Path]:
         shutil.rmtree(lab.repository / name)
 
 
-def is_not_installed_unless_as_it_was_signed(fleet: Fleet) -> None:
+def refuse_changed_package(fleet: Fleet) -> None:
     """Exchange a package. The metadata is signed and not each package, so its checksum differs."""
-    before, settings = as_it_is(fleet), {"version": "1.20.0", "key_url": f"{URL}/gpgkey"}
+    before, settings = state_of(fleet), {"version": "1.20.0", "key_url": f"{URL}/gpgkey"}
     with a_mirror("changed") as changed:
         (changed / "repodata/repomd.xml").write_bytes((changed / "repodata/repomd.xml").read_bytes() + b"\n")
         done = role(fleet, repository="http://lab-repo/changed", **settings)
-        is_refused(done, fleet, before, "cannot be read, and its definition was left as it was")
+        assert_refused(done, fleet, before, "cannot be read, and its definition was left as it was")
     with a_mirror("exchanged") as exchanged:
         for name in PACKAGES:
             package = exchanged / rpms.file_name(name, "1.20.0-1")
@@ -196,7 +196,7 @@ def is_not_installed_unless_as_it_was_signed(fleet: Fleet) -> None:
         assert done.failed() == list(nodes(fleet)), done.output
         for name in nodes(fleet):
             assert "cannot get version 1.20.0-1" in done.failures(name)[-1]
-    is_there(fleet, "1.19.1")
+    assert_version(fleet, "1.19.1")
 
 
 @contextmanager
@@ -219,16 +219,16 @@ def proxies(fleet: Fleet) -> Iterator[Path]:
             node.run("systemctl", "stop", "forward.service", check=False)
 
 
-def comes_through_the_proxy(fleet: Fleet) -> None:
+def install_through_proxy(fleet: Fleet) -> None:
     with proxies(fleet) as inventory:
         settings = toolkit(version="1.20.0", repository=BEHIND_IT, key_url=f"{URL}/gpgkey")
         done = fleet.playbook(inventory, *settings, playbook=str(PLAYBOOK))
-    goes_well(done, fleet, "1.20.0")
+    assert_installed(done, fleet, "1.20.0")
     for node, manager in nodes(fleet).values():
         assert BEHIND_IT in (node.read(manager.definition) or b"").decode()
 
 
-def comes_as_files_without_a_repository(fleet: Fleet, folder: Path) -> None:
+def install_from_files(fleet: Fleet, folder: Path) -> None:
     for name in PACKAGES:
         shutil.copy2(rpms.repository(Lab.from_environment()) / rpms.file_name(name, "1.19.1-1"), folder)
     former = {name: node.read(manager.definition) for name, (node, manager) in nodes(fleet).items()}
@@ -236,18 +236,18 @@ def comes_as_files_without_a_repository(fleet: Fleet, folder: Path) -> None:
         node.run("rm", manager.definition)
     try:
         done = role(fleet, version="1.19.1", package_directory=str(folder), hold=True)
-        goes_well(done, fleet, "1.19.1")
+        assert_installed(done, fleet, "1.19.1")
         assert [node.read(manager.definition) for node, manager in nodes(fleet).values()] == [None] * len(former)
     finally:
         for name, (node, manager) in nodes(fleet).items():
             node.write(manager.definition, former[name] or b"")
 
 
-def is_removed(fleet: Fleet) -> None:
+def remove_toolkit(fleet: Fleet) -> None:
     """Remove the toolkit with its repository and hold."""
     done = fleet.playbook(members(fleet), *toolkit(hold=True), "--extra-vars", "deprovision_packages=true", playbook="fleet.gpu_swarm.deprovision")
     assert done.rc == 0, done.output
-    assert as_it_is(fleet) == dict.fromkeys(nodes(fleet), ({}, None, None))
+    assert state_of(fleet) == dict.fromkeys(nodes(fleet), ({}, None, None))
     for node, manager in nodes(fleet).values():
         assert "nvidia" not in (node.read(manager.locks) or b"").decode()
         assert node.run("find", "/var/lib", "-maxdepth", "1", "-name", "gpu-swarm*") == ""

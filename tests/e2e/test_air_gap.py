@@ -2,8 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A fleet that reaches no repository, and a controller without any network: what the playbook bundle brings is all that they need. Each test goes
-on with what the one before it left."""
+"""A fleet that reaches no repository, and a controller without a network. The result of the playbook bundle is all that they need.
+
+Each test continues from the state of the one before it.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ from .fleet import CHECKOUT, LIMIT_S, STATE_DIR, Fleet, Run, of_its_own
 pytestmark = pytest.mark.rare
 
 NAME = "e2e-air-gap"
-# The three that reach the repository have nothing to do with the fleet.
+# The three nodes that reach the repository do not belong to the fleet.
 FLEET = """
 vars: {nvidia_container_toolkit_repository: http://lab-repo/libnvidia-container}
 nodes:
@@ -47,7 +49,7 @@ NO_NETWORK = ("unshare", "--net", "--")
 
 @dataclass(frozen=True)
 class Controller:
-    """An environment of its own for Ansible, made of a bundle, as docs/operate/air-gap.md has it."""
+    """A separate Ansible environment made from a bundle, as docs/operate/air-gap.md shows."""
 
     home: Path
     bundle: Path
@@ -79,7 +81,7 @@ class Controller:
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    """The first four reach no repository: to them its name leads nowhere."""
+    """Start the fleet. Its first four nodes cannot reach a repository, because its name leads nowhere for them."""
     for fleet in of_its_own(NAME, FLEET, tmp_path_factory.mktemp("air-gap")):
         for name in APART:
             address = fleet[name].run("getent", "ahostsv4", "lab-repo").split()[0]
@@ -89,7 +91,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 
 @pytest.fixture(scope="module")
 def bundle(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Downloaded by machines of all three families; a second time, nothing is."""
+    """Download the bundle with nodes of all three families. A second run downloads nothing."""
     folder = tmp_path_factory.mktemp("stick") / "gpu-swarm"
     inventory = fleet.inventory(swarm_workers=MACHINES)
     fleet["dnf"].run("dnf", "install", "--assumeyes", "dnf-command(download)")
@@ -133,12 +135,12 @@ def test_each_file_of_the_bundle_has_a_checksum_and_no_other_has(bundle: Path) -
 
 
 def named(directory: str) -> list[str]:
-    """What the page's table has of that directory."""
+    """Return the entries of that folder in the page's table."""
     (row,) = (line for line in (CHECKOUT / "docs/operate/air-gap.md").read_text().splitlines() if line.startswith(f"| `{directory}` |"))
     return [name.strip("`") for name in re.findall(r"`[a-z0-9_.-]+`|\bansible-core\b", row.split(" | ")[1])]
 
 
-def test_it_is_provisioned(fleet: Fleet, controller: Controller, inventory: Path) -> None:
+def test_the_fleet_is_provisioned(fleet: Fleet, controller: Controller, inventory: Path) -> None:
     tried = {name: fleet[name].start("python3", "-c", REACH, check=False) for name in APART}
     assert [name for name, done in tried.items() if b"OSError" not in done.stderr and b"URLError" not in done.stderr] == []
     checked = controller.playbook(fleet, inventory, "provision", "--check", "--diff")
@@ -149,13 +151,13 @@ def test_it_is_provisioned(fleet: Fleet, controller: Controller, inventory: Path
     assert (again.rc, again.changed()) == (0, dict.fromkeys(APART, 0)), again.output
 
 
-def test_it_is_verified(fleet: Fleet, controller: Controller, inventory: Path) -> None:
+def test_the_fleet_is_verified(fleet: Fleet, controller: Controller, inventory: Path) -> None:
     run = controller.playbook(fleet, inventory, "verify", "-e", "verify_image=lab/cuda")
     assert run.rc == 0, run.output
     assert "with something wrong: 0; proved by a task: 4" in run.output, run.output
 
 
-def test_it_is_deprovisioned(fleet: Fleet, controller: Controller, inventory: Path) -> None:
+def test_the_fleet_is_deprovisioned(fleet: Fleet, controller: Controller, inventory: Path) -> None:
     run = controller.playbook(fleet, inventory, "deprovision", "-e", "deprovision_packages=true")
     assert run.rc == 0, run.output
     for name in APART:
@@ -163,7 +165,7 @@ def test_it_is_deprovisioned(fleet: Fleet, controller: Controller, inventory: Pa
         assert fleet[name].run("find", STATE_DIR, "-mindepth", "1", check=False) == ""
 
 
-def test_a_version_that_there_is_not_is_reported(fleet: Fleet, tmp_path: Path) -> None:
+def test_a_missing_version_is_reported(fleet: Fleet, tmp_path: Path) -> None:
     inventory = fleet.inventory(swarm_workers=["deb"])
     wanted = ["-e", f"bundle={tmp_path / 'none'}", "-e", "machines=deb", "-e", "nvidia_container_toolkit_version=9.9.9"]
     run = fleet.playbook(inventory, *wanted, playbook="fleet.gpu_swarm.bundle")

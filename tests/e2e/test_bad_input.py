@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Nodes with which something is wrong: one clear error each, nothing changed, dockerd still running, the others go on.
+"""Nodes with a fault: each has one clear error, nothing is changed, dockerd keeps running, and the other nodes are provisioned.
 
-Faults of one wave are on different nodes at the same time, so that a wave is one run of provision.
+Faults of one wave are on different nodes, so that a wave is one run of provision.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SOCKET = "/run/stand-in.sock"
 LIBRARY = "/usr/lib/libnvidia-ml.so.1"
 FIREWALL = ("OUTPUT", "--protocol", "tcp", "--dport", "2377", "--jump", "REJECT")
 HOOK = "/etc/apt/apt.conf.d/99hook"
-MACHINE = "a100"  # what the nodes have in fleet.yml
+MACHINE = "a100"  # the nodes have these in fleet.yml
 
 Step = Callable[[Fleet, Node], object]
 
@@ -46,7 +46,7 @@ class Fault:
 
 
 def written(wave: int, name: str, node: str, path: str, content: bytes, *messages: str) -> Fault:
-    """A file with something wrong in it."""
+    """A file with an error in it."""
 
     def make(_fleet: Fleet, node: Node) -> None:
         node.run("cp", "--archive", path, f"{path}.kept", check=False)
@@ -59,7 +59,7 @@ def written(wave: int, name: str, node: str, path: str, content: bytes, *message
 
 
 def moved(wave: int, name: str, node: str, path: str, *messages: str) -> Fault:
-    """A file that is not there."""
+    """A missing file."""
 
     def make(_fleet: Fleet, node: Node) -> None:
         node.run("mv", path, f"{path}.kept")
@@ -71,7 +71,7 @@ def moved(wave: int, name: str, node: str, path: str, *messages: str) -> Fault:
 
 
 def machine(wave: int, name: str, node: str, *messages: str) -> Fault:
-    """Other GPUs, or what is left of them."""
+    """Other GPUs, or fewer of them."""
 
     def make(fleet: Fleet, node: Node) -> None:
         fleet.swap_gpus(node.name, name)
@@ -83,18 +83,21 @@ def machine(wave: int, name: str, node: str, *messages: str) -> Fault:
 
 
 def answers_again(fleet: Fleet, node: Node) -> None:
-    """A driver that answers again lets go of all who wait for it. The stand-in does not: the watcher would report its old wait afterwards."""
+    """Make the driver answer again.
+
+    A real driver then releases waiting processes. The stand-in does not, and the watcher would report its old wait.
+    """
     fleet.swap_gpus(node.name, "t4x4")
     node.run("systemctl", "try-restart", "gpu-swarm-health.service")
 
 
 def hangs(_fleet: Fleet, node: Node) -> None:
-    """Not by an exchange of its GPUs, which queries the driver too."""
+    """Make the driver hang. This does not use an exchange of GPUs, because that queries the driver too."""
     node.write(f"/{NVML_CONF}", b"init = hang\n")
 
 
 def stand_in(wave: int, name: str, node: str, *messages: str) -> Fault:
-    """Something else that answers where Docker should."""
+    """Another program that answers in place of Docker."""
 
     def make(_fleet: Fleet, node: Node) -> None:
         node.write("/run/stand_in.py", STAND_IN.read_bytes())
@@ -119,7 +122,7 @@ def docker_again(_fleet: Fleet, node: Node) -> None:
 
 
 def flag_for_later(_fleet: Fleet, node: Node) -> None:
-    """A flag that the running dockerd does not have yet, and that no unit shows: a script in its place adds it."""
+    """Add a flag that the running dockerd does not have yet and no unit shows: a script in place of dockerd adds it."""
     node.run("mv", DOCKERD, f"{DOCKERD}.kept")
     node.write(DOCKERD, f'#!/bin/sh\nexec {DOCKERD}.kept --default-runtime=runc "$@"\n'.encode())
     node.run("chmod", "755", DOCKERD)
@@ -147,7 +150,7 @@ FAULTS = [
     stand_in(3, "podman", "x2", "Podman", "install Docker Engine"),
     stand_in(3, "rootless", "x3", "rootless", "Install Docker Engine"),
     stand_in(3, "snap", "x4", "snap", "install Docker Engine"),
-    # From here on, the assessment finds nothing wrong.
+    # From here on, the assessment finds no fault.
     written(4, "dockerd would refuse", "x1", DAEMON_JSON, b'{"no-such-directive": 1}\n', "no-such-directive", "Nothing was changed"),
     Fault(4, "dockerd refuses", "x2", flag_for_later, no_flag, ("default-runtime", "specified both as a flag", "as they were before")),
     Fault(
@@ -167,7 +170,7 @@ class Outcome:
 
 @pytest.fixture(scope="module")
 def outcome(fleet: Fleet, first: Loud) -> Iterator[Callable[[int], Outcome]]:
-    """What came of a wave, run when it is first needed."""
+    """Return a function for the results of a wave, which runs when a test first needs it."""
     yield functools.cache(lambda wave: make_wave(fleet, [fault for fault in FAULTS if fault.wave == wave]))
     leave_swarm(fleet, "x3")
 
@@ -176,7 +179,7 @@ def make_wave(fleet: Fleet, faults: list[Fault]) -> Outcome:
     manager, healthy = fleet["m1"], fleet["g1"].swarm()["NodeID"]
     nodes = sorted({"g1", "x1", "x2", "x3", "x4", *(fault.node for fault in faults)})
     inventory = fleet.inventory({fault.node: fault.vars for fault in faults}, swarm_managers=["m1"], gpu_nodes=nodes)
-    manager.docker("node", "update", "--label-rm", "gpu.count", healthy)  # something to do for it
+    manager.docker("node", "update", "--label-rm", "gpu.count", healthy)  # the run has something to change
     made: list[Fault] = []
     try:
         for fault in faults:
@@ -202,17 +205,17 @@ def test_one_clear_error_and_nothing_changed(fault: Fault, outcome: Callable[[in
         assert words in failures[-1]
     before, after = found.before[fault.node], found.after[fault.node]
     assert after.swarm == before.swarm
-    if fault.name == "dockerd refuses":  # it was started, and then with the former files
+    if fault.name == "dockerd refuses":  # it was started, and after that with the former files
         assert after.started != ""
         assert after.files == before.files
-    elif fault.name == "manager unreachable":  # the node is ready to join as soon as it can
+    elif fault.name == "manager unreachable":  # the node can join at once
         assert b"node-generic-resources" in (after.files[DAEMON_JSON] or b"")
         assert after.started != ""
     else:
         assert after.unwatched == before.unwatched
 
 
-def test_a_member_whose_driver_hangs_is_paused_until_a_run_finds_it_well_again(fleet: Fleet, outcome: Callable[[int], Outcome]) -> None:
+def test_a_member_with_a_hung_driver_is_paused_until_a_run_finds_it_healthy(fleet: Fleet, outcome: Callable[[int], Outcome]) -> None:
     outcome(1)
     assert availability_of(fleet, "g2") == ("pause", "active")
     run = fleet.playbook(fleet.inventory(**MAIN))
@@ -221,7 +224,7 @@ def test_a_member_whose_driver_hangs_is_paused_until_a_run_finds_it_well_again(f
 
 
 @pytest.mark.parametrize("wave", sorted({fault.wave for fault in FAULTS}))
-def test_other_nodes_go_on(wave: int, outcome: Callable[[int], Outcome]) -> None:
+def test_other_nodes_are_provisioned(wave: int, outcome: Callable[[int], Outcome]) -> None:
     found = outcome(wave)
     assert not found.run.failures("g1")
     assert found.label == "2"
@@ -245,7 +248,7 @@ def test_a_run_over_no_hosts_is_no_success(playbook: str, groups: dict[str, list
     assert "There is no host to work on" in run.failures(host)[0]
 
 
-def test_settings_that_are_none_are_found_before_anything_is_touched(fleet: Fleet, first: Loud) -> None:
+def test_invalid_settings_are_found_before_any_change(fleet: Fleet, first: Loud) -> None:
     inventory = fleet.inventory({"g2": {"gpu_node_advertize": []}}, **MAIN)
     before = {name: State.of(fleet[name]) for name in NODES}
     run = fleet.playbook(inventory, *advertised_as("SOMETHING-TO-DO"), "--extra-vars", "provision_wait=soon provision_disrupt=all")
@@ -256,7 +259,7 @@ def test_settings_that_are_none_are_found_before_anything_is_touched(fleet: Flee
     assert {name: State.of(fleet[name]) for name in NODES} == before
 
 
-def test_a_first_manager_with_several_addresses_is_found_before_anything_is_touched(fleet: Fleet) -> None:
+def test_a_first_manager_with_several_addresses_is_found_before_any_change(fleet: Fleet) -> None:
     node = fleet["x1"]
     node.run("ip", "link", "add", "net1", "type", "veth", "peer", "name", "net2")
     try:
@@ -269,8 +272,8 @@ def test_a_first_manager_with_several_addresses_is_found_before_anything_is_touc
     assert f"{node.address} (eth0), 198.51.100.1 (net1). Set swarm_member_advertise_addr of x1 to" in run.failures("x1")[-1]
 
 
-def test_addresses_that_docker_would_ignore_are_found_before_anything_is_touched(fleet: Fleet, first: Loud) -> None:
-    """Of a host that joins it is an error. A member keeps the address that it has, and the run warns."""
+def test_addresses_that_docker_would_ignore_are_found_before_any_change(fleet: Fleet, first: Loud) -> None:
+    """For a joining host it is an error. A member keeps its address, and the run warns."""
     addresses = {"x1": {"swarm_member_advertise_addr": "eth9"}, "g1": {"swarm_member_advertise_addr": "192.0.2.99"}}
     run = fleet.playbook(fleet.inventory(addresses, swarm_managers=["m1"], gpu_nodes=["g1", "x1"]), "--check")
     assert (run.rc, run.failed()) == (2, ["x1"]), run.output
@@ -281,9 +284,11 @@ def test_addresses_that_docker_would_ignore_are_found_before_anything_is_touched
 
 
 @pytest.mark.rare
-def test_a_check_run_finds_a_version_that_is_not_there_on_nodes_that_know_no_repository(fleet: Fleet) -> None:
-    """And on those with a version that is there, nothing is said; on none of them is anything else on the disk afterwards, whatever
-    else apt is to run after it read a list."""
+def test_a_check_run_finds_a_missing_version_on_nodes_without_a_repository(fleet: Fleet) -> None:
+    """Nodes with an existing version have no message.
+
+    On none of them does the disk change, whatever apt is configured to run after it has read a list.
+    """
     wanted = {"x1": "9.9.9", "x2": "1.19.1", "x3": "1.19.1", "x4": "1.19"}
     hosts = {name: {"nvidia_container_toolkit_version": version} for name, version in wanted.items()}
     fleet["x2"].write(HOOK, b'APT::Update::Post-Invoke-Success {"touch /var/lib/hook";};\n')
@@ -306,17 +311,17 @@ def test_a_check_run_finds_a_version_that_is_not_there_on_nodes_that_know_no_rep
 
 
 SOURCES = "/etc/apt/sources.list.d"
-# The same as the role's, in other words.
+# The same as the role's, in another form.
 ANOTHER = b"Types: deb\nURIs: http://lab-repo/libnvidia-container\nSuites: stable/deb/amd64/\nTrusted: yes\n"
 
 
 def sources(node: Node) -> dict[str, bytes | None]:
-    """The package sources that apt reads."""
+    """Return the package sources that apt reads."""
     return {name: node.read(f"{SOURCES}/{name}") for name in node.run("ls", SOURCES).splitlines() if not name.endswith("~")}
 
 
 def test_another_definition_of_the_repository(fleet: Fleet) -> None:
-    """Where two of them differ, apt reads nothing at all: none is left that it refuses, and what was there is restored where it does."""
+    """If two definitions differ, apt reads nothing. A refused one is removed, and restored if apt accepts it."""
     node, playbook = fleet["x5"], str(Path(__file__).with_name("toolkit.yml"))
     hosts = fleet.inventory(swarm_workers=["x5"])
     node.write(f"{SOURCES}/company.list", b"# its own\ndeb [trusted=yes] http://lab-repo/libnvidia-container/stable/deb/amd64 /\n")
@@ -342,19 +347,19 @@ def test_another_definition_of_the_repository(fleet: Fleet) -> None:
     assert (company, copies[-1][:20]) == (b"# its own\n", "deb [trusted=yes] ht")
 
 
-def test_without_become(fleet: Fleet, first: Loud) -> None:
+def test_a_run_without_become_is_refused(fleet: Fleet, first: Loud) -> None:
     run = fleet.module("g1", "fleet.gpu_swarm.gpu_node", {}, "--extra-vars", "ansible_user=nobody")
     assert run.rc != 0
     assert "become: true" in run.failures("g1")[-1]
 
 
-def test_a_node_without_sudo(fleet: Fleet) -> None:
+def test_a_node_without_sudo_is_refused(fleet: Fleet) -> None:
     run = fleet.module("g1", "fleet.gpu_swarm.gpu_node", {}, "--extra-vars", "ansible_user=nobody ansible_become=true")
     assert run.rc != 0
     assert run.failures("g1")[-1].startswith("g1: the task cannot become root: sudo is not installed there. Install it")
 
 
-def test_a_gpu_that_is_lost_half_way_is_named_and_the_others_are_read(fleet: Fleet) -> None:
+def test_a_gpu_that_is_lost_during_the_read_is_named_and_the_others_are_read(fleet: Fleet) -> None:
     before = State.of(fleet["x1"])
     fleet.swap_gpus("x1", "h100x8-lost-half-way")
     try:

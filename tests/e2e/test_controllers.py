@@ -2,9 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The oldest ansible-core that the collection takes and the newest that pip installs: a manager and a worker are provisioned, a second run changes
-nothing, they are verified and deprovisioned; with the oldest also a worker with zypper, by the lowest community.general. And a node with Debian 13's
-Python is its own controller, with the newest ansible-core."""
+"""The oldest supported ansible-core, and the newest that pip installs:
+
+each provisions, verifies and deprovisions a manager and a worker, and a second run changes nothing. The oldest also manages a worker with
+zypper, with the lowest community.general. A node with Debian 13's Python is its own controller, with the newest ansible-core.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ nodes:
   s1: {gpus: t4x4, image: debian12, family: suse}
 """
 NODES = ["c1", "w1"]
-ZYPPER = ["s1"]  # all that community.general is for: with the lowest of it that is allowed
+ZYPPER = ["s1"]  # the only use of community.general: with its lowest allowed version
 CONTROLLER = "/srv/controller"
 CHECK = "--check"
 PLAYS = [
@@ -56,12 +58,12 @@ def variables(home: str) -> dict[str, str]:
     return {"ANSIBLE_COLLECTIONS_PATH": home, "ANSIBLE_HOME": f"{home}/.ansible", "LC_ALL": "C.UTF-8"}
 
 
-def words_of(inventory: str, play: str, settings: dict[str, str], *more: str) -> list[str]:
+def arguments_of(inventory: str, play: str, settings: dict[str, str], *more: str) -> list[str]:
     return ["--inventory", inventory, "--extra-vars", json.dumps(settings), *more, f"fleet.gpu_swarm.{play}"]
 
 
-def goes_through(number: int, run: Run, nodes: list[str]) -> None:
-    """The number is that of PLAYS."""
+def run_cycle(number: int, run: Run, nodes: list[str]) -> None:
+    """Play the whole cycle. The number is an index of PLAYS."""
     assert run.rc == 0, run.output
     deprecated = [line for line in run.output.splitlines() if "DEPRECATION" in line]
     assert deprecated == [], run.output
@@ -72,7 +74,7 @@ def goes_through(number: int, run: Run, nodes: list[str]) -> None:
 
 
 @pytest.mark.parametrize("core", CORES, ids=[core.name for core in CORES])
-def test_an_ansible_core(fleet: Fleet, tmp_path: Path, core: cores.Core) -> None:
+def test_an_ansible_core_runs_the_whole_cycle(fleet: Fleet, tmp_path: Path, core: cores.Core) -> None:
     before, versions = cores.provide(core)
     bounds = yaml.safe_load((CHECKOUT / "galaxy.yml").read_text())["dependencies"]
     assert versions["community.general"] in SpecifierSet(bounds["community.general"] + (",<8.1" if core is cores.OLDEST else ",>=9"))
@@ -80,13 +82,13 @@ def test_an_ansible_core(fleet: Fleet, tmp_path: Path, core: cores.Core) -> None
     inventory = str(fleet.inventory(swarm_managers=["c1"], gpu_nodes=nodes))
     env = {**fleet.env, **variables(str(core.home))}
     for number, (play, settings, *more) in enumerate(PLAYS):
-        command = [*before, str(core.interpreter.with_name("ansible-playbook")), *words_of(inventory, play, settings, *more)]
+        command = [*before, str(core.interpreter.with_name("ansible-playbook")), *arguments_of(inventory, play, settings, *more)]
         done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=LIMIT_S)
-        goes_through(number, Run(done.returncode, done.stdout + done.stderr), nodes)
+        run_cycle(number, Run(done.returncode, done.stdout + done.stderr), nodes)
 
 
 def carried(home: Path, core: cores.Core) -> Path:
-    """What a controller needs, in one directory."""
+    """Return the folder with everything that a controller needs."""
     own = home / "ansible_collections" / "fleet" / "gpu_swarm"
     for part in ("plugins", "roles", "playbooks", "meta"):
         shutil.copytree(CHECKOUT / part, own / part, ignore=shutil.ignore_patterns("__pycache__"))
@@ -95,7 +97,7 @@ def carried(home: Path, core: cores.Core) -> Path:
     return home
 
 
-def test_a_node_is_its_own_controller(fleet: Fleet, tmp_path: Path) -> None:
+def test_a_node_can_be_its_own_controller(fleet: Fleet, tmp_path: Path) -> None:
     node, core = fleet["c1"], cores.NEWEST
     cores.provide(core)
     assert node.run("python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2])") == core.python
@@ -105,6 +107,6 @@ def test_a_node_is_its_own_controller(fleet: Fleet, tmp_path: Path) -> None:
     node.write(f"{CONTROLLER}/inventory.yml", fleet.inventory(here, swarm_managers=["c1"], gpu_nodes=["c1"]).read_bytes())
     env = [f"{name}={value}" for name, value in {**variables(CONTROLLER), "PYTHONPATH": f"{CONTROLLER}/lib"}.items()]
     for number, (play, settings, *more) in enumerate(PLAYS):
-        program = ["python3", "-m", "ansible", "playbook", *words_of(f"{CONTROLLER}/inventory.yml", play, settings, *more)]
+        program = ["python3", "-m", "ansible", "playbook", *arguments_of(f"{CONTROLLER}/inventory.yml", play, settings, *more)]
         done = node.start("env", *env, *program, check=False)
-        goes_through(number, Run(done.returncode, (done.stdout + done.stderr).decode()), ["c1"])
+        run_cycle(number, Run(done.returncode, (done.stdout + done.stderr).decode()), ["c1"])

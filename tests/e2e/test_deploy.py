@@ -2,8 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""deploy: an ordinary Compose file runs on the swarm, its tasks see the GPUs that it counts, on the nodes and from the images that x-gpu means,
-and nothing is deployed that cannot run."""
+"""deploy: an ordinary Compose file runs on the swarm.
+
+Its tasks see the GPUs that it counts, on the nodes and with the images that x-gpu selects. Nothing is deployed that cannot run.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from .conftest import Loud
 from .fleet import Fleet, Run, wait_until
 from .swarm import classes_of
 
-# Where the manager has the files of a stack while it is deployed.
+# The manager keeps the files of a stack here during the deployment.
 CARRIED = "/run/gpu-swarm-stacks"
 PLAYBOOK = "fleet.gpu_swarm.deploy"
 STACK = "e2e"
@@ -57,7 +59,7 @@ secrets:
   key: {environment: E2E_KEY}
 """
 
-# What is no field of swarm reaches the container as it stands.
+# A text that is no field of swarm reaches the container unchanged.
 OWN = """
 SAYS='it costs $5'
 API_KEY='k3y-{{Zq+'
@@ -66,7 +68,7 @@ NODE='{{.Node.Hostname}}'
 """
 
 
-def left_behind(fleet: Fleet) -> list[str]:
+def leftover_files(fleet: Fleet) -> list[str]:
     return fleet["m1"].run("find", CARRIED, "-type", "f").splitlines()
 
 
@@ -80,7 +82,7 @@ def versions(fleet: Fleet, kind: str) -> list[str]:
     return fleet["m1"].docker(kind, "ls", "--format", "{{.Name}}", "--filter", "label=gpu-swarm.version-of").split()
 
 
-# g1 has RTX 4090, a driver for CUDA 12.9 and AVX-512, g2 has T4, one for 12.2 and a CPU that is older.
+# g1 has RTX 4090, a driver for CUDA 12.9 and AVX-512. g2 has T4, a driver for 12.2 and an older CPU.
 BY_NODE = """
 services:
   picked:
@@ -145,7 +147,7 @@ def test_a_compose_file_runs(fleet: Fleet, inventory: Path, project: Path) -> No
     wait_until("both tasks to write", lambda: log().count("GPU-") == 2)
     assert log().count("it costs $5 utility") == log().count("carried") == log().count("first-of-all") == 2
     assert all(log().count(f"{{{{ m.role }}}}-{{{{Zq+ {fleet[name].run('hostname').strip()}") == 1 for name in ("g1", "g2"))
-    assert left_behind(fleet) == []
+    assert leftover_files(fleet) == []
     template = fleet["m1"].docker_json("service", "inspect", f"{STACK}_train")[0]["Spec"]["TaskTemplate"]
     assert (template["ContainerSpec"]["Mounts"][0]["TmpfsOptions"], template["Resources"]["Limits"]) == ({"SizeBytes": 2**24}, {"Pids": 1000})
     check_translated(fleet)
@@ -154,7 +156,7 @@ def test_a_compose_file_runs(fleet: Fleet, inventory: Path, project: Path) -> No
 
 
 def check_translated(fleet: Fleet) -> None:
-    """Keys of one machine are what means the same on a swarm, as its containers see it."""
+    """Keys for a single machine are translated for the swarm, as the containers see."""
     template = fleet["m1"].docker_json("service", "inspect", f"{STACK}_web")[0]["Spec"]["TaskTemplate"]
     assert (template["RestartPolicy"]["Condition"], template["Resources"]["Limits"]) == ("none", {"MemoryBytes": 2**26, "Pids": 100})
     tasks = {name: fleet[name].docker("ps", "--quiet", "--filter", f"name={STACK}_web").split() for name in ("m1", "g1", "g2")}
@@ -165,8 +167,8 @@ def check_translated(fleet: Fleet) -> None:
 
 
 @pytest.mark.rare
-def test_what_is_carried_may_change(fleet: Fleet, inventory: Path, project: Path) -> None:
-    """Docker changes neither configs nor secrets: each content has a name of its own. The one before stays for 'docker service rollback'."""
+def test_files_and_variables_of_a_stack_may_change(fleet: Fleet, inventory: Path, project: Path) -> None:
+    """Docker does not change configs and secrets, so each content has another name. The former one stays for 'docker service rollback'."""
     arguments = ["-e", f"compose={project / 'compose.yml'}", "-e", f"stack={STACK}"]
     seen = []
     for content in ("second", "third"):
@@ -183,17 +185,17 @@ def test_what_is_carried_may_change(fleet: Fleet, inventory: Path, project: Path
 
 
 @pytest.mark.rare
-def test_a_killed_run_leaves_nothing_for_long(fleet: Fleet, inventory: Path, project: Path) -> None:
+def test_leftovers_of_a_killed_run_are_removed(fleet: Fleet, inventory: Path, project: Path) -> None:
     (project / ".env").write_text("REPLICAS=1\nE2E_KEY=of-a-killed-run\n")
     arguments = ["-e", f"compose={project / 'compose.yml'}", "-e", f"stack={STACK}"]
     fleet.killed_when("docker stack deploy to run", lambda: deployment_killed(fleet), inventory, *arguments, playbook=PLAYBOOK)
-    assert any(path.endswith("/secrets/key") for path in left_behind(fleet))
+    assert any(path.endswith("/secrets/key") for path in leftover_files(fleet))
     run = fleet.playbook(inventory, *arguments, playbook=PLAYBOOK)
     assert run.rc == 0, run.output
-    assert left_behind(fleet) == []
+    assert leftover_files(fleet) == []
 
 
-def test_what_no_node_could_run_is_not_deployed(fleet: Fleet, inventory: Path, project: Path) -> None:
+def test_a_stack_that_no_node_can_run_is_not_deployed(fleet: Fleet, inventory: Path, project: Path) -> None:
     arguments = ["-e", f"compose={project / 'large.yml'}", "-e", f"stack={STACK}x"]
     run = fleet.playbook(inventory, *arguments, playbook=PLAYBOOK)
     assert run.rc == 2, run.output
@@ -209,8 +211,8 @@ networks: {own: {}, shared: {external: true, name: e2e-absent}, local: {external
 """
 
 
-def test_what_is_external_and_not_there_is_one_error(fleet: Fleet, inventory: Path, project: Path) -> None:
-    """Of a network that the manager alone has Docker says that its scope is wrong, and of the secret once the stack's own network is made."""
+def test_missing_external_parts_are_one_error(fleet: Fleet, inventory: Path, project: Path) -> None:
+    """For a network that only the manager has, Docker says that its scope is wrong. For the secret it says so after making the stack's network."""
     (project / "external.yml").write_text(EXTERNAL)
     manager, of_stack = fleet["m1"], ("--quiet", "--filter", f"label=com.docker.stack.namespace={STACK}there")
     manager.docker("network", "create", "e2e-of-one-machine")
@@ -248,7 +250,7 @@ def test_an_update_that_swarm_rolls_back_is_a_failure_with_its_cause(fleet: Flee
         wait_until("what it runs as before", lambda: " Running " in manager.docker("stack", "ps", f"{STACK}back"))
         path.write_text(ROLLED_BACK.replace('[sleep, "100000"]', '[sh, -c, "exit 7"]'))
         run = fleet.playbook(inventory, *arguments, playbook=PLAYBOOK)
-        # The next deployment begins anew.
+        # The next deployment starts from there.
         rolled_back = update()
         manager.start(*by_hand, text=ROLLED_BACK.encode())
         after = update()
@@ -271,7 +273,7 @@ def test_a_command_that_ends_is_no_service(fleet: Fleet, inventory: Path, projec
     assert "failed, the last with: ended with exit code 0, and swarm starts it again: a command that ends is a job" in run.failures("m1")[-1]
 
 
-def test_it_is_removed(fleet: Fleet, inventory: Path) -> None:
+def test_a_stack_is_removed(fleet: Fleet, inventory: Path) -> None:
     run = fleet.playbook(inventory, "-e", f"stack={STACK}", "-e", "state=absent", playbook=PLAYBOOK)
     assert run.rc == 0, run.output
     assert "None of its tasks has a GPU any more." in run.output, run.output
@@ -293,8 +295,8 @@ services:
 """
 
 
-def test_an_update_that_starts_first_where_nothing_is_free(fleet: Fleet, inventory: Path, project: Path) -> None:
-    """g1 has two GPUs, and the stack of the other tests is gone. The corrected file is deployed, though a task of the update still waits."""
+def test_an_update_that_starts_first_needs_a_free_gpu(fleet: Fleet, inventory: Path, project: Path) -> None:
+    """g1 has two GPUs, and the stack of the other tests is gone. The corrected file is deployed although a task of the update still waits."""
     path, name = project / "first.yml", f"{STACK}first"
 
     def deployed(text: str, *more: str) -> Run:
@@ -334,7 +336,7 @@ def test_x_gpu_chooses_nodes_and_images_and_provision_keeps_their_labels(fleet: 
     old = [(f"{STACK}_train-old.{number}", "g2", "lab/task") for number in (1, 2)]
     assert found == [(f"{STACK}_picked.1", "g1", "lab/task"), (f"{STACK}_train-new.1", "g1", "lab/cuda"), *old]
 
-    # As on a node that is new.
+    # As on a new node.
     before = classes_of(fleet, "g2")
     assert len(before) == 2
     removed = [word for label in before for word in ("--label-rm", label)]
@@ -344,7 +346,7 @@ def test_x_gpu_chooses_nodes_and_images_and_provision_keeps_their_labels(fleet: 
     assert run.rc == 0, run.output
     assert classes_of(fleet, "g2") == before
     wait_until("the task of each node", lambda: each(fleet, "old") == ["g2 lab/task"], shown=lambda: each(fleet, "old"))
-    # And they go with the last service that needs them.
+    # They are removed with the last service that needs them.
     assert fleet.playbook(inventory, "-e", f"stack={STACK}", "-e", "state=absent", playbook=PLAYBOOK).rc == 0
     run = fleet.playbook(inventory)
     assert run.rc == 0, run.output
@@ -352,8 +354,8 @@ def test_x_gpu_chooses_nodes_and_images_and_provision_keeps_their_labels(fleet: 
 
 
 @pytest.mark.rare
-def test_a_change_of_class_evicts_nobody_unless_that_is_allowed(fleet: Fleet, inventory: Path, project: Path, tmp_path: Path) -> None:
-    """Another driver makes the other image the best for a node. Neither deploy nor a cautious run moves its task."""
+def test_a_change_of_class_evicts_no_task_unless_allowed(fleet: Fleet, inventory: Path, project: Path, tmp_path: Path) -> None:
+    """With another driver, the other image is best for a node. Neither deploy nor a cautious run moves its task."""
     arguments = ["-e", f"compose={project / 'by_node.yml'}", "-e", f"stack={STACK}"]
     assert fleet.playbook(inventory, *arguments, playbook=PLAYBOOK).rc == 0
     before = fleet["m1"].docker("service", "ps", "--quiet", "--filter", "desired-state=running", f"{STACK}_each-old", f"{STACK}_train-old")
@@ -379,7 +381,7 @@ def test_a_change_of_class_evicts_nobody_unless_that_is_allowed(fleet: Fleet, in
 
 
 def each(fleet: Fleet, name: str) -> list[str]:
-    """Where the tasks run of the service that has one on each node, and their image."""
+    """Return the nodes and images of the tasks of a service with one task on each node."""
     shown = ("--filter", "desired-state=running", "--format", "{{.Node}} {{.Image}} {{.CurrentState}}")
     found = fleet["m1"].docker("service", "ps", *shown, f"{STACK}_each-{name}").splitlines()
     return sorted(line.partition(" Running")[0].removesuffix(":latest") for line in found if " Running" in line)

@@ -2,7 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""deploy: what Docker refuses only while it deploys is refused beforehand, with nothing left behind. That Docker refuses it is tried on Docker."""
+"""deploy:
+
+mistakes that Docker notices only during a deployment are refused beforehand, and nothing is left behind. The same files are given to Docker
+itself.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +27,8 @@ TAKEN = 'version: "3.8"\nservices: {web: {image: lab/task, command: [sleep, "100
 BEGINS = "@@ "
 
 
-def by_docker(node: Node, cases: list[tuple[Case, str]]) -> dict[str, str]:
-    """By the text of each case what 'docker stack deploy' itself says, which ends with its exit status."""
+def docker_output(node: Node, cases: list[tuple[Case, str]]) -> dict[str, str]:
+    """Return, for the text of each case, the output of 'docker stack deploy', which ends with its exit status."""
     deploy = "docker stack deploy --resolve-image=never --compose-file /tmp/stack.yml"
     script = "".join(
         f'printf %s {quote(case.file)} > /tmp/stack.yml; said=$({deploy} row{number} 2>&1); rc=$?; echo "{BEGINS}$said rc=$rc"; '
@@ -36,7 +40,7 @@ def by_docker(node: Node, cases: list[tuple[Case, str]]) -> dict[str, str]:
 
 
 def not_refused(node: Node, cases: list[tuple[Case, str]]) -> dict[str, str]:
-    said = by_docker(node, cases)
+    said = docker_output(node, cases)
     return {case.text: said[case.text] for case, words in cases if words.lower() not in said[case.text].lower() or said[case.text].endswith("rc=0")}
 
 
@@ -59,7 +63,7 @@ def test_docker_20_10_refuses_each_row(fleet: Fleet) -> None:
 
 
 def left(fleet: Fleet) -> list[str]:
-    """What there is of the stack."""
+    """Return the existing parts of the stack."""
     of_stack = ("--quiet", "--filter", f"label=com.docker.stack.namespace={STACK}")
     return [one for kind in ("service", "network", "config", "secret") for one in fleet["m1"].docker(kind, "ls", *of_stack).split()]
 
@@ -72,8 +76,8 @@ def taken(fleet: Fleet, first: Loud) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("more", [["--check"], []], ids=["check", "deploy"])
-def test_what_another_service_has_is_refused_beforehand(fleet: Fleet, inventory: Path, taken: None, tmp_path: Path, more: list[str]) -> None:
-    """All of it in one message, also what the swarm lacks."""
+def test_names_of_another_service_are_refused_beforehand(fleet: Fleet, inventory: Path, taken: None, tmp_path: Path, more: list[str]) -> None:
+    """One message has all of it, including what the swarm lacks."""
     text = "services: {a: {image: lab/task, ports: ['18181:81'], configs: [c], networks: [n]}}\nconfigs: {c: {content: x}}\n"
     (tmp_path / "compose.yml").write_text(f"{text}networks: {{n: {{external: true, name: e2elost}}}}\n")
     run = fleet.playbook(inventory, *more, "-e", f"compose={tmp_path / 'compose.yml'}", "-e", f"stack={STACK}", playbook=PLAYBOOK)
@@ -84,7 +88,7 @@ def test_what_another_service_has_is_refused_beforehand(fleet: Fleet, inventory:
     assert left(fleet) == []
 
 
-def test_a_mode_that_changes_is_refused_beforehand(fleet: Fleet, inventory: Path, taken: None, tmp_path: Path) -> None:
+def test_a_change_of_the_mode_is_refused_beforehand(fleet: Fleet, inventory: Path, taken: None, tmp_path: Path) -> None:
     text = TAKEN.replace("ports: ", "deploy: {mode: global}, ports: ") + "configs: {c: {content: x}}\n"
     (tmp_path / "compose.yml").write_text(text)
     before = fleet["m1"].docker("config", "ls", "--quiet")
@@ -94,8 +98,8 @@ def test_a_mode_that_changes_is_refused_beforehand(fleet: Fleet, inventory: Path
     assert fleet["m1"].docker("config", "ls", "--quiet") == before
 
 
-def test_what_docker_refuses_all_the_same_leaves_nothing(fleet: Fleet, inventory: Path, first: Loud, tmp_path: Path) -> None:
-    """Which drivers of secrets the managers have is not known beforehand."""
+def test_a_stack_that_docker_still_refuses_leaves_nothing(fleet: Fleet, inventory: Path, first: Loud, tmp_path: Path) -> None:
+    """It is not known beforehand which drivers of secrets the managers have."""
     (tmp_path / "compose.yml").write_text("services: {a: {image: lab/task}}\nsecrets: {c: {driver: none-such}}\n")
     run = fleet.playbook(inventory, "-e", f"compose={tmp_path / 'compose.yml'}", "-e", f"stack={STACK}", playbook=PLAYBOOK)
     assert run.rc == 2, run.output

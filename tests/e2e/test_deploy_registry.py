@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""deploy from a registry that wants a login: Debian's docker-registry, on a node of the lab. The login is in a vault, and shows nowhere."""
+"""deploy from a registry with a login: Debian's docker-registry on a node of the lab. The login is in a vault, and is never shown."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .fleet import BIN, DAEMON_JSON, Fleet, wait_until
 PLAYBOOK = "fleet.gpu_swarm.deploy"
 STACK = "private"
 USER, PASSWORD = "deployer", "S3cret-of-a-registry"
-# The same, as htpasswd -B has it.
+# The same password in the form of htpasswd -B.
 HTPASSWD = b"deployer:$2b$04$Sd0q5hxOgS9U6MXRVzgRGORshHdKr2om44YZ0w6Eu2OtaB0kBBN1W\n"
 CONFIG = {
     "version": 0.1,
@@ -32,13 +32,13 @@ CONFIG = {
     "auth": {"htpasswd": {"realm": "lab", "path": "/etc/docker/registry/htpasswd"}},
 }
 MEMBERS = ("m1", "g1", "g2")
-# Of the lab only: a registry without TLS.
+# Only for the lab: a registry without TLS.
 INSECURE = "insecure-registries"
 
 
 @pytest.fixture(scope="module")
 def registry(fleet: Fleet, first: Loud) -> Iterator[str]:
-    """Its address. It has the image of the lab's tasks, which no member has under that name."""
+    """Return its address. It has the image of the lab's tasks under a name that no member has."""
     host, address = fleet["x3"], f"{fleet['x3'].address}:5000"
     before = {name: fleet[name].read(DAEMON_JSON) for name in MEMBERS}
     try:
@@ -95,7 +95,7 @@ def _services(fleet: Fleet) -> str:
 @pytest.mark.parametrize(
     ("password", "remedy"), [(None, "Add a login to gpu_stack_registries"), ("wrong-p4ss", "Correct the login in gpu_stack_registries")]
 )
-def test_a_registry_that_refuses(fleet: Fleet, inventory: Path, registry: str, arguments: list[str], password: str | None, remedy: str) -> None:
+def test_a_registry_may_refuse(fleet: Fleet, inventory: Path, registry: str, arguments: list[str], password: str | None, remedy: str) -> None:
     logins = {registry: {"username": USER, "password": password}} if password else {}
     run = fleet.playbook(inventory, *arguments, "-e", json.dumps({"gpu_stack_registries": logins}), playbook=PLAYBOOK)
     assert run.rc == 2, run.output
@@ -105,7 +105,7 @@ def test_a_registry_that_refuses(fleet: Fleet, inventory: Path, registry: str, a
     assert not _services(fleet)
 
 
-def test_a_login_of_a_vault(fleet: Fleet, inventory: Path, registry: str, arguments: list[str], tmp_path: Path) -> None:
+def test_a_login_from_a_vault_is_used(fleet: Fleet, inventory: Path, registry: str, arguments: list[str], tmp_path: Path) -> None:
     vault, secret, log = tmp_path / "vault.yml", tmp_path / "secret", tmp_path / "ansible.log"
     vault.write_text(yaml.safe_dump({"vault_password": PASSWORD}))
     secret.write_text("of the vault")
@@ -121,11 +121,11 @@ def test_a_login_of_a_vault(fleet: Fleet, inventory: Path, registry: str, argume
     for text in (run.output, log.read_text()):
         assert not [form for form in forms if form in text]
     patterns = [word for form in forms for word in ("-e", form)]
-    # /run has mounts of the lab's own below it, the kernel's files among them.
+    # /run contains mounts of the lab, including files of the kernel.
     places = ("/etc", "/root", "/run", "/tmp", "/var/tmp", "/var/lib/gpu-swarm")
     search = ("find", *places, "-xdev", "-type", "f", "-exec", "grep", "-lF", *patterns, "{}", "+")
     assert not fleet["m1"].run(*search, check=False).splitlines()
-    # The search finds what is there.
+    # The search finds existing files.
     fleet["m1"].write("/run/found", forms[1].encode())
     assert fleet["m1"].run(*search, check=False).splitlines() == ["/run/found"]
     fleet["m1"].run("rm", "/run/found")

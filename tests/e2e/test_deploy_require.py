@@ -2,7 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""deploy of an image that requires another driver than the nodes have: said beforehand, and refused where the toolkit of one refuses it."""
+"""deploy of an image that requires another driver than the nodes have.
+
+This is reported beforehand, and refused if a node's toolkit refuses the image.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ IMAGE = "lab/requiring"
 
 @pytest.fixture
 def image(fleet: Fleet, first: Loud) -> Iterator[str]:
-    """On one of the nodes with GPUs only."""
+    """Only one of the GPU nodes has this image."""
     g1 = fleet["g1"]
     container = g1.docker("create", "lab/cuda", "true")
     g1.docker("commit", "--change", "ENV NVIDIA_REQUIRE_CUDA=cuda>=99.1", container, IMAGE)
@@ -31,7 +34,7 @@ def image(fleet: Fleet, first: Loud) -> Iterator[str]:
     g1.docker("rmi", IMAGE)
 
 
-def test_what_an_image_requires(fleet: Fleet, inventory: Path, image: str, tmp_path: Path) -> None:
+def test_requirements_of_an_image_are_checked(fleet: Fleet, inventory: Path, image: str, tmp_path: Path) -> None:
     compose = tmp_path / "compose.yml"
     compose.write_text(f"services: {{train: {{image: {image}, gpus: [{{count: 1}}]}}}}")
     arguments = ["--check", "-e", f"compose={compose}", "-e", "stack=require"]
@@ -42,7 +45,7 @@ def test_what_an_image_requires(fleet: Fleet, inventory: Path, image: str, tmp_p
     assert "the toolkit there does not check that" in run.output
     assert fleet["g1"].docker("run", "--rm", image, "busybox", "echo", "started") == "started"
 
-    # Whatever the inventory says of its version.
+    # Whatever the inventory says about its version.
     fleet["g1"].run("sed", "--in-place", 's/^mode = "auto"/mode = "legacy"/', CONFIG_TOML)
     refused = fleet.playbook(inventory, *arguments, playbook=PLAYBOOK)
     assert refused.rc == 2, refused.output

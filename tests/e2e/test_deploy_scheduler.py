@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What deploy says before a deployment is what swarm's scheduler does: stacks by a seed, deployed with 'docker stack deploy' itself."""
+"""Compares deploy's predictions with swarm's scheduler. It generates stacks from a seed, and deploys them with 'docker stack deploy'."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from .fleet import DAEMON_JSON, Fleet, Node, wait_until
 
 SEED = 5
 STACKS = 30
-# After so many, all of them are removed: the later ones find nodes that are partly taken.
+# After this many stacks, all are removed: later ones find nodes that are partly in use.
 ROUND = 2
 NETWORK = "generated"
-# A counted kind beside the GPUs.
+# A counted kind besides the GPUs.
 SSD = {"g1": 2, "g2": 5}
 READ = """
 import http.client, json, socket
@@ -47,7 +47,7 @@ ALLOCATED = ("assigned", "accepted", "preparing", "ready", "starting", "running"
 
 
 def generated(chance: random.Random, number: int) -> str:
-    """The text of a Compose file."""
+    """Return the text of a Compose file."""
     services = {f"s{one}": _service(chance, number * 10 + one) for one in range(chance.choice((1, 1, 2, 2, 3)))}
     return yaml.safe_dump({"services": services, "networks": {"default": {"external": True, "name": NETWORK}}})
 
@@ -77,7 +77,7 @@ def _service(chance: random.Random, number: int) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def manager(fleet: Fleet, first: Loud) -> Iterator[Node]:
-    """The swarm with a counted kind as well."""
+    """Add a counted kind to the swarm."""
     before = {name: fleet[name].read(DAEMON_JSON) for name in SSD}
     for name, amount in SSD.items():
         fleet[name].unwatched()
@@ -93,7 +93,7 @@ def manager(fleet: Fleet, first: Loud) -> Iterator[Node]:
 
 
 def _restarted(fleet: Fleet, name: str, content: bytes, kind: str) -> None:
-    """With these resources, which the manager shows, and no others."""
+    """Restart dockerd with exactly these resources, and wait until the manager shows them."""
     node, manager = fleet[name], fleet["m1"]
     node.write(DAEMON_JSON, content)
     node.dockerd("restart")
@@ -117,7 +117,7 @@ def _removed(manager: Node) -> None:
 
 
 def _decided(manager: Node, stack: str, explained: dict[str, dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """The tasks of the stack by service, once the scheduler has looked at each of them."""
+    """Return the tasks of the stack by service, after the scheduler has checked each of them."""
 
     def found() -> dict[str, list[dict[str, Any]]] | None:
         read = _read(manager)
@@ -134,7 +134,7 @@ def _decided(manager: Node, stack: str, explained: dict[str, dict[str, Any]]) ->
 
 
 def _waits(status: dict[str, Any]) -> bool:
-    """Whether the scheduler has found no node for it."""
+    """Return whether the scheduler has found no node for it."""
     return bool(status["State"] == "pending" and status.get("Err"))
 
 
@@ -143,7 +143,7 @@ def _is_placed(task: dict[str, Any]) -> bool:
 
 
 def _judged(explained: dict[str, dict[str, Any]], tasks: dict[str, list[dict[str, Any]]]) -> str:
-    """Which of its answers the preflight gave, if the scheduler agrees."""
+    """Return the answers of the preflight, if the scheduler agrees."""
     for name, one in explained.items():
         placed = [task["NodeID"] for task in tasks[name] if _is_placed(task)]
         assert not one["fits"] or set(placed) <= set(one["feasible"]), (name, one, placed)
@@ -158,7 +158,7 @@ def _judged(explained: dict[str, dict[str, Any]], tasks: dict[str, list[dict[str
 
 
 def _compared(manager: Node, numbers: range) -> Counter[str]:
-    """How often each of the preflight's answers was given, of each of which the scheduler did the same."""
+    """Return how often the preflight gave each answer. The scheduler did the same each time."""
     answers = Counter[str]()
     for number in numbers:
         if number % ROUND == 0:
@@ -177,9 +177,9 @@ def _compared(manager: Node, numbers: range) -> Counter[str]:
 
 
 @pytest.mark.rare
-def test_the_scheduler_agrees(manager: Node) -> None:
+def test_the_scheduler_agrees_with_the_preflight(manager: Node) -> None:
     answers = _compared(manager, range(STACKS))
-    # Each of the answers was given, and mostly one that says which.
+    # Each answer occurred, and most of them name a service.
     assert min(answers["fits"], answers["does not fit"]) >= 8, answers
     assert answers["depends"] <= 5, answers
 
@@ -187,9 +187,9 @@ def test_the_scheduler_agrees(manager: Node) -> None:
 # -- updates that start new tasks before the old ones end --------------------------------------------------------------
 
 STUCK_S = 4.0
-# For so long on a busy machine a task may wait that has a place.
+# On a busy machine, a task with a place may wait this long.
 PATIENCE_S = 45.0
-# A service, and what of it is changed. g1 has two GPUs, and g2 four.
+# A service, and the changed part of it. g1 has two GPUs, and g2 has four.
 UPDATES: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"replicas": 2, "host": "g1"}, {}),
     ({"replicas": 2, "host": "g1"}, {"order": "stop-first"}),
@@ -239,7 +239,7 @@ def _deployed(manager: Node, document: Any) -> None:
 
 
 def _has_ended(manager: Node, version: str, fits: bool) -> bool:
-    """Whether all tasks were replaced; False if what waits has found no place for a while."""
+    """Return whether all tasks were replaced. False if the waiting ones have found no place for a while."""
     seen: list[Any] = [None, 0.0]
 
     def ended() -> bool | None:
@@ -272,17 +272,17 @@ def _differences(manager: Node, cases: list[tuple[dict[str, Any], dict[str, Any]
             ended = _has_ended(manager, "2", said["fits"])
         finally:
             _removed(manager)
-        # With larger tasks, or more, it depends on which of them swarm places first.
+        # With larger or more tasks, the result depends on which of them swarm places first.
         depends = "value" in change or change.get("replicas", 0) > before.get("replicas", 0)
         if ended is not said["fits"] and not (ended and depends):
             found.append(f"{before} to {change}: it {'ends' if ended else 'hangs'}, and was said to: {said['text']}")
     return found
 
 
-def test_an_update_ends_where_the_preflight_says_that_it_fits(manager: Node) -> None:
+def test_an_update_ends_if_the_preflight_says_that_it_fits(manager: Node) -> None:
     assert _differences(manager, UPDATES[:3]) == []
 
 
 @pytest.mark.rare
-def test_more_updates_end_where_the_preflight_says_that_they_fit(manager: Node) -> None:
+def test_more_updates_end_if_the_preflight_says_that_they_fit(manager: Node) -> None:
     assert _differences(manager, UPDATES[3:]) == []

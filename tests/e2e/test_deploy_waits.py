@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""deploy of what has to wait for room, beside a job: exit status 75, a job that runs once, and a manager that does not answer meanwhile."""
+"""deploy of a stack that waits for room, beside a job: exit status 75, a job that runs once, and a manager that is silent meanwhile."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def compose(fleet: Fleet, first: Loud, tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.rare
-def test_what_waits(fleet: Fleet, inventory: Path, compose: Path, tmp_path: Path) -> None:
+def test_a_stack_waits_for_room(fleet: Fleet, inventory: Path, compose: Path, tmp_path: Path) -> None:
     manager = fleet["m1"]
     arguments = ["-e", f"compose={compose}", "-e", f"stack={STACK}"]
     refused = fleet.playbook(inventory, *arguments, playbook=PLAYBOOK)
@@ -62,7 +62,7 @@ def test_what_waits(fleet: Fleet, inventory: Path, compose: Path, tmp_path: Path
     log.touch()
     with ThreadPoolExecutor(1) as pool:
         run = pool.submit(fleet.playbook, inventory, *arguments, playbook=PLAYBOOK, env={"ANSIBLE_LOG_PATH": str(log)})
-        # Once the stack file is kept, what is left is the wait.
+        # Once the stack file is stored, only the wait remains.
         wait_until("the stack to be deployed", lambda: f"{STACK}_stack-file" in manager.run("docker", "config", "ls", check=False))
         manager.run("systemctl", "stop", "docker.service", "docker.socket")
         try:
@@ -74,7 +74,7 @@ def test_what_waits(fleet: Fleet, inventory: Path, compose: Path, tmp_path: Path
     assert f"{STACK}_large: 6 of 7 running; " in done.output
     assert f"{STACK}_once: 1 of 1 complete" in done.output
 
-    # Swarm itself may have run it again, with a leader that did not answer (moby#53632).
+    # With a leader that did not answer, swarm itself may have run it again (moby#53632).
     before = manager.docker("service", "ps", "--quiet", f"{STACK}_once").split()
     again = fleet.playbook(inventory, *arguments, "-e", "gpu_stack_wait_timeout=0", playbook=PLAYBOOK)
     assert again.rc == 75, again.output

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""deprovision: a small fleet of its own is provisioned and deprovisioned in steps, each test on what the one before it left."""
+"""deprovision: a small separate fleet is provisioned and deprovisioned in steps. Each test continues from the state of the one before it."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ NODES = ["d1", "d2", "d3"]
 GPU_NODES = ["d1", "d3"]
 DEFINITION = "/etc/apt/sources.list.d/nvidia-container-toolkit.list"
 KEY = "/usr/share/keyrings/nvidia-container-toolkit-keyring.asc"
-# What is there only because packages were installed.
+# Files that exist only because packages were installed.
 OF_PACKAGES = {CONFIG_TOML}
 OF_REPOSITORY = {DEFINITION, KEY}
 RECORD = f"{STATE_DIR}/toolkit-files.json"
 LINK = "/etc/systemd/system/multi-user.target.wants/nvidia-cdi-refresh.path"
-# What somebody may have under the name of the definition.
+# Files that a user may have under the name of the definition.
 MINE = b"# deb https://nvidia.github.io/libnvidia-container/stable/deb/amd64 /\n"
 FAILING = """
 - hosts: gpu_nodes
@@ -45,7 +45,7 @@ WATCHER, MANAGER, DEVICES = (f"/etc/systemd/system/gpu-swarm-{name}.service" for
 
 
 def digests(node: Node) -> dict[str, str]:
-    """Every file under /etc and every key of a package source, with its content's hash."""
+    """Return the hash of every file under /etc, and of every key of a package source."""
     lines = node.run("find", "/etc", "/usr/share/keyrings", "-type", "f", "-exec", "sha256sum", "{}", "+").splitlines()
     return {path: digest for digest, path in (line.split(maxsplit=1) for line in lines)}
 
@@ -55,13 +55,13 @@ def differing(before: dict[str, str], after: dict[str, str]) -> set[str]:
 
 
 def listed(manager: Node) -> dict[str, dict[str, Any]]:
-    """The manager's list of nodes by host name."""
+    """Return the manager's list of nodes by host name."""
     found = manager.docker_json("node", "inspect", *manager.docker("node", "ls", "--quiet").split())
     return {node["Description"]["Hostname"]: node for node in found}
 
 
 def offered(node: Node) -> tuple[str, Any]:
-    """What its daemon runs with: the default runtime and the generic resources."""
+    """Return what its daemon runs with: the default runtime and the generic resources."""
     info = node.docker_json("info", "--format", "{{json .}}")
     return info["DefaultRuntime"], info.get("GenericResources")
 
@@ -73,13 +73,13 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 
 @pytest.fixture(scope="module")
 def inventory(fleet: Fleet) -> Path:
-    """The swarm is made on d1, which leads it."""
+    """Provision with d1 first, which creates and leads the swarm."""
     return fleet.inventory(swarm_managers=["d1", "d2"], gpu_nodes=GPU_NODES)
 
 
 @pytest.fixture(scope="module")
 def before(fleet: Fleet, inventory: Path) -> dict[str, dict[str, str]]:
-    """The files of each node before it was provisioned, which it is by now."""
+    """Return the files of each node from before it was provisioned. It is provisioned now."""
     found = {name: digests(fleet[name]) for name in NODES}
     run = fleet.playbook(inventory)
     assert run.rc == 0, run.output
@@ -95,7 +95,7 @@ def deprovision(fleet: Fleet, inventory: Path, *arguments: str) -> Run:
     return fleet.playbook(inventory, *arguments, playbook=PLAYBOOK)
 
 
-def test_check_reports_the_plan_and_touches_nothing(fleet: Fleet, inventory: Path, before: dict[str, dict[str, str]]) -> None:
+def test_check_reports_the_plan_and_changes_nothing(fleet: Fleet, inventory: Path, before: dict[str, dict[str, str]]) -> None:
     started = {name: fleet[name].started() for name in NODES}
     for name in NODES:
         fleet[name].touch()
@@ -111,10 +111,10 @@ def test_check_reports_the_plan_and_touches_nothing(fleet: Fleet, inventory: Pat
 
 
 def test_a_member_may_stay(fleet: Fleet, inventory: Path, before: dict[str, dict[str, str]]) -> None:
-    """In the availability that its operator gave it, and with a label of somebody else."""
+    """It keeps the availability that its operator set, and another owner's label."""
     manager, node = fleet["d1"], fleet["d3"]
     manager.docker("node", "update", "--availability", "drain", "--label-add", "rack=r1", node.swarm()["NodeID"])
-    node.run("sh", "-c", 'mkdir --parents "${1%/*}" && ln --symbolic /lib/systemd/system/nvidia-cdi-refresh.path "$1"', "-", LINK)  # as packages do
+    node.run("sh", "-c", 'mkdir --parents "${1%/*}" && ln --symbolic /lib/systemd/system/nvidia-cdi-refresh.path "$1"', "-", LINK)  # like packages do
     run = deprovision(fleet, inventory, "--limit", "d3", "--extra-vars", json.dumps({"deprovision_leave": False, "deprovision_packages": True}))
     assert run.rc == 0, run.output
     assert list(run.recap) == ["d3"]
@@ -128,9 +128,12 @@ def test_a_member_may_stay(fleet: Fleet, inventory: Path, before: dict[str, dict
     assert offered(manager)[0] == "nvidia"
 
 
-def test_work_is_waited_for_and_the_others_leave(fleet: Fleet, inventory: Path, before: dict[str, dict[str, str]]) -> None:
-    """d2 is demoted first. d3 has nothing of this collection by now, and would leave since it stands in the inventory: all that its
-    container would lose is the swarm's network. What is on a network of d2's own stays on it."""
+def test_work_is_waited_for_and_the_other_nodes_leave(fleet: Fleet, inventory: Path, before: dict[str, dict[str, str]]) -> None:
+    """d2 is demoted first.
+
+    d3 has nothing of this collection any more, and would leave because the inventory names it. Its container would lose only the
+    swarm's network. Containers on d2's own network stay on it.
+    """
     busy, free, attached = fleet["d1"], fleet["d2"], fleet["d3"]
     busy.docker("node", "update", "--availability", "active", attached.swarm()["NodeID"])
     busy.docker("network", "create", "--driver", "overlay", "--attachable", "ranks")
@@ -158,14 +161,14 @@ def test_work_is_waited_for_and_the_others_leave(fleet: Fleet, inventory: Path, 
 
 
 def networks(node: Node, container: str) -> list[str]:
-    """The networks that a container, which runs, is attached to."""
+    """Return the networks of a running container."""
     found = node.docker_json("inspect", container)[0]
     assert found["State"]["Running"]
     return list(found["NetworkSettings"]["Networks"])
 
 
 def test_the_last_manager_stays_while_its_swarm_has_contents(fleet: Fleet, inventory: Path, before: dict[str, dict[str, str]]) -> None:
-    """And the entry goes that a run left, which was killed after d3 had left and before it was off the list."""
+    """The entry of an interrupted run is removed: the run was killed after d3 had left, and before it was off the list."""
     last, left = fleet["d1"], fleet["d3"]
     last.docker("node", "update", "--label-add", "gpu-swarm-leaving=d3", left.swarm()["NodeID"])
     left.leave()
@@ -206,7 +209,7 @@ def test_another_run_changes_nothing(fleet: Fleet, inventory: Path, before: dict
 
 
 @pytest.mark.parametrize("mine", [None, MINE], ids=["none there", "one there"])
-def test_what_a_failed_run_left_of_the_repository_goes(mine: bytes | None, fleet: Fleet, before: dict[str, dict[str, str]], tmp_path: Path) -> None:
+def test_leftovers_of_a_failed_run_are_removed(mine: bytes | None, fleet: Fleet, before: dict[str, dict[str, str]], tmp_path: Path) -> None:
     node, inventory, playbook = fleet["d3"], fleet.inventory(gpu_nodes=["d3"]), tmp_path / "failing.yml"
     if mine:
         node.write(DEFINITION, mine)
@@ -223,7 +226,7 @@ def test_what_a_failed_run_left_of_the_repository_goes(mine: bytes | None, fleet
     node.run("rm", "--force", DEFINITION)
 
 
-def test_the_toolkit_goes_later_with_what_came_with_it(fleet: Fleet, inventory: Path, before: dict[str, dict[str, str]]) -> None:
+def test_the_toolkit_is_removed_later_with_its_files(fleet: Fleet, inventory: Path, before: dict[str, dict[str, str]]) -> None:
     run = deprovision(fleet, inventory, "--extra-vars", "deprovision_packages=true")
     assert run.rc == 0, run.output
     assert differing(before["d1"], digests(fleet["d1"])) == set()

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The same as in test_rpm_nodes.py with the real dnf 5, on a node whose facts are Fedora's, and a check run of its own.
+"""The cases of test_rpm_nodes.py with the real dnf 5, on a node with Fedora's facts, and an additional check run.
 
-Each test goes on from what the one before it left.
+Each test continues from the state of the one before it.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ nodes:
   f1: {groups: [swarm_managers, gpu_nodes], gpus: rtx4090x2, image: debian-testing, family: fedora}
 """
 NOT_THERE = "version 1.21.0-1 is not available. All packages are available in version 1.20.0-1, 1.19.1-1"
-# A repository of the node that has the packages.
+# A repository of the node with the packages.
 OWN = "/etc/yum.repos.d/own.repo"
 DEFINITION = f"[own]\nname=Own\nbaseurl={URL}/stable/rpm/$basearch\nrepo_gpgcheck=1\ngpgcheck=0\ngpgkey=file:///{rpms.KEY}\n"
-# sqlite rewrites these for whoever reads rpm's database. rpm 6 locks its keyring also for who reads that, and where no package was ever installed
-# it makes the directory for it.
+# sqlite rewrites these files for every reader of rpm's database. rpm 6 also locks its keyring for readers, and creates
+# its directory if no package was ever installed.
 READ = ("/var/lib/rpm/rpmdb.sqlite-shm", "/var/lib/rpm/rpmdb.sqlite-wal", "/var/lib/rpm/.keyring.lock", "/var/lib/rpm", "/var/lib")
 
 
@@ -51,8 +51,8 @@ def touched(fleet: Fleet) -> list[str]:
     return [path for path in fleet["f1"].touched() if path not in READ]
 
 
-def test_a_check_run_on_a_node_that_nobody_has_provisioned(fleet: Fleet) -> None:
-    """It touches nothing, and finds out that a version is not there."""
+def test_a_check_run_on_a_node_that_was_never_provisioned(fleet: Fleet) -> None:
+    """It changes nothing, and notices a missing version."""
     inventory = rpm_nodes.members(fleet)
     fleet["f1"].touch()
     done = fleet.playbook(inventory, "--check", *toolkit(version="1.20.0"))
@@ -76,33 +76,33 @@ def test_a_check_run_searches_the_node_s_own_repositories(fleet: Fleet) -> None:
 
 
 def test_a_fleet_is_provisioned(fleet: Fleet) -> None:
-    rpm_nodes.is_provisioned(fleet)
+    rpm_nodes.provision_nodes(fleet)
 
 
-def test_a_version_is_held_and_changed_all_the_same(fleet: Fleet) -> None:
-    """dnf 5 holds packages by itself."""
-    rpm_nodes.is_held_and_changed_all_the_same(fleet)
+def test_a_held_version_can_be_changed(fleet: Fleet) -> None:
+    """dnf 5 itself can hold packages."""
+    rpm_nodes.change_held_version(fleet)
 
 
-def test_what_is_held_stays_unless_the_hold_is_the_role_s(fleet: Fleet) -> None:
-    rpm_nodes.stays_unless_the_hold_is_the_role_s(fleet)
+def test_held_packages_stay_unless_the_role_holds_them(fleet: Fleet) -> None:
+    rpm_nodes.keep_foreign_hold(fleet)
 
 
 def test_a_killed_transaction_is_finished_by_the_next_run(fleet: Fleet) -> None:
-    rpm_nodes.is_finished_where_it_was_killed(fleet)
+    rpm_nodes.finish_killed_upgrade(fleet)
 
 
-def test_what_is_not_signed_or_not_as_it_was_signed_is_not_installed(fleet: Fleet) -> None:
-    rpm_nodes.is_not_installed_unless_as_it_was_signed(fleet)
+def test_unsigned_and_changed_packages_are_not_installed(fleet: Fleet) -> None:
+    rpm_nodes.refuse_changed_package(fleet)
 
 
 def test_the_package_manager_s_proxy_is_used(fleet: Fleet) -> None:
-    rpm_nodes.comes_through_the_proxy(fleet)
+    rpm_nodes.install_through_proxy(fleet)
 
 
 def test_packages_as_files_need_no_repository(fleet: Fleet, tmp_path: Path) -> None:
-    rpm_nodes.comes_as_files_without_a_repository(fleet, tmp_path)
+    rpm_nodes.install_from_files(fleet, tmp_path)
 
 
-def test_all_of_it_is_removed_with_the_repository_and_the_hold(fleet: Fleet) -> None:
-    rpm_nodes.is_removed(fleet)
+def test_everything_is_removed_with_the_repository_and_the_hold(fleet: Fleet) -> None:
+    rpm_nodes.remove_toolkit(fleet)

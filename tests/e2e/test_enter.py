@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What stands before the Docker CLI in most of these tests does what that does, without it."""
+"""The program that most of these tests use in place of the Docker CLI gives the same results."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def call(program: str, node: Node, *words: str, path: str | None = None, stdin: 
         ("printf", "%s|", "a b", "", "*", "$x"), ("sh", "-c", "echo $HOME $PATH; umask; ulimit -n"),
     ],
 )  # fmt: skip
-def test_a_command_on_a_node_gives_what_it_gives_by_the_cli(node, tmp_path, words):
-    """And the CLI is not called: here the one that would be found fails."""
+def test_a_command_on_a_node_gives_the_same_result_as_with_the_cli(node, tmp_path, words):
+    """The CLI is not called: here, the one in PATH fails."""
     assert CLI is not None
     (tmp_path / "docker").write_text("#!/bin/sh\nexit 99\n")
     (tmp_path / "docker").chmod(0o755)
@@ -53,14 +53,14 @@ def test_a_command_on_a_node_gives_what_it_gives_by_the_cli(node, tmp_path, word
 
 
 @pytest.mark.parametrize("words", [("no.such", "true"), ("--user", "nobody", "CONTAINER", "id"), ()])
-def test_all_else_is_the_clis(node, words):
+def test_everything_else_is_left_to_the_cli(node, words):
     assert CLI is not None
     words = [node.container if word == "CONTAINER" else word for word in words]
     assert call(ENTER, node, *words) == call(CLI, node, *words)
 
 
-def test_who_kills_the_caller_leaves_what_it_started_alone(node):
-    """As over SSH: what a killed run leaves on nodes is what these tests are about."""
+def test_killing_the_caller_does_not_kill_the_command(node):
+    """As over SSH: these tests check what a killed run leaves on nodes."""
     node.run("rm", "--force", "/run/began", "/run/go", "/run/ended")
     script = "touch /run/began; until [ -e /run/go ]; do sleep 0.1; done; touch /run/ended"
     command = [ENTER, "--host", node.docker_host, "exec", "-i", node.container, "sh", "-c", script]

@@ -2,8 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""An execution environment that ansible-builder makes out of the playbook bundle's directory, as docs/operate/awx.md has it: dnf's packages come
-from the lab's repository, and nothing from anywhere else. Then ansible-runner provisions a fleet over SSH from a container of it."""
+"""An execution environment that ansible-builder makes from the folder of the playbook bundle, as docs/operate/awx.md shows.
+
+Packages for dnf come from the lab's repository, and nothing else is downloaded. Then ansible-runner in a container of it provisions a fleet
+over SSH.
+"""
 
 from __future__ import annotations
 
@@ -37,10 +40,10 @@ nodes:
 """
 NODES = ["m1", "g1"]
 STICK = "/media/stick/gpu-swarm"
-# It has dnf, and the Python by which the bundle is downloaded.
+# It has dnf, and the Python that downloads the bundle.
 OF_BASE = descriptions.Node(name="base", image="debian12", family="rhel")
 BASE, IMAGE = "lab/ee-base:latest", "lab/gpu-swarm-ee:latest"
-# What the distribution of a real base image has: an ssh, and a pip, which Debian's Python does not bring.
+# Parts of a real base image's distribution: an ssh, and a pip, which Debian's Python lacks.
 OF_SSH = ("openssh-client_", "libcbor", "libedit", "libfido2")
 DOCKERFILE = """\
 FROM {image}
@@ -62,7 +65,7 @@ def fleet(work: Path) -> Iterator[Fleet]:
 
 
 def run(*command: str | Path, cwd: Path, **env: str) -> str:
-    """What it says, when it succeeds. BuildKit, for which Docker's client needs a plugin, is not what is tested."""
+    """Run a command, and return its output if it succeeds. BuildKit is not tested, because Docker's client needs a plugin for it."""
     own = {**os.environ, "DOCKER_HOST": Lab.from_environment().docker_host, "DOCKER_BUILDKIT": "0", "NO_COLOR": "1", **env}
     done = subprocess.run(
         [str(word) for word in command], cwd=cwd, env=own, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -73,13 +76,13 @@ def run(*command: str | Path, cwd: Path, **env: str) -> str:
 
 
 def described(heading: str) -> str:
-    """An execution-environment.yml of the docs."""
+    """Return an execution-environment.yml from the docs."""
     (found,) = re.findall(rf"```yaml\n({re.escape(heading)}\n.*?)```", (CHECKOUT / "docs" / "operate" / "awx.md").read_text(), re.DOTALL)
     return found
 
 
 def download() -> list[str]:
-    """What the docs have pip download besides, but for where to."""
+    """Return the additional pip downloads from the docs, without the target folder."""
     text = (CHECKOUT / "docs" / "operate" / "awx.md").read_text()
     (line,) = re.findall(rf"^\$ pip (download .*) --dest {STICK}/python (.*)$", text, re.MULTILINE)
     return [word.strip("'\"") for part in line for word in part.split()]
@@ -97,9 +100,9 @@ def bundle(fleet: Fleet, work: Path) -> Path:
 
 
 def publish_ssh(lab: Lab, work: Path) -> Path:
-    """As RHEL names it, with Debian's files, in a repository of its own."""
+    """Make a package named as on RHEL, with Debian's files, in a separate repository."""
     tree, folder = work / "ssh", lab.repository / "openssh"
-    shutil.rmtree(folder, ignore_errors=True)  # of a run that was killed
+    shutil.rmtree(folder, ignore_errors=True)  # left by a killed run
     for package in ssh.debs(OF_BASE.image):
         if package.name.startswith(OF_SSH):
             run("dpkg-deb", "--extract", package, tree, cwd=work)
@@ -119,7 +122,7 @@ def files_of_base(lab: Lab, work: Path, repository: Path) -> None:
 
 @pytest.fixture(scope="module")
 def base(fleet: Fleet, work: Path) -> Iterator[str]:
-    """The image of a node with dnf, made into what a user's base image is."""
+    """Turn the image of a node with dnf into a base image like a user's."""
     lab, context = Lab.from_environment(), work / "base"
     context.mkdir()
     with daemon.locked(lab):
@@ -143,7 +146,7 @@ def base(fleet: Fleet, work: Path) -> Iterator[str]:
 def image(bundle: Path, base: str, work: Path) -> Iterator[str]:
     description = yaml.safe_load(described("# execution-environment.yml, of a bundle").replace(STICK, str(bundle)))
     description["images"]["base_image"]["name"] = base
-    description["options"] = {"skip_pip_install": True}  # by ensurepip, which Debian turns off
+    description["options"] = {"skip_pip_install": True}  # done by ensurepip, which Debian disables
     (work / "execution-environment.yml").write_text(yaml.safe_dump(description))
     options = f"--force-rm --network {daemon.NETWORK} --add-host {REPOSITORY_HOST}:{GATEWAY}"
     builder = [BIN / "ansible-builder", "build", "--container-runtime", "docker", "-t", IMAGE, "--verbosity", "3"]
@@ -153,7 +156,7 @@ def image(bundle: Path, base: str, work: Path) -> Iterator[str]:
 
 
 def inside(fleet: Fleet) -> Fleet:
-    """As a container reaches it: over SSH, with what lies in /runner."""
+    """Return the inventory as a container uses it: over SSH, with the files in /runner."""
     found = fleet.over_ssh()
     of_host = ("ansible_ssh_", "ansible_sftp_", "ansible_scp_", "ansible_control_")
     variables: dict[str, Any] = {name: value for name, value in found.vars.items() if not name.startswith(of_host)}
@@ -162,13 +165,13 @@ def inside(fleet: Fleet) -> Fleet:
 
 
 def plain(text: str) -> Run:
-    """What ansible-runner shows, as a terminal has it, without colours."""
+    """Return the output of ansible-runner as on a terminal, without colours."""
     return Run(0, re.sub(r"\x1b\[[0-9;]*m|\r", "", text))
 
 
 @dataclass(frozen=True)
 class Runner:
-    """ansible-runner with its directory: the inventory, a key and the known hosts."""
+    """ansible-runner with its folder: the inventory, a key and the known hosts."""
 
     program: Path
     image: str
@@ -187,13 +190,13 @@ class Runner:
         return cls(venv / "bin/ansible-runner", image, folder)
 
     def play(self, name: str) -> Run:
-        """As the docs have it, with Docker."""
+        """Play with Docker, as the docs show."""
         isolation = ["--process-isolation", "--process-isolation-executable", "docker", f"--container-option=--network={daemon.NETWORK}"]
         words = ["run", self.folder, *isolation, "--container-image", self.image, "-p", f"fleet.gpu_swarm.{name}"]
         return plain(run(self.program, *words, cwd=self.folder))
 
     def inside(self, name: str) -> Run:
-        """ansible-runner in the container, as the image's user."""
+        """Run ansible-runner in the container as the image's user."""
         for path in (self.folder, *self.folder.rglob("*")):
             os.chown(path, USER_OF_IMAGE, 0)
         words = ["--rm", "--network", daemon.NETWORK, "--volume", f"{self.folder}:/runner", self.image]
@@ -206,7 +209,7 @@ def runner(fleet: Fleet, bundle: Path, image: str, work: Path) -> Runner:
     return Runner.of(fleet, bundle, image, work)
 
 
-def test_the_image_has_what_the_collection_names(image: str, work: Path) -> None:
+def test_the_image_has_the_packages_that_the_collection_names(image: str, work: Path) -> None:
     libraries = [line.split("==")[0] for line in (CHECKOUT / "meta" / "ee-requirements.txt").read_text().splitlines() if "==" in line]
     listed = run("docker", "run", "--rm", image, "python3", "-m", "pip", "list", "--format=freeze", cwd=work)
     assert [name for name in libraries if f"{name}==" not in listed] == []
@@ -215,7 +218,7 @@ def test_the_image_has_what_the_collection_names(image: str, work: Path) -> None
     assert [name for name in ("fleet.gpu_swarm", "community.general") if name not in collections] == []
 
 
-def test_a_fleet_is_provisioned_from_it(fleet: Fleet, runner: Runner) -> None:
+def test_a_fleet_is_provisioned_from_the_image(fleet: Fleet, runner: Runner) -> None:
     done = runner.play("provision")
     assert {name: done.row(name).split()[-1] for name in NODES} == dict.fromkeys(NODES, "ready"), done.output
     assert fleet["g1"].swarm()["LocalNodeState"] == "active"
@@ -223,7 +226,7 @@ def test_a_fleet_is_provisioned_from_it(fleet: Fleet, runner: Runner) -> None:
     assert again.changed() == dict.fromkeys(NODES, 0), again.output
 
 
-def test_its_own_ansible_runner_shows_the_status(runner: Runner) -> None:
+def test_ansible_runner_in_the_image_shows_the_status(runner: Runner) -> None:
     done = runner.inside("status")
     assert done.failed() == [], done.output
     assert [name for name in NODES if "ready" not in done.row(name)] == [], done.output

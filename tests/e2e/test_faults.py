@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What breaks while provision is at it: a manager, dockerd, a disk, a clock, a repository.
+"""Failures while provision runs: a manager, dockerd, a disk, a clock, a repository.
 
-Each fault ends in one clear error or is coped with, leaves the node as it was and the others as wanted, and once it is gone the
-same run finishes. What a user wrote wrongly is in test_bad_input.py.
+Each one ends in one clear error or is handled. The node stays as it was, the others reach the wanted state, and after the failure the same
+run finishes. Wrong input of users is in test_bad_input.py.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from .untouched import DOCKERD, State, leave_swarm
 
 MEMBERS = ("g1", "g2")
 PROVISION = "fleet.gpu_swarm.provision"
-# Members have their turn also after others failed.
+# Members are changed even after others failed.
 EVERYONE = ("--extra-vars", "provision_max_failed=4")
 DROP_IN = "/run/systemd/system/docker.service.d/fault.conf"
-JOINS = "/var/lib/docker/swarm/docker-state.json"  # dockerd writes it as soon as it tries to join
-# The manager's port answers, and nothing that is said to it arrives.
+JOINS = "/var/lib/docker/swarm/docker-state.json"  # dockerd writes this when it tries to join
+# The manager's port accepts connections, but no data arrives.
 SILENCE = ("OUTPUT", "--protocol", "tcp", "--dport", "2377", "--tcp-flags", "PSH", "PSH", "--jump", "DROP")
 
 
@@ -41,17 +41,17 @@ pytestmark = [pytest.mark.rare, pytest.mark.usefixtures("as_before")]
 
 
 def settled(fleet: Fleet) -> None:
-    """Every member is back in its availability, and the swarm free for another run."""
+    """Check that every member is active again, and that the swarm is free for another run."""
     assert {name: availability_of(fleet, name) for name in MEMBERS} == dict.fromkeys(MEMBERS, ("active", None))
     assert set(json.loads(fleet["m1"].docker("info", "--format", "{{json .Swarm.Cluster.Spec.Labels}}"))) <= {"gpu-swarm.last-run"}
 
 
 def finishes(fleet: Fleet, inventory: Path, *options: str, wanted: str = KIND) -> None:
-    """With the fault gone, the run reaches the desired state."""
-    arrived(fleet, fleet.playbook(inventory, *options), wanted)
+    """Check that after the failure, the run reaches the desired state."""
+    assert_wanted_state(fleet, fleet.playbook(inventory, *options), wanted)
 
 
-def arrived(fleet: Fleet, run: Run, wanted: str) -> None:
+def assert_wanted_state(fleet: Fleet, run: Run, wanted: str) -> None:
     assert run.rc == 0, run.output
     for name in MEMBERS:
         assert shown(fleet, name) == {wanted: sorted(fleet[name].gpus())}
@@ -106,9 +106,9 @@ def test_a_manager_that_stops_during_a_join(fleet: Fleet) -> None:
 
 @contextmanager
 def hangs_on_stop(node: Node, seconds: int) -> Iterator[None]:
-    """dockerd ignores the signal to stop, and after so many seconds systemd kills it.
+    """Make dockerd ignore the signal to stop, so that systemd kills it after this many seconds.
 
-    Not by SIGSTOP: systemd wakes up what it stops.
+    SIGSTOP would not do, because systemd wakes a process that it stops.
     """
     node.write(DROP_IN, f"[Service]\nKillSignal=SIGWINCH\nTimeoutStopSec={seconds}\n".encode())
     node.run("systemctl", "daemon-reload")
@@ -119,8 +119,8 @@ def hangs_on_stop(node: Node, seconds: int) -> Iterator[None]:
         node.run("systemctl", "daemon-reload")
 
 
-def test_dockerd_that_does_not_stop(fleet: Fleet, inventory: Path) -> None:
-    """On one node systemd kills it in time, on the other one not."""
+def test_dockerd_may_not_stop(fleet: Fleet, inventory: Path) -> None:
+    """On one node systemd kills it in time, on the other one it does not."""
     patience = fleet.inventory({"g2": {"gpu_node_timeout": 2}}, swarm_managers=["m1"], gpu_nodes=[*MEMBERS])
     before, since = fleet["g2"].files(), fleet["m1"].run("date", "+%s.%N")
     with hangs_on_stop(fleet["g1"], 3), hangs_on_stop(fleet["g2"], 8):
@@ -131,7 +131,7 @@ def test_dockerd_that_does_not_stop(fleet: Fleet, inventory: Path) -> None:
         assert shown(fleet, "g1") == {"HANG": sorted(fleet["g1"].gpus())}
         wait_until("systemd to start dockerd anew", fleet["g2"].started)
     assert availabilities(fleet, "g1", since) == ["pause", "active"]
-    assert availabilities(fleet, "g2", since) == ["pause"]  # at the end of the run nobody knew what its dockerd would run with
+    assert availabilities(fleet, "g2", since) == ["pause"]  # at the end of the run, nobody knew its dockerd's configuration
     finishes(fleet, inventory, *advertised_as("HANG"), wanted="HANG")
 
 
@@ -140,14 +140,14 @@ def allowed_starts(node: Node) -> int:
 
 
 def use_up_starts(node: Node) -> None:
-    """systemd starts dockerd so often in a minute, and not once more."""
+    """Start dockerd until systemd refuses another start within a minute."""
     node.run("systemctl", "reset-failed", "docker.service")
     for _start in range(allowed_starts(node)):
         node.run("systemctl", "restart", "docker.service")
 
 
 def crash(nodes: list[Node]) -> None:
-    """dockerd crashes as often as systemd may start it in a minute. It does, unless a start by the run before counts too."""
+    """Crash dockerd as often as systemd may start it in a minute. It recovers, unless starts of the former run count too."""
     for _crash in range(allowed_starts(nodes[0])):
         before = {node: node.started() for node in nodes}
         for node in nodes:
@@ -158,7 +158,7 @@ def crash(nodes: list[Node]) -> None:
 
 @contextmanager
 def refuses(node: Node, word: str) -> Iterator[None]:
-    """A dockerd that finds nothing wrong in a file when it validates it, and does not start with it."""
+    """Make a dockerd that validates a file without errors, but does not start with it."""
     node.run("mv", DOCKERD, f"{DOCKERD}.kept")
     script = f"""#!/bin/sh
 case "$*" in *--validate*) exit 0;; esac
@@ -176,9 +176,11 @@ exec {DOCKERD}.kept "$@"
         node.run("mv", f"{DOCKERD}.kept", DOCKERD)
 
 
-def test_a_start_limit_that_is_used_up(fleet: Fleet, inventory: Path) -> None:
-    """On one node dockerd takes the new configuration, on the other one it does not: there is a way on, and a way back. After both, systemd
-    still repairs as many crashes as before the run."""
+def test_the_start_limit_may_be_used_up(fleet: Fleet, inventory: Path) -> None:
+    """On one node dockerd accepts the new configuration, on the other it does not: the first change succeeds, the second is reverted.
+
+    After both, systemd still repairs as many crashes as before the run.
+    """
     before, since = fleet["g2"].files(), fleet["m1"].run("date", "+%s.%N")
     with refuses(fleet["g2"], "LIMIT"):
         for name in MEMBERS:
@@ -202,7 +204,7 @@ def test_a_start_limit_that_is_used_up(fleet: Fleet, inventory: Path) -> None:
 
 @contextmanager
 def full(node: Node, folder: str) -> Iterator[None]:
-    """A disk of its own under a folder, with what is in there and not one byte more."""
+    """Mount a separate disk over a folder, with its content and no free byte."""
     node.run(
         "sh", "-ec", 'cp -a "$1" /run/full; mount -t tmpfs -o size=4m,mode=755 tmpfs "$1"; cp -a /run/full/. "$1"; rm -r /run/full', "-", folder
     )  # fmt: skip
@@ -218,8 +220,8 @@ def listing(node: Node, folder: str) -> str:
     return node.run("find", folder, "-not", "-name", "filler", "-printf", "%P %y %m %s\n")
 
 
-def test_a_disk_that_is_full(fleet: Fleet) -> None:
-    """On each node it is another one that has no room: of what is written first, of dockerd's file, of the toolkit's."""
+def test_a_disk_may_be_full(fleet: Fleet) -> None:
+    """On each node, another place is full: for what is written first, for dockerd's file, for the toolkit's file."""
     folders = {"g1": STATE_DIR, "g2": "/etc/docker", "x4": "/etc/nvidia-container-runtime"}
     everyone = fleet.inventory(swarm_managers=["m1"], gpu_nodes=list(folders))
     since = fleet["m1"].run("date", "+%s.%N")
@@ -245,8 +247,8 @@ def test_a_disk_that_is_full(fleet: Fleet) -> None:
 # -- the controller's clock --------------------------------------------------------------------------------------------
 
 
-def test_a_lease_ends_by_the_manager_s_clock(fleet: Fleet, inventory: Path) -> None:
-    """Whatever the time is where the playbook runs: half a day later and half a day earlier."""
+def test_the_manager_s_clock_decides_when_a_lease_ends(fleet: Fleet, inventory: Path) -> None:
+    """The clock of the controller does not matter: half a day ahead, and half a day behind."""
     manager, other, run_of = fleet["m1"], "bob@elsewhere pid 7", [str(BIN / "ansible-playbook"), "--inventory", str(inventory)]
     program = shutil.which("faketime")
     assert program
@@ -261,7 +263,7 @@ def test_a_lease_ends_by_the_manager_s_clock(fleet: Fleet, inventory: Path) -> N
     planted_at = int(manager.run("date", "+%s"))
     wait_until("the lease to end", lambda: int(manager.run("date", "+%s")) > planted_at + 1)
     run = fleet.ansible(program, "-f", "-12h", *run_of, *advertised_as("CLOCK"), PROVISION)
-    arrived(fleet, run, "CLOCK")
+    assert_wanted_state(fleet, run, "CLOCK")
 
 
 # -- the repository ----------------------------------------------------------------------------------------------------
@@ -275,7 +277,7 @@ def bad_signature(_lab: Lab, folder: Path) -> None:
 
 
 def dated(field: str, days: int) -> Spoil:
-    """Signed as it should be, at a time that is not now."""
+    """Correctly signed, but with another date."""
 
     def spoil(lab: Lab, folder: Path) -> None:
         moment = datetime.now(UTC) + timedelta(days=days)
@@ -289,7 +291,7 @@ def dated(field: str, days: int) -> Spoil:
 
 @contextmanager
 def spoiled(name: str, spoil: Spoil) -> Iterator[str]:
-    """A copy of the repository, its index as somebody else or another day has it; its address."""
+    """Yield the address of a copy of the repository whose index is spoiled."""
     lab = Lab.from_environment()
     copy = lab.repository / name
     shutil.copytree(lab.repository / NVIDIA, copy)
@@ -302,7 +304,7 @@ def spoiled(name: str, spoil: Spoil) -> Iterator[str]:
 
 
 def packages(node: Node) -> tuple[str, str, str]:
-    """The toolkit's packages as dpkg has them, what dpkg finds half done, and where apt has packages from."""
+    """Return the toolkit's packages in dpkg, the ones that dpkg finds unfinished, and apt's sources."""
     shown = node.run("dpkg-query", "--show", "--showformat", "${Package} ${Version} ${db:Status-Status}\n", "*nvidia-container*")
     return shown, node.run("dpkg", "--audit"), node.run("sh", "-c", "ls /etc/apt/sources.list.d; cat /etc/apt/sources.list.d/*.list")
 
@@ -315,13 +317,13 @@ KEYRING = "/usr/share/keyrings/nvidia-container-toolkit-keyring.asc"
 
 
 def of_nvidia(url: str) -> dict[str, str]:
-    """A repository of which the key is expected to be NVIDIA's."""
+    """Return settings for a repository that must have NVIDIA's key."""
     return {"repository": url, "key_fingerprint": NVIDIA_S_KEY}
 
 
 @contextmanager
 def repositories() -> Iterator[dict[str, tuple[dict[str, str], list[str]]]]:
-    """By node, one that it cannot use, and what is reported. The members have the right key by now."""
+    """Yield for each node a repository that it cannot use, and the expected error. The members have the right key now."""
     tomorrow, yesterday = dated("Date", 1), dated("Valid-Until", -1)
     with spoiled("signature", bad_signature) as unsigned, spoiled("tomorrow", tomorrow) as early, spoiled("yesterday", yesterday) as late:
         yield {
@@ -334,8 +336,8 @@ def repositories() -> Iterator[dict[str, tuple[dict[str, str], list[str]]]]:
         }
 
 
-def test_a_repository_that_cannot_be_used(fleet: Fleet, inventory: Path) -> None:
-    """Nothing listens, the signature is wrong, the node's clock and the repository's are days apart, the key is another one."""
+def test_unusable_repositories_are_reported(fleet: Fleet, inventory: Path) -> None:
+    """No server listens, the signature is wrong, the clocks differ by days, or the key is another one."""
     older, since = toolkit(version="1.19.1"), fleet["m1"].run("date", "+%s.%N")
     with repositories() as unusable:
         for name in unusable:
@@ -355,7 +357,7 @@ def test_a_repository_that_cannot_be_used(fleet: Fleet, inventory: Path) -> None
         fails(run, name, *text)
         assert (packages(fleet[name]), State.of(fleet[name])) == before[name]
     for name in MEMBERS:
-        assert availabilities(fleet, name, since) == []  # found out before the node is paused for it
+        assert availabilities(fleet, name, since) == []  # noticed before the node is paused
     assert fleet["x4"].run("find", KEYRING, f"{KEYRING}.new", check=False) == ""
     settled(fleet)
     finishes(fleet, inventory, *older)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Hosts that are in no swarm yet have no window: what happens between their assessment and their turn is found all the same."""
+"""Hosts outside a swarm have no window. What happens between their assessment and their change is noticed anyway."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def lease(manager: Node) -> str | None:
     return manager.docker_json("info", "--format", "{{json .Swarm.Cluster.Spec.Labels}}").get("gpu-swarm.lease")
 
 
-def test_a_container_that_was_started_since_the_assessment_keeps_the_packages_as_they_are(fleet: Fleet, first: Loud) -> None:
-    """It comes when the packages are downloaded, which is the last that is done before they are installed."""
+def test_a_container_started_since_the_assessment_keeps_the_packages_unchanged(fleet: Fleet, first: Loud) -> None:
+    """It starts when the packages are downloaded, the last step before they are installed."""
     node = fleet["x4"]
     before = (node.run(*PACKAGE), node.files(), node.started())
     node.write(HOOK, b'APT::Update::Post-Invoke-Success {"docker run --detach --name notebook lab/task || true";};\n')
@@ -40,7 +40,7 @@ def test_a_container_that_was_started_since_the_assessment_keeps_the_packages_as
 
 
 def test_a_host_does_not_join_while_another_run_has_the_lease(fleet: Fleet, first: Loud) -> None:
-    """Who took it when this run's had ended, which was busy with the host for longer than that."""
+    """The other run took the lease after it had expired, because this run was busy with the host for longer."""
     node, manager = fleet["x1"], fleet["m1"]
     node.run("mkdir", "--parents", "--mode=700", STATE_DIR)
     before, inventory = node.files(), fleet.inventory(swarm_managers=["m1"], gpu_nodes=["x1"])
@@ -58,5 +58,5 @@ def test_a_host_does_not_join_while_another_run_has_the_lease(fleet: Fleet, firs
     assert run.rc == 2, run.output
     assert f"another run changes this swarm: {OTHER['holder']}" in run.failures("x1")[-1], run.output
     assert state == "inactive"
-    assert after != before  # up to there it was its own affair
+    assert after != before  # before that, the lease did not matter
     assert node.files() == before

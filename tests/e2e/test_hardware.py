@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The GPUs of a node change under a running fleet: provision follows, and no task goes on running on a GPU that is gone."""
+"""The GPUs of a node change in a running fleet. provision follows, and no task keeps running on a lost GPU."""
 
 from __future__ import annotations
 
@@ -24,38 +24,38 @@ pytestmark = pytest.mark.rare
 
 NODE = "g1"
 DEVICE = re.compile(r"(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-WITHIN_S = 60  # this machine may have much to do
+WITHIN_S = 60  # this machine may be busy
 WHOLE = (MACHINES / "rtx4090x2.conf").read_text()
 CONSENT = ("--extra-vars", "gpu_node_allow_shrink=true")
 POLICY = ("--extra-vars", json.dumps({"gpu_node_advertise": [{"as": "mig"}, {"as": "gpu", "kind": KIND}]}))
 
 
 class Bench:
-    """One node, whose machine can be exchanged, and a service that holds GPUs there and elsewhere."""
+    """One node with a replaceable machine, and a service that holds GPUs there and elsewhere."""
 
     def __init__(self, fleet: Fleet, inventory: Path, work: Path) -> None:
         self.fleet, self.inventory, self.work = fleet, inventory, work
         self.node = fleet[NODE]
 
     def put(self, machine: str) -> None:
-        """Another machine under the node. Where something is lost that it advertises, its watcher has it paused before anything else is done."""
+        """Give the node another machine. If it loses an advertised GPU, its watcher must pause it before anything else happens."""
         path = self.work / "machine.conf"
         path.write_text(machine)
         self.fleet.swap_gpus(NODE, str(path))
-        self.watch_anew()  # as with the reboot that this takes
+        self.watch_anew()  # like the reboot for such a change
         there = DEVICE.findall(self.node.run("nvidia-smi", "-L", check=False))
         if {value for values in shown(self.fleet, NODE).values() for value in values} - set(there):
             wait_until("the pause", lambda: availability_of(self.fleet, NODE) == ("pause", "active"), WITHIN_S, lambda: member(self.fleet, NODE))
 
     def watch_anew(self) -> None:
-        """Else what follows a fault within two minutes is written after them."""
+        """Otherwise changes within two minutes after a fault are reported late."""
         self.node.run("sh", "-c", 'systemctl reset-failed "$1"; systemctl restart "$1"', "-", "gpu-swarm-health.service")
 
     def provision(self, *options: str) -> Run:
         return self.fleet.playbook(self.inventory, "--limit", NODE, *options)
 
     def follows(self, *options: str) -> None:
-        """A run that brings the node in line, with at most one start of dockerd, and returns it to service."""
+        """Run provision. It updates the node with at most one start of dockerd, and returns it to service."""
         since = self.fleet["m1"].run("date", "+%s.%N")
         self.node.run("logger", "--tag", "hardware", "begins")
         run = self.provision(*options)
@@ -65,18 +65,18 @@ class Bench:
         assert availabilities(self.fleet, NODE, since)[-1:] in ([], ["active"])
         assert availability_of(self.fleet, NODE) == ("active", None)
 
-    def everyone_runs_on_a_gpu_that_is_there(self, replicas: int) -> None:
+    def all_tasks_run_on_existing_gpus(self, replicas: int) -> None:
         tasks = wait_until("the tasks to be placed again", lambda: all_running(self.fleet["m1"], "hold", replicas))
         homes = {self.fleet[name].swarm()["NodeID"]: self.fleet[name].gpus() for name in GPU_NODES}
         given = [(task["NodeID"], named(task["GenericResources"])[KIND]) for task in tasks]
         for node_id, gpus in given:
             assert set(gpus) <= set(homes[node_id])
-        assert len({gpu for _node_id, gpus in given for gpu in gpus}) == replicas  # and no GPU twice
+        assert len({gpu for _node_id, gpus in given for gpu in gpus}) == replicas  # and no GPU is used twice
 
 
 @pytest.fixture(scope="module")
 def exchanged(fleet: Fleet, first: Loud, inventory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    """Each test goes on from the machine that the one before it left; in the end the first one is back."""
+    """Each test continues with the machine of the one before it. At the end the first machine is restored."""
     bench = Bench(fleet, inventory, tmp_path_factory.mktemp("machines"))
     yield bench
     bench.put(WHOLE)
@@ -85,7 +85,7 @@ def exchanged(fleet: Fleet, first: Loud, inventory: Path, tmp_path_factory: pyte
 
 @pytest.fixture
 def bench(exchanged: Bench) -> Iterator[Bench]:
-    """Four tasks on the GPUs of the fleet, which swarm spreads: some of them on the node whose machine is exchanged."""
+    """Start four tasks on the fleet's GPUs. Swarm spreads them, so some run on the node whose machine is replaced."""
     with service(exchanged.fleet, "hold", 4, "--generic-resource", f"{KIND}=1") as tasks:
         assert member(exchanged.fleet, NODE)["ID"] in [task["NodeID"] for task in tasks]
         yield exchanged
@@ -99,11 +99,11 @@ def test_a_card_is_gone_and_comes_back(fleet: Fleet, bench: Bench) -> None:
     assert run.rc == 2
     assert f"would advertise less than before: {gone} is gone" in run.failures(NODE)[-1]
     assert (bench.node.advertised(), bench.node.started()) == before
-    assert availability_of(fleet, NODE) == ("pause", "active")  # no new task comes to a card that is gone
+    assert availability_of(fleet, NODE) == ("pause", "active")  # no new task starts on a lost card
 
     bench.follows(*CONSENT)
     assert shown(fleet, NODE) == {KIND: bench.node.gpus()}
-    bench.everyone_runs_on_a_gpu_that_is_there(4)
+    bench.all_tasks_run_on_existing_gpus(4)
 
     bench.put(WHOLE)
     bench.follows()
@@ -111,8 +111,10 @@ def test_a_card_is_gone_and_comes_back(fleet: Fleet, bench: Bench) -> None:
 
 
 def test_a_driver_is_upgraded(fleet: Fleet, bench: Bench) -> None:
-    """Until the reboot nothing can be read, and nothing is touched; the watcher has the node paused. After it, another driver is another label and
-    no restart."""
+    """Until the reboot nothing can be read or changed, and the watcher pauses the node.
+
+    After it, another driver means another label and no restart.
+    """
     before = (bench.node.advertised(), bench.node.started())
     bench.put(WHOLE.replace("\n\n", "\ninit = version-mismatch\n\n", 1))
     run = bench.provision()
@@ -124,11 +126,11 @@ def test_a_driver_is_upgraded(fleet: Fleet, bench: Bench) -> None:
     bench.follows()
     assert (bench.node.advertised(), bench.node.started()) == before
     assert member(fleet, NODE)["Spec"]["Labels"]["gpu.driver"] == "580.95.05"
-    bench.everyone_runs_on_a_gpu_that_is_there(4)
+    bench.all_tasks_run_on_existing_gpus(4)
 
 
 def test_cuda_loses_its_device_while_nvml_works(fleet: Fleet, bench: Bench) -> None:
-    """As after a reboot without the service that makes it. The watcher has the node paused; a run makes the device and returns the node."""
+    """As after a reboot without the service that creates the device. The watcher pauses the node; a run makes the device and returns the node."""
     started = bench.node.started()
     bench.node.run("rm", "/dev/nvidia-uvm")
     bench.node.run("nvidia-smi", "-L")
@@ -140,7 +142,7 @@ def test_cuda_loses_its_device_while_nvml_works(fleet: Fleet, bench: Bench) -> N
 
 
 def test_a_toolkit_that_starts_no_container_has_its_node_paused(fleet: Fleet, bench: Bench) -> None:
-    """Somebody chose a mode for which there is no specification. A run refuses the node with NVIDIA's words, until there is one."""
+    """Someone set a mode without a CDI specification. A run refuses the node with NVIDIA's message until the specification exists."""
     before = bench.node.read(CONFIG_TOML) or b""
     bench.node.write(CONFIG_TOML, before.replace(b'mode = "auto"', b'mode = "cdi"'))
     try:
@@ -156,18 +158,18 @@ def test_a_toolkit_that_starts_no_container_has_its_node_paused(fleet: Fleet, be
         bench.node.run("rm", "-f", "/etc/cdi/nvidia.yaml")
 
 
-def test_a_card_is_swapped_and_another_falls_sick(fleet: Fleet, bench: Bench) -> None:
+def test_a_card_is_swapped_and_another_one_fails(fleet: Fleet, bench: Bench) -> None:
     new = "GPU-5a3b1c00-0000-4000-8000-000000000001"
     bench.put(f"{WHOLE}\n[gpu 1]\nuuid = {new}\n")
-    bench.follows()  # one for one: nothing is lost that has to be consented to
+    bench.follows()  # one for one: no loss that needs consent
     assert new in shown(fleet, NODE)[KIND]
-    bench.everyone_runs_on_a_gpu_that_is_there(4)
+    bench.all_tasks_run_on_existing_gpus(4)
 
     (well,) = set(shown(fleet, NODE)[KIND]) - {new}
     bench.put(f"{WHOLE}\n[gpu 1]\nuuid = {new}\nfault = lost\n")
     bench.follows(*CONSENT)
     assert shown(fleet, NODE) == {KIND: [well]}
-    bench.everyone_runs_on_a_gpu_that_is_there(4)
+    bench.all_tasks_run_on_existing_gpus(4)
 
 
 def test_mig_is_switched_on_and_off(fleet: Fleet, bench: Bench) -> None:
@@ -181,7 +183,7 @@ def test_mig_is_switched_on_and_off(fleet: Fleet, bench: Bench) -> None:
     bench.follows(*POLICY)
     assert sorted(shown(fleet, NODE)) == ["MIG-1g.10gb", "MIG-2g.20gb", "MIG-3g.40gb", KIND]
     assert len(shown(fleet, NODE)[KIND]) == 1
-    bench.everyone_runs_on_a_gpu_that_is_there(4)
+    bench.all_tasks_run_on_existing_gpus(4)
 
     bench.put("\n".join(line.replace("mig = on", "mig = off") for line in cut.splitlines() if not line.startswith("mig-device")) + "\n")
     bench.follows(*POLICY, *CONSENT)

@@ -2,8 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The watcher of a node: a card is lost while nobody runs anything, and a manager shows it. On both releases of Docker, and without a
-trace in the end."""
+"""The watcher of a node:
+
+a card is lost while no run is active, and a manager shows it. Tested on both releases of Docker. In the end no trace remains.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ nodes:
 """
 NODES = ["h1", "h2"]
 TEXTFILES = "/srv/textfiles"
-# What comes of a fault is in test_react.py: here the nodes stay in service.
+# test_react.py tests what a fault leads to. Here the nodes stay in service.
 ALONE = {"swarm_member_react": False, "gpu_node_on_loss": "report"}
 ON = ("--extra-vars", json.dumps(ALONE))
 OFF = ("--extra-vars", json.dumps({"gpu_node_health": False, **ALONE}))
@@ -48,7 +50,7 @@ def inventory(fleet: Fleet) -> Path:
 
 @pytest.fixture(scope="module")
 def before(fleet: Fleet, inventory: Path) -> dict[str, bytes | None]:
-    """daemon.json of each node before it was provisioned, which it is by now."""
+    """Return each node's daemon.json from before it was provisioned. It is provisioned now."""
     found = {name: fleet[name].read(DAEMON_JSON) for name in NODES}
     run = fleet.playbook(inventory, *ON)
     assert run.rc == 0, run.output
@@ -63,7 +65,7 @@ def labels(node: Node) -> list[str]:
     return sorted(node.docker_json("info", "--format", "{{json .Labels}}") or [])  # dockerd has them in any order
 
 
-def test_the_label_comes_with_the_restart_and_a_second_run_has_nothing_to_do(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
+def test_the_label_appears_with_the_restart_and_a_second_run_has_nothing_to_do(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
     assert {name: shown(fleet, name) for name in NODES} == {"h1": "ok", "h2": "ok"}
     assert labels(fleet["h1"]) == [f"{KEY}=ok", "rack=r1"]
     files = {name: fleet[name].files() for name in NODES}
@@ -74,7 +76,7 @@ def test_the_label_comes_with_the_restart_and_a_second_run_has_nothing_to_do(fle
 
 @pytest.mark.rare
 def test_under_an_old_leader_only_a_new_fault_is_an_update_of_a_node_on_which_tasks_run(fleet: Fleet, before: dict[str, bytes]) -> None:
-    """The leader here is of 26.1, which may stop a task, or run a finished job again, at any update of the node."""
+    """Docker 26.1 leads here. It may stop a task or rerun a finished job at any update of the node."""
     node, manager, sick = fleet["h2"], fleet["h1"], "\n[gpu %d]\necc-uncorrected = 3\n"
     there = ("--constraint", f"node.id=={node.swarm()['NodeID']}", "--generic-resource", "NVIDIA-GPU=1")
     manager.docker("service", "create", "--detach", "--quiet", "--no-resolve-image", "--name", "hold", *there, "lab/task")
@@ -104,8 +106,8 @@ def test_under_an_old_leader_only_a_new_fault_is_an_update_of_a_node_on_which_ta
     wait_until("its label", lambda: shown(fleet, "h2") == "ok", WITHIN_S, lambda: (shown(fleet, "h2"), status(node)))
 
 
-def test_a_card_that_is_lost_is_shown_by_the_manager(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
-    """And so is a driver that cannot be read, on the other node at the same time. Containers run on."""
+def test_the_manager_shows_a_lost_card(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
+    """So is an unreadable driver, on the other node at the same time. Containers keep running."""
     started = {name: fleet[name].started() for name in NODES}
     gone = fleet["h2"].run("nvidia-smi", "-L").strip().splitlines()[-1].split("UUID: ")[1].rstrip(")")
     began = time.monotonic()
@@ -117,7 +119,7 @@ def test_a_card_that_is_lost_is_shown_by_the_manager(fleet: Fleet, inventory: Pa
     assert {name: fleet[name].started() for name in NODES} == started
     run = fleet.playbook(inventory, *ON, "--limit", "h2")
     assert run.rc != 0
-    of_card = on_record(fleet["h2"], gone)  # as it was read before: NVML counts it no more
+    of_card = on_record(fleet["h2"], gone)  # its former values: NVML no longer counts it
     place = f"PCI address {of_card['pci_bus_id']}, serial number {of_card['serial']}"
     assert f"{gone} is gone ({of_card['name'].replace(' ', '-')}, {place})" in run.failures("h2")[-1]
     replace(fleet["h2"], "[gpu 0-2]", "[gpu 0-3]")
@@ -125,7 +127,7 @@ def test_a_card_that_is_lost_is_shown_by_the_manager(fleet: Fleet, inventory: Pa
 
 
 def on_record(node: Node, uuid: str) -> dict[str, Any]:
-    """What a node has on record of a card, which every card for servers has: its serial number too."""
+    """Return the node's record of a card, including its serial number, which every card for servers has."""
     found = json.loads(node.read(f"{STATE_DIR}/cards.json") or b"")["cards"]
     card: dict[str, Any] = next(card for card in found if card["uuid"] == uuid)
     assert card["serial"]
@@ -133,7 +135,7 @@ def on_record(node: Node, uuid: str) -> dict[str, Any]:
 
 
 def samples(fleet: Fleet, inventory: Path) -> dict[str, float]:
-    """What status writes for Prometheus, without the labels of the node."""
+    """Return what status writes for Prometheus, without the labels of the node."""
     run = fleet.playbook(inventory, "--extra-vars", f"textfile={TEXTFILES}", playbook="fleet.gpu_swarm.status")
     assert run.rc in (0, 2, 75), run.output
     assert list(run.recap) == ["h1"]
@@ -144,14 +146,14 @@ def samples(fleet: Fleet, inventory: Path) -> dict[str, float]:
     return {re.sub(r'node_id="\w+",?', "", name).replace(",}", "}").removeprefix("gpu_swarm_"): float(value) for name, value in lines}
 
 
-def test_status_writes_it_all_for_prometheus(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
-    """A card is lost, a node is paused by hand, and a service is pending: one file, and no directory is made for it."""
+def test_status_writes_the_metrics_for_prometheus(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
+    """A card is lost, a node is paused by hand, and a service is pending. There is one file, and no directory is created for it."""
     missing = fleet.playbook(inventory, "--extra-vars", f"textfile={TEXTFILES}", playbook="fleet.gpu_swarm.status")
     assert missing.rc == 2
     assert "No such file or directory. Create it" in missing.failures("h1")[0]
     fleet["h1"].run("mkdir", "-p", TEXTFILES)
     wait_until("the faults before to be over", lambda: shown(fleet, "h2") == "ok", 180, lambda: shown(fleet, "h2"))
-    assert fleet.playbook(inventory, *ON, "--extra-vars", '{"provision_note_run": true}').rc == 0  # and has nothing to change
+    assert fleet.playbook(inventory, *ON, "--extra-vars", '{"provision_note_run": true}').rc == 0  # and there is nothing to change
     well = samples(fleet, inventory)
     assert well['run_hosts{outcome="done"}'] == 2
     assert 0 <= well["snapshot_timestamp_seconds"] - well['run_end_timestamp_seconds{runs="all"}'] < 60
@@ -181,8 +183,8 @@ def test_status_writes_it_all_for_prometheus(fleet: Fleet, inventory: Path, befo
 
 
 @pytest.mark.rare
-def test_what_the_driver_reports_and_requires_of_cards_that_answer(fleet: Fleet, before: dict[str, bytes]) -> None:
-    """An error as an NVML event, and a reset that the driver requires."""
+def test_errors_and_required_actions_of_working_cards_are_reported(fleet: Fleet, before: dict[str, bytes]) -> None:
+    """Uses an error from an NVML event, and a reset that the driver requires."""
     cards = {name: fleet[name].gpus() for name in NODES}
     for name in NODES:
         wait_until("what was before to be over", lambda name=name: shown(fleet, name) == "ok", 150, lambda name=name: status(fleet[name]))
@@ -194,7 +196,7 @@ def test_what_the_driver_reports_and_requires_of_cards_that_answer(fleet: Fleet,
     assert "the driver reports XID 95" in fleet["h2"].run("journalctl", "--unit", UNIT, "--output", "cat")
     replace(fleet["h1"], "\n[gpu 1]\nrecovery-action = gpu-reset\n", "")
     fleet["h2"].write(MACHINE, machine)
-    # An error counts until somebody says that the card was reset. A service is started anew for other reasons too.
+    # An error counts until someone confirms that the card was reset. A service restarts for other reasons too.
     fleet["h2"].run("systemctl", "restart", UNIT)
     wait_until("its label", lambda: shown(fleet, "h2").startswith(f"fault {cards['h2'][2]} reason=xid xid=95"), WITHIN_S, lambda: status(fleet["h2"]))
     for name in NODES:
@@ -208,7 +210,7 @@ def test_what_the_driver_reports_and_requires_of_cards_that_answer(fleet: Fleet,
 def test_a_driver_that_hangs_is_reported_within_a_minute_and_a_run_does_not_wait_for_it(
     fleet: Fleet, inventory: Path, before: dict[str, bytes]
 ) -> None:
-    """With all times as they are by default."""
+    """With all default times."""
     node = fleet["h2"]
     wait_until("what was before to be over", lambda: shown(fleet, "h2") == "ok", 150, lambda: status(node))
     with hanging_in_the_kernel(node):
@@ -226,7 +228,7 @@ def test_a_driver_that_hangs_is_reported_within_a_minute_and_a_run_does_not_wait
 
 @contextmanager
 def full_run(node: Node) -> Iterator[None]:
-    """As long as this lasts, nothing more fits into /run."""
+    """While this lasts, /run has no free space."""
     used = int(node.run("df", "--output=used", "/run").split()[-1])
     node.run("mount", "-o", f"remount,size={used + 256}k", "/run")
     try:
@@ -237,7 +239,7 @@ def full_run(node: Node) -> Iterator[None]:
         node.run("mount", "-o", "remount,size=50%", "/run")
 
 
-def test_a_full_run_ends_no_watcher_and_hides_no_fault(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
+def test_a_full_run_stops_no_watcher_and_hides_no_fault(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
     node = fleet["h2"]
     wait_until("what was before to be over", lambda: shown(fleet, "h2") == "ok", 150, lambda: status(node))
     show = ("systemctl", "show", "--property", "MainPID,NRestarts", UNIT)
@@ -295,8 +297,8 @@ def test_a_directory_that_it_may_not_write_to_any_more_is_named(fleet: Fleet, be
         replace(node, "[gpu 0-2]", "[gpu 0-3]")
 
 
-def test_a_watcher_that_is_killed_comes_back(fleet: Fleet, before: dict[str, bytes]) -> None:
-    """And a second one ends at once: it would take the process by which the first one reads for one that hangs."""
+def test_a_killed_watcher_is_restarted(fleet: Fleet, before: dict[str, bytes]) -> None:
+    """A second one ends at once: otherwise it would treat the first one's reading process as a hung driver."""
     node = fleet["h1"]
     second = node.start("timeout", "30", "python3", "-I", f"{STATE_DIR}/health/current", "watch", check=False)
     assert (second.returncode, b"runs on this node already" in second.stderr) == (1, True), second
@@ -306,7 +308,7 @@ def test_a_watcher_that_is_killed_comes_back(fleet: Fleet, before: dict[str, byt
     wait_until("its label", lambda: f"{KEY}=ok" in labels(node), shown=lambda: labels(node))
 
 
-# A label is written while dockerd does not answer, and the process that writes it is killed.
+# The process that writes a label while dockerd does not answer is killed.
 KILLED_WRITER = """
 python3 -I {state}/health/current label 'warning reason=degraded' & writer=$!
 until test -e {state}/journal.json || ! kill -0 $writer; do :; done
@@ -319,7 +321,7 @@ kill -CONT {dockerd}
 
 
 @pytest.mark.parametrize("name", NODES)
-def test_a_killed_writer_of_a_label_keeps_the_next_one_from_nothing(fleet: Fleet, before: dict[str, bytes], name: str) -> None:
+def test_a_killed_writer_of_a_label_does_not_block_the_next_one(fleet: Fleet, before: dict[str, bytes], name: str) -> None:
     node = fleet[name]
     wait_until("what was before to be over", lambda: status(node)["blocked"] is None, 30, lambda: status(node))
     node.run("systemctl", "stop", UNIT)
@@ -333,8 +335,8 @@ def test_a_killed_writer_of_a_label_keeps_the_next_one_from_nothing(fleet: Fleet
 
 
 @pytest.mark.parametrize("content", [b'{"labels": ', b'{"debug": true, "default-runtime": "nvidia"}'])
-def test_a_file_that_a_person_edits_is_left(fleet: Fleet, inventory: Path, before: dict[str, bytes], content: bytes) -> None:
-    """Broken or not: it is not what dockerd has loaded."""
+def test_a_file_with_a_user_s_edit_stays(fleet: Fleet, inventory: Path, before: dict[str, bytes], content: bytes) -> None:
+    """Valid or not, dockerd has not loaded it."""
     node = fleet["h1"]
     wait_until("what was before to be over", lambda: status(node)["blocked"] is None, 30, lambda: status(node))
     was, running = node.read(DAEMON_JSON), labels(node)
@@ -349,13 +351,13 @@ def test_a_file_that_a_person_edits_is_left(fleet: Fleet, inventory: Path, befor
         node.write(DAEMON_JSON, was or b"")
 
 
-def test_a_stopped_one_says_so_and_the_next_run_starts_it_whatever_is_left_of_it(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
+def test_a_stopped_watcher_reports_that_and_the_next_run_starts_it(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
     node = fleet["h2"]
     node.run("systemctl", "stop", UNIT)
     assert f"{KEY}=unwatched" in labels(node)
     node.run("systemctl", "start", UNIT)
     wait_until("its label", lambda: f"{KEY}=ok" in labels(node), 30, lambda: labels(node))
-    # What it is made of is deleted under it. It can say nothing of that any more.
+    # Its files are deleted while it runs. After that it cannot report anything.
     node.run("rm", "-r", f"{STATE_DIR}/health")
     node.run("systemctl", "kill", "--signal", "KILL", UNIT)
     run = fleet.playbook(inventory, *ON, "--limit", "h2")
@@ -365,8 +367,8 @@ def test_a_stopped_one_says_so_and_the_next_run_starts_it_whatever_is_left_of_it
 
 
 @pytest.mark.rare
-def test_off_and_on_again_takes_no_restart_and_it_reports_again(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
-    """On both releases of Docker: what dockerd has loaded stays known."""
+def test_switching_it_off_and_on_needs_no_restart(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
+    """On both releases of Docker, what dockerd has loaded stays known."""
     started = {name: fleet[name].started() for name in NODES}
     run = fleet.playbook(inventory, *OFF)
     assert run.rc == 0, run.output
@@ -383,8 +385,8 @@ def test_off_and_on_again_takes_no_restart_and_it_reports_again(fleet: Fleet, in
     replace(fleet["h2"], "[gpu 0-2]", "[gpu 0-3]")
 
 
-def test_drift_is_what_the_next_run_writes_anew_and_nothing_else(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
-    """A line of h2's names something else; h1 gets a comment."""
+def test_drift_is_only_what_the_next_run_would_change(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
+    """A line of h2's file gets another value, and h1's gets a comment."""
     was = {name: fleet[name].read(CONFIG_TOML) or b"" for name in NODES}
     fleet["h1"].write(CONFIG_TOML, b"# rack r1\n" + was["h1"])
     fleet["h2"].write(CONFIG_TOML, was["h2"].replace(b'"DOCKER_RESOURCE_NVIDIA-GPU"', b'"GPU"'))
@@ -398,7 +400,7 @@ def test_drift_is_what_the_next_run_writes_anew_and_nothing_else(fleet: Fleet, i
     run = fleet.playbook(inventory, *ON)
     assert (run.rc, {name: run.changed()[name] > 0 for name in NODES}) == (0, {"h1": False, "h2": True}), run.output
     assert (fleet["h1"].read(CONFIG_TOML), fleet["h2"].read(CONFIG_TOML)) == (b"# rack r1\n" + was["h1"], was["h2"])
-    # Its watcher would wait until the task ends; the run knows that no manager here stops it for an update of the node.
+    # Its watcher would wait for the task to end. The run knows that no manager here stops it because of an update of the node.
     wait_until("no drift", lambda: "drift" not in shown(fleet, "h2"), 30, lambda: (shown(fleet, "h2"), status(fleet["h2"])))
     assert task
     assert fleet["h2"].docker("ps", "--quiet", "--filter", "label=com.docker.swarm.service.name=train") == task
@@ -409,7 +411,7 @@ def test_drift_is_what_the_next_run_writes_anew_and_nothing_else(fleet: Fleet, i
 
 @pytest.mark.rare
 def test_a_fleet_that_had_none_gets_them_while_tasks_run_on(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
-    """As after an upgrade from 0.2.0, which noted nothing of what dockerd has loaded. The leader here may stop a task at an update of its node."""
+    """As after an upgrade from 0.2.0, which does not record what dockerd has loaded. The leader here may stop a task when its node is updated."""
     manager = fleet["h1"]
     for name in NODES:
         wait_until("what was before to be over", lambda name=name: shown(fleet, name) == "ok", 150, lambda name=name: status(fleet[name]))
@@ -419,7 +421,7 @@ def test_a_fleet_that_had_none_gets_them_while_tasks_run_on(fleet: Fleet, invent
         for entry in record["files"].values():
             entry.pop("loaded", None)
         fleet[name].write(f"{STATE_DIR}/record.json", json.dumps(record).encode())
-        fleet[name].dockerd("restart")  # the file is older than dockerd: that release wrote it right before a restart
+        fleet[name].dockerd("restart")  # the file is older than dockerd: that release wrote it just before a restart
     ready = ("docker", "node", "ls", "--format", "{{.Status}}")
     wait_until("the swarm", lambda: manager.run(*ready, check=False).split() == ["Ready"] * 2, WITHIN_S, lambda: manager.run(*ready, check=False))
     manager.docker("service", "create", "--detach", "--quiet", "--no-resolve-image", "--name", "hold", "--mode", "global", "lab/task")
@@ -442,12 +444,12 @@ def test_a_fleet_that_had_none_gets_them_while_tasks_run_on(fleet: Fleet, invent
         manager.docker("service", "rm", "hold")
     wait_until("no task", lambda: not any(fleet[name].docker("ps", "--quiet") for name in NODES))
     for name in NODES:
-        fleet[name].run("systemctl", "restart", UNIT)  # else it tries again in five minutes
+        fleet[name].run("systemctl", "restart", UNIT)  # otherwise it tries again in five minutes
         wait_until("its label", lambda name=name: shown(fleet, name) == "ok", WITHIN_S, lambda name=name: status(fleet[name]))
 
 
 @pytest.mark.rare
-def test_maintain_has_it_out_of_the_way(fleet: Fleet, inventory: Path, before: dict[str, bytes], tmp_path: Path) -> None:
+def test_maintain_stops_the_watcher(fleet: Fleet, inventory: Path, before: dict[str, bytes], tmp_path: Path) -> None:
     tasks = tmp_path / "driver.yml"
     state = {"name": "See what has NVML open", "ansible.builtin.command": f"systemctl is-active {UNIT}", "register": "_unit"}
     tasks.write_text(json.dumps([{**state, "failed_when": "_unit.stdout != 'inactive'", "changed_when": False}]))

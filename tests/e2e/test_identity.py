@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which node of the swarm a host is. A second name for g1 shows g1's node id, as a copy of it would, or a host that somebody controls."""
+"""Which node of the swarm a host is. A second name for g1 shows g1's node id, like a clone of it, or a host that an attacker controls."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def with_twin(fleet: Fleet) -> Path:
     return fleet.inventory({TWIN: {"ansible_host": f"{fleet.name}.g1"}}, **MAIN, swarm_workers=[TWIN])
 
 
-def test_two_hosts_with_one_node_id_are_an_error_of_these_two(fleet: Fleet, first: Loud) -> None:
+def test_two_hosts_with_one_node_id_are_both_in_error(fleet: Fleet, first: Loud) -> None:
     node_id = fleet["g1"].swarm()["NodeID"]
     run = fleet.playbook(with_twin(fleet), "--check")
     assert run.rc == 2, run.output
@@ -28,7 +28,7 @@ def test_two_hosts_with_one_node_id_are_an_error_of_these_two(fleet: Fleet, firs
         assert f"{name} and {other} show the same node id {node_id}" in run.failures(name)[-1]
 
 
-def test_a_host_that_shows_another_ones_node_id_changes_nothing_of_that_node(fleet: Fleet, first: Loud) -> None:
+def test_a_host_that_shows_another_host_s_node_id_changes_nothing_there(fleet: Fleet, first: Loud) -> None:
     before = member(fleet, "g1")
     assert before["Spec"]["Labels"]["gpu-swarm.host"] == "g1"
     run = fleet.playbook(with_twin(fleet), "--limit", TWIN, *advertised_as("OTHER"))

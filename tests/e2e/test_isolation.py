@@ -2,9 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What tasks see of a node's GPUs at each level of isolation, on the oldest and the newest release of Docker: the leak is there with `off`, and
-closed by the guard. On one node containers are in a user namespace, and dockerd keeps its records in a folder of that namespace's. Docker 26.1 is in
-Molecule's scenario `isolation`."""
+"""What tasks see of a node's GPUs at each level of isolation, on the oldest and the newest release of Docker.
+
+The leak exists with `off`, and the guard closes it. On one node, containers are in a user namespace, and dockerd keeps its records in that
+namespace's folder. The Molecule scenario `isolation` covers Docker 26.1.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ nodes:
 """
 NODES = ["i1", "i2"]
 ALL = 4
-# All four are shown on Docker 20.10 and 26.1 in molecule/isolation: that what is closed was open before, and counted.
+# molecule/isolation shows all four on Docker 20.10 and 26.1: each leak was open before, and was counted.
 LEVELS = [*(pytest.param(level, marks=pytest.mark.rare) for level in ("off", "audit", "reserved")), "exclusive"]
 VARIABLE = "DOCKER_RESOURCE_NVIDIA-GPU"
 HOME = "/usr/local/libexec/gpu-swarm"
@@ -67,13 +69,13 @@ def inventory(fleet: Fleet) -> Path:
 
 @pytest.fixture(scope="module", autouse=True)
 def before(fleet: Fleet, inventory: Path) -> dict[str, tuple[dict[str, bytes | None], str]]:
-    """The files of each node before it was provisioned, which it is by now, and what was there of the guard's directories."""
+    """Return each node's files and guard directories from before it was provisioned. It is provisioned now."""
     found = {name: (fleet[name].files(), directories(fleet[name])) for name in NODES}
-    at(fleet, inventory, "off")
+    provision_at_level(fleet, inventory, "off")
     return found
 
 
-def at(fleet: Fleet, inventory: Path, level: str, **more: Any) -> Run:
+def provision_at_level(fleet: Fleet, inventory: Path, level: str, **more: Any) -> Run:
     run = fleet.playbook(inventory, "--extra-vars", json.dumps({"gpu_swarm_isolation": level, **more}))
     assert run.rc == 0, run.output
     return run
@@ -84,7 +86,7 @@ def directories(node: Node) -> str:
 
 
 def removed(fleet: Fleet, *names: str) -> None:
-    """The services are gone, and their containers too."""
+    """Wait until the services and their containers are removed."""
     fleet["m1"].docker("service", "rm", *names)
     for node in (fleet[name] for name in NODES):
         wait_until(f"the containers of {names} to end", lambda node=node: not any(containers(node, name) for name in names))
@@ -96,7 +98,7 @@ def verify(fleet: Fleet, inventory: Path, level: str, **more: Any) -> Run:
 
 
 def rows(run: Run, name: str) -> list[str]:
-    """What verify found of a node, a line for each task."""
+    """Return verify's findings about a node, one line for each task."""
     table = run.output.partition("verdict")[2].partition("nodes: ")[0]
     return [re.sub("  +", "  ", line) for line in re.findall(rf"^{name} +(\S.*)$", table, re.MULTILINE)]
 
@@ -113,7 +115,7 @@ def tasks(fleet: Fleet, service: str) -> list[dict[str, str]]:
 
 
 def gpu_of(fleet: Fleet, service: str) -> str:
-    """The GPU that swarm gave to the only task of a service."""
+    """Return the GPU that swarm allocated to the only task of a service."""
     (task,) = fleet["m1"].docker_json("inspect", "--type", "task", tasks(fleet, service)[0]["ID"])
     return task["GenericResources"][0]["NamedResourceSpec"]["Value"]
 
@@ -131,7 +133,7 @@ def node_of(fleet: Fleet, task: dict[str, str]) -> str:
 
 
 def seen(fleet: Fleet, service: str) -> dict[str, int | str]:
-    """By node, how many GPUs its task of a global service sees, or why it does not run."""
+    """Return for each node how many GPUs its task of a global service sees, or why it does not run."""
 
     def states() -> list[dict[str, str]]:
         found = tasks(fleet, service)
@@ -150,7 +152,7 @@ def seen(fleet: Fleet, service: str) -> dict[str, int | str]:
 
 
 def healthy(node: Node, service: str) -> bool:
-    """Whether the check of a service's only container ran there, and found what it looks for."""
+    """Return whether the healthcheck of a service's only container ran there, and found what it looks for."""
     (container,) = containers(node, service)
     state = node.docker_json("inspect", "--format", "{{json .State.Health}}", container)
     return (state["Status"], state["Log"][-1]["ExitCode"]) == ("healthy", 0)
@@ -166,7 +168,7 @@ def counted(node: Node) -> dict[str, dict[str, int]]:
 
 
 def assert_verified(run: Run, level: str, closed: bool) -> None:
-    """verify reports of each node what the tests below see there."""
+    """Check that verify reports for each node what the tests below see there."""
     assert run.rc == 0, run.output
     expected = ["1 NVIDIA-GPU  1  passed: " + SEES_ITS_OWN]
     if closed:
@@ -179,7 +181,7 @@ def assert_verified(run: Run, level: str, closed: bool) -> None:
 
 @contextmanager
 def with_flag(node: Node, flag: str) -> Iterator[None]:
-    """As long as this lasts, dockerd of the node runs with one flag more."""
+    """Run dockerd of the node with one more flag."""
     started = node.run("sh", "-c", "tr '\\0' ' ' </proc/$(cat /run/docker.pid)/cmdline")
     node.write(DROP_IN, f"[Service]\nExecStart=\nExecStart=/usr/sbin/dockerd {started.partition(' ')[2]} {flag}\n".encode())
     try:
@@ -192,7 +194,7 @@ def with_flag(node: Node, flag: str) -> Iterator[None]:
 
 
 @pytest.mark.rare
-def test_a_guard_that_takes_a_restart_is_previewed_where_only_the_swarm_names_the_level(fleet: Fleet, inventory: Path) -> None:
+def test_a_guard_that_needs_a_restart_is_previewed_if_only_the_swarm_names_the_level(fleet: Fleet, inventory: Path) -> None:
     """A reload would reset that flag (moby daemon/reload.go)."""
     with with_flag(fleet["i1"], "--max-concurrent-downloads=2"):
         run = fleet.playbook(inventory, "--check")
@@ -210,9 +212,11 @@ def test_a_guard_that_takes_a_restart_is_previewed_where_only_the_swarm_names_th
 
 @pytest.mark.rare
 def test_allocations_are_checked_without_a_guard(fleet: Fleet, inventory: Path) -> None:
-    """With cgroups as both releases of Docker make them. NVML shows a process of a task on another one's card and on a card that nobody has, and
-    one outside containers."""
-    at(fleet, inventory, "off", gpu_node_idle_after=5)
+    """Uses cgroups of both releases of Docker.
+
+    In NVML, a process of a task is on another task's card and on an unallocated card, and one process is outside containers.
+    """
+    provision_at_level(fleet, inventory, "off", gpu_node_idle_after=5)
     create(fleet, "train", *RESERVES)
     create(fleet, "leak", image="lab/cuda")
     assert [seen(fleet, service) for service in ("train", "leak")] == [dict.fromkeys(NODES, number) for number in (1, ALL)]
@@ -228,16 +232,16 @@ def test_allocations_are_checked_without_a_guard(fleet: Fleet, inventory: Path) 
         train, leaks = tasks_of["train"][name], tasks_of["leak"][name]
         first = [["used-by-another", held, leaks, train, "sleep"], ["not-held", other, leaks, "", "sleep"]]
         wrong[name] = [*first, ["idle", held, train, "", ""], ["outside", free, "", "", "root (systemd-journal)"]]
-        node.run("systemctl", "restart", "gpu-swarm-health.service")  # it finds all of it by its first two looks
+        node.run("systemctl", "restart", "gpu-swarm-health.service")  # its first two reads find all of it
     for name in NODES:
         found = wait_until("the findings", lambda name=name: found_on(fleet[name]), 60, lambda name=name: fleet[name].read(ALLOCATIONS))
         assert [one[:5] for one in found] == wrong[name]
-    assert set(at(fleet, inventory, "off", gpu_node_idle_after=5).changed().values()) == {0}
+    assert set(provision_at_level(fleet, inventory, "off", gpu_node_idle_after=5).changed().values()) == {0}
     shown = status(fleet, inventory)
     assert sorted((one["card"], one["finding"]) for one in shown) == sorted((one[1], one[0]) for name in NODES for one in wrong[name])
     assert {"root (systemd-journal) uses it, but it is allocated to no task"} < {one["details"].partition(" (since")[0] for one in shown}
     removed(fleet, "train", "leak")
-    assert {one["finding"] for one in status(fleet, inventory)} == {"outside"}  # before any run has read the nodes anew
+    assert {one["finding"] for one in status(fleet, inventory)} == {"outside"}  # before any run has read the nodes again
     for name in NODES:
         fleet[name].run("rm", PROCESSES)
 
@@ -253,10 +257,10 @@ def status(fleet: Fleet, inventory: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_what_a_task_sees_at_each_level(fleet: Fleet, inventory: Path, level: str) -> None:
+def test_a_task_sees_its_gpus_at_each_level(fleet: Fleet, inventory: Path, level: str) -> None:
     started = {name: fleet[name].started() for name in NODES}
-    at(fleet, inventory, level)
-    assert {name: fleet[name].started() for name in NODES} == started  # a reload is enough
+    provision_at_level(fleet, inventory, level)
+    assert {name: fleet[name].started() for name in NODES} == started  # a reload is sufficient
     closed = level in ("reserved", "exclusive")
     assert_verified(verify(fleet, inventory, level), level, closed)
     uuid = {name: fleet[name].gpus()[-1] for name in NODES}
@@ -278,7 +282,7 @@ def test_what_a_task_sees_at_each_level(fleet: Fleet, inventory: Path, level: st
         assert refused(wants, "it sets NVIDIA_VISIBLE_DEVICES=all, and has no reservation"), wants
         assert refused(names, f"it sets {VARIABLE}={uuid['i1']} itself, and it has no reservation"), names
     else:
-        assert (forges, wants, names["i1"]) == (every, every, 1)  # on i2 that GPU does not exist
+        assert (forges, wants, names["i1"]) == (every, every, 1)  # that GPU does not exist on i2
     found = counted(fleet["i1"])
     assert set(found) == (set() if level == "off" else {"baked", "forges", "wants", "names"})
     removed(fleet, "reserves", "baked", "forges", "wants", "names", "none")
@@ -288,15 +292,15 @@ def test_what_a_task_sees_at_each_level(fleet: Fleet, inventory: Path, level: st
 
 def test_a_run_with_nothing_to_change_changes_nothing(fleet: Fleet, inventory: Path) -> None:
     files = {name: (fleet[name].files(), fleet[name].run("sh", "-c", f"find {HOME} -type f | xargs md5sum")) for name in NODES}
-    run = at(fleet, inventory, "exclusive")
+    run = provision_at_level(fleet, inventory, "exclusive")
     assert set(run.changed().values()) == {0}, run.output
     assert {name: (fleet[name].files(), fleet[name].run("sh", "-c", f"find {HOME} -type f | xargs md5sum")) for name in NODES} == files
 
 
 @pytest.mark.rare
-def test_what_swarm_gave_is_read_while_swarm_writes(fleet: Fleet, inventory: Path) -> None:
-    """The agent writes each step of the tasks that come and go beside it."""
-    at(fleet, inventory, "reserved")
+def test_allocations_are_read_while_swarm_writes(fleet: Fleet, inventory: Path) -> None:
+    """The agent writes each step of tasks that start and end meanwhile."""
+    provision_at_level(fleet, inventory, "reserved")
     create(fleet, "stays", *RESERVES)
     assert seen(fleet, "stays") == dict.fromkeys(NODES, 1)
     create(fleet, "churns", "--restart-condition", "any", "--restart-delay", "0s", "--mode", "global", command=("true",))
@@ -313,7 +317,7 @@ def test_what_swarm_gave_is_read_while_swarm_writes(fleet: Fleet, inventory: Pat
     for one in found.values():
         assert (one["problems"], one["answers"]) == ([], [[[["NVIDIA-GPU", *one["sees"]]], []]]), found
         assert one["commits"] == COMMITS < one["reads"], found
-    # m1, with Docker 26.1, has no GPUs: there it is read what a task's service sets.
+    # m1, with Docker 26.1, has no GPUs: there only the variables of a task's service are read.
     (container,) = containers(fleet["m1"], "there")
     task = fleet["m1"].docker("inspect", "--format", '{{index .Config.Labels "com.docker.swarm.task.id"}}', container)
     one = read_under_writes(fleet["m1"], carried(fleet["i1"], fleet["m1"]), task)
@@ -322,15 +326,15 @@ def test_what_swarm_gave_is_read_while_swarm_writes(fleet: Fleet, inventory: Pat
 
 
 def carried(source: Node, target: Node) -> str:
-    """Where a node without a guard has the code of another one's now."""
+    """Copy the guard's code of another node to a node without a guard."""
     packed = source.start("tar", "-C", HOME, "-c", ".").stdout
     target.start("sh", "-c", "mkdir -p /run/guard && tar -C /run/guard -x", text=packed)
     return "/run/guard"
 
 
 @pytest.mark.rare
-def test_where_it_cannot_be_read_the_variables_decide_and_that_is_counted(fleet: Fleet, inventory: Path) -> None:
-    at(fleet, inventory, "reserved")
+def test_without_readable_allocations_the_variables_decide_and_that_is_counted(fleet: Fleet, inventory: Path) -> None:
+    provision_at_level(fleet, inventory, "reserved")
     with ExitStack() as stack:
         for name in NODES:
             fleet[name].run("rm", "-rf", "/run/gpu-swarm-guard")
@@ -350,7 +354,7 @@ def test_where_it_cannot_be_read_the_variables_decide_and_that_is_counted(fleet:
 
 @pytest.mark.rare
 def test_an_operators_container_and_an_allowed_service_see_what_they_request(fleet: Fleet, inventory: Path) -> None:
-    at(fleet, inventory, "exclusive", gpu_node_isolation_allow=["exporter", "label:sees"])
+    provision_at_level(fleet, inventory, "exclusive", gpu_node_isolation_allow=["exporter", "label:sees"])
     for name in NODES:
         assert fleet[name].docker("run", "--rm", "lab/cuda", "sh", "-c", COUNT) == str(ALL)
         compose = ("--label", "com.docker.compose.project=site", "--label", "com.docker.compose.service=notebook")
@@ -370,7 +374,7 @@ def test_an_operators_container_and_an_allowed_service_see_what_they_request(fle
 
 
 def built(node: Node, image: str, *, buildkit: bool) -> str:
-    """How many GPUs a step of a build sees."""
+    """Return how many GPUs a build step sees."""
     given = f"FROM {image}\nRUN echo sees $({COUNT}).\n".encode()
     progress = "--progress=plain " if buildkit else ""
     build = f"DOCKER_BUILDKIT={int(buildkit)} docker build --no-cache {progress}- 2>&1"
@@ -380,19 +384,19 @@ def built(node: Node, image: str, *, buildkit: bool) -> str:
 
 
 MOUNT = "type=bind,source=/dev/null,target=/var/run/nvidia-container-devices/all"
-NO_SLASH = MOUNT.replace("/all", "all")  # NVIDIA's runtime compares the beginning of the text
+NO_SLASH = MOUNT.replace("/all", "all")  # NVIDIA's runtime compares the start of the text
 
 
-# jit-cdi is what "auto" stands for, which all other tests have.
+# jit-cdi is the meaning of "auto", which all other tests have.
 @pytest.mark.rare
 @pytest.mark.parametrize("mode", ["legacy", "cdi", "jit-cdi"])
-def test_it_is_closed_in_each_mode_of_nvidias_runtime(fleet: Fleet, inventory: Path, mode: str) -> None:
-    """Where the toolkit takes mounts for requests besides, which an operator's container shows."""
-    at(fleet, inventory, "reserved")
+def test_the_leak_is_closed_in_each_mode_of_nvidias_runtime(fleet: Fleet, inventory: Path, mode: str) -> None:
+    """Includes a toolkit that accepts mounts as requests, as an operator's container shows."""
+    provision_at_level(fleet, inventory, "reserved")
     before = {name: fleet[name].read(CONFIG_TOML) or b"" for name in NODES}
     try:
         for name in NODES:
-            fleet[name].run("nvidia-ctk", "cdi", "generate", "--output=/var/run/cdi/nvidia.yaml")  # which the mode cdi reads
+            fleet[name].run("nvidia-ctk", "cdi", "generate", "--output=/var/run/cdi/nvidia.yaml")  # mode cdi reads these
             takes = b"accept-nvidia-visible-devices-as-volume-mounts = true\n"
             fleet[name].write(CONFIG_TOML, takes + re.sub(rb'(?m)^mode = "\w+"', f'mode = "{mode}"'.encode(), before[name]))
             for mount in (MOUNT, NO_SLASH):
@@ -413,7 +417,7 @@ def test_it_is_closed_in_each_mode_of_nvidias_runtime(fleet: Fleet, inventory: P
     removed(fleet, "reserves", "baked", "forges", "mounts", "no-slash")
 
 
-# As NVIDIA's tools read it, and no reader of single lines does.
+# NVIDIA's tools read it like this, but no reader of single lines does.
 LAYOUTS = {
     "a list before it": b'x = [\n  "[t]",\n]\nswarm-resource = "%s"\n',
     "a long string before it": b'x = """\n[t]\n"""\nswarm-resource = "%s"\n',
@@ -424,8 +428,8 @@ LAYOUTS = {
 
 @pytest.mark.rare
 def test_a_variable_of_an_image_opens_nothing_in_any_layout_of_config_toml(fleet: Fleet, inventory: Path) -> None:
-    """Somebody wrote the file since the last run; an operator's container shows that NVIDIA's runtime reads the variable."""
-    at(fleet, inventory, "reserved")
+    """The file was changed since the last run. An operator's container shows that NVIDIA's runtime reads the variable."""
+    provision_at_level(fleet, inventory, "reserved")
     before = {name: fleet[name].read(CONFIG_TOML) or b"" for name in NODES}
     for name in NODES:
         made = fleet[name].docker("create", "lab/cuda")
@@ -448,7 +452,7 @@ def test_a_variable_of_an_image_opens_nothing_in_any_layout_of_config_toml(fleet
 
 @pytest.mark.rare
 def test_a_node_whose_config_toml_gives_no_task_a_gpu_is_refused(fleet: Fleet, inventory: Path) -> None:
-    at(fleet, inventory, "reserved")
+    provision_at_level(fleet, inventory, "reserved")
     before = fleet["i1"].read(CONFIG_TOML) or b""
     try:
         fleet["i1"].write(CONFIG_TOML, b"accept-nvidia-visible-devices-envvar-when-unprivileged = false\n" + before)
@@ -459,8 +463,8 @@ def test_a_node_whose_config_toml_gives_no_task_a_gpu_is_refused(fleet: Fleet, i
         fleet["i1"].write(CONFIG_TOML, before)
 
 
-def test_a_broken_guard_starts_what_requests_no_gpu_and_nothing_else(fleet: Fleet, inventory: Path) -> None:
-    at(fleet, inventory, "reserved")
+def test_a_broken_guard_starts_only_containers_without_a_request(fleet: Fleet, inventory: Path) -> None:
+    provision_at_level(fleet, inventory, "reserved")
     for name in NODES:
         fleet[name].run("sh", "-c", f"rm -r {HOME}/code-*")
     create(fleet, "plain")
@@ -475,16 +479,16 @@ def test_a_broken_guard_starts_what_requests_no_gpu_and_nothing_else(fleet: Flee
     removed(fleet, "gpu")
     for name in NODES:
         fleet[name].run("rm", f"{HOME}/pass-through")
-    at(fleet, inventory, "reserved")
+    provision_at_level(fleet, inventory, "reserved")
     create(fleet, "gpu", *RESERVES)
     assert seen(fleet, "gpu") == dict.fromkeys(NODES, 1)
     removed(fleet, "gpu")
 
 
 @pytest.mark.rare
-def test_a_job_that_a_guard_refuses_is_submitted_again_at_no_cost(fleet: Fleet, inventory: Path, tmp_path: Path) -> None:
-    """As long as a guard is broken; what would be refused on any node is over at once."""
-    at(fleet, inventory, "reserved")
+def test_a_job_that_a_guard_refuses_is_submitted_again_without_using_a_retry(fleet: Fleet, inventory: Path, tmp_path: Path) -> None:
+    """This holds while a guard is broken. A job that every node would refuse fails at once."""
+    provision_at_level(fleet, inventory, "reserved")
     for name, more in {"again": {}, "never": {"gpus": 0, "env": {"NVIDIA_VISIBLE_DEVICES": "all"}, "constraints": ["node.role==worker"]}}.items():
         (tmp_path / name).write_text(json.dumps({"name": name, "image": "lab/task", "command": ["nvidia-smi", "-L"], **more}))
 
@@ -511,8 +515,8 @@ def test_a_job_that_a_guard_refuses_is_submitted_again_at_no_cost(fleet: Fleet, 
 
 
 @pytest.mark.rare
-def test_a_tool_that_takes_its_place_is_drift(fleet: Fleet, inventory: Path) -> None:
-    at(fleet, inventory, "reserved")
+def test_a_tool_that_replaces_the_guard_is_drift(fleet: Fleet, inventory: Path) -> None:
+    provision_at_level(fleet, inventory, "reserved")
     node = fleet["i1"]
     node.write(DAEMON_JSON, (node.read(DAEMON_JSON) or b"").replace(GUARD.encode(), b"nvidia-container-runtime"))
     node.run("systemctl", "reload", "docker")
@@ -525,13 +529,13 @@ def test_a_tool_that_takes_its_place_is_drift(fleet: Fleet, inventory: Path) -> 
     assert leak in "".join(run.failures("i1"))
     assert leak in rows(run, "i1")[1]
     assert ["passed: " in row for row in rows(run, "i2")[:3]] == [True] * 3, run.output
-    at(fleet, inventory, "reserved")
+    provision_at_level(fleet, inventory, "reserved")
     assert node.docker("info", "--format", "{{.Runtimes.nvidia.Path}}") == GUARD
 
 
 SHIMS = 'for pid in $(docker ps --quiet | xargs docker inspect --format "{{.State.Pid}}"); do kill -9 $(cut -d " " -f 4 /proc/$pid/stat); done'
 KILLS = {
-    "dockerd": "systemctl reset-failed docker && kill -9 $(cat /run/docker.pid)",  # other tests may have used up the starts of this minute
+    "dockerd": "systemctl reset-failed docker && kill -9 $(cat /run/docker.pid)",  # other tests may have used up this minute's starts
     "containerd": "kill -9 $(pgrep -x containerd)",
     "shim": SHIMS,
     "node": "systemctl reboot --force --force",
@@ -539,14 +543,14 @@ KILLS = {
 
 
 def boot(node: Node) -> str:
-    """When it booted; nothing while it is down."""
+    """Return its boot time, or nothing while it is down."""
     return node.run("stat", "--format", "%Y", "/proc/1", check=False)
 
 
 @pytest.mark.parametrize("what", ["dockerd", *(pytest.param(name, marks=pytest.mark.rare) for name in ("containerd", "shim", "node"))])
-def test_what_was_held_is_free_after_a_kill(fleet: Fleet, inventory: Path, what: str) -> None:
-    """What a kill of containerd leaves running holds what it had, until its service is updated."""
-    at(fleet, inventory, "exclusive")
+def test_gpus_are_free_after_a_kill(fleet: Fleet, inventory: Path, what: str) -> None:
+    """Containers that survive a kill of containerd hold their GPUs until their service is updated."""
+    provision_at_level(fleet, inventory, "exclusive")
     node = fleet["i2"]
     on = ("--constraint", "node.hostname==" + node.run("hostname"), "--restart-condition", "any", "--stop-grace-period", "1s")
     create(fleet, "all-cards", *on, "--mode", "replicated", "--replicas", str(ALL), *RESERVES)
@@ -581,7 +585,7 @@ apt-get update "$1" "$2" "$3" "$4" >/dev/null && apt-get install --yes --allow-d
 
 @pytest.mark.rare
 def test_the_toolkit_is_upgraded_under_the_guard(fleet: Fleet, inventory: Path) -> None:
-    """By the node's administrator, while containers run that the guard let start: they can be stopped, and the next ones meet it."""
+    """The node's administrator upgrades it while containers run that the guard started. They can be stopped, and new ones meet the guard."""
     node = fleet["i1"]
 
     def install(version: str) -> None:
@@ -589,7 +593,7 @@ def test_the_toolkit_is_upgraded_under_the_guard(fleet: Fleet, inventory: Path) 
         assert version in node.run("nvidia-ctk", "--version")
 
     install("1.19.1")
-    at(fleet, inventory, "reserved")
+    provision_at_level(fleet, inventory, "reserved")
     create(fleet, "train", *RESERVES, image="lab/cuda")
     assert seen(fleet, "train") == dict.fromkeys(NODES, 1)
     node.docker("run", "--detach", "--name", "mine", "lab/cuda", *SLEEP)
@@ -601,22 +605,24 @@ def test_the_toolkit_is_upgraded_under_the_guard(fleet: Fleet, inventory: Path) 
     create(fleet, "train", *RESERVES, image="lab/cuda")
     create(fleet, "baked", image="lab/cuda")
     assert [seen(fleet, service) for service in ("train", "baked")] == [dict.fromkeys(NODES, number) for number in (1, 0)]
-    assert set(at(fleet, inventory, "reserved").changed().values()) == {0}
+    assert set(provision_at_level(fleet, inventory, "reserved").changed().values()) == {0}
     removed(fleet, "train", "baked")
 
 
 @pytest.mark.rare
-def test_a_gpu_that_swarm_gives_out_twice_is_refused(fleet: Fleet, inventory: Path) -> None:
-    """A leader that begins anew claims the GPUs of running tasks from the front of its list (swarmkit nodeinfo.go). Its allocations of this node
-    stay wrong after that."""
-    at(fleet, inventory, "exclusive")
+def test_a_gpu_that_swarm_allocates_twice_is_refused(fleet: Fleet, inventory: Path) -> None:
+    """A restarted leader claims the GPUs of running tasks from the front of its list (swarmkit nodeinfo.go).
+
+    Its allocations on this node stay wrong after that.
+    """
+    provision_at_level(fleet, inventory, "exclusive")
     on = ("--mode", "replicated", "--replicas", "1", "--constraint", "node.hostname==" + fleet["i2"].run("hostname"))
     holders = {}
     for service in ("one", "two", "three", "four"):
         create(fleet, service, *on, *RESERVES)
         wait_until(service, lambda service=service: containers(fleet["i2"], service), SEEN_S, lambda service=service: tasks(fleet, service))
         holders[gpu_of(fleet, service)] = service
-    # What stays has the second GPU of the list. Its claim will be the first one, and the next task gets the second.
+    # The remaining task has the second GPU in the list. Its claim will be the first one, and the next task gets the second.
     stays = holders.pop(advertised(fleet["i2"])[1])
     removed(fleet, *holders.values())
     fleet["m1"].dockerd("restart")
@@ -649,13 +655,13 @@ def test_the_swarm_has_one_level_and_a_node_that_was_not_reached_is_drift(fleet:
     def status() -> Run:
         return fleet.playbook(inventory, playbook="fleet.gpu_swarm.status")
 
-    at(fleet, inventory, "audit")
+    provision_at_level(fleet, inventory, "audit")
     started = {name: fleet[name].started() for name in NODES}
     create(fleet, "baked", image="lab/cuda")
     assert seen(fleet, "baked") == dict.fromkeys(NODES, ALL)
     run = fleet.playbook(inventory, "--limit", "m1,i1", "--extra-vars", "gpu_swarm_isolation=reserved", "--check")
     assert "The isolation of the swarm becomes reserved; it is audit." in run.output
-    run = fleet.playbook(inventory, "--limit", "m1,i1")  # with nothing to change, but what was counted
+    run = fleet.playbook(inventory, "--limit", "m1,i1")  # only the counts change
     assert (run.rc, set(run.changed().values())) == (0, {0}), run.output
     shown = status()
     assert (shown.rc, "isolation: audit; change before it is enforced: baked (hidden)" in shown.output) == (0, True), shown.output
@@ -677,7 +683,7 @@ def test_the_swarm_has_one_level_and_a_node_that_was_not_reached_is_drift(fleet:
     assert shown.rc == 75, shown.output
     assert shown.output.count("isolation audit, not reserved") == 1
     assert f"Waiting: {fleet['i2'].run('hostname')}." in shown.output
-    run = fleet.playbook(inventory)  # by the label
+    run = fleet.playbook(inventory)  # read from the label
     assert (run.rc, level_on(fleet["i2"]), level_on(fleet["i1"])) == (0, "reserved", "reserved"), run.output
     shown = status()
     assert (shown.rc, "isolation: reserved" in shown.output) == (0, True), shown.output
@@ -685,7 +691,7 @@ def test_the_swarm_has_one_level_and_a_node_that_was_not_reached_is_drift(fleet:
 
 
 def dedicated(fleet: Fleet) -> list[str]:
-    """The nodes that have the label."""
+    """Return the nodes with the label."""
     nodes = fleet["m1"].docker_json("node", "inspect", *fleet["m1"].docker("node", "ls", "--quiet").split())
     return sorted(node["Description"]["Hostname"] for node in nodes if node["Spec"]["Labels"].get("gpu.dedicated") == "true")
 
@@ -711,18 +717,18 @@ def test_services_without_a_reservation_are_kept_off_dedicated_nodes_by_their_ow
     run = fleet.playbook(inventory, "--extra-vars", json.dumps({"gpu_swarm_isolation": level, "gpu_swarm_dedicated": True}))
     command = "docker service update --constraint-add 'node.labels.gpu.dedicated!=true' web"
     assert (run.rc, command in run.output, there()) == (75, True, before), run.output
-    assert (dedicated(fleet), "once.1" in run.row("i2")) == (["i1"], True), run.output  # what its label would evict, and swarm not restart, stays
+    assert (dedicated(fleet), "once.1" in run.row("i2")) == (["i1"], True), run.output  # it would be evicted and not restarted
     shown = status().output
     assert f"\n  {command}\n" in shown, shown
     assert "constraint-add 'node.labels.gpu.dedicated!=true' exporter" not in shown
 
     fleet["m1"].docker("service", "rm", "once")
     wait_until("its end", lambda: not containers(fleet["i2"], "once"))
-    at(fleet, inventory, level, gpu_swarm_dedicated=True)
+    provision_at_level(fleet, inventory, level, gpu_swarm_dedicated=True)
     assert (dedicated(fleet), [len(one) for one in there().values()]) == (["i1", "i2"], [3, 3])
     fleet["m1"].run("sh", "-c", command + " --detach")
     wait_until("web to leave", lambda: [len(one) for one in there().values()] == [2, 2] and len(containers(fleet["m1"], "web")) == 3, SEEN_S, there)
-    at(fleet, inventory, level)
+    provision_at_level(fleet, inventory, level)
     assert dedicated(fleet) == []
     fleet["m1"].docker("service", "rm", "web")
     removed(fleet, "exporter", "train")
@@ -737,7 +743,7 @@ SHARED = [
 
 @pytest.mark.rare
 def test_a_task_with_a_share_of_a_card_sees_that_card_and_finds_its_share(fleet: Fleet, inventory: Path) -> None:
-    at(fleet, inventory, "exclusive", gpu_node_advertise=SHARED)
+    provision_at_level(fleet, inventory, "exclusive", gpu_node_advertise=SHARED)
     create(fleet, "apart", "--generic-resource", "NVIDIA-SLOT=3")
     assert refused(seen(fleet, "apart"), "swarm gave it slots of 2 cards")
     create(fleet, "memory", "--generic-resource", "VRAM=8000", "--env", "NVIDIA_VISIBLE_DEVICES=all")
@@ -762,14 +768,14 @@ def test_a_task_with_a_share_of_a_card_sees_that_card_and_finds_its_share(fleet:
 
 
 @pytest.mark.rare
-def test_with_off_a_slot_is_its_card_and_what_runs_then_holds_its_own_when_that_ends(fleet: Fleet, inventory: Path) -> None:
-    at(fleet, inventory, "off", gpu_node_advertise=SHARED)
+def test_with_off_a_slot_is_its_card_and_running_tasks_keep_it_afterwards(fleet: Fleet, inventory: Path) -> None:
+    provision_at_level(fleet, inventory, "off", gpu_node_advertise=SHARED)
     create(fleet, "slot", "--generic-resource", "NVIDIA-SLOT=1", image="lab/cuda")
     create(fleet, "open", image="lab/cuda")
     assert (seen(fleet, "slot"), seen(fleet, "open")) == (dict.fromkeys(NODES, 1), dict.fromkeys(NODES, ALL))
     assert [counted(fleet[name]).get("open") for name in NODES] == [None, None]
     running = {name: containers(fleet[name], "slot") for name in NODES}
-    at(fleet, inventory, "exclusive", gpu_node_advertise=SHARED)
+    provision_at_level(fleet, inventory, "exclusive", gpu_node_advertise=SHARED)
     for name, (container,) in running.items():
         (hold,) = fleet[name].run("sh", "-c", "cat /run/gpu-swarm-guard/holds/*").splitlines()
         held = json.loads(hold)
@@ -783,7 +789,7 @@ EIGHTS = [{"as": "slots", "slots": 8}]
 
 @contextmanager
 def updated(fleet: Fleet, name: str) -> Iterator[None]:
-    """As long as this lasts, the node is updated again and again: each time swarm counts what is free there from the front of its list."""
+    """Update the node repeatedly. Each time swarm recounts its free resources from the front of the list."""
     manager, node, over = fleet["m1"], fleet[name].swarm()["NodeID"], threading.Event()
 
     def go_on() -> None:
@@ -802,8 +808,8 @@ def updated(fleet: Fleet, name: str) -> Iterator[None]:
 
 @pytest.mark.rare
 def test_verify_tests_each_of_many_slots_once(fleet: Fleet, inventory: Path) -> None:
-    """Also where a slot that a test had is the first that swarm would give to the next one, and where some are in use."""
-    at(fleet, inventory, "reserved", gpu_node_advertise=EIGHTS)
+    """Even if swarm would give a tested slot to the next task first, and if some slots are in use."""
+    provision_at_level(fleet, inventory, "reserved", gpu_node_advertise=EIGHTS)
     create(fleet, "busy", "--generic-resource", "NVIDIA-SLOT=1")
     assert seen(fleet, "busy") == dict.fromkeys(NODES, 1)
     before = fleet["m1"].docker("service", "ls", "--quiet")
@@ -825,7 +831,7 @@ def test_a_task_with_a_group_sees_its_gpus_and_no_others(fleet: Fleet, inventory
     """Bridges of NVLink join the first card and the third, and the second and the fourth."""
     for name in NODES:
         fleet.swap_gpus(name, "a6000x4")
-    run = at(fleet, inventory, "exclusive", gpu_node_advertise=PAIRS)
+    run = provision_at_level(fleet, inventory, "exclusive", gpu_node_advertise=PAIRS)
     assert "+2 PAIR" in run.output, run.output
     pairs = {name: ["+".join(fleet[name].gpus()[first::2]) for first in (0, 1)] for name in NODES}
     assert {name: advertised(fleet[name]) for name in NODES} == pairs
@@ -841,7 +847,7 @@ def test_a_task_with_a_group_sees_its_gpus_and_no_others(fleet: Fleet, inventory
     (free,) = [name for name in NODES if len(seen_by[name]) == 1]
     run = fleet.playbook(inventory, "--extra-vars", '{"verify_image": "lab/cuda"}', playbook="fleet.gpu_swarm.verify")
     assert "1 PAIR  2  passed: " + SEES_ITS_OWN in rows(run, free), run.output
-    run = at(fleet, inventory, "exclusive", gpu_node_advertise=PAIRS)
+    run = provision_at_level(fleet, inventory, "exclusive", gpu_node_advertise=PAIRS)
     assert set(run.changed().values()) == {0}, run.output
     removed(fleet, "forges", "pair")
     for name in NODES:
@@ -849,10 +855,10 @@ def test_a_task_with_a_group_sees_its_gpus_and_no_others(fleet: Fleet, inventory
 
 
 @pytest.mark.rare
-def test_slots_of_mig_devices_are_each_one_device(fleet: Fleet, inventory: Path) -> None:
+def test_each_slot_of_a_mig_device_is_one_device(fleet: Fleet, inventory: Path) -> None:
     fleet.swap_gpus("i1", "a100-mig")
     rules = {"gpu_node_advertise": [{"as": "slots", "slots": 2}]}
-    at(fleet, inventory, "exclusive", **rules, gpu_node_allow_shrink=True)
+    provision_at_level(fleet, inventory, "exclusive", **rules, gpu_node_allow_shrink=True)
     slots = advertised(fleet["i1"])
     devices = [slot.partition(".")[0] for slot in slots]
     assert ([slot.partition(".")[2] for slot in slots], [one[:4] for one in devices]) == (["slot1", "slot2"] * 4, ["MIG-"] * 6 + ["GPU-"] * 2)
@@ -879,7 +885,7 @@ def test_slots_of_mig_devices_are_each_one_device(fleet: Fleet, inventory: Path)
 
 @pytest.mark.rare
 def test_a_group_whose_card_dies_is_no_longer_advertised_and_the_others_are(fleet: Fleet, inventory: Path) -> None:
-    """The node is paused; with consent, the next run leaves the group out, and the card that is left of it is in no other."""
+    """The node is paused. With consent, the next run drops the group, and the remaining card joins no other group."""
     node, given = fleet["i1"], {"gpu_swarm_isolation": "exclusive", "gpu_node_advertise": PAIRS}
 
     def run(**more: bool) -> Run:
@@ -905,23 +911,23 @@ def test_a_group_whose_card_dies_is_no_longer_advertised_and_the_others_are(flee
 
 
 @pytest.mark.rare
-def test_it_is_removed_while_a_container_runs_which_can_be_stopped(
+def test_the_guard_is_removed_while_a_container_runs_which_can_be_stopped(
     fleet: Fleet, inventory: Path, before: dict[str, tuple[dict[str, bytes | None], str]]
 ) -> None:
-    at(fleet, inventory, "reserved")
+    provision_at_level(fleet, inventory, "reserved")
     for name in NODES:
         fleet[name].docker("run", "--detach", "--name", "mine", "lab/cuda", *SLEEP)
-    at(fleet, inventory, "off")
+    provision_at_level(fleet, inventory, "off")
     for name in NODES:
         assert fleet[name].run("readlink", GUARD).endswith("/nvidia-container-runtime")
         assert fleet[name].docker("exec", "mine", "sh", "-c", COUNT) == str(ALL)
         fleet[name].docker("stop", "--time", "1", "mine")
         fleet[name].docker("rm", "mine")
         assert fleet[name].docker("run", "--rm", "lab/cuda", "sh", "-c", COUNT) == str(ALL)
-    at(fleet, inventory, "off")
+    provision_at_level(fleet, inventory, "off")
     for name in NODES:
         assert directories(fleet[name]) == before[name][1]
-    at(fleet, inventory, "exclusive")
+    provision_at_level(fleet, inventory, "exclusive")
     run = fleet.playbook(inventory, "--extra-vars", '{"deprovision_leave": false}', playbook="fleet.gpu_swarm.deprovision")
     assert run.rc == 0, run.output
     for name in NODES:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""job and prune_jobs: jobs run once, are tried again, end after their time limit, leave their logs, and are removed when they are over."""
+"""job and prune_jobs: jobs run once, are retried, end after their time limit, leave their logs, and are removed when they are finished."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .jobs import JOB, LABEL, PRUNE, STATUS, label_leaves_alone
 from .swarm import classes_of
 
 LOGS = "/var/lib/gpu-swarm/jobs"
-# One that completes, one that fails twice, and one that its node ends. On both releases of Docker.
+# One completes, one fails twice, and one is ended by its node. On both releases of Docker.
 SWEEP = {
     "name": "sweep",
     "image": "lab/task",
@@ -73,7 +73,7 @@ def test_an_array_runs_once(fleet: Fleet, inventory: Path, folder: Path) -> None
     assert "1 complete, 1 failed, 1 timed out" in run.output
     assert run.failures("m1")[-1].startswith("Job sweep: 2 of 3 did not complete: ")
     assert "k3y" not in checked.output + run.output
-    # Of the second and the third two tries each.
+    # The second and the third run twice.
     written = logs(fleet)
     assert [written.count(f"case {case}") for case in ("good", "bad", "long")] == [1, 2, 2]
     assert written.count("GPU-") == 5
@@ -83,7 +83,7 @@ def test_an_array_runs_once(fleet: Fleet, inventory: Path, folder: Path) -> None
     assert len(services(fleet)) == 3
 
 
-def test_what_has_ended_is_not_pending(fleet: Fleet, inventory: Path) -> None:
+def test_an_ended_job_is_not_pending(fleet: Fleet, inventory: Path) -> None:
     (line,) = [line for line in fleet.playbook(inventory, "-e", "output=json", playbook=STATUS).output.splitlines() if line.startswith("{")]
     found = json.loads(line)
     assert not {row["service"] for row in found["pending"]} & set(services(fleet)), line
@@ -91,7 +91,7 @@ def test_what_has_ended_is_not_pending(fleet: Fleet, inventory: Path) -> None:
     assert (one.rc, "0 of 1 tasks have a node, 0 wait" in one.output) == (0, True), one.output
 
 
-def test_what_no_node_could_run_is_not_submitted(fleet: Fleet, inventory: Path, folder: Path) -> None:
+def test_a_job_that_no_node_can_run_is_not_submitted(fleet: Fleet, inventory: Path, folder: Path) -> None:
     run = fleet.playbook(inventory, "-e", f"job={folder / 'large.yml'}", playbook=JOB)
     assert run.rc == 2, run.output
     assert "No node could ever run it" in run.output
@@ -99,12 +99,12 @@ def test_what_no_node_could_run_is_not_submitted(fleet: Fleet, inventory: Path, 
     assert classes_of(fleet, "g1") == classes_of(fleet, "g2") == []
 
 
-def test_what_a_manager_would_refuse_is_no_silence_of_the_managers(fleet: Fleet, inventory: Path, folder: Path) -> None:
+def test_a_refusal_of_a_manager_is_not_reported_as_silent_managers(fleet: Fleet, inventory: Path, folder: Path) -> None:
     (folder / "refused.yml").write_text("name: refused\nimage: lab/task\nnetworks: [lost]\n")
     run = fleet.playbook(inventory, "-e", f"job={folder / 'refused.yml'}", playbook=JOB)
     assert run.rc == 2, run.output
     assert "networks of the job refused has lost, which the swarm does not have." in run.output, run.output
-    # Swarm's own network for published ports is in the list, and no service may use it.
+    # The list contains swarm's network for published ports, which no service may use.
     (folder / "refused.yml").write_text("name: refused\nimage: lab/task\nnetworks: [ingress]\n")
     run = fleet.playbook(inventory, "-e", f"job={folder / 'refused.yml'}", playbook=JOB)
     assert run.rc == 2, run.output
@@ -113,24 +113,24 @@ def test_what_a_manager_would_refuse_is_no_silence_of_the_managers(fleet: Fleet,
     assert not [name for name in services(fleet) if name.startswith("refused-")]
 
 
-def test_a_label_runs_nothing_again_and_what_is_over_is_removed(fleet: Fleet, inventory: Path) -> None:
-    """Docker 26.1 leads. With 20.10, and with the newest: test_releases.py."""
+def test_a_label_reruns_no_job_and_finished_jobs_are_removed(fleet: Fleet, inventory: Path) -> None:
+    """Docker 26.1 leads. test_releases.py tests 20.10 and the newest."""
     label_leaves_alone(fleet["m1"], services(fleet))
     run = fleet.playbook(inventory, "-e", "older_than=0s", playbook=PRUNE)
     assert (run.rc, run.changed()["m1"]) == (0, 1), run.output
     assert len(services(fleet)) == 2
-    # Not of this collection, and nobody chose it.
+    # Not a job of this collection, and nobody selected it.
     assert fleet["m1"].docker("service", "rm", "marker") == "marker"
 
 
 @pytest.mark.rare
-def test_a_timer_removes_what_is_over(fleet: Fleet, inventory: Path) -> None:
+def test_finished_jobs_are_removed_by_the_hour(fleet: Fleet, inventory: Path) -> None:
     unit, home = "gpu-swarm-manager.service", "/var/lib/gpu-swarm/manager"
     run = fleet.playbook(inventory, "-e", "older_than=0s", "-e", "keep_last=9", "-e", "failed=true", "-e", "timer=true", playbook=PRUNE)
     assert (run.rc, len(services(fleet))) == (0, 2), run.output
     assert fleet["m1"].run("systemctl", "is-active", unit) == "active"
     fleet["m1"].run("sed", "--in-place", "s/\"keep_last\": 9/\"keep_last\": 0/", f"{home}/settings.json")
-    fleet["m1"].run("systemctl", "restart", unit)  # it does so as it starts, and hourly
+    fleet["m1"].run("systemctl", "restart", unit)  # it removes jobs at its start, and hourly
     wait_until("the removal of what is over", lambda: services(fleet) == [], shown=lambda: services(fleet))
     assert logs(fleet).count("case ") == 5
     run = fleet.playbook(inventory, "-e", "timer=false", playbook=PRUNE)
@@ -139,7 +139,7 @@ def test_a_timer_removes_what_is_over(fleet: Fleet, inventory: Path) -> None:
 
 
 @pytest.mark.rare
-def test_x_gpu_chooses_nodes_and_the_label_that_it_needs_ends_with_the_job(fleet: Fleet, inventory: Path, tmp_path: Path) -> None:
+def test_x_gpu_selects_nodes_and_its_label_ends_with_the_job(fleet: Fleet, inventory: Path, tmp_path: Path) -> None:
     """g1 has RTX 4090, and g2 has T4."""
     path = tmp_path / "picked.yml"
     path.write_text(yaml.safe_dump({"name": "picked", "image": "lab/task", "command": ["nvidia-smi", "-L"], "x-gpu": {"model": "*4090*"}}))
@@ -157,8 +157,8 @@ def test_x_gpu_chooses_nodes_and_the_label_that_it_needs_ends_with_the_job(fleet
 
 
 @pytest.mark.rare
-def test_nothing_is_lost_that_somebody_runs_again_while_it_is_removed(fleet: Fleet, inventory: Path) -> None:
-    """Four hundred times. What races is on the manager: from elsewhere it would be too slow."""
+def test_a_job_that_is_run_again_during_its_removal_is_not_lost(fleet: Fleet, inventory: Path) -> None:
+    """Four hundred times. Both sides run on the manager, because calls from elsewhere would be too slow."""
     packed, home = io.BytesIO(), "/run/race/ansible_collections/fleet/gpu_swarm/plugins"
     with tarfile.open(fileobj=packed, mode="w") as archive:
         archive.add(CHECKOUT / "plugins/module_utils", "module_utils")
@@ -169,5 +169,5 @@ def test_nothing_is_lost_that_somebody_runs_again_while_it_is_removed(fleet: Fle
         done = json.loads(fleet["m1"].start("env", "PYTHONPATH=/run/race", "python3", "-", "50", text=script).stdout)
         total = {key: total[key] + done[key] for key in total}
     assert (total["tries"], total["lost"]) == (400, 0), total
-    # Either side is the faster one now and then.
+    # Each side is faster at times.
     assert min(total["accepted"], total["removed"]) > 20, total

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a swarm whose leader counts GPUs wrong makes of replicas that come then, with the guard at `exclusive`.
+"""New replicas in a swarm whose leader counts GPUs wrong, with the guard at `exclusive`.
 
-A new leader counts the tasks that run by how many they are, from the front of each node's list (swarmkit manager/scheduler/nodeinfo.go). So a card
-behind that front which a task has is counted as free, and one of the front which nobody has as in use. A task that gets one of the first kind is
-refused and tries again. Those of the second kind nobody gets, until the leader counts the node anew.
+A new leader counts the running tasks by number, from the front of each node's list (swarmkit manager/scheduler/nodeinfo.go). So a card
+behind that front that a task has counts as free, and an unused one in front counts as in use. A task that gets a card of the first kind is
+refused and tries again. Cards of the second kind stay unused until the leader counts the node again.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ nodes:
 """
 MANAGERS = ["m1", "m2", "m3"]
 RESERVES = ("--generic-resource", f"{KIND}=1")
-# Swarm starts what was refused again after 5 s, and the guard waits for 1 s: with its start that is an attempt in ten seconds, on a busy machine.
-# After five on a node, swarm prefers the other one (swarmkit manager/scheduler/scheduler.go: maxFailures). On a node a card that was refused comes
-# after all others then: at most three are counted wrong here. So the last replica has its place after 2 × 5 + 3 attempts.
+# Swarm restarts a refused task after 5 s, and the guard waits for 1 s. With the start itself, an attempt takes ten seconds on a busy machine.
+# After five failures on a node, swarm prefers the other one (swarmkit manager/scheduler/scheduler.go: maxFailures). A refused card then comes
+# after all others of its node. At most three are counted wrong here, so the last replica has its place after 2 × 5 + 3 attempts.
 EVERY_REPLICA_S = 130
 
-# Which cards of each node tasks have, by their places in its list.
+# The cards of each node that tasks have, by their positions in its list.
 Held = dict[str, list[int]]
-# A node's name, and the full UUID of a card.
+# The name of a node, and the full UUID of a card.
 Card = tuple[str, str]
 
 
@@ -65,7 +65,7 @@ def inventory(fleet: Fleet) -> Path:
 
 @pytest.fixture(autouse=True)
 def nothing_is_left(fleet: Fleet, inventory: Path) -> Iterator[None]:
-    """Also while a replica is refused again and again, the services can be removed, and another level takes effect at once, as before."""
+    """While a replica is refused repeatedly, the services can be removed, and another level takes effect at once."""
     yield
     manager = fleet["m1"]
     services = manager.docker("service", "ls", "--quiet").split()
@@ -74,15 +74,15 @@ def nothing_is_left(fleet: Fleet, inventory: Path) -> Iterator[None]:
     for level in ("off", "exclusive"):
         run = fleet.playbook(inventory, "--extra-vars", f"gpu_swarm_isolation={level}")
         assert run.rc == 0, run.output
-    # What ends later goes back to the end of its node's list, and the next test's tasks would get other cards than the first of it.
+    # Cards of tasks that end later go to the end of their node's list, and tasks of the next test would get other cards than the first.
     wait_until("their tasks to end", lambda: not manager.inspect_tasks(ids))
-    for node in (fleet[name].swarm()["NodeID"] for name in GPU_NODES):  # so that it is counted anew
+    for node in (fleet[name].swarm()["NodeID"] for name in GPU_NODES):  # so that it is counted again
         for availability in ("pause", "active"):
             manager.docker("node", "update", "--availability", availability, node)
 
 
 def again(fleet: Fleet) -> dict[str, list[str]]:
-    """By task, what the managers' unit has found that their leader counts as free though the task has it."""
+    """Return by task the cards that the managers' unit found: the leader counts them as free, but the task has them."""
     labels = fleet["m1"].docker_json("info", "--format", "{{json .Swarm.Cluster.Spec.Labels}}") or {}
     return json.loads(labels.get("gpu-swarm.isolation", "{}")).get("again", {})
 
@@ -97,7 +97,7 @@ def on(fleet: Fleet, node: str) -> tuple[str, str]:
 
 
 def tasks(fleet: Fleet, prefix: str) -> list[dict[str, Any]]:
-    """All that the services with such names have had."""
+    """Return all tasks that services with such names have had."""
     manager = fleet["m1"]
     services = manager.docker("service", "ls", "--quiet", "--filter", f"name={prefix}").split()
     ids = manager.docker("service", "ps", "--quiet", "--no-trunc", *services).split() if services else []
@@ -113,7 +113,7 @@ def running(fleet: Fleet, prefix: str) -> list[dict[str, Any]]:
 
 
 def many(fleet: Fleet, prefix: str, count: int, seconds: float = 60) -> list[dict[str, Any]]:
-    """The tasks that run, once they are so many."""
+    """Wait for this number of running tasks, and return them."""
     wait_until(f"{count} of {prefix}", lambda: len(running(fleet, prefix)) == count, seconds, partial(states, fleet, prefix))
     return running(fleet, prefix)
 
@@ -123,13 +123,13 @@ def refused(fleet: Fleet, prefix: str, value: str) -> int:
 
 
 def card_of(task: dict[str, Any], names: dict[str, str]) -> Card:
-    """Of a task that has one."""
+    """Return the card of a task that has one."""
     (value,) = named(task["GenericResources"])[KIND]
     return names[task["NodeID"]], value
 
 
 def listed(fleet: Fleet) -> dict[str, list[str]]:
-    """What swarm counts from the front, by node."""
+    """Return what swarm counts from the front, by node."""
     found = {}
     for name in GPU_NODES:
         node = fleet["m1"].docker_json("node", "inspect", fleet[name].swarm()["NodeID"])[0]
@@ -138,7 +138,7 @@ def listed(fleet: Fleet) -> dict[str, list[str]]:
 
 
 class Swarm:
-    """One whose leader has changed twice while tasks had these cards."""
+    """A swarm whose leader changed twice while tasks had these cards."""
 
     def __init__(self, fleet: Fleet, held: Held) -> None:
         self.fleet, self.listed = fleet, listed(fleet)
@@ -170,7 +170,7 @@ class Swarm:
         return {task["ID"]: card_of(task, self.names) for task in running(self.fleet, prefix)}
 
     def each_has_its_own(self, count: int) -> set[Card]:
-        """The cards of the late tasks, of which nobody else has one, and each sees its own and no other."""
+        """Return the cards of the late tasks. Nobody else has one of them, and each task sees only its own."""
         late = self.had_by("late")
         every = [*late.values(), *self.had_by("hold").values()]
         assert (len(late), len(set(every))) == (count, len(every))
@@ -181,7 +181,7 @@ class Swarm:
 
 
 @pytest.mark.parametrize("held", [{"g1": [1]}, {"g1": [2, 3], "g2": [1]}], ids=["one card is counted wrong", "three are, on both nodes"])
-def test_after_changes_of_leader_every_replica_runs_where_a_card_is_free(fleet: Fleet, inventory: Path, held: Held) -> None:
+def test_after_changes_of_leader_every_replica_runs_on_a_free_card(fleet: Fleet, inventory: Path, held: Held) -> None:
     swarm = Swarm(fleet, held)
     run = fleet.playbook(inventory, "--extra-vars", "what=faulty", playbook="fleet.gpu_swarm.status")
     for _node, value in swarm.wrong:
@@ -190,15 +190,15 @@ def test_after_changes_of_leader_every_replica_runs_where_a_card_is_free(fleet: 
     many(fleet, "late", len(swarm.free), EVERY_REPLICA_S)
     assert swarm.each_has_its_own(len(swarm.free)) == swarm.free
     assert any(refused(fleet, "late", value) for _node, value in swarm.wrong), states(fleet, "late")
-    # One more has no place; it is refused again and again when all are removed.
+    # One more replica has no place. It is still refused when all are removed.
     fleet["m1"].docker("service", "scale", "--detach", f"late={len(swarm.free) + 1}")
     before = sum(refused(fleet, "late", value) for _node, value in swarm.wrong)
     wait_until("a refusal", lambda: sum(refused(fleet, "late", value) for _node, value in swarm.wrong) > before, EVERY_REPLICA_S)
     assert len(running(fleet, "late")) == len(swarm.free)
 
 
-def test_the_last_replica_runs_once_the_node_is_counted_anew(fleet: Fleet, inventory: Path) -> None:
-    """As status and docs/fix/known-issues.md say it: pause the node, restart what is counted wrong, return the node."""
+def test_the_last_replica_runs_after_the_node_is_counted_again(fleet: Fleet, inventory: Path) -> None:
+    """Follows status and docs/fix/known-issues.md: pause the node, restart the wrongly counted tasks, return the node to service."""
     swarm, manager = Swarm(fleet, {"g1": [1]}), fleet["m1"]
     ((_g1, value),), (lost,) = swarm.wrong, swarm.lost
     node = fleet["g1"].swarm()["NodeID"]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A lab that is taken down leaves the machine as it found it: all but installed packages and caches."""
+"""After a lab is taken down, the machine is unchanged except for installed packages and caches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import pytest
 from tests.lab.lab import CHECKOUT, Lab
 
 FLEET = "no-trace"
-# Counters and states that move by themselves.
+# Counters and states that change on their own.
 MOVING = re.compile(
     r"random|^fs\.quota|(^|[._-])(nr|count|state|stat|pid|score)([._-]|$)|file-nr|inode|dentry|\.last_|tainted|perf_event|sched_domain|icmp_msgs|keys\."
 )
@@ -30,7 +30,7 @@ def output(*command: str) -> str:
 
 
 def firewall() -> list[str]:
-    """Every rule that either of the kernel's two interfaces knows, without the counters."""
+    """Return every rule of both kernel interfaces, without counters."""
     found = []
     for command in ("iptables-nft-save", "iptables-legacy-save", "ip6tables-nft-save", "ip6tables-legacy-save"):
         found += [f"{command}: {line}" for line in output(command).splitlines() if not line.startswith("#")]
@@ -49,7 +49,7 @@ def snapshot() -> dict[str, list[str]]:
         "addresses": sorted(" ".join(line.split()[1:4]) for line in output("ip", "-o", "address").splitlines()),
         "routes": sorted(output("ip", "route", "show", "table", "all").splitlines()),
         "network namespaces": output("ip", "netns", "list").splitlines(),
-        # With their options: a systemd that is given the host's /sys/fs/cgroup makes it read-only.
+        # With their options: a systemd with the host's /sys/fs/cgroup makes it read-only.
         "mounts": sorted(" ".join(line.split()[4:]) for line in mounts),
         "firewall": firewall(),
         "settings of the kernel": settings(),
@@ -59,19 +59,19 @@ def snapshot() -> dict[str, list[str]]:
 
 
 def changes(before: dict[str, list[str]]) -> dict[str, list[str]]:
-    """What is other than before, line by line."""
+    """Return the differences line by line."""
     now = snapshot()
     return {part: sorted(set(before[part]) ^ set(now[part])) for part in before if sorted(before[part]) != sorted(now[part])}
 
 
 def traces(lab: Lab) -> dict[str, list[str]]:
-    """Processes of the lab, by what they carry wherever they came from, and its control groups and files."""
+    """Return processes of the lab, recognised by a mark that they inherit, and its control groups and files."""
     marks = [str(lab.root).encode(), lab.name.encode()]
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             texts = [(folder / name).read_bytes() for name in ("cmdline", "cgroup", "environ")]
-        except OSError:  # gone meanwhile
+        except OSError:  # it ended meanwhile
             continue
         if folder.name != str(os.getpid()) and any(mark in text for mark in marks for text in texts):
             found.append(texts[0].replace(b"\0", b" ").decode(errors="replace").strip())
@@ -110,7 +110,7 @@ def test_down_leaves_no_trace(lab: Lab, tmp_path: Path) -> None:
     assert traces(lab) == nothing()
     start(tmp_path)
     there = traces(lab)
-    # The search finds what it is to find.
+    # The search must find existing traces.
     assert any(line.startswith("dockerd ") for line in there["processes"])
     assert any("task" in line for line in there["processes"])
     assert there["control groups"]
@@ -133,7 +133,7 @@ def test_a_killed_lab_leaves_no_process_and_down_removes_its_files(lab: Lab, tmp
 
 
 @pytest.mark.rare
-def test_a_fleet_that_goes_leaves_the_others(lab: Lab, tmp_path: Path) -> None:
+def test_removing_a_fleet_keeps_the_others(lab: Lab, tmp_path: Path) -> None:
     start(tmp_path)
     second = tmp_path / "second.yml"
     second.write_text("nodes: {t1: {}}\n")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The versions that docs/reference/platforms.md and the README's table name are those that nodes and controller have."""
+"""docs/reference/platforms.md and the README's table name the real versions of nodes and controller."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from .fleet import LIMIT_S
 ROWS = platforms.rows(platforms.page())
 
 
-def test_nodes() -> None:
-    """On a day on which an image that moves cannot be made, no fleet has such a node either, and there is nothing to compare."""
+def test_the_versions_of_nodes_are_those_of_the_pages() -> None:
+    """While a moving image cannot be built, no fleet has such a node, and there is nothing to compare."""
     releases = [*rootfs.releases(moving=False), *(name for name in rootfs.releases(moving=True) if rootfs.cached(name).exists())]
     nodes = {release: versions.of_release(release) for release in releases}
     for row in ROWS:
@@ -31,14 +31,14 @@ def test_nodes() -> None:
     assert platforms.wrong_on_nodes(ROWS, nodes) == []
 
 
-def test_the_controller() -> None:
+def test_the_versions_of_the_controller_are_those_of_the_pages() -> None:
     python = ".".join(map(str, sys.version_info[:3]))
     assert platforms.wrong_on_the_controller(ROWS, version("ansible-core"), python) == []
 
 
 @pytest.mark.rare
-def test_the_newest_ansible_core_is_one_that_pip_installs(tmp_path: Path) -> None:
-    """A newer one may have been released since; `tests/e2e/test_controllers.py` prints which it took."""
+def test_pip_can_install_the_newest_ansible_core(tmp_path: Path) -> None:
+    """A newer one may have been released since. `tests/e2e/test_controllers.py` prints which one it used."""
     (row,) = (row for row in ROWS if row.what.startswith("the newest that pip installs"))
     (core,) = platforms.VERSION.findall(row.what)
     only = ["--no-deps", "--only-binary=:all:", "--python-version=3.13", f"--dest={tmp_path}", "--disable-pip-version-check"]

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Hosts that are lost: a manager that cannot be reached, a node in the middle of its window. The run goes on for the others.
+"""Hosts are lost: an unreachable manager, and a node in the middle of its window. The run continues for the others.
 
-Ansible's way to a node is cut, not the node: swarm still sees it, as when SSH fails.
+Ansible's connection to a node is cut, not the node's network. Swarm still sees the node, as when SSH fails.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def cutter(fleet: Fleet, as_before: None, tmp_path: Path) -> Cutter:
     return Cutter(fleet, tmp_path)
 
 
-def test_a_manager_that_cannot_be_reached_is_passed_over(fleet: Fleet, cutter: Cutter) -> None:
-    inventory = cutter.inventory("m0")  # the first to be queried, by its name
+def test_an_unreachable_manager_is_skipped(fleet: Fleet, cutter: Cutter) -> None:
+    inventory = cutter.inventory("m0")  # the first to be queried, because of its name
     cutter.cut("m0")
     since = fleet["m1"].run("date", "+%s.%N")
     run = cutter.run(inventory, "--limit", "g1", *advertised_as("PASSED"))
@@ -36,7 +36,7 @@ def test_a_manager_that_cannot_be_reached_is_passed_over(fleet: Fleet, cutter: C
     assert availabilities(fleet, "g1", since) == ["pause", "active"]
 
 
-def test_a_node_that_is_lost_in_its_window_stays_paused_and_the_others_go_on(fleet: Fleet, cutter: Cutter, tmp_path: Path) -> None:
+def test_a_node_lost_in_its_window_stays_paused_and_the_others_are_changed(fleet: Fleet, cutter: Cutter, tmp_path: Path) -> None:
     inventory, tasks = cutter.inventory(), tmp_path / "driver.yml"
     tasks.write_text(json.dumps([
         {"name": "What this node needed", "ansible.builtin.command": {"argv": ["touch", "/run/maintained"]}},
@@ -64,8 +64,8 @@ def done(name: str) -> dict[str, Any]:
 
 
 @pytest.mark.rare
-def test_a_call_that_is_lost_says_nothing_of_the_node(fleet: Fleet, cutter: Cutter, tmp_path: Path) -> None:
-    """g1 is drained and its answer to what still runs there is lost; of g2's maintenance one task is. Both answer again right after that."""
+def test_a_lost_call_says_nothing_about_the_node(fleet: Fleet, cutter: Cutter, tmp_path: Path) -> None:
+    """g1 is drained, and its answer about remaining work is lost. A task of g2's maintenance is lost too. Both answer again right after that."""
     inventory, tasks, busy, idle = cutter.inventory(), tmp_path / "driver.yml", fleet["g1"], fleet["g2"]
     tasks.write_text(json.dumps([done("first"), cutter.task("g2", f"{idle.container}:once"), done("second"), done("third")]))
     for node in (busy, idle):
@@ -90,7 +90,7 @@ def test_a_call_that_is_lost_says_nothing_of_the_node(fleet: Fleet, cutter: Cutt
 
 
 @pytest.mark.rare
-def test_once_what_blocked_a_node_has_ended_the_rest_is_moved_in_the_same_run(fleet: Fleet, cutter: Cutter) -> None:
+def test_when_blocking_work_has_ended_the_rest_is_moved_in_the_same_run(fleet: Fleet, cutter: Cutter) -> None:
     manager, busy, inventory = fleet["m1"], fleet["g1"], cutter.inventory()
     since = manager.run("date", "+%s.%N")
     with by_hand(busy) as notebook, service(fleet, "web", 2, "--constraint", "node.role==worker"):

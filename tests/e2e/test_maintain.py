@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""maintain: somebody's own tasks and a reboot in the node's window, and the proof that the node is whole before work comes back."""
+"""maintain: a user's tasks and a reboot in the node's window, and a check of the node before work returns."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ def test_a_driver_is_installed_by_the_example_and_the_node_rebooted_in_its_windo
 
 
 @pytest.mark.rare
-def test_a_kernel_is_installed_by_the_example_and_started_only_where_it_has_the_driver(fleet: Fleet, maintenance: Maintenance) -> None:
-    """The node's kernel is that of the machine: here are the files that a package of one would bring."""
+def test_the_example_installs_a_kernel_and_starts_it_only_with_its_driver(fleet: Fleet, maintenance: Maintenance) -> None:
+    """The node's kernel is that of the machine. The test adds the files that a kernel package would install."""
     node, older, newest = fleet["g1"], "9.9.9+deb13-lab", "10.1.0+deb13-lab"
     upgrade = {"maintain_reboot": True, "maintain_timeout": 120, "maintain_id": "kernel-10", "kernel_packages": [AS_DRIVER]}
     for kernel in (older, newest):
@@ -98,7 +98,7 @@ def test_a_kernel_is_installed_by_the_example_and_started_only_where_it_has_the_
 
 
 def returned(fleet: Fleet, inventory: Path) -> None:
-    """The cards of g1 are as they were. A manager may have paused it meanwhile, for those that were gone: then the run after this one returns it."""
+    """Restore the cards of g1. A manager may have paused it meanwhile because of the missing ones; the next run then returns it to service."""
     run = fleet.playbook(inventory)
     if run.rc:
         assert "paused for a fault" in run.row("g1")
@@ -130,7 +130,7 @@ def test_a_node_that_lost_a_gpu_stays_paused(fleet: Fleet, inventory: Path, main
 
 
 @pytest.mark.rare
-def test_a_container_that_was_started_meanwhile_is_not_rebooted_away(fleet: Fleet, inventory: Path, maintenance: Maintenance) -> None:
+def test_a_container_that_was_started_meanwhile_prevents_a_reboot(fleet: Fleet, inventory: Path, maintenance: Maintenance) -> None:
     node, boots = fleet["g1"], maintenance.boots()
     start = {"name": "Somebody starts a notebook", "ansible.builtin.command": "docker run --detach --name notebook lab/task"}
     try:
@@ -144,7 +144,7 @@ def test_a_container_that_was_started_meanwhile_is_not_rebooted_away(fleet: Flee
 
 
 def test_a_node_whose_maintenance_failed_stays_paused(fleet: Fleet, inventory: Path, maintenance: Maintenance) -> None:
-    """It is the canary, though both are idle: the other one is not touched."""
+    """It is the canary, although both are idle. The other node is not changed."""
     since = fleet["m1"].run("date", "+%s.%N")
     run = maintenance.run({"name": "Upgrade the driver", "ansible.builtin.command": {"argv": ["false"]}}, limit="gpu_nodes")
     assert run.rc == 2, run.output
@@ -158,7 +158,7 @@ def test_a_node_whose_maintenance_failed_stays_paused(fleet: Fleet, inventory: P
 
 
 def test_playbooks_follow_each_other_in_one_run(fleet: Fleet, inventory: Path, maintenance: Maintenance) -> None:
-    """What one leaves of a node, be it that it had to wait or that it was worked on, is nothing to the next."""
+    """Results that one playbook leaves for a node, such as that it waited or was changed, do not affect the next."""
     node, since = fleet["g1"], fleet["m1"].run("date", "+%s.%N")
     maintenance.file.write_text(json.dumps([{"name": "Touch", "ansible.builtin.command": "touch /var/tmp/maintained"}]))
     provision, maintain = ({"ansible.builtin.import_playbook": f"fleet.gpu_swarm.{name}"} for name in ("provision", "maintain"))
@@ -171,7 +171,7 @@ def test_playbooks_follow_each_other_in_one_run(fleet: Fleet, inventory: Path, m
         run = fleet.playbook(inventory, "--limit", "gpu_nodes", "--extra-vars", settings, playbook=str(site))
     finally:
         node.run("docker", "rm", "--force", "notebook", check=False)
-    assert run.rc == os.EX_TEMPFAIL, run.output  # the maintenance of g1 has yet to be done
+    assert run.rc == os.EX_TEMPFAIL, run.output  # the maintenance of g1 is still to be done
     assert "g1" in re.findall(r"^waiting: (.*)$", run.output, re.MULTILINE)
     assert [fleet[name].read("/var/tmp/maintained") for name in GPU_NODES] == [None, b""]
     assert run.row("g1").endswith(" ready"), run.output
@@ -198,7 +198,7 @@ def test_docker_engine_is_upgraded_by_the_example_the_managers_first(fleet: Flee
 
 @pytest.mark.rare
 def test_a_card_is_replaced_by_the_example(fleet: Fleet, inventory: Path, maintenance: Maintenance) -> None:
-    """Before the card is replaced the node is emptied and stays paused, after it the same command returns it to service."""
+    """The node is drained and stays paused before the card is replaced. Afterwards the same command returns it to service."""
     node, (old, kept) = fleet["g1"], fleet["g1"].gpus()
     run = maintenance.example("replace_card.yml", "g1", old_card=old)
     assert run.rc == 2, run.output

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""provision: from bare nodes to scheduled GPUs, again without a change, in part, and around the work of others."""
+"""provision: from bare nodes to scheduled GPUs, again without a change, on part of the fleet, and around other people's work."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_check_on_bare_nodes_reports_the_plan(bare: Bare) -> None:
         assert all(words in plan[1] for words in ("installs toolkit", f"+{count} {KIND}", "restarts dockerd", "joins the swarm"))
 
 
-def test_check_on_bare_nodes_touches_nothing(bare: Bare) -> None:
+def test_check_on_bare_nodes_changes_nothing(bare: Bare) -> None:
     assert bare.touched == {name: [] for name in NODES}
     assert bare.started[0] == bare.started[1]
     assert set(bare.swarm.values()) == {"inactive"}
@@ -57,7 +57,7 @@ def test_a_person_s_settings_are_kept(fleet: Fleet, first: Loud) -> None:
 
 @pytest.fixture
 def tasks(fleet: Fleet, first: Loud) -> Iterator[list[dict[str, Any]]]:
-    """A service with a replica per GPU of the fleet, more than a node has, of an image that requests all GPUs."""
+    """Start a service with a replica per GPU of the fleet, more than one node has, from an image that requests all GPUs."""
     manager = fleet["m1"]
     gpus = sum(len(fleet[name].gpus()) for name in GPU_NODES)
     manager.docker(
@@ -74,7 +74,7 @@ def tasks(fleet: Fleet, first: Loud) -> Iterator[list[dict[str, Any]]]:
 
 
 def text(node: Node, container: str) -> str:
-    """A task's log, once it has said all that it has to say."""
+    """Return the log of a task once it is complete."""
     return wait_until("the task to log", lambda: "ready" in (log := node.docker("logs", container)) and log)
 
 
@@ -91,7 +91,7 @@ def test_each_task_sees_its_gpu_and_no_other(fleet: Fleet, tasks: list[dict[str,
     assert sorted(given) == sorted(uuid for name in GPU_NODES for uuid in fleet[name].gpus())
 
 
-def test_a_kind_that_a_service_reserves_is_not_taken_away(fleet: Fleet, inventory: Path, tasks: list[dict[str, Any]]) -> None:
+def test_a_kind_that_a_service_reserves_is_not_removed(fleet: Fleet, inventory: Path, tasks: list[dict[str, Any]]) -> None:
     before = [fleet[name].started() for name in GPU_NODES]
     run = fleet.playbook(inventory, *advertised_as("ELSE"))
     assert run.rc == 2
@@ -103,7 +103,7 @@ def test_a_kind_that_a_service_reserves_is_not_taken_away(fleet: Fleet, inventor
 
 
 def test_a_finished_job_is_not_run_again(fleet: Fleet, inventory: Path, first: Loud) -> None:
-    """The leader is older than 29.6.0: as soon as the job's GPU is advertised no more, it would."""
+    """The leader is older than 29.6.0. It would run the job again as soon as its GPU is no longer advertised."""
     manager, reserves = fleet["m1"], ("--generic-resource", f"{KIND}=1")
     job = ("--name", "once", "--mode", "replicated-job", *reserves, "lab/task", "true")
     manager.docker("service", "create", "--detach", "--quiet", "--no-resolve-image", *job)
@@ -122,7 +122,7 @@ def test_swarm_resource_is_derived_from_the_kind(fleet: Fleet, first: Loud) -> N
         assert [line for line in lines if line.startswith("swarm-resource")] == ['swarm-resource = "DOCKER_RESOURCE_NVIDIA-GPU"']
 
 
-# -- with nothing to do ------------------------------------------------------------------------------------------------
+# -- without changes ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("options", [(), ("--check", "--diff")], ids=["again", "check"])
@@ -140,7 +140,7 @@ def test_another_run_changes_and_restarts_nothing(fleet: Fleet, inventory: Path,
 
 
 def test_limit_changes_that_node_alone(fleet: Fleet, inventory: Path, first: Loud) -> None:
-    """Also where the manager is not in the limit: it is queried, and changed, for the node that is."""
+    """Even if the manager is outside the limit: it is queried, and updated, for the node in the limit."""
     labels = {name: member(fleet, name)["Spec"]["Labels"] for name in GPU_NODES}
     for name in GPU_NODES:
         fleet["m1"].docker("node", "update", "--label-rm", "gpu.count", member(fleet, name)["ID"])
@@ -156,8 +156,8 @@ def test_limit_changes_that_node_alone(fleet: Fleet, inventory: Path, first: Lou
 # -- with work on the nodes --------------------------------------------------------------------------------------------
 
 
-def waits(run: Run, name: str, *text: str) -> None:
-    """The run failed nowhere; this node alone is listed with all that holds it, and with the command that goes on."""
+def assert_waits(run: Run, name: str, *text: str) -> None:
+    """Check that the run failed nowhere, and lists only this node, with everything that holds it and the command to continue."""
     assert run.rc == os.EX_TEMPFAIL, run.output
     assert run.failed() == []
     for holder in text:
@@ -173,7 +173,7 @@ def test_work_is_waited_for_and_idle_members_go_through_a_window(fleet: Fleet, i
         before, since = (busy.files(), busy.started()), manager.run("date", "+%s.%N")
 
         run = fleet.playbook(inventory, *waited, *SOON)
-        waits(run, "g1", "container notebook (for ")
+        assert_waits(run, "g1", "container notebook (for ")
         assert [words for words in ("[ERROR]", "Unknown error", "RETRYING", "fatal:") if words in run.output] == [], run.output
         assert run.row("g1").endswith("; paused")
         assert f"  2 {KIND} (decided: 2 WAITED)  2  " in run.row("g1")
@@ -184,7 +184,7 @@ def test_work_is_waited_for_and_idle_members_go_through_a_window(fleet: Fleet, i
         assert availability_of(fleet, "g1") == ("pause", "active")
 
         assert shown(fleet, "g2") == {"WAITED": sorted(idle.gpus())}
-        assert availabilities(fleet, "g2", since) == ["pause", "drain"]  # as an operator had left it
+        assert availabilities(fleet, "g2", since) == ["pause", "drain"]  # as an operator left it
 
         busy.docker("stop", "notebook")
         run = fleet.playbook(inventory, *waited)
@@ -196,8 +196,8 @@ def test_work_is_waited_for_and_idle_members_go_through_a_window(fleet: Fleet, i
     assert availability_of(fleet, "g1") == ("active", None)
 
 
-# nvidia-ctk is called for its version after the containers were listed. This one starts a container first, where the run is to
-# change the node, whose lock it holds.
+# nvidia-ctk --version runs after the containers were listed. This one first starts a container, if the run holds the lock of the node
+# that it is about to change.
 LATE = """\
 #!/bin/sh
 flock --nonblock /var/lib/gpu-swarm/lock true || docker run --detach --name notebook lab/task > /dev/null 2>&1
@@ -213,7 +213,7 @@ def test_a_container_that_is_started_between_the_assessment_and_the_restart_is_w
     node.run("chmod", "755", wrapper)
     try:
         run = fleet.playbook(inventory, "--limit", "g1", *advertised_as("LATE"))
-        waits(run, "g1", "container notebook (for ")
+        assert_waits(run, "g1", "container notebook (for ")
         assert (node.files(), node.started()) == before
         assert node.docker("ps", "--format", "{{.Names}}") == "notebook"
         assert availability_of(fleet, "g1") == ("pause", "active")
@@ -227,7 +227,7 @@ def test_a_container_that_is_started_between_the_assessment_and_the_restart_is_w
 
 
 def test_work_is_stopped_by_consent_of_its_host_alone(fleet: Fleet, as_before: None) -> None:
-    """On the other one a label is to change, and while the first is in its window a task comes that needs the label as it is."""
+    """On the other node a label must change. While the first one is in its window, a task arrives that needs the label unchanged."""
     manager, busy, member_g2 = fleet["m1"], fleet["g1"], member(fleet, "g2")
     (kind,) = shown(fleet, "g2")  # as another test left it: it needs no window
     kinds = {name: {"gpu_node_advertise": [{"as": "gpu", "kind": one}]} for name, one in (("g1", "CONSENT"), ("g2", kind))}
@@ -235,13 +235,13 @@ def test_work_is_stopped_by_consent_of_its_host_alone(fleet: Fleet, as_before: N
     manager.docker("node", "update", "--label-add", "gpu.model=planted", member_g2["ID"])
     with by_hand(busy), ThreadPoolExecutor(1) as pool, ExitStack() as later:
         since = manager.run("date", "+%s.%N")
-        with busy.locked():  # else its window may be over before the task is there
+        with busy.locked():  # otherwise its window may be over before the task exists
             running = pool.submit(fleet.playbook, inventory)
             wait_until("the window of g1", lambda: availability_of(fleet, "g1")[0] == "pause")
             once = ("--restart-condition", "none", "--constraint", "node.labels.gpu.model==planted")
             late = later.enter_context(service(fleet, "late", 1, *once))
         run = running.result()
-        waits(run, "g2", "task late.1 (node.labels.gpu.model==planted would no longer be met)")
+        assert_waits(run, "g2", "task late.1 (node.labels.gpu.model==planted would no longer be met)")
         assert member(fleet, "g2")["Spec"] == {**member_g2["Spec"], "Labels": {**member_g2["Spec"]["Labels"], "gpu.model": "planted"}}
         assert [task["ID"] for task in all_running(manager, "late", 1)] == [late[0]["ID"]]
         assert run.row("g1").endswith("ready")
@@ -251,8 +251,8 @@ def test_work_is_stopped_by_consent_of_its_host_alone(fleet: Fleet, as_before: N
     assert availability_of(fleet, "g1") == ("active", None)
 
 
-def test_tasks_move_once_nothing_has_to_be_waited_for(fleet: Fleet, inventory: Path, as_before: None) -> None:
-    """Swarm does not start a one-shot task again. As long as it runs, what could be moved is not cut short in vain."""
+def test_tasks_move_when_nothing_else_is_waited_for(fleet: Fleet, inventory: Path, as_before: None) -> None:
+    """Swarm does not restart a one-shot task. While it runs, movable tasks are not interrupted in vain."""
     manager, busy = fleet["m1"], fleet["g1"]
     here = f"node.id=={member(fleet, 'g1')['ID']}"
     once = ("--restart-condition", "none", "--constraint", here)
@@ -263,16 +263,16 @@ def test_tasks_move_once_nothing_has_to_be_waited_for(fleet: Fleet, inventory: P
         limited = ("--limit", "g1", *advertised_as("MOVED"))
 
         run = fleet.playbook(inventory, *limited, "--extra-vars", "provision_disrupt=never")
-        waits(run, "g1", "service web", "task training.1 of service training")
+        assert_waits(run, "g1", "service web", "task training.1 of service training")
         assert (busy.files(), busy.started(), containers(busy)) == before
         assert availabilities(fleet, "g1", since) == []
         assert availability_of(fleet, "g1") == ("active", None)
 
         manager.docker("service", "update", "--detach", "--quiet", "--label-add", "gpu-swarm.keep=2d", "web")
         run = fleet.playbook(inventory, *limited, *SOON)
-        waits(run, "g1", "task training.1 of service training", "kept by its label gpu-swarm.keep=2d)")
+        assert_waits(run, "g1", "task training.1 of service training", "kept by its label gpu-swarm.keep=2d)")
         manager.docker("service", "update", "--detach", "--quiet", "--label-rm", "gpu-swarm.keep", "web")
-        assert " waiting for task " in run.row("g1")  # services come first, and what its owner keeps is named by its tasks
+        assert " waiting for task " in run.row("g1")  # services come first, and tasks with a keep label are named individually
         assert (busy.files(), busy.started(), containers(busy)) == before
         assert availability_of(fleet, "g1") == ("pause", "active")
 
@@ -284,11 +284,11 @@ def test_tasks_move_once_nothing_has_to_be_waited_for(fleet: Fleet, inventory: P
         assert availability_of(fleet, "g1") == ("active", None)
         moved = wait_until("the tasks of web", lambda: all_running(manager, "web", 2))
         assert [task["NodeID"] for task in moved] == [member(fleet, "g2")["ID"]] * 2
-        assert len({task["ID"] for task in web} & {task["ID"] for task in moved}) == 1  # the one that was there stayed
+        assert len({task["ID"] for task in web} & {task["ID"] for task in moved}) == 1  # the existing one stayed
 
 
 @pytest.mark.rare
-def test_a_task_that_takes_too_long_to_end_keeps_its_node_as_it_was(fleet: Fleet, inventory: Path, as_before: None) -> None:
+def test_a_task_that_takes_too_long_to_end_keeps_its_node_unchanged(fleet: Fleet, inventory: Path, as_before: None) -> None:
     busy, options = fleet["g1"], ("--stop-signal", "SIGWINCH", "--stop-grace-period", "15s")
     with service(fleet, "slow", 1, "--constraint", f"node.id=={member(fleet, 'g1')['ID']}", *options):
         before, since = (busy.files(), busy.started()), fleet["m1"].run("date", "+%s.%N")
@@ -321,8 +321,8 @@ def test_another_run_s_lease_lasts_until_it_is_taken(fleet: Fleet, inventory: Pa
         assert labels == {}
 
 
-def test_a_window_does_not_go_on_without_the_lease(fleet: Fleet, inventory: Path, as_before: None) -> None:
-    """It ends while something is waited for, and another run has it."""
+def test_a_window_does_not_continue_without_the_lease(fleet: Fleet, inventory: Path, as_before: None) -> None:
+    """It expires during a wait, and another run takes it."""
     busy, other = fleet["g1"], {"holder": "bob@elsewhere pid 7", "ttl": 600}
     with by_hand(busy), ThreadPoolExecutor(1) as runs:
         before = (busy.files(), busy.started())
@@ -339,11 +339,11 @@ def test_a_window_does_not_go_on_without_the_lease(fleet: Fleet, inventory: Path
     assert (busy.files(), busy.started()) == before
     left = availability_of(fleet, "g1")
     fleet["m1"].docker("node", "update", "--availability", "active", "--label-rm", MARK, member(fleet, "g1")["ID"])
-    assert left == ("pause", "active")  # for the run that has the lease
+    assert left == ("pause", "active")  # for the run with the lease
 
 
 def test_a_member_that_cannot_be_changed_returns_to_service(fleet: Fleet, inventory: Path, first: Loud) -> None:
-    """Something in the file that dockerd has not seen yet, and would not start with."""
+    """Its file has a setting that dockerd has not seen yet, and would not start with."""
     manager, node = fleet["m1"], fleet["g1"]
     good = node.read(DAEMON_JSON) or b""
     node.write(DAEMON_JSON, good.replace(b"{", b'{ "no-such-directive": 1,', 1))

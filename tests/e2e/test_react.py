@@ -2,8 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A node that reports a fault is paused while nobody runs anything: by the leader, by the next one where that is lost, by another manager where it
-has no such service, and by none where somebody keeps work away from it already. What runs on healthy cards goes on."""
+"""A node that reports a fault is paused without a run.
+
+The leader pauses it, or the next leader if that one is lost, or another manager if the leader lacks the service. A node that someone
+already keeps out of service stays unchanged. Work on healthy cards continues.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ MANAGERS, NODES = ["m1", "m2", "m3"], ["h1", "h2", "h3"]
 UNIT = "gpu-swarm-manager.service"
 PAUSED_FOR = "gpu-swarm.paused-for"
 TURN_S = 30
-# After so long a driver hangs that has answered before; from its last answer to the pause it takes a minute at the most.
+# A driver that answered before counts as hung after this time. From its last answer to the pause takes at most a minute.
 HANG_S, MINUTE_S = 20, 60
 TEXTFILES = "/var/lib/prometheus/node-exporter"  # swarm_member_metrics_directory
 # Of three GPU nodes, two may be paused by default.
@@ -62,9 +65,9 @@ def inventory(fleet: Fleet) -> Path:
 
 @pytest.fixture(scope="module")
 def before(fleet: Fleet, inventory: Path) -> dict[str, bytes]:
-    """The machine of each node as it was."""
+    """Return each node's machine at the beginning."""
     found = {name: fleet[name].read(MACHINE) or b"" for name in NODES}
-    for name in MANAGERS[:2]:  # on the third one it comes later
+    for name in MANAGERS[:2]:  # the third node gets it later
         make_textfiles(fleet[name])
     run = fleet.playbook(inventory, *settings())
     assert run.rc == 0, run.output
@@ -89,28 +92,28 @@ def label(fleet: Fleet, name: str, by: str = "m1") -> str:
 
 
 def await_pause(fleet: Fleet, name: str, began: float, seconds: float, by: str = "m1") -> dict[str, str]:
-    """The labels with which the node is paused."""
+    """Wait for the pause, and return the labels of the node."""
     wait_until("the pause", lambda: is_paused(fleet, name, by), seconds, lambda: (spec(fleet, name, by), label(fleet, name, by)))
     print(f"{name} was paused {time.monotonic() - began:.1f} s after its fault")
     return spec(fleet, name, by)["Labels"]
 
 
 def updates(fleet: Fleet, name: str, since: str) -> list[dict[str, str]]:
-    """What m1 recorded of the node since then: one for each versioned update."""
+    """Return m1's records about the node since then: one for each versioned update."""
     manager, node_id = fleet["m1"], fleet[name].swarm()["NodeID"]
     until = manager.run("date", "+%s.%N")
     only = ("--filter", "type=node", "--filter", f"node={node_id}", "--since", since, "--until", until)
     return [json.loads(line) for line in manager.docker("events", *only, "--format", "{{json .Actor.Attributes}}").splitlines()]
 
 
-def test_it_runs_on_each_manager_and_a_second_run_has_nothing_to_do(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
+def test_the_service_runs_on_each_manager_and_a_second_run_has_nothing_to_do(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
     assert {name: fleet[name].run("systemctl", "is-active", UNIT) for name in MANAGERS} == dict.fromkeys(MANAGERS, "active")
     run = fleet.playbook(inventory, *settings())
     assert (run.rc, set(run.changed().values())) == (0, {0}), run.output
 
 
-def test_it_stays_where_the_inventory_lost_its_nodes(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
-    """They report still, and without it nobody would pause them."""
+def test_the_service_stays_if_the_inventory_lost_its_nodes(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
+    """They still report faults, and without the service no one would pause them."""
     misspelt = fleet.playbook(fleet.inventory(swarm_managers=MANAGERS, gpu_node=NODES), *settings())
     assert misspelt.rc == 2, misspelt.output
     assert "The inventory has h1, h2, h3 in the group gpu_node, but not in gpu_nodes. Rename the group to gpu_nodes." in misspelt.output
@@ -125,8 +128,8 @@ def test_it_stays_where_the_inventory_lost_its_nodes(fleet: Fleet, inventory: Pa
 
 
 @pytest.mark.rare
-def test_what_a_run_finds_well_is_not_paused_for_what_it_reported_before(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
-    """Three nodes get a fault, and two may be paused. Their cards come back, and these managers still see the faults while tasks run."""
+def test_a_node_that_a_run_finds_healthy_is_not_paused_for_an_old_report(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
+    """Three nodes get a fault, and two may be paused. Their cards return, and these managers still see the faults while tasks run."""
     manager = fleet["m1"]
     assert fleet.playbook(inventory, *settings(swarm_member_react_limit=20)).rc == 0
     everywhere = ("--mode", "global", "--constraint", "node.role==worker")
@@ -156,8 +159,8 @@ def test_what_a_run_finds_well_is_not_paused_for_what_it_reported_before(fleet: 
 
 
 @pytest.mark.rare
-def test_a_mig_device_is_lost_and_a_run_is_there_at_once(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
-    """The service or the run pauses the node, whichever comes first, and neither does it twice."""
+def test_a_mig_device_is_lost_while_a_run_starts(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
+    """The service or the run pauses the node, whichever is first. Neither pauses it twice."""
     node, since = fleet["h3"], fleet["m1"].run("date", "+%s.%N")
     began = replace(node, "mig-device = 1g.10gb", "#")
     lost = wait_until("its watcher", lambda: str(status(node)["label"]).startswith("fault MIG-") and status(node)["label"], WITHIN_S)
@@ -173,16 +176,18 @@ def test_a_mig_device_is_lost_and_a_run_is_there_at_once(fleet: Fleet, inventory
 
 
 def two_processes(node: Node) -> tuple[str, str]:
-    """Those of the service: the one that pauses, and the one that does everything else, or nothing if that does not run."""
+    """Return the processes of the service: the one that pauses, and the one for everything else, or nothing if it does not run."""
     first = node.run("systemctl", "show", "--property", "MainPID", "--value", UNIT)
     return first, node.run("pgrep", "--parent", first, check=False)
 
 
 def test_a_card_is_lost_while_tasks_run(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
-    """The node is paused in time, and the tasks go on, also that of the lost card: nothing is stopped. Then a second card is lost. On each
-    manager the process that pauses no nodes hangs meanwhile, and is killed."""
+    """The node is paused in time, and the tasks keep running, even the one on the lost card. Then a second card is lost.
+
+    Meanwhile the second process of each manager's service hangs, and is killed.
+    """
     manager = fleet["m1"]
-    wait_until("what was before to be over", lambda: label(fleet, "h1") == "ok", 150, lambda: (label(fleet, "h1"), status(fleet["h1"])))
+    wait_until("the former fault to be over", lambda: label(fleet, "h1") == "ok", 150, lambda: (label(fleet, "h1"), status(fleet["h1"])))
     since = manager.run("date", "+%s.%N")
     only = ("--constraint", "node.hostname==h1", "--generic-resource", "NVIDIA-GPU=1", "--replicas", "4")
     manager.docker("service", "create", "--detach", "--name", "train", *only, "lab/task", "sleep", "infinity")
@@ -203,14 +208,14 @@ def test_a_card_is_lost_while_tasks_run(fleet: Fleet, inventory: Path, before: d
         assert two_processes(fleet[name])[0] == first
     assert labels[PAUSED_FOR].startswith(f"fault {gone} reason=lost since=")
     assert labels["gpu-swarm.former-availability"] == "active"
-    # Nothing is between a pause and its marks: they are one update, the last one of the node.
+    # A pause and its marks are written together: they are one update, the last one of the node.
     assert [update.get("availability.new") for update in updates(fleet, "h1", since)][-1] == "pause"
     replace(fleet["h1"], "[gpu 0-2]", "[gpu 0-1]")
     assert (fleet["h1"].docker("ps", "--quiet"), fleet["h1"].started()) == (tasks, started)
 
 
 def metrics(fleet: Fleet) -> dict[str, str]:
-    """The file, by the managers that have one."""
+    """Return the metrics file by manager, if it has one."""
     found = {name: fleet[name].read(f"{TEXTFILES}/gpu-swarm.prom") for name in MANAGERS}
     return {name: text.decode() for name, text in found.items() if text}
 
@@ -222,8 +227,10 @@ def leader(fleet: Fleet) -> str:
 
 @pytest.mark.rare
 def test_the_leader_has_the_metrics(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
-    """With the card that is lost and the node that is paused for it, and on another manager when that leads. That one pauses the node whose card was
-    lost when the leader was."""
+    """With the lost card and the paused node, and later on another manager that leads.
+
+    That one pauses the node whose card was lost together with the leader.
+    """
     make_textfiles(fleet["m3"])
     first = leader(fleet)
     paused = 'gpu_swarm_nodes{state="paused",by="fault"} 2'
@@ -236,8 +243,8 @@ def test_the_leader_has_the_metrics(fleet: Fleet, inventory: Path, before: dict[
     began = replace(fleet["h2"], "[gpu 0-1]", "[gpu 0]")
     fleet[first].run("systemctl", "stop", "docker.socket", "docker")
     try:
-        other = wait_until("another leader", lambda: next((name for name in MANAGERS if name != first and leads(fleet, name)), None), 60)
-        labels = await_pause(fleet, "h2", began, WITHIN_S + 20, by=other)  # it takes the swarm some seconds to have another leader
+        other = wait_until("another leader", lambda: next((name for name in MANAGERS if name != first and is_leader(fleet, name)), None), 60)
+        labels = await_pause(fleet, "h2", began, WITHIN_S + 20, by=other)  # the swarm needs some seconds to elect another leader
         assert labels[PAUSED_FOR].startswith("fault GPU-")
         wait_until("its file", lambda: other in metrics(fleet), 90, lambda: metrics(fleet))
     finally:
@@ -247,7 +254,7 @@ def test_the_leader_has_the_metrics(fleet: Fleet, inventory: Path, before: dict[
 
 @pytest.mark.rare
 def test_another_directory_of_metrics_counts_at_once(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
-    """Without systemd reading its unit anew."""
+    """systemd does not read its unit again."""
     first, elsewhere = leader(fleet), "/srv/metrics"
     fleet[first].run("mkdir", "-p", elsewhere)
     for directory, other in ((elsewhere, TEXTFILES), (TEXTFILES, elsewhere)):
@@ -257,14 +264,13 @@ def test_another_directory_of_metrics_counts_at_once(fleet: Fleet, inventory: Pa
         assert fleet[first].read(f"{other}/gpu-swarm.prom") is None
 
 
-def leads(fleet: Fleet, name: str) -> bool:
+def is_leader(fleet: Fleet, name: str) -> bool:
     return bool((fleet[name].docker_json("node", "inspect", "self")[0].get("ManagerStatus") or {}).get("Leader"))
 
 
 @pytest.mark.rare
-def test_what_an_operator_says_counts(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
-    """Returned to service by hand, a node is paused for another fault only, and stays there else, also for a service that is started anew. A drain by
-    hand is left alone."""
+def test_a_decision_of_an_operator_counts(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
+    """A node returned to service by hand is paused only for another fault, even after a restart of the service. A manual drain is not changed."""
     manager = fleet["m1"]
     wait_until("the second card", lambda: "cards=2" in label(fleet, "h1").split(), 150, lambda: label(fleet, "h1"))
     assert "cards=" not in spec(fleet, "h1")["Labels"][PAUSED_FOR]  # it was paused once
@@ -293,7 +299,7 @@ def journal(node: Node) -> str:
 
 @pytest.mark.rare
 def test_a_leader_without_the_service(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
-    """Another manager acts, when the leader's turn is over."""
+    """Another manager acts after the leader's turn is over."""
     leading = leader(fleet)
     fleet[leading].run("systemctl", "stop", UNIT)
     began = time.monotonic()
@@ -303,8 +309,8 @@ def test_a_leader_without_the_service(fleet: Fleet, inventory: Path, before: dic
 
 
 @pytest.mark.rare
-def test_a_driver_hangs_for_longer_than_anyone_waits_for_it(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
-    """In the kernel, where no signal ends what waits: no second process is started beside that one. The next run returns the node."""
+def test_a_driver_hangs_for_longer_than_anyone_waits(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
+    """It hangs in the kernel, where no signal ends the wait. No second process is started beside the first. The next run returns the node."""
     node, manager = fleet["h3"], fleet["m1"]
     wait_until("what was before to be over", lambda: label(fleet, "h3") == "ok", 150, lambda: (label(fleet, "h3"), status(node)))
     manager.docker("node", "update", "--availability", "active", "h3")
@@ -323,12 +329,12 @@ def test_a_driver_hangs_for_longer_than_anyone_waits_for_it(fleet: Fleet, invent
 
 @pytest.mark.rare
 def test_deprovision_leaves_no_trace(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
-    fleet["m1"].docker("service", "rm", "train")  # else each window waits for a place for its tasks, which there is not
+    fleet["m1"].docker("service", "rm", "train")  # otherwise each window waits for a place for its tasks, which does not exist
     for name, machine in before.items():
         fleet[name].write(MACHINE, machine)
     run = fleet.playbook(inventory, *settings(provision_disrupt="all"), playbook="fleet.gpu_swarm.deprovision")
     assert run.rc == 0, run.output
     for name in MANAGERS:
-        assert fleet[name].run("find", "/etc", "/run", "/var/lib", "-xdev", "-path", "*gpu-swarm*") == ""  # the metrics neither
+        assert fleet[name].run("find", "/etc", "/run", "/var/lib", "-xdev", "-path", "*gpu-swarm*") == ""  # the metrics are removed too
         shown = fleet[name].run("systemctl", "show", "--property", "LoadState,ActiveState", UNIT).split()
         assert shown == ["LoadState=not-found", "ActiveState=inactive"]

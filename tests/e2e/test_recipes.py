@@ -2,8 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The recipes of docs/run/recipes.md with real services: policies, jobs and commands as their pages have them, and the stack files of docs/examples
-with other images. One node has the policies for a model of card each, one that of two services on the very same card, and one the default."""
+"""The recipes of docs/run/recipes.md with real services:
+
+policies, jobs and commands from the pages, and the stack files of docs/examples with other images. One node has the policies for single
+models, one has the policy of two services on the same card, and one has the default.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ nodes:
   r4: {gpus: r4.conf, toolkit: 1.20.0, cpu: broadwell}
 """
 NODES = ["r1", "r2", "r3", "r4"]
-# A card for each of the policies that are for one model.
+# One card for each policy about a single model.
 R1 = """
 driver = 580.95.05
 cuda = 13.0
@@ -55,7 +58,7 @@ name = NVIDIA H100 80GB HBM3
 memory = 81559
 compute = 9.0
 """
-# The oldest of three drivers: r2 has one for CUDA 12.2, and r3 one for 13.0.
+# r1 has the oldest of three drivers. r2 has one for CUDA 12.2, and r3 one for 13.0.
 R4 = """
 driver = 470.256.02
 cuda = 11.4
@@ -71,7 +74,7 @@ BY_SLOT = "by-slot"
 
 
 def blocks(page: str, heading: str = "") -> list[Any]:
-    """The YAML of a page, or what of it stands below a heading."""
+    """Return the YAML blocks of a page, or of one section."""
     text = (CHECKOUT / "docs" / page).read_text()
     section = text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0] if heading else text
     return [yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)]
@@ -83,7 +86,7 @@ def policy(page: str, heading: str = "") -> list[dict[str, Any]]:
 
 
 def example(folder: Path, name: str, replaced: dict[str, str]) -> Path:
-    """A stack file of docs/examples with other images, which the lab has, and what these run."""
+    """Return a stack file of docs/examples with images of the lab, and the commands that these run."""
     text = (CHECKOUT / "docs/examples/stacks" / name).read_text()
     for former, new in replaced.items():
         assert former in text, f"{name} has no {former}"
@@ -104,7 +107,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
 
 @pytest.fixture(scope="module")
 def inventory(fleet: Fleet) -> Path:
-    """All recipes at a time. What is in no policy, such as the isolation, is as it is by default."""
+    """Provision with all recipes at once. Everything outside the policies, such as the isolation, has its default."""
     dokploy = {"as": "gpu", "kind": "gpu", "select": {"index": [DOKPLOY_CARD]}}
     rules = {
         "r1": [*policy("run/memory.md"), dokploy, *policy("run/kinds.md")],
@@ -128,7 +131,7 @@ def nothing_left(fleet: Fleet, inventory: Path) -> Iterator[None]:
     for service in manager.docker("service", "ls", "--quiet").split():
         manager.docker("service", "rm", service)
     for name in NODES:
-        fleet[name].run("sh", "-c", "docker ps --quiet | xargs --no-run-if-empty docker kill", check=False)  # not all of them end when they are to
+        fleet[name].run("sh", "-c", "docker ps --quiet | xargs --no-run-if-empty docker kill", check=False)  # not all of them end when requested
     wait_until("the tasks to end", lambda: not manager.docker("node", "ps", "--quiet", *NODES), SEEN_S, lambda: manager.docker("node", "ps", *NODES))
 
 
@@ -141,7 +144,7 @@ def create(fleet: Fleet, name: str, *options: str) -> None:
 
 
 def running(fleet: Fleet, service: str, number: int = 1) -> list[tuple[str, str]]:
-    """The node and the container of each of its tasks, of which there are so many."""
+    """Return the node and the container of each task, once this number of them runs."""
 
     def found() -> list[tuple[str, str]]:
         return [(name, container) for name in NODES for container in containers(fleet[name], service)]
@@ -151,7 +154,7 @@ def running(fleet: Fleet, service: str, number: int = 1) -> list[tuple[str, str]
 
 
 def seen(fleet: Fleet, service: str, number: int = 1) -> list[tuple[str, str]]:
-    """The node and the GPU of each of its tasks, which all see one."""
+    """Return the node and the GPU of each task. Each sees one."""
     made = []
     for name, container in running(fleet, service, number):
         (card,) = cards(fleet[name], container)
@@ -160,12 +163,12 @@ def seen(fleet: Fleet, service: str, number: int = 1) -> list[tuple[str, str]]:
 
 
 def whole(fleet: Fleet) -> list[tuple[str, str]]:
-    """The GPUs that are of the kind NVIDIA-GPU."""
+    """Return the GPUs of the kind NVIDIA-GPU."""
     return sorted([("r2", card) for card in fleet["r2"].gpus()[1:]] + [(name, card) for name in ("r3", "r4") for card in fleet[name].gpus()])
 
 
-# Stands in for Spark's program. The master listens at the address of its name, and the workers connect to the one that they are given, as Spark's do.
-# Each worker runs the discovery script of its options first, as Spark's does, and requests a path with the GPU that it sees from the master.
+# Stands in for Spark's program. The master listens at the address of its name. Workers connect to the given master, like Spark's.
+# Each worker first runs the discovery script of its options, like Spark's. Then it requests a path with its GPU from the master.
 SPARK_CLASS = r"""#!/bin/sh
 case "$1 $2" in
 "org.apache.spark.deploy.master.Master --host")
@@ -184,12 +187,12 @@ esac
 echo "$* is no command of Spark's" >&2
 exit 2
 """
-# What Spark wants of such a script: one line of JSON, with the GPUs as nvidia-smi numbers them where it runs.
+# Spark expects one line of JSON from such a script, with the GPUs as nvidia-smi numbers them there.
 DISCOVERY = r"""#!/bin/sh
 found=$(nvidia-smi --query-gpu=index --format=csv,noheader) && [ "$found" ] || exit 1
 echo "{\"name\": \"gpu\", \"addresses\": [\"$(echo $found | sed 's/ /", "/g')\"]}"
 """
-# Where the image of Spark has them.
+# Spark's image has the programs here.
 SPARK_FILES = {"bin/spark-class": SPARK_CLASS, "examples/src/main/scripts/getGpusResources.sh": DISCOVERY}
 SPARK_IMAGE = {"apache/spark:3.5.7": "lab/spark"}
 
@@ -208,7 +211,7 @@ def spark_image(fleet: Fleet, inventory: Path) -> None:
 
 
 def test_a_spark_worker_for_each_gpu(fleet: Fleet, inventory: Path, spark_image: None, tmp_path: Path) -> None:
-    """Each worker sees a GPU of its own, and the master none, though its image requests all. One worker more than GPUs waits."""
+    """Each worker sees its own GPU, and the master none, although its image requests all. There is one worker more than GPUs, and it waits."""
     run = deploy(fleet, inventory, example(tmp_path, "spark.yml", SPARK_IMAGE), "spark")
     assert run.rc == 0, run.output
     assert "spark_worker: 4 of 4 running" in run.output
@@ -229,7 +232,7 @@ def test_a_spark_worker_for_each_gpu(fleet: Fleet, inventory: Path, spark_image:
 
 
 def discovered(node: Node, worker: str) -> tuple[str, str, list[str]]:
-    """How many GPUs a worker wants, and as what and which ones its discovery script found them, by their UUIDs."""
+    """Return how many GPUs a worker wants, under which name, and which ones its discovery script found, by UUID."""
     amount, said = wait_until("the discovery script", lambda: re.findall(r"^amount (\d+)\n(\{.*\})$", node.docker("logs", worker), re.MULTILINE))[0]
     shown = node.docker("exec", worker, "nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader")
     by_index, found = dict(line.split(", ") for line in shown.splitlines()), json.loads(said)
@@ -237,7 +240,7 @@ def discovered(node: Node, worker: str) -> tuple[str, str, list[str]]:
 
 
 def reserved(node: Node, container: str) -> str:
-    """What swarm gave its task."""
+    """Return what swarm allocated to its task."""
     given = node.docker_json("inspect", container)[0]["Config"]["Env"]
     (card,) = [one.partition("=")[2] for one in given if one.startswith("DOCKER_RESOURCE_NVIDIA-GPU=")]
     return card
@@ -247,7 +250,7 @@ JOBS = {"image": "lab/cuda", "command": ["sh", "-c", 'echo "LR=$LR: $MAX_CONTAIN
 
 
 def test_two_jobs_of_4000_mib_on_a_card_and_a_third_that_waits(fleet: Fleet, inventory: Path, tmp_path: Path) -> None:
-    """It waits until one of them is over. prune_jobs then removes that one, and none that runs."""
+    """It waits until one of them has ended. prune_jobs then removes that one, and no running job."""
     (job,) = [block for block in blocks("run/memory.md") if "array" in block]
     path = tmp_path / "job.yml"
     path.write_text(yaml.safe_dump({**job, **JOBS}))
@@ -280,7 +283,7 @@ def test_two_jobs_of_4000_mib_on_a_card_and_a_third_that_waits(fleet: Fleet, inv
 
 
 def shares(fleet: Fleet, service: str) -> tuple[str, str, str]:
-    """The card that its task sees, and which share it finds."""
+    """Return the card that its task sees, and the share that it finds."""
     ((name, container),) = running(fleet, service)
     its, (card,) = variables(fleet[name], container), cards(fleet[name], container)
     return card, its["MAX_CONTAINER_MEMORY"], its["GPU_MEMORY_FRACTION"]
@@ -302,12 +305,12 @@ def test_kinds_by_model_and_slots_in_a_stack_file(fleet: Fleet, inventory: Path,
 
 IMAGES = {"registry.example.org/train:cuda12.2-avx512": "lab/none", "registry.example.org/train:cuda12.2": "lab/task"}
 IMAGES.update({"registry.example.org/train:cuda12.8": "lab/cuda", "registry.example.org/train:cuda11.4": "lab/old"})
-# Of three drivers, three models and two levels of CPU: the image, and how many of the tasks.
+# Three drivers, three models and two CPU levels: the image, and the number of its tasks.
 BY_NODE = {"r2 lab/task": 3, "r3 lab/cuda": 3, "r4 lab/old": 1}
 
 
 def test_one_kind_for_all_and_an_image_for_each_machine(fleet: Fleet, inventory: Path, tmp_path: Path) -> None:
-    """Each node has another driver and model, and one a younger CPU. The one with a card of less memory gets no task."""
+    """Each node has another driver and model, and one has a newer CPU. The node whose card has less memory gets no task."""
     for name in NODES:
         fleet[name].docker("tag", "lab/task", "lab/old")
     run = deploy(fleet, inventory, example(tmp_path, "by_node.yml", IMAGES), "train")
@@ -323,13 +326,13 @@ def test_one_kind_for_all_and_an_image_for_each_machine(fleet: Fleet, inventory:
 def test_two_services_on_the_very_same_card(fleet: Fleet, inventory: Path) -> None:
     for name in ("prepare", "compute"):
         create(fleet, name, "--generic-resource", "PIPELINE=1")
-    # Half of 15360 MiB, and of these 300 are CUDA's own.
+    # Half of 15360 MiB. CUDA itself uses 300 of these.
     expected = (fleet["r2"].gpus()[0], "7680", "0.480468")
     assert [shares(fleet, name) for name in ("prepare", "compute")] == [expected, expected]
 
 
 def test_a_template_chooses_cards_that_are_not_advertised(fleet: Fleet, inventory: Path) -> None:
-    """The command of run/sharing.md. The first card stays free, the fourth task fails, and a service that is not allowed to is refused."""
+    """Uses the command from run/sharing.md. The first card stays free, the fourth task fails, and a service without permission is refused."""
     text = (CHECKOUT / "docs/run/sharing.md").read_text()
     (line,) = re.findall(r"^\$ docker service create (.*Task\.Slot.*) …$", text, re.MULTILINE)
     options, manager = shlex.split(line.replace("gpu-1", "r2")), fleet["r1"]
@@ -337,13 +340,13 @@ def test_a_template_chooses_cards_that_are_not_advertised(fleet: Fleet, inventor
     assert seen(fleet, BY_SLOT, 3) == sorted(("r2", card) for card in fleet["r2"].gpus()[1:])
 
     def errors(service: str) -> list[list[str]]:
-        """The name of each task that failed, and why."""
+        """Return the name of each failed task, and the reason."""
         shown = manager.docker("service", "ps", "--no-trunc", "--format", "{{.Name}}={{.Error}}", service)
         return [one.split("=", 1) for one in shown.splitlines() if not one.endswith("=")]
 
     manager.docker("service", "scale", "--detach", f"{BY_SLOT}=4")
     wait_until("the fourth to fail", lambda: errors(BY_SLOT), SEEN_S)
-    assert {name.split()[-1] for name, _why in errors(BY_SLOT)} == {f"{BY_SLOT}.4"}  # with a sign in front of earlier ones
+    assert {name.split()[-1] for name, _why in errors(BY_SLOT)} == {f"{BY_SLOT}.4"}  # former tasks have a mark before the name
     create(fleet, "others", *options)
 
     def refused() -> bool:
@@ -352,8 +355,8 @@ def test_a_template_chooses_cards_that_are_not_advertised(fleet: Fleet, inventor
     wait_until("another to be refused", refused, SEEN_S, lambda: errors("others"))
 
 
-def test_beside_docker_service_create(fleet: Fleet, inventory: Path) -> None:
-    """A general name with a label for what some of them are. Then the service reserves the kind in lower case, which another tool knows."""
+def test_docker_service_create_can_be_used_beside(fleet: Fleet, inventory: Path) -> None:
+    """A general kind with a label for some of the GPUs. Then the service reserves the kind in lower case, as another tool writes it."""
     create(fleet, "plain", "--generic-resource", "NVIDIA-GPU=1", "--constraint", "node.labels.gpu.model==Tesla-T4")
     ((name, card),) = seen(fleet, "plain")
     assert (name, card in fleet["r2"].gpus()[1:]) == ("r2", True)
@@ -363,7 +366,7 @@ def test_beside_docker_service_create(fleet: Fleet, inventory: Path) -> None:
     assert seen(fleet, "plain") == [("r1", fleet["r1"].gpus()[DOKPLOY_CARD])]
 
 
-# Calls Docker's API as programs do: the method, the path, and on standard input what is posted.
+# Calls Docker's API like programs do: the method, the path, and the request body on standard input.
 CALL = """
 import http.client, socket, sys
 connection = http.client.HTTPConnection("localhost")
@@ -381,11 +384,11 @@ def call(node: Node, method: str, path: str, body: dict[str, Any] | None = None)
 
 
 def updated(fleet: Fleet, service: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> tuple[str, list[str]]:
-    """The node and the cards of the new task after an update: ``change`` makes the whole specification of the one before, as it is written."""
+    """Update a service, and return the node and the cards of the new task. ``change`` makes the new specification from the former one."""
     ((_name, former),) = running(fleet, service)
 
     def written() -> bool:
-        """Not where swarm wrote in between how far the last update is."""
+        """Try again if swarm wrote the progress of the last update in between."""
         found = call(fleet["r1"], "GET", f"/services/{service}")
         path = f"/services/{found['ID']}/update?version={found['Version']['Index']}"
         done = fleet["r1"].start("python3", "-c", CALL, "POST", path, text=json.dumps(change(found["Spec"])).encode(), check=False)
@@ -393,10 +396,10 @@ def updated(fleet: Fleet, service: str, change: Callable[[dict[str, Any]], dict[
         return done.returncode == 0
 
     wait_until("the update", written)
-    return anew(fleet, service, former)
+    return new_task(fleet, service, former)
 
 
-def anew(fleet: Fleet, service: str, former: str) -> tuple[str, list[str]]:
+def new_task(fleet: Fleet, service: str, former: str) -> tuple[str, list[str]]:
     def found() -> list[tuple[str, str]]:
         there = [(name, container) for name in NODES for container in containers(fleet[name], service)]
         return [] if any(container == former for _name, container in there) else there
@@ -415,15 +418,18 @@ services:
 
 
 def stack_deploy(fleet: Fleet, stack: str) -> None:
-    """As both of them call it. Here is no registry in which an image could be looked up."""
+    """Deploy as both tools do. There is no registry here to look up an image."""
     fleet["r1"].write("/root/stack/docker-compose.yml", ONE_GPU.encode())
     words = ("--prune", "--with-registry-auth", "--resolve-image=never", "--compose-file", "/root/stack/docker-compose.yml")
     fleet["r1"].docker("stack", "deploy", *words, stack)
 
 
-def test_beside_portainer(fleet: Fleet, inventory: Path) -> None:
-    """It deploys with 'docker stack deploy', and updates a service by its whole specification. Where its form has another number of CPUs it writes
-    all resources anew, of which it knows memory and CPUs (app/docker/views/services/edit/serviceController.js)."""
+def test_portainer_can_be_used_beside(fleet: Fleet, inventory: Path) -> None:
+    """It deploys with 'docker stack deploy', and updates a service with its whole specification.
+
+    If the number of CPUs in its form changes, it rewrites all resources, of which it knows only memory and CPUs
+    (app/docker/views/services/edit/serviceController.js).
+    """
     card = fleet["r1"].gpus()[DOKPLOY_CARD]
     stack_deploy(fleet, "portainer")
     assert seen(fleet, "portainer_app") == [("r1", card)]
@@ -441,10 +447,10 @@ def test_beside_portainer(fleet: Fleet, inventory: Path) -> None:
     assert updated(fleet, "portainer_app", cpus)[1] == []
     ((_name, former),) = running(fleet, "portainer_app")
     stack_deploy(fleet, "portainer")
-    assert anew(fleet, "portainer_app", former) == ("r1", [card])
+    assert new_task(fleet, "portainer_app", former) == ("r1", [card])
 
 
-# What it posts for an application (packages/server/src/utils/builders/index.ts).
+# The request for an application (packages/server/src/utils/builders/index.ts).
 DOKPLOY_APP = {
     "Name": "app",
     "TaskTemplate": {
@@ -459,15 +465,18 @@ DOKPLOY_APP = {
 }
 
 
-def test_beside_dokploy(fleet: Fleet, inventory: Path) -> None:
-    """Its stacks reserve GPUs. Its applications do not, and each deployment of one writes the whole service. Its page of GPUs counts amounts, and
-    named GPUs are none, be their kind the one that it knows (packages/server/src/utils/gpu-setup.ts)."""
+def test_dokploy_can_be_used_beside(fleet: Fleet, inventory: Path) -> None:
+    """Its stacks can reserve GPUs.
+
+    Its applications cannot, and each deployment of one writes the whole service. Its page about GPUs counts amounts, and ignores named
+    GPUs even of the kind that it knows (packages/server/src/utils/gpu-setup.ts).
+    """
     manager, card = fleet["r1"], fleet["r1"].gpus()[DOKPLOY_CARD]
     call(manager, "POST", "/services/create", DOKPLOY_APP)
     ((name, former),) = running(fleet, "app")
     assert fleet[name].docker("exec", former, "sh", "-c", COUNT) == "0"
     manager.docker("service", "update", "--detach", "--no-resolve-image", "--generic-resource-add", "gpu=1", "app")
-    assert anew(fleet, "app", former) == ("r1", [card])
+    assert new_task(fleet, "app", former) == ("r1", [card])
 
     def again(spec: dict[str, Any]) -> dict[str, Any]:
         task = {**DOKPLOY_APP["TaskTemplate"], "ForceUpdate": spec["TaskTemplate"].get("ForceUpdate", 0) + 1}
@@ -481,8 +490,8 @@ def test_beside_dokploy(fleet: Fleet, inventory: Path) -> None:
     assert of_kind == ["NamedResourceSpec"]
 
 
-def test_beside_docker_stack_deploy(fleet: Fleet, inventory: Path, tmp_path: Path) -> None:
-    """It refuses the Compose file of docs/run/compose.md, takes what deploy --check prints of it, and files with generic_resources as they are."""
+def test_docker_stack_deploy_can_be_used_beside(fleet: Fleet, inventory: Path, tmp_path: Path) -> None:
+    """It refuses the Compose file of docs/run/compose.md, but accepts what deploy --check prints for it, and files with generic_resources."""
     text = (CHECKOUT / "docs/run/compose.md").read_text().partition("# compose.yml\n")[2].partition("```")[0]
     path = tmp_path / "compose.yml"
     path.write_text(text.replace(CUDA_IMAGE, "lab/cuda"))

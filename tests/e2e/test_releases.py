@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Jobs and stacks where the oldest and the newest release of Docker lead a swarm, of one node each. Elsewhere 26.1 leads."""
+"""Jobs and stacks with the oldest and the newest release of Docker as the leader of a swarm of one node each. In other tests 26.1 leads."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ nodes:
   l1: {groups: [swarm_managers], image: debian12, daemon_json: '{"node-generic-resources": ["NVIDIA-GPU=GPU-a"]}'}
   l2: {groups: [swarm_managers], image: debian-testing, daemon_json: '{"node-generic-resources": ["NVIDIA-GPU=GPU-a"]}'}
 """
-# Each has the GPU after the other.
+# Each job gets the GPU after the former one.
 SWEEP = {"name": "sweep", "image": "lab/task", "command": ["sh", "-c", "exit $CODE"], "array": [{"CODE": 0}, {"CODE": 3}]}
-# What makes it a file of the newer version.
+# This needs a newer version of the file.
 LIMITED = {"services": {"a": {"image": "lab/task", "command": ["sleep", "100000"], "deploy": {"resources": {"limits": {"pids": 100}}}}}}
 
 
@@ -40,7 +40,7 @@ def leader(fleet: Fleet, request: pytest.FixtureRequest) -> Iterator[Node]:
     node.leave()
 
 
-def test_a_label_runs_nothing_again_and_what_is_over_is_removed(fleet: Fleet, leader: Node, tmp_path: Path) -> None:
+def test_a_label_reruns_no_job_and_finished_jobs_are_removed(fleet: Fleet, leader: Node, tmp_path: Path) -> None:
     inventory = fleet.inventory(swarm_managers=[leader.name])
     (tmp_path / "job.yml").write_text(yaml.safe_dump(SWEEP))
     run = fleet.playbook(inventory, "-e", f"job={tmp_path / 'job.yml'}", playbook=JOB)
@@ -55,7 +55,7 @@ def test_a_label_runs_nothing_again_and_what_is_over_is_removed(fleet: Fleet, le
 
 
 @pytest.mark.rare
-def test_a_stack_with_a_limit_of_processes(fleet: Fleet, leader: Node, tmp_path: Path) -> None:
+def test_a_stack_may_have_a_limit_of_processes(fleet: Fleet, leader: Node, tmp_path: Path) -> None:
     (tmp_path / "compose.yml").write_text(yaml.safe_dump(LIMITED))
     arguments = ("-e", f"compose={tmp_path / 'compose.yml'}", "-e", "stack=limited")
     run = fleet.playbook(fleet.inventory(swarm_managers=[leader.name]), *arguments, playbook="fleet.gpu_swarm.deploy")
@@ -73,8 +73,8 @@ services:
 """
 
 
-def test_a_service_with_a_gpu_on_a_network_of_its_own(fleet: Fleet, leader: Node, tmp_path: Path) -> None:
-    """The oldest leader stops its task for the network that comes to the node with it: there a service without GPUs brings it first."""
+def test_a_service_with_a_gpu_may_have_its_own_network(fleet: Fleet, leader: Node, tmp_path: Path) -> None:
+    """The oldest leader stops a GPU task when its network arrives on the node. So a service without GPUs brings the network first."""
     inventory, old = fleet.inventory(swarm_managers=[leader.name]), leader.name == "l1"
     (tmp_path / "compose.yml").write_text(WITH_A_GPU)
     deploy = ("-e", f"compose={tmp_path / 'compose.yml'}", "-e", "stack=gpu")
@@ -84,7 +84,7 @@ def test_a_service_with_a_gpu_on_a_network_of_its_own(fleet: Fleet, leader: Node
     assert (again.rc, again.changed()[leader.name]) == (0, 0), again.output
     names = {"gpu_a", *(["gpu_a-gpu-swarm-network"] if old else [])}
     assert set(leader.docker("service", "ls", "--format", "{{.Name}}").split()) == names
-    # What somebody else runs so is a finding.
+    # Such services of others are a finding.
     leader.docker("network", "create", "--driver", "overlay", "theirs")
     by_hand = ("--detach", "--name", "by-hand", "--network", "theirs", "--generic-resource", "NVIDIA-GPU=1")
     leader.docker("service", "create", *by_hand, "lab/task", "sleep", "9")

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A swarm whose manager is somebody else's: Ansible cannot log in there, and only the Docker API is offered, with TLS.
+"""A swarm with another team's manager: Ansible cannot log in there, and it offers only the Docker API, with TLS.
 
-The manager is x4, which the inventory does not have. It has the controller under the name of ``appliance``, with the manager's API.
+The manager is x4, which is not in the inventory. The controller knows it as ``appliance``, with its API.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CERTIFICATES, SETTINGS = "/etc/docker-api", "/etc/default/docker"
 
 @dataclass(frozen=True)
 class Pair:
-    """A certificate and its key, that of an authority if it has itself been signed by nobody else."""
+    """A certificate and its key, or an authority if no other one signed it."""
 
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
@@ -64,7 +64,7 @@ class Pair:
         return self.certificate.public_bytes(pem), self.key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain)
 
     def write(self, folder: Path, name: str) -> dict[str, str]:
-        """The files, as the options of a module."""
+        """Write the files, and return them as options of a module."""
         paths = folder / f"{name}.pem", folder / f"{name}-key.pem"
         for path, content in zip(paths, self.files, strict=True):
             path.write_bytes(content)
@@ -77,9 +77,9 @@ class Appliance:
 
     fleet: Fleet
     address: str
-    tls: dict[str, Any]  # with a certificate that it takes
+    tls: dict[str, Any]  # with a certificate that it accepts
     strange: dict[str, Any]  # with one of another authority
-    python: Path  # with nothing but the standard library
+    python: Path  # with only the standard library
 
     def run(
         self,
@@ -88,7 +88,7 @@ class Appliance:
         tls: dict[str, Any] | None = None,
         gone: bool = False,
     ) -> Run:
-        """A playbook; with ``gone``, the inventory has another manager in front, which nobody can reach."""
+        """Run a playbook. With ``gone``, the inventory first names another manager, which is unreachable."""
         variables = {
             "ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": str(self.python),
             "swarm_manager_docker_host": self.address, "swarm_manager_docker_tls": tls or self.tls,
@@ -103,7 +103,7 @@ def appliance(booted: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     kept, node = tmp_path_factory.mktemp("certificates"), booted[MANAGER]
     for name in (MANAGER, WORKER):
         booted[name].leave()
-    # What tests before have left on it is not to show in its new swarm.
+    # Traces of earlier tests must not appear in its new swarm.
     undone = booted.module(MANAGER, "fleet.gpu_swarm.gpu_node", {"state": "absent"})
     assert undone.rc == 0, undone.output
     authority, before = Pair.of("authority"), node.read(SETTINGS)
@@ -131,7 +131,7 @@ def appliance(booted: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 def test_the_fault_of_the_inventory_is_reported(appliance: Appliance) -> None:
-    """Before any query."""
+    """It is reported before any query."""
     run = appliance.run(tls={"cert": "/c"})
     assert run.rc != 0
     assert f"{HOST}: swarm_manager_docker_tls has cert; it takes tls, validate_certs" in run.output
@@ -144,7 +144,7 @@ def test_the_fault_of_the_inventory_is_reported(appliance: Appliance) -> None:
         ("file", ["/gone.pem on ", "client_key cannot be read", "fix client_key"]),
     ],
 )
-def test_an_api_that_cannot_be_used(appliance: Appliance, fault: str, words: list[str], tmp_path: Path) -> None:
+def test_an_unusable_api_is_reported(appliance: Appliance, fault: str, words: list[str], tmp_path: Path) -> None:
     node = appliance.fleet[WORKER]
     tls = {"certificate": appliance.strange, "file": {**appliance.tls, "client_key": str(tmp_path / "gone.pem")}}
     before = node.files(), node.started()
@@ -165,7 +165,7 @@ def joined(appliance: Appliance) -> Run:
 
 
 def touched(run: Run) -> list[str]:
-    """The hosts on which anything was changed. The recap also counts the check of the settings, which runs on the controller."""
+    """Return the changed hosts. The recap also counts the check of the settings, which runs on the controller."""
     return [host for host, number in run.changed().items() if number]
 
 
@@ -191,7 +191,7 @@ def test_no_secret_is_shown(appliance: Appliance, joined: Run) -> None:
 
 
 def test_another_run_changes_nothing(appliance: Appliance, joined: Run) -> None:
-    """Also where one of several managers does not answer. A warning shows that the one that does is not verified."""
+    """Even if one of several managers does not answer. A warning says that the answering one is not verified."""
     assert "is not verified" not in joined.output
     run = appliance.run(gone=True, tls={**appliance.tls, "tls": True, "validate_certs": False})
     assert (run.rc, touched(run)) == (0, []), run.output
@@ -218,9 +218,9 @@ def test_a_change_is_rolled(appliance: Appliance, joined: Run) -> None:
 
 
 @pytest.mark.rare
-def test_it_is_proved_and_deprovisioned(appliance: Appliance, joined: Run) -> None:
+def test_the_worker_is_verified_and_deprovisioned(appliance: Appliance, joined: Run) -> None:
     fleet, manager = appliance.fleet, appliance.fleet[MANAGER]
-    run = appliance.run()  # as it was before the change
+    run = appliance.run()  # as before the change
     assert run.rc == 0, run.output
     run = appliance.run("--extra-vars", "verify_image=lab/cuda", playbook="fleet.gpu_swarm.verify")
     assert run.rc == 0, run.output

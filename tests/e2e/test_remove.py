@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""gpu_node with state absent: the files as they were, or as a person has made them since, without what this collection added."""
+"""gpu_node with state absent: the original files, or with later edits of a person, and without the collection's parts."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from .swarm import KIND, member, shown
 
 
 @pytest.mark.rare
-def test_absent_restores_what_was_there(fleet: Fleet, inventory: Path, first: Loud) -> None:
-    """On g1 nobody touched the files since; on g2 somebody edited both."""
+def test_absent_restores_the_former_state(fleet: Fleet, inventory: Path, first: Loud) -> None:
+    """g1's files are unchanged. g2's files were edited."""
     manager, same, edited = fleet["m1"], fleet["g1"], fleet["g2"]
-    original_toml = fleet["x1"].read(CONFIG_TOML) or b""  # of the same packages, and never provisioned with them
+    original_toml = fleet["x1"].read(CONFIG_TOML) or b""  # with the same packages, and never provisioned
     for node in (same, edited):
         manager.docker("node", "update", "--availability", "drain", member(fleet, node.name)["ID"])
     daemon_json, config_toml = (edited.read(path) or b"" for path in (DAEMON_JSON, CONFIG_TOML))

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a check run finds out about packages with the real apt, dnf and zypper, on this machine: the lab's nodes are Debian's.
+"""What a check run reports about packages with the real apt, dnf and zypper, on this machine, because the lab's nodes are Debian's.
 
-The repositories are real and signed. Nothing of any package manager's may be different afterwards.
+The repositories are real and signed. No file of any package manager may change.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ PACKAGES = ("libnvidia-container1", "libnvidia-container-tools", "nvidia-contain
 VERSIONS = ("1.19.1", "1.20.0")
 FAMILIES = {"apt": "Debian", "dnf": "RedHat", "zypper": "Suse"}
 PACKAGED = {"apt": "debs", "dnf": "rpms", "zypper": "rpms"}
-# dnf and zypper install from a repository in test_rpm_nodes.py each time, dnf 5 in test_dnf5_nodes.py.
+# Each time, dnf and zypper install from a repository in test_rpm_nodes.py, and dnf 5 in test_dnf5_nodes.py.
 DNF, ZYPPER = (pytest.param(name, marks=pytest.mark.rare) for name in ("dnf", "zypper"))
 NVIDIA_S_KEY = "C95B321B61E88C1809C4F759DDCAE044F796ECB0"
-# All that package managers of this machine keep or wrote down; but for what sqlite rewrites for whoever reads rpm's database.
+# All files that package managers of this machine keep or write, except what sqlite rewrites for readers of rpm's database.
 KEPT = (
     "/etc/apt", "/etc/dnf", "/etc/yum.repos.d", "/etc/zypp", "/etc/pki", "/usr/share/keyrings", "/var/lib/apt", "/var/lib/dnf", "/var/lib/zypp",
     "/var/lib/rpm", "/var/cache/apt", "/var/cache/dnf", "/var/cache/zypp", "/var/log/apt", "/var/log/dnf.log", "/var/log/dnf.librepo.log",
@@ -82,7 +82,7 @@ def make_rpms(work: Path, folder: Path) -> None:
 
 
 def list_rpms(folder: Path, home: Path) -> None:
-    """Each architecture's, signed with the key of that home."""
+    """Make a repository for each architecture, signed with the key of that home."""
     for one in folder.iterdir():
         run("createrepo_c", one)
         run(*GPG, "--detach-sign", one / "repodata/repomd.xml", GNUPGHOME=str(home))
@@ -109,7 +109,7 @@ def list_debs(folder: Path, home: Path) -> None:
 
 @dataclass(frozen=True)
 class Repositories:
-    """Served under one address: ``good``, ``unsigned``, ``other`` (signed by another key) and ``partial``, which lacks a package."""
+    """Repositories under one address: ``good``, ``unsigned``, ``other`` (signed by another key) and ``partial``, which lacks a package."""
 
     url: str
     folder: Path
@@ -121,7 +121,7 @@ class Repositories:
         return text.replace("{url}", self.url).replace("{folder}", str(self.folder))
 
     def publish(self, kind: str, work: Path) -> None:
-        """Packages of a kind, deb or rpm, in each of the four."""
+        """Publish packages of a kind, deb or rpm, in each of the four."""
         make, listed, signatures = KINDS[kind]
         packages = work / kind
         make(work, packages)
@@ -140,8 +140,11 @@ KINDS = {"deb": (make_debs, list_debs, "*/InRelease"), "rpm": (make_rpms, list_r
 
 @pytest.fixture(scope="module", autouse=True)
 def _home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Not the user's. Debian's rpm makes a database there for whoever queries it, and Ansible does to gather facts, in tests beside this one
-    too; where rpm installs packages, there always is one."""
+    """Use another home directory than the user's.
+
+    Debian's rpm creates a database there for every query, and Ansible queries it to gather facts, in tests beside this one too. On a
+    machine with rpm packages the database always exists.
+    """
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("HOME", str(tmp_path_factory.mktemp("home")))
         run("rpm", "--initdb")
@@ -150,7 +153,7 @@ def _home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Repositories]:
-    """Without a package yet."""
+    """The server has no packages yet."""
     folder, top = tmp_path_factory.mktemp("repositories"), Path(tempfile.mkdtemp())  # short enough for the agent's socket
     home, evil = top / "good", top / "other"
     fingerprint = make_key(home)
@@ -183,12 +186,15 @@ def rpms(served: Repositories, tmp_path_factory: pytest.TempPathFactory) -> Repo
 
 @pytest.fixture
 def repositories(manager: str, request: pytest.FixtureRequest) -> Repositories:
-    """With packages of the kind that a test's manager installs."""
+    """Serve packages of the kind that a test's manager installs."""
     return request.getfixturevalue(PACKAGED[manager])  # type: ignore[no-any-return]
 
 
 def kept(root: str = "", home: str | None = None) -> dict[str, str]:
-    """Each file that package managers keep, with what is in it, and each directory; of what is large, such as packages, when it was written."""
+    """Return the content of each file that package managers keep, and each directory.
+
+    For large files, such as packages, return the time of writing.
+    """
     found, home = {}, home or os.environ["HOME"]
     for top in (Path(home + path[1:] if path.startswith("~") else root + path) for path in KEPT):
         for path in [top, *top.rglob("*")]:
@@ -205,7 +211,7 @@ def _content(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Case:
-    """A repository, the role's settings besides, and what the check run says; nothing where all is well."""
+    """A repository, additional settings of the role, and the message of the check run, or none if all is well."""
 
     repository: str
     settings: dict[str, str]
@@ -213,7 +219,7 @@ class Case:
 
 
 TO_PIN = "nvidia_container_toolkit_key_fingerprint"
-NOBODY = "127.0.0.1:9"  # nothing listens there
+NOBODY = "127.0.0.1:9"  # no server listens there
 UNREADABLE = ("the repository cannot be read", "Check nvidia_container_toolkit_repository")
 CASES = {
     "newest": Case("good", {}),
@@ -253,7 +259,7 @@ class Checked:
 
 @pytest.fixture(scope="module", params=["apt", DNF, ZYPPER])
 def checked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Checked:
-    """A check run over all cases at once, each a host with that package manager."""
+    """Make one check run of all cases. Each case is a host with that package manager."""
     repositories: Repositories = request.getfixturevalue(PACKAGED[request.param])
     hosts = {}
     for name, case in CASES.items():
@@ -268,7 +274,7 @@ def role_run(manager: str, hosts: dict[str, dict[str, str]], work: Path, *argume
     facts = {"os_family": FAMILIES[manager], "distribution": manager, "architecture": os.uname().machine}
     named = {name: {f"nvidia_container_toolkit_{key}": value for key, value in settings.items()} for name, settings in hosts.items()}
     inventory = work / "inventory.yml"
-    inventory.write_text(json.dumps({"all": {"hosts": named, "vars": {"ansible_connection": "local"}}}))  # which is YAML
+    inventory.write_text(json.dumps({"all": {"hosts": named, "vars": {"ansible_connection": "local"}}}))  # JSON is YAML
     done = subprocess.run(
         [*(on.entered if on else ()), BIN / "ansible-playbook", "--inventory", inventory, *arguments,
          "--extra-vars", json.dumps({"ansible_facts": facts, "steps": steps}), PLAYBOOK],
@@ -283,7 +289,7 @@ def check_run(manager: str, hosts: dict[str, dict[str, str]], work: Path, *, on:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_a_check_run_finds(name: str, checked: Checked, served: Repositories) -> None:
+def test_a_check_run_reports_each_case(name: str, checked: Checked, served: Repositories) -> None:
     case, failures = CASES[name], checked.run.failures(name)
     assert (name in checked.run.failed()) == bool(case.texts), checked.run.output
     if case.texts:
@@ -292,7 +298,7 @@ def test_what_a_check_run_finds(name: str, checked: Checked, served: Repositorie
             assert served.placed(text) in failures[-1]
 
 
-def test_it_changes_nothing(checked: Checked) -> None:
+def test_a_check_run_changes_nothing(checked: Checked) -> None:
     assert checked.after == checked.before
     assert checked.left == []
 
@@ -302,11 +308,11 @@ def test_no_password_is_shown(checked: Checked) -> None:
 
 
 def made() -> set[Path]:
-    """Directories of the module, also of one that was killed."""
+    """Return directories of the module, including one of a killed run."""
     return set(Path(tempfile.gettempdir()).glob("gpu-swarm-*"))
 
 
-# dnf 4 downloads with a plugin that this machine need not have: tests/e2e/test_air_gap.py runs it on a node.
+# dnf 4 downloads with a plugin that this machine may lack: tests/e2e/test_air_gap.py runs it on a node.
 @pytest.mark.parametrize("manager", ["apt", ZYPPER])
 def test_packages_are_downloaded_and_nothing_else_changes(manager: str, repositories: Repositories, tmp_path: Path) -> None:
     settings = {"repository": f"{repositories.url}/good", "key_fingerprint": repositories.fingerprint}
@@ -325,7 +331,7 @@ def test_packages_are_downloaded_and_nothing_else_changes(manager: str, reposito
     assert (len(names), list((tmp_path / "other").iterdir())) == (len(PACKAGES), [])
 
 
-# -- where the node's own repositories have the packages -----------------------------------------------------------------
+# -- if the node's own repositories have the packages ------------------------------------------------------------------------
 
 REPO = """\
 [own]
@@ -353,7 +359,7 @@ MOUNT = "".join(f'mount --bind "$0/{path}" /{path} && ' for path in (COPIED, *EM
 
 @dataclass(frozen=True)
 class Machine:
-    """This machine, with configuration, caches and rpm's database of its own for package managers."""
+    """This machine with separate configuration, caches and rpm database for package managers."""
 
     path: Path
 
@@ -374,7 +380,7 @@ class Machine:
 
 @pytest.fixture
 def mount_points() -> Iterator[None]:
-    """Whoever has never run zypper lacks its directories, and one has to be there for another to be mounted over it."""
+    """Create directories of zypper for mounts. They are missing if zypper never ran."""
     made = [path for path in (Path("/", name) for name in (COPIED, *EMPTY)) if not path.exists()]
     for path in made:
         path.mkdir()
@@ -417,7 +423,7 @@ def settle(machine: Machine, manager: str, address: str, repositories: Repositor
 
 
 def judge(machine: Machine, manager: str, cases: dict[str, tuple[dict[str, str], tuple[str, ...]]]) -> None:
-    """A check run says just that, and leaves no trace."""
+    """Check that a check run reports exactly this, and leaves no trace."""
     before, here = machine.kept(), kept()
     hosts = {name: {"manage_repository": "false", **settings} for name, (settings, _texts) in cases.items()}
     checked = check_run(manager, hosts, machine.path, on=machine)
@@ -433,15 +439,15 @@ def judge(machine: Machine, manager: str, cases: dict[str, tuple[dict[str, str],
 @pytest.mark.parametrize("manager", ["apt", DNF, ZYPPER])
 def test_a_check_run_searches_the_node_s_own_repositories(manager: str, machine: Machine, repositories: Repositories) -> None:
     settle(machine, manager, f"{repositories.url}/good", repositories)
-    if manager == "apt":  # which searches the lists that are there
+    if manager == "apt":  # which searches the existing lists
         machine.run(*READ[manager])
     judge(machine, manager, OWN_READ)
 
 
 @pytest.mark.rare
 @pytest.mark.parametrize("manager", ["dnf", "zypper"])
-def test_what_the_node_has_read_already_is_not_fetched_again(manager: str, machine: Machine, repositories: Repositories) -> None:
-    """The repository is gone since."""
+def test_lists_that_the_node_has_are_not_fetched_again(manager: str, machine: Machine, repositories: Repositories) -> None:
+    """The repository is offline since."""
     for_now = repositories.folder / f"read-by-{manager}"
     shutil.copytree(repositories.folder / "good", for_now)
     settle(machine, manager, f"{repositories.url}/{for_now.name}", repositories)
@@ -452,21 +458,21 @@ def test_what_the_node_has_read_already_is_not_fetched_again(manager: str, machi
 
 @pytest.mark.rare
 @pytest.mark.parametrize(("manager", "repository"), [("dnf", "none"), ("dnf", "unsigned"), ("zypper", "none"), ("zypper", "unsigned")])
-def test_a_repository_of_the_node_that_cannot_be_read(manager: str, repository: str, machine: Machine, repositories: Repositories) -> None:
+def test_an_unreadable_repository_of_the_node_is_reported(manager: str, repository: str, machine: Machine, repositories: Repositories) -> None:
     settle(machine, manager, f"{repositories.url}/{repository}", repositories)
     judge(machine, manager, OWN_UNREADABLE)
 
 
 @pytest.mark.rare
-def test_a_key_that_the_node_does_not_trust_is_not_trusted_by_a_check_run(machine: Machine, rpms: Repositories) -> None:
+def test_a_check_run_does_not_trust_a_key_that_the_node_does_not_trust(machine: Machine, rpms: Repositories) -> None:
     settle(machine, "zypper", f"{rpms.url}/good", rpms, trusted=False)
     judge(machine, "zypper", OWN_UNREADABLE)
 
 
 @pytest.mark.rare
 @pytest.mark.parametrize("name", ["keyring.gpg", "keyring"])
-def test_rpm_takes_a_key_that_came_in_binary(name: str, machine: Machine, served: Repositories) -> None:
-    """It imports nothing but armored keys, while apt ignores those in a file of the first name."""
+def test_rpm_accepts_a_key_that_was_binary(name: str, machine: Machine, served: Repositories) -> None:
+    """It imports only armored keys, while apt ignores those in a file with the first name."""
     settings = {"keyring": f"/etc/{name}", "key_file": f"{served.folder}/good/gpgkey.gpg", "key_fingerprint": served.fingerprint}
     done = role_run("zypper", {"host": settings}, machine.path, on=machine, steps=("platform", "repository_key"))
     assert done.rc == 0, done.output

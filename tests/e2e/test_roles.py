@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""swarm_member by itself: three managers and a worker, on the nodes that no other test has in its swarm."""
+"""swarm_member alone: three managers and a worker, on nodes that no other test has in its swarm."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def state(node: Node) -> str:
 
 
 def members(fleet: Fleet, manager: str) -> dict[str, tuple[str, str]]:
-    """Hostname, role and what the manager sees, of the nodes of its swarm."""
+    """Return host name, role and status of each node of its swarm, as the manager shows them."""
     ids = fleet[manager].docker("node", "ls", "--quiet").split()
     found = fleet[manager].docker_json("node", "inspect", *ids)
     return {
@@ -47,7 +47,7 @@ def nodes_of_no_swarm(fleet: Fleet) -> Iterator[None]:
         fleet[name].leave()
 
 
-def test_no_swarm_is_made_while_a_manager_is_silent(fleet: Fleet) -> None:
+def test_no_swarm_is_created_while_a_manager_is_silent(fleet: Fleet) -> None:
     ghost = {"ansible_host": f"{fleet.name}.ghost"}
     run = run_role(fleet, ["ghost", *MANAGERS], [], ghost=ghost)
     assert run.rc != 0
@@ -95,7 +95,7 @@ def test_a_worker_of_another_swarm_is_only_moved_with_consent(fleet: Fleet, form
         there = ("--constraint", f"node.id=={node_id}")
         other.docker("service", "create", "--detach", "--quiet", "--no-resolve-image", "--name", "web", *there, "lab/task")
         wait_until("its task", lambda: guest.docker("ps", "--quiet"))
-        # As it was assessed when a run began: its task came since then.
+        # As assessed at the start of a run: its task arrived since then.
         run = run_role(fleet, ["x1", "x2", "x5"], ["x4"], "--extra-vars", "swarm_member_move=true", x4={"gpu_node_assessed": before})
         assert run.rc != 0
         assert "x4 stays in its swarm, since it would stop or cut off what runs there: task web.1" in run.failures("x4")[-1]
@@ -110,8 +110,8 @@ def test_a_worker_of_another_swarm_is_only_moved_with_consent(fleet: Fleet, form
         other.docker("node", "rm", "--force", node_id)
 
 
-def test_a_token_that_the_manager_does_not_take(fleet: Fleet, formed: Run, first: Loud) -> None:
-    """The address is that of another swarm's manager, so that the token is the wrong one there."""
+def test_a_wrong_join_token_is_reported(fleet: Fleet, formed: Run, first: Loud) -> None:
+    """The address belongs to a manager of another swarm, so the token is wrong there."""
     guest = fleet["x4"]
     guest.leave()
     run = run_role(fleet, ["x1", "x2", "x5"], ["x4"], x4={"swarm_member_remote_addrs": [f"{fleet['m1'].address}:2377"]})

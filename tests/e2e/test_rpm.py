@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The removal of nvidia-docker2 with the real rpm, in a root of its own: the lab's nodes are Debian's.
+"""The removal of nvidia-docker2 with the real rpm, in a separate root, because the lab's nodes are Debian's.
 
-The package owns daemon.json, and rpm removes what a package owns. rpm is killed at each of its steps.
+The package owns daemon.json, and rpm removes files that a package owns. rpm is killed at each of its steps.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PLAYBOOK = Path(__file__).with_name("rpm.yml")
 PACKAGE, DEPENDENT = "nvidia-docker2", "nvidia-container-runtime"
 DAEMON_JSON, PROGRAM, KILL_AT = "etc/docker/daemon.json", "usr/bin/nvidia-docker", "kill-at"
 OF_THE_USER = '{"debug": true, "runtimes": {"nvidia": {"path": "nvidia-container-runtime"}}}\n'
-# What a package's scripts do: the rpm that runs them is gone from one moment to the next.
+# A script of the package that kills the rpm which runs it.
 SCRIPT = f'[ "$(cat /{KILL_AT})" != %s ] || kill -KILL $PPID'
 
 SPEC = f"""
@@ -63,7 +63,7 @@ def run(*command: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
 
 @dataclass(frozen=True)
 class Root:
-    """A machine as rpm sees it, with a wrapper of rpm in front of the PATH."""
+    """A machine as rpm sees it, with a wrapper of rpm first in PATH."""
 
     path: Path
     bin: Path
@@ -95,7 +95,7 @@ def packages(tmp_path: Path) -> list[Path]:
 
 @pytest.fixture
 def root(tmp_path: Path, packages: list[Path]) -> Root:
-    """The packages installed, and daemon.json as a person edited it."""
+    """Install the packages, and edit daemon.json as a person would."""
     machine = Root(tmp_path / "root", tmp_path / "bin")
     shell = machine.path / "bin/sh"
     shell.parent.mkdir(parents=True)
@@ -105,14 +105,14 @@ def root(tmp_path: Path, packages: list[Path]) -> Root:
     (machine.bin / "rpm").write_text(f'#!/bin/sh\nexec {shutil.which("rpm")} --root {machine.path} "$@"\n')
     (machine.bin / "rpm").chmod(0o755)
     (machine.path / KILL_AT).write_text("")
-    machine.rpm("--install", "--nodeps", *packages)  # /bin/sh came by hand
+    machine.rpm("--install", "--nodeps", *packages)  # /bin/sh was installed by hand
     assert machine.installed() == {PACKAGE, DEPENDENT}
     (machine.path / DAEMON_JSON).write_text(OF_THE_USER)
     return machine
 
 
 def test_daemon_json_is_there_whenever_rpm_is_killed(root: Root) -> None:
-    """And the next run goes on with what is left. postun: its files are gone by then, and rpm still lists the package."""
+    """The next run continues with what remains. postun: by then its files are removed, and rpm still lists the package."""
     for killed, left in (("other", {PACKAGE, DEPENDENT}), ("preun", {PACKAGE}), ("postun", {PACKAGE}), ("", set())):
         role = root.removal(kill_at=killed)
         assert (role.returncode != 0) == bool(killed), role.stdout

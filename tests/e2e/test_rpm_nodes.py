@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The whole way with the real dnf and the real zypper, on nodes whose facts are those of RHEL's and SUSE's families.
+"""The whole way with the real dnf and the real zypper, on nodes with the facts of RHEL's and SUSE's families.
 
-What follows the first test runs the role alone. Each test goes on from what the one before it left.
+Later tests run only the role. Each test continues from the state of the one before it.
 """
 
 from __future__ import annotations
@@ -39,44 +39,44 @@ def fleet(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory)
 
 
 def test_a_fleet_is_provisioned(fleet: Fleet) -> None:
-    """From nothing, and from nvidia-docker2, whose package owns daemon.json."""
+    """From bare nodes, and from nvidia-docker2, whose package owns daemon.json."""
     fleet["s1"].write("/etc/docker/daemon.json", DAEMON_JSON)
-    rpm_nodes.is_provisioned(fleet)
+    rpm_nodes.provision_nodes(fleet)
     assert json.loads(fleet["s1"].read("/etc/docker/daemon.json") or b"")["debug"] is False
 
 
 @pytest.mark.rare
-def test_a_version_is_held_and_changed_all_the_same(fleet: Fleet) -> None:
+def test_a_held_version_can_be_changed(fleet: Fleet) -> None:
     """versionlock comes from a repository of the node."""
-    rpm_nodes.is_held_and_changed_all_the_same(fleet)
+    rpm_nodes.change_held_version(fleet)
 
 
 @pytest.mark.rare
-def test_what_is_held_stays_unless_the_hold_is_the_role_s(fleet: Fleet) -> None:
-    rpm_nodes.stays_unless_the_hold_is_the_role_s(fleet)
+def test_held_packages_stay_unless_the_role_holds_them(fleet: Fleet) -> None:
+    rpm_nodes.keep_foreign_hold(fleet)
 
 
 @pytest.mark.rare
 def test_a_killed_transaction_is_finished_by_the_next_run(fleet: Fleet) -> None:
-    rpm_nodes.is_finished_where_it_was_killed(fleet)
+    rpm_nodes.finish_killed_upgrade(fleet)
 
 
 @pytest.mark.rare
-def test_what_is_not_signed_or_not_as_it_was_signed_is_not_installed(fleet: Fleet) -> None:
-    rpm_nodes.is_not_installed_unless_as_it_was_signed(fleet)
+def test_unsigned_and_changed_packages_are_not_installed(fleet: Fleet) -> None:
+    rpm_nodes.refuse_changed_package(fleet)
 
 
 @pytest.mark.rare
 def test_the_package_manager_s_proxy_is_used(fleet: Fleet) -> None:
-    """By its own settings; Debian's zypper knows only those of its environment."""
-    rpm_nodes.comes_through_the_proxy(fleet)
+    """Configured in its own settings. Debian's zypper reads only its environment."""
+    rpm_nodes.install_through_proxy(fleet)
 
 
 @pytest.mark.rare
 def test_packages_as_files_need_no_repository(fleet: Fleet, tmp_path: Path) -> None:
-    rpm_nodes.comes_as_files_without_a_repository(fleet, tmp_path)
+    rpm_nodes.install_from_files(fleet, tmp_path)
 
 
 @pytest.mark.rare
-def test_all_of_it_is_removed_with_the_repository_and_the_hold(fleet: Fleet) -> None:
-    rpm_nodes.is_removed(fleet)
+def test_everything_is_removed_with_the_repository_and_the_hold(fleet: Fleet) -> None:
+    rpm_nodes.remove_toolkit(fleet)

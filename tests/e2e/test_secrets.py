@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""No join token is left anywhere by a run that is as loud as Ansible can be, and no password of a node's own files is shown."""
+"""No run leaves a join token anywhere, even at Ansible's highest verbosity, and no password in a node's files is shown."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .fleet import DAEMON_JSON, Fleet, Node
 HERE = Path(__file__).parent
 PLANTED = "SWMTKN-1-0planted0by0a0test0000000000000000000000000000000-0000000planted0secret0000"
 PLACES = {"output", "log", "fact cache", "temporary files", "node's files", "node's journal"}
-# Runs on a node. What swarm itself keeps is its own; the rest of the node's disk and memory file systems is searched.
+# Runs on a node. Swarm's own files are skipped; the rest of the node's disk and memory file systems is searched.
 SEARCH = """
 import os, subprocess, sys
 wanted, since = sys.argv[1].encode(), float(sys.argv[2])
@@ -43,7 +43,7 @@ if wanted in subprocess.run(["journalctl", "--no-pager", "--output", "export"], 
 
 
 def secret(token: str) -> str:
-    """The part of a token that lets a node in; what stands before it is the digest of a public certificate."""
+    """Return the secret part of a token. The part before it is the digest of a public certificate."""
     return token.rsplit("-", 1)[1]
 
 
@@ -57,7 +57,7 @@ def below(folder: Path, token: str) -> bool:
 
 
 def search(fleet: Fleet, run: Loud, token: str) -> list[str]:
-    """The kinds of places in which a token is found."""
+    """Return the kinds of places that contain a token."""
     found = {
         "output": secret(token) in run.run.output,
         "log": secret(token) in run.log.read_text(),
@@ -88,7 +88,7 @@ def test_no_join_token_is_left_anywhere(fleet: Fleet, first: Loud, role: str) ->
 
 
 def test_the_password_of_a_proxy_is_shown_by_no_diff(fleet: Fleet, bare: Bare, first: Loud) -> None:
-    """It stands beside what is changed, on a node that was changed and in what a check run shows."""
+    """It is beside the changed part, on a changed node and in the output of a check run."""
     password = b"S3cret-of-a-proxy"
     assert password in BY_A_PERSON
     assert password in (fleet["g1"].read(DAEMON_JSON) or b"")

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A fleet that is reached as most are: over SSH, by a user with sudo, with host keys that are checked.
+"""A fleet that Ansible reaches like most fleets: over SSH, as a user with sudo, with checked host keys.
 
-Each test goes on from what the one before it left.
+Each test continues from the state of the one before it.
 """
 
 from __future__ import annotations
@@ -46,25 +46,25 @@ def over_ssh(fleet: Fleet) -> Fleet:
 
 
 def play(fleet: Fleet, *arguments: str, playbook: str = "provision", every: dict[str, Any] | None = None, **hosts: dict[str, Any]) -> Run:
-    """With more variables of all hosts, or of some."""
+    """Run a playbook with additional variables for all hosts, or for some."""
     more = {name: {**(every or {}), **hosts.get(name, {})} for name in NODES}
     inventory = fleet.inventory(more, swarm_managers=["m1"], gpu_nodes=["g1", "g2"])
     return fleet.playbook(inventory, *arguments, playbook=f"fleet.gpu_swarm.{playbook}")
 
 
 def logins(node: Node, since: str) -> list[str]:
-    """From which addresses sessions began at sshd."""
+    """Return the addresses from which sessions began at sshd."""
     lines = node.run("journalctl", "--unit", "ssh.service", "--since", f"@{since}", "--output", "cat", "--grep", "Accepted publickey", check=False)
     return [line.split(" from ")[1].split()[0] for line in lines.splitlines() if " from " in line]
 
 
 def apart(work: Path) -> dict[str, str]:
-    """No connection that is there already."""
+    """Use no existing connection."""
     return {"ansible_control_path_dir": str(work / "cp")}
 
 
 def test_a_fleet_is_provisioned(fleet: Fleet, over_ssh: Fleet) -> None:
-    """Over one connection to each node, for as many tasks as it takes; then there is nothing left to do."""
+    """All tasks of a node share one connection. After that there is nothing left to do."""
     since = fleet["m1"].run("date", "+%s")
     run = play(over_ssh)
     assert run.rc == 0, run.output
@@ -74,7 +74,7 @@ def test_a_fleet_is_provisioned(fleet: Fleet, over_ssh: Fleet) -> None:
     assert (run.rc, run.changed()) == (0, dict.fromkeys(NODES, 0)), run.output
 
 
-def test_sudo_that_wants_a_terminal_is_named_and_done_without_pipelining(fleet: Fleet, over_ssh: Fleet) -> None:
+def test_sudo_that_needs_a_terminal_is_named_and_works_without_pipelining(fleet: Fleet, over_ssh: Fleet) -> None:
     fleet["g1"].write(REQUIRETTY, b"Defaults requiretty\n")
     try:
         run = play(over_ssh)
@@ -100,13 +100,13 @@ def test_a_host_with_another_key_is_sent_nothing(fleet: Fleet, over_ssh: Fleet, 
     assert logins(g2, since) == []
 
 
-def test_verify(over_ssh: Fleet) -> None:
+def test_the_fleet_is_verified(over_ssh: Fleet) -> None:
     run = play(over_ssh, playbook="verify")
     assert run.rc == 0, run.output
     assert "proved by a task: 2" in run.output
 
 
-def test_a_node_is_maintained_and_comes_back_over_a_new_connection(fleet: Fleet, over_ssh: Fleet, tmp_path: Path) -> None:
+def test_a_node_is_maintained_and_returns_over_a_new_connection(fleet: Fleet, over_ssh: Fleet, tmp_path: Path) -> None:
     node, since = fleet["g1"], fleet["g1"].run("date", "+%s")
     booted = node.run("cat", "/proc/sys/kernel/random/boot_id")
     (tmp_path / "tasks.yml").write_text(
@@ -128,7 +128,7 @@ def test_a_node_is_maintained_and_comes_back_over_a_new_connection(fleet: Fleet,
 
 @pytest.mark.rare
 def test_sudo_needs_a_password(over_ssh: Fleet, tmp_path: Path) -> None:
-    """With -K and its like; without one, and with a wrong one, nothing is done and the reason is named."""
+    """With -K and similar options. Without a password, or with a wrong one, nothing is changed and the reason is named."""
     admin = {"ansible_user": PROMPTED}
     (tmp_path / "password").write_text(f"{PASSWORD}\n")
     run = play(over_ssh, "--become-password-file", str(tmp_path / "password"), every=admin)
@@ -136,7 +136,7 @@ def test_sudo_needs_a_password(over_ssh: Fleet, tmp_path: Path) -> None:
     given, runs = {**admin, "ansible_become_password": PASSWORD}, []
 
     def shown() -> bool:
-        """A node that a maintenance has just rebooted is unwatched until its watcher has read the GPUs."""
+        """A node that has just rebooted is unwatched until its watcher has read the GPUs."""
         runs.append(play(over_ssh, every=given, playbook="status"))
         return runs[-1].rc == 0
 
@@ -150,7 +150,7 @@ def test_sudo_needs_a_password(over_ssh: Fleet, tmp_path: Path) -> None:
 
 @pytest.mark.rare
 def test_the_password_of_sudo_is_typed(over_ssh: Fleet) -> None:
-    """-K, at a terminal, where it is not shown."""
+    """-K at a terminal, where the password is not shown."""
     inventory = over_ssh.inventory({name: {"ansible_user": PROMPTED} for name in NODES}, swarm_managers=["m1"], gpu_nodes=["g1", "g2"])
     run = typed(over_ssh, "BECOME password: ", PASSWORD, "--inventory", str(inventory), "-K", "fleet.gpu_swarm.provision")
     assert (run.rc, run.changed()) == (0, dict.fromkeys(NODES, 0)), run.output
@@ -158,7 +158,7 @@ def test_the_password_of_sudo_is_typed(over_ssh: Fleet) -> None:
 
 
 def typed(fleet: Fleet, prompt: str, answer: str, *arguments: str) -> Run:
-    """A playbook at a terminal of its own, into which the answer is typed once the prompt is there."""
+    """Run a playbook at a pseudo-terminal. The answer is typed when the prompt appears."""
     command = shlex.join([*fleet.network, str(BIN / "ansible-playbook"), *arguments])
     words = ["script", "--quiet", "--return", "--command", command, "/dev/null"]
     with subprocess.Popen(
@@ -180,7 +180,7 @@ def typed(fleet: Fleet, prompt: str, answer: str, *arguments: str) -> Run:
 
 @pytest.mark.rare
 def test_nodes_are_behind_a_jump_host(fleet: Fleet, over_ssh: Fleet, tmp_path: Path) -> None:
-    """The manager is the only one that the controller logs in to itself; g1 and g2 are reached from there, and their keys are checked as well."""
+    """The controller logs in directly only to the manager. g1 and g2 are reached from there, and their keys are checked too."""
     manager, since = fleet["m1"], fleet["m1"].run("date", "+%s")
     through = {**apart(tmp_path), "ansible_ssh_extra_args": f"-J {over_ssh.vars['ansible_user']}@{manager.address}"}
     run = play(over_ssh, "--extra-vars", json.dumps({"gpu_node_extra_resources": ["SSD=1"]}), g1=through, g2=through)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""status: where a service fits is what the real scheduler makes of it, and one playbook shows it without touching a node."""
+"""status: its predictions agree with the real scheduler, and one playbook shows them without changing a node."""
 
 from __future__ import annotations
 
@@ -99,17 +99,17 @@ CHOICES: dict[str, list[dict[str, Any]]] = {
 
 
 def generated(count: int) -> Iterator[dict[str, Any]]:
-    """Services that differ in several things at once; every choice comes up, since each list is gone through in an order of its own."""
+    """Generate services that differ in several things at once. Every choice occurs, because each list is cycled in its own order."""
     chance = random.Random(SEED)
     orders = [itertools.cycle(chance.sample(choices, len(choices))) for choices in CHOICES.values()]
     for chosen in itertools.islice(zip(*orders, strict=False), count):
-        # Few services are restricted in everything, and one that fits nowhere says little.
+        # Few services are restricted in every way, because one that fits nowhere proves little.
         kept = [choice if chance.random() < 0.6 else {} for choice in chosen]
         yield {key: value for choice in kept for key, value in choice.items()}
 
 
 def spec_of(name: str, made: dict[str, Any], replicas: int = 0) -> dict[str, Any]:
-    """The specification of a service, as the API takes it."""
+    """Return the specification of a service for the API."""
     reserved: dict[str, Any] = {}
     if "gpus" in made:
         reserved["GenericResources"] = [{"DiscreteResourceSpec": {"Kind": KIND, "Value": made["gpus"]}}]
@@ -146,10 +146,10 @@ def spec_of(name: str, made: dict[str, Any], replicas: int = 0) -> dict[str, Any
 
 @pytest.fixture(scope="module")
 def swarm(fleet: Fleet, first: Loud) -> Iterator[Swarm]:
-    """A mixed fleet on which something runs: a GPU of g2 is allocated, a port of g1 is taken, and g1 has a label."""
+    """Prepare a mixed fleet with work: a GPU of g2 is allocated, a port of g1 is in use, and g1 has a label."""
     api = Swarm(fleet["m1"])
     holder = spec_of("holder", {"gpus": 1, "constraints": ["node.hostname==g2"]}, 1)
-    # From the start: docker service update writes a specification anew, and swarm may replace the task for it.
+    # Set from the start: docker service update rewrites a specification, and swarm may replace the task for it.
     held = api.create({**holder, "Labels": {"gpu-swarm.owner": "alice"}})
     taken = api.create(spec_of("web", {"port": (8080, "tcp"), "constraints": ["node.hostname==g1"]}, 1))
     fleet["m1"].docker("node", "update", "--label-add", "rack=7", "g1")
@@ -175,7 +175,7 @@ def predicted(api: Swarm, name: str) -> dict[str, Any]:
 
 
 def placed(api: Swarm, service_id: str, replicas: int) -> list[str]:
-    """The nodes that its tasks are on, one for each task, when the scheduler has looked at all of them."""
+    """Return the nodes of its tasks, one for each task, after the scheduler has checked all of them."""
 
     def looked_at() -> list[dict[str, Any]]:
         tasks = api.tasks(service_id)
@@ -187,7 +187,7 @@ def placed(api: Swarm, service_id: str, replicas: int) -> list[str]:
 
 
 def differences(api: Swarm, name: str, made: dict[str, Any]) -> list[str]:
-    """Where the scheduler does otherwise. It spreads tasks, so that with as many as there are nodes every feasible node has one."""
+    """Return where the scheduler decides differently. It spreads tasks, so with one task per node every feasible node has one."""
     spec = spec_of(name, made)
     service_id = api.create(spec)
     try:
@@ -211,12 +211,12 @@ def predictions(swarm: Swarm, first: int, last: int) -> None:
     assert found == []
 
 
-def test_the_scheduler_does_what_was_predicted(swarm: Swarm) -> None:
+def test_the_scheduler_agrees_with_the_predictions(swarm: Swarm) -> None:
     predictions(swarm, 0, FEW)
 
 
 @pytest.mark.rare
-def test_the_scheduler_does_what_was_predicted_of_more(swarm: Swarm) -> None:
+def test_the_scheduler_agrees_with_more_predictions(swarm: Swarm) -> None:
     predictions(swarm, FEW, CASES)
 
 
@@ -233,11 +233,11 @@ def as_json(run: Run) -> dict[str, Any]:
     return json.loads(line)
 
 
-def test_a_fleet_that_is_as_it_should_be(fleet: Fleet, inventory: Path, first: Loud) -> None:
+def test_a_healthy_fleet_is_shown(fleet: Fleet, inventory: Path, first: Loud) -> None:
     for name in NODES:
         fleet[name].touch()
     run, found = shown(fleet, inventory), as_json(shown(fleet, inventory, "output=json"))
-    # Of nodes that have left the swarm in other tests, the manager still lists some as down.
+    # The manager still lists some nodes as down that left the swarm in other tests.
     assert run.rc == (2 if found["wrong"] else 0), run.output
     assert list(run.recap) == ["m1"]
     assert {name: run.row(name).split()[0] for name in NODES} == dict.fromkeys(NODES, "ready")
@@ -245,7 +245,7 @@ def test_a_fleet_that_is_as_it_should_be(fleet: Fleet, inventory: Path, first: L
     assert {name: fleet[name].touched() for name in ("g1", "g2")} == {"g1": [], "g2": []}
 
 
-def test_why_a_service_is_pending(fleet: Fleet, inventory: Path, swarm: Swarm) -> None:
+def test_the_reason_of_a_pending_service_is_shown(fleet: Fleet, inventory: Path, swarm: Swarm) -> None:
     big = swarm.create(spec_of("big", {"gpus": 4}, 1))
     try:
         wait_until("the scheduler", lambda: any(status.get("Err") for status in _shown(swarm, big)))
@@ -261,7 +261,7 @@ def test_why_a_service_is_pending(fleet: Fleet, inventory: Path, swarm: Swarm) -
 
 
 def test_a_service_that_reserves_0_is_named(fleet: Fleet, inventory: Path, swarm: Swarm) -> None:
-    """It has the three GPUs of g2 that were free."""
+    """It has the three free GPUs of g2."""
     spec = spec_of("greedy", {"gpus": 0, "constraints": ["node.hostname==g2"]}, 1)
     greedy = swarm.create(spec)
     try:
@@ -277,13 +277,13 @@ def test_a_service_that_reserves_0_is_named(fleet: Fleet, inventory: Path, swarm
 
 
 def as_a_run_does(fleet: Fleet, availability: str) -> None:
-    """Pauses g1, or returns it to service."""
+    """Pause g1, or return it to service, like a run does."""
     node = {"id": fleet["g1"].swarm()["NodeID"], "availability": availability, "remember": availability != "former"}
     run = fleet.module("m1", "fleet.gpu_swarm.swarm_nodes", {"nodes": [node]})
     assert run.rc == 0, run.output
 
 
-def test_what_waits_and_what_is_wrong_is_in_the_exit_status(fleet: Fleet, inventory: Path, swarm: Swarm) -> None:
+def test_pending_and_failing_services_set_the_exit_status(fleet: Fleet, inventory: Path, swarm: Swarm) -> None:
     as_a_run_does(fleet, "pause")
     never = swarm.create(spec_of("never", {"gpus": 9}, replicas=1))
     try:
@@ -307,7 +307,7 @@ gpu_node_advertise:
 
 
 @pytest.mark.rare
-def test_what_a_policy_would_do_to_nodes_and_services(fleet: Fleet, inventory: Path, swarm: Swarm, tmp_path: Path) -> None:
+def test_the_effect_of_a_policy_is_shown(fleet: Fleet, inventory: Path, swarm: Swarm, tmp_path: Path) -> None:
     policy = tmp_path / "policy.yml"
     policy.write_text(POLICY, encoding="utf-8")
     before = {name: fleet[name].read("/etc/docker/daemon.json") for name in ("g1", "g2")}
@@ -320,7 +320,7 @@ def test_what_a_policy_would_do_to_nodes_and_services(fleet: Fleet, inventory: P
     assert re.search(rf"(?m)^g2 +−4 NVIDIA-GPU; restarts dockerd; .*service holder; {place}", consented.output), consented.output
     assert (run.rc, consented.rc) == (2, 0)
     assert not any([*run.changed().values(), *consented.changed().values()])
-    assert "Show it" not in run.output  # the fleet as it is
+    assert "Show it" not in run.output  # the current fleet
     assert {name: fleet[name].read("/etc/docker/daemon.json") for name in before} == before
     assert {name: member(fleet, name)["Spec"]["Labels"] for name in NODES} == labels
     same = tmp_path / "same.yml"
@@ -337,12 +337,12 @@ def test_what_a_policy_would_do_to_nodes_and_services(fleet: Fleet, inventory: P
     assert {name: fleet[name].read("/etc/docker/daemon.json") for name in before} == before
 
 
-def test_what_is_not_there_or_no_value_is_an_error(fleet: Fleet, inventory: Path, first: Loud) -> None:
+def test_missing_services_and_invalid_values_are_errors(fleet: Fleet, inventory: Path, first: Loud) -> None:
     assert "The swarm has no service gone." in shown(fleet, inventory, "service=gone").failures("m1")[0]
     assert "what is 'nothing', but must be all, free, holders, pending or faulty" in shown(fleet, inventory, "what=nothing").failures("m1")[0]
 
 
-def test_the_next_manager_is_called_where_the_first_does_not_answer(fleet: Fleet, first: Loud) -> None:
+def test_the_next_manager_is_called_if_the_first_does_not_answer(fleet: Fleet, first: Loud) -> None:
     gone = {"ansible_host": "127.0.0.1", "ansible_port": 9, "ansible_connection": "ssh"}
     both = fleet.inventory({"gone": gone}, swarm_managers=["gone", "m1"])
     run = shown(fleet, both, "output=json")
@@ -353,9 +353,9 @@ def test_the_next_manager_is_called_where_the_first_does_not_answer(fleet: Fleet
     assert "No manager of the swarm answers: gone cannot be reached" in nobody.failures("gone")[0]
 
 
-# Last, since a drain stops what runs there.
+# Last, because a drain stops what runs there.
 @pytest.mark.rare
-def test_so_it_does_where_a_node_is_paused_or_drained(swarm: Swarm, fleet: Fleet) -> None:
+def test_the_scheduler_agrees_if_a_node_is_paused_or_drained(swarm: Swarm, fleet: Fleet) -> None:
     for node, availability in (("g1", "pause"), ("g2", "drain")):
         fleet["m1"].docker("node", "update", "--availability", availability, node)
         try:

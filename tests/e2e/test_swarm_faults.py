@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a swarm itself gets into: two runs at a time, names that are shared, changed and used again, managers that are lost.
+"""Problems of a swarm: two runs at once, names that are shared, changed and reused, and lost managers.
 
-Each test has the GPUs advertised as a kind of its own, so that there is something to do on both nodes, and nothing to restore.
+Each test advertises the GPUs as another kind, so that both nodes need a change, and nothing has to be restored.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .fleet import Fleet, Node, Run, advertised_as, at_hand, wait_until
 from .swarm import availability_of, describe_managers, member, shown, stopped, the_leader, works
 
 MANAGERS, GPU_NODES = ["m1", "m2", "m3"], ["g1", "g2"]
-# Of systemd's journal: a unit was started.
+# A message of systemd's journal: a unit was started.
 STARTED = "MESSAGE_ID=39f53479d3a045ac8e11786248231fbf"
 ANOTHER_RUN = re.compile(r"its turn did not come, since another run changes this swarm: \S+@\S+ pid \d+ ")
 
@@ -38,7 +38,7 @@ def fleet(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory)
 
 @pytest.fixture(scope="module")
 def inventory(fleet: Fleet) -> Path:
-    """Of a swarm that is provisioned."""
+    """Return the inventory of a provisioned swarm."""
     path = fleet.inventory(swarm_managers=MANAGERS, gpu_nodes=GPU_NODES)
     run = fleet.playbook(path)
     assert run.rc == 0, run.output
@@ -63,7 +63,7 @@ def as_it_is(fleet: Fleet) -> dict[str, Any]:
 
 
 def entries(fleet: Fleet) -> dict[str, str]:
-    """What the manager lists: host names by node id."""
+    """Return the manager's list: host names by node id."""
     return dict(line.split() for line in fleet["m1"].docker("node", "ls", "--format", "{{.ID}} {{.Hostname}}").splitlines())
 
 
@@ -72,7 +72,7 @@ def state(fleet: Fleet, node_id: str) -> str:
 
 
 def in_one_line(run: Run) -> str:
-    """Ansible wraps its warnings."""
+    """Return the output without Ansible's line breaks in warnings."""
     return " ".join(run.output.split())
 
 
@@ -80,7 +80,7 @@ def in_one_line(run: Run) -> str:
 
 
 def starts(node: Node, since: str) -> int:
-    """How often dockerd was started since then."""
+    """Return how often dockerd was started since then."""
     words = node.run("journalctl", "--quiet", "--since", since, "--output", "cat", STARTED, "UNIT=docker.service", check=False)
     return len(words.splitlines())
 
@@ -98,7 +98,7 @@ def test_of_two_runs_at_a_time_one_changes_the_swarm(fleet: Fleet, inventory: Pa
     one, other = sorted((run.result() for run in going), key=lambda run: run.rc)
 
     assert one.rc == 0, one.output
-    # It came too late, or there was nothing left to do.
+    # It was too late, or there was nothing left to do.
     words = [ANOTHER_RUN.search(other.failures(name)[-1]) for name in other.failed()]
     assert other.rc == (2 if words else 0), other.output
     assert all(words), other.output
@@ -112,7 +112,7 @@ def test_of_two_runs_at_a_time_one_changes_the_swarm(fleet: Fleet, inventory: Pa
 
 @contextmanager
 def called(fleet: Fleet, name: str, host_name: str) -> Iterator[None]:
-    """A node under another host name, as its manager sees it after the next start of dockerd."""
+    """Give a node another host name, which its manager sees after the next start of dockerd."""
     node, before = fleet[name], fleet[name].run("hostname")
     try:
         rename(fleet, node, host_name)
@@ -146,7 +146,7 @@ def test_a_member_that_takes_another_one_s_host_name_is_still_itself(fleet: Flee
 
 
 @pytest.mark.rare
-def test_a_node_installed_anew_joins_and_what_it_was_before_is_reported(fleet: Fleet, inventory: Path) -> None:
+def test_a_reinstalled_node_joins_and_its_former_entry_is_reported(fleet: Fleet, inventory: Path) -> None:
     manager, node, before = fleet["m1"], fleet["g2"], member(fleet, "g2")
     node.leave()
     node.run("systemctl", "stop", "docker.socket", "docker.service")
@@ -172,7 +172,7 @@ def test_a_node_installed_anew_joins_and_what_it_was_before_is_reported(fleet: F
 
 
 @pytest.mark.rare
-def test_a_manager_whose_host_is_dead_keeps_nobody_else_from_being_changed(fleet: Fleet, inventory: Path, tmp_path: Path) -> None:
+def test_a_dead_manager_does_not_prevent_other_changes(fleet: Fleet, inventory: Path, tmp_path: Path) -> None:
     cutter, dead = Cutter(fleet, tmp_path), next(name for name in MANAGERS if name != the_leader(fleet))
     cuttable = {name: {"ansible_connection": "cuttable"} for name in fleet.hosts}
     cutter.cut(fleet[dead].container)
@@ -184,10 +184,10 @@ def test_a_manager_whose_host_is_dead_keeps_nobody_else_from_being_changed(fleet
     all_done(fleet, "ONE-IS-DEAD")
 
 
-def test_managers_are_maintained_after_all_others_one_at_a_time_the_leader_very_last(fleet: Fleet, inventory: Path, tmp_path: Path) -> None:
-    """Each restarts its dockerd, so that the manager that is queried does not answer then, either."""
+def test_managers_are_maintained_last_and_one_at_a_time_and_the_leader_at_the_end(fleet: Fleet, inventory: Path, tmp_path: Path) -> None:
+    """Each restarts its dockerd, so the queried manager is silent at times."""
     leader, tasks = the_leader(fleet), tmp_path / "restart.yml"
-    seen = "docker node ls --format '{% raw %}{{.Hostname}} {{.Availability}}{% endraw %}' > /run/seen"  # which a worker cannot list
+    seen = "docker node ls --format '{% raw %}{{.Hostname}} {{.Availability}}{% endraw %}' > /run/seen"  # a worker cannot list them
     restart = f"date +%s%N > /run/restarted; {seen}; systemctl reset-failed docker.service; systemctl restart docker.service"
     tasks.write_text(json.dumps([{"name": "Restart dockerd", "ansible.builtin.shell": restart}]))
     run = fleet.playbook(inventory, "--extra-vars", f"maintain_tasks={tasks}", playbook="fleet.gpu_swarm.maintain")
@@ -202,7 +202,7 @@ def test_managers_are_maintained_after_all_others_one_at_a_time_the_leader_very_
         wait_until("the manager to be back", partial(works, fleet, name), shown=partial(describe_managers, fleet, MANAGERS))
 
 
-def test_without_a_quorum_nothing_is_touched_and_with_one_the_run_goes_on(fleet: Fleet, inventory: Path) -> None:
+def test_without_a_quorum_nothing_is_changed_and_with_one_the_run_continues(fleet: Fleet, inventory: Path) -> None:
     alive = the_leader(fleet)
     back, dead = (name for name in MANAGERS if name != alive)
     before = as_it_is(fleet)
@@ -226,21 +226,21 @@ def test_without_a_quorum_nothing_is_touched_and_with_one_the_run_goes_on(fleet:
 
 
 @pytest.mark.rare
-def test_a_roll_goes_on_when_the_leader_that_it_queried_dies(fleet: Fleet, inventory: Path) -> None:
+def test_a_roll_continues_when_the_queried_leader_dies(fleet: Fleet, inventory: Path) -> None:
     leader = the_leader(fleet)
     others = [name for name in MANAGERS if name != leader]
-    leader_first = fleet.inventory(swarm_managers=[leader, *others], gpu_nodes=GPU_NODES)  # that one is queried
+    leader_first = fleet.inventory(swarm_managers=[leader, *others], gpu_nodes=GPU_NODES)  # this manager is queried
     ids = [member(fleet, name)["ID"] for name in GPU_NODES]
 
     with ExitStack() as locks:
-        for name in GPU_NODES:  # else the canary's window may be over before this sees it
+        for name in GPU_NODES:  # otherwise the canary's window may be over before this notices it
             locks.enter_context(fleet[name].locked())
         going = meanwhile(lambda: fleet.playbook(leader_first, *advertised_as("LEADERLESS")))
         wait_until("the canary to be paused", lambda: "pause" in {node["Spec"]["Availability"] for node in inspected(fleet[others[0]], ids)})
         fleet[leader].dockerd("kill --signal KILL")
     with stopped(fleet, leader):
         run = going.result()
-        assert run.rc == 2, run.output  # it is reported, also where nothing was to be done
+        assert run.rc == 2, run.output  # it is reported, even if nothing had to be done
         assert re.search(rf"^failed: {leader}$", run.output, re.MULTILINE), run.output
         for name in GPU_NODES:
             assert run.row(name).split()[-1] == "ready"
@@ -260,8 +260,8 @@ services:
 
 
 @pytest.mark.rare
-def test_the_next_manager_goes_on_waiting_for_a_stack_when_the_one_that_deployed_it_is_lost(fleet: Fleet, inventory: Path, tmp_path: Path) -> None:
-    """A task is pending. There is room for it once another manager leads."""
+def test_the_next_manager_continues_the_wait_for_a_stack(fleet: Fleet, inventory: Path, tmp_path: Path) -> None:
+    """A task is pending. It gets room when another manager leads."""
     run = fleet.playbook(inventory, *advertised_as("HANDED-OVER"))
     assert run.rc == 0, run.output
     reserves = ("--generic-resource", "HANDED-OVER=1", "lab/task")

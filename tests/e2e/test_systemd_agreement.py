@@ -2,8 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Unit files as we read them, started by systemd of both Debian releases: a flag that we do not see keeps dockerd from starting once daemon.json has
-the option too."""
+"""Compares our reading of unit files with systemd of both Debian releases.
+
+If we miss a flag, dockerd does not start once daemon.json has the option too.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from plugins.module_utils._dockerd.loaded_unit import Loaded, difference
 from .fleet import Fleet
 
 CASES = yaml.safe_load((Path(__file__).parents[1] / "unit" / "data" / "units.yml").read_text(encoding="utf-8"))
-# Run on a node: {case: what the program of its unit got as its words, and what systemd says of the unit}.
+# Runs on a node. Returns {case: the words that the unit's program got, and systemd's view of the unit}.
 STARTER = r"""
 import json, os, pathlib, shutil, subprocess, sys
 HOME, UNITS = pathlib.Path("/run/unit-cases"), pathlib.Path("/run/systemd/system")
@@ -65,14 +67,14 @@ def expected(case: dict[str, Any], version: int) -> list[str]:
 
 
 def unlike(found: dict[str, Any], case: dict[str, Any]) -> tuple[str, str] | None:
-    """What a run would refuse the unit for: it compares what systemd has loaded with what it reads."""
+    """Return why a run would refuse the unit: it compares what systemd has loaded with its own reading."""
     text = case["drop_in"].replace("/bin/argv", found["loaded"][0])
     environment = dict(entry.split("=", 1) for entry in found["environment"])
     return difference([UnitFile("case.conf", DROP_IN, text.encode(), True)], Loaded(found["loaded"], environment))
 
 
 @pytest.mark.parametrize("name", ["g1", "g2"])
-def test_systemd_starts_what_we_read(fleet: Fleet, name: str) -> None:
+def test_systemd_starts_the_command_that_we_read(fleet: Fleet, name: str) -> None:
     done = json.loads(fleet[name].start("python3", "-c", STARTER, text=json.dumps(CASES).encode()).stdout)
     found = done["found"]
     assert {case: found[case]["argv"] for case in CASES} == {case: expected(one, done["version"]) for case, one in CASES.items()}

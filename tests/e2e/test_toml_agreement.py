@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""config.toml as we write it, read by the parser of NVIDIA's tools: pelletier/go-toml 1.9 (their go.mod).
+"""Compares our reading of config.toml with the parser of NVIDIA's tools: pelletier/go-toml 1.9 (their go.mod).
 
-Its command tomljson prints what it reads. An edit that we take for right and they read differently would give every GPU
-to every task, or keep their runtime from starting any container.
+Its command tomljson prints what it reads. If it read an edit of ours differently, every task could get every GPU, or their runtime could
+start no container.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def as_nvidia_reads_it(content: bytes) -> dict[str, Any]:
 
 @pytest.mark.parametrize("want", WANTS.values(), ids=WANTS)
 @pytest.mark.parametrize("text", LAYOUTS.values(), ids=LAYOUTS)
-def test_every_layout_is_read_alike(text: str, want: runtime_toml.Want) -> None:
+def test_every_layout_is_read_the_same_way(text: str, want: runtime_toml.Want) -> None:
     edited = runtime_toml.edit(text.encode(), CONFIG_TOML, want).content
     read = as_nvidia_reads_it(edited)
     assert read == tomllib.loads(edited.decode())
@@ -91,15 +91,15 @@ def test_every_layout_is_read_alike(text: str, want: runtime_toml.Want) -> None:
 
 
 @pytest.mark.parametrize("text", LAYOUTS.values(), ids=LAYOUTS)
-def test_the_guard_reads_every_layout_alike(text: str) -> None:
-    """Without a parser, before each container that requests a GPU. A name that it misses would be a way past it."""
+def test_the_guard_reads_every_layout_the_same_way(text: str) -> None:
+    """It has no parser, and runs before each container that requests a GPU. A missed name would be a way around the guard."""
     if text.count(LINE) > 1:
-        text = text.replace(LINE, "", 1)  # NVIDIA's tools refuse a key that stands twice
+        text = text.replace(LINE, "", 1)  # NVIDIA's tools refuse a duplicate key
     read = as_nvidia_reads_it(text.encode()).get("swarm-resource", "")
     assert list(toolkit_config.listed(text)) == list(dict.fromkeys(name.strip() for name in read.split(",") if name.strip()))
 
 
-def test_the_files_of_a_fleet_are_read_alike(fleet: Fleet, first: Loud) -> None:
+def test_the_files_of_a_fleet_are_read_the_same_way(fleet: Fleet, first: Loud) -> None:
     for name in ("g1", "g2"):
         content = fleet[name].read(CONFIG_TOML)
         assert content is not None

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Two swarms with an inventory each, as docs/operate/several-swarms.md has it: no run changes the other one, and none takes both for one."""
+"""Two swarms with one inventory each, as docs/operate/several-swarms.md shows. No run changes the other swarm, and none treats both as one."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def state(fleet: Fleet, name: str) -> Any:
     return node.advertised(), node.started(), node.swarm()["Cluster"]["ID"], node.docker("node", "ls", "--format", "{{.Hostname}}").split()
 
 
-def test_each_is_provisioned_and_the_other_stays_as_it_was(fleet: Fleet, inventories: dict[str, Path]) -> None:
+def test_each_swarm_is_provisioned_and_the_other_stays_unchanged(fleet: Fleet, inventories: dict[str, Path]) -> None:
     was: dict[str, Any] = {}
     for name, inventory in inventories.items():
         run = fleet.playbook(inventory)
@@ -54,8 +54,8 @@ def test_each_is_provisioned_and_the_other_stays_as_it_was(fleet: Fleet, invento
         assert (again.rc, again.changed()) == (0, {name: 0}), again.output
 
 
-def test_both_in_one_run_are_refused(fleet: Fleet, inventories: dict[str, Path]) -> None:
-    """With ``--limit`` as well, by which one of them would be changed."""
+def test_both_swarms_in_one_run_are_refused(fleet: Fleet, inventories: dict[str, Path]) -> None:
+    """Even with ``--limit``, which would change only one of them."""
     was = {name: state(fleet, name) for name in NODES}
     for limit in ([], ["--limit", "b1"]):
         run = fleet.playbook(inventories["b1"], "--inventory", str(inventories["o1"]), *limit)

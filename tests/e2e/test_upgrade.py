@@ -2,8 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A fleet that the release before has provisioned, with work on it, a run of that release which was left half-way, and one that was killed while it
-changed a node: what it wrote on nodes and into the swarm is understood. Each test goes on with what the one before it left."""
+"""A fleet that the previous release provisioned, with work on it. One of its runs stopped half-way, and one was killed while it changed a node.
+
+The new release understands what they wrote on nodes and into the swarm. Each test continues from the state of the one before it.
+"""
 
 from __future__ import annotations
 
@@ -35,9 +37,9 @@ NODES = ["u1", "u2"]
 KILLED = "u3"
 EVERY = [*NODES, KILLED]
 PLAY = "fleet.gpu_swarm.provision"
-# Of the labels about GPUs on u2, with both releases.
+# The labels about GPUs on u2, with both releases.
 PREFIX = "acme."
-# On u2 and u3 alone.
+# Only on u2 and u3.
 MODEL = "NVIDIA-GeForce-RTX-4090"
 COMPOSE = """
 services:
@@ -47,12 +49,12 @@ services:
     deploy: {resources: {reservations: {devices: [{driver: nvidia, count: 1, capabilities: [gpu]}]}}}
 """
 JOURNAL = f"{STATE_DIR}/journal.json"
-# What stands in a swarm's label while somebody's run has it.
+# The swarm's label while a run has the lease.
 OTHER = {"holder": "bob@elsewhere pid 7", "ttl": 600}
 
 
 def released(path: Path) -> Path:
-    """The newest release, as it stands in this repository's history, where Ansible finds collections."""
+    """Return the newest release from this repository's history, in a folder where Ansible finds collections."""
     versions = yaml.safe_load((CHECKOUT / "changelogs" / "changelog.yaml").read_text())["releases"]
     newest = max(versions, key=lambda version: tuple(map(int, version.split("."))))
     log = ["git", "-C", str(CHECKOUT), "log", "--format=%H", f"--grep=^Release {newest}$"]
@@ -73,7 +75,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 
 @pytest.fixture(scope="module")
 def old(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Fleet:
-    """The same fleet, for runs of the release before."""
+    """Return the same fleet for runs of the previous release."""
     return replace(fleet, env={**fleet.env, "ANSIBLE_COLLECTIONS_PATH": str(released(tmp_path_factory.mktemp("released")))})
 
 
@@ -84,7 +86,7 @@ def inventory(fleet: Fleet) -> Path:
 
 @pytest.fixture(scope="module")
 def before(fleet: Fleet, old: Fleet, inventory: Path) -> dict[str, dict[str, bytes | None]]:
-    """The nodes' files before anything. By now a service has a GPU of u1, a container made a run leave u2 paused, and one was killed on u3."""
+    """Return the nodes' original files. By now a service has a GPU of u1, a container made a run leave u2 paused, and a run was killed on u3."""
     found = {name: fleet[name].files() for name in EVERY}
     manager, waiting = fleet["u1"], fleet["u2"]
     run = old.playbook(inventory)
@@ -105,7 +107,7 @@ def before(fleet: Fleet, old: Fleet, inventory: Path) -> dict[str, dict[str, byt
     return found
 
 
-# On the node itself: a change may be over by the time that two commands from here take.
+# This runs on the node itself, because a change may be over before two commands from here reach it.
 ENDS_WITHIN = r"""
 until test -e "$1"; do sleep 0.01; done
 pkill --signal KILL --full '^/usr/bin/python3[.0-9]*( |$)'
@@ -114,7 +116,7 @@ test -e "$1"
 
 
 def ended_within(node: Node) -> bool:
-    """Whether a change of this node was under way, and whoever changed it has been killed. Waits for one."""
+    """Wait for a change of this node, kill the run, and return whether the change was still unfinished."""
     return node.start("timeout", "60", "sh", "-c", ENDS_WITHIN, "-", JOURNAL, check=False).returncode == 0
 
 
@@ -128,7 +130,7 @@ def availability(fleet: Fleet, name: str) -> str:
 
 
 def advertises(fleet: Fleet, name: str) -> set[str]:
-    """The kinds that the manager shows."""
+    """Return the kinds that the manager shows."""
     resources = fleet["u1"].docker_json("node", "inspect", "--format", "{{json .Description.Resources.GenericResources}}", name)
     return {one["NamedResourceSpec"]["Kind"] for one in resources}
 
@@ -138,11 +140,11 @@ def tasks(fleet: Fleet) -> list[str]:
 
 
 def state(fleet: Fleet) -> Any:
-    """When each daemon was started, and the tasks of the service: as long as this stays, nobody's work was touched."""
+    """Return the start time of each daemon, and the tasks of the service. While these stay the same, no work was disturbed."""
     return [fleet[name].started() for name in NODES], tasks(fleet)
 
 
-def test_its_lease_is_respected(fleet: Fleet, old: Fleet, inventory: Path, before: dict[str, Any]) -> None:
+def test_the_lease_of_the_previous_release_is_respected(fleet: Fleet, old: Fleet, inventory: Path, before: dict[str, Any]) -> None:
     taken = old.module("u1", "fleet.gpu_swarm.swarm_lease", OTHER)
     assert '"acquired": true' in taken.output, taken.output
     was = state(fleet)
@@ -156,7 +158,7 @@ def test_its_lease_is_respected(fleet: Fleet, old: Fleet, inventory: Path, befor
     assert '"changed": true' in freed.output, freed.output
 
 
-def test_a_check_run_reports_and_touches_nothing(fleet: Fleet, inventory: Path, before: dict[str, Any]) -> None:
+def test_a_check_run_reports_and_changes_nothing(fleet: Fleet, inventory: Path, before: dict[str, Any]) -> None:
     was = state(fleet)
     for name in NODES:
         fleet[name].touch()
@@ -166,8 +168,8 @@ def test_a_check_run_reports_and_touches_nothing(fleet: Fleet, inventory: Path, 
     assert state(fleet) == was
 
 
-def test_what_a_killed_run_left_on_a_node_is_finished_and_its_labels_are_known(fleet: Fleet, inventory: Path, before: dict[str, Any]) -> None:
-    """A label goes with the setting that made it; one of somebody else's stays. The lease of the killed run ends with it."""
+def test_a_killed_change_of_a_node_is_finished_and_its_labels_are_known(fleet: Fleet, inventory: Path, before: dict[str, Any]) -> None:
+    """A label is removed with its setting, but another owner's label stays. The lease of the killed run expires meanwhile."""
     fleet["u1"].docker("node", "update", "--label-add", "gpu.rack=r3", KILLED)
     assert {"gpu.mem_ge_16", "gpu.mem_ge_24"} <= set(labels(fleet, KILLED))
     was = state(fleet)
@@ -180,7 +182,7 @@ def test_what_a_killed_run_left_on_a_node_is_finished_and_its_labels_are_known(f
     assert state(fleet) == was
 
 
-def test_the_new_run_finishes_the_old_one_and_restarts_nothing(fleet: Fleet, inventory: Path, before: dict[str, Any]) -> None:
+def test_the_new_run_finishes_the_old_one_without_a_restart(fleet: Fleet, inventory: Path, before: dict[str, Any]) -> None:
     was = state(fleet)
     run = fleet.playbook(inventory)
     assert run.rc == 0, run.output
@@ -192,19 +194,19 @@ def test_the_new_run_finishes_the_old_one_and_restarts_nothing(fleet: Fleet, inv
 
 
 def models(fleet: Fleet, inventory: Path) -> dict[str, int]:
-    """How many GPUs of which model ``status`` shows."""
+    """Return how many GPUs of each model ``status`` shows."""
     run = fleet.playbook(inventory, "-e", "output=json", playbook="fleet.gpu_swarm.status")
     found = next(json.loads(line) for line in run.output.splitlines() if line.startswith("{"))
     return {row["model"]: row["total"] for row in found["totals"]}
 
 
 def about_gpus(fleet: Fleet, name: str) -> set[str]:
-    """What the keys of labels about GPUs begin with there."""
+    """Return the prefix of the labels about GPUs there."""
     return {key[: -len("model")] for key in labels(fleet, name) if key.endswith("model")}
 
 
 def test_the_prefix_of_labels_is_known_from_the_swarm(fleet: Fleet, before: dict[str, Any], tmp_path: Path) -> None:
-    """By another controller, whose inventory says nothing of it."""
+    """Used by another controller, whose inventory does not set it."""
     path, inventory = tmp_path / "compose.yml", fleet.inventory(swarm_managers=["u1"])
     path.write_text(COMPOSE)
     assert {name: about_gpus(fleet, name) for name in EVERY} == {"u1": {"gpu."}, "u2": {PREFIX}, "u3": {"gpu."}}
@@ -214,10 +216,10 @@ def test_the_prefix_of_labels_is_known_from_the_swarm(fleet: Fleet, before: dict
     assert "=true is added to u2, u3" in run.output, run.output
 
 
-def test_without_a_prefix_there_are_no_labels_and_the_nodes_report_the_model(
+def test_without_a_prefix_there_are_no_labels_and_nodes_report_the_model(
     fleet: Fleet, inventory: Path, before: dict[str, Any], tmp_path: Path
 ) -> None:
-    """Those of both prefixes go. The leader stops a task at an update of its node, so u1 reports no model before its task has ended."""
+    """Labels of both prefixes are removed. The leader stops a task at an update of its node, so u1 reports no model before its task has ended."""
     was = [fleet[name].started() for name in NODES]
     run = fleet.playbook(inventory, "--extra-vars", json.dumps({"gpu_node_label_prefix": ""}))
     assert run.rc == 0, run.output
@@ -232,8 +234,8 @@ def test_without_a_prefix_there_are_no_labels_and_the_nodes_report_the_model(
     assert [fleet[name].started() for name in NODES] == was
 
 
-def test_all_of_both_is_removed(fleet: Fleet, inventory: Path, before: dict[str, dict[str, bytes | None]]) -> None:
-    """The files are what they were before the release before came."""
+def test_everything_of_both_releases_is_removed(fleet: Fleet, inventory: Path, before: dict[str, dict[str, bytes | None]]) -> None:
+    """The files are the same as before the previous release."""
     fleet["u1"].docker("service", "rm", "train")
     run = fleet.playbook(inventory, playbook="fleet.gpu_swarm.deprovision")
     assert run.rc == 0, run.output

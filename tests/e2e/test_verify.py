@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""verify: a fleet that works passes, a node that does not isolate fails by itself, and nothing is left behind."""
+"""verify: a working fleet passes, a node that does not isolate fails alone, and nothing is left behind."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def verify(fleet: Fleet, inventory: Path, *arguments: str, image: tuple[str, ...
 
 
 def lines(run: Run, name: str) -> list[str]:
-    """A host's lines in the table."""
+    """Return a host's lines in the table."""
     return re.findall(rf"^{name} +(\S.*)$", run.output.partition("verdict")[2].partition("nodes: ")[0], re.MULTILINE)
 
 
 @pytest.fixture
 def leaking(fleet: Fleet, first: Loud) -> Iterator[str]:
-    """A node whose toolkit was never configured with the variable of the kind."""
+    """Prepare a node whose toolkit was never configured with the variable of the kind."""
     node = fleet["g2"]
     original = node.read(CONFIG_TOML) or b""
     broken = re.sub(rb"(?m)^swarm-resource.*\n", b"", original)
@@ -43,14 +43,14 @@ def leaking(fleet: Fleet, first: Loud) -> Iterator[str]:
     node.write(CONFIG_TOML, original)
 
 
-def test_a_fleet_that_works(fleet: Fleet, inventory: Path, first: Loud) -> None:
-    """With an image that the nodes have, on both releases of Docker, without a word to a registry."""
+def test_a_working_fleet_passes(fleet: Fleet, inventory: Path, first: Loud) -> None:
+    """Uses an image that the nodes have, on both releases of Docker, without a registry."""
     since = {name: fleet[name].run("date", "+%s") for name in ("g1", "g2")}
     run = verify(fleet, inventory, image=())
     assert run.rc == 0, run.output
     assert re.search(r"^image lab/cuda:latest, which the node has: g1, g2$", run.output, re.MULTILINE), run.output
     logs = [fleet[name].run("journalctl", "--unit", "docker", "--since", f"@{since[name]}", "--no-pager") for name in since]
-    assert not [line for log in logs for line in log.splitlines() if re.search(r"(?<!push/)\bpull", line)]  # swarm's nodes push and pull too
+    assert not [line for log in logs for line in log.splitlines() if re.search(r"(?<!push/)\bpull", line)]  # swarm's nodes also push and pull
     assert {name: lines(run, name)[0].split(maxsplit=3)[:3] for name in ("g1", "g2")} == {
         name: ["1", "NVIDIA-GPU", "1"] for name in ("g1", "g2")
     }
@@ -71,7 +71,7 @@ def test_a_fleet_without_a_free_gpu_is_not_tested(fleet: Fleet, inventory: Path,
     assert re.search(r"^NOT TESTED, so the exit status is 75: nothing free to test with on g1\.$", run.output, re.MULTILINE), run.output
 
 
-def test_check_says_what_would_be_tested(fleet: Fleet, inventory: Path, first: Loud) -> None:
+def test_check_shows_what_would_be_tested(fleet: Fleet, inventory: Path, first: Loud) -> None:
     run = verify(fleet, inventory, "--check", "--extra-vars", "verify_gpus=all", columns=60)
     assert run.rc == 0, run.output
     assert run.too_wide(60) == []
@@ -81,7 +81,7 @@ def test_check_says_what_would_be_tested(fleet: Fleet, inventory: Path, first: L
 
 @pytest.mark.parametrize(("gpus", "words"), [("1", "NOT ISOLATED: 1 allocated and 4 seen"), ("all", "added nothing to the task")])
 def test_a_node_that_does_not_isolate_fails_alone(fleet: Fleet, inventory: Path, leaking: str, gpus: str, words: str) -> None:
-    """Also where a task holds all that the node has, and so could see no more."""
+    """Even if a task holds everything that the node has, and so could not see more."""
     run = verify(fleet, inventory, "--extra-vars", f"verify_gpus={gpus}")
     assert run.rc != 0
     (text,) = run.failures(leaking)
@@ -92,8 +92,8 @@ def test_a_node_that_does_not_isolate_fails_alone(fleet: Fleet, inventory: Path,
     assert not run.failures("g1")
 
 
-def test_cuda_that_does_not_start_is_named_though_nvidia_smi_works(fleet: Fleet, inventory: Path, first: Loud) -> None:
-    """Of one node the NVSwitches are not initialised, the other has no libcuda. The device comes first: libcuda would make it again."""
+def test_a_failure_of_cuda_is_named_even_if_nvidia_smi_works(fleet: Fleet, inventory: Path, first: Loud) -> None:
+    """On one node the NVSwitches are not initialised, the other has no libcuda. The device is checked first, because libcuda would create it."""
     waits, lacks = fleet["g1"], fleet["g2"]
     waits.run("sed", "-i", "1i cuda-init = system-not-ready", "/etc/gpu-lab/nvml.conf")
     lacks.run("mv", "/usr/lib/libcuda.so.1", "/root/libcuda.so.1")

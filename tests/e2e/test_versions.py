@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Another version of the NVIDIA Container Toolkit for a fleet that carries work, and packages that are held."""
+"""Another version of the NVIDIA Container Toolkit for a fleet with work, and held packages."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def held(fleet: Fleet) -> list[list[str]]:
 
 
 def would_upgrade(fleet: Fleet) -> list[bool]:
-    """Whether somebody's upgrade of everything would change the toolkit, by node."""
+    """Return whether an upgrade of everything would change the toolkit, by node."""
     return ["Inst nvidia-container-toolkit " in fleet[name].run("apt-get", "--just-print", "dist-upgrade") for name in GPU_NODES]
 
 
 def is_refused(fleet: Fleet, inventory: Path, text: str, *arguments: str) -> None:
-    """A version that the repository does not have: found out before any node is paused, in a check run too."""
+    """Check that a missing version is found before any node is paused, and in a check run too."""
     before, since = [fleet[name].started() for name in GPU_NODES], fleet["m1"].run("date", "+%s.%N")
     run = fleet.playbook(inventory, *toolkit(version="1.21.0"), *arguments)
     assert run.rc == 2, run.output
@@ -75,8 +75,8 @@ def test_a_version_is_rolled_over_the_fleet_and_held(fleet: Fleet, inventory: Pa
     assert [fleet[name].started() for name in GPU_NODES] == before
 
 
-def test_a_version_that_is_held_is_not_changed(fleet: Fleet, inventory: Path, as_before: None) -> None:
-    """It begins with the version that the test before it left."""
+def test_a_held_version_is_not_changed(fleet: Fleet, inventory: Path, as_before: None) -> None:
+    """It starts with the version that the test before it left."""
     node, was = fleet["g1"], versions(fleet)["g1"]
     assert was != "1.20.0-1"
     node.run("apt-mark", "hold", "nvidia-container-toolkit")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Builds the tarball of a release from a copy of the tree and installs it, as a user's machine would."""
+"""Builds the tarball of a release from a copy of the tree, and installs it as on a user's machine."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Installed:
         return f"{self.galaxy['namespace']}.{self.galaxy['name']}"
 
     def run(self, *command: str, **env: str) -> subprocess.CompletedProcess[str]:
-        """Runs a tool that sees only the installed collection and the ones that came with Ansible, in an empty directory."""
+        """Run a tool that sees only the installed collection and the collections of Ansible, in an empty folder."""
         return run(self.root / "empty", *command, ANSIBLE_COLLECTIONS_PATH=str(self.root / "installed"), **env)
 
 
@@ -63,7 +63,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     mtime = released_at(os.environ)
     built = tarball(source, root, mtime)
     assert built.name == f"{galaxy['namespace']}-{galaxy['name']}-{galaxy['version']}.tar.gz"
-    # Not next to the checkout that ANSIBLE_COLLECTIONS_PATH may name: there, nothing would be left to install.
+    # Not beside the checkout that ANSIBLE_COLLECTIONS_PATH may name: nothing would be installed there.
     target = str(root / "installed")
     done = run(root, "ansible-galaxy", "collection", "install", str(built), "-p", target, "--no-deps", "--offline", ANSIBLE_COLLECTIONS_PATH=target)
     assert done.returncode == 0, done.stderr

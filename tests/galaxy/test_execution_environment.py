@@ -1,8 +1,10 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""ansible-builder makes a build context of the example in docs/operate/awx.md, and finds in the collection what an image needs besides.
-That takes a base image from a registry, and is not built here: tests/e2e/test_execution_environment.py builds another one."""
+"""ansible-builder makes a build context from the example in docs/operate/awx.md, and finds the collection's requirements for an image.
+
+The image is not built here, because that needs a base image from a registry: tests/e2e/test_execution_environment.py builds another one.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ def example() -> str:
 
 @pytest.fixture(scope="module")
 def introspected(installed) -> dict[str, list[str]]:
-    """What ansible-builder reads of the installed collection while it builds an image."""
+    """Return what ansible-builder reads from the installed collection while it builds an image."""
     done = installed.run("ansible-builder", "introspect", str(installed.root / "installed"))
     assert done.returncode == 0, done.stderr
     found = yaml.safe_load(done.stdout)
@@ -44,7 +46,7 @@ def test_the_example_of_the_docs_gives_a_build_context(installed, example, tmp_p
     wanted = yaml.safe_load(example)
     assert f'EE_BASE_IMAGE="{wanted["images"]["base_image"]["name"]}"' in recipe
     assert wanted["dependencies"]["ansible_core"]["package_pip"] in recipe
-    # Whatever the recipe copies out of the context is there.
+    # Every file that the recipe copies from the context exists.
     copied = re.findall(r"^COPY (?!--from)(\S+) ", recipe, re.MULTILINE)
     assert copied
     assert [name for name in copied if not (context / name).exists()] == []
@@ -62,5 +64,5 @@ def test_the_libraries_resolve_to_what_the_tests_ran_with(introspected):
     assert [str(one) for one in wanted if importlib.metadata.version(one.name) not in one.specifier] == []
 
 
-def test_the_image_has_what_reaches_the_nodes(introspected):
+def test_the_image_has_the_programs_to_reach_nodes(introspected):
     assert introspected["system"] == ["openssh-client [platform:dpkg]", "openssh-clients [platform:rpm]"]

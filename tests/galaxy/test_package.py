@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The tarball that users install: what is in it, that it runs, and that Galaxy would take it."""
+"""The tarball that users install: its content, that it works, and that Galaxy would accept it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def names(directory: str, pattern: str) -> list[str]:
     return sorted(path.stem for path in (ROOT / directory).glob(pattern) if not path.name.startswith("_"))
 
 
-def test_tarball_has_what_users_need_and_nothing_else(installed):
+def test_the_tarball_has_only_what_users_need(installed):
     with tarfile.open(installed.tarball) as tar:
         members = [member.name for member in tar.getmembers()]
         files = {member.name for member in tar.getmembers() if not member.isdir()}
@@ -37,7 +37,7 @@ def test_tarball_has_what_users_need_and_nothing_else(installed):
     assert tops <= FOR_USERS | SINGLE_FILES
     assert {"README.md", "LICENSE", "plugins", "roles", "playbooks", "meta"} <= tops
     assert not [name for name in members if "__pycache__" in name or name.endswith(".pyc")]
-    # What ansible-test sanity looks at.
+    # Files for ansible-test sanity.
     assert files - MADE == {str(name) for name in shipped()} - {"galaxy.yml"}
 
 
@@ -56,7 +56,7 @@ def test_collections_used_are_dependencies(installed):
 
 
 def test_dependencies_take_the_versions_tested_here(installed):
-    """The bounds in galaxy.yml must hold for what the tests run with, or the tests say nothing about them."""
+    """The bounds in galaxy.yml must include the versions of the tests, or the tests prove nothing about them."""
     import ansible_collections
 
     for name, bound in installed.galaxy["dependencies"].items():
@@ -71,11 +71,11 @@ def test_requires_ansible_takes_the_version_tested_here():
 
 
 def documented(installed, kind: str) -> list[str]:
-    """The names that ansible-doc lists, after it has shown each of them."""
+    """Return the names that ansible-doc lists. It must be able to show each of them."""
     listed = installed.run("ansible-doc", "-t", kind, "--list", "--json", installed.fqcn)
     assert listed.returncode == 0, listed.stderr
     found = sorted(json.loads(listed.stdout))
-    # In both of its forms. It warns of what it does not find, and goes on.
+    # In both forms. It only warns about a plugin that it does not find.
     for form in ([], ["--json"]):
         shown = installed.run("ansible-doc", "-t", kind, *form, *found)
         assert shown.returncode == 0, shown.stderr
@@ -109,7 +109,7 @@ def test_playbook_is_found_and_parses(installed, playbook):
 
 
 def gpu_info(installed, library: Path, description: Path) -> dict:
-    """What the installed module answers, through the real ansible command."""
+    """Return the answer of the installed module, through the real ansible command."""
     installed.run(
         "ansible", "localhost", "-i", "localhost,", "-c", "local", "--tree", str(installed.root / "answer"), "-m", f"{installed.fqcn}.gpu_info",
         "-a", f"nvml_path={library}", "-e", f"ansible_python_interpreter={sys.executable}", GPU_LAB_NVML=str(description),
@@ -125,13 +125,13 @@ def test_installed_module_reads_gpus(installed, tmp_path):
     assert answer["changed"] is False
 
 
-def test_installed_module_reports_what_is_missing(installed, tmp_path):
+def test_the_installed_module_reports_a_missing_binding(installed, tmp_path):
     answer = gpu_info(installed, tmp_path / "libnvidia-ml.so.1", tmp_path / "nvml.conf")
     assert "gpus" not in answer
     assert str(tmp_path / "libnvidia-ml.so.1") in answer["msg"]
 
 
-def test_galaxy_importer_has_nothing_to_say(installed):
+def test_galaxy_importer_has_no_complaints(installed):
     done = installed.run(
         "python",
         "-m",

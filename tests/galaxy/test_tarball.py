@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The tarball of a release is the same bytes wherever it is built, and Galaxy's client finds nothing wrong with it."""
+"""The tarball of a release has the same bytes wherever it is built, and Galaxy's client verifies it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WHEN = 1_700_000_000
 
 
 def another_checkout(source: Path, target: Path) -> None:
-    """The same files as somebody else has them: made in another order, at another time, under another umask."""
+    """Copy the files as on another machine: created in another order, at another time, with another umask."""
     for path in sorted((path for path in source.rglob("*") if path.is_file()), reverse=True):
         (target / path.relative_to(source)).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target / path.relative_to(source))
@@ -33,7 +33,7 @@ def another_checkout(source: Path, target: Path) -> None:
 
 
 def walked_backwards(packed: bytes) -> bytes:
-    """The tarball as ansible-galaxy would make it on a file system that lists its files the other way round."""
+    """Make the tarball like ansible-galaxy on a file system that lists its files in reverse order."""
     out = io.BytesIO()
     with tarfile.open(fileobj=io.BytesIO(packed)) as tar, tarfile.open(fileobj=out, mode="w:gz") as other:
         files, manifest = (json.load(tar.extractfile(name)) for name in ("FILES.json", "MANIFEST.json"))
@@ -50,7 +50,7 @@ def walked_backwards(packed: bytes) -> bytes:
 
 @pytest.fixture(scope="module")
 def elsewhere(installed, tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """What ansible-galaxy builds of another checkout on another file system."""
+    """Return ansible-galaxy's build of another checkout on another file system."""
     folder = tmp_path_factory.mktemp("elsewhere")
     another_checkout(installed.root / "source", folder / "source")
     return walked_backwards(tarball.built(folder / "source", folder).read_bytes())
@@ -62,11 +62,11 @@ def test_two_checkouts_give_the_same_bytes(installed, elsewhere, tmp_path):
     made = tarball.normalised(elsewhere, WHEN)
     assert hashlib.sha256(tarball.normalised(here, WHEN)).hexdigest() == hashlib.sha256(made).hexdigest()
     assert hashlib.sha256(tarball.normalised(made, WHEN)).hexdigest() == hashlib.sha256(made).hexdigest()
-    # The installed one is of the same files, at the time that the release was made.
+    # The installed one has the same files, at the time of the release.
     assert gzip.decompress(installed.tarball.read_bytes()) == gzip.decompress(tarball.normalised(elsewhere, installed.mtime))
 
 
-def test_nothing_of_the_builder_is_in_it(installed, elsewhere):
+def test_the_tarball_reveals_nothing_about_its_builder(installed, elsewhere):
     made = tarball.normalised(elsewhere, WHEN)
     assert made[4:8] == b"\0\0\0\0", "the time in gzip's header"
     with tarfile.open(fileobj=io.BytesIO(made)) as tar:
@@ -85,7 +85,7 @@ def verify(installed):
     return installed.run("ansible-galaxy", "collection", "verify", "--offline", installed.fqcn)
 
 
-def test_galaxy_verifies_what_is_installed(installed):
+def test_galaxy_verifies_the_installed_collection(installed):
     done = verify(installed)
     assert done.returncode == 0, done.stdout + done.stderr
     victim = installed.collection / "README.md"
@@ -99,11 +99,11 @@ def test_galaxy_verifies_what_is_installed(installed):
         victim.write_bytes(was)
 
 
-def test_a_date_that_is_none_is_refused():
+def test_an_invalid_date_is_refused():
     assert tarball.released_at({"SOURCE_DATE_EPOCH": "1700000000"}) == WHEN
     with pytest.raises(SystemExit, match="SOURCE_DATE_EPOCH='yesterday' is no number of seconds"):
         tarball.released_at({"SOURCE_DATE_EPOCH": "yesterday"})
 
 
-def test_without_a_date_it_is_the_commits():
+def test_without_a_date_the_one_of_the_commit_counts():
     assert tarball.released_at({}) == int(tarball.git("log", "-1", "--format=%ct"))

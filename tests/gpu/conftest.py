@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""For machines with a real NVIDIA GPU and its driver (``make gpu``): what the lab's stand-in for NVML cannot prove.
+"""For machines with a real NVIDIA GPU and its driver (``make gpu``): tests what the lab's stand-in for NVML cannot prove.
 
-They read, and run small CUDA programs; they change no setting of a GPU. Without a GPU they fail.
+The tests read, and run small CUDA programs. They change no setting of a GPU. Without a GPU they fail.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ CUDA = Path(__file__).with_name("cuda.py")
 
 @pytest.fixture(scope="session")
 def found():
-    """What module gpu_info returns here."""
+    """Return the result of the module gpu_info on this machine."""
     return collection.module("module_utils._gpu.nvml").read_within(60)
 
 
 @pytest.fixture(scope="session")
 def smi():
-    """The same machine as NVIDIA's own tool shows it."""
+    """Return the same machine as nvidia-smi shows it."""
     done = subprocess.run(["nvidia-smi", "-q", "-x"], capture_output=True, check=True)
     return ElementTree.fromstring(done.stdout)
 
 
 @pytest.fixture
 def cuda():
-    """Starts a program of cuda.py, and returns it once it has a context on the first GPU."""
+    """Start a program of cuda.py, and return it once it has a context on the first GPU."""
     started = []
 
     def start(what):

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Small programs for a GPU, through the driver's own library: nothing else has to be installed.
+"""Small programs for a GPU that need only the driver's library.
 
-``cuda.py hold`` has a context on the first GPU until its input ends; ``cuda.py fault`` then writes to an address that it does not have, which
-the driver logs as XID 31, an error of the application.
+``cuda.py hold`` keeps a context on the first GPU until its input ends. ``cuda.py fault`` then writes to an invalid address, which the
+driver logs as XID 31, an error of the application.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 from typing import Any
 
 _ILLEGAL_ADDRESS = 700
-# PTX: writes to address 16.
+# PTX code that writes to address 16.
 _FAULT = b"""
 .version 7.0
 .target sm_52
@@ -33,7 +33,7 @@ _FAULT = b"""
 
 
 class Cuda:
-    """The driver's library; a call that fails is an error."""
+    """The driver's library. A failed call raises an error."""
 
     def __init__(self) -> None:
         self._library = ctypes.CDLL("libcuda.so.1")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What gpu_info reads, beside what nvidia-smi shows of the same machine."""
+"""Compares gpu_info with nvidia-smi on the same machine."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def both(found, smi):
     return [(gpu, cards[gpu["uuid"]]) for gpu in found["gpus"]]
 
 
-def test_the_driver(found, smi):
+def test_the_driver_has_the_version_of_nvidia_smi(found, smi):
     assert found["driver_version"] == value(smi, "driver_version")
     assert found["cuda_version"] == value(smi, "cuda_version")
     assert found["nvml_version"].endswith(found["driver_version"])
@@ -55,12 +55,12 @@ def test_the_driver(found, smi):
     ],
     ids=["name", "PCI address", "minor number", "memory", "architecture", "MIG", "MIG pending", "ECC", "persistence mode", "power limit"],
 )
-def test_a_card_is_as_nvidia_smi_shows_it(found, smi, field, shown):
+def test_a_card_has_the_values_of_nvidia_smi(found, smi, field, shown):
     for gpu, card in both(found, smi):
         assert field(gpu) == shown(card)
 
 
-def test_remapped_rows(found, smi):
+def test_remapped_rows_are_those_of_nvidia_smi(found, smi):
     for gpu, card in both(found, smi):
         rows = gpu["health"]["remapped_rows"]
         if rows is None:
@@ -71,12 +71,12 @@ def test_remapped_rows(found, smi):
         assert rows["failure"] == (value(card, "remapped_rows/remapped_row_failure") == "Yes")
 
 
-def test_mig_devices(found, smi):
+def test_mig_devices_are_those_of_nvidia_smi(found, smi):
     for gpu, card in both(found, smi):
         devices = [(number(one, "gpu_instance_id"), number(one, "compute_instance_id")) for one in card.findall("mig_devices/mig_device")]
         assert [(one["gpu_instance_id"], one["compute_instance_id"]) for one in gpu["mig_devices"]] == devices
 
 
-def test_a_card_that_works_is_healthy(found):
+def test_a_working_card_is_healthy(found):
     assert [(gpu["health"]["state"], gpu["health"]["reasons"]) for gpu in found["gpus"]] == [("ok", [])] * len(found["gpus"])
     assert {gpu["health"]["recovery_action"] for gpu in found["gpus"]} <= {"none", None}

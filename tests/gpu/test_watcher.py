@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The watcher's child on a real driver: what it reads, and what it makes of the errors of applications."""
+"""The watcher's child with a real driver: its readings, and its treatment of application errors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def judged(reading, found):
     return verdict.assess_health(reading, [gpu["uuid"] for gpu in found["gpus"]])
 
 
-def test_it_reads_what_gpu_info_reads(child, found):
+def test_the_child_reads_the_same_as_gpu_info(child, found):
     reading = child.read()
     assert reading["error"] is None
     assert [gpu["uuid"] for gpu in reading["gpus"]] == [gpu["uuid"] for gpu in found["gpus"]]
@@ -48,7 +48,7 @@ def test_work_on_a_gpu_disturbs_no_reading(child, found, cuda):
     assert judged(child.read(), found) == label.Label(label.OK)
 
 
-def test_the_error_of_an_application_is_no_fault_of_the_card(child, found, cuda):
+def test_an_error_of_an_application_is_no_fault_of_the_card(child, found, cuda):
     log = gpu_errors.Log()
     child.read()
     program = cuda("fault")

@@ -99,7 +99,7 @@ def _places(made: layers.Rows, start: float, left: float, right: float) -> dict[
 
 
 def _ports(made: layers.Rows, places: Mapping[object, tuple[float, float]], end: int) -> dict[tuple[tuple[str, str], int], float]:
-    """Where each edge leaves (0) or enters (-1) its box: side by side, in the order of where they come from."""
+    """Return where each edge leaves (0) or enters (-1) its box: side by side, in the order of their origins."""
     by_box: dict[object, list[tuple[float, tuple[str, str]]]] = {}
     for edge, chain in made.chains.items():
         by_box.setdefault(chain[end], []).append((places[chain[1] if end == 0 else chain[-2]][0], edge))

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 BLOCK = re.compile(r"(<!-- python -m tests\.pages: (.+?) -->\n).*?(<!-- end -->\n)", re.DOTALL)
 
 
-def fill(text: str, made: Mapping[str, str]) -> str:
+def fill(text: str, generated: Mapping[str, str]) -> str:
     """Return the page with its parts generated again. A part without a generator is an error."""
-    return BLOCK.sub(lambda block: block[1] + made[block[2]] + block[3], text)
+    return BLOCK.sub(lambda block: block[1] + generated[block[2]] + block[3], text)
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -1,9 +1,10 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Everything known that goes wrong with GPUs on Docker Swarm, in the order of docs/fix/known-issues.md, which is made of it.
+"""The table behind docs/fix/known-issues.md: all known problems of GPUs on Docker Swarm, in the order of the page.
 
-What code checks for is a row of plugins/module_utils/_compat/issues.py, and stands here by its name. A test checks that each proof exists.
+Problems that code checks for are rows of plugins/module_utils/_compat/issues.py, and appear here by name. A test checks that each proof
+exists.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ ISOLATION = (
         "A task that has several of the listed variables gets the GPUs of all of them.",
         "NVIDIA/nvidia-container-toolkit internal/config/image/cuda_image.go",
         HANDLED, "A GPU belongs to the first rule that selects it, so no GPU stands in two kinds.",
-        _U + "policy/test_policies.py::test_no_gpu_stands_in_two_inventories",
+        _U + "policy/test_policies.py::test_no_gpu_is_in_two_kinds",
     ),
     Trap(
         "discrete-kind-listed", "toolkit", "any version",
@@ -52,7 +53,7 @@ ISOLATION = (
         "A shortened UUID (GPU-c143e771) fails: 'identifier is not a valid UUID or index'; GPUs of one board can share it.",
         "NVIDIA/nvidia-container-toolkit, seen with 1.18.0 to 1.20.0",
         HANDLED, "Full UUIDs are written; a shortened one in the running daemon is drift and replaced.",
-        _NODE + "every_gpu_stands_in_daemon_json_with_its_full_uuid",
+        _NODE + "daemon_json_has_every_gpu_by_its_full_uuid",
     ),
     BY_ID["jit-cdi-ignores-swarm-resource"],
     Trap(
@@ -84,7 +85,7 @@ ISOLATION = (
         " daemon.json, drops what follows the document, and keeps no backup.",
         "seen with 1.20.0",
         HANDLED, "daemon.json is edited without it: only the keys of this collection change, the rest stays byte for byte.",
-        _U + "config/test_text_properties.py::test_json_edit_changes_only_what_is_owned",
+        _U + "config/test_text_properties.py::test_json_edit_changes_only_our_parts",
     ),
     BY_ID["no-reservation-sees-all"],
     Trap(
@@ -93,7 +94,7 @@ ISOLATION = (
         " changed it, and services know no CDI. But with it a mount gives a service GPUs that it did not reserve, also with 1.20.2.",
         "NVIDIA/nvidia-container-toolkit#2184, release notes of 1.20.2",
         HANDLED, "With gpu_swarm_isolation at reserved, the guard refuses a task with such a mount.",
-        _U + "guard/test_bundle.py::test_a_mount_by_which_nvidias_runtime_gives_gpus_is_found_in_each_mode",
+        _U + "guard/test_bundle.py::test_a_mount_that_requests_gpus_is_found_in_each_mode",
     ),
     BY_ID["variable-set-by-hand"],
     BY_ID["zero-takes-all"],
@@ -110,14 +111,14 @@ ISOLATION = (
         "swarm-resource is a top-level key that ships commented out; behind a [table] it belongs to that table, unread.",
         "NVIDIA/nvidia-container-toolkit 1.20.0, its default config.toml",
         HANDLED, "The line is written before the first table, and taken out of tables where recipes left it.",
-        _U + "config/test_runtime_toml.py::test_where_the_line_stands",
+        _U + "config/test_runtime_toml.py::test_the_line_stands_before_every_table",
     ),
     Trap(
         "daemon-reload-takes-gpus", "toolkit", "any version, legacy mode",
         "After 'systemctl daemon-reload' running containers can lose their GPUs.",
         "NVIDIA/nvidia-container-toolkit#48, #1227",
         HANDLED, "A reload of dockerd is a SIGHUP to its main process; what needs a restart waits until nothing runs there.",
-        _U + "dockerd/test_docker_unit.py::test_reload",
+        _U + "dockerd/test_docker_unit.py::test_a_daemon_is_reloaded",
     ),
 )  # fmt: skip
 
@@ -127,14 +128,14 @@ DAEMON = (
         "node-generic-resources is read once at start: a reload changes nothing. default-runtime and runtimes are reloadable.",
         "moby daemon/reload.go",
         HANDLED, "What the running daemon shows decides between restart, reload and nothing.",
-        _U + "node/test_transaction.py::test_right_files_under_an_old_process",
+        _U + "node/test_transaction.py::test_right_files_under_an_old_process_need_a_restart",
     ),
     Trap(
         "live-restore", "engine", "any version",
         "A daemon with live-restore cannot join a swarm, and without it a restart stops the node's tasks.",
         "moby daemon/config/config_linux.go",
         REFUSAL, "Remove live-restore; drain the node, or let provision wait until nothing runs there.",
-        _U + "config/test_daemon_problems.py::test_problems",
+        _U + "config/test_daemon_problems.py::test_settings_that_prevent_a_swarm_are_found",
     ),
     Trap(
         "nftables-in-a-swarm", "engine", "29.0.0 and newer",
@@ -142,28 +143,28 @@ DAEMON = (
         " feature swarm-nftables allows it, as an experiment.",
         "moby daemon/config/config_linux.go (IsSwarmCompatible); docs.docker.com/engine/network/firewall-nftables",
         REFUSAL, "Write iptables, or remove firewall-backend.",
-        _U + "config/test_daemon_problems.py::test_problems",
+        _U + "config/test_daemon_problems.py::test_settings_that_prevent_a_swarm_are_found",
     ),
     Trap(
         "flag-and-file", "engine", "any version",
         "The same option as a flag (ExecStart, DOCKER_OPTS) and in daemon.json keeps dockerd from starting.",
         "moby daemon/config/config.go",
         HANDLED, "Flags of this collection move from drop-ins and variables to where they belong; one that cannot is an error.",
-        _ADOPTION + "no_flag_is_left_that_is_in_the_file_now",
+        _ADOPTION + "no_flag_remains_that_is_in_the_file_now",
     ),
     Trap(
         "singular-key", "engine", "any version",
         "The key node-generic-resource passes 'dockerd --validate' and is silently ignored.",
         "seen with 29.7.2",
         HANDLED, "Entries of this collection move to node-generic-resources, and the key is reported.",
-        _U + "config/test_daemon_json.py::test_the_singular_key",
+        _U + "config/test_daemon_json.py::test_the_singular_key_is_read",
     ),
     Trap(
         "no-validate", "engine", "before 23.0.0",
         "dockerd has no --validate: a wrong file shows at the restart.",
         "moby#42393",
         HANDLED, "Such a dockerd is not called with it; a start that fails is rolled back with dockerd's own reason.",
-        _U + "dockerd/test_engine.py::test_validate",
+        _U + "dockerd/test_engine.py::test_a_file_is_validated",
     ),
     Trap(
         "named-or-discrete", "engine", "any version",
@@ -171,7 +172,7 @@ DAEMON = (
         " '=', duplicates count twice, and GPU and gpu are two kinds with one variable.",
         "swarmkit api/genericresource/parse.go",
         REFUSAL, "Rules, extra_resources and what others listed are checked before anything is written.",
-        _U + "policy/test_policies.py::test_extra_resources_that_cannot_be_meant",
+        _U + "policy/test_policies.py::test_impossible_extra_resources_are_refused",
     ),
     BY_ID["two-kinds-one-gpu"],
     BY_ID["memory-gives-no-device"],
@@ -180,7 +181,7 @@ DAEMON = (
         "One discrete kind is a sum over the node: on 2 × 8 GB a task of 12 GB fits nowhere, and is accepted.",
         "swarmkit api/genericresource",
         WARNING, "Each GPU is a kind of its own (VRAM-C1); 'sum: true' is reported with how it misplaces.",
-        _POLICIES + "more_than_one_card_has_fits_nowhere",
+        _POLICIES + "more_memory_than_one_card_has_fits_nowhere",
     ),
     BY_ID["named-tasks-rejected"],
     BY_ID["discrete-tasks-rejected"],
@@ -193,21 +194,21 @@ DAEMON = (
         "A node reports its resources to the manager when it connects and every 20 s: right after a restart they may be missing.",
         "swarmkit agent/agent.go",
         HANDLED, "A run waits until the manager shows what was decided, and reports a node that does not.",
-        _U + "rollout/test_manager_updates.py::test_not_converged",
+        _U + "rollout/test_manager_updates.py::test_hosts_that_did_not_converge_are_found",
     ),
     Trap(
         "start-limit", "engine", "any version, systemd",
         "Several restarts in a minute use up the unit's start limit, and dockerd stays down.",
         "Debian's docker.service: 3 starts in 60 s",
         HANDLED, "One restart at most, and 'systemctl reset-failed' before it and after it: systemd still repairs as many crashes as before.",
-        _U + "dockerd/test_engine.py::test_a_restart_that_succeeded_leaves_systemd_all_its_starts_for_crashes",
+        _U + "dockerd/test_engine.py::test_a_successful_restart_leaves_systemd_all_starts_for_crashes",
     ),
     Trap(
         "idle-restart", "engine", "any version",
         "A restart of an idle dockerd takes up to 2 s.",
         "seen with 20.10.24 and 26.1.5",
         HANDLED, "The daemon is waited for by what it shows, not by a fixed time.",
-        _U + "dockerd/test_engine.py::test_wait_until_it_is_as_wanted",
+        _U + "dockerd/test_engine.py::test_waiting_ends_with_the_wanted_state",
     ),
     BY_ID["unauthorized-pull-rejects"],
     Trap(
@@ -225,14 +226,14 @@ DAEMON = (
         "docker swarm join ignores an --advertise-addr that it cannot resolve, such as an interface that the node does not have.",
         "moby daemon/cluster/swarm.go (Join), listen_addr.go (resolveAdvertiseAddr)",
         REFUSAL, "It is an error before the host joins, also with --check. A warning names members that advertise another address.",
-        _U + "fleet/test_advertised.py::test_a_host_joins_only_with_an_address_that_docker_takes",
+        _U + "fleet/test_advertised.py::test_a_host_joins_only_with_an_address_that_docker_accepts",
     ),
     Trap(
         "half-joined", "swarm", "any version",
         "A join that cannot reach its manager leaves the node in the state error; later joins fail with 'already part of a swarm'.",
         "seen with 26.1.5",
         HANDLED, "Such a node leaves first, where nothing of an earlier membership is lost.",
-        _U + "dockerd/test_engine.py::test_half_joined",
+        _U + "dockerd/test_engine.py::test_a_half_finished_join_is_recognised",
     ),
     Trap(
         "mixed-releases", "engine", "20.10.24 with 26.1.5",
@@ -271,14 +272,14 @@ TASKS = (
         "A daemon that leaves its swarm disconnects every container from the swarm's attachable networks, also what 'docker run' started.",
         "moby DaemonLeavesCluster",
         HANDLED, "Such a container counts as work where its host leaves.",
-        _U + "plan/test_deprovision.py::test_a_container_on_a_network_of_the_swarm_loses_it_where_the_node_leaves",
+        _U + "plan/test_deprovision.py::test_a_container_on_a_swarm_network_loses_it_when_the_node_leaves",
     ),
     Trap(
         "label-evicts", "leader", "any version",
         "A task whose constraint is no longer met since a label changed is evicted at once.",
         "moby#34139, #31014",
         HANDLED, "Only labels of this collection are changed; swarm_nodes names the tasks that would go, and refuses what provision_disrupt forbids.",
-        _U + "node_spec/test_eviction.py::test_evicted",
+        _U + "node_spec/test_eviction.py::test_these_tasks_are_evicted",
     ),
     Trap(
         "drain-uses-attempts", "leader", "any version",
@@ -292,7 +293,7 @@ TASKS = (
         "Constraints know == and != only, so 'any GPU with 40 GB or more' cannot be required.",
         "docs.docker.com, docker service create",
         HANDLED, "Threshold labels such as gpu.mem_ge_40=true.",
-        _U + "policy/test_labels.py::test_thresholds",
+        _U + "policy/test_labels.py::test_labels_have_thresholds",
     ),
     Trap(
         "swarm-only-spreads", "leader", "any version",
@@ -307,7 +308,7 @@ TASKS = (
         " where no Raft state and no earlier membership exist.",
         "moby#29242",
         HANDLED, "A node leaves by itself only in the first case; in the others the host is reported.",
-        _U + "fleet/test_membership.py::test_membership_refused",
+        _U + "fleet/test_membership.py::test_an_impossible_membership_is_refused",
     ),
     Trap(
         "post-install-reloads-systemd", "toolkit", "1.18.0 to 1.19.1",
@@ -322,7 +323,7 @@ TASKS = (
         " old process), or put kind beside discrete_resource_spec in a Compose file.",
         "recipes from 2016 to 2023",
         HANDLED, "Doubled lines are cleaned up, and the running daemon is compared, not only its files.",
-        _U + "config/test_runtime_toml.py::test_a_recipe_that_ran_twice",
+        _U + "config/test_runtime_toml.py::test_a_line_that_a_recipe_added_twice_becomes_one",
     ),
 )  # fmt: skip
 
@@ -353,14 +354,14 @@ CARDS = (
         "NVML answers NotSupported for the memory.",
         "NVIDIA NVML API reference",
         REFUSAL, "Such a GPU is advertised whole; its memory as the system's only with 'system_memory: true'.",
-        _U + "policy/test_policies.py::test_memory_that_is_not_known",
+        _U + "policy/test_policies.py::test_unknown_memory_is_refused",
     ),
     Trap(
         "mig-card-whole", "nvml", "cards in MIG mode",
         "A card in MIG mode cannot be given to a task whole.",
         "NVIDIA MIG user guide",
         HANDLED, "It is excluded and reported, or its MIG devices are advertised by a rule with 'as: mig'.",
-        _POLICIES + "card_that_is_cut_up_is_in_no_inventory",
+        _POLICIES + "a_divided_card_is_in_no_kind",
     ),
 )  # fmt: skip
 

@@ -44,10 +44,10 @@ def depths(names: Sequence[str], edges: Iterable[Edge]) -> dict[str, int]:
 
 @dataclass
 class Rows:
-    """The rows from the top on, with places in between (``(edge, row)``) for edges that pass a row by.
+    """The rows from top to bottom, with points (``(edge, row)``) where an edge crosses a row.
 
-    ``side`` keeps the boxes of one side to the left of those of the next. ``chains`` are the places of each edge, from its
-    beginning to its end.
+    ``side`` keeps the boxes of one side to the left of those of the next. ``chains`` are the points of each edge, from its start to its
+    end.
     """
 
     rows: list[list[object]] = field(default_factory=list)

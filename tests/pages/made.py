@@ -16,11 +16,11 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 class Page(NamedTuple):
-    what: str  # of it is made, and of what
+    what: str  # the generated part, and its source
     make: Callable[[], str]
 
 
-# By their names in docs/. A page may have generated parts between written ones.
+# By their names in docs/. A page may mix generated and written parts.
 PAGES = {
     "reference/metrics.md": Page(
         "the table of metrics, of plugins/module_utils/_metrics/metric_names.py", lambda: _filled("reference/metrics.md", "metrics", metrics.listed())

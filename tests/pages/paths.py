@@ -30,13 +30,13 @@ def present() -> list[str]:
     return found
 
 
-def leads_nowhere(path: str, files: list[str]) -> bool:
+def is_missing(path: str, files: list[str]) -> bool:
     """Return whether no file has this path, which begins at the root or is the end of a path, such as _gpu/nvml.py."""
     wanted = re.compile(rf"(?:.*/)?{re.escape(path).replace(re.escape('*'), '[^/]*')}{'.*' if path.endswith('/') else ''}")
     return not any(wanted.fullmatch(file) for file in files)
 
 
-def is_lacking(path: str, names: list[str]) -> list[str]:
+def missing_names(path: str, names: list[str]) -> list[str]:
     """Return the names that the file does not contain."""
     text = (ROOT / path).read_text(encoding="utf-8") if (ROOT / path).is_file() else ""
     return [name for name in names if not re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)]

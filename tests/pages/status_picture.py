@@ -45,7 +45,7 @@ SVG = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xml:space="pr
 
 
 def draw() -> str:
-    """The picture as SVG."""
+    """Return the picture as SVG."""
     # A fixed environment, so that every machine draws the same picture.
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor", _environ={"TERM": "xterm"})
     found = status.status(_fleet())

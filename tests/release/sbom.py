@@ -1,8 +1,10 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""python -m tests.release.sbom: what the collection needs at run time as a CycloneDX document, with the versions and hashes that the tests ran with.
-The same document wherever it is made of the same commit."""
+"""python -m tests.release.sbom: writes the collection's run-time requirements as a CycloneDX document, with the versions and hashes of the tests.
+
+The document is the same wherever it is made from the same commit.
+"""
 
 from __future__ import annotations
 
@@ -31,22 +33,22 @@ from tests.runner.model import BUILD, ROOT
 from .tarball import released_at
 
 SCHEMA = SchemaVersion.V1_6
-# Libraries that the collection itself carries to the nodes, where they run as root; and what nodes and managers have from their distribution.
+# Libraries that the collection sends to the nodes, where they run as root; and programs that nodes and managers get from their distribution.
 CARRIED = ("nvidia-ml-py", "tomli")
 OF_THE_DISTRIBUTION = ("docker",)
-# A pin of the lock file, and the lines with its hashes.
+# A pin of the lock file, with its lines of hashes.
 PIN = re.compile(r"^([a-z0-9][a-z0-9._-]*)(?:\[[^]]*\])?==([^ ;\\\n]+)([^\n]*\n(?:[ ]+[^\n]*\n)*)", re.MULTILINE)
 HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 
 
 def needed(path: Path) -> list[str]:
-    """The names in a file of requirements."""
+    """Return the names in a file of requirements."""
     lines = [line.partition("#")[0].strip() for line in path.read_text().splitlines()]
     return [canonicalize_name(Requirement(line).name) for line in lines if line]
 
 
 def closure(names: Iterable[str]) -> dict[str, list[str]]:
-    """These libraries and all that they need themselves: which needs which."""
+    """Return these libraries and all their dependencies, each with its direct ones."""
     found: dict[str, list[str]] = {}
     waiting = list(names)
     while waiting:
@@ -78,7 +80,7 @@ def library(name: str, version: str, rest: str) -> Component:
 
 
 def collections(bounds: dict[str, str]) -> Iterator[Component]:
-    """The collections that galaxy.yml names, in the version that the tests ran with."""
+    """Return the collections in galaxy.yml, in the tested versions."""
     import ansible_collections
 
     for full_name, bound in bounds.items():
@@ -106,7 +108,7 @@ def bill(when: int) -> Bom:
     bom.register_dependency(own, [*(found[name] for name in ("ansible-core", *direct)), *others])
     for name, component in found.items():
         bom.register_dependency(component, [found[other] for other in needs[name]])
-    # By what it says, and not by chance.
+    # Derived from the content, not random.
     bom.serial_number = uuid.uuid5(uuid.NAMESPACE_URL, "\n".join(sorted(str(one.bom_ref) for one in [own, *bom.components])) + f"\n{when}")
     return bom
 

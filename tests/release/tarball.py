@@ -1,8 +1,10 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""python -m tests.release.tarball: the tarball of a release, the same bytes wherever it is built. ansible-galaxy writes the time of the build
-into it, and the order in which a file system lists its files."""
+"""python -m tests.release.tarball: makes the tarball of a release, with the same bytes wherever it is built.
+
+ansible-galaxy would write the time of the build into it, and the file system's order of files.
+"""
 
 from __future__ import annotations
 
@@ -21,17 +23,17 @@ from tempfile import TemporaryDirectory
 from tests.runner.model import BIN, BUILD, ROOT
 from tests.runner.tree import copy_to
 
-# What galaxy reads first stands first.
+# Files that Galaxy reads first come first.
 LISTS = ("MANIFEST.json", "FILES.json")
 
 
 def as_json(value: object) -> bytes:
-    """As ansible-galaxy writes it."""
+    """Return JSON in the form of ansible-galaxy."""
     return json.dumps(value, indent=True).encode()
 
 
 def in_order(contents: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Both lists again, with the files sorted by name."""
+    """Return both lists with the files sorted by name."""
     files, manifest = json.loads(contents["FILES.json"]), json.loads(contents["MANIFEST.json"])
     files["files"].sort(key=lambda entry: entry["name"])
     listed = as_json(files)
@@ -40,7 +42,7 @@ def in_order(contents: Mapping[str, bytes]) -> dict[str, bytes]:
 
 
 def described(member: tarfile.TarInfo, size: int, mtime: int) -> tarfile.TarInfo:
-    """The member with nothing of the machine that it was packed on: no owner, no time, no link to a file with the same bytes."""
+    """Return the member without traces of the packing machine: no owner, no time, no link to a file with the same bytes."""
     found = tarfile.TarInfo(member.name)
     found.type = tarfile.REGTYPE if member.islnk() else member.type
     found.linkname = member.linkname if member.issym() else ""
@@ -49,7 +51,7 @@ def described(member: tarfile.TarInfo, size: int, mtime: int) -> tarfile.TarInfo
 
 
 def normalised(tarball: bytes, mtime: int) -> bytes:
-    """The same collection, in an order and with times that do not depend on who built it."""
+    """Repack the collection with an order and times that do not depend on the builder."""
     with tarfile.open(fileobj=io.BytesIO(tarball)) as tar:
         members = {member.name: member for member in tar.getmembers()}
         contents = {name: found.read() for name, member in members.items() if (found := None if member.issym() else tar.extractfile(member))}
@@ -65,14 +67,14 @@ def normalised(tarball: bytes, mtime: int) -> bytes:
 
 
 def built(source: Path, folder: Path) -> Path:
-    """What ansible-galaxy makes of a folder."""
+    """Return the tarball that ansible-galaxy builds from a folder."""
     command = [str(BIN / "ansible-galaxy"), "collection", "build", "--force", "--output-path", str(folder), str(source)]
     subprocess.run(command, check=True, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
     return next(folder.glob("*.tar.gz"))
 
 
 def tarball(source: Path, folder: Path, mtime: int) -> Path:
-    """The tarball of a release, made in ``folder`` of the files in ``source``."""
+    """Make the tarball of a release in ``folder`` from the files in ``source``."""
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory() as work:
         made = built(source, Path(work))
@@ -86,7 +88,7 @@ def git(*words: str) -> str:
 
 
 def released_at(environment: Mapping[str, str]) -> int:
-    """SOURCE_DATE_EPOCH, as reproducible-builds.org defines it; else when the commit was made."""
+    """Return SOURCE_DATE_EPOCH, as reproducible-builds.org defines it, or else the time of the commit."""
     given = environment.get("SOURCE_DATE_EPOCH", "")
     if given and not (given.isascii() and given.isdigit()):
         sys.exit(f"tarball: SOURCE_DATE_EPOCH={given!r} is no number of seconds since 1970: unset it for the commit's date, or fix it")

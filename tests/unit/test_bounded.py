@@ -35,7 +35,7 @@ def there(process):
 
 
 def alive(process):
-    """Whether it is there and no zombie."""
+    """Return whether it exists and is no zombie."""
     try:
         return Path(f"/proc/{process}/stat").read_text().split()[2] != "Z"
     except FileNotFoundError:
@@ -45,13 +45,13 @@ def alive(process):
 # --- calls ------------------------------------------------------------------------------------------------------------
 
 
-def test_what_a_call_returns_and_where_it_runs():
+def test_a_call_runs_in_another_process_and_returns_its_result():
     result = {"gpus": [{"index": 0, "uuid": None, "ratio": 1.5, "name": "é"}] * 5000, "driver_version": "580"}
     assert in_child(lambda: result, LONG_S) == result
     assert in_child(os.getpid, LONG_S) != os.getpid()
 
 
-def test_an_error_comes_with_its_words_and_details():
+def test_an_error_keeps_its_text_and_details():
     class Missing(GpuSwarmError):
         pass
 
@@ -60,17 +60,17 @@ def test_an_error_comes_with_its_words_and_details():
     assert raised.value.details == {"missing": ["nvml_binding"]}
 
 
-def test_an_error_of_this_collection_comes_with_the_place_where_it_happened():
+def test_an_internal_error_has_its_location():
     with pytest.raises(RuntimeError, match=r"(?s)Traceback.*in raises.*KeyError: 'gpus'"):
         in_child(lambda: raises(KeyError("gpus")), LONG_S)
 
 
-def test_a_call_that_takes_its_process_along():
+def test_a_call_may_kill_its_process():
     with pytest.raises(RuntimeError, match="ended without a result"):
         in_child(lambda: os.kill(os.getpid(), signal.SIGSEGV), LONG_S)
 
 
-def test_a_call_that_hangs_is_given_up(monkeypatch):
+def test_a_hung_call_is_given_up(monkeypatch):
     began, forked, fork = time.monotonic(), [], os.fork
     monkeypatch.setattr(_bounded.os, "fork", lambda: forked.append(fork()) or forked[-1])
     with pytest.raises(TimeoutError, match="it was killed"):
@@ -79,7 +79,7 @@ def test_a_call_that_hangs_is_given_up(monkeypatch):
     assert not there(forked[0])
 
 
-def test_one_that_ignores_signals_is_not_waited_for(monkeypatch):
+def test_a_call_that_ignores_signals_is_not_waited_for(monkeypatch):
     """As in uninterruptible sleep."""
     sent, kill = [], os.kill
     monkeypatch.setattr(_bounded.os, "kill", lambda process, number: sent.append((process, number)))
@@ -108,8 +108,8 @@ except TimeoutError as problem:
 """
 
 
-def test_one_that_is_left_behind_keeps_neither_the_connection_nor_the_lock(tmp_path):
-    lock = tmp_path / "lock"  # without a time-out, the output would have stayed open until the child had ended
+def test_an_abandoned_call_keeps_neither_the_connection_nor_the_lock(tmp_path):
+    lock = tmp_path / "lock"  # without a time-out, the output would stay open until the child has ended
     done = subprocess.run([sys.executable, "-c", ABANDONS, checkout.SUPPORT, str(lock)], capture_output=True, text=True, check=True, timeout=LONG_S)
     child = int(done.stdout.split()[1])
     assert there(child)
@@ -120,17 +120,17 @@ def test_one_that_is_left_behind_keeps_neither_the_connection_nor_the_lock(tmp_p
 # --- commands -----------------------------------------------------------------------------------------------------------
 
 
-def test_what_a_command_says():
+def test_the_output_of_a_command_is_returned():
     assert run(["sh", "-c", "echo out; echo err >&2; exit 3"]) == (3, "out\n", "err\n")
     assert run(["sh", "-c", r"printf '\377'"])[1] == "\N{REPLACEMENT CHARACTER}"
-    assert run(["cat"]) == (0, "", "")  # nothing to read
+    assert run(["cat"]) == (0, "", "")  # empty input
     assert run(["true"], 10**9) == (0, "", "")  # 30 years
     code, out, err = run(["/nonexistent/systemctl", "show"])
     assert (code, out) == (127, "")
     assert err == "/nonexistent/systemctl: No such file or directory"
 
 
-def test_a_command_that_hangs_is_given_up_with_what_it_started(tmp_path):
+def test_a_hung_command_is_given_up_with_its_children(tmp_path):
     began, noted = time.monotonic(), tmp_path / "child"
     script = f"sleep {LONG_S} & echo $! > {noted}; wait"
     with pytest.raises(TimedOut, match=r"'sh -c .*' timed out after .* s; it was killed\. .*run this again") as raised:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The inventories of docs/examples/swarms/: two swarms out of one source, which no run can mix."""
+"""The inventories of docs/examples/swarms/: two swarms from one source, which no run can mix."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def test_a_machine_without_a_duty_is_an_error(tmp_path):
     assert "'duty' is undefined" in done.stderr
 
 
-def test_both_at_once_are_two_swarms_and_refused_as_the_docs_say():
-    """As --limit would have it, with hosts of one site in the run."""
+def test_both_at_once_are_two_swarms_and_refused():
+    """With --limit, the run would have hosts of one site only."""
     managers = sorted(groups_of("machines.yml", "berlin.yml", "oslo.yml")["swarm_managers"])
     answers = {name: {"swarm": {"state": "active", "id": f"of-{name}", "control_available": True}} for name in managers}
     error = find_swarm(answers, managers, ["b7.example.org"])["error"]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The examples of docs/examples/ are tasks that Ansible takes, each with a limit."""
+"""Ansible accepts the tasks of docs/examples/, and each has a limit."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ import yaml
 ROOT = Path(__file__).parents[2]
 ANSIBLE = os.environ.get("ANSIBLE_PLAYBOOK") or str(Path(sys.executable).parent / "ansible-playbook")
 EXAMPLES = sorted((ROOT / "docs/examples").glob("*.yml"))
-# What is done on the controller cannot hang.
+# Tasks on the controller cannot hang.
 AT_ONCE = {"ansible.builtin.assert"}
 KEYWORDS = {"name", "timeout", "register", "when", "changed_when", "vars"}
 
 
-def test_ansible_takes_them_all(tmp_path):
+def test_ansible_accepts_all_examples(tmp_path):
     home = tmp_path / "collections" / "ansible_collections" / "fleet"
     home.mkdir(parents=True)
     (home / "gpu_swarm").symlink_to(ROOT)
@@ -43,6 +43,6 @@ def test_each_task_has_a_limit(path):
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
-def test_each_begins_with_the_command_that_runs_it(path):
+def test_each_example_begins_with_its_command(path):
     assert "fleet.gpu_swarm.maintain --limit " in path.read_text(encoding="utf-8")
     assert f"maintain_tasks={path.name}" in path.read_text(encoding="utf-8")

@@ -45,7 +45,7 @@ def test_an_empty_file_is_not_a_missing_one(tmp_path):
 
 @pytest.mark.parametrize(("wanted", "made"), [(None, 0o644), (0o600, 0o600)])
 @pytest.mark.parametrize("umask", [0o022, 0o077, 0o000])
-def test_a_new_file(tmp_path, wanted, made, umask):
+def test_a_new_file_is_written(tmp_path, wanted, made, umask):
     path = tmp_path / "new" / "folder" / "f"
     former = os.umask(umask)
     try:
@@ -58,7 +58,7 @@ def test_a_new_file(tmp_path, wanted, made, umask):
 
 def test_a_full_disk_is_reported_with_the_file(tmp_path, monkeypatch):
     def full(_handle):
-        raise OSError(errno.ENOSPC, "No space left on device")  # as write and fsync do it, without a name
+        raise OSError(errno.ENOSPC, "No space left on device")  # like write and fsync, which do not name the file
 
     path = tmp_path / "f"
     path.write_bytes(b"before")
@@ -69,7 +69,7 @@ def test_a_full_disk_is_reported_with_the_file(tmp_path, monkeypatch):
     assert (path.read_bytes(), os.listdir(tmp_path)) == (b"before", ["f"])
 
 
-def test_a_file_that_exists_keeps_mode_and_link(tmp_path):
+def test_an_existing_file_keeps_mode_and_link(tmp_path):
     real, link = tmp_path / "real", tmp_path / "link"
     real.write_bytes(b"before")
     real.chmod(0o440)
@@ -78,7 +78,7 @@ def test_a_file_that_exists_keeps_mode_and_link(tmp_path):
     assert (link.is_symlink(), real.read_bytes(), mode_of(real)) == (True, b"after", 0o440)
 
 
-def test_a_link_that_leads_nowhere_leads_to_the_new_file(tmp_path):
+def test_a_dangling_link_leads_to_the_new_file(tmp_path):
     link = tmp_path / "link"
     link.symlink_to("there")
     assert not Snapshot.take(str(link)).existed
@@ -88,7 +88,7 @@ def test_a_link_that_leads_nowhere_leads_to_the_new_file(tmp_path):
     assert (link.is_symlink(), link.exists()) == (True, False)
 
 
-def test_a_write_that_fails_leaves_no_trace(tmp_path):
+def test_a_failed_write_leaves_no_trace(tmp_path):
     path = tmp_path / "f"
     path.write_bytes(b"before")
 
@@ -100,7 +100,7 @@ def test_a_write_that_fails_leaves_no_trace(tmp_path):
     assert (path.read_bytes(), os.listdir(tmp_path)) == (b"before", ["f"])
 
 
-def test_sweep_takes_only_what_a_killed_run_left(tmp_path):
+def test_sweep_removes_only_leftovers_of_a_killed_run(tmp_path):
     others = ["daemon.json", ".daemon.json.swp", ".gpu-swarm.config.toml.abc", "daemon.json.bak"]
     for name in [*others, ".gpu-swarm.daemon.json.a1b2c3d4"]:
         (tmp_path / name).write_bytes(b"")
@@ -109,7 +109,7 @@ def test_sweep_takes_only_what_a_killed_run_left(tmp_path):
     _files.remove_leftovers(str(tmp_path / "no-folder" / "daemon.json"))
 
 
-def test_restore(tmp_path):
+def test_a_file_is_restored(tmp_path):
     path = tmp_path / "f"
     missing = Snapshot.take(str(path))
     path.write_bytes(b"before")

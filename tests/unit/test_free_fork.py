@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The callback that has ansible-playbook sleep until a fork is free. The code of Ansible that it relies on exists."""
+"""The callback that makes ansible-playbook sleep until a fork is free. Ansible's code that it relies on exists."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def callback(monkeypatch):
 
 @pytest.fixture
 def processes():
-    """Two that live until what is sent to them, or the test, ends."""
+    """Start two processes that live until they get input, or the test ends."""
     started = []
     for _number in range(2):
         reader, writer = multiprocessing.Pipe(duplex=False)
@@ -47,13 +47,13 @@ def test_ansible_checks_its_forks_in_this_method():
 
 
 def test_a_task_is_started_when_a_fork_is_free(callback, monkeypatch, processes):
-    """Not before one of all has ended, and at once then: nothing looks at them in the meantime."""
+    """It starts when the first of all forks has ended, immediately and without polling."""
     waited = []
 
     def wait(sentinels, timeout):
         waited.append(len(sentinels))
         processes[1].end()
-        return connection_wait(sentinels, timeout=None)  # for as long as it takes: no look in between is needed
+        return connection_wait(sentinels, timeout=None)  # for any time: no polling is needed
 
     connection_wait = connection.wait
     monkeypatch.setattr(connection, "wait", wait)
@@ -65,7 +65,7 @@ def test_a_task_is_started_when_a_fork_is_free(callback, monkeypatch, processes)
 
 
 @pytest.mark.parametrize("free", [None, "ended"])
-def test_a_free_fork_is_not_waited_for(callback, monkeypatch, processes, free):
+def test_with_a_free_fork_there_is_no_wait(callback, monkeypatch, processes, free):
     monkeypatch.delattr(connection, "wait")
     workers = [one.process for one in processes]
     if free is None:
@@ -77,8 +77,8 @@ def test_a_free_fork_is_not_waited_for(callback, monkeypatch, processes, free):
     assert workers[0].is_alive()
 
 
-def test_one_that_left_a_process_behind_counts_as_ended(callback, monkeypatch, processes):
-    """What a task leaves running can hold the end of the pipe by which the wait would see it."""
+def test_a_fork_that_left_a_process_behind_counts_as_ended(callback, monkeypatch, processes):
+    """A process left by a task may hold the end of the pipe that the wait watches."""
     waits = iter([lambda: None, processes[0].process.kill, processes[0].process.join])
     monkeypatch.setattr(connection, "wait", lambda sentinels, timeout: next(waits)())
     callback.await_free_fork([one.process for one in processes])

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A manager outside of the run that freezes while it is queried, in the tasks as they are but for the limit."""
+"""A manager outside of the run that freezes during a query. Uses the real tasks, but with a shorter limit."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ PLAYBOOK = """
 """
 
 
-def test_a_manager_that_froze_costs_no_host_the_run(tmp_path):
+def test_a_frozen_manager_fails_no_host(tmp_path):
     home = tmp_path / "collections" / "ansible_collections" / "fleet"
     home.mkdir(parents=True)
     (home / "gpu_swarm").symlink_to(ROOT)
     tasks = (ROOT / "playbooks/tasks/manager/query.yml").read_text()
     assert tasks.count(LIMIT) == 1
     (tmp_path / "query.yml").write_text(tasks.replace(LIMIT, "timeout: 3"))
-    for words in _words_of_all(tmp_path, PLAYBOOK):
+    for words in last_messages(tmp_path, PLAYBOOK):
         assert words.startswith("g1,g2 {'frozen': ")
         assert "3 second" in words or "time frame (3)" in words
 
@@ -62,8 +62,8 @@ MANAGER_CALL = """
 
 
 @pytest.mark.parametrize("call", ["swarm_gpu_info:", pytest.param("swarm_lease: {ttl: 60}", marks=pytest.mark.long)])
-def test_a_call_on_a_manager_that_froze_fails_in_the_end(call, tmp_path):
-    """Here it ends after 3 s: the limit is in the code, since the timeout of a task would fail the task of all hosts."""
+def test_a_call_on_a_frozen_manager_fails_in_the_end(call, tmp_path):
+    """Here it ends after 3 s. The limit is in the code, because a timeout of the task would fail the task on all hosts."""
     home = tmp_path / "collections" / "ansible_collections" / "fleet" / "gpu_swarm"
     for folder in ("meta", "plugins"):
         shutil.copytree(ROOT / folder, home / folder)
@@ -71,12 +71,12 @@ def test_a_call_on_a_manager_that_froze_fails_in_the_end(call, tmp_path):
     limited = delegation.read_text().replace("MANAGER_LIMIT_S = 600.0", "MANAGER_LIMIT_S = 3.0")
     assert limited != delegation.read_text()
     delegation.write_text(limited)
-    for words in _words_of_all(tmp_path, MANAGER_CALL.replace("CALL", call)):
+    for words in last_messages(tmp_path, MANAGER_CALL.replace("CALL", call)):
         assert words.startswith("g1,g2 frozen gave no answer within 3 s: ")
 
 
-def _words_of_all(tmp_path, playbook):
-    """What the last task of this playbook says on g1 and g2, beside which is a host that answers nothing."""
+def last_messages(tmp_path, playbook):
+    """Return the message of this playbook's last task on g1 and g2. Another host answers nothing."""
     frozen = tmp_path / "python"
     frozen.write_text("#!/bin/sh\nexec sleep 120\n")
     frozen.chmod(0o755)

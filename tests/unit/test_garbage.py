@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The callback that has ansible-playbook search for garbage less often: Ansible loads it with every playbook of the collection."""
+"""The callback that makes ansible-playbook collect garbage less often. Ansible loads it with every playbook of the collection."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PLAYBOOK = """
     - ansible.builtin.debug:
         msg: "{{ lookup('searches') }}"
 """
-# Runs in a process that Ansible forks for the task, as modules' actions do.
+# Runs in a process that Ansible forks for the task, like actions of modules.
 LOOKUP = """
 import gc
 from ansible.plugins.lookup import LookupBase
@@ -31,7 +31,7 @@ class LookupModule(LookupBase):
 """
 
 
-# Of this release of Python.
+# The threshold of this release of Python.
 DEFAULT = "import gc; print(gc.get_threshold()[0])"
 
 
@@ -51,12 +51,12 @@ def played(folder: Path) -> str:
     return done.stdout
 
 
-def test_it_counts_in_the_processes_of_tasks(tmp_path: Path) -> None:
+def test_processes_of_tasks_have_the_threshold(tmp_path: Path) -> None:
     (tmp_path / "callback_plugins").symlink_to(CALLBACKS)
     assert "threshold=50000 frozen=True" in played(tmp_path)
 
 
-def test_other_playbooks_are_left_alone(tmp_path: Path) -> None:
+def test_other_playbooks_are_not_affected(tmp_path: Path) -> None:
     default = subprocess.run([sys.executable, "-c", DEFAULT], env=without_more(), capture_output=True, text=True, check=True).stdout.strip()
     assert default != "50000"
     assert f"threshold={default} frozen=False" in played(tmp_path)

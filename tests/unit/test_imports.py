@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A file of tests can be read, moved and removed by itself: what two of them need stands in a third, which has no tests."""
+"""A file of tests can be read, moved and removed alone. Code that two of them need is in a third file without tests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def imported(path: Path) -> list[str]:
     ]
 
 
-def test_nothing_is_imported_from_a_file_of_tests() -> None:
+def test_nothing_imports_a_file_of_tests() -> None:
     files = [path for folder in ("tests", "molecule") for path in (TESTS.parent / folder).rglob("*.py")]
     assert len(files) > 200
     found = {str(path.relative_to(TESTS)): name for path in files for name in imported(path) if name.rpartition(".")[2].startswith("test_")}

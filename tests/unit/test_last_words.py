@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The callback that has the last words of a run and sets its exit status, in playbooks that Ansible runs."""
+"""The callback that prints the last lines of a run and sets its exit status, in real playbooks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BIN = Path(sys.executable).parent
 LOCAL = ("-e", f"ansible_connection=local ansible_python_interpreter={sys.executable}")
 SCREEN = {"ANSIBLE_NOCOLOR": "1", "COLUMNS": "120"}
 NOW = epoch("2026-11-20T12:00:00Z")
-# A callback of the user's own, whose name comes later.
+# A callback of the user, whose name sorts later.
 THEIRS = """
 import pathlib
 from ansible.plugins.callback import CallbackBase
@@ -92,7 +92,7 @@ def after_recap(done):
 
 
 @pytest.mark.parametrize(("nodes", "status", "line"), OUTCOMES)
-def test_the_last_words_and_the_exit_status(folder, nodes, status, line):
+def test_a_run_has_its_last_words_and_its_exit_status(folder, nodes, status, line):
     done = played(folder, nodes)
     assert done.returncode == status, done.stdout + done.stderr
     assert after_recap(done).splitlines()[0] == line
@@ -181,7 +181,7 @@ def test_several_playbooks_have_one_exit_status_each_with_its_words(folder):
     assert done.stdout.count("Waiting: host-g1.") == 2
 
 
-def test_data_has_no_words_around_it(folder):
+def test_data_is_printed_alone(folder):
     done = played(folder, WAITS, "-e", "output=json")
     assert done.returncode == os.EX_TEMPFAIL
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("{")]
@@ -223,7 +223,7 @@ STEPS = """
 
 @pytest.fixture
 def quiet(folder):
-    """A copy of the collection with a playbook of its own, since the quiet output goes by where a playbook is."""
+    """A copy of the collection with another playbook, because the quiet output depends on the location of a playbook."""
     copy = folder / "collections/ansible_collections/fleet/gpu_swarm"
     copy.unlink()
     for name in ("plugins", "meta", "playbooks/callback_plugins"):
@@ -232,7 +232,7 @@ def quiet(folder):
     return folder
 
 
-def test_a_quiet_run_prints_what_tasks_report(quiet):
+def test_a_quiet_run_prints_reports_of_tasks(quiet):
     done = played(quiet, WELL, *LOCAL, playbooks=["fleet.gpu_swarm.steps"], **QUIET)
     assert "  localhost: removed 3 jobs" in done.stdout.splitlines(), done.stdout + done.stderr
 
@@ -255,14 +255,14 @@ def test_a_quiet_run_prints_a_failure_at_once_and_once(quiet, number):
     command = [BIN / "ansible-playbook", "-i", "g1,g2,", "fleet.gpu_swarm.steps", "-e", "bad=g1 seconds=60", *LOCAL]
     with subprocess.Popen(command, cwd=quiet, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         try:
-            while not (quiet / STARTED).exists():  # a signal while Ansible forks is lost
+            while not (quiet / STARTED).exists():  # a signal is lost while Ansible forks
                 assert process.poll() is None, process.stdout.read()
                 time.sleep(0.1)
             process.send_signal(number)
             process.wait()
         finally:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)  # what the run left behind, which has its output
+                os.killpg(process.pid, signal.SIGKILL)  # a process that the run left behind holds its output open
         text = process.stdout.read()
     assert "g1 failed: no space left" in text.splitlines()
     assert text.count("no space left") == 1
@@ -311,7 +311,7 @@ def test_a_quiet_run_prints_failures_that_no_rescue_handles(quiet):
     assert [line for line in done.stdout.splitlines() if line] == [*expected, last], done.stdout + done.stderr
 
 
-def test_words_that_a_node_or_a_manager_returns_are_not_believed(monkeypatch):
+def test_texts_of_a_node_or_a_manager_are_not_trusted(monkeypatch):
     monkeypatch.setattr(TaskQueueManager, "cleanup", TaskQueueManager.cleanup)
     monkeypatch.setattr(last_words.Collector, "active", False)
     monkeypatch.setattr(last_words.Collector, "words", [])

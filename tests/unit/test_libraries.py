@@ -18,7 +18,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import Gpu
 
 
 def packed(path, **files):
-    """A zip file with ``name.py`` for each, ``deep_name`` in a folder."""
+    """Write a zip file with a ``name.py`` for each, in a folder if the name is ``deep_name``."""
     with zipfile.ZipFile(path, "w") as archive:
         for name, text in files.items():
             archive.writestr(name.replace("deep_", "deep/") + ".py", text)
@@ -26,7 +26,7 @@ def packed(path, **files):
 
 
 def tree(state):
-    """What is kept, as name -> text."""
+    """Return the stored files, as name -> text."""
     current = state / "lib" / "current"
     return {str(file.relative_to(current)): file.read_text() for file in sorted(current.rglob("*.py"))}
 
@@ -51,14 +51,14 @@ def test_install_keeps_compiles_and_changes_nothing_twice(tmp_path, state):
     assert os.readlink(state / "lib" / "current") == before
 
 
-def test_install_adds_to_what_is_kept_and_takes_newer_versions(tmp_path, state):
+def test_install_adds_libraries_and_replaces_older_ones(tmp_path, state):
     _libraries.install(packed(tmp_path / "1.zip", one="A = 1\n", two="B = 1\n"), str(state))
     assert _libraries.install(packed(tmp_path / "2.zip", two="B = 2\n", three="C = 3\n"), str(state)) is True
     assert tree(state) == {"one.py": "A = 1\n", "two.py": "B = 2\n", "three.py": "C = 3\n"}
     assert sorted(path.name for path in (state / "lib").iterdir()) == sorted(["current", os.readlink(state / "lib" / "current")])
 
 
-def test_install_repairs_what_was_damaged(tmp_path, state):
+def test_install_repairs_damaged_libraries(tmp_path, state):
     bundle = packed(tmp_path / "b.zip", one="A = 1\n", two="B = 2\n")
     _libraries.install(bundle, str(state))
     (state / "lib" / "current" / "two.py").unlink()
@@ -84,7 +84,7 @@ def test_a_broken_run_leaves_the_old_set(tmp_path, state, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["../outside.py", "deep/../../outside.py", "/outside.py"])
-def test_nothing_lands_outside(tmp_path, state, name):
+def test_nothing_is_written_outside(tmp_path, state, name):
     bundle = tmp_path / "b.zip"
     with zipfile.ZipFile(bundle, "w") as archive:
         archive.writestr(name, "x")
@@ -94,7 +94,7 @@ def test_nothing_lands_outside(tmp_path, state, name):
 
 
 @pytest.mark.parametrize("content", [None, b"not a zip"])
-def test_a_bundle_that_cannot_be_read(tmp_path, state, content):
+def test_an_unreadable_bundle_is_an_error(tmp_path, state, content):
     bundle = tmp_path / "b.zip"
     if content:
         bundle.write_bytes(content)
@@ -103,7 +103,7 @@ def test_a_bundle_that_cannot_be_read(tmp_path, state, content):
     assert not state.exists()
 
 
-def test_carried_until_it_is_kept(tmp_path, state):
+def test_libraries_are_sent_until_they_are_stored(tmp_path, state):
     bundle = packed(tmp_path / "b.zip", gpu_swarm_probe="A = 1\n")
     _libraries.add_to_path(bundle, str(state))
     assert _libraries.is_from_controller("gpu_swarm_probe", bundle)
@@ -116,7 +116,7 @@ def test_carried_until_it_is_kept(tmp_path, state):
     assert importlib.util.find_spec("gpu_swarm_probe").origin.startswith(str(state))
 
 
-def test_a_directory_is_the_users_own_and_comes_before_what_is_kept(tmp_path, state):
+def test_a_directory_of_the_user_comes_before_stored_libraries(tmp_path, state):
     _libraries.install(packed(tmp_path / "b.zip", gpu_swarm_probe="A = 1\n"), str(state))
     own = tmp_path / "own"
     own.mkdir()
@@ -126,7 +126,7 @@ def test_a_directory_is_the_users_own_and_comes_before_what_is_kept(tmp_path, st
     assert not _libraries.is_from_controller("gpu_swarm_probe", str(own))
 
 
-def test_this_collections_come_first(tmp_path, state, monkeypatch):
+def test_libraries_of_this_collection_come_first(tmp_path, state, monkeypatch):
     for folder, text in (("theirs", "A = 1\n"), ("own", "A = 2\n")):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "gpu_swarm_probe.py").write_text(text)
@@ -137,7 +137,7 @@ def test_this_collections_come_first(tmp_path, state, monkeypatch):
         assert sys.path.count(str(tmp_path / "own")) == 1
 
 
-def test_use_of_nothing_changes_nothing(state):
+def test_using_nothing_changes_nothing(state):
     before = list(sys.path)
     _libraries.add_to_path(None, str(state))
     assert sys.path == before
@@ -151,7 +151,7 @@ print(json.dumps([len(answer["gpus"]), sys.modules["pynvml"].__file__]))
 """
 
 
-def test_a_bare_python_reads_nvml_from_the_zip_and_then_from_what_is_kept(tmp_path, state):
+def test_a_bare_python_reads_nvml_from_the_zip_and_then_from_the_stored_libraries(tmp_path, state):
     bundle = tmp_path / "b.zip"
     with zipfile.ZipFile(bundle, "w") as archive:
         archive.write(pynvml.__file__, "pynvml.py")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What users read leads only to what they have: the built collection leaves out how it is developed and tested."""
+"""Texts for users link only to files in the built collection, which does not contain the tests."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ TEXTS = [path.relative_to(ROOT) for pattern in PLACES for path in sorted(ROOT.gl
 
 
 def links(text):
-    """The targets of a file's relative links, from the collection's root."""
+    """Return the targets of a file's relative links, from the collection's root."""
     found = re.findall(r"\]\(([^)#\s]+)", (ROOT / text).read_text())
     return [(ROOT / text.parent / link).resolve().relative_to(ROOT) for link in found if "://" not in link]
 
 
 def anchors(text: Path) -> set[str]:
-    """Those that GitHub gives a text's headings: in small letters, without punctuation and marks of Markdown, with hyphens for spaces."""
+    """Return GitHub's anchors of the headings of a text: in small letters, without punctuation and Markdown, with hyphens for spaces."""
     body = re.sub(r"^```.*?^```", "", (ROOT / text).read_text(), flags=re.MULTILINE | re.DOTALL)
     headings = [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in re.findall(r"^#+ (.+?)\s*$", body, re.MULTILINE)]
     again = [f"{heading}-{headings[:place].count(heading)}" for place, heading in enumerate(headings) if heading in headings[:place]]
@@ -34,7 +34,7 @@ def anchors(text: Path) -> set[str]:
 
 
 def to_headings(text: Path) -> list[tuple[Path, str]]:
-    """(the text, the anchor) of a file's links to a heading, of itself or of another text."""
+    """Return the file and the anchor of each link to a heading, in this text or another one."""
     found = re.findall(r"\]\(([^)#\s]*)#([^)\s]+)\)", (ROOT / text).read_text())
     return [((ROOT / text.parent / link).resolve() if link else ROOT / text, anchor) for link, anchor in found if "://" not in link]
 
@@ -44,7 +44,7 @@ def test_there_are_links():
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=str)
-def test_links_lead_to_what_is_in_the_collection(text):
+def test_links_lead_to_files_in_the_collection(text):
     assert [str(link) for link in links(text) if not (ROOT / link).exists()] == []
     assert [str(link) for link in links(text) if any(fnmatch(link.parts[0], pattern) for pattern in IGNORED)] == []
 
@@ -54,7 +54,7 @@ def test_there_are_links_to_headings():
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=str)
-def test_links_to_headings_lead_to_one(text):
+def test_links_to_headings_are_valid(text):
     assert [anchor for file, anchor in to_headings(text) if anchor not in anchors(file)] == []
 
 

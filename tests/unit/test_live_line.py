@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The line at the bottom of a terminal, in playbooks that Ansible runs on a terminal of its own."""
+"""The line at the bottom of a terminal, in playbooks that Ansible runs on a real pseudo-terminal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
 ROWS, COLUMNS = 50, 100
 LIMIT_S = 60.0
-# Longer than it takes the thread to write, if it wrote.
+# Longer than the thread would take to write.
 SILENCE_S = 2.5 * live_line.EVERY_S
 LOCAL = f"ansible_connection=local ansible_python_interpreter={sys.executable}"
 STEPS = """
@@ -72,7 +72,7 @@ class CallbackModule(CallbackBase):
 
 
 class Terminal:
-    """A program on a terminal, and what it wrote."""
+    """A program on a terminal, with its output."""
 
     def __init__(self, command, folder, **variables):
         self._terminal, theirs = os.openpty()
@@ -95,7 +95,7 @@ class Terminal:
         os.close(self._terminal)
 
     def read(self, within_s):
-        """Whether the program wrote more."""
+        """Return whether the program wrote more."""
         if not select.select([self._terminal], [], [], within_s)[0]:
             return False
         try:
@@ -126,7 +126,7 @@ class Terminal:
 
 
 def screen(text):
-    """The lines that a person sees, with these escape codes: erase to the end of the line, and colours."""
+    """Return the lines that a person sees. It knows the escape codes for colours and for erasing to the end of the line."""
     lines, column = [""], 0
     for part in re.findall(r"\x1b\[[0-9;]*[A-Za-z]?|.", text, re.DOTALL):
         if part == "\r":
@@ -162,7 +162,7 @@ def variables(folder, **more):
     return {**quiet, "ANSIBLE_HOME": str(folder / "home"), "ANSIBLE_DEPRECATION_WARNINGS": "0", **more}
 
 
-def test_the_line_is_rewritten_and_everything_else_is_whole(folder):
+def test_the_line_is_rewritten_and_other_output_stays_whole(folder):
     with Terminal(command(folder, prompts=True), folder, **variables(folder)) as terminal:
         terminal.await_text(r"First, g1, (\d+) s: Wait for the test.*First, g1, (?!\1 )\d+ s: Wait for the test")
         (line,) = screen(terminal.text)
@@ -170,7 +170,7 @@ def test_the_line_is_rewritten_and_everything_else_is_whole(folder):
         (folder / "go").touch()
         for prompt, answer in ((r"Is it off:", "\r"), (r"Which one: ", "this\r")):
             terminal.await_text(prompt)
-            while terminal.read(0.2):  # the rest of what the prompt prints
+            while terminal.read(0.2):  # the rest of the prompt
                 pass
             assert not terminal.read(SILENCE_S), f"something is written over the prompt:\n{terminal.text}"
             terminal.answer(answer)
@@ -197,7 +197,7 @@ PLAIN = [{"NO_COLOR": "1"}, {"CI": "true"}, {"TERM": "dumb"}, {"AWX_ISOLATED_DAT
 
 
 @pytest.mark.parametrize("more", PLAIN, ids=lambda one: next(iter(one)))
-def test_a_terminal_without_the_line(folder, more):
+def test_the_line_can_be_switched_off(folder, more):
     with Terminal(command(folder), folder, **variables(folder, **more)) as terminal:
         terminal.await_file(folder / "started")
         while terminal.read(0.2):
@@ -209,7 +209,7 @@ def test_a_terminal_without_the_line(folder, more):
         assert "First, g1" not in terminal.text
 
 
-def test_without_a_terminal_a_long_wait_gets_lines(monkeypatch, tmp_path):
+def test_without_a_terminal_a_long_wait_prints_lines(monkeypatch, tmp_path):
     seconds = iter([9.0, 10.0, 11.0, 19.0, 20.0, 39.0, 40.0, 1.0, 10.0])
     over = threading.Event()
 

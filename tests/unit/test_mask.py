@@ -80,14 +80,14 @@ def test_credentials_are_masked(text, shown):
 
 
 @pytest.mark.parametrize("text", ['"splunk-token": 12345', '{"password":12345}', "{'passwd': 12345}", '"shared_key": -1.2345e+6,'])
-def test_so_is_a_number(text):
+def test_a_number_is_masked_too(text):
     for shown in (mask(text), mask(json.dumps(text)), mask(json.dumps(json.dumps(text)))):
         assert "2345" not in shown
         assert "***" in shown
 
 
 @pytest.mark.parametrize("text", LEFT)
-def test_what_is_no_secret_stays(text):
+def test_other_texts_stay(text):
     assert mask(text) == text
 
 
@@ -99,7 +99,7 @@ def test_a_key_is_shown_without_a_value_in_it(key, shown):
     assert mask_value_in_key(key) == shown
 
 
-def test_every_text_in_a_result():
+def test_every_text_in_a_result_is_masked():
     secret = "http://svc:S3cret@proxy"
     assert "S3cret" not in str(mask_data({"a": [secret, {"b": (secret,)}], "c": 1, "d": None}))
     assert mask_data({"a": {"kinds": ["A-TOKEN=4"], "text": "token=4"}}, ("kinds",)) == {"a": {"kinds": ["A-TOKEN=4"], "text": "token=***"}}
@@ -110,19 +110,19 @@ LONG = ["a" * 50000, "http://" * 9000, "http://a:" * 9000, "a:b@" * 9000, '"toke
 
 
 @pytest.mark.parametrize("text", LONG)
-def test_no_text_takes_long(text):
+def test_every_text_is_masked_in_time(text):
     began = time.process_time()
     mask(text)
     assert time.process_time() - began < 2
 
 
-def test_as_a_filter():
+def test_the_filter_masks():
     assert FilterModule().filters()["mask"]("http://svc:S3cret@proxy") == "http://svc:***@proxy"
 
 
 @pytest.mark.parametrize("tasks", sorted((ROOT / "roles").glob("*/tasks/*.yml")), ids=lambda path: f"{path.parts[-3]}/{path.name}")
-def test_what_a_command_complains_of_is_masked(tasks):
-    """apt, dnf and zypper name the URL that they cannot read, with its credentials."""
+def test_errors_of_commands_are_masked(tasks):
+    """apt, dnf and zypper print an unreadable URL with its credentials."""
     shown = re.findall(r"msg:.*?(?=\n *\w+:|\Z)", tasks.read_text(), re.DOTALL)
     complaints = [found for text in shown for found in re.findall(r"{{(?:(?!}}).)*stderr(?:(?!}}).)*}}", text, re.DOTALL)]
     assert [found for found in complaints if "fleet.gpu_swarm.mask" not in found] == []

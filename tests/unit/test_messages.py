@@ -27,7 +27,7 @@ def under(title):
     return [message for heading, message in QUOTED if heading == title]
 
 
-def test_each_message_of_troubleshooting_is_one_of_the_code():
+def test_each_message_of_troubleshooting_exists_in_the_code():
     assert len(MESSAGES) > 100
     assert messages.unknown(MESSAGES) == []
 
@@ -36,9 +36,9 @@ def test_a_message_that_the_code_does_not_print_is_found():
     assert messages.unknown(["its turn did not come, since … went home", MESSAGES[0]]) == ["its turn did not come, since … went home"]
 
 
-# --- Each state has a row ---------------------------------------------------------------------------------------------------
+# --- each state has a row -----------------------------------------------------------------------------------------------
 
-# The text of these states consists of details only.
+# The text of these states consists only of details.
 ALL_DETAILS = {State.BY_HAND, State.NOT_CONVERGED}
 
 
@@ -71,6 +71,6 @@ def test_each_word_of_status_has_a_row():
     assert sorted(words - set(rows)) == []
 
 
-def test_each_state_of_a_job_that_is_not_well_has_a_row():
+def test_each_bad_state_of_a_job_has_a_row():
     states = {job_progress.QUEUED, job_progress.STOPPING, job_progress.FAILED, job_progress.TIMED_OUT, job_progress.REFUSED_BY_GUARD}
     assert states - set(under("Jobs")) == set()

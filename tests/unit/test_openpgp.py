@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Fingerprints of key files. The sample is NVIDIA's key as its repository has it."""
+"""Fingerprints of key files. The sample is the key in NVIDIA's repository."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_the_role_expects_the_key_of_nvidia_s_repository():
 
 
 @pytest.mark.parametrize("packet", [b"\xc6\x0c", b"\xc6\xff\x00\x00\x00\x0c", b"\x98\x0c", b"\x99\x00\x0c", b"\x9a\x00\x00\x00\x0c"])
-def test_a_packet_of_either_format(packet):
+def test_both_formats_of_packets_are_read(packet):
     (one,) = fingerprints(packet + SMALL)
     assert fingerprints(armor(packet + SMALL)) == [one]
     assert fingerprints(BINARY + packet + SMALL) == [NVIDIA, one]
@@ -49,7 +49,7 @@ def test_a_packet_of_either_format(packet):
     ],
     ids=["binary", "CRLF", "empty lines around it", "headers"],
 )
-def test_what_gpg_takes(data):
+def test_keys_that_gpg_accepts_are_accepted(data):
     assert fingerprints(data) == [NVIDIA]
 
 
@@ -58,7 +58,7 @@ def test_what_gpg_takes(data):
     [BINARY + b"\x98\x0c" + SMALL, ARMORED + armor(b"\x98\x0c" + SMALL), armor(b"\x98\x0c" + SMALL) + ARMORED, armor(BINARY + b"\x98\x0c" + SMALL)],
     ids=["binary", "a second block", "a first block", "in one block"],
 )
-def test_a_key_that_came_along_is_seen(data):
+def test_an_additional_key_is_noticed(data):
     assert len(fingerprints(data)) == 2
     assert NVIDIA in fingerprints(data)
 
@@ -82,7 +82,7 @@ def test_a_key_that_came_along_is_seen(data):
         (b"\x94\x0c" + SMALL, "a packet of type 5"),
     ],
 )  # fmt: skip
-def test_what_is_no_public_key_is_refused(data, words):
+def test_files_without_a_public_key_are_refused(data, words):
     with pytest.raises(GpuSwarmError, match=words):
         fingerprints(data)
 
@@ -113,7 +113,7 @@ def test_what_is_no_public_key_is_refused(data, words):
         ARMORED.replace(b"\n", b"\r"),
     ],
 )  # fmt: skip
-def test_what_others_could_read_otherwise_is_refused(data):
+def test_ambiguous_files_are_refused(data):
     with pytest.raises(GpuSwarmError):
         parse_keys(data)
 
@@ -123,15 +123,15 @@ THEIRS, THEIR_NAME, _THEIR_SELF, THEIR_SUBKEY, THEIR_SIGNED = (whole for _kind, 
 
 
 def flipped(packet, place=-1):
-    """One bit of it is another one."""
+    """Return the packet with one bit inverted."""
     data = bytearray(packet)
     data[place] ^= 1
     return bytes(data)
 
 
 @pytest.mark.parametrize(("data", "key"), [(BINARY, NVIDIA), (MIRRORS, MIRROR)], ids=["RSA", "Ed25519"])
-def test_subkeys_for_which_their_key_vouches(data, key):
-    """Also where a reader has put something of its own between them, or a signature more is there."""
+def test_signed_subkeys_are_accepted(data, key):
+    """Even if another program has inserted something between them, or there is an additional signature."""
     assert fingerprints(data) == [key]
     *before, subkey, signed = (whole for _kind, whole, _body in packets(data)[:5])
     for behind in (b"\xb0\x01\x06" + signed, SELF + signed, signed + SELF):
@@ -151,8 +151,8 @@ def test_subkeys_for_which_their_key_vouches(data, key):
         THEIRS + THEIR_NAME + SUBKEY + SIGNED,
         KEY + NAME + SELF + flipped(SUBKEY) + SIGNED,
         KEY + NAME + SELF + SUBKEY + flipped(SIGNED),
-        KEY + NAME + SELF + SUBKEY + flipped(SIGNED, 7),  # what kind of signature it is
-        KEY + NAME + SELF + SUBKEY + flipped(SIGNED, 12),  # a part that is signed
+        KEY + NAME + SELF + SUBKEY + flipped(SIGNED, 7),  # the kind of signature
+        KEY + NAME + SELF + SUBKEY + flipped(SIGNED, 12),  # a signed part
         KEY + NAME + SELF + SUBKEY + SIGNED[:3],
         THEIRS + THEIR_NAME + flipped(THEIR_SUBKEY) + THEIR_SIGNED,
         THEIRS + THEIR_NAME + THEIR_SUBKEY + flipped(THEIR_SIGNED),
@@ -162,22 +162,22 @@ def test_subkeys_for_which_their_key_vouches(data, key):
         EVIL + b"\xb8\x0c" + SMALL + SIGNED,
     ],
 )  # fmt: skip
-def test_a_subkey_for_which_the_key_does_not_vouch_is_refused(data):
-    """Whoever adds one to the file signs with it, and the key's fingerprint stays."""
+def test_an_unsigned_subkey_is_refused(data):
+    """An attacker who adds a subkey can sign with it, and the key's fingerprint stays the same."""
     for form in (data, armor(data)):
         with pytest.raises(GpuSwarmError, match="the key has not signed its subkey|cut off|version 0"):
             parse_keys(form)
 
 
 @pytest.mark.parametrize("packet", [b"\xc6\xff\x00\x01\x00\x00", b"\x9a\x00\x01\x00\x00", b"\xb9\xff\xff", b"\xba\x00\x01\x00\x00"])
-def test_a_key_of_a_size_that_none_has_is_refused(packet):
+def test_a_key_of_an_impossible_size_is_refused(packet):
     size = 1 << 16 if len(packet) > 3 else (1 << 16) - 1
     with pytest.raises(GpuSwarmError, match="a key of 65536 bytes|has not signed"):
         parse_keys(BINARY + packet + b"\x04" + bytes(size - 1))
 
 
-def test_whatever_is_in_a_file_it_is_taken_or_refused():
-    """No other error comes out."""
+def test_any_file_is_accepted_or_refused():
+    """There is no other error."""
     source = random.Random(7)
     for _try in range(400):
         data = bytearray(source.choice((BINARY, MIRRORS)))
@@ -192,8 +192,8 @@ def test_whatever_is_in_a_file_it_is_taken_or_refused():
             assert parse_keys(bytes(data)).fingerprints
 
 
-def test_only_what_was_judged_is_written():
-    """As gpg and NVIDIA's repository write it, wherever it came from."""
+def test_only_checked_packets_are_written():
+    """In the form of gpg and NVIDIA's repository, whatever the source."""
     for data in (BINARY, ARMORED, armor(BINARY, headers="Comment: one\n"), ARMORED.replace(b"\n", b"\r\n")):
         assert encode_keys(parse_keys(data), armored=True) == ARMORED
         assert encode_keys(parse_keys(data), armored=False) == BINARY
@@ -210,10 +210,10 @@ def test_only_what_was_judged_is_written():
         ("C95B 321B 61E8 8C18 09C4  F759 DDCA E044 F796 ECB0", NVIDIA),
         ("0x" + NVIDIA, NVIDIA),
         (":".join(re.findall("..", NVIDIA)), NVIDIA),
-        (NVIDIA[-16:], None),  # a key id: others can be made to have it
+        (NVIDIA[-16:], None),  # a key id, which others can forge
         ("", None),
         (NVIDIA + "\n" + NVIDIA, None),
     ],
 )
-def test_a_fingerprint_as_people_write_it(written, plain):
+def test_a_fingerprint_may_have_blanks_and_capitals(written, plain):
     assert normalize_fingerprint(written) == plain

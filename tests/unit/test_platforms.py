@@ -2,8 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""docs/reference/platforms.md names for each platform the tests that prove it, or says that none does, and so does the README's table: both are held
-to the tests that there are and to the lab's nodes, and what would not be true is found."""
+"""docs/reference/platforms.md and the README's table name the tests that prove each platform, or say that none does.
+
+Both are compared with the existing tests and the lab's nodes, and false statements are found.
+"""
 
 from __future__ import annotations
 
@@ -33,16 +35,16 @@ def changed(text: str, old: str, new: str) -> str:
 
 
 def in_one_line(text: str) -> str:
-    """With the sentence about a whole run that has yet to be done, whichever of the two the page has, in one line."""
+    """Return the page with the sentence about an outstanding whole run, in one line."""
     either = f"{platforms.YET}|{platforms.WHOLE_RUN.pattern}".replace(" ", r"\s")
     return re.sub(either, platforms.YET, text)
 
 
-def test_the_page_is_true_of_the_tests_and_of_the_lab() -> None:
+def test_the_page_agrees_with_the_tests_and_the_lab() -> None:
     assert platforms.wrong_page(PAGE) == []
 
 
-def test_the_readme_says_what_the_page_says() -> None:
+def test_the_readme_agrees_with_the_page() -> None:
     assert platforms.wrong_readme(README, ROWS) == []
     assert "(docs/reference/platforms.md)" in README
 
@@ -50,9 +52,9 @@ def test_the_readme_says_what_the_page_says() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "found"),
     [
-        # Its nodes are all of Debian 12.
+        # All of its nodes are Debian 12.
         (r"^\| Debian 13 .*$", "| Debian 13 | `debian13` | `tests/e2e/test_rpm_nodes.py` |", "test_rpm_nodes.py has no node debian13"),
-        # A node of RHEL's family is none of Debian.
+        # A node of RHEL's family is not Debian.
         (r"^\| Debian 12 .*$", "| Debian 12 | `debian12` | `tests/e2e/test_rpm_nodes.py` |", "has no node debian12"),
         (r"^\| Debian 13 .*$", "| Debian 13 | `debian13` | also `rhel`: `tests/e2e/test_verify.py` |", "has no node rhel"),
         (r"^\| Ubuntu .*$", "| Ubuntu | | in the lab |", "names no test"),
@@ -61,13 +63,13 @@ def test_the_readme_says_what_the_page_says() -> None:
         (r"^\| Ubuntu .*$", "| Ubuntu | | `tests/e2e/test_ubuntu.py` |", "there is no tests/e2e/test_ubuntu.py"),
         (r"^\| Ubuntu .*$", "| Ubuntu | | `tests/e2e/test_verify.py::test_ubuntu` |", "has no test_ubuntu"),
         (r"^\| Ubuntu .*$", "| Ubuntu | | stage `ubuntu` |", "there is no stage ubuntu"),
-        (r"test_an_ansible_core` \(rare\)", "test_an_ansible_core`", "rare are"),
+        (r"test_an_ansible_core_runs_the_whole_cycle` \(rare\)", "test_an_ansible_core_runs_the_whole_cycle`", "rare are"),
         (r"^\| .* `suse` .*$", "", "suse: the lab makes such nodes"),
         (platforms.YET, "a whole run of it was done", "either"),
         (platforms.YET, "A whole `make test-all` passed on 24 November 2026 at abc1234: 10 passed, 1 failed, 9 minutes", "either"),
     ],
 )  # fmt: skip
-def test_what_is_not_true_of_the_page_is_found(old: str, new: str, found: str) -> None:
+def test_false_statements_of_the_page_are_found(old: str, new: str, found: str) -> None:
     assert any(found in problem for problem in platforms.wrong_page(changed(in_one_line(PAGE), old, new)))
 
 
@@ -89,11 +91,11 @@ def test_a_whole_run_is_named_with_its_day_its_commit_and_its_count() -> None:
         (r"^\| platform \|", "| system |", "there is no table"),
     ],
 )  # fmt: skip
-def test_what_is_not_true_of_the_readme_is_found(old: str, new: str, found: str) -> None:
+def test_false_statements_of_the_readme_are_found(old: str, new: str, found: str) -> None:
     assert any(found in problem for problem in platforms.wrong_readme(changed(README, old, new), ROWS))
 
 
-def test_a_platform_of_the_page_that_is_not_proven_any_more_is_found_in_the_readme() -> None:
+def test_a_platform_without_tests_is_found_in_the_readme() -> None:
     rows = platforms.rows(changed(PAGE, r"^\| Debian 13 .*$", "| Debian 13 | | never run |"))
     assert f"{DEBIAN}: Debian 13 is not: never run" in platforms.wrong_readme(README, rows)
 
@@ -117,7 +119,7 @@ def test_versions_that_nodes_do_not_have_are_found(node: str, package: str, vers
     assert (problems == []) if found is None else (len(problems) == 1 and found in problems[0]), problems
 
 
-def test_a_release_of_python_that_no_row_has_is_found() -> None:
+def test_a_release_of_python_without_a_row_is_found() -> None:
     fewer = [row for row in ROWS if (row.part, row.node) != ("Python", "debian-testing")]
     assert platforms.wrong_on_nodes(fewer, NODES) == ["Python: no row has debian-testing, with 3.14.7"]
 
@@ -130,7 +132,7 @@ def test_a_release_of_python_that_no_row_has_is_found() -> None:
         (("2.19.14", "3.13.5"), 1),
     ],
 )
-def test_a_controller_that_all_tests_do_not_run_on_is_found(there: tuple[str, str], wrong: int) -> None:
+def test_a_controller_that_not_all_tests_use_is_found(there: tuple[str, str], wrong: int) -> None:
     assert len(platforms.wrong_on_the_controller(ROWS, *there)) == wrong
 
 
@@ -138,5 +140,5 @@ def test_a_controller_that_all_tests_do_not_run_on_is_found(there: tuple[str, st
     ("debian", "upstream"),
     [("20.10.24+dfsg1-1+deb12u1+b6", "20.10.24"), ("28.5.2+dfsg4-5", "28.5.2"), ("3.14.7-3", "3.14.7"), ("1:5.4.0.0-1", "5.4.0.0"), ("2.4", "2.4")],
 )
-def test_versions_are_those_of_their_authors(debian: str, upstream: str) -> None:
+def test_versions_are_in_the_form_of_their_authors(debian: str, upstream: str) -> None:
     assert versions.upstream(debian) == upstream

@@ -25,16 +25,16 @@ ERASE = "T4\x1b[2K\rready"
         ("NVIDIA A100-SXM4-80GB", "NVIDIA A100-SXM4-80GB"),
         ("2 × 80.0 GiB → größer", "2 × 80.0 GiB → größer"),
         (ERASE, "T4\\x1b[2K\\rready"),
-        ("a\u202eb", "a\\u202eb"),  # what follows is read from right to left
+        ("a\u202eb", "a\\u202eb"),  # the following text is read from right to left
         ("a\u2066b\u200b\ufeff", "a\\u2066b\\u200b\\ufeff"),
-        ("\x9b2K", "\\x9b2K"),  # the same as ESC [ for some terminals
+        ("\x9b2K", "\\x9b2K"),  # means ESC [ for some terminals
         ("a\nok: [g1]", "a\\nok: [g1]"),
         ("a\u2028b\x7f", "a\\u2028b\\x7f"),
-        ("a\udcffb", "a\\udcffb"),  # which cannot be written at all
+        ("a\udcffb", "a\\udcffb"),  # cannot be written at all
         ("", ""),
     ],
 )
-def test_what_is_no_character_is_reported_as_an_escape(text, expected):
+def test_other_bytes_are_shown_as_escapes(text, expected):
     assert printable(text) == expected
     assert printable(expected) == expected
     assert printable_lines(text) == expected.replace("\\n", "\n")
@@ -44,7 +44,7 @@ def test_a_table_has_a_line_for_each_row():
     assert render(["node", "model"], [["g1", ERASE], ["g2\nx", "T4"]], None).splitlines()[2:] == ["g1     T4\\x1b[2K\\rready", "g2\\nx  T4"]
 
 
-def test_all_text_of_an_answer_and_its_keys():
+def test_all_texts_and_keys_of_an_answer_are_printable():
     @dataclass(frozen=True)
     class Event:
         msg: str
@@ -61,7 +61,7 @@ def test_all_text_of_an_answer_and_its_keys():
     assert shown({"diff": {"before": "{\n\t\x1b}\n", "after": None}}) == {"diff": {"before": "{\n\t\\x1b}\n", "after": None}}
 
 
-def test_reasons_that_no_action_of_this_collection_has_seen():
+def test_reasons_from_other_actions_are_printable():
     assert outcome_of({"gpu_swarm_outcome": {"state": "failed", "reason": "apt: \x1b[2J"}}).reason == "apt: \\x1b[2J"
     steps = plan([Host("a", True, False, {"unreachable": True, "msg": "banner\x1b[2J"}), host()], swarm(member()))
     assert steps["a"].error == "unreachable: banner\\x1b[2J"

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The records that whole rooms work with say of each of their fields what it is."""
+"""The records that several rooms share describe each of their fields."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RECORDS = {
 
 
 def without_text(source: str, name: str) -> list[str]:
-    """The fields of a record that have no comment behind them or before them, and that its docstring does not name."""
+    """Return the fields of a record without a comment beside or above them, and without a mention in its docstring."""
     lines = source.splitlines()
     (record,) = [node for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.name == name]
     said = re.findall(r"``(\w+)``", ast.get_docstring(record) or "")
@@ -43,6 +43,6 @@ def test_each_field_has_a_text(name: str, path: str) -> None:
     assert without_text((PLUGINS / path).read_text(encoding="utf-8"), name) == []
 
 
-def test_it_finds_those_without() -> None:
+def test_fields_without_a_text_are_found() -> None:
     source = 'class A:\n    """Of ``b``."""\n\n    b: int\n    c: int\n    d: int = 1  # of it\n    # Of more.\n    e: str\n'
     assert without_text(source, "A") == ["c"]

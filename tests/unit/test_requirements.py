@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is installed for the tests is known to the byte, and users are given the versions that were tested."""
+"""Packages for the tests are locked with hashes, and users are given the tested versions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCK = (ROOT / "tests/requirements.lock").read_text()
-# A pin, its marker, and what belongs to it on the lines that follow.
+# A pin, its marker, and its following lines.
 PIN = re.compile(r"^([a-z0-9][a-z0-9._-]*)(?:\[[^]]*\])?==([^ ;\\]+)([^\n]*\n(?:[ ]+[^\n]*\n)*)", re.MULTILINE)
 PINS = {name: (version, rest) for name, version, rest in PIN.findall(LOCK)}
 
@@ -26,17 +26,17 @@ def wanted():
 
 
 @pytest.mark.parametrize("requirement", wanted(), ids=str)
-def test_what_is_required_is_locked_at_a_version_that_will_do(requirement):
+def test_every_requirement_is_locked_at_a_fitting_version(requirement):
     version, _hashes = PINS[canonicalize_name(requirement.name)]
     assert version in requirement.specifier, "run make lock"
 
 
-def test_everything_that_is_installed_has_hashes():
+def test_every_installed_package_has_hashes():
     assert len(PINS) == len(re.findall(r"^[^ #\n]", LOCK, re.MULTILINE)) > len(wanted())
     assert [name for name, (_version, rest) in PINS.items() if not re.search(r"--hash=sha256:[0-9a-f]{64}\b", rest)] == []
 
 
-def test_where_packages_come_from_is_the_users_own_affair():
+def test_the_source_of_packages_is_left_to_the_user():
     assert re.findall(r"://|--(?:extra-)?index-url|--find-links|--trusted-host|@ ", LOCK) == []
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The rooms of plugins/ (docs/ARCHITECTURE.md): who imports whom, and which files stand at a door to the outside."""
+"""The rooms of plugins/ (docs/ARCHITECTURE.md): who imports whom, and which files use the outside."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from tests.pages import rooms
 
 ORDER = [*rooms.DOORS, *(room.folder for room in rooms.ROOMS)]
-# A library -> the one file, or room, that imports it.
+# A library -> the only file or room that imports it.
 ALONE = {"pynvml": "module_utils/_gpu/binding.py", "http": "module_utils/_docker_api/"}
 
 
@@ -22,12 +22,12 @@ def short(path: Path) -> str:
     return path.relative_to(rooms.PLUGINS).as_posix()
 
 
-def test_every_file_is_in_a_room_that_is_declared():
+def test_every_file_is_in_a_declared_room():
     assert [short(path) for path in rooms.sources() if rooms.folder_of(path) not in ORDER] == []
     assert [room.folder for room in rooms.ROOMS if not rooms.files(room)] == []
 
 
-def test_no_room_imports_one_that_stands_above_it():
+def test_no_room_imports_a_higher_room():
     up = [
         f"{short(path)} imports {short(other)}"
         for path, others in rooms.imports().items()
@@ -37,7 +37,7 @@ def test_no_room_imports_one_that_stands_above_it():
     assert up == []
 
 
-def test_no_two_rooms_have_a_file_of_one_name():
+def test_no_two_rooms_have_a_file_of_the_same_name():
     names = Counter(path.name for path in rooms.sources() if rooms.folder_of(path) in rooms.BY_FOLDER)
     assert [name for name, files in names.items() if files > 1] == []
 
@@ -46,7 +46,7 @@ def test_no_files_import_each_other_in_a_circle():
     assert [" -> ".join(circle) for circle in rooms.circles()] == []
 
 
-def test_what_runs_on_nodes_imports_nothing_of_the_controller():
+def test_code_on_nodes_imports_nothing_of_the_controller():
     found = [
         f"{short(path)} imports {name}"
         for path in rooms.sources()
@@ -65,7 +65,7 @@ def test_a_library_is_imported_in_one_place(library):
 
 
 def test_nothing_imports_the_docker_sdk():
-    """Managers and nodes need Python's standard library alone."""
+    """Managers and nodes need only Python's standard library."""
     assert [short(path) for path in rooms.sources() if any(name.split(".")[0] in ("docker", "requests") for name in rooms.imported(path))] == []
 
 
@@ -82,7 +82,7 @@ def test_nothing_imports_the_docker_sdk():
         ("import os.path", None),
     ],
 )
-def test_an_import_leads_to_its_file(text, found, tmp_path, monkeypatch):
+def test_every_import_leads_to_a_file(text, found, tmp_path, monkeypatch):
     for name in ("_policy/rules", "_node/journal", "_gpu/nvml", "_errors"):
         path = tmp_path / "module_utils" / f"{name}.py"
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""No test on real nodes hangs on how many starts of dockerd the tests before it have used up in this minute: the faster the machine, the more."""
+"""No test on real nodes depends on how many starts of dockerd earlier tests used within a minute. On a fast machine they use more."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import re
 from pathlib import Path
 
 TESTS = next(folder for folder in Path(__file__).resolve().parents if (folder / "galaxy.yml").exists()) / "tests"
-# After "kill -9", systemd starts it. In Python, the words of a command are strings of their own.
+# After "kill -9", systemd starts it. In Python, each word of a command is a separate string.
 STARTS = re.compile(
     r"""systemctl[" ,]+(?:re)?start[^#]*\bdocker(?:\.service)?(?=[" ;&)]|$)"""
     r"""|kill\b(?! -(?:STOP|CONT))[^#]*(?:\bdocker\.service|docker\.pid|\bdockerd\b)"""
 )
-# Node.dockerd, which clears them first, and the tests of the limit itself.
+# Node.dockerd, which clears them first, and tests of the limit itself.
 APART = {"fleet.py", "test_faults.py"}
 
 
@@ -23,7 +23,7 @@ def starts(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if STARTS.search(line) and "reset-failed" not in line]
 
 
-def test_what_counts_as_a_start() -> None:
+def test_these_commands_count_as_starts() -> None:
     for line in (
         'node.run("systemctl", "restart", "docker.service")',
         'node.run("systemctl", "start", "docker.socket", "docker.service")',
@@ -41,7 +41,7 @@ def test_what_counts_as_a_start() -> None:
         assert starts(line) == []
 
 
-def test_each_start_of_dockerd_in_a_test_clears_those_before_it() -> None:
+def test_each_start_of_dockerd_in_a_test_clears_earlier_ones() -> None:
     paths = [path for folder in ("e2e", "chaos") for path in (TESTS / folder).rglob("*.py") if path.name not in APART]
     assert len(paths) > 50
     found = {path.name: starts(path.read_text(encoding="utf-8")) for path in paths}

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""docs/examples/fleet, the folder that users copy, as Ansible reads it."""
+"""docs/examples/fleet, the folder that users copy, read by Ansible."""
 
 from __future__ import annotations
 
@@ -33,5 +33,5 @@ def test_the_cards_of_three_machines_have_a_kind_per_model(tmp_path):
 
 @pytest.mark.parametrize("name", INVENTORIES)
 def test_nothing_becomes_root_on_the_controller(name, tmp_path):
-    """Variables of all hosts count for localhost too, on which bundle works."""
+    """Variables of all hosts also count for localhost, where bundle works."""
     assert "ansible_become" not in variables(name, "localhost", tmp_path)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A task file begins with what it reads and sets: variables are global to a host, and nothing else says who sets which."""
+"""A task file begins with the variables that it reads and sets. They are global to a host, and nothing else says which file sets which."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import yaml
 
 ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "galaxy.yml").exists())
 TASK_FILES = sorted([*(ROOT / "playbooks/tasks").rglob("*.yml"), *(ROOT / "roles").glob("*/tasks/**/*.yml")])
-# Who may give variables to a task file.
+# Files that may pass variables to a task file.
 CALLERS = sorted({*TASK_FILES, *(ROOT / "playbooks").glob("*.yml"), *(ROOT / "playbooks/plays").rglob("*.yml")})
-# Who may read what a task file sets.
+# Files that may read what a task file sets.
 READERS = ("playbooks/**/*.yml", "roles/**/*.yml", "roles/**/*.j2", "plugins/**/*.py", "molecule/**/*.yml")
 SET_FACT = "ansible.builtin.set_fact"
-# What a comment may call a variable instead.
+# Other forms of a variable in a comment.
 IN_WORDS = {"gpu_swarm_plan": "plan"}
-# What is left out, with the reason.
+# Exceptions, with the reason.
 ALLOWED = {
     "playbooks/tasks/plan/reset.yml": "is a list of what it sets, and of nothing else",
 }
@@ -35,13 +35,13 @@ def tasks(items):
 
 
 def sets(text):
-    """The variables that its tasks set."""
+    """Return the variables that its tasks set."""
     found = list(tasks(yaml.safe_load(text)))
     return {task["register"] for task in found if "register" in task} | {name for task in found for name in task.get(SET_FACT, {})}
 
 
 def gives(found):
-    """The variables that its tasks or plays give to the files that they call."""
+    """Return the variables that its tasks or plays pass to the files that they call."""
     if isinstance(found, dict):
         yield from (name for name in found.get("vars") or () if name.startswith("_"))
     for part in found.values() if isinstance(found, dict) else found if isinstance(found, list) else ():
@@ -49,12 +49,12 @@ def gives(found):
 
 
 def state(text):
-    """Of both, what the file is about itself."""
+    """Return both, except private variables of the file."""
     return sets(text) | set(gives(yaml.safe_load(text)))
 
 
 def comment(text):
-    """With what the file begins, before its first task."""
+    """Return the comment at the start of the file, before its first task."""
     lines = text.removeprefix("---\n").splitlines()
     end = next((number for number, line in enumerate(lines) if not line.startswith("#")), len(lines))
     return "\n".join(lines[:end])
@@ -65,18 +65,18 @@ def named(name, text):
 
 
 def read(text, own=()):
-    """The text without comments, and without the variables that its own tasks set."""
+    """Return the text without comments, and without the variables that its own tasks set."""
     bare = re.sub(r"^ *#.*$", "", text, flags=re.MULTILINE)
     return re.sub(rf"(?<!\w)({'|'.join(map(re.escape, own))})(?!\w)", "", bare) if own else bare
 
 
 def unnamed(text, others):
-    """What the file sets and others read that do not set it themselves, and its first comment does not name."""
+    """Return variables that the file sets, that files without their own value read, and that its first comment does not name."""
     return sorted(name for name in sets(text) if any(named(name, other) for other in others) and not named(name, comment(text)))
 
 
 def unread(text, others):
-    """What the file reads and others set or give, while it does not do so itself, and its first comment does not name."""
+    """Return variables that the file reads, that others set or pass, that it does not set itself, and that its first comment does not name."""
     bare, said = read(text), comment(text)
     return sorted(
         name
@@ -100,7 +100,7 @@ def test_each_task_file_begins_with_a_comment():
     assert without == set()
 
 
-def test_the_comment_names_what_others_read(readers):
+def test_the_comment_names_variables_that_others_read(readers):
     found = {}
     for path in TASK_FILES:
         missing = unnamed(path.read_text(encoding="utf-8"), [text for reader, text in readers.items() if reader != path])
@@ -109,7 +109,7 @@ def test_the_comment_names_what_others_read(readers):
     assert found == {}
 
 
-def test_the_comment_names_what_others_set_or_give():
+def test_the_comment_names_variables_that_others_set_or_pass():
     of_roles = {name for path in (ROOT / "roles").glob("*/vars/*.yml") for name in yaml.safe_load(path.read_text(encoding="utf-8")) or ()}
     texts = {path: path.read_text(encoding="utf-8") for path in CALLERS}
     others = {name for path in TASK_FILES for name in sets(texts[path])} | {name for text in texts.values() for name in gives(yaml.safe_load(text))}
@@ -118,14 +118,14 @@ def test_the_comment_names_what_others_set_or_give():
     assert {path: missing for path, missing in found.items() if missing} == {}
 
 
-def test_it_finds_what_is_read_of_others():
+def test_variables_of_other_files_are_found():
     text = "---\n# Reads a_b and the plan.\n# c\n- ping: {x: '{{ a_b ~ c_d ~ _e ~ gpu_swarm_plan }}'} # f\n  vars: {_g: '{{ _h }}'}\n  register: i\n"
     assert state(text) == {"_g", "i"}
     assert unread(text, {"a_b", "c_d", "_e", "f_g", "_g", "_h", "i", "gpu_swarm_plan"}) == ["_e", "_h", "c_d"]
     assert unread(text.replace(" and the plan", ""), {"gpu_swarm_plan"}) == ["gpu_swarm_plan"]
 
 
-def test_it_finds_what_is_set_in_blocks_and_read_by_others():
+def test_variables_set_in_blocks_and_read_by_others_are_found():
     text = "---\n# Sets a_b.\n- block:\n    - ping:\n      register: a_b_c\n  rescue:\n    - ansible.builtin.set_fact: {a_b: 1, d: 2}\n"
     assert sets(text) == {"a_b", "a_b_c", "d"}
     assert comment(text) == "# Sets a_b."
@@ -133,7 +133,7 @@ def test_it_finds_what_is_set_in_blocks_and_read_by_others():
     assert unnamed(text, [read("# of a_b_c\n- debug: {var: a_b_c.d}\n  register: a_b_c\n", {"a_b_c", "d"})]) == []
 
 
-def test_no_exception_is_left_over(readers):
+def test_every_exception_is_needed(readers):
     for name, reason in ALLOWED.items():
         path = ROOT / name
         assert reason

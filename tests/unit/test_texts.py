@@ -15,14 +15,14 @@ from tests.pages.__main__ import main
 from tests.pages.made import DOCS, PAGES, stale
 
 
-def test_a_part_that_is_made_takes_the_place_of_the_last_one():
+def test_a_generated_part_replaces_the_former_one():
     page = "a\n<!-- python -m tests.pages: x -->\nold\n<!-- end -->\nb\n"
     assert blocks.fill(page, {"x": "new\n"}) == page.replace("old", "new")
     with pytest.raises(KeyError):
         blocks.fill(page, {"y": "new\n"})
 
 
-def test_pages_that_are_made_are_current():
+def test_generated_pages_are_current():
     assert list(stale()) == [], "run: python -m tests.pages"
 
 
@@ -50,32 +50,32 @@ def test_the_help_lists_the_pages(capsys):
     assert [name for name in PAGES if name not in said] == []
 
 
-def test_cells_do_not_end_a_table():
+def test_a_cell_does_not_end_its_table():
     assert blocks.table(["h"], [["a|b<c>"]]) == "| h |\n| --- |\n| a\\|b&lt;c> |\n"
 
 
 @pytest.mark.parametrize("text", ["docs/ARCHITECTURE.md", "CONTRIBUTING.md"])
-def test_the_files_that_a_text_names_are_there(text):
+def test_files_that_a_text_names_exist(text):
     found = list(paths.named((paths.ROOT / text).read_text(encoding="utf-8")))
     assert len(found) > 10
     files = paths.present()
-    assert [path for path, _names in found if paths.leads_nowhere(path, files)] == []
-    assert [f"{path}: {name}" for path, names in found for name in paths.is_lacking(path, names)] == []
+    assert [path for path, _names in found if paths.is_missing(path, files)] == []
+    assert [f"{path}: {name}" for path, names in found for name in paths.missing_names(path, names)] == []
 
 
-def test_to_change_x_see_y_names_each_file_from_the_root():
+def test_to_change_x_see_y_names_files_from_the_root():
     table = (paths.ROOT / "docs" / "ARCHITECTURE.md").read_text(encoding="utf-8").partition("| to change | files |")[2].partition("\n\n")[0]
     found = [path for row in table.splitlines()[2:] for path, _names in paths.named(row.split(" | ", 1)[1])]
     assert len(found) > 40
     assert [path for path in found if not (paths.ROOT / path).exists()] == []
 
 
-def test_a_path_that_leads_nowhere_is_found():
+def test_a_missing_path_is_found():
     files = ["plugins/module_utils/_gpu/nvml.py", "roles/a/tasks/main.yml"]
     assert [
         path
         for path in ("_gpu/nvml.py", "pu/nvml.py", "plugins/module_utils/", "roles/*/tasks/main.yml", "main.py")
-        if paths.leads_nowhere(path, files)
+        if paths.is_missing(path, files)
     ] == [
         "pu/nvml.py",
         "main.py",

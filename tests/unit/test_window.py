@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A window takes few tasks: each costs every node of a batch time, and the nodes are out of service meanwhile.
+"""A window has few tasks, because each one costs every node of a batch time out of service.
 
-The node is changed by ``provision``, its toolkit stays as it is, and nothing goes wrong.
+The node is changed by ``provision``, its toolkit stays unchanged, and nothing fails.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ import yaml
 ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "galaxy.yml").exists())
 OWN = "fleet.gpu_swarm."
 BEGIN = "playbooks/tasks/window/main.yml"
-CHANGE = {"{{ _gpu_swarm_change }}": "configure.yml"}  # as provision sets it
+CHANGE = {"{{ _gpu_swarm_change }}": "configure.yml"}  # set by provision
 STATIC, DYNAMIC = ("ansible.builtin.import_tasks",), ("ansible.builtin.include_tasks", "ansible.builtin.include_role")
-# The tasks that such a window skips, with what they are for.
+# Tasks that such a window skips, with their purpose.
 OTHERWISE = {
     "Record the result of the host": "a host that does not get through",
     "Wait until the tasks here have ended": "a drain for which the call does not wait that restarts dockerd",
     "Change packages": "another version of the toolkit, or another setting for the hold of its packages",
 }
-# Tasks that do something, and tasks that read a file in.
+# Tasks that do something, and tasks that include a file.
 TASKS, INCLUDES = 8, 2
 
 
 def leads_to(path, task):
-    """The task file that this task reads in, from the root; None where it does not."""
+    """Return the task file that this task includes, from the root, or None."""
     for action in (*STATIC, *DYNAMIC):
         found = task.get(action)
         if isinstance(found, dict):
@@ -40,8 +40,8 @@ def leads_to(path, task):
     return None
 
 
-def walked(path, fails=False):
-    """(the file, a task of it, whether that is for what went wrong), in their order, with those of the files that they read in."""
+def walk(path, fails=False):
+    """Yield the file, a task, and whether it handles an error, in order and with the included files."""
     yield from _walked(path, yaml.safe_load((ROOT / path).read_text(encoding="utf-8")), fails)
 
 
@@ -53,25 +53,25 @@ def _walked(path, tasks, fails):
             continue
         yield path, task, fails
         if leads_to(path, task) and task["name"] not in OTHERWISE:
-            yield from walked(leads_to(path, task), fails)
+            yield from walk(leads_to(path, task), fails)
 
 
 @pytest.fixture(scope="module")
 def window():
-    return list(walked(BEGIN))
+    return list(walk(BEGIN))
 
 
 def done(window):
     return [task for _path, task, fails in window if not fails and task["name"] not in OTHERWISE and not any(action in task for action in STATIC)]
 
 
-def test_the_tasks_of_a_window_do_not_grow(window):
+def test_the_number_of_tasks_in_a_window_does_not_grow(window):
     includes = [task["name"] for task in done(window) if any(action in task for action in DYNAMIC)]
     rest = [task["name"] for task in done(window) if not any(action in task for action in DYNAMIC)]
     assert "Advertise the GPUs" in rest
     assert (len(rest) <= TASKS, len(includes) <= INCLUDES) == (True, True), (rest, includes)
 
 
-def test_what_a_window_skips_is_there_and_has_a_condition(window):
+def test_every_skipped_task_exists_and_has_a_condition(window):
     without = {name for name in OTHERWISE if not any(task["name"] == name and "when" in task for _path, task, _fails in window)}
     assert without == set()

@@ -2,8 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a module imports from the archive that Ansible sends is compiled once, and where the node keeps it compiled not at all; every module sees to
-it before it imports the rest."""
+"""Imports from Ansible's archive are compiled once, or not at all if the node keeps them compiled.
+
+Every module sets this up before it imports anything else.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ FIRST = "from ..module_utils import _zip_import"
 
 @pytest.fixture
 def archive(tmp_path):
-    """As Ansible sends it, with a package our."""
+    """Make an archive like Ansible's, with a package ``our``."""
     path = tmp_path / "sent.zip"
     with zipfile.ZipFile(path, "w") as opened:
         for name in ("our/__init__.py", *FILES):
@@ -50,7 +52,7 @@ def archive(tmp_path):
 
 
 def compiled_by(archive, how, home="/none", *more):
-    """The files that a process has compiled which imports all; it is checked to know where they are."""
+    """Return the files that a process with all imports has compiled. It is checked to know their location."""
     done = subprocess.run([sys.executable, "-I", "-c", RUN, *map(str, (archive, how, home, *more))], capture_output=True, text=True, check=True)
     compiled, deep, room, path = json.loads(done.stdout)
     assert (deep, room, path) == (f"{archive}/our/room/deep.py", f"{archive}/our/room/__init__.py", [f"{archive}/our/room"])
@@ -66,16 +68,16 @@ import our._zip_import
 
 
 def garbage_of(folder):
-    """The threshold of a process that has imported _zip_import from there, and whether at its end its objects are left out of the last search."""
+    """Return the threshold of a process that has imported _zip_import from there, and whether it skips its objects in the last collection."""
     done = subprocess.run([sys.executable, "-I", "-c", GARBAGE, str(folder)], capture_output=True, text=True, check=True)
     return done.stdout.split()
 
 
-def test_a_module_searches_for_garbage_less_often_and_not_at_its_end(archive, tmp_path):
+def test_a_module_collects_garbage_less_often_and_not_at_its_end(archive, tmp_path):
     assert garbage_of(archive) == [str(_zip_import.MANY_OBJECTS), "True"]
     with zipfile.ZipFile(archive) as opened:
         opened.extractall(tmp_path / "kept")
-    threshold, frozen = garbage_of(tmp_path / "kept")  # as the watcher, which runs for months
+    threshold, frozen = garbage_of(tmp_path / "kept")  # like the watcher, which runs for months
     assert threshold != str(_zip_import.MANY_OBJECTS)
     assert frozen == "False"
 
@@ -85,7 +87,7 @@ def test_each_file_is_compiled_once(archive, how, times):
     assert compiled_by(archive, how) == sorted(FILES * times)
 
 
-def test_what_the_node_keeps_compiled_is_not_compiled_again(archive, tmp_path):
+def test_files_that_the_node_keeps_compiled_are_not_compiled_again(archive, tmp_path):
     home = tmp_path / "kept"
     (home / "room").mkdir(parents=True)
     for name in ("room/deep.py", "other.py"):
@@ -94,13 +96,13 @@ def test_what_the_node_keeps_compiled_is_not_compiled_again(archive, tmp_path):
     before = sorted(home.rglob("*"))
     assert sum(path.suffix == ".pyc" for path in before) == 2
     assert compiled_by(archive, "faster", home) == ["our/room/__init__.py"]
-    # What is compiled and damaged is not taken.
+    # Damaged compiled files are not used.
     compiled = next(path for path in before if path.name.startswith("deep.") and path.suffix == ".pyc")
     whole = compiled.read_bytes()
     compiled.write_bytes(whole[:-8])
     assert compiled_by(archive, "faster", home) == ["our/room/__init__.py", "our/room/deep.py"]
     compiled.write_bytes(whole)
-    # Another version is not taken, and nothing is written.
+    # Another version is not used, and nothing is written.
     (home / "other.py").write_text("x = 2\n")
     assert compiled_by(archive, "faster", home) == ["our/other.py", "our/room/__init__.py"]
     assert sorted(home.rglob("*")) == before

@@ -30,12 +30,12 @@ DROP_IN = "/etc/systemd/system/docker.service.d/override.conf"
 BACKUP = "/var/lib/gpu-swarm/backup"
 NVIDIA_DOCKER = "/var/lib/nvidia-docker/volumes/nvidia_driver"
 
-# What systemd starts: Debian's unit, and what is left of the one that somebody overrode.
+# The command that systemd starts: from Debian's unit, and from what remains of an overridden one.
 VENDOR = "/usr/sbin/dockerd -H fd:// --containerd=/run/containerd/containerd.sock $DOCKER_OPTS"
 STARTED = {**dict.fromkeys(NODES, VENDOR), "overridden": "/usr/sbin/dockerd -H unix:///var/run/docker.sock"}
-# What people advertised beside GPUs.
+# Resources that users advertised besides GPUs.
 OWN = {"overridden": ["VRAM=8000"], "optioned": ["SSD=1"]}
-# systemd's own mark of "a unit was started".
+# systemd's message id for "a unit was started".
 UNIT_STARTED = "39f53479d3a045ac8e11786248231fbf"
 
 
@@ -67,7 +67,7 @@ def running_flags(node: Host) -> list[str]:
 
 
 def kept(node: Host, path: str) -> list[str]:
-    """The contents of the dated copies of a file, the oldest first."""
+    """Return the contents of the dated copies of a file, oldest first."""
     return [text(node, copy) for copy in sorted(node.check_output("ls %s.*" % f"{BACKUP}{path}").split())]
 
 
@@ -75,31 +75,31 @@ def reported(node: Host) -> dict[str, Any]:
     return json.loads(text(node, "/root/reported.json"))
 
 
-# -- what every node is now ------------------------------------------------------------------------------------------
+# -- the state of every node -------------------------------------------------------------------------------------------
 
 
 @each_node
-def test_it_advertises_its_gpus_by_their_full_uuids_and_what_it_advertised_beside(node: Host, name: str) -> None:
+def test_a_node_advertises_its_gpus_by_full_uuids_and_its_other_resources(node: Host, name: str) -> None:
     assert gpus(node)
     assert sorted(daemon_json(node)["node-generic-resources"]) == sorted([*(f"{KIND}={uuid}" for uuid in gpus(node)), *OWN.get(name, [])])
 
 
 @each_node
-def test_the_running_daemon_has_what_the_file_says(node: Host) -> None:
+def test_the_running_daemon_has_the_settings_of_the_file(node: Host) -> None:
     info = docker_json(node, "info", "--format", "{{json .}}")
     assert named(info["GenericResources"], KIND) == gpus(node)
     assert info["DefaultRuntime"] == daemon_json(node)["default-runtime"] == "nvidia"
 
 
 @each_node
-def test_no_flag_is_left_that_is_in_the_file_now(node: Host, name: str) -> None:
+def test_no_flag_remains_that_is_in_the_file_now(node: Host, name: str) -> None:
     shown = node.check_output("systemctl show --property ExecStart docker.service")
     assert re.findall(r"argv\[\]=(.*?) ;", shown) == [STARTED[name]]
     assert not [flag for flag in running_flags(node) if "generic-resource" in flag or "runtime" in flag]
 
 
 @each_node
-def test_swarm_resource_stands_once_above_all_tables_in_a_file_that_parses(node: Host) -> None:
+def test_swarm_resource_appears_once_above_all_tables_in_a_valid_file(node: Host) -> None:
     config = text(node, CONFIG_TOML)
     assert tomllib.loads(config)["swarm-resource"] == f"DOCKER_RESOURCE_{KIND}"
     assert len(re.findall(r"^\s*swarm-resource", config, re.MULTILINE)) == 1
@@ -113,7 +113,7 @@ def test_dockerd_was_started_once(node: Host) -> None:
     assert len(started.splitlines()) == 1
 
 
-def test_it_is_still_the_swarm_that_was_made_by_hand(host: Host) -> None:
+def test_the_swarm_is_still_the_one_that_was_made_by_hand(host: Host) -> None:
     listed = docker(host, "node", "ls", "--format", "{{.Hostname}} {{.Status}} {{.Availability}} {{.ManagerStatus}}").splitlines()
     assert sorted(line.strip() for line in listed) == [
         "edited Ready Active",
@@ -123,13 +123,13 @@ def test_it_is_still_the_swarm_that_was_made_by_hand(host: Host) -> None:
     ]
 
 
-def test_a_swarm_that_others_made_is_only_looked_at(host: Host) -> None:
+def test_a_swarm_that_others_made_is_only_audited(host: Host) -> None:
     labels = docker_json(host, "info", "--format", "{{json .Swarm.Cluster.Spec.Labels}}")
     shown = json.loads(labels["gpu-swarm.isolation"])
     assert (shown["level"], {level: len(ids) for level, ids in shown["nodes"].items()}) == ("audit", {"audit": len(NODES)})
 
 
-# -- what people had set ---------------------------------------------------------------------------------------------
+# -- settings of users -------------------------------------------------------------------------------------------------
 
 
 def test_settings_in_daemon_json_are_kept(nodes: dict[str, Host]) -> None:
@@ -138,7 +138,7 @@ def test_settings_in_daemon_json_are_kept(nodes: dict[str, Host]) -> None:
     assert written["runtimes"]["nvidia"]["runtimeArgs"] == []
 
 
-def test_the_drop_in_that_nobody_needs_is_gone(nodes: dict[str, Host]) -> None:
+def test_the_unneeded_drop_in_is_removed(nodes: dict[str, Host]) -> None:
     assert not nodes["scripted"].file(DROP_IN).exists
 
 
@@ -146,7 +146,7 @@ def test_the_rest_of_the_drop_in_is_kept(nodes: dict[str, Host]) -> None:
     assert text(nodes["overridden"], DROP_IN).splitlines() == ["[Service]", "ExecStart=", f"ExecStart={STARTED['overridden']}"]
 
 
-def test_the_rest_of_the_options_is_kept_and_in_force(nodes: dict[str, Host]) -> None:
+def test_the_other_options_are_kept_and_in_force(nodes: dict[str, Host]) -> None:
     options = text(nodes["optioned"], OPTIONS)
     assert re.findall(r"^DOCKER_OPTS=(.*)$", options, re.MULTILINE) == ['"--log-level=warn"']
     assert options.startswith("# Here in Debian")
@@ -161,13 +161,13 @@ def test_the_rest_of_the_options_is_kept_and_in_force(nodes: dict[str, Host]) ->
         ("optioned", [OPTIONS, "--node-generic-resource"]),
     ],
 )
-def test_what_was_taken_over_is_reported(node: Host, words: list[str]) -> None:
+def test_adopted_settings_are_reported(node: Host, words: list[str]) -> None:
     sentences = " ".join(reported(node)["adopted"])
     for word in words:
         assert word in sentences
 
 
-def test_files_as_they_were_are_kept_with_their_date(nodes: dict[str, Host]) -> None:
+def test_original_files_are_kept_with_their_date(nodes: dict[str, Host]) -> None:
     (script,) = re.findall(r"tee [^\n]*\n(.*?)^EOF", (RECIPES / "drop-in").read_text(), re.MULTILINE | re.DOTALL)
     former = kept(nodes["scripted"], DROP_IN)[0]
     assert re.sub(r"=GPU-\w+", "=${GPU_ID}", former) == script * 2
@@ -175,11 +175,11 @@ def test_files_as_they_were_are_kept_with_their_date(nodes: dict[str, Host]) -> 
     assert '"--node-generic-resource SSD=1 --log-level=warn"' in kept(nodes["optioned"], OPTIONS)[0]
 
 
-# -- what came before the toolkit ------------------------------------------------------------------------------------
+# -- predecessors of the toolkit -----------------------------------------------------------------------------------------
 
 
 @each_node
-def test_what_came_before_the_toolkit_is_gone(node: Host) -> None:
+def test_predecessors_of_the_toolkit_are_removed(node: Host) -> None:
     for package in ("nvidia-docker", "nvidia-docker2", "nvidia-container-runtime"):
         assert not node.package(package).is_installed
     assert node.package("nvidia-container-toolkit").version == "1.20.0-1"
@@ -192,11 +192,11 @@ def test_apt_reads_its_lists_again_and_the_former_ones_are_kept(nodes: dict[str,
     assert [re.sub(r".*keyrings/|-keyring.*", "", line) for line in copies] == ["libnvidia-container", "nvidia-docker"]
 
 
-def test_a_volume_of_nvidia_docker_that_nobody_uses_is_gone(nodes: dict[str, Host]) -> None:
+def test_an_unused_volume_of_nvidia_docker_is_removed(nodes: dict[str, Host]) -> None:
     assert not nodes["scripted"].file(f"{NVIDIA_DOCKER}/375.66").exists
 
 
-def test_a_volume_that_a_container_uses_is_left_and_reported(nodes: dict[str, Host]) -> None:
+def test_a_volume_that_a_container_uses_is_kept_and_reported(nodes: dict[str, Host]) -> None:
     scripted = nodes["scripted"]
     (version,) = scripted.file(NVIDIA_DOCKER).listdir()
     assert docker(scripted, "ps", "--all", "--format", "{{.Names}} {{.State}}") == "trainer exited"
@@ -204,12 +204,12 @@ def test_a_volume_that_a_container_uses_is_left_and_reported(nodes: dict[str, Ho
         assert word in reported(scripted)["volumes"]
 
 
-# -- what tasks get --------------------------------------------------------------------------------------------------
+# -- GPUs of tasks -----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def services(host: Host) -> Iterator[dict[str, str]]:
-    """By node, a service with one GPU of it. Like every CUDA image, this one requests all GPUs."""
+    """Return a service with one GPU of each node, by node. Its image requests all GPUs, like every CUDA image."""
     placed = {name: f"on-{name}" for name in ("edited", "scripted")}
     for name, service in placed.items():
         where = ["--constraint", f"node.hostname=={name}", "--generic-resource", f"{KIND}=1"]
@@ -227,11 +227,11 @@ def test_a_task_sees_its_gpu_and_no_other(host: Host, node: Host, name: str, ser
     assert re.findall(r"^devices: (.*)$", log, re.MULTILINE) == [f"/dev/nvidia{gpus(node).index(given)}"]
 
 
-# -- what a node is left as whose dockerd refused --------------------------------------------------------------------
+# -- nodes whose dockerd refused ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", REFUSING)
-def test_a_node_whose_dockerd_refuses_is_left_as_it_was(node: Host) -> None:
+def test_a_node_whose_dockerd_refuses_stays_unchanged(node: Host) -> None:
     refused = json.loads(text(node, "/root/refused.json"))
     assert refused["before"]
     assert refused["after"] == refused["before"]
@@ -239,7 +239,7 @@ def test_a_node_whose_dockerd_refuses_is_left_as_it_was(node: Host) -> None:
 
 
 @pytest.mark.parametrize("name", REFUSING)
-def test_the_reason_is_what_dockerd_said(node: Host) -> None:
+def test_the_reason_is_dockerd_s_message(node: Host) -> None:
     reason = json.loads(text(node, "/root/refused.json"))["reason"]
     for words in ("default-runtime: (from flag: runc, from file: nvidia)", "specified both as a flag", "as they were before"):
         assert words in reason

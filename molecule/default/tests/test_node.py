@@ -26,7 +26,7 @@ def test_four_packages_of_one_version(host: Host) -> None:
     assert len({host.package(name).version for name in PACKAGES}) == 1
 
 
-def test_every_gpu_stands_in_daemon_json_with_its_full_uuid(host: Host, daemon: dict) -> None:
+def test_daemon_json_has_every_gpu_by_its_full_uuid(host: Host, daemon: dict) -> None:
     assert gpus(host)
     assert daemon["node-generic-resources"] == [f"NVIDIA-GPU={uuid}" for uuid in gpus(host)]
 
@@ -51,7 +51,7 @@ def test_comments_of_config_toml_are_kept(host: Host) -> None:
     assert [line for line in text.splitlines() if line.startswith("#")]
 
 
-def test_running_daemon_advertises_what_the_file_says(host: Host) -> None:
+def test_the_running_daemon_advertises_the_resources_of_the_file(host: Host) -> None:
     info = docker_json(host, "info", "--format", "{{json .}}")
     assert named(info["GenericResources"], "NVIDIA-GPU") == gpus(host)
     assert info["DefaultRuntime"] == "nvidia"

@@ -16,13 +16,13 @@ from testinfra.host import Host
 
 testinfra_hosts = ["ansible://swarm_managers"]
 
-# A T4's 15360 MiB less the 512 of the policy.
+# A T4's 15360 MiB, less the policy's 512.
 SHARE = 14848
-# Image lab/cuda requests all GPUs, as every CUDA image does; lab/task requests none, as a task that only counts memory.
+# Image lab/cuda requests all GPUs, like every CUDA image. lab/task requests none, like a task that only counts memory.
 GPU_IMAGE, PLAIN_IMAGE = "lab/cuda", "lab/task"
 READY = re.compile(r"^ready$", re.MULTILINE)
 NOWHERE = "no suitable node (insufficient resources on 3 nodes)"
-# Services, each with the kind of which it reserves one.
+# Services, and the kind of which each reserves one.
 NAMED = {"mig-large": "MIG-3g.40gb", "mig-small": "MIG-1g.10gb", "model": "NVIDIA-L40S", "whole": "NVIDIA-GPU"}
 
 
@@ -34,7 +34,7 @@ def nodes(host: Host, pytestconfig: pytest.Config) -> dict[str, Host]:
 
 @pytest.fixture(scope="module")
 def decided(nodes: dict[str, Host]) -> dict[str, dict[str, str]]:
-    """By node, the kinds of its GPUs and their values, as the policy means them for what the hardware's own tool shows."""
+    """Return for each node the kinds of its GPUs and their values, derived from the policy and the hardware's own tool."""
     _cut_up, whole = gpus(nodes["p1"])
     large_card, _small_card = gpus(nodes["p2"])
     return {
@@ -46,7 +46,7 @@ def decided(nodes: dict[str, Host]) -> dict[str, dict[str, str]]:
 
 @pytest.fixture(scope="module")
 def place(host: Host, request: pytest.FixtureRequest) -> Callable[..., None]:
-    """Creates services that are gone when the tests are; nothing waits for them here."""
+    """Create services that are removed after the tests. This does not wait for them."""
 
     def create(name: str, reserve: str, image: str, replicas: int = 1) -> None:
         request.addfinalizer(lambda: docker(host, "service", "rm", name))
@@ -58,25 +58,25 @@ def place(host: Host, request: pytest.FixtureRequest) -> Callable[..., None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def services(place: Callable[..., None], decided: dict[str, dict[str, str]]) -> None:
-    """All at once, so that the swarm starts them while the first tests run."""
+    """Create all at once, so that the swarm starts them while the first tests run."""
     for name, kind in NAMED.items():
         place(name, f"{kind}=1", GPU_IMAGE)
-    # Each fits into the card, both do not.
+    # Each fits into the card, but both do not.
     place("halves", "VRAM=8000", PLAIN_IMAGE, replicas=2)
     for kind in decided["p3"]:
         place(f"full-{kind}", f"{kind}={SHARE}", PLAIN_IMAGE)
-    # Both cards together would have as much.
+    # Both cards together would have this much.
     place("too-large", f"{next(iter(decided['p3']))}={SHARE + 1}", PLAIN_IMAGE)
 
 
 def log(host: Host, name: str) -> str:
-    """What a service's task said, once it has said all."""
+    """Return the log of a service's task, once it is complete."""
     text = wait_until(f"service {name} to be ready", lambda: READY.search(docker(host, "service", "logs", "--raw", name)))
     return text.string
 
 
 def settled(host: Host, name: str, expected: list[str]) -> list[dict[str, Any]]:
-    """The tasks of a service, once the swarm has said this of them: a state, or why there is none to be."""
+    """Return the tasks of a service, once the swarm reports this: a state, or the reason for none."""
 
     def tasks() -> list[dict[str, Any]] | None:
         found = tasks_of(host, name)
@@ -85,23 +85,23 @@ def settled(host: Host, name: str, expected: list[str]) -> list[dict[str, Any]]:
     return wait_until(f"tasks of {name} to be {expected}", tasks)
 
 
-# -- what the nodes advertise -----------------------------------------------------------------------------------------
+# -- advertised resources -----------------------------------------------------------------------------------------------
 
 
-def test_daemon_json_has_what_was_decided_and_nothing_else(nodes: dict[str, Host], decided: dict[str, dict[str, str]]) -> None:
+def test_daemon_json_has_exactly_the_decided_resources(nodes: dict[str, Host], decided: dict[str, dict[str, str]]) -> None:
     for name, node in nodes.items():
         written = json.loads(node.file("/etc/docker/daemon.json").content_string)["node-generic-resources"]
         assert sorted(written) == sorted([*(f"{kind}={value}" for kind, value in decided[name].items()), "SSD=1"])
 
 
-def test_manager_shows_what_was_decided(host: Host, decided: dict[str, dict[str, str]]) -> None:
+def test_the_manager_shows_the_decided_resources(host: Host, decided: dict[str, dict[str, str]]) -> None:
     for name, kinds in decided.items():
         shown = docker_json(host, "node", "inspect", name, "--format", "{{json .Description.Resources.GenericResources}}")
         values = {spec["Kind"]: str(spec["Value"]) for entry in shown for spec in entry.values()}
         assert values == {**kinds, "SSD": "1"}
 
 
-def test_card_that_is_cut_up_is_in_no_inventory(nodes: dict[str, Host]) -> None:
+def test_a_divided_card_is_in_no_kind(nodes: dict[str, Host]) -> None:
     cut_up, _whole = gpus(nodes["p1"])
     assert cut_up not in nodes["p1"].file("/etc/docker/daemon.json").content_string
 
@@ -113,7 +113,7 @@ def test_swarm_resource_lists_the_kinds_that_name_gpus_and_no_amounts(nodes: dic
         assert config.get("swarm-resource", "") == ",".join(f"DOCKER_RESOURCE_{kind.upper()}" for kind in listed)
 
 
-def test_only_the_toolkit_that_needs_it_is_in_legacy_mode(nodes: dict[str, Host]) -> None:
+def test_only_the_toolkit_that_needs_legacy_mode_uses_it(nodes: dict[str, Host]) -> None:
     modes = {
         name: tomllib.loads(node.file("/etc/nvidia-container-runtime/config.toml").content_string)["nvidia-container-runtime"]["mode"]
         for name, node in nodes.items()
@@ -121,7 +121,7 @@ def test_only_the_toolkit_that_needs_it_is_in_legacy_mode(nodes: dict[str, Host]
     assert modes == {"p1": "auto", "p2": "legacy", "p3": "auto"}
 
 
-def test_labels_are_true_of_all_gpus_of_a_node(host: Host) -> None:
+def test_labels_hold_for_all_gpus_of_a_node(host: Host) -> None:
     labels = {name: labels_of(host, name) for name in ("p1", "p2", "p3")}
     assert {name: one["gpu.model"] for name, one in labels.items()} == {"p1": "NVIDIA-A100-SXM4-80GB", "p2": "mixed", "p3": "Tesla-T4"}
     assert {name: one["gpu.mig"] for name, one in labels.items()} == {"p1": "mixed", "p2": "false", "p3": "false"}
@@ -129,11 +129,11 @@ def test_labels_are_true_of_all_gpus_of_a_node(host: Host) -> None:
         assert [name for name, one in labels.items() if one.get(f"gpu.{threshold}") == "true"] == reached.split()
 
 
-# -- what tasks get --------------------------------------------------------------------------------------------------
+# -- GPUs of tasks -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("name", "node", "card"), [("mig-large", "p1", 0), ("mig-small", "p1", 0), ("whole", "p1", 1), ("model", "p2", 0)])
-def test_a_task_gets_the_thing_of_its_kind(host: Host, decided: dict[str, dict[str, str]], name: str, node: str, card: int) -> None:
+def test_a_task_gets_the_device_of_its_kind(host: Host, decided: dict[str, dict[str, str]], name: str, node: str, card: int) -> None:
     kind, text = NAMED[name], log(host, name)
     value = decided[node][kind]
     assert f"DOCKER_RESOURCE_{kind.upper()}={value}" in text.splitlines()
@@ -141,17 +141,17 @@ def test_a_task_gets_the_thing_of_its_kind(host: Host, decided: dict[str, dict[s
     assert [named(task["GenericResources"], kind) for task in tasks_of(host, name)] == [[value]]
 
 
-def test_memory_of_one_card_is_given_until_nothing_fits(host: Host) -> None:
+def test_memory_of_one_card_is_allocated_until_nothing_more_fits(host: Host) -> None:
     (placed,) = [task["NodeID"] for task in settled(host, "halves", [NOWHERE, "running"]) if "NodeID" in task]
     assert hostname(host, placed) == "p2"
 
 
-def test_each_card_of_several_is_given_by_itself(host: Host, decided: dict[str, dict[str, str]]) -> None:
+def test_each_of_several_cards_is_allocated_alone(host: Host, decided: dict[str, dict[str, str]]) -> None:
     for kind in decided["p3"]:
         (task,) = settled(host, f"full-{kind}", ["running"])
         assert hostname(host, task["NodeID"]) == "p3"
 
 
-def test_more_than_one_card_has_fits_nowhere(host: Host) -> None:
+def test_more_memory_than_one_card_has_fits_nowhere(host: Host) -> None:
     (task,) = settled(host, "too-large", [NOWHERE])
     assert "NodeID" not in task

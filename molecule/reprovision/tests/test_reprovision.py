@@ -26,17 +26,17 @@ def nodes(host: Host, pytestconfig: pytest.Config) -> dict[str, Host]:
 
 @pytest.fixture(scope="module")
 def events(host: Host) -> list[dict[str, Any]]:
-    """The swarm's own account of what became of its nodes, in order."""
+    """Return the swarm's events about its nodes, in order."""
     return [json.loads(line) for line in host.file("/run/watch/node-events").content_string.splitlines()]
 
 
 def changes(events: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
-    """(node, availability before, after), in order."""
+    """Return (node, availability before and after), in order."""
     text = [event["Actor"]["Attributes"] for event in events]
     return [(one["name"], one["availability.old"], one["availability.new"]) for one in text if "availability.new" in one]
 
 
-def test_never_more_nodes_were_out_than_the_batch_allows(events: list[dict[str, Any]]) -> None:
+def test_at_most_one_batch_of_nodes_was_out_of_service(events: list[dict[str, Any]]) -> None:
     out: set[str] = set()
     most, seen = 0, set()
     for node, _before, after in changes(events):
@@ -53,14 +53,14 @@ def test_each_node_was_paused_before_it_was_drained(events: list[dict[str, Any]]
     assert {tuple(way) for way in ways.values()} <= {("pause", "drain", "active"), ("pause", "active")}
 
 
-def test_replicas_that_were_not_on_the_node_that_was_out_kept_running(host: Host) -> None:
+def test_replicas_on_other_nodes_kept_running(host: Host) -> None:
     samples: dict[str, int] = defaultdict(int)
     for line in host.file("/run/watch/samples").content_string.splitlines():
         now, _task, _node, state = line.split(" ", 3)
         samples[now] += state.startswith("Running")
     assert len(samples) > 20
-    assert min(samples.values()) >= 4  # of six: a node has two GPUs
-    # Nothing was moved twice: each replica ended at most once on each node that was emptied, and on no other.
+    assert min(samples.values()) >= 4  # of six replicas: a node has two GPUs
+    # Nothing moved twice: each replica ended at most once on each drained node, and on no other.
     ended = docker_json(host, "inspect", "--type", "task", *docker(host, "service", "ps", "--quiet", "--no-trunc", "web").split())
     assert all(task["Status"]["State"] in ("running", "shutdown") for task in ended)
 
@@ -70,12 +70,12 @@ def test_all_replicas_run_again(host: Host) -> None:
 
 
 @pytest.mark.parametrize("service", ["oneshot", "sweep"])
-def test_what_swarm_does_not_start_again_ended_by_itself(host: Host, service: str) -> None:
+def test_jobs_that_swarm_does_not_restart_ended_on_their_own(host: Host, service: str) -> None:
     tasks = docker_json(host, "inspect", "--type", "task", *docker(host, "service", "ps", "--quiet", "--no-trunc", service).split())
     assert [(task["Status"]["State"], task["Status"]["ContainerStatus"]["ExitCode"]) for task in tasks] == [("complete", 0)]
 
 
-def test_a_container_that_no_service_owns_ended_by_itself(nodes: dict[str, Host]) -> None:
+def test_a_container_without_a_service_ended_on_its_own(nodes: dict[str, Host]) -> None:
     state = docker_json(nodes["r4"], "inspect", "by-hand")[0]["State"]
     assert (state["Status"], state["ExitCode"]) == ("exited", 0)
 
@@ -88,7 +88,7 @@ def test_each_changed_node_was_restarted_once_and_no_other(nodes: dict[str, Host
     assert starts == {**dict.fromkeys(["m1", "m2", "m3"], 0), **dict.fromkeys(GPU_NODES, 1)}
 
 
-def test_the_manager_shows_what_was_decided(host: Host, nodes: dict[str, Host]) -> None:
+def test_the_manager_shows_the_decided_resources(host: Host, nodes: dict[str, Host]) -> None:
     for name in GPU_NODES:
         (node,) = docker_json(host, "node", "inspect", name)
         resources = node["Description"]["Resources"]["GenericResources"]

@@ -23,7 +23,7 @@ CONVERGE_S = 120
 
 @pytest.fixture(scope="module")
 def nodes(host: Host, pytestconfig: pytest.Config) -> dict[str, Host]:
-    """The GPU nodes of the inventory by their node id, which is how the manager knows them."""
+    """Return the GPU nodes of the inventory by node id, as the manager knows them."""
     inventory = pytestconfig.getoption("ansible_inventory")
     found = host.get_hosts(["ansible://gpu_nodes"], ansible_inventory=inventory)
     return {docker_json(node, "info", "--format", "{{json .Swarm.NodeID}}"): node for node in found}
@@ -31,7 +31,7 @@ def nodes(host: Host, pytestconfig: pytest.Config) -> dict[str, Host]:
 
 @pytest.fixture(scope="module")
 def tasks(host: Host, nodes: dict[str, Host]) -> Iterator[list[dict[str, Any]]]:
-    """A replica for each GPU of the fleet, more than any node has. Like every CUDA image, this one requests all GPUs."""
+    """Start a replica for each GPU of the fleet, more than any node has. Its image requests all GPUs, like every CUDA image."""
     replicas = sum(len(gpus(node)) for node in nodes.values())
     create = f"timeout {CONVERGE_S} docker service create --detach=false --quiet --no-resolve-image --name %s --replicas %s --generic-resource %s %s"
     host.check_output(create, SERVICE, str(replicas), f"{KIND}=1", "lab/cuda")
@@ -64,7 +64,7 @@ def test_both_releases_of_the_engine_are_in_the_swarm(host: Host, nodes: dict[st
     assert {version.partition(".")[0] for version in versions} == {"20", "26"}
 
 
-def test_every_gpu_of_the_fleet_is_given_to_one_task(nodes: dict[str, Host], tasks: list[dict[str, Any]]) -> None:
+def test_every_gpu_of_the_fleet_is_allocated_to_one_task(nodes: dict[str, Host], tasks: list[dict[str, Any]]) -> None:
     assert all(len(given(task)) == 1 for task in tasks)
     assert sorted(uuid for task in tasks for uuid in given(task)) == sorted(uuid for node in nodes.values() for uuid in gpus(node))
 
@@ -86,7 +86,7 @@ def test_nvidia_smi_in_a_task_lists_its_gpu_and_no_other(tasks: list[dict[str, A
         assert re.findall(r"\(UUID: (GPU-[0-9a-f-]+)\)", log(task)) == given(task)
 
 
-def test_a_swarm_that_provision_makes_isolates_tasks(host: Host, nodes: dict[str, Host], tasks: list[dict[str, Any]]) -> None:
+def test_a_swarm_that_provision_creates_isolates_tasks(host: Host, nodes: dict[str, Host], tasks: list[dict[str, Any]]) -> None:
     labels = docker_json(host, "info", "--format", "{{json .Swarm.Cluster.Spec.Labels}}")
     shown = json.loads(labels["gpu-swarm.isolation"])
     assert (shown["level"], {level: sorted(ids) for level, ids in shown["nodes"].items()}) == ("reserved", {"reserved": sorted(nodes)})

@@ -48,7 +48,7 @@ TRAPS = (
         "The default mode (jit-cdi) ignores swarm-resource: every task sees all GPUs.",
         "NVIDIA/nvidia-container-toolkit#1599, #1600",
         HANDLED, "config.toml gets mode = \"legacy\" in [nvidia-container-runtime]. Toolkit 1.19.0 or newer needs no such line.",
-        _POLICIES + "a_task_gets_the_thing_of_its_kind",
+        _POLICIES + "a_task_gets_the_device_of_its_kind",
         "replaced_mode", ((1, 18, 0), (1, 19, 0)),
     ),
     Trap(
@@ -57,7 +57,7 @@ TRAPS = (
         " swarm-resource = \"DOCKER_RESOURCE_GPU\", since that is the built-in default: isolation is gone.",
         "NVIDIA/nvidia-container-toolkit commits 5eaec1f1, d5ae0644",
         REFUSAL, "Use another kind, such as NVIDIA-GPU, or toolkit 1.20.0 or newer.",
-        _U + "compat/test_checks.py::test_check",
+        _U + "compat/test_checks.py::test_facts_lead_to_these_findings",
         "only_kind_gpu", ((0, 0, 0), (1, 20, 0)),
     ),
     Trap(
@@ -67,7 +67,7 @@ TRAPS = (
         "NVIDIA/nvidia-container-toolkit internal/modifier/cdi.go, csv.go at 1.14.6, 1.17.8, 1.18.2",
         REFUSAL, "Upgrade to toolkit 1.19.0 or newer (nvidia_container_toolkit_version), which reads swarm-resource in all modes. Or set"
         " mode = \"auto\", if nothing needs the present mode.",
-        _U + "compat/test_runtime_config.py::test_a_mode_that_somebody_chose_is_never_replaced",
+        _U + "compat/test_runtime_config.py::test_a_mode_that_the_user_chose_is_never_replaced",
         "other_mode", ((0, 0, 0), (1, 19, 0)),
     ),
     Trap(
@@ -75,7 +75,7 @@ TRAPS = (
         "NVIDIA's runtime refuses this file, and starts no container.",
         "NVIDIA/nvidia-container-toolkit api/config/v1/toml.go, internal/runtime/runtime_factory.go at 1.20.0",
         REFUSAL, "Correct the setting in config.toml. 'nvidia-ctk config default' shows the keys and the forms of their values.",
-        _U + "compat/test_runtime_config.py::test_each_key_with_a_value_of_another_form_is_refused",
+        _U + "compat/test_runtime_config.py::test_a_key_with_a_value_of_the_wrong_type_is_refused",
         "refused_by_nvidia",
     ),
     Trap(
@@ -83,7 +83,7 @@ TRAPS = (
         "NVIDIA's runtime ignores the variables of tasks, also those that swarm sets. So no task gets a GPU.",
         "NVIDIA/nvidia-container-toolkit internal/config/image/cuda_image.go; seen with 1.20.0",
         REFUSAL, "Remove that line from config.toml, or set it to true. To limit what a task sees, use gpu_swarm_isolation.",
-        _U + "compat/test_runtime_config.py::test_a_whole_file_of_somebody",
+        _U + "compat/test_runtime_config.py::test_a_complete_config_toml_of_a_user_is_refused_by_setting",
         "no_variables",
     ),
     Trap(
@@ -92,7 +92,7 @@ TRAPS = (
         " rootless containers, which cannot be in a swarm.",
         "NVIDIA/nvidia-container-toolkit cmd/nvidia-container-runtime-hook/main.go",
         REFUSAL, "Remove no-cgroups from config.toml, or set it to false.",
-        _U + "compat/test_runtime_config.py::test_what_the_legacy_mode_alone_reads",
+        _U + "compat/test_runtime_config.py::test_settings_that_only_legacy_mode_reads",
         "no_cgroups",
     ),
     Trap(
@@ -101,7 +101,7 @@ TRAPS = (
         "NVIDIA/nvidia-container-toolkit cmd/nvidia-container-runtime-hook/container_config.go, hook_config.go",
         REFUSAL, "Remove supported-driver-capabilities from config.toml, or let it name compute and utility. It"
         " may only have names that NVIDIA documents.",
-        _U + "compat/test_runtime_config.py::test_what_the_legacy_mode_alone_reads",
+        _U + "compat/test_runtime_config.py::test_settings_that_only_legacy_mode_reads",
         "no_capabilities",
     ),
     Trap(
@@ -117,7 +117,7 @@ TRAPS = (
         "NVIDIA's toolkit cannot give GPUs to containers. So each task that reserves one fails, and its GPU is free for the next task.",
         "seen with 1.20.0: a library under another name, and mode = \"cdi\" without a specification",
         REFUSAL, "Make that command work on the node first.",
-        _U + "node/test_trial.py::test_a_toolkit_that_fails_is_refused_with_its_words",
+        _U + "node/test_trial.py::test_a_failed_toolkit_is_refused_with_its_message",
         "tried",
     ),
     Trap(
@@ -128,14 +128,14 @@ TRAPS = (
         WARNING, "Set gpu_swarm_isolation to reserved: what starts from then on sees what it reserved, and a service with such a variable of its"
         " own is refused. Or reserve a GPU, or set NVIDIA_VISIBLE_DEVICES=void (not none) on a service that must not see one. What only the image"
         " sets is not reported.",
-        _U + "ledger/test_findings.py::test_who_sees_gpus_without_a_reservation",
+        _U + "ledger/test_findings.py::test_services_that_see_gpus_without_a_reservation_are_named",
     ),
     Trap(
         "variable-set-by-hand", "toolkit", "any version",
         "'--env DOCKER_RESOURCE_<KIND>=all' on a service without a reservation gives it all GPUs, unaccounted, where no guard refuses it.",
         "seen with 1.20.0",
         WARNING, "Reserve the kind: then the scheduler's value wins. Or set gpu_swarm_isolation to reserved: then such a service is refused.",
-        _U + "ledger/test_findings.py::test_who_sees_gpus_without_a_reservation",
+        _U + "ledger/test_findings.py::test_services_that_see_gpus_without_a_reservation_are_named",
     ),
     Trap(
         "zero-takes-all", "swarm", "any version",
@@ -143,7 +143,7 @@ TRAPS = (
         " Of a counted kind, such as VRAM, 0 takes nothing.",
         "swarmkit api/genericresource/resource_management.go, seen with 26.1.5",
         WARNING, "Write the number that one task needs, such as value: 1. If a service needs no GPU, remove the reservation.",
-        _U + "ledger/test_findings.py::test_who_takes_all_since_it_reserves_0",
+        _U + "ledger/test_findings.py::test_a_service_that_reserves_0_sees_all_gpus",
     ),
     Trap(
         "two-kinds-one-gpu", "swarm", "any version",
@@ -151,7 +151,7 @@ TRAPS = (
         "seen with 26.1.5",
         HANDLED, "A GPU belongs to the first rule that selects it, also where a person listed it under another kind. If another tool lists"
         " the GPUs once more in node-generic-resources, remove that, or have a rule advertise them under that name, such as {as: gpu, kind: gpu}.",
-        _U + "policy/test_policies.py::test_what_others_made_of_our_gpus_is_taken_over",
+        _U + "policy/test_policies.py::test_entries_of_others_for_our_gpus_are_taken_over",
     ),
     Trap(
         "new-leader-claims-again", "leader", "any version",
@@ -168,7 +168,7 @@ TRAPS = (
         "seen with 1.20.0",
         WARNING, "Set gpu_swarm_isolation to reserved: then such a task gets the card of its kind. Without it set NVIDIA_VISIBLE_DEVICES on such"
         " services, on nodes with several GPUs to the GPU whose kind they reserve.",
-        _U + "compat/test_checks.py::test_check",
+        _U + "compat/test_checks.py::test_facts_lead_to_these_findings",
         "memory",
     ),
     Trap(
@@ -176,7 +176,7 @@ TRAPS = (
         "Tasks with an allocated GPU can be rejected: 'assigned node no longer meets constraints'.",
         "moby#44378, swarmkit#3082",
         WARNING, "Upgrade Docker Engine to 25.0.3 or newer, the managers first.",
-        _U + "compat/test_checks.py::test_check",
+        _U + "compat/test_checks.py::test_facts_lead_to_these_findings",
         "named", ((0, 0, 0), (23, 0, 2)),
     ),
     Trap(
@@ -184,7 +184,7 @@ TRAPS = (
         "Tasks with an allocated amount of a discrete kind, such as VRAM, are rejected.",
         "swarmkit#3162",
         REFUSAL, "Upgrade Docker Engine to 25.0.3 or newer, or advertise whole GPUs.",
-        _U + "compat/test_checks.py::test_check",
+        _U + "compat/test_checks.py::test_facts_lead_to_these_findings",
         "discrete", ((23, 0, 2), (25, 0, 3)),
     ),
     Trap(
@@ -203,14 +203,14 @@ TRAPS = (
         "moby#44378, docker/for-linux#1201, seen with 20.10.24",
         WARNING, "Upgrade Docker Engine on the managers to 25.0.3 or newer. Until then run a global service without GPUs on the same network first,"
         " as deploy does, or use the network host.",
-        _U + "ledger/test_findings.py::test_whose_networks_evict_tasks",
+        _U + "ledger/test_findings.py::test_networks_that_evict_tasks_are_reported",
     ),
     Trap(
         "old-leader-evicts-discrete-tasks", "leader", "23.0.2 to 25.0.2",
         "At any update of a node (label, availability) the leader evicts a task there with an allocated amount of a discrete kind.",
         "swarmkit#3162",
         WARNING, "Upgrade Docker Engine on the managers to 25.0.3 or newer; until then expect each change to cost a task.",
-        _U + "compat/test_checks.py::test_check",
+        _U + "compat/test_checks.py::test_facts_lead_to_these_findings",
         "discrete", ((23, 0, 2), (25, 0, 3)),
     ),
     Trap(
@@ -229,7 +229,7 @@ TRAPS = (
         "moby#52570, #52698, #53212",
         WARNING, "Upgrade Docker Engine to 29.7.0 or newer. Until then deploy services of a private registry with its login"
         " ('--with-registry-auth', or gpu_stack_registry_auth of deploy).",
-        _U + "compat/test_checks.py::test_check",
+        _U + "compat/test_checks.py::test_facts_lead_to_these_findings",
         "gpus", ((29, 6, 0), (29, 7, 0)),
     ),
     Trap(
@@ -239,7 +239,7 @@ TRAPS = (
         "moby#53141, corrected by #53142 after 29.7.2",
         WARNING, "Upgrade Docker Engine to a release after 29.7.2. Until then 'docker service update --force' brings back the names of a"
         " service, and starts its tasks anew.",
-        _U + "compat/test_checks.py::test_check",
+        _U + "compat/test_checks.py::test_facts_lead_to_these_findings",
         "gpus", ((29, 0, 0), (29, 7, 3)),
     ),
     Trap(
@@ -248,6 +248,6 @@ TRAPS = (
         " Names are found all the same.",
         "moby#51798, #51951, #51963",
         WARNING, "Upgrade Docker Engine on those nodes, to 29.2.1, 25.0.15 or newer. Between nodes of one release the network works.",
-        _U + "ledger/test_encrypted.py::test_an_encrypted_network_between_releases_that_do_not_understand_each_other",
+        _U + "ledger/test_encrypted.py::test_encrypted_networks_between_incompatible_releases_are_reported",
     ),
 )  # fmt: skip

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The Docker API of simulated nodes: a unix socket for each, all served by one thread."""
+"""The Docker API of simulated nodes: one Unix socket for each, served by one thread."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ VERSION = re.compile(r"^/v\d+\.\d+")
 
 
 class Api:
-    """Served as long as the context lasts."""
+    """Serves while the context is open."""
 
     def __init__(self, swarm: Swarm) -> None:
         self._swarm = swarm
@@ -45,7 +45,7 @@ class Api:
     async def _close(self) -> None:
         for server in self._servers:
             server.close()
-        clients = asyncio.all_tasks() - {asyncio.current_task()}  # that have not hung up
+        clients = asyncio.all_tasks() - {asyncio.current_task()}  # connections that are still open
         for client in clients:
             client.cancel()
         await asyncio.gather(*clients, return_exceptions=True)
@@ -56,7 +56,7 @@ class Api:
                 writer.write(await self._answer(node, head, reader))
                 await writer.drain()
         except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
-            pass  # one of the two has hung up
+            pass  # one side has closed the connection
         finally:
             writer.close()
 
@@ -66,7 +66,7 @@ class Api:
         body = await reader.readexactly(int(headers.get("content-length", 0)))
         method, target, _version = first.split()
         path, _mark, query = VERSION.sub("", target).partition("?")
-        if VERSION.match(target):  # who queries or changes a swarm names a version; what a node reads of its own dockerd has none
+        if VERSION.match(target):  # requests about a swarm have a version in the path; requests of a node to its own dockerd have none
             self._swarm.calls[f"{method} {path.split('/')[1]}"] += 1
         status, data = self._swarm.answer(node, method, path, query, json.loads(body) if body else None)
         text = body_of(data)

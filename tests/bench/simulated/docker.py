@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A swarm as its manager's API shows it, and the dockerd of each of its nodes: plain data, changed as Docker changes it.
+"""A swarm as its manager's API shows it, and the dockerd of each node: plain data, changed by Docker's rules.
 
-A write needs the version that was read, a node that is drained loses its tasks to others, and a dockerd reads daemon.json when it is started
-anew. What the API does to nodes is noted: who was out of service how often, and how many at a time.
+A write needs the version that was read. A drained node loses its tasks to others. A dockerd reads daemon.json when it starts. It records
+how often each node was out of service, and how many at a time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Answer = tuple[int, Any]
 
 
 class Node:
-    """One host: its files in a folder, and what its manager knows of it."""
+    """One host: its files in a folder, and the manager's data about it."""
 
     def __init__(self, number: int, folder: Path) -> None:
         (self.entry,) = specimens.recorded("nodes")
@@ -46,22 +46,22 @@ class Node:
         self.start()
 
     def start(self) -> None:
-        """dockerd, with daemon.json as it is now."""
+        """Start dockerd with the current daemon.json."""
         self.config = document((self.folder / "daemon.json").read_bytes())
         self.entry["Description"]["Resources"]["GenericResources"] = generic_resources(self.config.get("node-generic-resources", []))
 
     def was_restarted(self) -> bool:
-        """Whether it was since this was called last; the simulated systemctl writes a byte for each."""
+        """Return whether it was restarted since the last call. The simulated systemctl writes a byte for each restart."""
         before, self.restarts = self.restarts, (self.folder / "restarts").stat().st_size
         return self.restarts != before
 
 
 class Swarm:
-    """The first node is the manager; of each two others one carries a task of a service that swarm may start elsewhere."""
+    """The first node is the manager. Of every two others, one runs a task of a service that swarm can move."""
 
     def __init__(self, folders: list[Path]) -> None:
         self.nodes = {node.id: node for node in (Node(number, folder) for number, folder in enumerate(folders))}
-        self.index = 1000  # above those of the specimens
+        self.index = 1000  # above those of the recorded objects
         self.cluster: dict[str, Any] = {"ID": specimens.identity("cluster"), "Version": {"Index": 10}, "UpdatedAt": UPDATED_AT}
         self.cluster["Spec"] = {"Name": "default", "Labels": {}}
         self.service = specimens.recorded_service("big")
@@ -71,17 +71,17 @@ class Swarm:
         for node in list(self.nodes.values())[1::2]:
             self._run_task(len(self.tasks) + 1, node)
         self.service["Spec"]["Mode"]["Replicated"]["Replicas"] = len(self.tasks)
-        self.calls: Counter[str] = Counter()  # of those that manage a swarm, by the first word of their path
-        self.unknown: list[str] = []  # requests for which there is no answer here
-        self.stale = 0  # writes that were refused for their version
+        self.calls: Counter[str] = Counter()  # requests about the swarm, by the first word of their path
+        self.unknown: list[str] = []  # requests that are not simulated
+        self.stale = 0  # writes with an outdated version
         self.busy = {node.id: bool(self._running_on(node)) for node in self.nodes.values()}
-        self.paused: Counter[str] = Counter()  # by node, how often it went out of service
-        self.most_out = {True: 0, False: 0}  # at a time, of those that carried work at first and of those that did not
+        self.paused: Counter[str] = Counter()  # how often each node went out of service
+        self.most_out = {True: 0, False: 0}  # at a time: nodes that were busy at first, and nodes that were idle
 
     # -- requests --------------------------------------------------------------------------------------------------------
 
     def answer(self, node: Node, method: str, path: str, query: str, body: Any) -> Answer:
-        """(status, data) of a request to the socket of that node."""
+        """Return (status, data) for a request to the socket of that node."""
         for each in self.nodes.values():
             if each.was_restarted():
                 each.start()
@@ -130,7 +130,7 @@ class Swarm:
         self.index += 1
         entry["Version"] = {"Index": self.index}
 
-    # -- what follows from a write ---------------------------------------------------------------------------------------
+    # -- effects of a write --------------------------------------------------------------------------------------------------
 
     def _note(self, node: Node, before: str) -> None:
         if before == "active" and node.entry["Spec"]["Availability"] != "active":

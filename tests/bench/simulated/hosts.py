@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Many hosts on this machine: each with files of its own, for which its modules' Python has a mount namespace of its own.
+"""Many hosts on this machine. Each has its own files, which its modules see in a separate mount namespace.
 
-The modules are the collection's. What they find of a node is real where it can be: daemon.json, the toolkit's config.toml and their own state
-are files, NVML is the lab's library. Simulated are dockerd (docker.py) and three programs: systemctl, which notes a restart of dockerd;
-nvidia-ctk, which has a version; and dockerd itself, which validates any file.
+The modules are the collection's. Real are daemon.json, the toolkit's config.toml and their state as files, and NVML as the lab's library.
+Simulated are dockerd (docker.py) and three programs: systemctl records a restart of dockerd, nvidia-ctk has a version, and dockerd itself
+accepts any file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.lab.lab import CHECKOUT
 from .api import SOCKET
 
 NVML = CHECKOUT / "tests" / "lab" / "nvml"
-CPU = "hosts-cpu"  # the file with the CPU times of all that ran on hosts
+CPU = "hosts-cpu"  # the file with the CPU times of all programs that ran on hosts
 PROGRAMS = {
     "systemctl": """
 case "$1 $2" in
@@ -40,7 +40,7 @@ esac
     "nvidia-ctk": "echo 'NVIDIA Container Toolkit CLI version 1.20.0'\n",
     "dockerd": "",
 }
-# A host's Python. Its /var/lib is the host's, and what it takes of the machine is noted apart from what Ansible takes on the controller.
+# The Python of a host. Its /var/lib is the host's, and its CPU time is recorded separately from Ansible's on the controller.
 ENTER = """
 set -e
 mount --bind "$SIMULATED_HOST/var-lib" /var/lib
@@ -54,7 +54,7 @@ exit $status
 
 
 def make(root: Path, count: int) -> list[Path]:
-    """The folders of so many hosts."""
+    """Make the folders of this number of hosts."""
     library, programs = root / "nvml", root / "programs"
     subprocess.run(["make", "-s", "-C", NVML, f"OUT={library}"], check=True)
     programs.mkdir()
@@ -85,7 +85,7 @@ def _program(path: Path, text: str) -> None:
 
 
 def inventory(root: Path, folders: list[Path]) -> Path:
-    """Without the services for the time between two runs: they are written to where systemd is, which is this machine's."""
+    """Return an inventory without the services between two runs, because they would be installed into this machine's systemd."""
     common = {
         "ansible_connection": "local",
         "ansible_become": False,
@@ -111,6 +111,6 @@ def _variables(folder: Path) -> dict[str, str]:
 
 
 def cpu_seconds(text: bytes) -> float:
-    """Of what 'times' of the shell has written: two lines of user and system time for each call, as 1m2.345s."""
+    """Return the seconds in output of the shell's 'times': two lines of user and system time for each call, such as 1m2.345s."""
     parts = (word.rstrip("s").split("m") for word in text.decode().split())
     return sum(60 * float(minutes) + float(seconds) for minutes, seconds in parts)

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A plugin of pytest (-p python38) for Python 3.8: of tests/unit those that concern nodes only, and what such tests use of newer Pythons.
+"""A plugin of pytest (-p python38) for Python 3.8. It selects the unit tests about nodes, and adds what such tests use of newer Pythons.
 
-What runs on nodes gets none of this where a test starts it as a program, as nodes do.
+If a test starts code for nodes as a program, that code gets none of the additions, as on a real node.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from pathlib import Path
 from typing import Any
 
 UNIT = Path(__file__).resolve().parents[2] / "unit"
-# What a node never has: the controller's half of the collection and of ansible-core, and this repository's own tools.
+# Parts that a node never has: the controller's half of the collection and of ansible-core, and this repository's tools.
 CONTROLLER = re.compile(
     r"plugin_utils(?!\._answers\.answer import malformed)|plugins[./ \"]+(?:action|filter)"
     r"|^\s*(?:from|import) (?:ansible\.(?!module_utils)|tests\.lab)"
-    r"|sys\.executable\)\.(?:parent|with_name)",  # where ansible-playbook lies
+    r"|sys\.executable\)\.(?:parent|with_name)",  # the folder of ansible-playbook
     re.MULTILINE,
 )
 IMPORTED = re.compile(r"^\s*(?:from|import) (\w+)", re.MULTILINE)
-# They are about this repository's tools and texts, and say nothing about a Python on nodes.
+# They test this repository's tools and texts, and say nothing about a Python on nodes.
 TEXTS = ("links", "platforms", "rooms", "task_files", "texts")
 ABOUT_TEXTS = ("runner", "lab", "bench", "roles", "settings", *(f"test_{name}.py" for name in TEXTS))
 
 
 def concerns_answers(path: Path) -> bool:
-    """By what it names, or what it imports from support/ does."""
+    """Return whether it names such a part, or imports a file in support/ that does."""
     text = path.read_text(encoding="utf-8")
     helpers = [UNIT / "support" / f"{name}.py" for name in IMPORTED.findall(text)]
     return bool(CONTROLLER.search(text)) or any(concerns_answers(helper) for helper in helpers if helper.is_file() and helper != path)
@@ -43,7 +43,7 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 
 
 class Zip(builtins.zip):
-    """zip() with ``strict``, which 3.10 has."""
+    """zip() with ``strict``, which Python 3.10 introduced."""
 
     def __new__(cls, *many: Any, strict: bool = False) -> Any:
         if not strict:
@@ -54,7 +54,7 @@ class Zip(builtins.zip):
         return super().__new__(cls, *lists)
 
 
-# It judges the form of a module's answer, and is the controller's.
+# It checks the form of a module's answer, which only the controller does.
 answer = types.ModuleType("ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answers.answer")
 answer.malformed = lambda _answer: None  # type: ignore[attr-defined]
 sys.modules[answer.__name__] = answer

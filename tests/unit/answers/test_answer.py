@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a node that somebody controls answers, as plain data and in real runs of Ansible over local connections."""
+"""Checks answers of a node that an attacker controls, as plain data and in real runs of Ansible over local connections."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._calls.delegation 
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.facts import problem
 
 
-def test_what_ansible_would_act_on_is_left_out_but_where_python_was_found():
+def test_keys_that_ansible_acts_on_are_removed_except_the_path_of_python():
     python = {"discovered_interpreter_python": "/usr/bin/python3"}
     facts = {"verify_image": "evil", **python}
     lies = {"ansible_facts": facts, "ansible_stats": {"data": {"x": 1}}, "results": [], "unreachable": True, "skipped": True}
@@ -34,17 +34,17 @@ def test_what_ansible_would_act_on_is_left_out_but_where_python_was_found():
 
 
 def test_no_module_answers_past_this():
-    """Of a module without an action, Ansible takes the answer as it comes."""
+    """For a module without an action, Ansible uses the answer unchanged."""
     plugins = Path(nvml_lab.ROOT, "plugins")
     modules, actions = ({path.stem for path in (plugins / kind).glob("*.py")} for kind in ("modules", "action"))
     assert modules - actions == set()
 
 
-# --- an answer that is none -------------------------------------------------------------------------------------------
+# --- malformed answers ------------------------------------------------------------------------------------------------
 
 
 def answered_by_module(**known):
-    """With all that every answer has and most tests need not."""
+    """Return an answer with all required parts, which most tests do not care about."""
     return {"left_out": [], "refused": [], "advertised": [], **assessed(**known)}
 
 
@@ -91,7 +91,7 @@ def test_an_answer_of_another_form_is_reported_by_its_part(key, value):
 
 
 @pytest.mark.parametrize("part", ["drift", "engine", "toolkit_version", "advertised"])
-def test_a_part_that_is_not_there(part):
+def test_a_missing_part_is_reported(part):
     answer = answered_by_module()
     del answer[part]
     assert malformed(answer) == f"{part} is not there"
@@ -103,12 +103,12 @@ def test_a_failure_has_fewer_parts():
 
 
 @pytest.mark.parametrize("memory", [{}, {"memory": None}, {"memory": {}}, {"memory": {"VRAM": {"devices": ["GPU-1"], "mib": 301}}}])
-def test_what_a_guard_has_of_memory_may_be_left_out(memory):
+def test_a_guard_may_leave_out_its_memory(memory):
     assert malformed({**answered_by_module(), "isolation": {**GUARDED, **memory}}) is None
 
 
 @pytest.mark.parametrize("known", [{}, {"node_id": None, "gpus": 0, "containers": [("a", None)], "engine": None}, {"warnings": ("x",)}])
-def test_an_answer_of_the_module_is_one(known):
+def test_an_answer_of_the_module_is_accepted(known):
     assert malformed(answered_by_module(**known)) is None
 
 
@@ -141,13 +141,13 @@ def test_a_node_sets_no_labels_without_number():
     assert f"'gpu.{MOST}'" in answer["warnings"][0]
 
 
-def test_a_node_never_sets_what_managers_record_of_it_whatever_the_prefix():
+def test_a_node_never_sets_labels_that_managers_record_about_it():
     wanted = {"fleet.count": "1", "fleet.gpu-swarm.on-loss": "report", "fleet.gpu-swarm.other": "1"}
     assert with_allowed_labels({"labels": dict(wanted)}, "g7", "fleet.", "")["labels"] == {"fleet.count": "1"}
     assert with_allowed_labels({"labels": {"gpu-swarm.host": "g1", "gcount": "1"}}, "g7", "g", "")["labels"] == {"gcount": "1"}
 
 
-def test_the_prefixes_are_those_of_the_task_and_not_of_the_answer(monkeypatch):
+def test_the_prefixes_come_from_the_task_and_not_from_the_answer(monkeypatch):
     assert prefixes({}) == prefixes({"label_prefix": None}) == ("gpu.", "cpu.")
     assert prefixes({"label_prefix": "", "label_cpu_prefix": "my.cpu."}) == ("", "my.cpu.")
     cpu = {"machine": "x86_64", "vendor": None, "implementer": None, "part": None, "model": None, "features": []}
@@ -185,8 +185,8 @@ PLAYBOOK = """
 
 
 @pytest.fixture
-def played(tmp_path):
-    """The results of these tasks, by host, of which the first host lies; last comes what the run uses for all hosts after them."""
+def run_playbook(tmp_path):
+    """Run these tasks with a lying first host. Return the results by host, and then the variables that the run uses for the other hosts."""
     home = tmp_path / "collections" / "ansible_collections" / "fleet"
     home.mkdir(parents=True)
     (home / "gpu_swarm").symlink_to(nvml_lab.ROOT)
@@ -217,7 +217,7 @@ def played(tmp_path):
     return run
 
 
-def said(results):
+def last_message(results):
     (last,) = results[-1].values()
     return last["msg"]
 
@@ -225,19 +225,19 @@ def said(results):
 INFO = f"fleet.gpu_swarm.gpu_info: {{nvml_path: {nvml_lab.library()}}}"
 
 
-def test_a_first_host_that_lies_sets_no_variable_of_the_run(played):
-    assert said(played("ansible.builtin.ping:")) == "evil True"  # what stands at the play holds, and no other variable does
-    assert said(played(INFO)) == "mine True"
+def test_a_lying_first_host_sets_no_variable_of_the_run(run_playbook):
+    assert last_message(run_playbook("ansible.builtin.ping:")) == "evil True"  # the value from the play counts, and no other variable is changed
+    assert last_message(run_playbook(INFO)) == "mine True"
 
 
-def test_nothing_is_done_on_a_host_whose_facts_are_settings(played):
-    """What the user's own tasks set is no fact."""
+def test_a_host_whose_facts_are_settings_is_not_changed(run_playbook):
+    """Variables that the user's own tasks set are not facts."""
     own = "ansible.builtin.set_fact: {gpu_node_mine: 1}", "ansible.builtin.command: {argv: ['true']}\n      register: gpu_swarm_mine"
-    results = played("ansible.builtin.ping:", *own, INFO)
+    results = run_playbook("ansible.builtin.ping:", *own, INFO)
     assert not results[-2]["good"].get("failed")
     assert results[-2]["bad"]["failed"]
     assert "bad: this host returned facts with names of settings (verify_image)" in results[-2]["bad"]["msg"]
-    assert said(results) == "mine True"
+    assert last_message(results) == "mine True"
 
 
 @pytest.mark.parametrize(
@@ -254,5 +254,5 @@ def test_facts_that_are_settings_are_named(facts, shown):
 
 
 @pytest.mark.parametrize("variables", [{}, {"ansible_facts": {"local": {"gpu_node_expect": 1}, "my_gpu_node_x": 1}, "gpu_node_expect": 1}])
-def test_what_is_no_fact_may_have_any_name(variables):
+def test_variables_that_are_not_facts_may_have_any_name(variables):
     assert problem({"inventory_hostname": "g7", **variables}) is None

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whatever a node answers: either it is refused on that host, or the plans and reports of a fleet with that host are made."""
+"""Whatever a node answers, the run either refuses the answer on that host, or makes plans and reports for the whole fleet."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ LEFT_OUT = gpu(2, mig_devices=[{"uuid": "MIG-1", "profile": "1g.10gb", "memory_m
 
 
 def answer(**other):
-    """All that a node may answer, of which every part means something for a run."""
+    """Return a complete answer of a node, in which every part affects the run."""
     rich = {
         "gpus": [gpu(0, mig_devices=[]), LEFT_OUT],
         "resources": [*resources(0), "VRAM=80"],
@@ -72,11 +72,11 @@ def answer(**other):
         },
         "containers": [{"name": "c", "service": None, "task": None, "age": 7, "swarm_networks": ["mesh"]}],
     }
-    found = {**assessed(shown=[*resources(0, 1), "VRAM=10"]), **rich, **other}
-    found["engine"].update(running=True, lost_at_reload=["--authorization-plugin"])
+    answer = {**assessed(shown=[*resources(0, 1), "VRAM=10"]), **rich, **other}
+    answer["engine"].update(running=True, lost_at_reload=["--authorization-plugin"])
     of_network = {"addr": "10.0.0.5", "addresses": {"eth0": ["10.0.0.5", "fe80::1"]}, "manager_ids": ["m1"]}
-    found["swarm"].update(error=None, half_joined=False, undecided=[], **of_network)
-    return found
+    answer["swarm"].update(error=None, half_joined=False, undecided=[], **of_network)
+    return answer
 
 
 ANSWERS = {
@@ -93,16 +93,16 @@ OTHERS = [
 
 
 def places(value, at=()):
-    """Where something stands in an answer, however deep."""
+    """Yield the path of every value in an answer, at any depth."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in items:
         yield (*at, key)
         yield from places(item, (*at, key))
 
 
-def replaced(found, place, other):
-    """The answer with another value in that place, or without it."""
-    changed = copy.deepcopy(found)
+def replaced(answer, place, other):
+    """Return the answer with another value at that path, or without it."""
+    changed = copy.deepcopy(answer)
     inner = changed
     for key in place[:-1]:
         inner = inner[key]
@@ -113,11 +113,11 @@ def replaced(found, place, other):
     return changed
 
 
-def run(found):
-    """What a run makes of all hosts at once, where this is the answer of one of them."""
-    bad = model.Host("gpu-1", True, False, with_allowed_labels(dict(found), "gpu-1", "gpu.", "cpu."))
+def run(answer):
+    """Do everything that a run does for all hosts at once, with this answer for one of them."""
+    bad = model.Host("gpu-1", True, False, with_allowed_labels(dict(answer), "gpu-1", "gpu.", "cpu."))
     hosts = [bad, host("gpu-2", node_id="n2", toolkit_version="1.19.0")]
-    find_swarm({"gpu-1": found, "m": assessed("m1", gpus=0)}, ["m", "gpu-1"], ["m"])
+    find_swarm({"gpu-1": answer, "m": assessed("m1", gpus=0)}, ["m", "gpu-1"], ["m"])
     warnings.together({one.name: one.assessed for one in hosts})
     for bad.advertise_addr in ("", "eth0"):
         advertised.difference(bad.advertise_addr, (bad.assessed or {}).get("swarm") or {})
@@ -136,7 +136,7 @@ def run(found):
 
 
 def tried(bad):
-    """As roles/verify/vars/main.yml passes on what the guards of all hosts have."""
+    """Return the results of all guards, in the form that roles/verify/vars/main.yml passes on."""
     (node,) = ledger(Listed([api_node("n1", resources=[*named(A), *discrete(9000)])], [], []), "gpu-swarm.")["nodes"]
     memory = (bad.assessed.get("isolation") or {}).get("memory", {})
     for check in verify_plan.checks([node], ["n1"], EXTENT, verify_plan.Guarded({"n1": "reserved"}, {"n1": memory})):
@@ -162,17 +162,17 @@ def test_a_full_answer_is_used(name):
     run(ANSWERS[name])
 
 
-# The others lack a part of the first, and take as long.
+# The other variants lack one part of the first and take just as long.
 @pytest.mark.parametrize("name", ["all", *(pytest.param(name, marks=pytest.mark.rare) for name in list(ANSWERS)[1:])])
-def test_no_answer_of_a_node_ends_the_run_of_others(name):
+def test_no_answer_of_a_node_ends_the_run_for_others(name):
     ends = {}
     for place in places(ANSWERS[name]):
         for other in OTHERS:
-            found = replaced(ANSWERS[name], place, other)
-            if malformed(found) is None:
+            answer = replaced(ANSWERS[name], place, other)
+            if malformed(answer) is None:
                 try:
-                    run(found)
-                except Exception as problem:  # any would end the run
+                    run(answer)
+                except Exception as problem:  # any exception would end the run
                     ends.setdefault(place, f"{str(other)[:60]}: {problem!r}"[:200])
     assert ends == {}
 
@@ -180,7 +180,7 @@ def test_no_answer_of_a_node_ends_the_run_of_others(name):
 @pytest.mark.parametrize("name", ANSWERS)
 def test_a_failed_answer_may_lack_any_part(name):
     for key in ANSWERS[name]:
-        found = {**replaced(ANSWERS[name], (key,), GONE), "failed": True, "msg": "NVML failed."}
-        assert malformed(found) is None
-        assert malformed(json.loads(json.dumps(found))) is None
-        run(found)
+        answer = {**replaced(ANSWERS[name], (key,), GONE), "failed": True, "msg": "NVML failed."}
+        assert malformed(answer) is None
+        assert malformed(json.loads(json.dumps(answer))) is None
+        run(answer)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""From /proc/cpuinfo of a node to labels on the controller."""
+"""Checks the way from /proc/cpuinfo of a node to labels on the controller."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ POWER = "processor\t: 0\ncpu\t\t: POWER9, altivec supported\nclock\t\t: 3800MHz\
         (*x86(NEHALEM), "nehalem", "v2"),
         (*x86(BASE), "x86_64", "v1"),
         (*x86(BROADWELL.replace("rdseed", "")), "haswell", "v3"),
-        # A hypervisor that hides the vendor's own still shows the level.
+        # A hypervisor that hides the vendor still shows the level.
         (*x86(SKYLAKE_AVX512, "KVMKVMKVM"), "x86_64_v4", "v4"),
         (*x86(SKYLAKE_AVX512, "AuthenticAMD"), "x86_64_v4", "v4"),
         (ARM.format(part="0xd4f"), "aarch64", "neoverse_v2", None),  # Grace
@@ -55,7 +55,7 @@ def test_an_unknown_machine_has_no_label():
     assert cpu_labels(dict(parse_cpuinfo("", "loongarch64"), label_prefix="cpu.")) == {}
 
 
-def test_archspec_says_the_same_of_its_own_machine():
+def test_archspec_agrees_about_its_own_machine():
     found = cpu_labels(dict(cpu(), label_prefix="cpu."))
     assert found["cpu.microarchitecture"] == archspec.cpu.host().name
 
@@ -90,6 +90,6 @@ def test_without_archspec_the_labels_are_unknown_and_a_warning_is_shown(monkeypa
     assert cpu_labels(dict(seen, label_prefix="")) == {}
 
 
-def test_memory_of_the_system():
+def test_the_memory_of_the_system_is_read():
     assert parse_meminfo("MemTotal:       24684216 kB\nMemFree: 1 kB\n") == 24105
     assert parse_meminfo("") is None

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How the benchmark of a roll sums up what its callback has written, and what it refuses."""
+"""Checks how the benchmark of a rolling change sums up the records of its callback, and which records it refuses."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tests.bench import roll
 from tests.bench.fleets import BenchError
 from tests.bench.memory import Used
 
-TIMES = b"0m0.250s 0m0.250s\n"  # of hosts: half a second
+TIMES = b"0m0.250s 0m0.250s\n"  # seconds of hosts: half a second
 
 
 def line(number, play, task="a task", runs=1):
-    """A task of two seconds of the controller and hosts together, in which hosts wrote their times once."""
+    """Return a record of a task that took the controller and the hosts two seconds. The hosts wrote their times once."""
     before = {"at": 10.0, "cpu": 5.0, "hosts_bytes": 0, "rss_kib": 0}
     return {
         "number": number,
@@ -43,7 +43,7 @@ def test_the_batches_of_the_window_are_distinguished():
 
 
 @pytest.mark.parametrize(("most", "refused"), [({True: 1, False: 18}, False), ({True: 2, False: 18}, False), ({True: 3, False: 1}, True)])
-def test_more_nodes_out_of_service_than_a_batch_has_are_an_error(most, refused):
+def test_more_nodes_out_of_service_than_in_a_batch_are_an_error(most, refused):
     swarm = SimpleNamespace(busy=dict.fromkeys(range(20), True), most_out=most, calls={})
     work = (40, swarm, Used(0, 100.0, 8.0), [line(0, "", "start")], TIMES)
     if refused:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The table of docs/reference/benchmarks.md has rows of the benchmark, under the names that it prints. Each ratio follows from its two figures."""
+"""The table of docs/reference/benchmarks.md has only rows that the benchmark prints. Each ratio follows from its two figures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 from tests.bench import many_hosts, parts, roll
 
 ROOT = Path(__file__).parents[3]
-# What is measured as it is named: a name that is put together has no more than a number, a size or the like in it.
+# Constants of the benchmark that appear in names. The other parts of a name are numbers, sizes and the like.
 MEASURED = ("check_run", "guard", "ledger_read", "nvml_read", "out_of_service", "watcher")
 PUT_IN = r"[^:/]+"
 
@@ -30,7 +30,7 @@ class Yard:
 
 
 class Figures(dict[str, float]):
-    """Some for whatever name."""
+    """Returns a figure for every name."""
 
     def __missing__(self, _name: str) -> float:
         return 1.0
@@ -38,7 +38,7 @@ class Figures(dict[str, float]):
 
 @pytest.fixture
 def printed(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], bool]:
-    """Whether the benchmark prints a row of this name."""
+    """Return a function that says whether the benchmark prints a row with this name."""
 
     def medians(_fleet: Any, _rounds: int, runs: dict[str, Any]) -> tuple[dict[str, float], Figures]:
         return dict.fromkeys(runs, 1.0), Figures()
@@ -59,7 +59,7 @@ def a_roll(nodes: int) -> roll.Roll:
 
 
 def forms_of(module: str) -> list[str]:
-    """Of the names in a module's rows, with anything in the places that it fills in."""
+    """Return patterns for the names of a module's rows, with a wildcard for each part that it fills in."""
     tree = ast.parse((ROOT / "tests" / "bench" / f"{module}.py").read_text())
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "row"]
     named = {
@@ -84,19 +84,19 @@ def table() -> list[list[str]]:
     return [re.split(r"  +", line.strip()) for line in block.splitlines()]
 
 
-def test_the_page_has_rows_that_the_benchmark_prints(printed: Callable[[str], bool]) -> None:
+def test_the_page_has_only_rows_that_the_benchmark_prints(printed: Callable[[str], bool]) -> None:
     names = [name for name, *_figures in table()]
     assert len(names) > 20
     assert [name for name in names if not printed(name)] == []
 
 
 @pytest.mark.parametrize("name", ["no change, 24 nodes: provision / ping (s)", "roll, a node of 200 / of 100: time (s)", "read 8 GPUs (s)"])
-def test_a_row_that_it_does_not_print_is_found(name: str, printed: Callable[[str], bool]) -> None:
+def test_a_row_that_the_benchmark_does_not_print_is_noticed(name: str, printed: Callable[[str], bool]) -> None:
     assert not printed(name)
 
 
-def test_its_ratios_are_those_of_its_figures() -> None:
-    """As far as the figures' own digits go; a goal is met or missed as the last column has it."""
+def test_ratios_follow_from_the_figures() -> None:
+    """Checks the ratio as far as the figures' digits allow, and that the last column says whether a goal is met."""
     wrong = []
     for name, value, reference, ratio, *goal in table():
         one, other, said = float(value), float(reference), float(ratio)
@@ -109,14 +109,14 @@ def test_its_ratios_are_those_of_its_figures() -> None:
     assert wrong == []
 
 
-def test_a_host_more_is_what_all_of_them_cost_without_what_one_costs() -> None:
+def test_the_cost_of_one_more_host_follows_from_the_cost_of_all_and_of_one() -> None:
     one, all_of_them = many_hosts.Cost(50.0, 2.0, 1.0), many_hosts.Cost(50.0 + 499, 2.0 + 2 * 499, 1.0 + 4 * 499)
     assert many_hosts.per_host(one, all_of_them) == (1.0, 2.0, 4.0)
     names = [row["name"] for row in many_hosts.rows(dict.fromkeys(many_hosts.RUNS, one))]
     assert [("memory" in name, "time" in name, "CPU" in name) for name in names] == [(True, False, False), (False, True, False), (False, False, True)]
 
 
-def test_the_readme_has_figures_of_the_table() -> None:
+def test_the_readme_has_only_figures_of_the_table() -> None:
     text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
     rows = {name: figures for name, *figures in table()}
     unchanged, status = rows["no change, 48 nodes: provision / ping (s)"], rows["status, 12 nodes / ping of one host (s)"]

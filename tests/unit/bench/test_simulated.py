@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The simulated manager of the benchmark keeps to the rules of a real one, by what this collection reads and writes there."""
+"""The benchmark's simulated manager follows the rules of a real one, for everything that this collection reads and writes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OPTIONS = {"tls": False, "validate_certs": False, "ca_path": None, "client_cert"
 
 @pytest.fixture
 def swarm(tmp_path):
-    """Of four nodes: the second and the fourth carry a task each."""
+    """Make a swarm of four nodes. The second and the fourth run one task each."""
     for name in ("1", "2", "3", "4"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "daemon.json").write_text("{}")
@@ -41,7 +41,7 @@ def write(manager, number, **changes):
 
 
 def running(manager):
-    """By host name, how many tasks run there."""
+    """Return how many tasks run there, by host name."""
     names = [manager.node(task["NodeID"])["Description"]["Hostname"] for task in manager.tasks() if task["DesiredState"] == "running"]
     return {name: names.count(name) for name in names}
 
@@ -65,7 +65,7 @@ def test_a_pause_leaves_tasks_where_they_are_and_a_drain_does_not(manager):
     assert running(manager) == {"1": 1, "4": 1}
 
 
-def test_who_was_out_of_service_is_noted(swarm, manager):
+def test_nodes_that_were_out_of_service_are_recorded(swarm, manager):
     for number, availability in ((2, "pause"), (1, "pause"), (3, "pause"), (2, "active"), (1, "drain"), (1, "active"), (3, "active")):
         write(manager, number, Availability=availability)
     assert (list(swarm.paused.values()), swarm.most_out) == ([1, 1, 1], {True: 2, False: 1})
@@ -82,7 +82,7 @@ def test_daemon_json_is_read_at_a_restart(swarm, manager):
     assert after["Version"]["Index"] > before["Version"]["Index"]
 
 
-def test_a_worker_is_no_manager_and_what_is_not_simulated_is_noted(swarm, manager):
+def test_a_worker_is_no_manager_and_unsimulated_calls_are_recorded(swarm, manager):
     worker = list(swarm.nodes.values())[1].folder / SOCKET
     with pytest.raises(SwarmError, match="is a worker"):
         connect({**OPTIONS, "docker_host": f"unix://{worker}"})

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The watcher is measured once it reads its GPUs at its own pace, and not while it starts."""
+"""The benchmark measures the watcher in steady state, not while it starts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FLEET = Fleet("bench-1", Path("inventory.yml"), {})
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """Moves on by what is slept, and counts the seconds."""
+    """Make a clock that sleeping moves forward and that counts the seconds."""
     clock = SimpleNamespace(now=0.0)
 
     def sleep(seconds: float) -> None:
@@ -31,7 +31,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 
 def reads(monkeypatch: pytest.MonkeyPatch, clock: SimpleNamespace, moments: list[float]) -> None:
-    """The child is there from its first reading on, and sleeps after each."""
+    """Simulate a child process that exists from its first reading on, and sleeps after each."""
 
     def run(_fleet: Fleet, *words: str) -> str:
         number = sum(moment <= clock.now for moment in moments)
@@ -50,11 +50,11 @@ def every(seconds: float, since: float) -> Iterator[float]:
     ("moments", "settled"),
     [
         ([0, 2, *every(10, 12)], 8),
-        ([6, 8, *every(10, 18)], 12),  # it starts later
-        ([0, 2, 4, 6, 8, 10, *every(10, 20)], 16),  # the first readings differ
+        ([6, 8, *every(10, 18)], 12),  # the child starts later
+        ([0, 2, 4, 6, 8, 10, *every(10, 20)], 16),  # the first readings differ from the rest
     ],
 )
-def test_it_is_waited_for_until_two_readings_have_agreed(
+def test_the_benchmark_waits_until_two_readings_agree(
     monkeypatch: pytest.MonkeyPatch, clock: SimpleNamespace, moments: list[float], settled: float
 ) -> None:
     reads(monkeypatch, clock, moments)
@@ -63,7 +63,7 @@ def test_it_is_waited_for_until_two_readings_have_agreed(
 
 
 @pytest.mark.parametrize("moments", [[], list(every(2, 0))], ids=["it reads nothing", "no two readings agree"])
-def test_one_that_does_not_settle_is_not_measured(monkeypatch: pytest.MonkeyPatch, clock: SimpleNamespace, moments: list[float]) -> None:
+def test_a_watcher_that_does_not_settle_is_not_measured(monkeypatch: pytest.MonkeyPatch, clock: SimpleNamespace, moments: list[float]) -> None:
     reads(monkeypatch, clock, moments)
     with pytest.raises(BenchError, match=r"bench-1 has not settled within 60 s"):
         watcher._settle(FLEET)

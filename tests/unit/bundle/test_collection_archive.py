@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Installed collections become archives that ansible-galaxy installs; tests/e2e/test_air_gap.py installs all that the collection needs."""
+"""Installed collections become archives that ansible-galaxy installs. tests/e2e/test_air_gap.py installs everything that the collection needs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GALAXY = Path(sys.executable).with_name("ansible-galaxy")
 
 
 def source(folder: Path, name: str, dependencies: dict[str, str] | None = None) -> Path:
-    """A checkout of ``acme.name``."""
+    """Make a checkout of ``acme.name``."""
     path = folder / "source" / name
     (path / "plugins/modules").mkdir(parents=True)
     (path / "plugins/modules/one.py").write_text("# one\n")
@@ -36,7 +36,7 @@ def source(folder: Path, name: str, dependencies: dict[str, str] | None = None) 
 
 
 def install(made: Path, folder: Path) -> Path:
-    """Where ansible-galaxy puts the archive."""
+    """Extract the archive to the folder where ansible-galaxy would install it."""
     command = [GALAXY, "collection", "install", "--offline", "--no-deps", "-p", folder, made]
     env = {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(folder), "HOME": str(folder), "NO_COLOR": "1"}
     done = subprocess.run(list(map(str, command)), env=env, cwd=folder, capture_output=True, text=True, check=False)
@@ -46,13 +46,13 @@ def install(made: Path, folder: Path) -> Path:
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("PATH", str(tmp_path))  # as with an ansible-playbook that is called by its path
+    monkeypatch.setenv("PATH", str(tmp_path))  # ansible-playbook was called by its path
     archive.build(source(tmp_path, "fleet"), tmp_path)
     (tmp_path / "first").mkdir()
     return install(tmp_path / "acme-fleet-1.2.3.tar.gz", tmp_path / "first") / "fleet"
 
 
-def test_what_is_installed_is_packed_and_installed_again(installed, tmp_path):
+def test_an_installed_collection_is_packed_and_installed_again(installed, tmp_path):
     (installed / "plugins/modules/__pycache__").mkdir()
     (installed / ".hidden").unlink()  # as the package ansible leaves it out
     (installed / "plugins/modules/__pycache__/one.pyc").write_text("no part of it")
@@ -69,7 +69,7 @@ def test_what_is_installed_is_packed_and_installed_again(installed, tmp_path):
     assert not archive.put(found, tmp_path / "packed")
 
 
-def test_a_file_that_was_changed_since_is_named(installed):
+def test_a_file_that_was_changed_after_the_installation_is_named(installed):
     (installed / "README.md").write_text("# Mine\n")
     with pytest.raises(GpuSwarmError, match=r"README\.md is not the file of acme\.fleet 1\.2\.3.*ansible-galaxy collection install --force"):
         archive.pack(archive.read_collection(installed))
@@ -86,7 +86,7 @@ def test_a_checkout_is_packed_too(tmp_path, monkeypatch):
     assert archive.put(found, tmp_path)
 
 
-def test_all_that_it_needs_comes_with_it(tmp_path):
+def test_dependencies_are_packed_too(tmp_path):
     needs = {"fleet": {"acme.docker": ">=1"}, "docker": {"acme.library": ">=1", "acme.fleet": "*"}, "library": {}}
     paths = {f"acme.{name}": source(tmp_path, name, dependencies) for name, dependencies in needs.items()}
     assert [one.name for one in archive.with_dependencies("acme.fleet", paths.get)] == ["acme.docker", "acme.fleet", "acme.library"]
@@ -96,14 +96,14 @@ def test_all_that_it_needs_comes_with_it(tmp_path):
 
 
 @pytest.mark.parametrize("content", [None, "", "[]", "{}"])
-def test_what_is_no_collection(tmp_path, content):
+def test_a_folder_without_a_collection_is_refused(tmp_path, content):
     if content is not None:
         (tmp_path / "MANIFEST.json").write_text(content)
     with pytest.raises(GpuSwarmError, match="is no collection that can be packed"):
         archive.read_collection(tmp_path)
 
 
-def test_checksums_are_those_of_sha256sum(tmp_path):
+def test_checksums_equal_those_of_sha256sum(tmp_path):
     (tmp_path / "b").mkdir()
     for name, text in {"b/two": "2", "a": "1", "SUMS": "old"}.items():
         (tmp_path / name).write_text(text)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""An argument that names a variable has the value that Ansible's own templating gives it, without a template being compiled for the name."""
+"""An argument that names a variable gets the value that Ansible's templating gives it, without compiling a template for the name."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def templar():
 
 @pytest.fixture
 def compiled(monkeypatch):
-    """The templates that jinja compiles."""
+    """Record the templates that jinja compiles."""
     found = []
     before = Environment.compile
 
@@ -48,7 +48,7 @@ def compiled(monkeypatch):
         ("{{ other }}", 1), ("{{ number + 1 }}", 1), ("a {{ text }}", 1), ("plain", 0), (7, 0),
     ],
 )  # fmt: skip
-def test_a_name_is_worth_what_a_template_is(templar, compiled, argument, templates):
+def test_a_name_gives_the_same_value_as_its_template(templar, compiled, argument, templates):
     argument = trusted(argument) if isinstance(argument, str) else argument
     wanted = templar.template(argument)
     compiled.clear()
@@ -57,17 +57,17 @@ def test_a_name_is_worth_what_a_template_is(templar, compiled, argument, templat
     assert len(compiled) == templates
 
 
-def test_what_somebody_else_wrote_stays_text(templar):
+def test_untrusted_text_stays_text(templar):
     assert ActionModule.finalize_task_arg("option", "{{ text }}", templar, None) == "{{ text }}"
 
 
 @pytest.mark.parametrize("name", ["nothing", "lacking"])
-def test_a_variable_that_is_not_there_is_an_error_as_ever(templar, name):
+def test_a_missing_variable_is_an_error_as_in_a_template(templar, name):
     with pytest.raises(AnsibleError, match="nothing"):
         ActionModule.finalize_task_arg("option", trusted("{{ %s }}" % name), templar, None)
 
 
-def test_omit_is_as_ever(templar):
+def test_omit_works_as_in_a_template(templar):
     templar.available_variables = {"expect": trusted("{{ omit }}")}
     with pytest.raises(AnsibleError) as found:
         ActionModule.finalize_task_arg("option", trusted("{{ expect }}"), templar, None)
@@ -75,7 +75,7 @@ def test_omit_is_as_ever(templar):
         templar.template(trusted("{{ expect }}"))
 
 
-def test_names_are_looked_up_and_nothing_else():
+def test_only_names_are_looked_up():
     variables = {"a": 1}
     assert arguments.named_value(trusted("{{ a }}"), variables) == 1
     for other in ("{{ a", "{{ a.b }}", "{{ b }}", "{{ a | int }}", " {{ a }}", "{{ a }}\n"):

@@ -26,7 +26,7 @@ NO_RESULT = {"failed": True, "msg": "Module result deserialization failed: No st
         ("Sorry, user eve is not allowed to execute '/bin/sh -c x' as root on g1.", "sudo does not let this user become root"),
     ],
 )
-def test_why_nobody_could_become_root(said, text):
+def test_the_message_says_why_nobody_could_become_root(said, text):
     answer = explained({**NO_RESULT, "module_stderr": said}, "g1")
     assert answer["msg"].startswith(f"g1: the task cannot become root: {text}")
     assert "exception" not in answer

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The action plugin, with real ansible runs over a local connection to a Python that has nothing but its standard library."""
+"""Runs the action plugin with real Ansible over a local connection, with a Python that has only its standard library."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def names(bundle):
         return sorted(archive.namelist())
 
 
-def test_a_bundle_has_what_is_missing_and_is_the_same_each_time():
+def test_a_bundle_has_the_missing_libraries_and_is_the_same_each_time():
     assert names(libraries.pack(["nvml_binding"])) == ["pynvml.py"]
     both = names(libraries.pack(["toml_parser", "nvml_binding"]))
     assert both[0] == "pynvml.py"
@@ -49,13 +49,13 @@ def test_the_toml_parser_of_the_bundle_works_in_a_bare_python(tmp_path, monkeypa
     assert where.startswith(str(bundle))
 
 
-def test_what_the_controller_lacks_is_not_sent_with_a_first_call(monkeypatch):
+def test_libraries_that_the_controller_lacks_are_not_sent_with_the_first_call(monkeypatch):
     assert libraries.at_hand(["nvml_binding"]) == ["nvml_binding"]
     monkeypatch.setattr(libraries.importlib.util, "find_spec", lambda _name: None)
     assert libraries.at_hand(["nvml_binding"]) == []
 
 
-def test_a_controller_that_has_none_says_what_to_install(monkeypatch):
+def test_a_controller_without_the_libraries_says_what_to_install(monkeypatch):
     monkeypatch.setattr(libraries.importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(libraries.sysconfig, "get_path", lambda name: "/nonexistent")
     with pytest.raises(AnsibleActionFail, match="pip install nvidia-ml-py"):
@@ -79,7 +79,7 @@ def failed(*missing):
 
 
 def bundle(args):
-    """What goes along with a call."""
+    """Return the libraries that are sent with a call."""
     text = args.get("libraries")
     return sorted({name.split("/")[0] for name in names(text)}) if text else None
 
@@ -90,7 +90,7 @@ DONE = {"changed": True, "missing": ["nvml_binding"]}
 @pytest.mark.parametrize(
     ("args", "answers", "sent"),
     [
-        ({}, [DONE], []),  # it did its work: never twice
+        ({}, [DONE], []),  # the module did its work, so it is not called twice
         ({}, [failed("nvml_binding"), DONE], [["pynvml.py"]]),
         ({}, [failed("toolkit", "nvml_binding"), DONE], [["pynvml.py"]]),
         ({}, [failed("nvml_binding"), failed("toml_parser"), DONE], [["pynvml.py"], ["pynvml.py", "tomli"]]),
@@ -101,7 +101,7 @@ DONE = {"changed": True, "missing": ["nvml_binding"]}
         ({"library_path": "/opt/lib"}, [failed("nvml_binding")], []),
     ],
 )
-def test_what_is_sent(args, answers, sent):
+def test_a_missing_library_is_sent_with_a_second_call(args, answers, sent):
     runs = []
 
     def run(given):
@@ -117,12 +117,12 @@ def test_what_is_sent(args, answers, sent):
     ("args", "answers", "sent"),
     [
         ({}, [DONE], [["pynvml.py"]]),
-        ({}, [failed("nvml_binding")], [["pynvml.py"]]),  # the same is not sent twice
+        ({}, [failed("nvml_binding")], [["pynvml.py"]]),  # the same libraries are not sent twice
         ({}, [failed("toml_parser"), DONE], [["pynvml.py"], ["pynvml.py", "tomli"]]),
         ({"library_path": "/opt/lib"}, [failed("nvml_binding")], []),
     ],
 )
-def test_what_is_known_to_be_lacking_goes_along_at_once(args, answers, sent):
+def test_libraries_that_are_known_to_be_missing_are_sent_with_the_first_call(args, answers, sent):
     runs, left = [], list(answers)
 
     def run(given):
@@ -145,7 +145,7 @@ def test_what_is_known_to_be_lacking_goes_along_at_once(args, answers, sent):
         ({"unreachable": True}, []),
     ],
 )
-def test_what_the_assessment_said(assessed, lacking):
+def test_the_assessment_says_which_libraries_are_missing(assessed, lacking):
     assert libraries.lacking({} if assessed is None else {"gpu_node_assessed": assessed}) == lacking
 
 
@@ -154,7 +154,7 @@ def test_what_the_assessment_said(assessed, lacking):
 
 @pytest.fixture
 def ansible(tmp_path):
-    """Runs gpu_info on localhost: interpreter, more arguments, environment -> (result, what lies in the remote tmp)."""
+    """Run gpu_info on localhost. Returns the result and the files in the remote temporary folder."""
     home = tmp_path / "collections" / "ansible_collections" / "fleet"
     home.mkdir(parents=True)
     (home / "gpu_swarm").symlink_to(nvml_lab.ROOT)
@@ -189,7 +189,7 @@ def ansible(tmp_path):
 
 
 @pytest.mark.parametrize(("more", "pipelining"), [((), "True"), ((), "False"), (("--check",), "True")])
-def test_a_bare_node_is_read_and_nothing_stays_on_it(ansible, tmp_path, more, pipelining):
+def test_a_bare_node_is_read_and_nothing_remains_on_it(ansible, tmp_path, more, pipelining):
     answer, left = ansible(nvml_lab.bare_interpreter(tmp_path), *more, pipelining=pipelining)
     assert len(answer["gpus"]) == 4
     assert answer["changed"] is False
@@ -204,7 +204,7 @@ def test_a_node_with_the_binding_gets_nothing(ansible):
     assert left == []
 
 
-def test_what_the_module_says_comes_through(ansible, tmp_path):
+def test_the_module_s_warnings_are_passed_on(ansible, tmp_path):
     answer, left = ansible(nvml_lab.bare_interpreter(tmp_path), fleet="mismatch")
     assert answer["failed"] is True
     assert "Reboot the node" in answer["msg"]

@@ -15,7 +15,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._calls.limit impor
 
 
 def hangs():
-    """As a connection plugin does: no failure of its own ends it."""
+    """Hang, as a connection plugin does. No error ends it."""
     while True:
         try:
             subprocess.run(["sleep", "60"], check=True)
@@ -23,19 +23,19 @@ def hangs():
             continue
 
 
-def test_a_host_that_hangs_is_a_failure_like_one_that_cannot_be_reached():
+def test_a_host_that_hangs_counts_as_unreachable():
     answer = answered(hangs, "m1", 0.2)
     assert answer["failed"]
     assert answer["msg"].startswith("m1 gave no answer within 0 s: the machine, or the connection to it, hangs.")
 
 
-def test_nothing_is_removed_over_a_connection_that_hangs():
+def test_no_temporary_files_are_removed_over_a_hung_connection():
     connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir="/tmp/there"))
     answered(hangs, "m1", 0.2, connection)
     assert connection._shell.tmpdir is None
 
 
-def test_nothing_is_left_of_the_limit():
+def test_the_limit_leaves_no_alarm_behind():
     before = signal.getsignal(signal.SIGALRM)
     assert within(60, lambda: signal.getitimer(signal.ITIMER_REAL)[0]) > 50
     with pytest.raises(ZeroDivisionError):
@@ -43,7 +43,7 @@ def test_nothing_is_left_of_the_limit():
     assert (signal.getitimer(signal.ITIMER_REAL)[0], signal.getsignal(signal.SIGALRM)) == (0, before)
 
 
-def test_a_task_with_a_time_out_of_its_own_has_that_one():
+def test_a_task_s_own_timeout_counts():
     signal.setitimer(signal.ITIMER_REAL, 30)
     try:
         assert 20 < within(60, lambda: signal.getitimer(signal.ITIMER_REAL)[0]) <= 30

@@ -46,7 +46,7 @@ def test_the_api_is_a_socket_unless_the_host_says_where(variables, socket, optio
         (remote(group_names=["gpu_nodes", "swarm_managers"]), "m1 has swarm_manager_docker_host, .* in the group gpu_nodes too"),
     ],
 )
-def test_what_cannot_work_is_refused_before_any_query(variables, text):
+def test_impossible_settings_are_refused_before_any_query(variables, text):
     with pytest.raises(AnsibleFilterError, match=text):
         external_managers(["m1"], {"m1": variables})
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The managers are called in their order until one answers: what counts as an answer, and the tasks that do it, as Ansible plays them."""
+"""Managers are called in order until one answers. Checks what counts as an answer, and plays the tasks with Ansible."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ ROOT = Path(__file__).parents[3]
     [
         ("swarm_batch", {"answered": True, "outcomes": {}}, True),
         ("swarm_batch", {"answered": False, "outcomes": {}}, False),
-        ("swarm_stack", {"answered": True, "failed": True, "msg": "There is no Compose file."}, True),  # nobody else would have one
+        ("swarm_stack", {"answered": True, "failed": True, "msg": "There is no Compose file."}, True),  # no other manager would have one
         ("swarm_job", {"answered": False, "failed": True, "msg": "m1 cannot be reached"}, False),
         ("swarm_explain", {"nodes": []}, True),
-        ("swarm_explain", {"nodes": [], "failed": True, "msg": "/metrics is no directory"}, True),  # it has read the swarm
+        ("swarm_explain", {"nodes": [], "failed": True, "msg": "/metrics is no directory"}, True),  # this manager has read the swarm
         ("swarm_gpu_info", {"failed": True, "msg": "no SDK"}, False),
-        ("swarm_gpu_info", {"failed": True, "msg": "no SDK", "answered": True}, False),  # by what a node says, which may be anything
+        ("swarm_gpu_info", {"failed": True, "msg": "no SDK", "answered": True}, False),  # caused by what a node reports, which may be anything
         ("swarm_job_prune", {"removed": [], "kept": []}, True),
         ("swarm_job_prune", {"failed": True, "wrong": True, "msg": "keep_last is -1"}, True),
         ("swarm_job_prune", {"failed": True, "wrong": False, "msg": "m1 is no manager"}, False),
     ],
 )
-def test_whether_another_manager_need_not_be_called(module, result, answered):
+def test_an_answer_ends_the_search_and_a_silent_manager_does_not(module, result, answered):
     found = called(module, result, "m1")
     assert (found["answered"], found["manager"], found["failed"]) == (answered, "m1" if answered else "", False)
     kept = {key: value for key, value in result.items() if key not in ("answered", "failed", "msg")}
     assert kept.items() <= found.items()
 
 
-def test_a_call_is_no_failure_and_says_why_it_would_be_one():
+def test_a_call_does_not_fail_but_carries_the_reason():
     found = called("swarm_stack", {"answered": True, "failed": True, "rc": 1, "exception": "Traceback", "manager": "m9"}, "m1")
     assert found == {"failed": False, "rc": 1, "msg": "no reason given", "answered": True, "manager": "m1"}
 
@@ -69,9 +69,9 @@ def test_where_none_has_answered_each_is_named_with_the_reason(before, result, m
     assert found["reasons"] == [*before, msg.rstrip(".").rpartition("; ")[2]]
 
 
-# --- as Ansible plays it ----------------------------------------------------------------------------------------------
+# --- played by Ansible ------------------------------------------------------------------------------------------------
 
-# In place of the real one, which needs a swarm.
+# Replaces the real module, which needs a swarm.
 MODULE = """
 from ansible.module_utils.basic import AnsibleModule
 
@@ -155,7 +155,7 @@ PLAYS = {
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory):
-    """(the results of the loop on g1, the answer as each host has it), by play; and all that was printed."""
+    """Play all cases at once. Returns for each play the results of the loop on g1 and the answer on each host, and the whole output."""
     folder = tmp_path_factory.mktemp("played")
     home = folder / "collections" / "ansible_collections" / "fleet" / "gpu_swarm"
     for part in ("meta", "plugins"):
@@ -180,7 +180,7 @@ def played(tmp_path_factory):
     found = {}
     for name, one in zip(PLAYS, plays, strict=True):
         call, answer = one["tasks"][0]["hosts"], one["tasks"][-1]["hosts"]
-        assert list(call) == ["g1"]  # once for all
+        assert list(call) == ["g1"]  # one run for all tests
         assert list(answer) == ["g1", "g2"]
         found[name] = call["g1"]["results"], [host["msg"] for host in answer.values()]
     return found, done.stdout + done.stderr
@@ -195,7 +195,7 @@ def played(tmp_path_factory):
         ("an external one", "external", "unix:///there.sock", [None]),
     ],
 )
-def test_the_next_manager_is_called_where_one_does_not_answer(played, name, who, api, reasons):
+def test_the_next_manager_is_called_if_one_does_not_answer(played, name, who, api, reasons):
     results, answers = played[0][name]
     assert ["skipped" if "skip_reason" in one else one.get("reasons") for one in results] == reasons
     for answer in answers:
@@ -207,12 +207,12 @@ def test_the_next_manager_is_called_where_one_does_not_answer(played, name, who,
     ("name", "words"),
     [("no answer", f"No manager of the swarm answers: {DEAD}; lacks: no SDK."), ("no managers", "No manager of the swarm answers.")],
 )
-def test_where_none_answers_each_is_named_with_the_reason(played, name, words):
+def test_if_no_manager_answers_each_is_named_with_the_reason(played, name, words):
     _results, answers = played[0][name]
     assert [(answer["msg"], answer["answered"], answer["manager"]) for answer in answers] == 2 * [(words, False, "")]
 
 
-def test_a_failure_is_an_answer_where_each_manager_would_give_it(played):
+def test_a_failure_that_every_manager_would_give_is_an_answer(played):
     results, answers = played[0]["refused"]
     assert (answers[0]["answered"], answers[0]["manager"]) == (True, "works")
     assert answers[0]["msg"].startswith("The name of the stack is 'no name'.")
@@ -229,20 +229,20 @@ def test_arguments_are_shown_at_no_verbosity(played):
 @pytest.mark.parametrize(
     ("module", "answered"), [("swarm_job_prune", True), ("swarm_explain", False), ("swarm_gpu_info", False), ("swarm_stack", False)]
 )
-def test_that_its_arguments_are_wrong_is_an_answer_of_the_module_alone_that_says_so(module: str, answered: bool) -> None:
-    """A node that somebody controls can return any word: without a ledger, the next manager is called."""
+def test_a_refusal_of_arguments_counts_only_in_the_module_s_own_words(module: str, answered: bool) -> None:
+    """A node that an attacker controls can return any text. Without a ledger, the next manager is called."""
     assert called(module, {"wrong": True}, "m1")["answered"] is answered
 
 
-# --- who calls them ---------------------------------------------------------------------------------------------------
+# --- the callers --------------------------------------------------------------------------------------------------------
 
 OF_OTHERS = {"_gpu_swarm_module", "_gpu_swarm_arguments", "_gpu_swarm_candidates", "_gpu_swarm_to"}
 OF_BATCH = {"_gpu_swarm_module", "_gpu_swarm_step"}
-AT_THE_ENDS = ("start", "finish")  # where a run starts and ends, its managers may be others than those of the plan
+AT_THE_ENDS = ("start", "finish")  # at the start and end of a run, its managers may differ from those of the plan
 
 
 def callers():
-    """(the file, the variables) of each task that reads manager/call.yml in."""
+    """Return the file and the variables of each task that includes manager/call.yml."""
     for path in sorted([*(ROOT / "playbooks").rglob("*.yml"), *(ROOT / "roles").rglob("tasks/*.yml")]):
         for task in _tasks(yaml.safe_load(path.read_text())):
             file = task.get("ansible.builtin.import_tasks") or task.get("ansible.builtin.include_tasks") or ""
@@ -258,8 +258,8 @@ def _tasks(items):
 
 
 @pytest.mark.parametrize(("file", "given"), list(callers()))
-def test_a_caller_sets_all_that_decides_what_is_called(file, given):
-    """Else a host could: facts that a module returns are variables too, and come after those of a task."""
+def test_a_caller_sets_every_variable_that_decides_what_is_called(file, given):
+    """Otherwise a host could set them: facts that a module returns override variables of a task."""
     if given["_gpu_swarm_module"] != "swarm_batch":
         assert set(given) >= OF_OTHERS
     else:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Nodes of three drivers, three models and two CPU levels: which x-gpu they have, and which image of a matrix each runs best."""
+"""Nodes of three drivers, three models and two CPU levels: which x-gpu classes they match, and which image of a matrix suits each best."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from plugins.plugin_utils._classes.versions import version
 
 
 def of_node(model: str, memory: int, capability: str, driver: str, of_driver: str, cpu: str, level: str) -> dict[str, str]:
-    """The labels of a node as provision makes them."""
+    """Return the labels that provision gives to such a node."""
     least = {f"gpu.mem_ge_{size}": "true" for size in (16, 24, 40, 80) if size <= memory}
     own = {"count": "4", "model": model, "memory": str(memory), "compute_capability": capability, "driver": driver, "cuda": of_driver}
     return {**{f"gpu.{key}": value for key, value in own.items()}, **least, "cpu.microarchitecture": cpu, "cpu.x86_64_level": level}
@@ -54,7 +54,7 @@ MIXED = {
     [
         ({"memory_min": 40000}, (A100, R535, OLD), None),
         ({"memory_min": 40960}, (A100, R535, OLD), None),
-        ({"memory_min": "16000"}, (T4, R535, OLD), None),  # as it is sold, and not what the driver leaves
+        ({"memory_min": "16000"}, (T4, R535, OLD), None),  # the size on the label of the card, not what the driver leaves of it
         ({"memory_min": 41000}, (A100, R535, OLD), "has 40 GB, not 41000 MiB"),
         ({"compute_capability": ">=8.0"}, (A100, R535, OLD), None),
         ({"compute_capability": ">= 8.0, < 9.0"}, (A100, R535, OLD), None),
@@ -75,7 +75,7 @@ MIXED = {
         ({"cpu": "zen2"}, (T4, R535, NEW), "has the CPU sapphirerapids, which does not run zen2"),
     ],
 )
-def test_what_a_node_has(wants: dict[str, Any], has: Any, reason: str | None) -> None:
+def test_a_node_has_these_values_for_a_class(wants: dict[str, Any], has: Any, reason: str | None) -> None:
     found = requirement.unmet(requirement.parse(wants, "x"), node(*has))
     assert found == ([reason] if reason else [])
 
@@ -86,12 +86,12 @@ def test_what_a_node_has(wants: dict[str, Any], has: Any, reason: str | None) ->
         ({"memory_min": 16000}, True),
         ({"memory_min": 24000}, False),
         ({"compute_capability": ">=7.0"}, True),
-        ({"compute_capability": ">=7.0,<8"}, False),  # one of the cards may be of 9.0
+        ({"compute_capability": ">=7.0,<8"}, False),  # one of the cards may have 9.0
         ({"model": "*"}, False),
         ({"cuda": ">=11"}, False),
     ],
 )
-def test_of_several_models_a_node_has_what_all_of_its_cards_have(wants: dict[str, Any], has: bool) -> None:
+def test_a_node_with_several_models_has_what_all_its_cards_have(wants: dict[str, Any], has: bool) -> None:
     assert (not requirement.unmet(requirement.parse(wants, "x"), facts(MIXED))) == has
 
 
@@ -105,7 +105,7 @@ def test_of_several_models_a_node_has_what_all_of_its_cards_have(wants: dict[str
         ({"compute_capability": "8.0"}, "x.compute_capability is '8.0'. Write it with a sign, in quotes: '>=8.0'"),
         ({"compute_capability": 8.0}, "x.compute_capability is 8.0"),
         ({"cuda": ">=12.4,"}, "x.cuda is '>=12.4,'"),
-        ({"cuda": ">=12.4.1"}, "x.cuda is '>=12.4.1'"),  # a driver's CUDA has two numbers
+        ({"cuda": ">=12.4.1"}, "x.cuda is '>=12.4.1'"),  # CUDA versions of a driver have two numbers
         ({"cuda": "12.*"}, "x.cuda is '12.*'"),
         ({"model": "[A-Z]*"}, "x.model is '[A-Z]*'. Write a model as 'nvidia-smi -L' shows it"),
         ({"model": 100}, "x.model is 100"),
@@ -124,7 +124,7 @@ def test_one_clear_error(wants: dict[str, Any], message: str) -> None:
     ("of_image", "has", "more", "how"),
     [
         ("12.2", (T4, R535, OLD), {}, cuda_versions.FULLY),
-        ("11.8", (T4, R535, OLD), {}, cuda_versions.FULLY),  # drivers run what is older than they are
+        ("11.8", (T4, R535, OLD), {}, cuda_versions.FULLY),  # drivers run older versions of CUDA
         ("12.4", (T4, R535, OLD), {}, cuda_versions.MINOR),
         ("12.4", (T4, R535, OLD), {"ptx": True}, None),
         ("12.2", (T4, R535, OLD), {"ptx": True}, cuda_versions.FULLY),
@@ -133,14 +133,14 @@ def test_one_clear_error(wants: dict[str, Any], message: str) -> None:
         ("13.0", (T4, R535, OLD), {}, None),
         ("13.0", (T4, R535, OLD), {"forward": [535, 550]}, cuda_versions.FORWARD),
         ("13.0", (H100, R535, OLD), {"forward": [535]}, cuda_versions.FORWARD),
-        ("13.0", (RTX, R535, OLD), {"forward": [535]}, None),  # for data-centre GPUs only
+        ("13.0", (RTX, R535, OLD), {"forward": [535]}, None),  # only for data-centre GPUs
         ("13.0", (("NVIDIA-T1000", 8, "7.5"), R535, OLD), {"forward": [535]}, None),
         ("13.0", (("NVIDIA-RTX-A6000", 48, "8.6"), R535, OLD), {"forward": [535]}, None),
         ("12.4", (T4, R470, OLD), {"forward": [535]}, None),
-        ("14.1", (T4, ("600.1.1", "14.0"), OLD), {}, None),  # nobody knows that major yet
+        ("14.1", (T4, ("600.1.1", "14.0"), OLD), {}, None),  # this major version is unknown
     ],
 )
-def test_which_cuda_a_driver_runs(of_image: str, has: Any, more: dict[str, Any], how: int | None) -> None:
+def test_a_driver_runs_these_versions_of_cuda(of_image: str, has: Any, more: dict[str, Any], how: int | None) -> None:
     found, reason = cuda_versions.how(version(of_image), node(*has), **more)
     assert found == how
     assert bool(reason) == (how is None)
@@ -171,7 +171,7 @@ MATRIX = images.parse(
         (T4, R580, NEW, "avx512"),
         (A100, R470, OLD, "old"),
         (A100, R470, NEW, "old"),
-        (A100, R535, OLD, "plain"),  # what its driver has in full goes before CUDA 12.8 by minor-version compatibility
+        (A100, R535, OLD, "plain"),  # full support goes before CUDA 12.8 by minor-version compatibility
         (A100, R535, NEW, "avx512"),
         (A100, R580, OLD, "new"),
         (A100, R580, NEW, "new-avx512"),
@@ -183,7 +183,7 @@ MATRIX = images.parse(
         (H100, R580, NEW, "hopper-avx512"),
     ],
 )
-def test_the_best_image_of_each_node(model: Any, driver: Any, cpu: Any, image: str) -> None:
+def test_each_node_gets_its_best_image(model: Any, driver: Any, cpu: Any, image: str) -> None:
     best = images.choose(MATRIX, node(model, driver, cpu)).best
     assert [MATRIX[place]["image"] for place in best] == [image]
 
@@ -196,10 +196,10 @@ def matrix(*entries: dict[str, Any]) -> list[dict[str, Any]]:
     ("entries", "best"),
     [
         ([{}, {"cuda": "12.0"}], [1]),
-        ([{"cuda": "12.0"}, {"cpu": "x86-64-v3"}], [0, 1]),  # more of one and less of another
+        ([{"cuda": "12.0"}, {"cpu": "x86-64-v3"}], [0, 1]),  # more of one property and less of another
         ([{"cuda": "12.0"}, {"cpu": "x86-64-v3"}, {"cuda": "12.0", "cpu": "x86-64-v3"}], [2]),
         ([{"cpu": "skylake_avx512"}, {"cpu": "icelake"}], [1]),
-        ([{"cpu": "zen2"}, {"cpu": "icelake"}], [1]),  # one of which does not run there
+        ([{"cpu": "zen2"}, {"cpu": "icelake"}], [1]),  # one of these images does not run there
         ([{"model": "*H100*"}, {"model": "*80GB*"}], [0, 1]),
         ([{"model": "*H100*"}, {}], [0]),
         ([{"memory_min": 40000}, {"memory_min": 80000}], [1]),
@@ -207,7 +207,7 @@ def matrix(*entries: dict[str, Any]) -> list[dict[str, Any]]:
         ([{"cuda": "14.0"}, {"cpu": "zen2"}], []),
     ],
 )
-def test_more_is_better_and_more_of_one_thing_is_not(entries: list[dict[str, Any]], best: list[int]) -> None:
+def test_an_image_is_better_only_if_no_property_is_worse(entries: list[dict[str, Any]], best: list[int]) -> None:
     found = images.choose(matrix(*entries), node(H100, R580, NEW))
     assert found.best == best
     assert len(found.why) + len(best) >= 1
@@ -227,12 +227,12 @@ def test_more_is_better_and_more_of_one_thing_is_not(entries: list[dict[str, Any
         ({"cuda": "13.0", "forward_compat": [550]}, False),
     ],
 )
-def test_whether_an_image_runs_by_what_the_matrix_says_of_it(entry: dict[str, Any], runs: bool) -> None:
+def test_the_requirements_in_the_matrix_decide_whether_an_image_runs(entry: dict[str, Any], runs: bool) -> None:
     found = images.choose(matrix(entry), node(H100, R535, OLD))
     assert (found.best, bool(found.why)) == (([0], False) if runs else ([], True))
 
 
-def test_a_node_that_no_image_fits_has_a_reason_for_each() -> None:
+def test_a_node_without_a_fitting_image_has_a_reason_for_each_image() -> None:
     found = images.choose(matrix({"cuda": "14.0"}, {"cuda": "12.0", "cpu": "zen2"}), node(H100, R535, NEW))
     assert found.why[0] == "its driver has CUDA 12.2, not 14.0"
     assert found.why[1] == "it has the CPU sapphirerapids, which does not run zen2"
@@ -261,13 +261,13 @@ def test_the_third_number_of_a_cuda_version_means_nothing_to_a_driver() -> None:
         ([{"image": "a", "cuda": "12.4"}, {"image": "b", "cuda": 12.4}], "x is ambiguous: a and b require the same"),
     ],
 )
-def test_a_matrix_that_is_none(found: Any, message: str) -> None:
+def test_an_invalid_matrix_is_refused(found: Any, message: str) -> None:
     with pytest.raises(GpuSwarmError) as raised:
         images.parse(found, "x")
     assert message in raised.value.message
 
 
-def test_a_matrix_of_as_many_images_as_are_allowed() -> None:
+def test_a_matrix_may_have_the_maximum_number_of_images() -> None:
     assert len(matrix(*({"memory_min": 1000 + number} for number in range(32)))) == 32
 
 
@@ -284,7 +284,7 @@ def image(found: Any, place: int) -> tuple[str, dict[str, Any]]:
     return classes.class_of_image({}, found, place, "gpu.")
 
 
-def test_a_class_is_a_label_of_the_nodes_that_it_is_true_of() -> None:
+def test_a_class_is_a_label_on_the_nodes_that_match_it() -> None:
     key, meaning = of({"model": "*H100*"})
     assert key.startswith("gpu.class.model-h100-")
     text = classes.to_label({key: meaning})
@@ -304,7 +304,7 @@ def test_a_new_tag_of_an_image_changes_no_label() -> None:
     assert len({image(MATRIX, place)[0] for place in range(len(MATRIX))}) == len(MATRIX)
 
 
-def test_a_node_is_of_one_class_of_a_matrix_and_of_none_where_nobody_has_said_which() -> None:
+def test_a_node_has_one_class_of_a_matrix_and_none_if_it_is_unknown() -> None:
     found = dict(image(MATRIX, place) for place in range(len(MATRIX)))
     read = classes.read_classes([classes.to_label(found)])
     assert list(classes.labels(facts(T4_NODE), read, {})) == [image(MATRIX, 1)[0]]
@@ -318,20 +318,20 @@ KEY = "gpu.class.x-12345678"
 @pytest.mark.parametrize(
     "text",
     [
-        json.dumps({"zone.class.secure": {"wants": {"model": "*"}}}),  # somebody else's
+        json.dumps({"zone.class.secure": {"wants": {"model": "*"}}}),  # another user's label
         json.dumps({"zone.class.secure-2": {"wants": {"model": "*"}}}),
         "",
         "[]",
         "{",
         "[" * 5000,
-        json.dumps({"gpu.model": {"wants": {"model": "*"}}}),  # no label of a class
+        json.dumps({"gpu.model": {"wants": {"model": "*"}}}),  # not the label of a class
         json.dumps({"rack": {"wants": {"model": "*"}}}),
         json.dumps({"gpu.class.": {"wants": {"model": "*"}}}),
-        json.dumps({"gpu-swarm.class.x-12345678": {"wants": {"model": "*"}}}),  # a record of the collection's own
+        json.dumps({"gpu-swarm.class.x-12345678": {"wants": {"model": "*"}}}),  # a record of the collection itself
         json.dumps({"fleet.gpu-swarm.class.x-12345678": {"wants": {"model": "*"}}}),
     ],
 )
-def test_what_is_no_class_makes_no_label(text: str) -> None:
+def test_labels_that_are_no_class_are_ignored(text: str) -> None:
     assert classes.read_classes([text]) == {}
 
 
@@ -350,14 +350,14 @@ def test_what_is_no_class_makes_no_label(text: str) -> None:
         {"wants": {}, "images": [{"cuda": "12.0"}]},
     ],
 )
-def test_a_class_that_is_not_understood_leaves_its_label_as_it_is(meaning: Any) -> None:
+def test_an_unknown_class_leaves_its_label_unchanged(meaning: Any) -> None:
     read = classes.read_classes([json.dumps({KEY: meaning})])
     assert read == {KEY: None}
     assert classes.labels(facts(T4_NODE), read, {KEY: "true"}) == {KEY: "true"}
     assert classes.labels(facts(T4_NODE), read, {}) == {}
 
 
-def test_without_archspec_levels_are_known_and_names_are_left_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_archspec_levels_are_known_and_labels_with_names_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     key, meaning = of({"cpu": "skylake_avx512"})
     text = classes.to_label({key: meaning})
     monkeypatch.setattr(cpus, "ANCESTORS", {})
@@ -380,35 +380,35 @@ def test_a_run_keeps_the_labels_of_the_classes_that_services_need() -> None:
     assert key not in with_classes(T4_NODE, (), "n1", in_ledger())
     without = {name: value for name, value in T4_NODE.items() if not name.startswith("cpu.")}
     assert key not in with_classes(without, (), "n1", in_ledger(text))
-    # What could not be found out this time is as it was.
+    # What could not be determined this time stays unchanged.
     assert with_classes(without, ("cpu.",), "n1", in_ledger(text, **{"cpu.x86_64_level": "v4"}))[key] == "true"
 
 
 def under(prefix: str, labels: dict[str, str]) -> dict[str, str]:
-    """The labels about GPUs with another prefix, as ``provision`` decides them."""
+    """Return the labels about GPUs that ``provision`` would decide, with another prefix."""
     others = {prefix + key[len("gpu.") :]: value for key, value in {**labels, "gpu.healthy": "true"}.items() if key.startswith("gpu.")}
     return {**others, **{key: value for key, value in labels.items() if not key.startswith("gpu.")}}
 
 
-def test_a_class_keeps_the_key_that_its_services_name_when_the_prefix_of_labels_changes() -> None:
-    """Or the tasks of these services would be evicted, though nothing has changed that they need."""
+def test_a_changed_prefix_keeps_the_label_keys_that_services_use() -> None:
+    """Otherwise Swarm would evict the tasks of these services, although nothing that they need has changed."""
     for prefix in ("acme.", "gpu."):
         (key, meaning) = of({"model": "*t4*"}, prefix)
         text = classes.to_label({key: meaning})
         assert key.startswith(prefix + "class.model-t4-")
         assert with_classes(under("acme.", T4_NODE), (), "n1", in_ledger(text))[key] == "true"
         assert key not in with_classes(under("acme.", H100_NODE), (), "n1", in_ledger(text))
-        assert key not in with_classes({"cpu.microarchitecture": "zen3"}, (), "n1", in_ledger(text))  # a node that is to have no labels about GPUs
+        assert key not in with_classes({"cpu.microarchitecture": "zen3"}, (), "n1", in_ledger(text))  # a node that must not have labels about GPUs
 
 
-def test_where_nobody_has_read_what_services_need_those_labels_stay() -> None:
+def test_labels_stay_if_the_needs_of_services_are_unknown() -> None:
     assert kept(T4_NODE, {"msg": "no answer"}) == ["gpu.class."]
     assert kept(under("acme.", T4_NODE), {"msg": "no answer"}) == ["acme.class."]
     assert kept({**under("acme.", T4_NODE), KEY: "true"}, {"msg": "no answer"}) == ["acme.class.", "gpu.class."]
     assert kept(T4_NODE, in_ledger()) == kept({}, {}) == kept(T4_NODE, None) == []
 
 
-def test_what_services_need_stands_in_their_labels() -> None:
+def test_labels_of_services_say_what_they_need() -> None:
     labels = ({LABEL: "1"}, {LABEL: "1"}, None, {"x": "2"})
     services = [{"Spec": {"Name": "a", "Labels": one}} for one in labels]
     assert needed_classes(services) == ["1"]
@@ -421,14 +421,14 @@ def test_what_services_need_stands_in_their_labels() -> None:
         (3, {"a": 4, "b": 2}, {}, {"a": 2, "b": 1}),
         (1, {"a": 2, "b": 2}, {}, {"a": 1, "b": 0}),
         (0, {"a": 4, "b": 2}, {}, {"a": 0, "b": 0}),
-        (8, {"a": 4, "b": 2}, {}, {"a": 5, "b": 3}),  # more than there is room for: they wait
+        (8, {"a": 4, "b": 2}, {}, {"a": 5, "b": 3}),  # more tasks than there is room for: they wait
         (2, {"a": 0, "b": 2}, {}, {"a": 0, "b": 2}),
-        (3, {"a": 0, "b": 2}, {"a": 3}, {"a": 3, "b": 0}),  # what runs stays
+        (3, {"a": 0, "b": 2}, {"a": 3}, {"a": 3, "b": 0}),  # running tasks stay
         (4, {"a": 1, "b": 5}, {"a": 3}, {"a": 3, "b": 1}),
         (2, {"a": 4, "b": 4}, {"a": 3, "b": 1}, {"a": 1, "b": 1}),
         (2, {"a": 0, "b": 0}, {}, {"a": 1, "b": 1}),
-        (2, {"b": 4}, {"a": 2}, {"b": 2}),  # a class that is no more
+        (2, {"b": 4}, {"a": 2}, {"b": 2}),  # a class that no longer exists
     ],
 )
-def test_replicas_are_divided_by_room_and_stay(total: int, room: dict[str, int], former: dict[str, int], wanted: dict[str, int]) -> None:
+def test_replicas_are_divided_by_room_and_stay_in_place(total: int, room: dict[str, int], former: dict[str, int], wanted: dict[str, int]) -> None:
     assert shares(total, room, former) == wanted

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""x-gpu of a job becomes constraints and labels of a fleet, or there is one clear error."""
+"""The x-gpu section of a job becomes constraints and labels of a fleet, or produces one clear error."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ LARGE = record("g2", count="2", model="NVIDIA-A100-SXM4-80GB", memory="80", mem_
 FLEET = [{"id": "id-m", "hostname": "m", "labels": {}}, SMALL, LARGE]
 
 
-def test_a_label_that_says_the_same_is_its_constraint():
+def test_an_equivalent_label_becomes_its_constraint():
     made = place_job(parse_x_gpu({"memory_min": "40000"}, "sweep"), "sweep", FLEET)
     assert made.placement == {"constraints": ["node.labels.gpu.mem_ge_40==true"], "labels": {}, "nodes": {}}
     assert (made.labels, made.lines) == ({}, ["sweep: node.labels.gpu.mem_ge_40==true: g2"])
 
 
-def test_another_one_becomes_a_class_which_the_service_explains():
+def test_another_wish_becomes_a_class_which_the_service_explains():
     made = place_job(parse_x_gpu({"memory_min": 40000, "model": "*A100*"}, "sweep"), "sweep", FLEET)
     (key,) = made.labels["id-g2"]
     assert made.placement["constraints"] == ["node.labels.gpu.mem_ge_40==true", f"node.labels.{key}==true"]
@@ -43,7 +43,7 @@ def test_another_one_becomes_a_class_which_the_service_explains():
 
 
 @pytest.mark.parametrize("nothing", [None, "", {}, {"model": ""}], ids=str)
-def test_it_may_want_nothing(nothing):
+def test_x_gpu_may_be_empty(nothing):
     assert parse_x_gpu(nothing, "sweep") == {}
 
 
@@ -57,13 +57,13 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("found", "words"), WRONG, ids=str)
-def test_what_is_wrong_with_it(found, words):
+def test_an_invalid_x_gpu_has_one_clear_error(found, words):
     with pytest.raises(GpuSwarmError) as problem:
         place_job(parse_x_gpu(found, "sweep"), "sweep", FLEET)
     assert words in problem.value.message
     assert problem.value.message.endswith("Nothing was submitted.")
 
 
-def test_nodes_that_nobody_has_provisioned():
+def test_nodes_that_were_never_provisioned_match_nothing():
     with pytest.raises(GpuSwarmError, match="Run provision. Nothing was submitted."):
         place_job({"memory_min": 1000}, "sweep", FLEET[:1])

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Nodes get the labels of classes once it is known that all of them can, and that what needs the labels is not refused."""
+"""Nodes get the labels of classes only after all of them can, and after the service that needs the labels was not refused."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COMPOSE = 'services: {a: {image: i, x-gpu: {model: "*T4*"}}}'
 
 
 def run(action_class: Any, args: dict[str, Any], checks: bool, **answers: Any) -> tuple[dict[str, Any], list[str]]:
-    """(the result, each module that was called; in capitals where it may change something)"""
+    """Return the result and each called module, in capitals if it may change something."""
     calls: list[str] = []
     action = action_class.__new__(action_class)
 
@@ -56,7 +56,7 @@ def job(nodes: Any = None, answer: Any = of_job, checks: bool = False) -> tuple[
     return run(JobAction, args, checks, swarm_job=answer, swarm_nodes=nodes or FREE, swarm_stack_on_manager=LOOK)
 
 
-def test_a_job_is_judged_before_a_node_is_labelled() -> None:
+def test_a_job_is_checked_before_a_node_is_labelled() -> None:
     result, calls = job()
     assert "msg" not in result, result
     assert calls == ["SWARM_JOB", "SWARM_STACK_ON_MANAGER", "swarm_job", "swarm_nodes", "SWARM_NODES", "SWARM_JOB"]
@@ -68,7 +68,7 @@ def test_no_node_is_labelled_for_a_job_that_is_refused() -> None:
     assert calls == ["SWARM_JOB", "SWARM_STACK_ON_MANAGER", "swarm_job"]
 
 
-def test_no_node_is_labelled_where_that_would_stop_a_task_of_one_of_them() -> None:
+def test_no_node_is_labelled_if_that_would_stop_a_task() -> None:
     for result, calls in (job(BUSY), stack(BUSY)):
         assert "x-gpu needs a new label on g1 (train)" in result["msg"]
         assert "SWARM_NODES" not in calls
@@ -81,7 +81,7 @@ def test_a_check_run_labels_nothing() -> None:
         assert [name for name in calls if name.isupper()] == []
 
 
-def test_labels_that_are_there_cost_no_second_call() -> None:
+def test_existing_labels_cost_no_second_call() -> None:
     _result, calls = job({**FREE, "changed": False})
     assert calls.count("swarm_nodes") == 1
     assert "SWARM_NODES" not in calls

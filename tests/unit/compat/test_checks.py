@@ -26,7 +26,7 @@ GPU = {"gpu_kinds": ["NVIDIA-GPU"]}
 VRAM = {"discrete_kinds": ["VRAM"], "memory_kinds": ["VRAM"]}
 SSD = {"discrete_kinds": ["SSD"]}
 
-# facts -> the ids that are found
+# facts -> the ids of the findings
 FOUND = {
     "the newest of all": (dict(GPU, engine="29.10.0", toolkit="1.20.0", leader="29.10.0"), []),
     "the last before 29": (dict(GPU, engine="28.5.2"), []),
@@ -65,7 +65,7 @@ FOUND = {
 
 
 @pytest.mark.parametrize(("facts", "ids"), FOUND.values(), ids=FOUND)
-def test_check(facts, ids):
+def test_facts_lead_to_these_findings(facts, ids):
     assert [finding.id for finding in check(Facts(**facts))] == ids
 
 
@@ -86,7 +86,7 @@ def test_a_refusal_is_lowered_by_its_name_and_no_other():
 
 
 @pytest.mark.parametrize("accepted", ["all", "live-restore", "memory-gives-no-device", ""])
-def test_what_cannot_be_accepted(accepted):
+def test_other_checks_cannot_be_accepted(accepted):
     with pytest.raises(GpuSwarmError, match="accept_risks: .* cannot be accepted; use only: kind-gpu"):
         check(Facts(), [accepted])
 
@@ -103,7 +103,7 @@ def test_what_cannot_be_accepted(accepted):
         (None, None),
     ],
 )
-def test_versions(text, version):
+def test_versions_are_compared_by_number(text, version):
     assert checks.parse_version(text) == version
 
 
@@ -130,7 +130,7 @@ def test_refusals_and_warnings_of_a_node():
     assert "no longer meets constraints" in old.warnings[0]
 
 
-def test_nothing_is_refused_to_a_node_that_is_deprovisioned():
+def test_deprovisioning_is_never_refused():
     assert absent(**dict(converged(), toolkit="1.18.0")).refused == []
 
 
@@ -161,21 +161,21 @@ def test_legacy_mode_ends_with_the_toolkit_that_needs_it():
 # --- the table ------------------------------------------------------------------------------------------------------
 
 
-def test_names_are_given_once():
+def test_names_are_unique():
     names = [trap.id for trap in known_traps.ALL]
     assert len(names) == len(set(names))
 
 
-def test_the_table_that_goes_to_the_nodes_holds_what_code_reads():
+def test_the_table_on_the_nodes_has_what_code_reads():
     named = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "plugins").rglob("*.py")) if path.name != Path(issues.__file__).name)
     assert [trap.id for trap in issues.TRAPS if not trap.when and f'"{trap.id}"' not in named] == []
     sent = {trap.id for trap in issues.TRAPS}
     assert [trap.id for trap in known_traps.ALL if trap.when and trap.id not in sent] == []
-    assert sent < {trap.id for trap in known_traps.ALL}  # and what is sent is on the page
+    assert sent < {trap.id for trap in known_traps.ALL}  # and the page shows what is sent
 
 
 @pytest.mark.parametrize("trap", known_traps.ALL, ids=lambda trap: trap.id)
-def test_each_row_is_whole_and_its_proof_exists(trap):
+def test_each_row_is_complete_and_its_proof_exists(trap):
     assert all([trap.affected, trap.wrong, trap.reference, trap.remedy])
     assert trap.answer in (issues.HANDLED, issues.WARNING, issues.REFUSAL, issues.DOCUMENTED)
     assert trap.when is None or trap.when in checks._CONDITIONS
@@ -188,10 +188,10 @@ def test_each_row_is_whole_and_its_proof_exists(trap):
     assert name in [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
 
 
-def test_a_refusal_for_fewer_gpus_is_in_the_table_by_its_name():
+def test_a_refusal_for_fewer_gpus_is_in_the_table():
     assert [trap.answer for trap in known_traps.ALL if trap.id == shrink.ID] == [issues.REFUSAL]
 
 
-def test_the_module_documents_what_can_be_accepted():
+def test_the_module_documents_the_names_that_can_be_accepted():
     option = documentation.options("gpu_node")["accept_risks"]
     assert option["choices"] == list(checks.LOWERABLE)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What config.toml says that would undo what is advertised: refused by a name, and a mode that somebody chose stays."""
+"""Settings in config.toml that would defeat what is advertised are refused by name, and a mode that the user chose stays."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def mode(value):
         ("jetpack", "1.14.6", "mode-ignores-swarm-resource", "1.19.0 or newer (nvidia_container_toolkit_version)"),
     ],
 )
-def test_a_whole_file_of_somebody(name, toolkit, trap, words):
+def test_a_complete_config_toml_of_a_user_is_refused_by_setting(name, toolkit, trap, words):
     """Refused with the file, the value and the remedy, unless the risk is accepted by its name."""
     content = (DATA / f"{name}.toml").read_bytes()
     made = node(content, toolkit)
@@ -61,14 +61,14 @@ def test_a_whole_file_of_somebody(name, toolkit, trap, words):
     assert runtime_toml.read_lines(accepted.writes[RUNTIME])["mode"] == runtime_toml.read_lines(content)["mode"]
 
 
-def test_jetpacks_mode_is_right_with_a_toolkit_that_reads_swarm_resource():
+def test_jetpacks_mode_works_with_a_toolkit_that_reads_swarm_resource():
     made = node((DATA / "jetpack.toml").read_bytes(), "1.19.0")
     assert (ids(made), runtime_toml.read_lines(made.writes[RUNTIME])["mode"]) == ([], "csv")
 
 
 @pytest.mark.parametrize("toolkit", ["1.13.5", "1.14.6", "1.17.8", "1.18.0", "1.18.2", "1.19.0", "1.20.0"])
 @pytest.mark.parametrize("chosen", ["cdi", "csv", "legacy"])
-def test_a_mode_that_somebody_chose_is_never_replaced(chosen, toolkit):
+def test_a_mode_that_the_user_chose_is_never_replaced(chosen, toolkit):
     made = node(mode(chosen), toolkit)
     old = tuple(map(int, toolkit.split("."))) < (1, 19)
     assert ids(made) == (["mode-ignores-swarm-resource"] if old and chosen != "legacy" else [])
@@ -79,7 +79,7 @@ def test_a_mode_that_somebody_chose_is_never_replaced(chosen, toolkit):
 @pytest.mark.parametrize(
     ("toml", "words"), [(mode("auto"), 'has mode = "auto" in'), (mode("jit-cdi"), 'has mode = "jit-cdi" in'), ("", "has no mode: ")]
 )
-def test_what_legacy_replaces_is_named_and_comes_back(toml, words):
+def test_a_mode_that_legacy_replaces_is_named_and_restored(toml, words):
     made = node(toml, "1.18.1")
     assert (ids(made), runtime_toml.read_lines(made.writes[RUNTIME])["mode"]) == ([], "legacy")
     assert any(words in warning and "ignores swarm-resource" in warning for warning in made.warnings)
@@ -91,8 +91,8 @@ def test_what_legacy_replaces_is_named_and_comes_back(toml, words):
     assert runtime_toml.read_lines(later.writes[RUNTIME])["mode"] == (runtime_toml.read_lines(toml.encode())["mode"] or "auto")
 
 
-def test_a_mode_that_an_older_version_replaced_comes_back_where_the_risk_is_accepted():
-    """Until 0.2 every mode became legacy."""
+def test_a_mode_replaced_by_an_older_version_returns_if_the_risk_is_accepted():
+    """Up to 0.2 every mode became legacy."""
     was, now = mode("csv").encode(), b'swarm-resource = "DOCKER_RESOURCE_NVIDIA-GPU"\n' + mode("legacy").encode()
     inserted = {"swarm_resource": "DOCKER_RESOURCE_NVIDIA-GPU", "mode": "legacy"}
     record = {RUNTIME: entry_after_write(Snapshot(RUNTIME, was, 0o644, 0, 0), inserted, now, None)}
@@ -120,7 +120,7 @@ def test_auto_is_csv_on_a_jetson(toolkit, gpus, found):
 
 
 @pytest.mark.parametrize("toml", [mode("Legacy"), mode(""), mode("experimental"), '[nvidia-container-cli]\nldconfig = "/sbin/ldconfig"\n'])
-def test_what_nvidias_runtime_starts_nothing_with_is_refused(toml):
+def test_settings_that_stop_nvidias_runtime_are_refused(toml):
     assert ids(node(toml)) == ["config-toml-refused"]
 
 
@@ -134,11 +134,11 @@ def test_what_nvidias_runtime_starts_nothing_with_is_refused(toml):
         ("swarm-resource = 1\n", "1.20.0"),
     ],
 )
-def test_what_it_starts_with_is_not(toml, toolkit):
+def test_settings_that_nvidias_runtime_accepts_are_not_refused(toml, toolkit):
     assert ids(node(toml, toolkit)) == []
 
 
-def test_from_which_version_a_setting_counts():
+def test_a_setting_counts_from_its_version_on():
     ldconfig = '[nvidia-container-cli]\nldconfig = "/sbin/ldconfig"\n'
     assert [ids(node(ldconfig, toolkit)) for toolkit in ("1.17.2", "1.17.3")] == [[], ["config-toml-refused"]]
     modes = [runtime_toml.read_lines(node(mode("auto"), toolkit).writes[RUNTIME])["mode"] for toolkit in ("1.17.8", "1.18.0", "1.19.0")]
@@ -150,7 +150,7 @@ def test_jit_cdi_is_no_mode_before_1_18():
 
 
 @pytest.mark.parametrize("name", [*runtime_config.TEXTS, *runtime_config.BOOLS, *runtime_config.LISTS])
-def test_each_key_with_a_value_of_another_form_is_refused(name):
+def test_a_key_with_a_value_of_the_wrong_type_is_refused(name):
     for value in (1, None):
         (finding,) = check(Facts(gpus=True, toolkit="1.20.0", values={name: value}))
         assert finding.id == "config-toml-refused"
@@ -176,10 +176,10 @@ CAPABILITIES = 'supported-driver-capabilities = "%s"\n'
         (CAPABILITIES % "all", None),
     ],
 )
-def test_what_the_legacy_mode_alone_reads(toml, trap):
+def test_settings_that_only_legacy_mode_reads(toml, trap):
     found = [trap] if trap else []
     assert ids(node(toml + mode("legacy"), "1.20.0")) == found
-    assert [ids(node(toml, version)) for version in ("1.17.8", "1.18.1", "1.20.0")] == [found, found, []]  # auto: legacy, made legacy, jit-cdi
+    assert [ids(node(toml, version)) for version in ("1.17.8", "1.18.1", "1.20.0")] == [found, found, []]  # auto, legacy, legacy, jit-cdi
     assert ids(node(toml + mode("cdi"), "1.20.0")) == []
 
 
@@ -190,11 +190,11 @@ def test_hooks_that_a_container_needs():
     assert not any("hooks-disabled" in one for one in node(toml.replace("update-ldcache", "enable-cuda-compat")).warnings)
 
 
-def test_a_node_without_gpus_for_tasks_is_not_concerned():
+def test_a_node_without_gpus_for_tasks_is_not_checked():
     assert decide(params(advertise=[{"as": "none"}], extra_resources=["SSD=1"]), seen(toml=(DATA / "unprivileged.toml").read_bytes())).refused == []
 
 
-def test_the_file_as_it_is_shipped_is_accepted_with_each_version():
+def test_the_shipped_file_is_accepted_with_each_version():
     finished = converged()
     for version in ("1.13.5", "1.14.6", "1.17.8", "1.18.2", "1.19.1", "1.20.0"):
         for toml in (finished["toml"], config.render(config.load(Path("/nonexistent")), version, set()).encode()):
@@ -204,7 +204,7 @@ def test_the_file_as_it_is_shipped_is_accepted_with_each_version():
 # --- the table of all keys --------------------------------------------------------------------------------------------
 
 
-def test_each_key_is_decided():
+def test_every_known_key_has_a_decision():
     keys = {*runtime_config.TEXTS, *runtime_config.BOOLS, *runtime_config.LISTS, "swarm-resource"}
     assert {one.key for one in toolkit_keys.KEYS} == keys
     assert len(toolkit_keys.KEYS) == len(keys)

@@ -32,14 +32,14 @@ NEW = b"""\
 
 
 def edited(content, want=WANT):
-    """The new content, after the promises that hold for every edit."""
+    """Return the new content, after checks that hold for every edit."""
     result = edit(content, PATH, want).content
     assert edit(result, PATH, want).content == result
     assert undo_edit(result, PATH, content, want) == content
     return result
 
 
-# --- reading as dockerd does ----------------------------------------------------------------------------------------
+# --- reading, with dockerd's rules ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def edited(content, want=WANT):
         (b"\xfe\xff" + '{"x": "ü"}'.encode("utf-16-be"), {"x": "ü"}),
     ],
 )
-def test_parse(content, doc):
+def test_a_document_is_parsed(content, doc):
     assert parse(content, PATH) == doc
 
 
@@ -74,7 +74,7 @@ def test_parse(content, doc):
     ],
     ids=lambda value: str(value)[:20],
 )
-def test_what_dockerd_cannot_read(content, reason):
+def test_a_file_that_dockerd_cannot_read_is_an_error(content, reason):
     for function in (parse, lambda content, path: edit(content, path, WANT)):
         with pytest.raises(ConfigError, match=f"^{PATH}: .*{reason}.*run this again"):
             function(content, PATH)
@@ -154,14 +154,14 @@ def test_nothing_to_change_gives_the_same_object():
 
 
 @pytest.mark.parametrize("bom", [b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff"])
-def test_a_bom_and_its_encoding_stay(bom):
+def test_a_byte_order_mark_and_the_encoding_stay(bom):
     encoding = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}[bom]
     result = edited(bom + '{"ü": 1}'.encode(encoding))
     assert result.startswith(bom)
     assert result[len(bom) :].decode(encoding).startswith('{"ü": 1, "default-runtime"')
 
 
-def test_a_megabyte():
+def test_a_megabyte_is_edited_in_time():
     doc = {f"key-{number}": "ü" * 50 for number in range(10_000)}
     content = json.dumps(doc, indent=2, ensure_ascii=False).encode()
     assert len(content) > 1_000_000
@@ -181,7 +181,7 @@ def test_a_megabyte():
         ({"path": "", "x": 1}, False),
     ],
 )
-def test_the_users_runtime(entry, kept):
+def test_the_users_runtime_stays(entry, kept):
     result = parse(edited(json.dumps({"runtimes": {"nvidia": entry}}).encode()), PATH)
     wanted = entry if kept else {**entry, "path": "nvidia-container-runtime"}
     assert result["runtimes"] == {"nvidia": wanted}
@@ -197,13 +197,13 @@ def test_without_a_runtime_only_resources_are_set():
     assert parse(edited(b"{}", want), PATH) == {"node-generic-resources": BOTH}
 
 
-def test_resources_that_we_wrote_under_another_kind_go():
+def test_our_resources_of_a_former_kind_are_removed():
     before = json.dumps({"node-generic-resources": ["GPU=GPU-a", "GPU=theirs", "SSD=1"]}).encode()
     result = parse(edited(before, WANT._replace(written=["GPU=GPU-a"])), PATH)
     assert result["node-generic-resources"] == [*BOTH, "GPU=theirs", "SSD=1"]
 
 
-def test_nothing_to_advertise():
+def test_without_resources_no_key_is_written():
     none = Want([], ["NVIDIA-GPU"])
     assert "node-generic-resources" not in parse(edited(b"{}", none), PATH)
     assert parse(edited(NEW, none), PATH)["node-generic-resources"] == []
@@ -221,7 +221,7 @@ def test_adoptions_are_reported():
     ("value", "left"),
     [(["NVIDIA-GPU=x", "SSD=1"], ["SSD=1"]), (["SSD=1"], ["SSD=1"]), ("NVIDIA-GPU=x", "NVIDIA-GPU=x"), ([], [])],
 )
-def test_the_singular_key(value, left):
+def test_the_singular_key_is_read(value, left):
     before = json.dumps({"node-generic-resource": value}).encode()
     (note,) = edit(before, PATH, WANT).notes
     assert "dockerd ignores the key node-generic-resource." in note
@@ -250,7 +250,7 @@ def test_the_singular_key(value, left):
         ('{"node-generic-resources": [], "node-generic-resources": []}', "node-generic-resources is there more"),
     ],
 )
-def test_what_cannot_be_merged(content, reason):
+def test_values_that_cannot_be_merged_are_an_error(content, reason):
     with pytest.raises(ConfigError, match=f"^{PATH}: .*{reason}.*run this again"):
         edit(content.encode(), PATH, WANT)
 
@@ -261,7 +261,7 @@ def test_a_long_value_is_shortened_in_the_error():
     assert len(caught.value.message) < 250
 
 
-def test_our_entries_replace_a_discrete_one_of_the_same_kind():
+def test_our_entries_replace_a_count_of_the_same_kind():
     assert parse(edited(b'{"node-generic-resources": ["nvidia-gpu=4"]}'), PATH)["node-generic-resources"] == BOTH
 
 
@@ -289,7 +289,7 @@ FORMER = b"""\
         pytest.param(b'{"a": 1, "runtimes": {"nvidia": {}} }', (b'{"a": 1', b'{"b": 2, "a": 1'), id="an empty entry"),
     ],
 )
-def test_others_edits_elsewhere_survive_to_the_byte(original, theirs):
+def test_edits_of_others_elsewhere_survive_to_the_byte(original, theirs):
     later = edit(original, PATH, WANT).content.replace(*theirs)
     assert later != edit(original, PATH, WANT).content
     assert undo_edit(later, PATH, original, WANT) == original.replace(*theirs)
@@ -302,7 +302,7 @@ def later(change, original=b'{"a": 1}'):
     return parse(undo_edit(json.dumps(doc).encode(), PATH, original, WANT), PATH)
 
 
-def test_others_edits_of_our_keys_are_theirs():
+def test_edits_of_our_keys_by_others_stay():
     assert later(lambda doc: doc.update({"default-runtime": "kata"})) == {"a": 1, "default-runtime": "kata"}
     assert later(lambda doc: doc.pop("default-runtime"), FORMER) == {
         key: value for key, value in parse(FORMER, PATH).items() if key != "default-runtime"
@@ -327,7 +327,7 @@ def test_others_runtimes_survive():
         assert restored == {**former, "runtimes": {**former["runtimes"], "x": kata}}
 
 
-def test_the_singular_key_comes_back():
+def test_the_singular_key_is_restored():
     original = b'{"node-generic-resource": ["NVIDIA-GPU=x"], "a": 1}'
     assert later(lambda doc: doc.update(b=2), original) == {**parse(original, PATH), "b": 2}
 
@@ -345,5 +345,5 @@ def test_a_file_with_nothing_else_in_it_is_removed(original):
     assert undo_edit(edit(first, PATH, want).content, PATH, original, want) == original
 
 
-def test_a_file_that_is_gone_stays_gone():
+def test_a_removed_file_is_not_made_again():
     assert undo_edit(None, PATH, FORMER, WANT) is None

@@ -12,7 +12,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._config.daemon_pro
 PATH = "/etc/docker/daemon.json"
 
 
-def test_conflicting_flags():
+def test_conflicting_flags_are_found():
     argv = ["/usr/bin/dockerd", "-H", "fd://", "--default-runtime=nvidia", "--add-runtime", "nvidia=/x"]
     argv += ["--node-generic-resource", "gpu=GPU-a", "--node-generic-resource=VRAM=8000"]
     assert daemon_problems.conflicting_flags(argv) == [
@@ -34,7 +34,7 @@ def test_conflicting_flags():
         ({"firewall-backend": "nftables"}, ["dockerd"], [PATH + ": firewall-backend is nftables, and"]),
         ({}, ["dockerd", "--firewall-backend=nftables"], ["dockerd is started with --firewall-backend=nftables, and"]),
         ({}, ["dockerd", "--firewall-backend", "nftables"], ["dockerd is started with --firewall-backend=nftables, and"]),
-        # As dockerd's own IsSwarmCompatible: it then makes no rules, or is one who wants to try it.
+        # As in dockerd's IsSwarmCompatible: without rules these work, and users may only want to try them.
         ({"firewall-backend": "nftables", "iptables": False}, [], []),
         ({"firewall-backend": "nftables", "iptables": True}, [], ["firewall-backend is nftables"]),
         ({"firewall-backend": "nftables"}, ["dockerd", "--iptables=false"], []),
@@ -45,7 +45,7 @@ def test_conflicting_flags():
         ({}, ["dockerd", "--default-runtime=x"], ["--default-runtime=x"]),
     ],
 )
-def test_problems(doc, argv, words):
+def test_settings_that_prevent_a_swarm_are_found(doc, argv, words):
     found = daemon_problems.find_problems(doc, PATH, argv)
     assert len(found) == len(words)
     assert all(word in sentence and "remove" in sentence.lower() for word, sentence in zip(words, found, strict=True))

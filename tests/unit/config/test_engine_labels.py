@@ -29,7 +29,7 @@ def labels(content):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_label_is_put_in_and_taken_out(name):
+def test_a_label_is_added_and_removed(name):
     original = FILES[name]
     others = (daemon_json.parse(original, "f").get("labels")) or []
     content = engine_labels.set_label(original, "f", KEY, "ok")
@@ -46,7 +46,7 @@ def test_a_label_is_put_in_and_taken_out(name):
     assert engine_labels.undo_label(engine_labels.without_label(changed, "f", KEY), "f", KEY, original) == taken
 
 
-def test_what_others_put_there_since_stays():
+def test_later_labels_of_others_stay():
     content = engine_labels.set_label(b"{}", "f", KEY, "ok")
     content = content.replace(b'health=ok"', b'health=ok", "rack=r1"')
     assert labels(engine_labels.undo_label(content, "f", KEY, b"{}")) == ["rack=r1"]
@@ -69,7 +69,7 @@ def test_without_the_label_nothing_changes():
         (b'{"labels": [', "it is not JSON"),
     ],
 )
-def test_what_dockerd_would_not_take_is_left(content, words):
+def test_labels_that_dockerd_would_refuse_stay_untouched(content, words):
     with pytest.raises(ConfigError, match=words):
         engine_labels.set_label(content, "f", KEY, "ok")
 
@@ -84,5 +84,5 @@ def test_what_dockerd_would_not_take_is_left(content, words):
         (["--labels-file=x"], []),
     ],
 )
-def test_flags_that_do_not_outlast_a_reload(flags, found):
+def test_flags_for_labels_are_lost_with_a_reload(flags, found):
     assert engine_labels.blocking_flags(flags) == found

@@ -19,7 +19,7 @@ NAME = "DOCKER_RESOURCE_NVIDIA-GPU"
 LINE = f'swarm-resource = "{NAME}"'
 WANT = Want(NAME)
 
-# The beginning of what the toolkit's package installs.
+# The first lines of the file in the toolkit's package.
 SHIPPED = """\
 #accept-nvidia-visible-devices-as-volume-mounts = false
 disable-require = false
@@ -46,7 +46,7 @@ def edit(content, want=WANT):
 
 
 def edited(text, want=WANT):
-    """The new text, after the promises that hold for every edit."""
+    """Return the new text, after checks that hold for every edit."""
     content = text.encode()
     result = edit(content, want).content
     assert edit(result, want) == (result, [])
@@ -57,7 +57,7 @@ def edited(text, want=WANT):
 # --- the line -------------------------------------------------------------------------------------------------------
 
 
-def test_the_shipped_file():
+def test_the_shipped_file_gets_the_line():
     default = '#swarm-resource = "DOCKER_RESOURCE_GPU"\n'
     assert edited(SHIPPED) == SHIPPED.replace(default, default + LINE + "\n")
 
@@ -106,12 +106,12 @@ def test_the_shipped_file():
         pytest.param("x = nan\nd = 1979-05-27T07:32:00Z\n", f"x = nan\nd = 1979-05-27T07:32:00Z\n{LINE}\n", id="nan"),
     ],
 )
-def test_where_the_line_stands(before, after):
+def test_the_line_stands_before_every_table(before, after):
     assert edited(before) == after
 
 
 @pytest.mark.parametrize("written", [LINE, f"swarm-resource='{NAME}'", f'swarm-resource = """{NAME}"""'])
-def test_a_right_line_is_left_as_it_is_written(written):
+def test_a_correct_line_stays_as_it_is_written(written):
     content = f"a = 1\n{written} # mine\n".encode()
     result = edit(content)
     assert result == (content, [])
@@ -129,16 +129,16 @@ def test_no_kinds_no_line():
 
 
 @pytest.mark.parametrize("eol", ["\n", "\r\n"])
-def test_a_megabyte(eol):
+def test_a_megabyte_is_edited_in_time(eol):
     text = eol.join(["a = '''", "x" * 500_000, "[t]", "'''", *(f"# ü {number}" for number in range(60_000)), "[t]", ""])
     assert len(text) > 1_000_000
     assert edited(text) == text.replace(f"[t]{eol}'''{eol}", f"[t]{eol}'''{eol}{LINE}{eol}")
 
 
-# --- what recipes leave behind --------------------------------------------------------------------------------------
+# --- leftovers of recipes ---------------------------------------------------------------------------------------------
 
 
-def test_a_recipe_that_ran_twice():
+def test_a_line_that_a_recipe_added_twice_becomes_one():
     content = 'swarm-resource = "DOCKER_RESOURCE_GPU"\n' * 2 + SHIPPED
     result = edit(content.encode())
     assert result.content.decode() == f"{LINE}\n" + SHIPPED
@@ -155,7 +155,7 @@ def test_a_recipe_that_ran_twice():
         ("nvidia-container-cli.swarm-resource = 1\n" + SHIPPED.replace("[nvidia-container-cli]", "[x]"), "nvidia-container-cli"),
     ],
 )
-def test_a_line_in_a_table_is_taken_out_and_reported(before, table):
+def test_a_line_in_a_table_is_removed_and_reported(before, table):
     result = edit(before.encode())
     assert tomli.loads(result.content.decode())["swarm-resource"] == NAME
     assert result.content.count(b"swarm-resource") == 2  # the commented default and the active one
@@ -187,11 +187,11 @@ LEGACY = Want(NAME, "legacy")
         pytest.param('[nvidia-container-runtime]\nmode = "legacy"\n', '[nvidia-container-runtime]\nmode = "legacy"\n', id="right"),
     ],
 )
-def test_mode(before, after):
+def test_the_mode_is_set(before, after):
     assert edited(f"{LINE}\n" + before, LEGACY) == f"{LINE}\n" + after
 
 
-def test_mode_as_a_dotted_key():
+def test_the_mode_is_found_as_a_dotted_key():
     before = 'nvidia-container-runtime.mode = "auto"\n'
     assert edited(before, LEGACY) == f'nvidia-container-runtime.mode = "legacy"\n{LINE}\n'
 
@@ -200,7 +200,7 @@ def test_only_the_mode_of_that_table():
     assert edited(SHIPPED, LEGACY).count('"legacy"') == 1
 
 
-def test_get():
+def test_values_are_read():
     assert read_lines(SHIPPED.encode()) == {"swarm_resource": None, "mode": "auto"}
     assert read_lines(edit(SHIPPED.encode(), LEGACY).content) == {"swarm_resource": NAME, "mode": "legacy"}
     assert read_lines(None) == read_lines(b"\xff[") == {"swarm_resource": None, "mode": None}
@@ -213,7 +213,7 @@ def test_get():
     "original", [SHIPPED, SHIPPED.replace("#swarm-resource", "swarm-resource"), SHIPPED.replace("#swarm-resource", "'swarm-resource'")]
 )
 @pytest.mark.parametrize("want", [WANT, LEGACY, Want("")])
-def test_others_edits_elsewhere_survive_to_the_byte(original, want):
+def test_edits_of_others_elsewhere_survive_to_the_byte(original, want):
     def theirs(text):
         return "# mine\n" + text.replace('log-level = "info"', 'log-level = "debug"') + "x = 'ü'"
 
@@ -222,19 +222,19 @@ def test_others_edits_elsewhere_survive_to_the_byte(original, want):
 
 
 @pytest.mark.parametrize("line", ['swarm-resource = "THEIRS"', "# nothing"])
-def test_others_edits_of_our_line_are_theirs(line):
+def test_edits_of_our_line_by_others_stay(line):
     later = edit(SHIPPED.encode()).content.replace(LINE.encode(), line.encode())
     assert undo_edit(later, PATH, SHIPPED.encode(), WANT, tomli.loads) == later
 
 
-def test_a_table_that_we_made_goes():
+def test_a_table_that_we_added_is_removed():
     later = edit(b"a = 1\n", LEGACY).content + b"[z]\n"
     assert tomli.loads(undo_edit(later, PATH, b"a = 1\n", LEGACY, tomli.loads).decode()) == {"a": 1, "z": {}}
 
 
 @pytest.mark.parametrize("theirs", [str, lambda text: text.replace("\n", "\r\n"), lambda text: text.partition("\n\n")[0]])
-def test_a_commented_default_that_a_rewrite_left_out_comes_back(theirs):
-    """nvidia-ctk writes the whole file anew when its package is upgraded, and a default only where the key is not set."""
+def test_a_commented_default_that_a_rewrite_dropped_is_restored(theirs):
+    """When its package is upgraded, nvidia-ctk rewrites the file, and writes a default only for keys that are not set."""
     default = '#swarm-resource = "DOCKER_RESOURCE_GPU"'
     later = theirs(SHIPPED.replace(default, LINE)).encode()
     assert undo_edit(later, PATH, SHIPPED.encode(), WANT, tomli.loads) == theirs(SHIPPED).encode()
@@ -246,7 +246,7 @@ def test_after_two_edits_the_first_original_counts():
     assert undo_edit(edit(first, want).content, PATH, SHIPPED.encode(), want, tomli.loads) == SHIPPED.encode()
 
 
-def test_a_file_that_is_gone_stays_gone():
+def test_a_removed_file_is_not_made_again():
     assert undo_edit(None, PATH, SHIPPED.encode(), WANT, tomli.loads) is None
 
 
@@ -269,17 +269,17 @@ def test_a_file_that_is_gone_stays_gone():
         (b'[nvidia-container-runtime]\nMODE = "cdi"\n', "it has MODE, which"),
     ],
 )
-def test_bad_files(content, reason):
+def test_a_file_that_cannot_be_read_is_an_error(content, reason):
     with pytest.raises(ConfigError, match=f"^{PATH}: .*{reason}"):
         edit(content)
 
 
-def test_a_layout_that_cannot_be_edited():
+def test_a_layout_that_cannot_be_edited_is_an_error():
     with pytest.raises(ConfigError, match="cannot be set in this layout.*run this again"):
         edit(b'nvidia-container-runtime = {mode = "auto"}\n', LEGACY)
 
 
-def test_a_parser_that_reads_the_result_differently_is_believed():
+def test_an_edit_is_refused_if_a_parser_reads_it_differently():
     answers = iter([{"a": 1}, {"a": 2, "swarm-resource": NAME}])
     with pytest.raises(ConfigError, match="a parser reads the result differently"):
         runtime_toml.edit(b"a = 1\n", PATH, WANT, lambda text: next(answers))
@@ -293,12 +293,12 @@ def _hide(monkeypatch, *names):
         monkeypatch.setitem(sys.modules, name, None)
 
 
-def test_tomli_serves_where_the_standard_library_has_none(monkeypatch):
+def test_tomli_is_used_if_the_standard_library_has_no_parser(monkeypatch):
     _hide(monkeypatch, "tomllib")
     assert runtime_toml.toml_parser() is importlib.import_module("tomli").loads
 
 
-def test_no_parser_at_all(monkeypatch):
+def test_without_a_parser_an_error_says_what_to_install(monkeypatch):
     _hide(monkeypatch, "tomllib", "tomli")
     with pytest.raises(GpuSwarmError, match="python3-tomli") as caught:
         runtime_toml.edit(b"a = 1\n", PATH, WANT)
@@ -320,8 +320,8 @@ IN_LEGACY_MODE = SHIPPED.replace('mode = "auto"', 'mode = "legacy"')
         ("", "1.17.8", True),
         (None, "1.20.0", False),
         (None, None, None),
-        (IN_LEGACY_MODE, None, None),  # without a toolkit nothing is started
+        (IN_LEGACY_MODE, None, None),  # without a toolkit no container starts
     ],
 )
-def test_which_toolkit_refuses_what_requires_another_driver(text, version, enforces):
+def test_these_toolkits_refuse_images_that_require_another_driver(text, version, enforces):
     assert runtime_toml.enforces_requirements(None if text is None else text.encode(), version) is enforces

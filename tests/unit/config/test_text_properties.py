@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Nothing of the user's is lost: what holds for an edit of any daemon.json and any config.toml."""
+"""Properties of every edit of daemon.json and config.toml: nothing of the user's is lost."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ nvidia_entries = st.sampled_from(
 
 @st.composite
 def documents(draw):
-    """A document with some of our keys, somewhere among others."""
+    """Make a document with some of our keys among others."""
     doc = dict(draw(st.dictionaries(st.text(max_size=12), json_values, max_size=5)))
     for key in (*OUR_KEYS, "node-generic-resource"):
         doc.pop(key, None)
@@ -67,7 +67,7 @@ def documents(draw):
 
 @st.composite
 def layouts(draw):
-    """A way to write a document down."""
+    """Choose how a document is written."""
     indent = draw(st.sampled_from([None, 0, 1, 4, "\t"]))
     separators = draw(st.sampled_from([(",", ":"), (", ", ": "), (" ,", " : ")])) if indent is None else None
     escape, eol = draw(st.booleans()), draw(st.sampled_from(["\n", "\r\n"]))
@@ -100,7 +100,7 @@ def is_owned(entry, want):
 
 
 def others(doc, want):
-    """The document without anything that an edit may touch."""
+    """Return the document without the parts that an edit may change."""
     rest = {key: value for key, value in doc.items() if key not in (*OUR_KEYS, "node-generic-resource")}
     rest["runtimes"] = {key: value for key, value in doc.get("runtimes", {}).items() if key != "nvidia"}
     for key in ("node-generic-resources", "node-generic-resource"):
@@ -112,7 +112,7 @@ def others(doc, want):
 
 @examples
 @given(documents(), layouts(), wants)
-def test_json_edit_changes_only_what_is_owned(doc, write, want):
+def test_json_edit_changes_only_our_parts(doc, write, want):
     before, after = document(write(doc)), document(edit_json(write(doc), want))
     assert others(after, want) == others(before, want)
     assert [key for key in after if key in before] == [key for key in before if key in after]
@@ -126,7 +126,7 @@ def test_json_edit_changes_only_what_is_owned(doc, write, want):
 
 @examples
 @given(documents(), layouts(), wants)
-def test_json_edit_twice_is_edit_once(doc, write, want):
+def test_editing_json_twice_changes_nothing_more(doc, write, want):
     once = edit_json(write(doc), want)
     assert edit_json(once, want) == once
 
@@ -151,14 +151,14 @@ def _json_box(text):
 
 @examples
 @given(documents(), layouts(), wants)
-def test_json_take_out_gives_the_original_back(doc, write, want):
+def test_taking_out_of_json_restores_the_original(doc, write, want):
     content = write(doc)
     assert daemon_json.undo_edit(edit_json(content, want), PATH, content, want) == content
 
 
 @examples
 @given(documents(), layouts(), wants)
-def test_json_take_out_keeps_an_edit_elsewhere_to_the_byte(doc, write, want):
+def test_taking_out_of_json_keeps_an_edit_elsewhere_to_the_byte(doc, write, want):
     assume(doc)
     assume("node-generic-resource" not in doc)  # if it is removed, its place is lost
 
@@ -172,8 +172,8 @@ def test_json_take_out_keeps_an_edit_elsewhere_to_the_byte(doc, write, want):
 
 @examples
 @given(documents(), layouts(), layouts(), wants, st.data())
-def test_json_take_out_keeps_exactly_what_others_changed(doc, write, rewrite, want, data):
-    """Somebody changes, adds and removes values of theirs, and lays the whole file out anew."""
+def test_taking_out_of_json_keeps_all_changes_of_others(doc, write, rewrite, want, data):
+    """Others change, add and remove their values, and reformat the whole file."""
     content = write(doc)
     gone = data.draw(st.sets(st.sampled_from(sorted(doc)))) - {*OUR_KEYS, "node-generic-resource"} if doc else set()
     new = data.draw(st.dictionaries(st.text(max_size=4).map("their {}".format), json_values, max_size=3))
@@ -195,7 +195,7 @@ def test_json_take_out_keeps_exactly_what_others_changed(doc, write, rewrite, wa
 
 
 def in_no_order(doc):
-    """Entries of several owners may end up in another order, which means nothing to dockerd."""
+    """Sort entries, because entries of several owners may change places, which means nothing to dockerd."""
     return {**doc, "node-generic-resources": sorted(doc.get("node-generic-resources", ["absent"]))}
 
 
@@ -208,7 +208,7 @@ def test_json_deep_nesting(depth, want):
 
 @examples
 @given(documents(), layouts(), wants, moved)
-def test_json_what_came_from_elsewhere_stands_there_once_and_goes_again(doc, write, want, moved):
+def test_json_entries_from_another_file_appear_once_and_are_removed_again(doc, write, want, moved):
     content, want = write(doc), want._replace(moved=moved)
     try:
         edited = edit_json(content, want)
@@ -248,7 +248,7 @@ fillers = st.sampled_from(["", "# comment ü", "  # [x]", "#swarm-resource = \"X
 
 @st.composite
 def toml_texts(draw, recipes=True):
-    """A config.toml; with ``recipes`` also the same lines as recipes leave them, wherever they leave them."""
+    """Make a config.toml. With ``recipes`` it also has our lines in the places where recipes add them."""
     tables = draw(st.lists(st.sampled_from(["nvidia-container-runtime", "a.b", '"x]y"', "'q'"]), unique=True, max_size=3))
     lines = []
     for number, table in enumerate([None, *tables]):
@@ -274,7 +274,7 @@ def edit_toml(content, want):
 
 
 def rest_of(doc):
-    """The document without our keys, in a form in which nan equals nan."""
+    """Return the document without our keys, in a form in which nan equals nan."""
     if isinstance(doc, dict):
         return {key: rest_of(value) for key, value in doc.items() if key != "swarm-resource"}
     return repr(doc)
@@ -288,7 +288,7 @@ def without_mode(doc):
 
 @examples
 @given(toml_texts(recipes=False), toml_wants)
-def test_toml_edit_changes_only_what_is_owned(text, want):
+def test_toml_edit_changes_only_our_parts(text, want):
     before, after = tomli.loads(text), tomli.loads(edit_toml(text.encode(), want).decode())
     assert after.get("swarm-resource", "") == want.swarm_resource
     if want.mode:
@@ -300,7 +300,7 @@ def test_toml_edit_changes_only_what_is_owned(text, want):
 
 @examples
 @given(toml_texts(), toml_wants)
-def test_toml_after_a_recipe_one_line_stands_at_the_top(text, want):
+def test_after_a_recipe_toml_has_one_line_at_the_top(text, want):
     after = edit_toml(text.encode(), want).decode()
     assert tomli.loads(after).get("swarm-resource", "") == want.swarm_resource
     keys = [one for one in runtime_toml.toml_text.statements(after) if one.what == "key" and one.name[-1] == "swarm-resource"]
@@ -310,14 +310,14 @@ def test_toml_after_a_recipe_one_line_stands_at_the_top(text, want):
 
 @examples
 @given(toml_texts(), toml_wants)
-def test_toml_take_out_gives_the_original_back(text, want):
+def test_taking_out_of_toml_restores_the_original(text, want):
     content = text.encode()
     assert runtime_toml.undo_edit(edit_toml(content, want), PATH, content, want, tomli.loads) == content
 
 
 @examples
 @given(toml_texts(recipes=False), st.sampled_from([NAME, f"{NAME},OTHER"]))
-def test_toml_take_out_keeps_an_edit_elsewhere_to_the_byte(text, names):
+def test_taking_out_of_toml_keeps_an_edit_elsewhere_to_the_byte(text, names):
     want, eol = runtime_toml.Want(names), "\r\n" if "\r\n" in text else "\n"
 
     def theirs(content):
@@ -330,7 +330,7 @@ def test_toml_take_out_keeps_an_edit_elsewhere_to_the_byte(text, names):
 
 @examples
 @given(toml_texts(recipes=False), toml_wants)
-def test_toml_take_out_keeps_exactly_what_others_changed(text, want):
+def test_taking_out_of_toml_keeps_all_changes_of_others(text, want):
     content = text.encode()
     later = b"[their-table]\nx = 1\n"
     start = b"" if text.endswith("\n") or not text else b"\n"
@@ -345,7 +345,7 @@ def test_toml_take_out_keeps_exactly_what_others_changed(text, want):
 @examples
 @given(toml_texts(recipes=False))
 def test_toml_edit_keeps_every_other_line(text):
-    """Comments, order, blank lines and ends of lines."""
+    """Comments, order, blank lines and line endings stay."""
     content = text.encode()
     assume("swarm-resource" not in tomli.loads(text))
     lines = edit_toml(content, runtime_toml.Want(NAME)).decode().splitlines()
@@ -367,8 +367,8 @@ STRINGS = st.one_of(
 
 @examples
 @given(STRINGS, st.sampled_from(["swarm-resource", '"swarm-resource"', "'swarm-resource'", '"swarm\\u002dresource"']), toml_texts(recipes=False))
-def test_a_string_of_whatever_form_is_read_as_a_parser_reads_it(value, key, text):
-    """The guard of the GPUs reads config.toml so, on each Python and without a parser."""
+def test_any_form_of_string_is_read_as_a_parser_reads_it(value, key, text):
+    """The guard reads config.toml like this, on every Python and without a parser."""
     text = f"{key} = {value}\nother = {value}\n{text}" if "swarm-resource" not in tomli.loads(text) else text
     read = tomli.loads(text)["swarm-resource"]
     assert list(toolkit_config.listed(text)) == list(dict.fromkeys(word.strip() for word in read.split(",") if word.strip()))
@@ -376,7 +376,7 @@ def test_a_string_of_whatever_form_is_read_as_a_parser_reads_it(value, key, text
 
 @examples
 @given(toml_texts(recipes=False))
-def test_every_key_is_found_with_its_text_also_inside_braces(text):
+def test_every_key_is_found_with_its_text_and_inside_braces(text):
     text = f'top = {{a = "1", b = {{c = [1, {{d = 2}}], "e.f" = \'x,y\'}}, g.h = """\n}}"""}}\n{text}'
     found = {one.name: toml_statements.unquote(text[one.value_at : one.value_end]) for one in toml_statements.keys(text)}
     for name, value in _flat(tomli.loads(text)):
@@ -394,7 +394,7 @@ def _flat(doc, before=()):
             yield (*before, key), value
 
 
-def test_a_header_and_a_comment_are_no_keys():
+def test_headers_and_comments_are_no_keys():
     text = '# no-cgroups = true\n[nvidia-container-runtime] # mode = "csv"\n  # mode = "legacy"\nmode = "cdi" # or "auto"\n'
     found = [(one.name, toml_statements.unquote(text[one.value_at : one.value_end])) for one in toml_statements.keys(text)]
     assert found == [(("nvidia-container-runtime", "mode"), "cdi")]

@@ -61,18 +61,18 @@ NO_BRIDGE = 'failed to start daemon: Error initializing network controller: erro
         ("", ""),
     ],
 )
-def test_why_dockerd_gave_up(journal, reason):
+def test_the_error_says_why_dockerd_gave_up(journal, reason):
     assert reason_from_journal(journal) == reason
 
 
 # --- what systemd says ----------------------------------------------------------------------------------------------
 
-def shown(state="active", step="running", **more):
+def systemctl_output(state="active", step="running", **more):
     return "".join(f"{name}={value}\n" for name, value in dict(LoadState="loaded", ActiveState=state, SubState=step, **more).items())
 
 
 class Systemd:
-    """Answers ``systemctl show`` with one text after another, the last one for good; keeps what else was run, and the limits of restarts."""
+    """Answers ``systemctl show`` with one text after another, and then always with the last. Records other commands, and limits of restarts."""
 
     def __init__(self, *texts, fails=None, journal="", hangs=False):
         self.texts, self.fails, self.journal, self.hangs_at, self.ran, self.limits = list(texts), fails, journal, "restart" if hangs else "", [], []
@@ -86,7 +86,7 @@ class Systemd:
         if argv[0] == "journalctl":
             lines = self.journal.splitlines(keepends=True)
             most = int(argv[argv.index("--lines") + 1]) if "--lines" in argv else len(lines)
-            # As of systemd 252: with --since, --lines are the first ones.
+            # Like systemd 252: with --since, --lines are the first ones.
             return 0, "".join(lines[:most] if "--since" in argv else lines[len(lines) - most :]), ""
         if argv[1] == self.hangs_at:
             raise TimedOut("'systemctl %s docker.service' timed out" % self.hangs_at, hangs="systemctl")
@@ -98,8 +98,8 @@ def unit(*texts, **options):
     return Unit("docker.service", systemd), systemd
 
 
-def test_inspect():
-    it, _systemd = unit(shown(Job="", NRestarts=2, MainPID=0, ActiveEnterTimestampMonotonic=7))
+def test_a_unit_is_inspected():
+    it, _systemd = unit(systemctl_output(Job="", NRestarts=2, MainPID=0, ActiveEnterTimestampMonotonic=7))
     assert it.inspect() == {
         "state": "active",
         "step": "running",
@@ -113,11 +113,11 @@ def test_inspect():
     }
 
 
-def test_files_of_the_unit(tmp_path, monkeypatch):
+def test_the_files_of_a_unit_are_found(tmp_path, monkeypatch):
     monkeypatch.setattr(dockerd_unit, "DROP_INS", str(tmp_path / "%s.d" / "*.conf"))
     (tmp_path / "docker.service.d").mkdir()
     (tmp_path / "docker.service.d" / "b.conf").write_text("")  # since the last daemon-reload
-    text = shown(
+    text = systemctl_output(
         FragmentPath="/lib/systemd/system/docker.service",
         DropInPaths="/run/systemd/system/docker.service.d/c.conf /etc/systemd/system/docker.service.d/a\\x20b.conf",
         EnvironmentFiles="/etc/default/docker (ignore_errors=yes)\nEnvironmentFiles=/usr/lib/x (ignore_errors=no)",
@@ -138,18 +138,18 @@ def test_files_of_the_unit(tmp_path, monkeypatch):
 def test_environment_files_are_those_that_a_pattern_fits_in_the_order_in_which_systemd_reads_them(tmp_path):
     for name in ("b.env", "B.env", "a.env", ".hidden.env", "c.conf"):
         (tmp_path / name).write_text("")
-    text = shown(EnvironmentFiles="%s/*.env (ignore_errors=yes)\nEnvironmentFiles=%s/none*.x (ignore_errors=yes)" % (tmp_path, tmp_path))
+    text = systemctl_output(EnvironmentFiles="%s/*.env (ignore_errors=yes)\nEnvironmentFiles=%s/none*.x (ignore_errors=yes)" % (tmp_path, tmp_path))
     found = [path for path, kind, _editable in unit(text)[0].inspect()["files"] if kind == "environment"]
     assert found == [str(tmp_path / name) for name in ("B.env", "a.env", "b.env", "none*.x")]
 
 
 @pytest.mark.parametrize("state", ["bad-setting", "error"])
-def test_a_unit_whose_files_contradict_themselves_is_one(state):
-    assert unit(shown().replace("LoadState=loaded", f"LoadState={state}"))[0].inspect()["state"] == "active"
+def test_a_unit_with_contradicting_files_is_still_a_unit(state):
+    assert unit(systemctl_output().replace("LoadState=loaded", f"LoadState={state}"))[0].inspect()["state"] == "active"
 
 
 @pytest.mark.parametrize("text", ["LoadState=not-found\nMainPID=0\n", "LoadState=masked\n", ""])
-def test_no_unit(text):
+def test_without_a_unit_nothing_is_found(text):
     it, _systemd = unit(text)
     assert it.inspect() == {}
     assert it.pending(it.inspect()) is None
@@ -158,27 +158,27 @@ def test_no_unit(text):
 # --- acting ---------------------------------------------------------------------------------------------------------
 
 
-def test_units_that_were_edited_are_read_anew_with_a_restart_and_never_without():
-    it, systemd = unit(shown(NeedDaemonReload="yes"))
+def test_edited_units_are_read_again_only_with_a_restart():
+    it, systemd = unit(systemctl_output(NeedDaemonReload="yes"))
     it.restart(True, 60)
-    assert [argv[1] for argv in systemd.ran] == ["daemon-reload", "reset-failed", "restart"]  # what fails before the restart does not count
-    it, systemd = unit(shown(NeedDaemonReload="yes"))
+    assert [argv[1] for argv in systemd.ran] == ["daemon-reload", "reset-failed", "restart"]  # an error before the restart does not count
+    it, systemd = unit(systemctl_output(NeedDaemonReload="yes"))
     it.restart(False, 60)
     assert [argv[1] for argv in systemd.ran] == ["reset-failed", "restart"]
-    it, systemd = unit(shown(NeedDaemonReload="yes"))
+    it, systemd = unit(systemctl_output(NeedDaemonReload="yes"))
     it.reload()
     assert [argv[1] for argv in systemd.ran] == ["kill"]
 
 
 def test_a_restart_clears_the_start_limit_first_and_has_a_limit():
-    it, systemd = unit(shown())
+    it, systemd = unit(systemctl_output())
     it.restart(True, 60)
     assert systemd.ran == [["systemctl", "reset-failed", "docker.service"], ["systemctl", "restart", "docker.service"]]
     assert systemd.limits == [60]
 
 
-def test_a_systemctl_that_hangs_after_the_restart_undoes_nothing():
-    it, systemd = unit(shown())
+def test_a_systemctl_that_hangs_after_the_restart_reverts_nothing():
+    it, systemd = unit(systemctl_output())
     it.restart(True, 60)
     systemd.hangs_at = "reset-failed"
     it.settled()
@@ -186,34 +186,34 @@ def test_a_systemctl_that_hangs_after_the_restart_undoes_nothing():
 
 
 @pytest.mark.parametrize("how", [{"hangs": True}, {"fails": "Warning! D-Bus connection terminated.\n"}])
-def test_a_restart_that_systemctl_has_not_waited_for_is_under_way(how):
-    it, _systemd = unit(shown(), shown("activating", "start", Job=81), **how)
+def test_a_restart_that_systemctl_did_not_wait_for_is_pending(how):
+    it, _systemd = unit(systemctl_output(), systemctl_output("activating", "start", Job=81), **how)
     it.restart(True, 60)
     assert it.pending(it.inspect()) == "systemd is still starting it (start)"
 
 
-@pytest.mark.parametrize("now", [shown(ActiveEnterTimestampMonotonic=9), ""])  # or systemd does not answer yet
-def test_a_restart_over_which_systemctl_lost_systemd_is_left_to_who_waits(now):
-    it, systemd = unit(shown(ActiveEnterTimestampMonotonic=7), now, fails="Warning! D-Bus connection terminated.\n")
+@pytest.mark.parametrize("now", [systemctl_output(ActiveEnterTimestampMonotonic=9), ""])  # or systemd does not answer yet
+def test_if_systemctl_loses_systemd_during_a_restart_the_caller_waits(now):
+    it, systemd = unit(systemctl_output(ActiveEnterTimestampMonotonic=7), now, fails="Warning! D-Bus connection terminated.\n")
     it.restart(True, 60)
     assert systemd.ran[-1] == ["systemctl", "restart", "docker.service"]
     assert it.pending(it.inspect()) is None
 
 
-def test_a_restart_that_was_not_begun():
-    it, _systemd = unit(shown(ActiveEnterTimestampMonotonic=7), fails="Unit docker.service has a bad unit file setting.\n")
+def test_a_restart_that_did_not_begin_is_an_error():
+    it, _systemd = unit(systemctl_output(ActiveEnterTimestampMonotonic=7), fails="Unit docker.service has a bad unit file setting.\n")
     with pytest.raises(EngineError, match="^docker.service did not start: Unit docker.service has a bad unit file setting.$"):
         it.restart(True, 60)
 
 
-def test_reload():
-    it, systemd = unit(shown())
+def test_a_daemon_is_reloaded():
+    it, systemd = unit(systemctl_output())
     it.reload()
     assert systemd.ran == [["systemctl", "kill", "--kill-who=main", "--signal=SIGHUP", "docker.service"]]
 
 
-def test_what_systemd_does_not_take():
-    it, _systemd = unit(shown(), fails="Unit docker.service is masked.\n")
+def test_a_refused_command_is_an_error():
+    it, _systemd = unit(systemctl_output(), fails="Unit docker.service is masked.\n")
     with pytest.raises(EngineError, match="^docker.service did not start: Unit docker.service is masked.$"):
         it.restart(True, 60)
     with pytest.raises(EngineError, match="^docker.service did not take SIGHUP: Unit docker.service is masked.$"):
@@ -223,77 +223,77 @@ def test_what_systemd_does_not_take():
 PENDING = [
     ("deactivating", "stop-sigterm", "stopping"),
     ("inactive", "dead", "starting"),
-    ("failed", "failed", "starting"),  # from before, as the crash loop of the next one
+    ("failed", "failed", "starting"),  # an old one, from an earlier crash loop
     ("activating", "auto-restart", "starting"),
     ("activating", "start", "starting"),
 ]
 
 
 @pytest.mark.parametrize(("state", "step", "doing"), PENDING)
-def test_a_restart_that_is_under_way(state, step, doing):
-    it, _systemd = unit(shown(state, step, Job=81, NRestarts=0))
+def test_a_pending_restart_is_recognised(state, step, doing):
+    it, _systemd = unit(systemctl_output(state, step, Job=81, NRestarts=0))
     it.restart(True, 60)
     assert it.pending(it.inspect()) == f"systemd is still {doing} it ({step})"
 
 
 @pytest.mark.parametrize("job", ["", "0", None])
-def test_a_restart_that_is_done(job):
-    it, _systemd = unit(shown(), shown() if job is None else shown(Job=job))
+def test_a_finished_restart_is_recognised(job):
+    it, _systemd = unit(systemctl_output(), systemctl_output() if job is None else systemctl_output(Job=job))
     it.restart(True, 60)
     assert it.pending(it.inspect()) is None
 
 
 FAILED = [
-    shown("failed", "failed", Job="", NRestarts=0),
-    shown("activating", "auto-restart", Job="", NRestarts=0),
-    shown("activating", "start", Job=82, NRestarts=1),  # systemd is at its next attempt already
-    shown("active", "running", Job="", NRestarts=1),
+    systemctl_output("failed", "failed", Job="", NRestarts=0),
+    systemctl_output("activating", "auto-restart", Job="", NRestarts=0),
+    systemctl_output("activating", "start", Job=82, NRestarts=1),  # systemd is already at its next attempt
+    systemctl_output("active", "running", Job="", NRestarts=1),
 ]
 
 
 @pytest.mark.parametrize("text", FAILED)
-def test_a_restart_that_failed(text):
+def test_a_failed_restart_has_its_reason(text):
     job_failed = "Job for docker.service failed because the control process exited with error code.\n"
-    it, systemd = unit(shown(NRestarts=0), text, fails=job_failed, journal=JOURNAL_OF_A_LATE_FAILURE)
+    it, systemd = unit(systemctl_output(NRestarts=0), text, fails=job_failed, journal=JOURNAL_OF_A_LATE_FAILURE)
     before = int(time.time())
     with pytest.raises(EngineError) as raised:
         it.restart(True, 60)
     assert raised.value.message == "docker.service did not start: " + NO_BRIDGE
     option, since = systemd.ran[-1][-2:]
-    assert option == "--since"  # not why it failed some other day
+    assert option == "--since"  # not the reason of an earlier failure
     assert before <= int(since[1:]) <= time.time()
 
 
-def test_the_last_line_says_why_however_many_come_before():
-    """More than 40 are usual where dockerd stops in the same second."""
+def test_the_last_line_of_the_journal_is_the_reason():
+    """If dockerd stops in the same second, more than 40 lines are usual."""
     talk = "".join(f'time="2026-11-28T05:35:06Z" level=info msg="Subchannel {number}"\n' for number in range(100))
-    it, _systemd = unit(shown(), shown("failed", "failed"), journal=talk + JOURNAL_OF_A_LATE_FAILURE)
+    it, _systemd = unit(systemctl_output(), systemctl_output("failed", "failed"), journal=talk + JOURNAL_OF_A_LATE_FAILURE)
     it.restart(True, 60)
     with pytest.raises(EngineError, match=f"did not start: {re.escape(NO_BRIDGE)}$"):
         it.pending(it.inspect())
 
 
-def test_an_attempt_of_systemd_s_own_that_a_restart_took_over_is_no_failure():
-    """After a start that failed it waits for RestartSec, which is 0.1 s on Debian 12, and counts the attempt though the restart became it."""
-    it, _systemd = unit(shown("activating", "auto-restart", NRestarts=0), shown(NRestarts=1), shown(NRestarts=2))
+def test_a_retry_of_systemd_that_a_restart_took_over_is_no_failure():
+    """After a failed start systemd waits for RestartSec, 0.1 s on Debian 12, and counts the attempt although it became the restart."""
+    it, _systemd = unit(systemctl_output("activating", "auto-restart", NRestarts=0), systemctl_output(NRestarts=1), systemctl_output(NRestarts=2))
     it.restart(True, 60)
     assert it.pending(it.inspect()) is None
-    with pytest.raises(EngineError, match="did not start"):  # it ended after that
+    with pytest.raises(EngineError, match="did not start"):  # it ended after that attempt
         it.pending(it.inspect())
 
 
-def test_a_restart_that_failed_without_a_word():
-    it, _systemd = unit(shown(), shown("failed", "failed"))
+def test_a_restart_may_fail_without_a_message():
+    it, _systemd = unit(systemctl_output(), systemctl_output("failed", "failed"))
     it.restart(True, 60)
     with pytest.raises(EngineError, match="did not start: the journal does not say why$"):
         it.pending(it.inspect())
 
 
-def test_restarts_of_before_do_not_count():
-    it, _systemd = unit(shown(NRestarts=2), shown(NRestarts=0))
+def test_earlier_restarts_do_not_count():
+    it, _systemd = unit(systemctl_output(NRestarts=2), systemctl_output(NRestarts=0))
     it.restart(True, 60)
     assert it.pending(it.inspect()) is None
-    it, _systemd = unit(shown(NRestarts=2))
+    it, _systemd = unit(systemctl_output(NRestarts=2))
     it.reload()
     assert it.pending(it.inspect()) is None
 
@@ -305,7 +305,7 @@ def test_a_journal_that_cannot_be_read_in_time_hides_no_error():
     assert Unit("docker.service", run).reason() == ""
 
 
-def test_without_an_act_the_whole_journal_counts():
-    it, systemd = unit(shown(), journal=JOURNAL_OF_A_START)
+def test_without_an_action_the_whole_journal_counts():
+    it, systemd = unit(systemctl_output(), journal=JOURNAL_OF_A_START)
     assert it.reason() == ""
     assert "--since" not in systemd.ran[-1]

@@ -30,7 +30,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd.engine im
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.membership import find_swarm
 
-# --- what daemons answer --------------------------------------------------------------------------------------------
+# --- answers of daemons -----------------------------------------------------------------------------------------------
 
 UUID = "GPU-5ec2f1f4-9c1c-5d0a-8b4e-0c1a7f3e2d11"
 
@@ -102,14 +102,14 @@ CONTAINERS = [
     {"Id": "0123456789abcdef", "Names": ["/by-hand"], "Image": "busybox", "Labels": {}, "State": "running"},
     {"Id": "fedcba9876543210", "Names": None, "Image": "busybox", "Labels": None, "State": "running"},
 ]
-# Their headers, which have the version of the API and whose it is.
+# Their headers, with the version of the API and the name of the server.
 DOCKER_20 = {"Api-Version": "1.41", "Server": "Docker/20.10.24+dfsg1 (linux)"}
 DOCKER_26 = {"Api-Version": "1.45", "Server": "Docker/26.1.5+dfsg1 (linux)"}
 PODMAN = {"Api-Version": "1.41", "Libpod-Api-Version": "4.3.1", "Server": "Libpod/4.3.1 (linux)"}
 ROOTLESS = dict(INFO_26, SecurityOptions=["name=seccomp,profile=builtin", "name=rootless", "name=cgroupns"])
 SNAP = dict(INFO_26, DockerRootDir="/var/snap/docker/common/var-lib-docker")
 
-# --- what systemd answers -------------------------------------------------------------------------------------------
+# --- answers of systemd -----------------------------------------------------------------------------------------------
 
 SHOWN = """\
 ExecStart={ path=/usr/sbin/dockerd ; argv[]=/usr/sbin/dockerd -H fd:// --containerd=/run/containerd/containerd.sock $DOCKER_OPTS ; \
@@ -135,7 +135,7 @@ NOT_FOUND = "MainPID=0\nLoadState=not-found\nActiveEnterTimestampMonotonic=0\n"
         ({"SecurityOptions": None}, "docker"),
     ],
 )
-def test_flavours(info, flavour):
+def test_kinds_of_engines_are_recognised(info, flavour):
     assert flavour_of(info) == flavour
 
 
@@ -147,7 +147,7 @@ def test_flavours(info, flavour):
         ("rootless", "Install Docker Engine as a system service."),
     ],
 )
-def test_what_cannot_be_a_node_is_refused(flavour, remedy):
+def test_an_engine_that_cannot_be_a_node_is_refused(flavour, remedy):
     with pytest.raises(GpuSwarmError) as raised:
         refuse(flavour, "/run/x.sock")
     assert raised.value.message.startswith("/run/x.sock: this is ")
@@ -195,7 +195,7 @@ def test_the_swarm_as_the_node_sees_it():
         ("locked", ["raft/x"], False),
     ],
 )
-def test_half_joined(tmp_path, state, there, expected):
+def test_a_half_finished_join_is_recognised(tmp_path, state, there, expected):
     for name in there:
         path = tmp_path / "swarm" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -223,7 +223,7 @@ def daemon(tmp_path):
 
 
 class Commands:
-    """Answers commands from a table by the words that are in them, and remembers what was run."""
+    """Answers commands from a table by words in them, and records what was run."""
 
     def __init__(self, **answers):
         self.answers, self.run = answers, []
@@ -242,7 +242,7 @@ def engine(tmp_path, **answers):
     return Engine(str(tmp_path / "docker.sock"), "docker.service", commands), commands
 
 
-def test_inspect_docker_20(tmp_path, daemon):
+def test_docker_20_is_inspected(tmp_path, daemon):
     daemon(DOCKER_20, info=INFO_20)
     assert engine(tmp_path)[0].inspect() == {
         "running": True,
@@ -266,7 +266,7 @@ def test_inspect_docker_20(tmp_path, daemon):
     }
 
 
-def test_inspect_docker_26(tmp_path, daemon):
+def test_docker_26_is_inspected(tmp_path, daemon):
     daemon(info=INFO_26)
     view = engine(tmp_path)[0].inspect()
     assert (view["version"], view["api_version"], view["default_runtime"]) == ("26.1.5+dfsg1", "1.45", "nvidia")
@@ -276,7 +276,7 @@ def test_inspect_docker_26(tmp_path, daemon):
     assert view["swarm"]["node_id"] == "vt5h9cpc9198oweazjzwntv63"
 
 
-def test_the_flags_of_the_process_that_runs(tmp_path, daemon):
+def test_flags_are_read_from_the_running_process(tmp_path, daemon):
     daemon(info=INFO_26)
     program, pipe = "print(flush=True); input()", subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", program, "--default-runtime=x", ""], stdin=pipe, stdout=pipe) as process:
@@ -286,19 +286,19 @@ def test_the_flags_of_the_process_that_runs(tmp_path, daemon):
     assert view["flags"] == ["-c", program, "--default-runtime=x"]
 
 
-def test_without_a_unit_of_systemd(tmp_path, daemon):
+def test_an_engine_without_a_systemd_unit_is_inspected(tmp_path, daemon):
     daemon(info=INFO_26)
     for shown in (NOT_FOUND, (127, "", "systemctl: No such file or directory"), (1, "", "Failed to connect to bus: Host is down")):
         view = engine(tmp_path, show=shown)[0].inspect()
         assert (view["running"], view["unit"], view["flags"], view["started_at"]) == (True, None, [], None)
 
 
-def test_a_daemon_that_is_down(tmp_path, daemon):
+def test_a_stopped_daemon_is_inspected(tmp_path, daemon):
     view = engine(tmp_path)[0].inspect()
     assert (view["running"], view["unit"], view["generic_resources"]) == (False, "docker.service", [])
     assert view["swarm"] == unknown_swarm() == dict(swarm_of({}), state="unknown")
     listening = socket.socket(socket.AF_UNIX)
-    listening.bind(str(tmp_path / "docker.sock"))  # a socket that nobody listens on any more
+    listening.bind(str(tmp_path / "docker.sock"))  # the socket still exists, but nobody listens
     assert engine(tmp_path)[0].inspect() == view
     listening.close()
     os.unlink(tmp_path / "docker.sock")
@@ -307,7 +307,7 @@ def test_a_daemon_that_is_down(tmp_path, daemon):
 
 
 @pytest.mark.parametrize("down", ["m2", "m3"])
-def test_no_swarm_is_made_while_a_manager_may_only_be_down(tmp_path, down):
+def test_no_swarm_is_created_while_a_manager_may_only_be_down(tmp_path, down):
     outside, stopped = {"swarm": swarm_of({})}, {"swarm": engine(tmp_path)[0].inspect()["swarm"]}
     managers = ["m1", "m2", "m3"]
     found = find_swarm({name: stopped if name == down else outside for name in managers}, managers, managers)
@@ -320,8 +320,8 @@ RUNNING = SHOWN.replace("MainPID=0", f"MainPID={os.getpid()}") + "ActiveState=ac
 
 
 @pytest.mark.parametrize("there", ["nothing", "a file", "a socket that nobody listens on"])
-def test_a_daemon_that_runs_and_does_not_answer_here_is_not_taken_for_one_that_is_down(tmp_path, there):
-    # Else it would be restarted, with all that runs on it, for want of the right socket.
+def test_a_running_daemon_on_another_socket_is_not_treated_as_stopped(tmp_path, there):
+    # Otherwise it would be restarted with all its containers, only because its socket is another one.
     path = tmp_path / "docker.sock"
     if there == "a file":
         path.touch()
@@ -338,7 +338,7 @@ def test_a_daemon_that_runs_and_does_not_answer_here_is_not_taken_for_one_that_i
 
 
 def hangs_up(path):
-    """Takes a connection, cuts it, and is gone; what systemd does with who waits for a unit that it gave up."""
+    """Accept a connection, cut it, and end, as systemd does with a unit that it gave up."""
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(str(path))
     listening.listen(1)
@@ -354,7 +354,7 @@ def hangs_up(path):
 
 
 @pytest.mark.parametrize("shown", [SHOWN, RUNNING])
-def test_a_connection_that_is_cut_is_tried_once_more(tmp_path, shown):
+def test_a_cut_connection_is_tried_once_more(tmp_path, shown):
     thread = hangs_up(tmp_path / "docker.sock")
     if shown is SHOWN:
         assert engine(tmp_path)[0].inspect()["running"] is False
@@ -364,7 +364,7 @@ def test_a_connection_that_is_cut_is_tried_once_more(tmp_path, shown):
     thread.join()
 
 
-def test_what_is_posted_and_what_is_answered(tmp_path, daemon):
+def test_a_post_returns_the_answer(tmp_path, daemon):
     started = daemon()
     started.answers.update({"/swarm/join": (200, ""), "/swarm/init": (200, '"node"\n')})
     it = engine(tmp_path)[0]
@@ -381,19 +381,19 @@ def test_what_is_posted_and_what_is_answered(tmp_path, daemon):
         (500, '["a list"]', EngineError, 'answered 500: ["a list"]. Check'),
     ],
 )
-def test_what_dockerd_refuses_has_its_reason(tmp_path, daemon, status, text, kind, words):
+def test_a_refusal_of_dockerd_has_its_reason(tmp_path, daemon, status, text, kind, words):
     daemon().answers["/swarm/join"] = (status, text)
     with pytest.raises(kind, match=re.escape(words)) as caught:
         engine(tmp_path)[0].post("/swarm/join", {})
     assert isinstance(caught.value, Unavailable) is (kind is Unavailable)
 
 
-def test_nothing_listens_to_what_is_posted(tmp_path):
+def test_a_post_without_a_listener_is_an_error(tmp_path):
     with pytest.raises(EngineError, match="POST /swarm/leave: nothing listens there"):
         engine(tmp_path)[0].post("/swarm/leave")
 
 
-def test_the_membership_alone(tmp_path, daemon):
+def test_the_membership_is_read_alone(tmp_path, daemon):
     assert engine(tmp_path)[0].swarm()["state"] == "unknown"
     daemon(DOCKER_26, info={"Swarm": {"LocalNodeState": "pending", "NodeID": "n1"}})
     assert {key: engine(tmp_path)[0].swarm()[key] for key in ("state", "node_id")} == {"state": "pending", "node_id": "n1"}
@@ -401,7 +401,7 @@ def test_the_membership_alone(tmp_path, daemon):
 
 @pytest.fixture
 def raw(tmp_path):
-    """raw(answer) -> a socket that answers each connection with these bytes and closes it."""
+    """Return a socket that answers each connection with these bytes and closes it."""
     listening = socket.socket(socket.AF_UNIX)
 
     def start(answer):
@@ -414,7 +414,7 @@ def raw(tmp_path):
             try:
                 connection = listening.accept()[0]
             except OSError:
-                return  # the test is over
+                return  # the test has ended
             with connection:
                 connection.recv(65536)
                 connection.sendall(answer)
@@ -427,7 +427,7 @@ def raw(tmp_path):
 @pytest.mark.parametrize(
     ("answer", "words"), [(b"", "the connection was cut"), (b"x\n", "x"), (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n{", "cut before the end")]
 )
-def test_an_answer_that_is_no_answer_is_reported(tmp_path, raw, answer, words):
+def test_an_invalid_answer_is_reported(tmp_path, raw, answer, words):
     raw(answer)
     assert_reported(tmp_path, words)
 
@@ -440,12 +440,12 @@ def assert_reported(folder, words):
     assert "Set docker_socket to the socket of Docker Engine" in raised.value.message
 
 
-def test_a_path_that_leads_nowhere_is_reported(tmp_path):
+def test_a_missing_path_is_reported(tmp_path):
     (tmp_path / "file").touch()
     assert_reported(tmp_path / "file", "Not a directory")
 
 
-def test_a_socket_that_is_busy_is_reported(tmp_path):
+def test_a_busy_socket_is_reported(tmp_path):
     with socket.socket(socket.AF_UNIX) as listening, socket.socket(socket.AF_UNIX) as waiting:
         listening.bind(str(tmp_path / "docker.sock"))
         listening.listen(0)
@@ -453,22 +453,22 @@ def test_a_socket_that_is_busy_is_reported(tmp_path):
         assert_reported(tmp_path, "Resource temporarily unavailable")
 
 
-def test_a_membership_that_an_engine_left_behind(tmp_path):
+def test_a_membership_of_a_removed_engine_is_found(tmp_path):
     assert swarm_without_engine(str(tmp_path)) == swarm_of({})
-    (tmp_path / "swarm").mkdir()  # dockerd makes it in any case
+    (tmp_path / "swarm").mkdir()  # dockerd always creates it
     assert swarm_without_engine(str(tmp_path)) == swarm_of({})
     (tmp_path / "swarm" / "docker-state.json").touch()
     assert swarm_without_engine(str(tmp_path)) == unknown_swarm()
 
 
-def test_no_docker_at_all(tmp_path, monkeypatch):
+def test_a_host_without_docker_is_inspected(tmp_path, monkeypatch):
     monkeypatch.setattr(dockerd_engine.os.path, "exists", lambda path: False)
     monkeypatch.setattr(dockerd_engine.os.path, "isdir", lambda path: False)
     monkeypatch.setattr(dockerd_engine.glob, "glob", lambda pattern: [])
     assert engine(tmp_path, show=NOT_FOUND)[0].inspect() is None
 
 
-def test_a_rootless_daemon_beside_a_socket_that_is_not_there(tmp_path, monkeypatch):
+def test_a_rootless_daemon_without_a_root_socket_is_found(tmp_path, monkeypatch):
     monkeypatch.setattr(dockerd_engine.os.path, "exists", lambda path: False)
     monkeypatch.setattr(dockerd_engine.os.path, "isdir", lambda path: False)
     monkeypatch.setattr(dockerd_engine.glob, "glob", lambda pattern: ["/run/user/1000/docker.sock"])
@@ -480,21 +480,21 @@ def test_a_rootless_daemon_beside_a_socket_that_is_not_there(tmp_path, monkeypat
     ("answers", "words"),
     [
         ({"headers": PODMAN, "info": {"ServerVersion": "4.3.1"}}, "this is Podman standing in for Docker"),
-        ({"headers": PODMAN}, "this is Podman standing in for Docker"),  # also where it has no such answer
+        ({"headers": PODMAN}, "this is Podman standing in for Docker"),  # even if it has no such answer
         ({"info": SNAP}, "this is Docker from snap"),
         ({"info": ROOTLESS}, "this is rootless Docker"),
         ({"info": (500, '{"message":"boom"}')}, "GET /info answered 500: .*boom.*journalctl -u docker.service"),
         ({"info": (200, "<html>")}, "GET /info was answered with '<html>', which is not JSON. Set docker_socket"),
     ],
 )
-def test_answers_that_are_not_taken(tmp_path, daemon, answers, words):
+def test_answers_of_other_servers_are_refused(tmp_path, daemon, answers, words):
     daemon(**answers)
     with pytest.raises(GpuSwarmError, match=words) as raised:
         engine(tmp_path)[0].inspect()
     assert raised.value.message.startswith(str(tmp_path / "docker.sock"))
 
 
-def test_containers(tmp_path, daemon):
+def test_containers_are_listed(tmp_path, daemon):
     started = daemon(containers_json=CONTAINERS)
     found = engine(tmp_path)[0].containers()
     assert [(item["name"], item["service"], item["task"]) for item in found] == [
@@ -508,7 +508,7 @@ def test_containers(tmp_path, daemon):
 
 
 def on(*networks, task=None):
-    """A container on these networks, each with an id of its own."""
+    """Return a container on these networks, with a new id."""
     settings = {"Networks": {name: {"NetworkID": f"id-of-{name}"} for name in networks}}
     return dict(CONTAINERS[1], NetworkSettings=settings, Labels={"com.docker.swarm.task.id": task} if task else {})
 
@@ -516,7 +516,7 @@ def on(*networks, task=None):
 SWARM_NETWORKS = "/networks?filters=%7B%22scope%22%3A%20%5B%22swarm%22%5D%7D"
 
 
-def test_the_swarms_networks_of_containers_that_are_no_tasks(tmp_path, daemon):
+def test_swarm_networks_of_other_containers_are_found(tmp_path, daemon):
     started = daemon(containers_json=[on("bridge"), on("mine", "train", "sweep"), on("ingress", task="t1")])
     started.answers[SWARM_NETWORKS] = [{"Id": "id-of-train", "Name": "train"}, {"Id": "id-of-sweep", "Name": "sweep"}]
     assert [item["swarm_networks"] for item in engine(tmp_path)[0].containers()] == [[], ["sweep", "train"], []]
@@ -524,20 +524,20 @@ def test_the_swarms_networks_of_containers_that_are_no_tasks(tmp_path, daemon):
 
 
 @pytest.mark.parametrize("listed", [[], [on("bridge"), on("host"), on("none"), on()], [on("ingress", "train", task="t1")]])
-def test_networks_are_not_listed_where_none_can_be_the_swarms(tmp_path, daemon, listed):
+def test_networks_are_not_listed_if_none_can_be_a_swarm_network(tmp_path, daemon, listed):
     started = daemon(containers_json=listed)
     engine(tmp_path)[0].containers()
     assert started.requests == ["/containers/json"]
 
 
-def test_networks_that_cannot_be_listed_are_not_none(tmp_path, daemon):
+def test_networks_that_cannot_be_listed_are_an_error(tmp_path, daemon):
     started = daemon(containers_json=[on("train")])
     started.answers[SWARM_NETWORKS] = (500, "busy")
     with pytest.raises(EngineError, match="GET /networks.* answered 500: busy"):
         engine(tmp_path)[0].containers()
 
 
-def test_the_images_that_a_test_can_be_run_in(tmp_path, daemon):
+def test_images_that_a_test_can_use_are_listed(tmp_path, daemon):
     cuda = {"Id": "sha256:" + 64 * "a", "RepoTags": ["nvidia/cuda:13"], "Created": 1, "Labels": None}
     started = daemon(images_json=[cuda])
     assert engine(tmp_path)[0].images() == [{"id": cuda["Id"], "name": "nvidia/cuda:13", "cuda": True}]
@@ -551,7 +551,7 @@ def test_images_that_cannot_be_listed_are_no_error(tmp_path):
 TRAIN_ENDED = "/containers/%s/wait?condition=not-running" % CONTAINERS[0]["Id"]
 
 
-def test_a_drain_is_over_when_swarms_containers_have_ended(tmp_path, daemon, quick):
+def test_a_drain_ends_when_the_containers_of_swarm_have_ended(tmp_path, daemon, quick):
     shown = iter([CONTAINERS, (500, "busy"), CONTAINERS, CONTAINERS[1:]])
     ended = iter([{"StatusCode": 0}, (404, '{"message": "no such container"}')])
     started = daemon(containers_json=lambda: next(shown))
@@ -561,7 +561,7 @@ def test_a_drain_is_over_when_swarms_containers_have_ended(tmp_path, daemon, qui
     assert started.requests == [listed, TRAIN_ENDED, listed, listed, TRAIN_ENDED, listed]
 
 
-def test_a_drain_is_waited_for_no_longer_than_set(tmp_path, daemon, quick):
+def test_a_drain_has_a_time_limit(tmp_path, daemon, quick):
     forever = threading.Event()
     started = daemon(containers_json=CONTAINERS)
     started.answers[TRAIN_ENDED] = lambda: forever.wait(60) and {}
@@ -574,22 +574,22 @@ def test_a_drain_is_waited_for_no_longer_than_set(tmp_path, daemon, quick):
     assert time.monotonic() - began < 30
 
 
-def test_a_container_that_stays_on_the_list_is_looked_at_with_pauses(tmp_path, daemon):
-    """Of a daemon that could not write what it knows, to a full disk."""
+def test_a_remaining_container_is_checked_with_pauses(tmp_path, daemon):
+    """As of a daemon that could not save its state on a full disk."""
     started = daemon(containers_json=CONTAINERS)
     started.answers[TRAIN_ENDED] = {"StatusCode": 0}
     engine(tmp_path)[0].await_drain(0.3)
     assert 2 < len(started.requests) <= 2 * 0.3 / (dockerd_engine.POLL_S / 10) + 2
 
 
-def test_containers_that_cannot_be_listed_are_not_none(tmp_path):
+def test_containers_that_cannot_be_listed_are_an_error(tmp_path):
     with pytest.raises(EngineError, match="GET /containers/json: nothing answers any more"):
         engine(tmp_path)[0].containers()
 
 
-def test_a_daemon_that_hangs_is_not_taken_for_one_that_is_down(tmp_path, daemon, monkeypatch):
+def test_a_hung_daemon_is_not_treated_as_stopped(tmp_path, daemon, monkeypatch):
     monkeypatch.setattr(dockerd_engine, "REQUEST_TIMEOUT_S", 0.05)
-    # Else it would be restarted, and with it stop what runs on it, without a check what that is.
+    # Otherwise it would be restarted, which stops its containers unchecked.
     held = threading.Event()
     daemon(info=lambda: held.wait(5) and INFO_26)
     try:
@@ -599,7 +599,7 @@ def test_a_daemon_that_hangs_is_not_taken_for_one_that_is_down(tmp_path, daemon,
         held.set()
 
 
-def test_no_permission(tmp_path, monkeypatch):
+def test_missing_permission_is_an_error(tmp_path, monkeypatch):
     def connect(_self, _path):
         raise PermissionError(13, "Permission denied")
 
@@ -619,7 +619,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(dockerd_engine, "POLL_S", 0.001)
 
 
-def test_wait_until_it_is_as_wanted(tmp_path, daemon, quick):
+def test_waiting_ends_with_the_wanted_state(tmp_path, daemon, quick):
     shown = iter([(503, "starting"), INFO_20, INFO_20, INFO_26])
     daemon(info=lambda: next(shown))
     view = engine(tmp_path)[0].wait(lambda view: None if view["generic_resources"] else "it shows nothing", 60)
@@ -627,7 +627,7 @@ def test_wait_until_it_is_as_wanted(tmp_path, daemon, quick):
 
 
 @pytest.mark.parametrize(("act", "cleared"), [(lambda it: it.restart(True, 60), 2), (lambda it: it.reload(), 0), (lambda it: None, 0)])
-def test_a_restart_that_succeeded_leaves_systemd_all_its_starts_for_crashes(tmp_path, daemon, quick, act, cleared):
+def test_a_successful_restart_leaves_systemd_all_starts_for_crashes(tmp_path, daemon, quick, act, cleared):
     daemon(DOCKER_26, info=INFO_26)
     it, ran = engine(tmp_path, show=RUNNING)
     act(it)
@@ -636,7 +636,7 @@ def test_a_restart_that_succeeded_leaves_systemd_all_its_starts_for_crashes(tmp_
     assert [argv for argv in ran.run if "reset-failed" in argv] == [["systemctl", "reset-failed", "docker.service"]] * cleared
 
 
-def test_a_restart_that_did_not_succeed_clears_nothing_after_it(tmp_path, daemon, quick):
+def test_a_failed_restart_clears_no_start_limit(tmp_path, daemon, quick):
     daemon(DOCKER_26, info=INFO_26)
     it, ran = engine(tmp_path, show=RUNNING)
     it.restart(True, 60)
@@ -645,7 +645,7 @@ def test_a_restart_that_did_not_succeed_clears_nothing_after_it(tmp_path, daemon
     assert len([argv for argv in ran.run if "reset-failed" in argv]) == 1
 
 
-def test_wait_no_longer_than_set(tmp_path, daemon, quick):
+def test_waiting_has_a_time_limit(tmp_path, daemon, quick):
     it = engine(tmp_path)[0]
     with pytest.raises(EngineError) as raised:
         it.wait(lambda view: None, 0)
@@ -658,7 +658,7 @@ def test_wait_no_longer_than_set(tmp_path, daemon, quick):
         it.wait(lambda view: "it shows nothing", 0)
 
 
-def test_what_the_restart_took_counts(tmp_path, daemon, quick):
+def test_the_time_of_the_restart_counts(tmp_path, daemon, quick):
     shown = iter([INFO_20])
     daemon(info=lambda: next(shown))
     with pytest.raises(EngineError, match="after 60 s: it shows nothing$"):
@@ -673,13 +673,13 @@ def test_what_the_restart_took_counts(tmp_path, daemon, quick):
         (SHOWN + "ActiveState=deactivating\nSubState=stop-sigterm\nJob=7\n", "systemd is still stopping it .stop-sigterm.$"),
     ],
 )
-def test_a_start_without_end_is_given_up(tmp_path, quick, shown, words):
+def test_an_endless_start_is_given_up(tmp_path, quick, shown, words):
     with pytest.raises(EngineError, match="docker.service is not as wanted after 0 s: .*" + words):
         engine(tmp_path, show=shown)[0].wait(lambda view: None, 0)
 
 
 def test_the_old_process_is_not_queried_while_a_restart_is_pending(tmp_path, daemon, quick):
-    # It answers still, and would do for any wish that it meets already, as for none at all on the way back.
+    # It still answers, and would seem to meet any wish that is already met.
     old = daemon(info=INFO_26)
     shown = iter([SHOWN + "ActiveState=deactivating\nSubState=stop-sigterm\nJob=7\n"] * 3)
     it = engine(tmp_path, show=lambda: next(shown))[0]
@@ -688,7 +688,7 @@ def test_the_old_process_is_not_queried_while_a_restart_is_pending(tmp_path, dae
     assert old.requests == []
 
 
-def test_a_start_that_failed_is_reported_at_once(tmp_path, quick):
+def test_a_failed_start_is_reported_at_once(tmp_path, quick):
     it = engine(tmp_path, show=SHOWN + "ActiveState=failed\n", journalctl="failed to start daemon: no bridge\n")[0]
     with pytest.raises(EngineError, match="^docker.service did not start: failed to start daemon: no bridge$"):
         it.wait(lambda view: None, 60)
@@ -705,21 +705,21 @@ def test_a_start_that_failed_is_reported_at_once(tmp_path, quick):
         ((125, "", "Status: unknown flag: --validate\nSee 'dockerd --help'., Code: 125\n"), None),
     ],
 )
-def test_validate(tmp_path, monkeypatch, answer, complaint):
+def test_a_file_is_validated(tmp_path, monkeypatch, answer, complaint):
     monkeypatch.setattr(dockerd_engine.shutil, "which", lambda name, path: "/usr/sbin/" + name)
     it, commands = engine(tmp_path, validate=answer)
     assert it.validate("/c") == complaint
     assert commands.run == [["/usr/sbin/dockerd", "--validate", "--config-file", "/c"]]
 
 
-def test_nobody_to_validate(tmp_path, monkeypatch):
+def test_without_dockerd_nothing_is_validated(tmp_path, monkeypatch):
     monkeypatch.setattr(dockerd_engine.shutil, "which", lambda name, path: None)
     it, commands = engine(tmp_path)
     assert it.validate("/c") is None
     assert commands.run == []
 
 
-def test_what_an_image_requires(tmp_path, daemon):
+def test_the_requirements_of_an_image_are_read(tmp_path, daemon):
     own, _commands = engine(tmp_path)
     assert own.required_by("train") is None  # where no daemon runs
     env = ["PATH=/bin", "NVIDIA_REQUIRE_CUDA=cuda>=12.4", "CUDA_VERSION=12.4.1", "API_KEY=k3y"]

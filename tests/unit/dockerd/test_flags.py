@@ -13,7 +13,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd.flags imp
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import ConfigError
 
 VENDOR, OVERRIDE, DEFAULTS = "/lib/systemd/system/docker.service", "/etc/systemd/system/docker.service.d/override.conf", "/etc/default/docker"
-# As a much-copied article writes it, misprint and all.
+# From a much-copied article, with its misprint.
 ARTICLE = """\
 [Service]
 ExecStart=
@@ -29,7 +29,7 @@ ExecStart=/usr/sbin/dockerd \\
     --default-runtime nvidia \\
     --log-level=debug
 """
-# What others write: flags in a variable over several lines, and comments between the lines of one command.
+# Other common forms: flags in a variable over several lines, and comments between the lines of a command.
 KUBESPRAY = """\
 [Service]
 Environment="DOCKER_OPTS=\\
@@ -68,7 +68,7 @@ def drop_in(flags, program="/usr/bin/dockerd"):
     return f"[Service]\nExecStart=\nExecStart={program} {flags}\n"
 
 
-# what is there -> the files afterwards (None: removed), the resources that move
+# existing files -> the files afterwards (None: removed), and the resources that move
 CASES = {
     "no option of this collection": (files(drop_in("--debug"), 'DOCKER_OPTS="--log-level=warn"\n'), {}, []),
     "no files": ([], {}, []),
@@ -159,11 +159,11 @@ CASES = {
 
 
 @pytest.mark.parametrize(("there", "after", "resources"), CASES.values(), ids=CASES)
-def test_take(there, after, resources):
+def test_flags_are_taken_over(there, after, resources):
     taken = dockerd_flags.take(there)
     assert {path: content and content.decode() for path, content in taken.files.items()} == after
     assert taken.resources == resources
-    # Once is enough.
+    # Each flag is taken over once.
     left = [one._replace(content=taken.files.get(one.path, one.content)) for one in there]
     again = dockerd_flags.take([one for one in left if one.content is not None])
     assert (again.files, again.resources, again.notes) == ({}, [], [])
@@ -171,7 +171,7 @@ def test_take(there, after, resources):
 
 
 @pytest.mark.parametrize(("there", "after", "resources"), CASES.values(), ids=CASES)
-def test_what_was_taken_out_can_be_restore(there, after, resources):
+def test_flags_that_were_taken_over_can_be_restored(there, after, resources):
     taken = dockerd_flags.take(there)
     for one in there:
         if after.get(one.path) is None:
@@ -182,7 +182,7 @@ def test_what_was_taken_out_can_be_restore(there, after, resources):
         assert [sorted(part["words"]) for part in again.words[one.path]] == [sorted(part["words"]) for part in taken.words[one.path]]
 
 
-def test_words_find_no_place_in_a_file_that_says_something_else_now():
+def test_flags_find_no_place_in_a_file_that_was_changed():
     taken = [{"variable": None, "words": ["--debug"]}, {"variable": "DOCKER_OPTS", "words": ["--default-runtime=nvidia"]}]
     text = b"[Service]\nExecStart=\nLimitNOFILE=9\n"
     assert dockerd_flags.restore(text, DROP_IN, taken) == (text, ["--debug", "--default-runtime=nvidia"])
@@ -194,7 +194,7 @@ def test_words_find_no_place_in_a_file_that_says_something_else_now():
 RUNTIME_FLAG, GPU_FLAG = "--default-runtime=nvidia", "--node-generic-resource=gpu=GPU-c143e771"
 
 
-def test_what_was_done_is_reported():
+def test_changes_are_reported():
     notes = dockerd_flags.take(files(ARTICLE)).notes
     assert notes == [
         f"{OVERRIDE}: -H fdd:// is a misprint of fd://, with which dockerd never starts.",
@@ -203,7 +203,7 @@ def test_what_was_done_is_reported():
     ]
 
 
-def test_what_systemd_starts_then():
+def test_systemd_starts_the_daemon_without_these_flags():
     assert dockerd_flags.take(files(ARTICLE)).command == ["/usr/sbin/dockerd", "-H", "fd://", "--containerd=/run/containerd/containerd.sock"]
     assert dockerd_flags.take(files(environment='DOCKER_OPTS="--debug --default-runtime=nvidia"')).command[-1] == "--debug"
     assert dockerd_flags.take(files(KUBESPRAY)).command[1:] == ["--registry-mirror=http://mirror.example", "--data-root=/srv/docker"]
@@ -219,7 +219,7 @@ def test_files_that_belong_to_packages_are_not_edited():
     assert (taken.files, taken.command[-1]) == ({}, "--default-runtime=nvidia")
 
 
-def test_a_file_that_is_no_text():
+def test_a_file_that_is_no_text_stays():
     with pytest.raises(ConfigError, match=r"/etc/default/docker: it is not UTF-8 text \(byte 1\)\. Fix the file"):
         dockerd_flags.take([UnitFile(DEFAULTS, ENVIRONMENT, b"#\xff", True)])
 
@@ -228,18 +228,18 @@ def test_a_file_that_is_no_text():
     ("argv", "is_it"),
     [(["/usr/bin/dockerd"], True), (["-/usr/sbin/dockerd", "-x"], True), (["/opt/start-docker.sh"], False), ([], False)],
 )
-def test_is_dockerd(argv, is_it):
+def test_dockerd_is_recognised(argv, is_it):
     assert dockerd_flags.is_dockerd(argv) is is_it
 
 
-def test_words_come_back_into_a_variable_that_has_lines_of_its_own_and_nothing_else():
+def test_flags_return_into_a_variable_of_several_lines():
     emptied = '[Service]\nEnvironment="DOCKER_OPTS=\\\n    " A=b\nExecStart=\nExecStart=/usr/bin/dockerd $DOCKER_OPTS\n'
     back, unplaced = dockerd_flags.restore(emptied.encode(), DROP_IN, [{"variable": "DOCKER_OPTS", "words": ["--default-runtime=nvidia"]}])
     assert (dockerd_flags.take(files(back.decode())).command, unplaced) == (["/usr/bin/dockerd"], [])
     assert dockerd_flags.take(files(back.decode())).words == {OVERRIDE: [{"variable": "DOCKER_OPTS", "words": ["--default-runtime=nvidia"]}]}
 
 
-# --- text -------------------------------------------------------------------------------------------------------------
+# --- text ---------------------------------------------------------------------------------------------------------------
 
 
 def test_comments_are_no_settings():
@@ -255,5 +255,5 @@ def test_comments_are_no_settings():
         (["--add-runtime=nvidia-experimental=/opt/x", "--add-runtime", "kata=/opt/y"], False),
     ],
 )
-def test_whether_a_runtime_nvidia_is_added_by_flags(argv, added):
+def test_flags_that_add_a_runtime_nvidia_are_found(argv, added):
     assert dockerd_flags.adds_runtime(argv) is added

@@ -16,15 +16,15 @@ SLOW = Unavailable("POST /swarm/join answered 503: Timeout was reached before no
 TAKEN = Unavailable("POST /swarm/join answered 503: This node is already part of a swarm")
 
 
-def seen(state, manages=False, error=None):
+def membership(state, manages=False, error=None):
     return {"state": state, "control_available": manages, "error": error}
 
 
 class Daemon:
-    """Shows one state after the other, and keeps the last one. After a leave, the state is ``left``."""
+    """Shows one state after the other, and then always the last. After a leave, the state is ``left``."""
 
     def __init__(self, *states, answer=None, left=None):
-        self.states, self.answer, self.left, self.posted = list(states), answer, left or seen("inactive"), []
+        self.states, self.answer, self.left, self.posted = list(states), answer, left or membership("inactive"), []
 
     def swarm(self):
         found = self.states.pop(0) if len(self.states) > 1 else self.states[0]
@@ -48,34 +48,34 @@ def quick(monkeypatch):
 
 
 JOINS = {
-    "at once": Daemon(seen("active")),
-    "after a while": Daemon(seen("pending"), seen("active", manages=True), seen("active")),
-    "its daemon is slow to answer": Daemon(EngineError("not answered within 30 s"), seen("active")),
-    "in the background": Daemon(seen("pending"), seen("active"), answer=SLOW),
+    "at once": Daemon(membership("active")),
+    "after a while": Daemon(membership("pending"), membership("active", manages=True), membership("active")),
+    "its daemon is slow to answer": Daemon(EngineError("not answered within 30 s"), membership("active")),
+    "in the background": Daemon(membership("pending"), membership("active"), answer=SLOW),
 }
 
 
 @pytest.mark.parametrize("case", JOINS)
 def test_a_worker_joins(case):
     daemon = JOINS[case]
-    assert join_leave.join(daemon, {"JoinToken": "x"}, False, 60) == seen("active")
+    assert join_leave.join(daemon, {"JoinToken": "x"}, False, 60) == membership("active")
     assert daemon.posted == [("/swarm/join", {"JoinToken": "x"})]
 
 
 FAILS = {
-    "refused, and the daemon forgot it": (Daemon(seen("inactive"), answer=EngineError("invalid token")), "invalid token", "inactive", False),
+    "refused, and the daemon forgot it": (Daemon(membership("inactive"), answer=EngineError("invalid token")), "invalid token", "inactive", False),
     "refused, and something is left": (
-        Daemon(seen("error", error="x"), answer=EngineError("remote CA does not match")), "remote CA does not match", "inactive", True
+        Daemon(membership("error", error="x"), answer=EngineError("remote CA does not match")), "remote CA does not match", "inactive", True
     ),
     "without end": (
-        Daemon(seen("pending", error="no route to host."), answer=SLOW),
+        Daemon(membership("pending", error="no route to host."), answer=SLOW),
         "it did not become a working worker within 0 s: the swarm's state there is pending (no route to host)", "inactive", True,
     ),
     "what is left cannot be left": (
-        Daemon(seen("error"), answer=EngineError("invalid token"), left=EngineError("busy")), "invalid token", "error", True
+        Daemon(membership("error"), answer=EngineError("invalid token"), left=EngineError("busy")), "invalid token", "error", True
     ),
-    "it is in a swarm by now, which it stays in": (Daemon(seen("active"), answer=TAKEN), "already part of a swarm", "active", False),
-    "a member, and not as a worker": (Daemon(seen("active", manages=True)), "the swarm's state there is active", "active", False),
+    "it is in a swarm by now, which it stays in": (Daemon(membership("active"), answer=TAKEN), "already part of a swarm", "active", False),
+    "a member, and not as a worker": (Daemon(membership("active", manages=True)), "the swarm's state there is active", "active", False),
     "the daemon hangs": (Daemon(EngineError("hangs"), answer=EngineError("POST: hangs")), "POST: hangs", "unknown", False),
 }  # fmt: skip
 
@@ -91,19 +91,19 @@ def test_a_join_that_fails_is_undone(case):
 
 
 def test_a_swarm_is_initialised():
-    daemon = Daemon(seen("pending"), seen("active"), seen("active", manages=True))
-    assert join_leave.initialise(daemon, {"Spec": {}}, 60) == seen("active", manages=True)
+    daemon = Daemon(membership("pending"), membership("active"), membership("active", manages=True))
+    assert join_leave.initialise(daemon, {"Spec": {}}, 60) == membership("active", manages=True)
     assert daemon.posted == [("/swarm/init", {"Spec": {}})]
 
 
 @pytest.mark.parametrize("answer", [EngineError("could not choose an IP address to advertise"), TAKEN])
 def test_a_refused_initialisation_fails_at_once(answer):
     with pytest.raises(EngineError, match=answer.message):
-        join_leave.initialise(Daemon(seen("active", manages=True), answer=answer), {}, 60)
+        join_leave.initialise(Daemon(membership("active", manages=True), answer=answer), {}, 60)
 
 
 @pytest.mark.parametrize(("force", "path"), [(True, "/swarm/leave?force=true"), (False, "/swarm/leave?force=false")])
 def test_a_swarm_is_left(force, path):
-    daemon = Daemon(seen("active"))
-    assert join_leave.leave(daemon, force) == seen("inactive")
+    daemon = Daemon(membership("active"))
+    assert join_leave.leave(daemon, force) == membership("inactive")
     assert daemon.posted == [(path, None)]

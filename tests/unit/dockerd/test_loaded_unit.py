@@ -52,12 +52,12 @@ DIFFERENCES = {
 
 
 @pytest.mark.parametrize(("drop_in", "loaded", "expected"), DIFFERENCES.values(), ids=DIFFERENCES)
-def test_difference(drop_in, loaded, expected):
+def test_differences_are_found(drop_in, loaded, expected):
     assert difference(files(drop_in), loaded) == expected
 
 
 class Systemd:
-    """Answers as busctl and systemctl do; keeps what was run."""
+    """Answers as busctl and systemctl do, and records what was run."""
 
     def __init__(self, argv=("/x",), read_at="@4000000000", version="257.13-1", bus_rc=0):
         self.argv, self.read_at, self.version, self.bus_rc, self.ran = argv, read_at, version, bus_rc, []
@@ -83,7 +83,7 @@ def there(tmp_path):
     return [UnitFile(str(path), DROP_IN, path.read_bytes(), True)]
 
 
-def test_a_unit_that_systemd_reads_otherwise_is_named(there):
+def test_a_unit_that_systemd_read_differently_is_named(there):
     systemd = Systemd()
     assert loaded_unit.misread(there, ENGINE, systemd).startswith(f"{there[0].path}: systemd read ExecStart differently from this collection")
     assert "/org/freedesktop/systemd1/unit/docker_2eservice" in systemd.ran[0]
@@ -98,17 +98,17 @@ def test_no_value_of_a_unit_is_shown(there):
     [Systemd(["/x", "-a"]), Systemd(read_at="@0"), Systemd(read_at="n/a"), Systemd(version="245"), Systemd(bus_rc=1)],
     ids=["the same", "edited since", "an old systemd that does not say when", "one that cannot say when", "one without --json"],
 )
-def test_what_cannot_be_compared_is_believed(there, systemd):
+def test_a_unit_that_cannot_be_compared_counts_as_equal(there, systemd):
     assert loaded_unit.misread(there, ENGINE, systemd) is None
 
 
-def test_a_file_that_is_gone_was_changed(there):
+def test_a_removed_file_counts_as_changed(there):
     os.unlink(there[0].path)
     assert loaded_unit.misread(there, ENGINE, Systemd()) is None
 
 
 @pytest.mark.parametrize("engine", [dict(ENGINE, needs_reload=True), dict(ENGINE, unit=None)])
-def test_systemd_is_not_queried_about_what_it_has_not_read(there, engine):
+def test_systemd_is_not_queried_about_files_that_it_has_not_read(there, engine):
     systemd = Systemd()
     assert loaded_unit.misread(there, engine, systemd) is None
     assert systemd.ran == []
@@ -134,12 +134,12 @@ AMBIGUOUS = b"# formerly \\\nDOCKER_OPTS=--debug\n"
         (AMBIGUOUS, "", False),
     ],
 )
-def test_how_comments_end_goes_by_the_release(content, version, go_on):
+def test_the_end_of_a_comment_depends_on_the_release(content, version, go_on):
     (found,) = loaded_unit.by_release([UnitFile("/etc/default/docker", ENVIRONMENT, content, True)], Systemd(version=version))
     assert found.comments_go_on is go_on
 
 
-def test_the_release_is_queried_only_where_it_counts():
+def test_the_release_is_queried_only_if_it_matters():
     systemd = Systemd()
     loaded_unit.by_release([UnitFile("/etc/default/docker", ENVIRONMENT, b"# C:\\x\nA=b\\\n\n", True), *files("# x \\\n")], systemd)
     assert systemd.ran == []

@@ -12,7 +12,7 @@ CUDA_TOOLS = {"maintainer": "NVIDIA CORPORATION <cudatools@nvidia.com>"}
 
 
 def image(name, created=0, labels=None, digit="a"):
-    """As GET /images/json has it; null where there is nothing."""
+    """Return an image in the form of GET /images/json, with null for missing values."""
     return {"Id": "sha256:" + digit * 64, "RepoTags": name and [name], "RepoDigests": None, "Created": created, "Labels": labels}
 
 
@@ -35,7 +35,7 @@ def image(name, created=0, labels=None, digit="a"):
         ([image(f"shop:{n}", n) for n in range(9)], ["shop:8", "shop:7", "shop:6"]),
     ],
 )
-def test_the_newest_of_cuda_comes_first_and_then_the_newest_of_all(listed, names):
+def test_the_newest_cuda_image_comes_first_and_then_the_newest_of_all(listed, names):
     assert [found["name"] for found in candidates(listed)] == names
 
 

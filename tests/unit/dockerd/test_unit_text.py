@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The reader of unit files, beside what systemd itself starts: tests/e2e/test_systemd_agreement.py has it do that with the same files."""
+"""Compares the reader of unit files with systemd. tests/e2e/test_systemd_agreement.py makes systemd start the same files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def files(case, comments_go_on):
 
 @pytest.mark.parametrize("release", ["before 254", "since 254"])
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_it_reads_what_systemd_starts(case, release):
+def test_the_reader_agrees_with_systemd(case, release):
     expected = case["argv"][release] if isinstance(case["argv"], dict) else case["argv"]
     there = files(case, release == "before 254")
     texts = {one.path: one.content.decode() for one in there}
@@ -39,7 +39,7 @@ def test_it_reads_what_systemd_starts(case, release):
 
 
 def lines(text):
-    """The words of each command and of each variable."""
+    """Return the words of each command and of each variable."""
     for setting in unit_text.settings(text):
         if setting.name == "ExecStart":
             yield unit_text.words(setting)
@@ -48,7 +48,7 @@ def lines(text):
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_each_word_can_be_taken_out_alone(case):
+def test_each_word_can_be_removed_alone(case):
     text = case["drop_in"]
     for number, line in enumerate(lines(text)):
         for here, word in enumerate(line):
@@ -56,14 +56,14 @@ def test_each_word_can_be_taken_out_alone(case):
             assert [one.text for one in left[number]] == [one.text for one in line if one is not line[here]]
 
 
-def test_words_place_by_place():
+def test_words_have_positions():
     text = "[Service]\nExecStart=/x \\\n  # no\n  --a 'b c'\n"
     (setting,) = unit_text.settings(text)
     assert [text[word.start : word.end] for word in unit_text.words(setting)] == ["/x", "--a", "'b c'"]
 
 
 @pytest.mark.parametrize("rest", ['"fd://', "'fd:// --debug", 'x"y z'])
-def test_a_command_ends_where_a_quote_is_not_closed(rest):
+def test_a_command_ends_at_an_unclosed_quote(rest):
     """Systemd does not start such a unit."""
     (setting,) = (one for one in unit_text.settings(f"[Service]\nExecStart=/x -H {rest}\n") if one.name == "ExecStart")
     assert [word.text for word in unit_text.words(setting)] == ["/x", "-H"]

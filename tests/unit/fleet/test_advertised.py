@@ -25,7 +25,7 @@ def swarm(state="active", addr="10.0.0.5", addresses=HERE, **more):
     ],
 )
 @pytest.mark.parametrize(("setting", "words"), [("eth9", "this machine has no interface eth9"), ("eth1", None), ("", None)])
-def test_a_host_joins_only_with_an_address_that_docker_takes(state, action, setting, words):
+def test_a_host_joins_only_with_an_address_that_docker_accepts(state, action, setting, words):
     found = membership(Candidate({"swarm": swarm(**state)}, move=True, advertise_addr=setting), [])
     assert found["action"] == action
     if words is None:
@@ -36,7 +36,7 @@ def test_a_host_joins_only_with_an_address_that_docker_takes(state, action, sett
 
 
 @pytest.mark.parametrize("addresses", [None, {}])
-def test_nothing_is_said_of_a_host_whose_addresses_are_not_known(addresses):
+def test_a_host_with_unknown_addresses_has_no_warning(addresses):
     assert unresolved("eth9", swarm(addresses=addresses)) is None
     assert difference("eth9", swarm(addresses=addresses)) is None
 
@@ -66,7 +66,7 @@ DIFFERENCES = {
 
 
 @pytest.mark.parametrize("case", DIFFERENCES)
-def test_what_a_member_advertises_instead(case):
+def test_another_advertised_address_is_a_warning(case):
     setting, found, text = DIFFERENCES[case]
     assert difference(setting, found) == text
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Finished jobs that an update of their node would run again."""
+"""Finished jobs that swarm would run again after an update of their node."""
 
 from __future__ import annotations
 
@@ -50,16 +50,16 @@ CASES = {
 
 
 @pytest.mark.parametrize(("jobs", "advertised", "expected"), CASES.values(), ids=CASES)
-def test_in_the_way(jobs, advertised, expected):
+def test_finished_jobs_in_the_way_are_found(jobs, advertised, expected):
     assert in_the_way({"finished_jobs": jobs}, "n1", advertised) == expected
     assert in_the_way(None, "n1", advertised) == []
 
 
 def planned(one, *jobs, remove=False, **of_node):
-    known = swarm(member("n1", **of_node), member("n2"))
-    known.ledger["finished_jobs"] = list(jobs)
-    steps = plan([one], known)
-    plan_finished_jobs([one], steps, known, remove)
+    known_swarm = swarm(member("n1", **of_node), member("n2"))
+    known_swarm.ledger["finished_jobs"] = list(jobs)
+    steps = plan([one], known_swarm)
+    plan_finished_jobs([one], steps, known_swarm, remove)
     return steps
 
 
@@ -70,10 +70,10 @@ def renamed(**more):
 def test_without_consent_the_node_waits_and_is_left_alone():
     step = planned(renamed(), finished())["gpu-1"]
     assert (step.work.waits_for, step.work.left_alone, step.error, step.groups) == ([WORDS], True, None, ["gpu_swarm_end"])
-    assert "restarts dockerd" in step.impact  # for later
+    assert "restarts dockerd" in step.impact  # kept for a later assertion
 
 
-def test_with_consent_it_is_reported_and_goes_on():
+def test_with_consent_the_jobs_are_reported_and_the_node_is_updated():
     step = planned(renamed(), finished(), remove=True)["gpu-1"]
     assert (step.work.waits_for, step.work.jobs, step.groups[0]) == ([], ["sweep"], IDLE)
     assert "removes finished job sweep" in step.impact
@@ -85,7 +85,7 @@ def test_a_node_that_is_not_updated_runs_nothing_again(remove):
     assert (step.work.waits_for, step.groups, step.impact) == ([], [], [])
 
 
-def test_a_restart_that_takes_nothing_away_runs_nothing_again():
+def test_a_restart_that_keeps_all_resources_runs_nothing_again():
     step = planned(host(restart_required=True, drift=["x"], advertised=SAME), finished())["gpu-1"]
     assert (step.work.waits_for, step.groups[0]) == ([], IDLE)
 
@@ -111,7 +111,7 @@ NOT_UPDATED = {
 
 
 @pytest.mark.parametrize(("one", "node", "removes"), NOT_UPDATED.values(), ids=NOT_UPDATED)
-def test_jobs_are_removed_only_where_the_node_is_updated(one, node, removes):
+def test_jobs_are_removed_only_if_the_node_is_updated(one, node, removes):
     steps = planned(one, remove=True, **node)
     assert steps["gpu-1"].work.remove_jobs is removes
     # By the end of the run a job has finished there.
@@ -122,7 +122,7 @@ def test_jobs_are_removed_only_where_the_node_is_updated(one, node, removes):
 
 
 @pytest.mark.parametrize(("remove", "words"), [(True, ([], ["sweep"])), (False, ([WORDS], []))])
-def test_one_that_is_left_alone_may_return_to_service(remove, words):
+def test_a_node_that_is_left_alone_may_return_to_service(remove, words):
     """It advertises what it does now: the change is not made."""
     paused = {"availability": "pause", "former_availability": "active", "tasks": [task("train.1", "train")]}
     one = renamed(disrupt="never")
@@ -139,12 +139,12 @@ WAITS = ([WORDS], True, [END], False)
 
 
 def deprovisioned(one, *nodes, contents=None, remove=False, clash=False):
-    known = swarm(*nodes)
-    known.ledger["finished_jobs"] = [finished(clash=clash)]
-    return _steps([one], known, {"state": "absent", "contents": contents or NO_LOSS}, {"provision_remove_finished_jobs": remove})[0]["gpu-1"]
+    known_swarm = swarm(*nodes)
+    known_swarm.ledger["finished_jobs"] = [finished(clash=clash)]
+    return _steps([one], known_swarm, {"state": "absent", "contents": contents or NO_LOSS}, {"provision_remove_finished_jobs": remove})[0]["gpu-1"]
 
 
-# the host, its node, what holds the swarm -> (what it waits for, whether it is left alone, its groups, whether jobs may be removed)
+# the host, its node, what holds the swarm -> (why it waits, whether it is left alone, its groups, whether jobs may be removed)
 ABSENT = {
     "it stays a member": (replace(host(**DEPROVISIONED), leave=False), {}, WAITS),
     "it leaves": (host(**DEPROVISIONED), {}, ([], False, [IDLE, MARKED, END], None)),
@@ -163,13 +163,13 @@ ABSENT = {
 
 
 @pytest.mark.parametrize(("one", "node", "expected"), ABSENT.values(), ids=ABSENT)
-def test_what_is_removed_from_a_node_that_stays_is_an_update(one, node, expected):
+def test_removing_resources_from_a_node_is_an_update(one, node, expected):
     step = deprovisioned(one, member("n1", hostname="host-n1", **node), M1)
     assert step.removal
     assert (step.work.waits_for, step.work.left_alone, step.groups, step.work.remove_jobs) == expected
 
 
-def test_with_consent_it_is_removed_before_that():
+def test_with_consent_jobs_are_removed_before_that():
     step = deprovisioned(replace(host(**DEPROVISIONED), leave=False), member("n1", hostname="host-n1"), M1, remove=True)
     assert (step.work.waits_for, step.work.jobs, step.groups, step.work.remove_jobs) == ([], ["sweep"], [IDLE, MARKED, END], True)
     assert "removes finished job sweep" in step.impact
@@ -186,8 +186,8 @@ def test_the_last_manager_that_stays_waits_too_and_says_why_it_stays():
 
 
 @pytest.mark.parametrize(("remove", "words"), [(True, ([], ["sweep"])), (False, ([WORDS], [])), (None, ([], []))])
-def test_in_a_window_the_last_query_counts(remove, words):
-    """A job that ended while it was waited for has finished by now."""
+def test_in_a_window_the_latest_query_counts(remove, words):
+    """A job that ended during the wait has finished by now."""
     name = BOUND["n1"]
     variables = {name: {**fleet_lab.planned(name, remove_jobs=remove), "gpu_node_assessed": renamed().assessed}}
     ledger = {"finished_jobs": [finished()], "nodes": [member("n1")]}
@@ -201,11 +201,11 @@ AWAY = {"availability": "pause", "former_availability": "active"}
 
 
 def at_the_end(outcome=None, lease=None, **step):
-    known = {**fleet_lab.planned("gpu-1", **step), "gpu_node_assessed": host(advertised=SAME).assessed}
-    return {"gpu-1": {**known, **({"gpu_swarm_outcome": outcome} if outcome else {}), **({"gpu_swarm_lease": lease} if lease else {})}}
+    known_swarm = {**fleet_lab.planned("gpu-1", **step), "gpu_node_assessed": host(advertised=SAME).assessed}
+    return {"gpu-1": {**known_swarm, **({"gpu_swarm_outcome": outcome} if outcome else {}), **({"gpu_swarm_lease": lease} if lease else {})}}
 
 
-# the groups of the host, its node at the end of the run, what became of the host -> whether a job that has finished since counts
+# the groups of the host, its node at the end of the run, the host's outcome -> whether a job that has finished since counts
 LEFT = {
     "to be labelled": ([LABEL, END], {"labels": {}}, {}, True),
     "labelled by now": ([LABEL, END], {}, {}, False),
@@ -219,7 +219,7 @@ LEFT = {
 
 @pytest.mark.parametrize("remove", [True, False])
 @pytest.mark.parametrize(("groups", "node", "became", "counts"), LEFT.values(), ids=LEFT)
-def test_at_the_end_of_a_run_only_updates_that_are_left_count(groups, node, became, counts, remove):
+def test_at_the_end_of_a_run_only_remaining_updates_count(groups, node, became, counts, remove):
     variables = at_the_end(groups=groups, remove_jobs=remove, **became)
     now = {"finished_jobs": [finished(clash=True)], "nodes": [member("n1", **node)]}
     expected = (["sweep"] if remove else [WORDS]) if counts else []
@@ -227,7 +227,7 @@ def test_at_the_end_of_a_run_only_updates_that_are_left_count(groups, node, beca
     assert on(view(["gpu-1"], variables, now), remove=not remove, updates_left=True) == []
 
 
-# what the step says, what became of the host, the job -> whether the node returns to service
+# the text of the step, the host's outcome, the job -> whether the node returns to service
 RETURNS = {
     "no job": ({"remove_jobs": False}, None, [], True),
     "its GPU is its own": ({"remove_jobs": False}, None, [finished()], True),
@@ -241,9 +241,9 @@ RETURNS = {
 
 
 @pytest.mark.parametrize(("step", "outcome", "jobs", "returns"), RETURNS.values(), ids=RETURNS)
-def test_a_node_does_not_return_to_service_where_that_runs_a_job_again(step, outcome, jobs, returns):
+def test_a_node_does_not_return_to_service_if_that_runs_a_job_again(step, outcome, jobs, returns):
     now = {"finished_jobs": jobs, "nodes": [member("n1", **AWAY)]}
     updates = availability_updates(view(["gpu-1"], at_the_end(outcome, **step), now), "former", labels=False)
     assert [update["id"] for update in updates] == (["n1"] if returns else [])
-    # It is paused and drained as ever: then it is not active.
+    # It is paused or drained as usual: then it is not active.
     assert bool(availability_updates(view(["gpu-1"], at_the_end(**step), now), "pause"))

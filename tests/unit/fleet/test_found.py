@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a run has found out of hosts is read without templating: Ansible's own templates all of it, and the plan has every host."""
+"""Results of a run about hosts are read without templating. Ansible would template all of them, and the plan of every host."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.member im
 
 @pytest.fixture
 def hostvars():
-    """Of two hosts with one plan for both."""
+    """Return the variables of two hosts with one shared plan."""
     steps = {"a": asdict(step_with(stops="containers", node_id="n1")), "b": asdict(step_with(stops="containers", node_id="n2"))}
     found = {"a": assessed("n1", containers=[("by-hand", None)]), "b": assessed("n2")}
     return HostVars({name: {"gpu_swarm_plan": {"steps": steps}, "gpu_node_assessed": answer} for name, answer in found.items()})
 
 
-def test_it_is_the_variables_as_they_stand(hostvars):
+def test_variables_are_read_as_they_are(hostvars):
     found = Found(hostvars)
     assert {name: found[name]["gpu_node_assessed"]["swarm"]["node_id"] for name in found} == {"a": "n1", "b": "n2"}
     assert (len(found), hostvars.queried) == (2, [])

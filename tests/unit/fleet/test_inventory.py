@@ -17,14 +17,14 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.provision im
 
 
 def hosts(variables, groups=None, results=("gpu_node_assessed",), templated=None, play=None):
-    """The first host is the one that the task runs for, which sees its own variables and those of the play."""
+    """Return the hosts. The task runs for the first host, which sees its own variables and those of the play."""
     first = next(iter(variables))
     shown = {"inventory_hostname": first, "groups": GROUPS if groups is None else groups, "hostvars": HostVars(variables, templated)}
     task_vars = {**variables[first], **(play or {}), **shown}
     return {one.name: one for one in hosts_of(task_vars, list(variables), results)}
 
 
-def test_a_result_that_failed_does_not_replace_the_one_before_it():
+def test_a_failed_result_does_not_replace_the_earlier_one():
     results = ("gpu_node_assessed", "gpu_node_applied")
     found = hosts(
         {
@@ -42,7 +42,7 @@ def test_a_result_that_failed_does_not_replace_the_one_before_it():
     assert found["g3"].failed
 
 
-def test_what_a_host_is_to_be_follows_from_its_groups():
+def test_the_groups_of_a_host_decide_what_it_becomes():
     found = hosts({"m1": {}, "g1": {}, "both": {}, "w1": {}})
     assert {name: (one.gpu, one.manager) for name, one in found.items()} == {
         "m1": (False, True),
@@ -64,7 +64,7 @@ def test_what_a_host_is_to_be_follows_from_its_groups():
         ({"provision_disrupt": False}, None, "False", False),  # YAML's reading of "off"; the plan refuses it
     ],
 )
-def test_settings(written, toolkit, disrupt, move):
+def test_settings_are_read(written, toolkit, disrupt, move):
     one = hosts({"g1": written})["g1"]
     assert (one.toolkit, one.disrupt, one.move) == (toolkit, disrupt, move)
 
@@ -74,7 +74,7 @@ def test_each_host_has_its_own_settings():
     assert [(one.toolkit, one.disrupt) for one in found.values()] == [(None, "services"), ("1.20.0", "services"), (None, "all")]
 
 
-def test_what_stands_at_the_play_counts_for_all_and_what_the_first_host_has_for_itself_alone():
+def test_variables_of_the_play_count_for_all_hosts_and_others_for_one_host():
     variables = {"m1": {"provision_disrupt": "never"}, "g1": {"provision_disrupt": "all"}, "w1": {}}
     assert [one.disrupt for one in hosts(variables).values()] == ["never", "all", "services"]
     assert [one.disrupt for one in hosts(variables, play={"provision_disrupt": "services"}).values()] == ["services"] * 3
@@ -89,12 +89,12 @@ def test_what_stands_at_the_play_counts_for_all_and_what_the_first_host_has_for_
         ({"deprovision_leave": True, "gpu_node_assessed": assessed(kept=False)}, True, False, False),
     ],
 )
-def test_what_is_to_be_removed_is_set_by_each_host(written, leave, packages, kept):
+def test_each_host_sets_what_is_removed(written, leave, packages, kept):
     one = hosts({"g1": written})["g1"]
     assert (one.leave, one.packages, one.kept) == (leave, packages, kept)
 
 
-def test_only_what_is_a_template_is_templated():
+def test_only_templates_are_templated():
     written = {"g1": {"nvidia_container_toolkit_version": "{{ pinned }}"}, "w1": {"nvidia_container_toolkit_version": "1.19.0"}}
     task_vars = {"inventory_hostname": "g1", "groups": GROUPS, "hostvars": HostVars(written, {"g1": {"nvidia_container_toolkit_version": "1.20.0"}})}
     found = hosts_of(task_vars, ["g1", "w1"], ("gpu_node_assessed",))
@@ -123,7 +123,7 @@ STEPS = {
 }
 
 
-def test_hosts_by_group():
+def test_hosts_are_listed_by_group():
     assert hosts_in(STEPS) == {
         FETCH: ["fresh"],
         PREPARE: ["fresh"],
@@ -135,26 +135,26 @@ def test_hosts_by_group():
     assert hosts_in({"done": step_with()}) == {}
 
 
-def test_only_hosts_for_which_something_is_to_be_done_need_the_lease():
+def test_only_hosts_with_work_need_the_lease():
     assert to_change(hosts_in(STEPS)) == ["fresh", "drift", "left"]
     assert to_change(action._checked(STEPS)) == []
 
 
-def test_a_step_brings_what_tasks_read_of_the_settings():
-    known = swarm(member(bound="a"), member("n2", bound="b"))
+def test_a_step_sets_the_settings_that_tasks_read():
+    known_swarm = swarm(member(bound="a"), member("n2", bound="b"))
     fleet = [host("a", restart_required=True), host("b", node_id="n2")]
     for one, seconds in zip(fleet, (60, 3600), strict=True):
         one.settings = {"provision_drain_timeout": seconds}
     run = {"provision_allow_pending": None, "provision_remove_finished_jobs": False}
     for args, waits in (({}, 60), ({"maintain": "runs driver.yml"}, 0)):
-        steps, _lost = action._steps(fleet, known, {"state": "present", "maintain": None, **args}, run)
+        steps, _lost = action._steps(fleet, known_swarm, {"state": "present", "maintain": None, **args}, run)
         assert {name: (step.settings, step.work.restart_waits) for name, step in steps.items()} == {
             "a": ({"provision_drain_timeout": 60}, waits),
             "b": ({"provision_drain_timeout": 3600}, 0),
         }
 
 
-def test_in_check_mode_packages_are_searched_and_what_cannot_go_on_fails():
+def test_check_mode_searches_packages_and_fails_if_a_host_cannot_continue():
     groups = action._checked(STEPS)
     assert groups == {FETCH: ["fresh"], END: ["stranger", "left"]}
     assert action._checked({name: STEPS[name] for name in ("done", "drift", "busy", "gone")}) == {}
@@ -183,7 +183,7 @@ def test_evicted_tasks_by_node():
 @pytest.mark.parametrize(
     ("written", "expected"), [({}, None), ({HOLD: ""}, None), ({HOLD: None}, None), ({HOLD: "yes"}, True), ({HOLD: False}, False)]
 )
-def test_whether_the_toolkit_is_held_is_left_open_where_nobody_says(written, expected):
+def test_holding_the_toolkit_is_undecided_by_default(written, expected):
     assert hosts({"g1": written})["g1"].hold is expected
 
 
@@ -197,14 +197,14 @@ def test_whether_the_toolkit_is_held_is_left_open_where_nobody_says(written, exp
         ({"gpu_node_health": True}, {"gpu_node_health": False}, None),  # a manager without GPUs has no watcher
     ],
 )
-def test_managers_react_where_any_gpu_node_is_watched(m1, g1, limit):
-    """The GPU nodes need not be in this run."""
+def test_managers_react_if_any_gpu_node_is_watched(m1, g1, limit):
+    """The GPU nodes may be outside this run."""
     variables = {"m1": m1, "g1": g1, "both": {"gpu_node_health": False}}
     shown = {**m1, "inventory_hostname": "m1", "groups": GROUPS, "hostvars": HostVars(variables)}
     found = hosts_of(shown, ["m1", "g1"], ("gpu_node_assessed",))
     assert [one.reacts for one in found] == [limit, None]
     assert [one.metrics for one in found] == ["" if limit is None else "/var/lib/prometheus/node-exporter", ""]
-    assert not any(one.keeps_reacting for one in found)  # the inventory has GPU nodes, and goes by what they say
+    assert not any(one.keeps_reacting for one in found)  # the inventory has GPU nodes, and their settings count
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_managers_react_where_any_gpu_node_is_watched(m1, g1, limit):
         ({"swarm_member_react": False}, {}, False),
     ],
 )
-def test_managers_keep_their_service_where_no_gpu_node_says_otherwise(m1, groups, keeps):
+def test_managers_keep_their_service_unless_a_gpu_node_decides_otherwise(m1, groups, keeps):
     variables = {"m1": m1, "w1": {}}
     shown = {**m1, "inventory_hostname": "m1", "groups": {"swarm_managers": ["m1"], **groups}, "hostvars": HostVars(variables)}
     found = hosts_of(shown, ["m1", "w1"], ("gpu_node_assessed",))

@@ -38,7 +38,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_why_a_host_is_no_member(case):
+def test_the_message_says_why_a_host_is_no_member(case):
     args, answer, words = CASES[case]
     text = explained(answer, "w1", args)
     assert [one for one in words if one not in text] == []

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the role swarm_member does with each host, for the states that a fleet can be in."""
+"""The decisions of the role swarm_member for each host, in the states that a fleet can be in."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.joining imp
 ROOT = Path(__file__).parents[3]
 
 
-def said(state="inactive", node_id=None, manages=False, half_joined=False, error=None, missing=(), **more):
-    """What gpu_node returns of a host."""
+def answer_of(state="inactive", node_id=None, manages=False, half_joined=False, error=None, missing=(), **more):
+    """Return the answer of gpu_node about a host."""
     swarm = {"state": state, "node_id": node_id, "control_available": manages, "half_joined": half_joined, "error": error}
     return {"swarm": {**swarm, "managers": ["192.0.2.1:2377"]}, "missing": list(missing), **more}
 
 
-FRESH = said()
-HALF_JOINED = said("error", half_joined=True)
-STOPPED = said("unknown")
+FRESH = answer_of()
+HALF_JOINED = answer_of("error", half_joined=True)
+STOPPED = answer_of("unknown")
 DEAD = {"unreachable": True, "msg": "No route to host"}
 
 
 def manager(node_id, known=(), **more):
-    """``known`` are the ids of the managers that it knows."""
-    made = said("active", node_id, manages=True, **more)
+    """Return the state of a manager. ``known`` are the ids of the managers that it knows."""
+    made = answer_of("active", node_id, manages=True, **more)
     return {**made, "swarm": {**made["swarm"], "id": "s1", "manager_ids": list(known)}}
 
 
 def worker(node_id, **more):
-    return said("active", node_id, **more)
+    return answer_of("active", node_id, **more)
 
 
 def node(node_id, role="worker", host=None, hostname=None):
@@ -68,14 +68,14 @@ TWO = [node("i1", "manager"), node("i2", "manager"), node("i3")]
 
 @dataclass(frozen=True)
 class Fleet:
-    """What a run knows when it comes to the host ``me``. By default m1 and m2 are to be managers, w1 and w2 workers."""
+    """The knowledge of a run when it reaches the host ``me``. By default m1 and m2 become managers, w1 and w2 workers."""
 
     assessed: dict[str, Any]
     me: str = "w1"
     inspected: dict[str, Any] = field(default_factory=dict)
     queried: list[dict[str, Any]] = field(default_factory=list)
-    nodes: list[dict[str, Any]] | None = None  # of the manager's list; None if it was not queried
-    refused: str = ""  # what a manager said that did not give its list
+    nodes: list[dict[str, Any]] | None = None  # the manager's list, or None if it was not queried
+    refused: str = ""  # the error of a manager that gave no list
     managers: tuple[str, ...] = ("m1", "m2")
     in_play: tuple[str, ...] | None = None
     move: bool = False
@@ -122,7 +122,7 @@ LIMITED = Fleet(
     {"w1": FRESH}, queried=[{"item": "m2", **manager("i2")}, {"item": "m1", "failed": False, "msg": "cannot be reached"}], nodes=TWO
 )
 
-# Who is queried, and what the host does: (action, initialises, joins, becomes_manager, would).
+# Which manager is queried, and what the host does: (action, initialises, joins, becomes_manager, would).
 JOIN, MANAGE = "join the swarm as worker", "join the swarm as manager"
 DECISIONS = {
     "the first manager makes the swarm": (replace(NEW, me="m1"), "m1", ("join", True, False, False, "initialise the swarm")),
@@ -180,7 +180,7 @@ DECISIONS = {
 
 
 @pytest.mark.parametrize("case", DECISIONS)
-def test_what_a_host_has_to_do(case):
+def test_each_host_does_the_right_step(case):
     fleet, queried_manager, text = DECISIONS[case]
     decision = fleet.decide()
     assert decision.error is None
@@ -189,14 +189,14 @@ def test_what_a_host_has_to_do(case):
 
 
 @pytest.mark.parametrize(("react", "reacts"), [({"react": {"running": True}}, True), ({"react": None}, False), ({}, False)])
-def test_whether_it_has_the_service_that_pauses_nodes(react, reacts):
+def test_managers_have_the_service_that_pauses_nodes(react, reacts):
     assert Fleet({"m1": manager("i1"), "w1": worker("i3", **react)}, nodes=ONE).decide().reacts is reacts
 
 
 @pytest.mark.parametrize(
     ("engine", "reported"), [({"Labels": {label.KEY: "ok"}}, True), ({"Labels": {label.KEY: ""}}, False), ({}, False), (None, False)]
 )
-def test_whether_nodes_report_to_that_service(engine, reported):
+def test_nodes_report_to_that_service(engine, reported):
     listed = [ONE[0], {**ONE[1], "Description": {"Hostname": "g1", "Engine": engine}}]
     assert Fleet({"m1": manager("i1"), "w1": worker("i3")}, nodes=listed).decide().reported is reported
 
@@ -209,10 +209,10 @@ REFUSED = {
     "the host manages another swarm": (
         Fleet({"m1": manager("i1"), "w1": manager("x9")}, nodes=ONE, move=True), "manager of another swarm. Leaving could destroy that swarm"
     ),
-    "the host is locked": (Fleet({"m1": manager("i1"), "w1": said("locked")}, nodes=ONE), "The swarm is locked on this node"),
+    "the host is locked": (Fleet({"m1": manager("i1"), "w1": answer_of("locked")}, nodes=ONE), "The swarm is locked on this node"),
     "the host's dockerd is stopped": (Fleet({"m1": manager("i1"), "w1": STOPPED}, nodes=ONE), "dockerd is not running on this host"),
     "the host has no Docker": (
-        Fleet({"m1": manager("i1"), "w1": said(missing=["engine"])}, nodes=ONE), "Docker Engine is not installed on this host"
+        Fleet({"m1": manager("i1"), "w1": answer_of(missing=["engine"])}, nodes=ONE), "Docker Engine is not installed on this host"
     ),
     "the host shows another one's node": (
         Fleet({"m1": manager("i1"), "w1": worker("i3")}, nodes=[node("i1", "manager"), node("i3", host="w2")]), "which belongs to the host w2"
@@ -221,7 +221,7 @@ REFUSED = {
         Fleet({"m1": FRESH, "w1": manager("i1")}, managers=("m1",)), "w1 says that it runs a swarm. No manager of the group swarm_managers confirms"
     ),
     "the manager is locked, and a worker says that it runs the swarm": (
-        Fleet({"m1": said("locked", "i1"), "w1": manager("i3"), "w2": FRESH}, me="w2", managers=("m1",), nodes=ONE), "The swarm is locked on m1"
+        Fleet({"m1": answer_of("locked", "i1"), "w1": manager("i3"), "w2": FRESH}, me="w2", managers=("m1",), nodes=ONE), "The swarm is locked on m1"
     ),
     "a manager of the group is only a worker": (
         Fleet({"m1": worker("i3"), "w1": manager("i1")}, nodes=ONE, managers=("m1",)), "put w1 into swarm_managers, at least until the others have"
@@ -248,19 +248,19 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_why_nothing_is_done(case):
+def test_the_reason_for_doing_nothing_is_named(case):
     fleet, words = REFUSED[case]
     assert words in (fleet.decide().error or "")
 
 
-def test_who_is_queried_in_the_name_of_all():
+def test_one_manager_is_queried_for_all_hosts():
     assert Fleet({"w1": FRESH}).survey().unanswered == ["m1", "m2"]
-    assert LIMITED.survey().unanswered == []  # one that could not be reached has answered too
+    assert LIMITED.survey().unanswered == []  # an unreachable one has answered too
     assert NEW.survey().manager == "m1"
     assert replace(NEW, managers=()).survey().manager == ""
 
 
-def test_a_manager_that_the_inventory_does_not_have():
+def test_a_manager_outside_the_inventory_is_used():
     class HostVars(dict):
         def get(self, name, default=None):
             raise AssertionError(name)
@@ -268,7 +268,7 @@ def test_a_manager_that_the_inventory_does_not_have():
     assert answers_of(HostVars(m1={"gpu_node_assessed": FRESH}), ["ghost", "m1"], []) == {"m1": FRESH}
 
 
-def test_what_a_playbook_has_emptied_for_the_next_one_of_a_run_is_no_answer():
+def test_values_emptied_by_an_earlier_playbook_are_no_answer():
     assert answers_of({"m1": {"gpu_node_assessed": FRESH, "__swarm_member_inspected": {}}}, ["m1"], []) == {"m1": FRESH}
 
 
@@ -280,24 +280,24 @@ def test_nothing_is_changed_on_the_host_of_an_external_manager(others):
     assert (fleet.survey().init_on, fleet.survey().in_play) == (None, False)
 
 
-def test_an_address_that_cannot_be_right_is_an_error_in_words():
+def test_an_invalid_address_is_an_error():
     variables = {"m1": {"swarm_manager_docker_host": "m1:2376"}}
     with pytest.raises(AnsibleActionFail, match="write it like tcp://manager"):
         ActionModule.__new__(ActionModule)._survey({"managers": ["m1"], "queried": []}, {"ansible_play_hosts": ["w1"], "hostvars": variables})
 
 
-# -- one manager after the other -----------------------------------------------------------------------------------------
+# -- managers change one after the other ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("settled", "waits_for"),
     [
         ({"m1": {}, "m2": {}, "w1": {}}, None),
-        ({"m1": {"__swarm_member_settled": True}, "m2": {"__swarm_member_settled": False}}, None),  # its own says nothing
+        ({"m1": {"__swarm_member_settled": True}, "m2": {"__swarm_member_settled": False}}, None),  # its own settings do not count
         ({"m1": {"__swarm_member_settled": False}, "m2": {}, "m3": {"__swarm_member_settled": False}}, "m1, m3 was to become a manager before m2"),
     ],
 )
-def test_a_manager_waits_for_those_before_it(settled, waits_for):
+def test_a_manager_waits_for_earlier_managers(settled, waits_for):
     error = promotion_error("m2", "m0", settled, settled)
     assert error is None if waits_for is None else waits_for in error
 
@@ -309,7 +309,7 @@ THREE = [node("i1", "manager"), node("i2", "manager"), node("i3", "manager")]
     ("me", "words"),
     [("w1", None), ("w2", None), ("w3", "last manager and cannot become a worker"), ("w4", "manager of another swarm")],
 )
-def test_each_demotion_counts_those_before_it(me, words):
+def test_each_demotion_counts_earlier_ones(me, words):
     hosts = {name: manager(f"i{number}") for number, name in enumerate(["w1", "w2", "w3"], 1)} | {"w4": manager("x1"), "m1": FRESH}
     plans = {name: {"__swarm_member_plan": {"action": "demote", "node_id": hosts[name]["swarm"]["node_id"]}} for name in ("w1", "w2", "w3")}
     fleet = Fleet(hosts, me=me, nodes=THREE)
@@ -322,7 +322,7 @@ def test_no_demotion_without_the_managers_list():
     assert "The manager m1 did not return its list of nodes: timed out. If" in demotion_error(fleet.known(), {}, ())
 
 
-# -- how a host leaves ---------------------------------------------------------------------------------------------------
+# -- leaving -------------------------------------------------------------------------------------------------------------
 
 LEAVING = {
     "a worker": (RUNS, Leave(leaves=True, entry="i3", manager="m1")),
@@ -350,7 +350,7 @@ LEAVING = {
 
 
 @pytest.mark.parametrize("case", LEAVING)
-def test_how_a_host_leaves(case):
+def test_a_host_leaves_in_this_way(case):
     fleet, text = LEAVING[case]
     assert leave(fleet.known(), dissolve=True, entry="e1") == text
 
@@ -376,13 +376,13 @@ STAYING = {
         Fleet({"m1": manager("i1")}, me="m1", nodes=[node("i1", "manager")]), False, "m1 is the last manager of its swarm. The swarm ends when"
     ),
     "its dockerd is stopped": (Fleet({"m1": manager("i1"), "w1": STOPPED}), True, "dockerd is not running on this host: start it."),
-    "its swarm is locked": (Fleet({"m1": manager("i1"), "w1": said("locked")}), True, "The swarm is locked on this node"),
-    "it was a member before": (Fleet({"m1": manager("i1"), "w1": said("error", "i3", error="expired")}), True, "swarm state error (expired)"),
+    "its swarm is locked": (Fleet({"m1": manager("i1"), "w1": answer_of("locked")}), True, "The swarm is locked on this node"),
+    "it was a member before": (Fleet({"m1": manager("i1"), "w1": answer_of("error", "i3", error="expired")}), True, "swarm state error (expired)"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", STAYING)
-def test_why_a_host_does_not_leave(case):
+def test_the_reason_for_not_leaving_is_named(case):
     fleet, dissolve, words = STAYING[case]
     assert words in (leave(fleet.known(), dissolve, entry="").error or "")
 
@@ -390,27 +390,27 @@ def test_why_a_host_does_not_leave(case):
 # -- the role's tasks ----------------------------------------------------------------------------------------------------
 
 
-def test_every_task_file_says_what_it_reads_or_sets():
+def test_every_task_file_names_the_variables_that_it_reads_or_sets():
     for path in sorted((ROOT / "roles/swarm_member/tasks").glob("*.yml")):
         assert path.read_text(encoding="utf-8").startswith("---\n# "), path.name
 
 
-def test_no_path_of_an_included_file_is_made_of_a_hosts_variables():
-    """What such a file imports is searched in the folder of that path, and there ansible-core 2.16 has no variables of hosts."""
+def test_no_path_of_an_included_file_contains_a_host_variable():
+    """Files that it imports are searched in that folder, and ansible-core 2.16 has no host variables there."""
     for path in sorted((ROOT / "roles/swarm_member/tasks").glob("*.yml")):
         for name in re.findall(r"include_tasks:\s+(\S.*)", path.read_text(encoding="utf-8")):
             assert re.findall(r"{{ (\S*)", name) in ([], ["item"], ["_swarm_member_file"]) or "'change' }}" in name, f"{path.name}: {name}"
 
 
-def test_join_tokens_are_replaced_only_by_the_batch_that_had_them():
-    """Which were used is known for the whole run; an earlier batch has replaced them after its own joins."""
+def test_join_tokens_are_replaced_only_by_the_batch_that_used_them():
+    """The run knows which ones were used. An earlier batch has replaced them after its own joins."""
     tasks = {task["name"]: task for task in yaml.safe_load((ROOT / "roles/swarm_member/tasks/change.yml").read_text())}
     forget, replace_used = tasks["Forget the join tokens"], tasks["Replace the join tokens that were used"]
     assert forget["when"] == "_swarm_member_tokens | length > 0"
     assert f"{forget['register']} is not skipped" in replace_used["when"]
 
 
-def test_whoever_reads_join_tokens_shows_nothing():
-    """Of the task; what the action does besides is for callbacks that a task's no_log does not reach."""
+def test_tasks_that_read_join_tokens_show_nothing():
+    """Also covers callbacks, because a task's no_log does not cover everything that an action sends to them."""
     (task,) = [task for task in yaml.safe_load((ROOT / "roles/swarm_member/tasks/tokens.yml").read_text()) if "fleet.gpu_swarm.swarm_members" in task]
     assert task["no_log"] is True

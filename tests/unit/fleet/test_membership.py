@@ -33,7 +33,7 @@ FRESH = answer()
 RUNS = answer("active", "m1", control=True)
 WORKER = answer("active", "w1")
 DEAD = {"unreachable": True, "msg": "No route to host"}
-# A manager, and a host that it knows as another one.
+# A manager, and a host that the manager knows under another role.
 VOUCHES = answer("active", "m1", control=True, id="s1", manager_ids=["m1", "x1"])
 VOUCHED = answer("active", "x1", control=True, id="s1", manager_ids=["m1", "x1"])
 BROKEN = {"failed": True, "msg": "live-restore is true\nmore"}
@@ -42,7 +42,7 @@ BARE = FRESH | {"missing": ["engine"]}
 
 
 def without_gpus(said):
-    """What is left of an answer where NVML failed."""
+    """Return the rest of an answer after NVML failed."""
     return said | {"failed": True, "msg": "NVML: driver/library version mismatch. Reboot."}
 
 
@@ -104,7 +104,7 @@ FOUND = {
 
 
 @pytest.mark.parametrize("case", FOUND)
-def test_find_swarm(case):
+def test_the_swarm_is_found(case):
     answers, managers, in_play, live, init_on = FOUND[case]
     found = find_swarm(answers, managers, in_play)
     assert (found["live"], found["init_on"], found["error"]) == (live, init_on, None)
@@ -159,14 +159,14 @@ NOT_FOUND = {
 }
 
 
-# What a manager answers that cannot contradict a worker, and the words of the error.
+# Answers of a manager that cannot contradict a worker, and words of the error.
 MUTE = {
     "locked": (answer("locked", "m1"), "The swarm is locked on a"),
     "pending": (answer("pending", "m1"), "a: swarm state pending"),
     "in error": (answer("error", "m1", error="no route"), "a: swarm state error"),
     "stopped": (STOPPED, "dockerd is not running on a"),
     "unreachable": (DEAD, "a: No route to host"),
-    # It knows the ids of managers, as each worker does, and not the swarm's: a worker can show both.
+    # Like each worker, it knows the ids of managers but not the swarm's id, which a worker can show.
     "a worker": (answer("active", "m1", manager_ids=["x1"]), "a: swarm state active"),
 }
 
@@ -181,7 +181,7 @@ def test_a_worker_that_claims_to_be_a_manager_is_not_believed(case):
 
 
 @pytest.mark.parametrize("case", NOT_FOUND)
-def test_no_swarm_may_be_made(case):
+def test_no_swarm_may_be_created(case):
     answers, managers, in_play, words = NOT_FOUND[case]
     found = find_swarm(answers, managers, in_play)
     assert (found["live"], found["init_on"]) == ([], None)
@@ -193,7 +193,7 @@ def manages(swarm_id, node_id="m1"):
     return {"swarm": found["swarm"] | {"id": swarm_id}}
 
 
-# Hosts a1, a2 and b1 of the group swarm_managers: what they answer, and who is named.
+# Answers of the hosts a1, a2 and b1 of the group swarm_managers, and the named host.
 TWO_SWARMS = {
     "two": ({"a1": manages("swarm-a"), "b1": manages("swarm-b")}, "a1 swarm swarm-a, b1 swarm swarm-b"),
     "two, with a manager that is down": ({"a1": manages("swarm-a"), "a2": DEAD, "b1": manages("swarm-b")}, "a1 swarm swarm-a, b1 swarm swarm-b"),
@@ -205,8 +205,8 @@ TWO_SWARMS = {
 
 
 @pytest.mark.parametrize("case", TWO_SWARMS)
-def test_no_swarm_is_chosen_where_the_managers_run_several(case):
-    """By --limit the run may have hosts of the other one only."""
+def test_no_swarm_is_chosen_if_the_managers_run_several(case):
+    """Because of --limit the run may have only hosts of the other swarm."""
     answers, named = TWO_SWARMS[case]
     found = find_swarm(answers, ["a1", "a2", "b1"], ["b1", "w"])
     assert "a1" in found["live"]
@@ -236,7 +236,7 @@ PLANS = {
 
 
 @pytest.mark.parametrize("case", PLANS)
-def test_membership(case):
+def test_a_host_gets_the_right_membership_step(case):
     said, nodes, role, options, action = PLANS[case]
     plan = membership(Candidate(said, role, **options), nodes)
     assert (plan["action"], plan["error"]) == (action, None)
@@ -255,7 +255,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_membership_refused(case):
+def test_an_impossible_membership_is_refused(case):
     said, role, options, words = REFUSED[case]
     assert words in membership(Candidate(said, role, **options), NODES)["error"]
 
@@ -279,7 +279,7 @@ DEMOTIONS = {
 
 
 @pytest.mark.parametrize("case", DEMOTIONS)
-def test_demotion(case):
+def test_a_manager_may_be_demoted(case):
     nodes, node_id, leaving, words = DEMOTIONS[case]
     error = demotion_error(nodes, node_id, leaving)
     assert error is None if words is None else words in error
@@ -298,7 +298,7 @@ COMING = {
 
 
 @pytest.mark.parametrize("case", COMING)
-def test_demotion_after_others_came(case):
+def test_a_demotion_waits_for_other_managers(case):
     nodes, coming, words = COMING[case]
     error = membership(Candidate(RUNS), nodes, new_managers=coming)["error"]
     assert error is None if words is None else words in error
@@ -335,5 +335,5 @@ def test_addresses_of_reachable_managers():
         ("[fd00::1]:2400", "[fd00::1]:2400"),
     ],
 )
-def test_the_address_that_a_user_wrote_gets_its_port(text, address):
+def test_an_address_from_a_user_gets_its_port(text, address):
     assert listening_at([text]) == [address]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The states in which a run leaves hosts: each with its verdict and the text that people see."""
+"""The states in which a run leaves hosts, each with its verdict and its text for users."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import yaml
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.outcome import BAD, STAYS_PAUSED, State, Verdict, outcome_of
 
 TASKS = Path(__file__).parents[3] / "playbooks" / "tasks"
-# Of the action host_outcome: what becomes the state of an outcome.
+# Arguments of the action host_outcome that become the state of an outcome.
 FAILED_AS = "failed_as"
-# The states by what becomes of work there: whether none comes before the next run, and whether the host is counted as failed meanwhile.
+# States that mean no work until the next run, and states that count as failed meanwhile.
 OUTCOMES = {
     State.FAILED: (False, True),
     State.WAITING: (True, False),
@@ -54,17 +54,17 @@ OUTCOMES = {
         (State.STILL_LABELLED, [], "the manager still shows labels of this collection. Run this again", Verdict.FAILED),
     ],
 )
-def test_a_state_has_one_text_and_one_verdict(state, details, text, verdict):
+def test_each_state_has_one_text_and_one_verdict(state, details, text, verdict):
     assert (state.of(*details).text, state.of(*details).verdict) == (text, verdict)
 
 
-def test_the_table_has_all_states():
-    [marks] = [mark for mark in test_a_state_has_one_text_and_one_verdict.pytestmark if mark.name == "parametrize"]
+def test_the_table_is_complete():
+    [marks] = [mark for mark in test_each_state_has_one_text_and_one_verdict.pytestmark if mark.name == "parametrize"]
     assert {row[0] for row in marks.args[1]} == set(State)
 
 
 @pytest.mark.parametrize("state", State)
-def test_what_becomes_of_a_host_with_an_outcome(state):
+def test_an_outcome_decides_what_a_host_does_next(state):
     assert (state in STAYS_PAUSED, state in BAD) == OUTCOMES.get(state, (False, False))
 
 
@@ -77,7 +77,7 @@ def test_an_outcome_is_read_by_its_value():
 
 
 def _states_in(part):
-    """The templates and words that become the state of an outcome, in whatever YAML has loaded."""
+    """Yield the templates and words in a loaded YAML file that become the state of an outcome."""
     if isinstance(part, list):
         return [found for item in part for found in _states_in(item)]
     if not isinstance(part, dict):
@@ -87,17 +87,17 @@ def _states_in(part):
     return own + ([part[FAILED_AS]] if FAILED_AS in part else []) + [found for item in part.values() for found in _states_in(item)]
 
 
-def test_playbooks_keep_only_outcomes_that_there_are():
+def test_playbooks_use_only_existing_outcomes():
     found = [state for path in TASKS.rglob("*.yml") for state in _states_in(yaml.safe_load(path.read_text()))]
     words = {word for state in found for word in (re.findall(r"'([^']*)'", state) if "{{" in state else [state])}
-    # What a manager's steps find goes through the enumeration itself, and nobody else leaves a host untouched.
-    # What a task that failed makes of a host is decided by host_outcome (tests/unit/rollout/test_failure.py).
+    # Steps on a manager use the enumeration itself, and only they leave a host untouched.
+    # host_outcome decides what a failed task means for a host (tests/unit/rollout/test_failure.py).
     assert words == {State.OUT.value, State.WAITING.value}
 
 
 @pytest.mark.parametrize(
     ("kept", "reason"), [({"failed": True, "msg": "Timed out after 3 s"}, "Timed out after 3 s"), ({"failed": True}, "no reason given")]
 )
-def test_a_host_of_which_nobody_could_find_out_what_became_is_lost(kept, reason):
+def test_a_host_with_an_unknown_outcome_is_lost(kept, reason):
     found = outcome_of({"gpu_swarm_outcome": kept})
     assert (found.state, found.reason) == (State.LOST, reason)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which services have room, and which have lost it."""
+"""Which services have room, and which have lost their room."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def short(**services):
     return {**ledger(member()), "pending": [{"service": name, "count": count} for name, count in services.items()]}
 
 
-def test_all_that_has_no_room_is_named():
+def test_every_service_without_room_is_named():
     assert without_room(short(web=3, one=1)) == ["service web (3 tasks)", "service one (1 task)"]
     assert without_room({"msg": "no manager answered"}) == without_room(None) == []
 
 
-# what ran and what waited when the run began, what does now -> how many tasks have lost their room
+# running and waiting tasks at the start, and now -> how many tasks have lost their room
 ROOM = {
     "one of them": ((4, 0), (3, 1), 1),
     "all of them": ((4, 0), (0, 4), 4),
@@ -37,7 +37,7 @@ ROOM = {
 
 
 @pytest.mark.parametrize(("then", "now", "lost"), ROOM.values(), ids=ROOM)
-def test_only_what_had_room_when_the_run_began_can_lose_it(then, now, lost):
+def test_only_services_with_room_at_the_start_can_lose_it(then, now, lost):
     def book(running, waiting):
         tasks = [task(f"web.{n}", "web") for n in range(running)]
         return {**ledger(member(tasks=tasks)), "pending": [{"service": "web", "count": waiting}] if waiting else []}
@@ -47,14 +47,14 @@ def test_only_what_had_room_when_the_run_began_can_lose_it(then, now, lost):
     assert reason == ([f"service web ({lost} task{'s' * (lost > 1)})"] if lost else [])
 
 
-def test_a_job_that_goes_on_with_its_next_tasks_has_lost_no_room():
+def test_a_job_that_starts_its_next_tasks_has_lost_no_room():
     jobs = [task(f"sweep.{n}", "sweep", movable=False) for n in range(3)]
     before = rooms({**ledger(member(tasks=jobs)), "pending": [{"service": "sweep", "count": 1}]})
     assert before == {"sweep": {"running": 0, "pending": 1}}
     assert newly_pending(short(sweep=3), before) == []
 
 
-def test_what_is_pending_is_counted_by_service():
+def test_pending_tasks_are_counted_by_service():
     # A service has a group for each reason why its tasks wait.
     book = {"pending": [{"service": "a", "count": 2}, {"service": "b", "count": 1}, {"service": "a", "count": 3}]}
     assert pending(book) == {"a": 5, "b": 1}
@@ -63,5 +63,5 @@ def test_what_is_pending_is_counted_by_service():
     assert rooms(None) == {}
 
 
-def test_a_run_that_takes_the_room_away_for_good_misses_none():
+def test_resources_that_the_run_removes_for_good_count_as_no_loss():
     assert newly_pending(short(web=3), None) == []

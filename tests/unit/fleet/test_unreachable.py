@@ -27,7 +27,7 @@ UNKNOWN = (
         (UNKNOWN, "No ED25519 host key is known for 10.0.0.1: nothing was sent there. If"),
     ],
 )
-def test_a_host_key_that_is_not_the_known_one_is_a_sentence(message, begins):
+def test_a_changed_host_key_is_explained(message, begins):
     assert reason(message).startswith(begins)
     assert "\n" not in reason(message)
 

@@ -29,7 +29,7 @@ CONTAINERS = [
 ]
 
 
-def test_tasks_are_listed_by_the_manager_and_other_containers_by_the_node():
+def test_the_manager_lists_tasks_and_the_node_lists_other_containers():
     assert work_on(CONTAINERS, NODE) == [
         Work("web.1", "web", True, 60),
         Work("sweep.4", "sweep", False, 11_100),
@@ -40,7 +40,7 @@ def test_tasks_are_listed_by_the_manager_and_other_containers_by_the_node():
 
 
 def test_the_tasks_of_a_service_that_was_removed_are_named_by_their_containers():
-    """The manager has its id alone."""
+    """The manager has only the service's id."""
     tasks = [{"id": "t9", "name": "a337e469.1", "service": "a337e469", "movable": False, "age": 7, "removed": True}, SERVICE]
     assert in_words(work_on(CONTAINERS[:3], {"tasks": tasks}))[:2] == [
         "service web",
@@ -58,11 +58,11 @@ def test_a_node_outside_of_the_swarm_has_containers_only():
     ("disrupt", "stays"),
     [("all", []), ("services", ["sweep.4", "gone.1.t9", "by-hand"]), ("never", ["web.1", "sweep.4", "web.2", "gone.1.t9", "by-hand"])],
 )
-def test_what_must_stay(disrupt, stays):
+def test_some_work_must_stay(disrupt, stays):
     assert [item.name for item in must_stay(work_on(CONTAINERS, NODE), disrupt)] == stays
 
 
-def test_words():
+def test_work_is_described_in_words():
     assert in_words(work_on(CONTAINERS, NODE)) == [
         "service web (2 tasks)",
         "task sweep.4 of service sweep (for 3 h 5 min)",
@@ -74,12 +74,12 @@ def test_words():
     assert in_words([Work("x", None, False, 60, ("train", "sweep"))]) == ["container x on the swarm's network train, sweep (for 1 min)"]
 
 
-KEPT = dict(SERVICE, kept="gpu-swarm.keep=12h")
+KEPT_SERVICE = dict(SERVICE, kept="gpu-swarm.keep=12h")
 
 
 @pytest.mark.parametrize(("disrupt", "stays"), [("all", []), ("services", ["web.1"]), ("never", ["web.1", "web.2"])])
-def test_what_its_owner_keeps_is_waited_for_like_a_job(disrupt, stays):
-    assert [item.name for item in must_stay(work_on([], {"tasks": [KEPT, PULLING]}), disrupt)] == stays
+def test_a_task_with_a_keep_label_is_waited_for_like_a_job(disrupt, stays):
+    assert [item.name for item in must_stay(work_on([], {"tasks": [KEPT_SERVICE, PULLING]}), disrupt)] == stays
 
 
 @pytest.mark.parametrize(
@@ -93,18 +93,18 @@ def test_what_its_owner_keeps_is_waited_for_like_a_job(disrupt, stays):
         ({"age": 90_000, "movable": False}, []),  # the impact has its age
     ],
 )
-def test_tasks_that_have_run_for_long_before_they_are_moved(task, named):
+def test_long_running_tasks_are_named_before_they_are_moved(task, named):
     assert long_running(work_on([], {"tasks": [dict(SERVICE, **task)]})) == named
 
 
-def test_what_its_owner_keeps_is_named_with_the_reason():
+def test_a_task_with_a_keep_label_is_named_with_the_reason():
     kept = "task web.1 of service web (for 1 min, kept by its label gpu-swarm.keep=12h)"
-    work = work_on([], {"tasks": [KEPT, PULLING]})
+    work = work_on([], {"tasks": [KEPT_SERVICE, PULLING]})
     assert in_words(work) == ["service web", kept]
     assert what_becomes(work)[0] == ("moves", ["service web", kept])  # by consent
 
 
-def test_what_a_node_that_leaves_its_swarm_takes_with_it():
+def test_tasks_end_with_a_node_that_leaves_its_swarm():
     attached = {"name": "ranks", "service": None, "task": None, "swarm_networks": ["train"]}
     assert [item.name for item in work_on([*CONTAINERS, attached], NODE) if item.of_swarm] == ["web.1", "sweep.4", "web.2", "gone.1.t9", "ranks"]
 
@@ -113,11 +113,11 @@ def test_what_a_node_that_leaves_its_swarm_takes_with_it():
     ("seconds", "words"),
     [(0, "0 s"), (-3, "0 s"), (59, "59 s"), (60, "1 min"), (3599, "59 min 59 s"), (7200, "2 h"), (7205, "2 h"), (90_000, "1 d 1 h")],
 )
-def test_age(seconds, words):
+def test_an_age_is_described_in_words(seconds, words):
     assert age(seconds) == words
 
 
-def test_a_task_without_attempts_is_reported_with_that():
+def test_a_task_without_attempts_left_is_reported():
     tasks = [dict(SERVICE, movable=False, restarts_left=0), dict(PULLING, movable=False, restarts_left=0), dict(JOB, restarts_left=3)]
     assert in_words(must_stay(work_on([], {"tasks": tasks}), "services")) == [
         "task web.1 of service web (for 1 min, it has used up its restart attempts)",
@@ -134,7 +134,7 @@ def test_a_task_without_attempts_is_reported_with_that():
         (None, "stops until the node is back:", "stops"),  # of a global service
     ],
 )
-def test_what_becomes_of_a_task_that_may_be_stopped(elsewhere, word, leaving):
+def test_the_fate_of_a_stoppable_task_is_described(elsewhere, word, leaving):
     work = work_on(CONTAINERS[3:], {"tasks": [dict(SERVICE, elsewhere=elsewhere)]})
     for leaves, expected in ((False, word), (True, leaving)):
         text = [f"{word} {', '.join(items)}" for word, items in what_becomes(work, leaves) if items]
@@ -142,7 +142,7 @@ def test_what_becomes_of_a_task_that_may_be_stopped(elsewhere, word, leaving):
         assert text == (["stops service web, " + by_hand] if expected == "stops" else [f"{expected} service web", "stops " + by_hand])
 
 
-def test_what_ends_where_a_node_leaves_its_swarm():
+def test_work_that_ends_with_a_leaving_node_is_listed():
     attached = {"name": "trainer", "service": None, "task": None, "age": 60, "swarm_networks": ["mesh"]}
     assert of_swarm([*CONTAINERS[2:], attached]) == [
         "task gone.1.t9 of service gone (for 7 s)",

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which card is which, for the person who replaces it."""
+"""Tells the person who replaces a card which one it is."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def test_a_card_is_on_record_with_its_slot_and_serial_number():
     [
         ([gpu(0), gpu(1), gpu(2)], [], [0, 1, 2]),
         ([gpu(0), gpu(1, **UNREAD), gpu(2)], [], [0, 1, 2]),
-        ([gpu(0), gpu(2)], [uuid(1)], [0, 1, 2]),  # gone, and still advertised
-        ([gpu(0), gpu(2)], [], [0, 2]),  # somebody has consented, or it was moved to another machine
-        ([gpu(0), gpu(1, uuid=uuid(7)), gpu(2)], [uuid(1)], [0, 7, 2]),  # another card is in its place
+        ([gpu(0), gpu(2)], [uuid(1)], [0, 1, 2]),  # gone, but still advertised
+        ([gpu(0), gpu(2)], [], [0, 2]),  # the user consented, or the card was moved to another machine
+        ([gpu(0), gpu(1, uuid=uuid(7)), gpu(2)], [uuid(1)], [0, 7, 2]),  # another card replaced it
         ([], [uuid(0)], [0]),
     ],
 )
-def test_what_stays_on_record(now, expected, kept):
+def test_cards_stay_on_record(now, expected, kept):
     found = cards.updated_records(THREE, read(*now), SLOTS, expected)
     assert sorted(uuids(found)) == sorted(uuid(number) for number in kept)
 
@@ -70,7 +70,7 @@ def test_a_card_that_moved_is_where_it_is_now():
     assert (card["pci_bus_id"], card["slot"]) == ("00000000:E2:00.0", None)
 
 
-def test_what_a_card_that_dies_while_it_is_read_does_not_say_is_as_it_was():
+def test_a_card_that_dies_during_a_read_keeps_its_former_values():
     dying = {**cards.card_of(gpu(1, pci_bus_id=None, **FAILED)), "serial": None}
     assert cards.updated_records(THREE[1:2], [dying], SLOTS) == THREE[1:2]
 
@@ -81,13 +81,13 @@ def test_what_a_card_that_dies_while_it_is_read_does_not_say_is_as_it_was():
         ([gpu(0), gpu(1), gpu(2)], THREE, [0, 1, 2]),
         ([gpu(0), gpu(1, **UNREAD), gpu(2)], THREE, [0, 1, 2]),
         ([gpu(0, **UNREAD), gpu(1, **UNREAD), gpu(2)], THREE, [0, 1, 2]),
-        ([gpu(0), gpu(1, **{**UNREAD, "pci_bus_id": "00000000:C2:00.0"})], THREE, [0, 2]),  # by its address
+        ([gpu(0), gpu(1, **{**UNREAD, "pci_bus_id": "00000000:C2:00.0"})], THREE, [0, 2]),  # recognised by its address
         ([gpu(0), gpu(1, **{**UNREAD, "pci_bus_id": "00000000:EE:00.0"}), gpu(2)], THREE, [0, None, 2]),  # another card, which never answered
-        ([gpu(0), gpu(1, **UNREAD)], THREE, [0, None]),  # two are missed, and which of them this is nobody knows
-        ([gpu(0), gpu(1, **UNREAD), gpu(2)], [], [None, None, None]),  # an earlier release kept no record
+        ([gpu(0), gpu(1, **UNREAD)], THREE, [0, None]),  # two are missing, and nobody knows which one this is
+        ([gpu(0), gpu(1, **UNREAD), gpu(2)], [], [None, None, None]),  # an earlier release has no record
     ],
 )
-def test_a_card_that_does_not_answer_is_the_one_that_is_missed(now, known, found):
+def test_a_card_that_does_not_answer_is_the_missing_one(now, known, found):
     assert uuids(cards.match_records(read(*now), known)) == [None if number is None else uuid(number) for number in found]
 
 
@@ -101,10 +101,10 @@ PLACE = "PCI address 00000000:C1:00.0, slot 12, serial number 131"
         (gpu(1, **UNREAD), [], "GPU 1 (it does not answer and was never recorded on this node)"),
         (gpu(1, **{**UNREAD, "pci_bus_id": "00000000:C1:00.0"}), [], f"GPU 1 (PCI address 00000000:C1:00.0; {cards.NO_RECORD})"),
         (gpu(1, **FAILED), THREE, f"GPU 1 (NVIDIA-H100-80GB-HBM3, {uuid(1)}, {PLACE})"),
-        (gpu(1), THREE, f"GPU 1 (NVIDIA-H100-80GB-HBM3, {uuid(1)})"),  # nothing is wrong with it: it is left out for another reason
+        (gpu(1), THREE, f"GPU 1 (NVIDIA-H100-80GB-HBM3, {uuid(1)})"),  # it is healthy, but excluded for another reason
     ],
 )
-def test_a_gpu_that_is_left_out_in_words(one, known, text):
+def test_an_excluded_gpu_is_described(one, known, text):
     left = {"index": 1, "uuid": one["uuid"], "name": one["name"], "reason": "GPU is lost"}
     (found,) = cards.with_identity([left], [gpu(0), one, gpu(2)], known)
     assert f"GPU {cards.describe_gpu(found)}" == text
@@ -117,11 +117,11 @@ def test_a_gpu_that_is_left_out_in_words(one, known, text):
         (["00000000:C0:00.0", "00000000:C1:00.0", "00000000:C2:00.0"], [0xC0, 0xC1, 0xC2]),
         (["00000000:C1:00.0"], [0xC0, 0xC1, 0xC2]),
         ([], [0xC0, None, 0xC2]),
-        (["00000000:C1:00.0", "00000000:EE:00.0"], [0xC0, None, 0xC2]),  # which of them it is nobody knows
+        (["00000000:C1:00.0", "00000000:EE:00.0"], [0xC0, None, 0xC2]),  # which of them it is, is unknown
     ],
 )
-def test_where_a_card_is_that_does_not_answer(addresses, places):
-    """The driver has its address, also if it has not answered since the node was provisioned."""
+def test_a_card_that_does_not_answer_has_its_location(addresses, places):
+    """The driver knows its address, even if it never answered since the node was provisioned."""
     gpus = [gpu(0), gpu(1, **UNREAD), gpu(2)]
     cards.fill_addresses(gpus, addresses)
     assert [one["pci_bus_id"] for one in gpus] == [place and f"00000000:{place:02X}:00.0" for place in places]

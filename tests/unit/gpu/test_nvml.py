@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Against the real pynvml and the lab's library: each file of the lab's fleet is a machine."""
+"""Uses the real pynvml with the lab's library. Each file in the lab's fleet folder is a machine."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def machine(tmp_path, text, base="h100x8"):
         ("gb10", 1, "NVIDIA-GB10", None, "12.1", "blackwell"),
     ],
 )
-def test_totals_are_those_of_the_card(monkeypatch, name, count, model, memory_mib, capability, architecture):
+def test_memory_sizes_are_those_of_the_card(monkeypatch, name, count, model, memory_mib, capability, architecture):
     gpus = read(monkeypatch, name)["gpus"]
     first = gpus[0]
     assert len(gpus) == count
@@ -61,7 +61,7 @@ def test_totals_are_those_of_the_card(monkeypatch, name, count, model, memory_mi
     assert all(re.fullmatch(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", gpu["uuid"]) for gpu in gpus)
 
 
-def test_versions(monkeypatch):
+def test_versions_are_read(monkeypatch):
     answer = read(monkeypatch, "t4x4")
     assert answer["driver_version"] == "535.261.03"
     assert answer["nvml_version"] == "12.535.261.03"
@@ -100,7 +100,7 @@ def test_every_field_of_an_h100(monkeypatch):
     assert re.fullmatch("13[0-9]{11}", gpus[0]["serial"])
     assert (links["nvlink_active"], links["nvlink_total"]) == (18, 18)
     assert links["topology"] == {gpu["uuid"]: "node" if gpu["index"] < 4 else "system" for gpu in gpus[1:]}
-    assert links["nvlink_peers"] == {gpu["uuid"]: 0 for gpu in gpus[1:]}  # by NVSwitches
+    assert links["nvlink_peers"] == {gpu["uuid"]: 0 for gpu in gpus[1:]}  # through NVSwitches
     assert gpus[7]["numa_node"] == 1
 
 
@@ -122,13 +122,13 @@ NO_ENDS = "[gpu 0-3]\nfault = nvmlDeviceGetNvLinkRemotePciInfo_v2:not-supported"
         pytest.param("a6000x4", NO_ENDS, [{2: 0}, {3: 0}, {0: 0}, {1: 0}], id="no ends"),
     ],
 )
-def test_which_cards_reach_each_other_over_nvlink(monkeypatch, tmp_path, name, more, peers):
+def test_cards_linked_by_nvlink_are_found(monkeypatch, tmp_path, name, more, peers):
     gpus = read(monkeypatch, machine(tmp_path, f"\n{more}\n", base=name))["gpus"]
     index = {gpu["uuid"]: gpu["index"] for gpu in gpus}
     assert [{index[uuid]: links for uuid, links in gpu["links"]["nvlink_peers"].items()} for gpu in gpus] == peers
 
 
-def test_what_a_card_does_not_know_is_none(monkeypatch):
+def test_values_that_a_card_does_not_support_are_none(monkeypatch):
     gpu = read(monkeypatch, "gb10")["gpus"][0]
     assert gpu["memory_mib"] is None
     assert gpu["numa_node"] is None
@@ -155,7 +155,7 @@ def test_old_cards_have_retired_pages_and_one_board_shares_a_prefix(monkeypatch)
     assert one["links"]["topology"] == {other["uuid"]: "single"}
 
 
-def test_mig_devices(monkeypatch):
+def test_mig_devices_are_read(monkeypatch):
     cut, whole = read(monkeypatch, "a100-mig")["gpus"]
     assert cut["mig"] == {"mode": "enabled", "pending": "enabled"}
     assert [(mig["profile"], mig["memory_mib"], mig["gpu_instance_id"]) for mig in cut["mig_devices"]] == [
@@ -167,7 +167,7 @@ def test_mig_devices(monkeypatch):
     assert whole["mig_devices"] == []
 
 
-def test_health_of_sick_cards(monkeypatch):
+def test_faults_of_cards_are_read(monkeypatch):
     gpus = read(monkeypatch, "a100-sick")["gpus"]
     assert [gpu["health"]["state"] for gpu in gpus] == ["failed", "warning", "ok"]
     assert gpus[0]["health"]["ecc_errors_uncorrected"] == 3
@@ -186,7 +186,7 @@ def test_one_failing_gpu_hides_no_other(monkeypatch, name, index, reason):
     assert all(gpu["health"]["state"] == "ok" and len(gpu["links"]["topology"]) == 6 for gpu in gpus)
 
 
-def test_a_gpu_lost_after_any_call_is_the_only_one_that_suffers(monkeypatch, tmp_path):
+def test_a_gpu_lost_after_any_call_affects_no_other_gpu(monkeypatch, tmp_path):
     healthy = read(monkeypatch, "h100x8")["gpus"]
     states = []
     for calls in range(MORE_CALLS_THAN_ONE_GPU_GETS):
@@ -198,7 +198,7 @@ def test_a_gpu_lost_after_any_call_is_the_only_one_that_suffers(monkeypatch, tmp
                 assert now["links"].pop(peers).items() <= before["links"].pop(peers).items()
             assert now["index"] == 5 or now == before
     lost = states.index("ok")
-    assert lost > 30  # properties, health, links and topology are each hit somewhere
+    assert lost > 30  # the loss happens in properties, health, links and topology
     assert states == ["failed"] * lost + ["ok"] * (len(states) - lost)
 
 
@@ -220,7 +220,7 @@ def test_a_gpu_lost_after_any_call_is_the_only_one_that_suffers(monkeypatch, tmp
         ("nvmlDeviceGetPersistenceMode", lambda gpu: gpu["power"]["persistence_mode"]),
     ],
 )
-def test_one_failing_question_costs_one_field(monkeypatch, tmp_path, call, field):
+def test_one_failing_call_costs_one_field(monkeypatch, tmp_path, call, field):
     plain = read(monkeypatch, "h100x8")["gpus"][3]
     assert field(plain) is not None
     for error, state in [("not-supported", "ok"), ("function-not-found", "ok"), ("unknown", "warning"), ("lost", "failed")]:
@@ -239,16 +239,16 @@ def test_one_failing_question_costs_one_field(monkeypatch, tmp_path, call, field
         ("recovery-action = system-reboot", "system_reboot", "warning"),
         ("recovery-action = another", "unknown", "warning"),
         ("recovery-action = unsupported", None, "ok"),
-        ("fault = nvmlDeviceGetFieldValues:invalid-argument", None, "ok"),  # a driver that is older than the field
+        ("fault = nvmlDeviceGetFieldValues:invalid-argument", None, "ok"),  # a driver that predates the field
     ],
 )
-def test_what_the_driver_requires_to_be_done_to_a_gpu(monkeypatch, tmp_path, lines, action, state):
+def test_the_recovery_action_of_the_driver_is_read(monkeypatch, tmp_path, lines, action, state):
     health = read(monkeypatch, machine(tmp_path, f"\n[gpu 3]\n{lines}\n"))["gpus"][3]["health"]
     assert (health["recovery_action"], health["state"]) == (action, state)
     assert health["reasons"] == ([] if state == "ok" else [f"the driver requires a recovery action: {action}"])
 
 
-def test_architecture_follows_from_the_capability_where_the_driver_does_not_know_it(monkeypatch, tmp_path):
+def test_architecture_follows_from_the_capability_if_the_driver_does_not_know_it(monkeypatch, tmp_path):
     file = machine(tmp_path, "\n[gpu 0]\nfault = nvmlDeviceGetArchitecture:function-not-found\n")
     assert read(monkeypatch, file)["gpus"][0]["architecture"] == "hopper"
 
@@ -267,7 +267,7 @@ def test_a_machine_that_cannot_be_read_says_why_and_what_to_do(monkeypatch, name
 
 
 @pytest.mark.parametrize("where", ["init = hang\n[gpu 0]\nname = X", "[gpu 0]\nname = X\nfault = nvmlDeviceGetMigMode:hang"])
-def test_a_driver_that_never_answers_is_given_up(monkeypatch, tmp_path, where):
+def test_a_hung_driver_is_given_up(monkeypatch, tmp_path, where):
     file = tmp_path / "nvml.conf"
     file.write_text(where + "\n")
     monkeypatch.setenv("GPU_LAB_NVML", str(file))
@@ -276,8 +276,8 @@ def test_a_driver_that_never_answers_is_given_up(monkeypatch, tmp_path, where):
     assert raised.value.details == {"hangs": "nvml"}
 
 
-def test_read_in_a_process_of_its_own(monkeypatch):
-    """The same answer, the same errors, and nothing of NVML in this one."""
+def test_reading_in_a_separate_process_gives_the_same_result(monkeypatch):
+    """The answer and the errors are the same, and NVML is not loaded into this process."""
     alone = "print(json.dumps([reader.read_within(60, sys.argv[1]), 'libnvidia-ml' in open('/proc/self/maps').read()]))"
     assert nvml_lab.python(alone, nvml_lab.library(), GPU_LAB_NVML=nvml_lab.fleet("a100-mig")) == [read(monkeypatch, "a100-mig"), False]
     monkeypatch.setenv("GPU_LAB_NVML", nvml_lab.fleet("mismatch"))
@@ -295,13 +295,13 @@ def test_no_gpu_is_no_error(monkeypatch):
 
 
 @pytest.mark.parametrize("place", ["file", "directory"])
-def test_library_by_path(monkeypatch, place):
+def test_the_library_is_found_by_path(monkeypatch, place):
     monkeypatch.setenv("GPU_LAB_NVML", nvml_lab.fleet("a100"))
     path = nvml_lab.library() if place == "file" else os.path.dirname(nvml_lab.library())
     assert len(nvml.read_all(path)["gpus"]) == 1
 
 
-def test_library_by_the_loader():
+def test_the_library_is_found_by_the_loader():
     code = "print(json.dumps(reader.read_all()))"
     where = os.path.dirname(nvml_lab.library())
     answer = nvml_lab.python(code, LD_LIBRARY_PATH=where, GPU_LAB_NVML=nvml_lab.fleet("t4x4"))
@@ -309,7 +309,7 @@ def test_library_by_the_loader():
 
 
 @pytest.mark.parametrize("content", [None, b"", b"no library"])
-def test_no_library_at_the_path(tmp_path, content):
+def test_a_missing_library_at_the_path_is_an_error(tmp_path, content):
     path = tmp_path / "libnvidia-ml.so.1"
     if content is not None:
         path.write_bytes(content)
@@ -317,7 +317,7 @@ def test_no_library_at_the_path(tmp_path, content):
         nvml.read_all(str(path))
 
 
-def test_no_library_for_the_loader(monkeypatch):
+def test_a_missing_library_for_the_loader_is_an_error(monkeypatch):
     def init():
         raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
 
@@ -326,7 +326,7 @@ def test_no_library_for_the_loader(monkeypatch):
         nvml.read_all()
 
 
-def test_no_binding():
+def test_a_missing_binding_is_an_error():
     code = """
 try:
     reader.read_all()
@@ -358,14 +358,14 @@ except binding.BindingMissing as exc:
 
 @pytest.fixture(params=BROKEN)
 def broken(request, tmp_path):
-    """Where a node's own pynvml lies, which is of no use."""
+    """Return the folder of an unusable pynvml on the node."""
     own = tmp_path / "own"
     own.mkdir()
     (own / "pynvml.py").write_text(BROKEN[request.param])
     return own
 
 
-def test_a_broken_binding_is_named_and_this_collections_requested(tmp_path, broken):
+def test_a_broken_binding_is_named_and_the_one_of_this_collection_requested(tmp_path, broken):
     message, details = nvml_lab.bare_python(OWN_FIRST, str(broken), "", str(tmp_path / "state"))
     assert details == {"missing": ["nvml_binding"]}
     assert "install it on the node" in message
@@ -373,7 +373,7 @@ def test_a_broken_binding_is_named_and_this_collections_requested(tmp_path, brok
 
 
 @pytest.mark.parametrize("way", ["carried", "kept"])
-def test_this_collections_goes_before_a_broken_binding(tmp_path, broken, way):
+def test_the_binding_of_this_collection_goes_before_a_broken_one(tmp_path, broken, way):
     bundle = tmp_path / "b.zip"
     with zipfile.ZipFile(bundle, "w") as archive:
         archive.write(pynvml.__file__, "pynvml.py")
@@ -386,7 +386,7 @@ def test_this_collections_goes_before_a_broken_binding(tmp_path, broken, way):
     assert carried is (way == "carried")
 
 
-def test_old_bindings_answer_bytes_and_know_less(monkeypatch):
+def test_old_bindings_return_bytes_and_have_fewer_calls(monkeypatch):
     plain = read(monkeypatch, "t4x4")
     for name in ("nvmlDeviceGetUUID", "nvmlDeviceGetName", "nvmlSystemGetDriverVersion"):
         new = getattr(pynvml, name)
@@ -431,7 +431,7 @@ def smi(*arguments, **environment):
     return subprocess.run([program, *arguments], capture_output=True, text=True, env=dict(os.environ, **environment), check=False)
 
 
-def test_nvidia_smi_shows_what_the_library_says(monkeypatch):
+def test_nvidia_smi_shows_the_values_of_the_library(monkeypatch):
     gpus = read(monkeypatch, "a100-mig")["gpus"]
     shown = smi("-L").stdout
     assert all(unit["uuid"] in shown for gpu in gpus for unit in [gpu, *gpu["mig_devices"]])
@@ -441,11 +441,11 @@ def test_nvidia_smi_shows_what_the_library_says(monkeypatch):
 
 
 @pytest.mark.parametrize(("name", "code"), [("mismatch", 18), ("nodriver", 9), ("nogpu", 6), ("h100x8-one-lost", 15)])
-def test_nvidia_smi_fails_as_the_real_one(name, code):
+def test_nvidia_smi_fails_like_the_real_one(name, code):
     assert smi("-L", GPU_LAB_NVML=nvml_lab.fleet(name)).returncode == code
 
 
-def test_only_device_nodes_that_are_there_count(tmp_path):
+def test_only_existing_device_nodes_count(tmp_path):
     file = tmp_path / "nvml.conf"
     file.write_text("devices = present\nseed = node1\n" + (nvml_lab.FLEET / "t4x4.conf").read_text())
     (tmp_path / "nvidia2").touch()
@@ -454,7 +454,7 @@ def test_only_device_nodes_that_are_there_count(tmp_path):
     assert len(shown.splitlines()) == 1
 
 
-def test_in_a_container_mig_devices_are_those_that_it_was_given(tmp_path, monkeypatch):
+def test_a_container_sees_only_its_own_mig_devices(tmp_path, monkeypatch):
     cut = read(monkeypatch, "a100-mig")["gpus"][0]
     given = cut["mig_devices"][1]["uuid"]
     file = tmp_path / "nvml.conf"
@@ -464,7 +464,7 @@ def test_in_a_container_mig_devices_are_those_that_it_was_given(tmp_path, monkey
 
 
 @pytest.mark.parametrize("line", ["colour = red", "[gpu x]\n", "[gpu 0]\nmemory = much", "[gpu 0]\nfault = sad", "[topology]\n0-3 = far", "init"])
-def test_a_line_that_is_not_understood_is_reported(tmp_path, line):
+def test_an_unknown_line_is_reported(tmp_path, line):
     file = tmp_path / "nvml.conf"
     file.write_text("cuda = 13.0\n" + line)
     answer = smi("-L", GPU_LAB_NVML=str(file))

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which processes NVML shows, of the lab's library, and of drivers that know less."""
+"""Which processes NVML shows, with the lab's library, and with drivers that support less."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Failure(Exception):
 
 
 class Driver:
-    """A binding of one card whose calls are those given, by the end of their names."""
+    """A binding of one card with the given calls, by the end of their names."""
 
     NVMLError = Failure
 
@@ -80,12 +80,12 @@ class Driver:
     ("calls", "pids"),
     [
         ({"ComputeRunningProcesses_v3": [7], "GraphicsRunningProcesses_v3": [9]}, [7, 9]),
-        ({"ComputeRunningProcesses_v3": 13, "ComputeRunningProcesses_v2": [7]}, [7]),  # a driver from before CUDA 11.5
+        ({"ComputeRunningProcesses_v3": 13, "ComputeRunningProcesses_v2": [7]}, [7]),  # a driver older than CUDA 11.5
         ({"ComputeRunningProcesses": [7], "MPSComputeRunningProcesses": 3}, [7]),  # a binding of that time
         ({"ComputeRunningProcesses_v3": 3, "GraphicsRunningProcesses_v3": [9]}, None),  # not supported
         ({"ComputeRunningProcesses_v3": 4}, None),  # no permission
         ({}, None),
     ],
 )
-def test_a_driver_that_says_less(calls, pids):
+def test_an_older_driver_shows_fewer_processes(calls, pids):
     assert processes.read_processes(Driver(**calls)) == [{"index": 0, "uuid": "GPU-1", "pids": pids}]

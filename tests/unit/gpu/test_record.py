@@ -61,7 +61,7 @@ def test_mig_profile(name, slices, compute, memory, total, profile):
 
 
 @pytest.mark.parametrize(("masks", "node"), [((), None), ((0, 0), None), ((1,), 0), ((0b1100,), 2), ((0, 2), 65)])
-def test_numa_node_from_masks(masks, node):
+def test_the_numa_node_is_read_from_masks(masks, node):
     assert record.lowest_numa_node(masks) == node
 
 
@@ -88,7 +88,7 @@ def pages(**changes):
         ({"ecc_errors_corrected": 9}, "ok", None),
     ],
 )
-def test_what_the_counters_mean(health, state, word):
+def test_counters_decide_the_state_of_a_gpu(health, state, word):
     gpu = record.empty_record(0)
     gpu["health"].update(health)
     record.rate_health(gpu)

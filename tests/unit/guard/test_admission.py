@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What becomes of a container by its task's reservation, what its service and image request, and the level."""
+"""What the guard does with a container depends on its task's reservation, the requests of service and image, and the level."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def settings(level="reserved", **other):
 
 
 def container(given=(), own=(), image=IMAGE, labels=None, **other):
-    """As the engine makes one: the service's variables, the scheduler's, and of the image's those that are not there yet."""
+    """Build the container's variables as the engine does: the service's, the scheduler's, and those of the image that are not set yet."""
     scheduled = [f"{VARIABLE}={','.join(given)}"] if given else []
     entries = [*own, *scheduled]
     names = {one.partition("=")[0] for one in entries}
@@ -84,7 +84,7 @@ MEMORY = {"VRAM-C1": {"": {"devices": [B], "mib": None}}, "VRAM": {"": {"devices
 
 
 def of_memory(amounts, own=(), image=IMAGE, **other):
-    """A task that reserved amounts; its variables are in no list of the toolkit."""
+    """Return a task that reserved these amounts. Its variables are in no list of the toolkit."""
     it = container((), [*own, *(f"DOCKER_RESOURCE_{kind.upper()}={mib}" for kind, mib in amounts)], image)
     return it._replace(**{"task": TaskRecord((), tuple(amounts), tuple(own)), **other})
 
@@ -104,7 +104,7 @@ def of_memory(amounts, own=(), image=IMAGE, **other):
         pytest.param(of_memory([("VRAM-C1", 5000 * "9")], task=None, unread="torn"), (), id="what is longer than any amount"),
     ],
 )
-def test_a_task_that_reserved_memory_sees_the_card_of_its_kind_and_leaves_the_rest_of_it_to_others(it, devices):
+def test_a_task_with_memory_sees_the_card_and_leaves_the_rest_to_others(it, devices):
     verdict = decide(settings(map=MEMORY), it)
     assert (verdict.devices, verdict.refused, verdict.holds) == (devices, None, ())
 
@@ -117,26 +117,26 @@ def test_a_task_that_reserved_memory_sees_the_card_of_its_kind_and_leaves_the_re
         pytest.param(of_memory([("VRAM-C1", "all")], task=None, unread="torn"), {"VRAM-C1", "VRAM", "ODD"}, id="of what is no amount"),
     ],
 )
-def test_the_variable_of_an_amount_stays_only_where_swarm_gave_the_amount(it, without):
-    """An image may set one, and somebody may have listed it in config.toml."""
+def test_the_variable_of_an_amount_stays_only_if_swarm_gave_the_amount(it, without):
+    """An image may set such a variable, and the user may have listed it in config.toml."""
     assert set(decide(settings(map=MEMORY), it).without) == {f"DOCKER_RESOURCE_{kind}" for kind in without}
     assert decide(settings("audit", map=MEMORY), it).devices is None
 
 
 @pytest.mark.parametrize(("written", "names"), [({}, [VARIABLE]), ({"listed": ["SITE", VARIABLE]}, ["SITE", VARIABLE]), ({"kinds": []}, [])])
-def test_the_variables_are_those_of_the_file_those_of_the_run_and_those_of_the_kinds(written, names):
+def test_variables_come_from_the_file_and_the_run_and_the_kinds(written, names):
     read = {"level": "reserved", "kinds": ["nvidia-gpu"], **written}
     assert list(admission.from_json(read, ()).listed) == names
     assert list(admission.from_json(read, ("FILE",)).listed) == ["FILE", *names]
 
 
 @pytest.mark.parametrize("listed", ["A", [1], None, {}])
-def test_a_list_of_variables_that_is_none_is_an_error(listed):
+def test_an_invalid_list_of_variables_is_an_error(listed):
     with pytest.raises(ValueError, match="not of texts"):
         admission.from_json({"level": "reserved", "listed": listed}, ())
 
 
-def test_a_card_of_which_nothing_is_known_is_refused():
+def test_an_unknown_card_is_refused():
     assert "it requests ODD, which this node does not advertise." in decide(settings(map=MEMORY), of_memory([("ODD", 1)])).refused
     assert "swarm gave it VRAM-C1=8000." in decide(settings(map=MEMORY), of_memory([("VRAM-C1", 8000)], own=[f"{VARIABLE}={A}"])).refused
 
@@ -171,7 +171,7 @@ def with_slots(*given, own=(), kind=SLOT, **other):
         pytest.param(with_slots(A2, task=None, unread="torn"), (A,), (A2,), ["unread"], id="the environment, where the file cannot be read"),
     ],
 )
-def test_a_task_sees_the_card_that_its_slot_is_of_at_every_level(it, devices, holds, names, level):
+def test_a_task_sees_the_card_of_its_slot_at_every_level(it, devices, holds, names, level):
     verdict = decide(of_slots(level), it)
     assert (verdict.devices, verdict.refused, verdict.holds, sorted(verdict.found)) == (devices, None, holds, names)
     assert verdict.variables[SLOTS] == ",".join(holds)
@@ -194,17 +194,17 @@ def test_a_task_sees_the_card_that_its_slot_is_of_at_every_level(it, devices, ho
         pytest.param(Container({}, [f"DOCKER_RESOURCE_{SLOT}={A1}"], (), None), None, id="no task"),
     ],
 )
-def test_with_off_a_slot_or_group_is_its_cards_and_all_else_goes_on_as_it_is(it, devices):
+def test_with_off_only_slots_and_groups_become_their_cards(it, devices):
     verdict = decide(of_slots("off"), it)
     assert (verdict.devices, verdict.refused, verdict.found, verdict.holds) == (devices, None, {}, ())
 
 
-def test_with_off_memory_is_tied_to_no_card_and_a_slot_shows_its_share():
+def test_with_off_memory_has_no_card_and_a_slot_has_its_share():
     assert decide(of_slots("off", map={**SLOTTED, **MEMORY}), of_memory([("VRAM-C1", 8000)])).devices is None
     assert decide(of_slots("off"), with_slots(A1)).variables == {SLOTS: A1, LIMIT: "4000", FRACTION: "0.231250"}
 
 
-def test_a_kind_whose_slots_are_to_be_together_says_nothing_of_another():
+def test_slots_together_of_one_kind_do_not_affect_another_kind():
     def of_both(*together):
         return with_slots(A1, B1)._replace(task=TaskRecord(((SLOT, A1), (SLOT, B1), *(("TOGETHER", one) for one in together)), (), ()))
 
@@ -222,7 +222,7 @@ def test_a_kind_whose_slots_are_to_be_together_says_nothing_of_another():
         pytest.param(with_slots(A1, own=[f"{LIMIT}=300"]), "too-small", "its share is 300 MiB, and CUDA takes 300 MiB", id="a share that is none"),
     ],
 )
-def test_slots_that_a_task_cannot_have(it, name, words, level):
+def test_impossible_slots_are_refused(it, name, words, level):
     verdict = decide(of_slots(level), it)
     assert (verdict.devices, name in verdict.found) == (None, True)
     assert words in verdict.refused
@@ -250,7 +250,7 @@ def grouped(level="reserved", **other):
 def test_a_task_sees_and_holds_each_gpu_of_its_group_at_every_level(it, devices, names, level):
     verdict = decide(grouped(level), it)
     assert (verdict.devices, verdict.refused, verdict.holds, sorted(verdict.found)) == (devices, None, devices, names)
-    assert verdict.variables == {}  # cards of its own, and no share of one
+    assert verdict.variables == {}  # whole cards, and no share of one
 
 
 @pytest.mark.parametrize(
@@ -261,20 +261,20 @@ def test_a_task_sees_and_holds_each_gpu_of_its_group_at_every_level(it, devices,
         pytest.param(with_slots(f"{B}+{C}", kind=GROUP), "unknown-device", f"it requests {B}+{C}, which this node does not", id="none of its"),
     ],
 )
-def test_a_group_that_a_task_cannot_have(it, name, words):
+def test_an_impossible_group_is_refused(it, name, words):
     verdict = decide(grouped(), it)
     assert (verdict.devices, name in verdict.found) == (None, True)
     assert words in verdict.refused
 
 
-def test_a_slot_that_is_not_of_this_node_starts_nowhere():
-    """With audit NVIDIA's runtime refuses it, which knows no slot."""
+def test_a_slot_of_another_node_is_refused():
+    """With audit NVIDIA's runtime refuses it, because it does not know slots."""
     it = with_slots(f"{A}.slot9")
     assert f"it requests {A}.slot9, which this node does not advertise" in decide(of_slots(), it).refused
     assert decide(of_slots("audit"), it)[:2] == (None, None)
 
 
-def test_a_share_is_shown_to_its_task_and_not_with_audit():
+def test_a_task_is_shown_its_share_except_with_audit():
     shown = {LIMIT: "8000", FRACTION: "0.481250"}  # (8000 - 300) / 16000
     memory = of_slots(map=MEMORY)
     assert decide(memory, of_memory([("VRAM-C1", 8000)])).variables == shown
@@ -285,18 +285,18 @@ def test_a_share_is_shown_to_its_task_and_not_with_audit():
     assert (over.refused, over.found) == (None, {"beyond-share": f"it sets {LIMIT}=9000, and reserved 8000 MiB."})
 
 
-def test_audit_changes_nothing_and_counts_what_would_be_hidden():
+def test_audit_changes_nothing_and_counts_what_it_would_hide():
     assert decide(settings("audit"), container()) == admission.Verdict(None, None, decide(settings(), container()).found)
     assert decide(settings("audit"), container([A])).holds == (A,)
 
 
-def test_a_reservation_of_something_else_is_none():
+def test_a_reservation_of_something_else_does_not_count():
     it = container(own=["DOCKER_RESOURCE_LICENSE=x"])
     it = it._replace(task=it.task._replace(named=(("LICENSE", "x"),), amounts=(("SSD", 1),)))
     assert decide(settings(), it).devices == ()
 
 
-def test_a_kind_counts_also_where_somebodys_tool_took_it_out_of_swarm_resource():
+def test_a_kind_counts_even_if_a_tool_removed_it_from_swarm_resource():
     read = admission.from_json({"level": "reserved", "devices": [A, B], "kinds": ["NVIDIA-GPU"]}, ())
     assert decide(read, container([A])).devices == (A,)
     assert decide(read, container(own=[f"{VARIABLE}=all"])).refused
@@ -314,7 +314,7 @@ def test_a_kind_counts_also_where_somebodys_tool_took_it_out_of_swarm_resource()
         ([], {}, False),
     ],
 )
-def test_the_services_that_are_allowed_see_what_they_request(allow, labels, passes):
+def test_allowed_services_see_what_they_request(allow, labels, passes):
     it = container(own=["NVIDIA_VISIBLE_DEVICES=all"], labels={**LABELS, **labels})
     verdict = decide(settings(allow=allow), it)
     assert (verdict == admission.Verdict(None)) is passes
@@ -331,8 +331,8 @@ def test_the_services_that_are_allowed_see_what_they_request(allow, labels, pass
         pytest.param(with_slots(A1)._replace(task=TaskRecord((("TWO", "pair"),), (), ())), ("all",), id="a group"),
     ],
 )
-def test_a_service_that_is_allowed_and_reserves_a_slot_passes_no_slot_on(it, devices, level):
-    """NVIDIA's runtime refuses a container whose variable names one."""
+def test_an_allowed_service_with_a_slot_does_not_pass_on_the_slot(it, devices, level):
+    """NVIDIA's runtime refuses a container if its variable names a slot."""
     assert decide(of_slots(level, allow=["train"]), it) == admission.Verdict(devices)
 
 
@@ -345,6 +345,6 @@ WRONG = ({"allow": "x"}, {"devices": [1]}, {"card_mib": [1]}, *({"map": one} for
 
 
 @pytest.mark.parametrize("read", [None, [], {}, {"level": "strict"}, *({"level": "audit", **one} for one in WRONG)])
-def test_settings_that_are_none_are_an_error(read):
+def test_invalid_settings_are_an_error(read):
     with pytest.raises(ValueError, match="level|lists|map|memory"):
         admission.from_json(read, [])

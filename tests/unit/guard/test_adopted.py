@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Tasks that began before the guard was there hold what swarm gave them."""
+"""Tasks that started before the guard hold what swarm gave them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ import pytest
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._guard import adopted, holds
 
 DATA = Path(__file__).parents[1] / "data" / "guard"
-# In the file of Docker 26.1.5: a task that reserved one GPU, its GPU, and one that has no reservation.
+# From Docker 26.1.5's file: a task that reserved one GPU, its GPU, and a task without reservation.
 TASK, CARD, OTHER = "os4h3yhd38lmqy77fykgvxym7", "GPU-77a610a8-caa6-5036-afec-4399b4137c2b", "sznzfnmgku8fpv6rmqqbwynu1"
 ID, NEW = 64 * "a", 64 * "b"
 
 
 @pytest.fixture
 def first():
-    """The first process of a container."""
+    """Return the first process of a container."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         yield process.pid
         process.stdin.close()
@@ -33,7 +33,7 @@ def first():
 
 @pytest.fixture
 def node(tmp_path, monkeypatch):
-    """Settings of a guard on a node with the tasks of that file."""
+    """Return settings of a guard on a node with the tasks of that file."""
     tasks = tmp_path / "docker" / "swarm" / "worker" / "tasks.db"
     tasks.parent.mkdir(parents=True)
     tasks.write_bytes(gzip.decompress((DATA / "tasks-26.1.5.db.gz").read_bytes()))
@@ -51,11 +51,11 @@ def container(node, pid, task=TASK, name=ID, running=True):
 
 
 def new_task(folder):
-    """Who holds the card that a new task is to get."""
+    """Return the holder of the card that a new task would get."""
     return holds.claim(str(folder), holds.Hold(NEW, "new", "t2", [CARD], os.getpid(), holds.started(os.getpid()), ""), 0.0)
 
 
-def test_a_task_that_began_before_the_guard_holds_its_gpu_as_long_as_its_first_process_lives(node, tmp_path):
+def test_a_task_older_than_the_guard_holds_its_gpu_while_its_first_process_lives(node, tmp_path):
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         container(node, process.pid)
         assert adopted.adopt(node, str(tmp_path / "holds")) == []
@@ -75,13 +75,13 @@ def test_a_task_that_began_before_the_guard_holds_its_gpu_as_long_as_its_first_p
         pytest.param(TASK, {}, ["train"], id="it may see all and holds none"),
     ],
 )
-def test_what_has_nothing_holds_nothing(node, tmp_path, first, task, more, allow):
+def test_a_task_without_gpus_holds_nothing(node, tmp_path, first, task, more, allow):
     container(node, first, task, **more)
     assert adopted.adopt({**node, "allow": allow}, str(tmp_path / "holds")) == []
     assert new_task(tmp_path / "holds") is None
 
 
-def test_a_process_that_has_its_number_by_now_is_not_its_own(node, tmp_path, first, monkeypatch):
+def test_another_process_with_the_same_number_does_not_count(node, tmp_path, first, monkeypatch):
     monkeypatch.undo()
     container(node, first)
     assert adopted.adopt(node, str(tmp_path / "holds")) == []
@@ -101,7 +101,7 @@ ODD = '{"State": {"Running": true, "Pid": "x"}, "Config": {"Labels": {"com.docke
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", ODD])
-def test_a_container_that_is_being_made_or_removed_is_left_out(node, tmp_path, first, text):
+def test_a_container_that_is_being_created_or_removed_is_skipped(node, tmp_path, first, text):
     container(node, first)
     broken = Path(node["data_root"]) / "containers" / NEW
     broken.mkdir()
@@ -111,7 +111,7 @@ def test_a_container_that_is_being_made_or_removed_is_left_out(node, tmp_path, f
     assert new_task(tmp_path / "holds").container == ID
 
 
-def test_a_task_of_which_nothing_can_be_read_is_named(node, tmp_path, first):
+def test_an_unreadable_task_is_named(node, tmp_path, first):
     container(node, first)
     (Path(node["data_root"]) / "swarm" / "worker" / "tasks.db").write_bytes(b"torn")
     assert adopted.adopt(node, str(tmp_path / "holds")) == [ID]

@@ -118,7 +118,7 @@ MOUNTS = st.lists(st.fixed_dictionaries({"source": SOURCES, "destination": DESTI
 
 
 @given(entries=ENTRIES, devices=DEVICES, mode=st.sampled_from(MOUNTED), mounts=MOUNTS)
-def test_a_mount_by_which_nvidias_runtime_gives_gpus_is_found_in_each_mode(entries, devices, mode, mounts):
+def test_a_mount_that_requests_gpus_is_found_in_each_mode(entries, devices, mode, mounts):
     """If the toolkit accepts mounts, they override all variables, so the answer in the variables is not enough."""
     env = dict(item.partition("=")[::2] for item in bundle.rewritten(entries, LISTED, devices))
     if (requested(env, mode, mounts=mounts) or []) != devices:
@@ -165,7 +165,7 @@ def test_two_slashes_at_the_beginning_are_a_request_in_the_stand_in_too():
         assert requested({}, MOUNTED[0], mounts=[{"source": "//dev/null", "destination": target}]) == ["all"]
 
 
-def test_values_that_go_wrote_for_invalid_text_stay_unchanged():
+def test_replacement_characters_of_go_stay_unchanged():
     text = '{"process": {"env": ["A=\\ufffd\\ud800", "NVIDIA_VISIBLE_DEVICES=all"]}}'
     document = json.loads(text)
     after = bundle.with_environment(document, bundle.rewritten(bundle.environment(document), LISTED, []))

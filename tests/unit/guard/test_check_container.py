@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The guard as its front calls it, with the files that it reads."""
+"""Runs the guard as its front calls it, with real files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ VARIABLE = "DOCKER_RESOURCE_NVIDIA-GPU"
 
 @pytest.fixture
 def guard(tmp_path, monkeypatch):
-    """Has the guard judge a container of this service that requests all GPUs; what swarm gave its task cannot be read."""
+    """Let the guard check a container of this service that requests all GPUs. The task's reservation cannot be read."""
     home, bundle, record = tmp_path / "home", tmp_path / "bundle", tmp_path / "docker" / "containers" / ID
     for folder in (home, bundle, record):
         folder.mkdir(parents=True)
@@ -59,16 +59,16 @@ def guard(tmp_path, monkeypatch):
         ("train", "audit", call.GOES_ON, ["train"]),
         ("gpu-swarm-verify-1f2e-2", "reserved", call.REFUSED, []),
         ("gpu-swarm-verify-1f2e-2", "exclusive", call.REFUSED, []),
-        ("gpu-swarm-verify-1f2e-2", "audit", call.GOES_ON, ["gpu-swarm-verify-1f2e-2"]),  # no name hides from it what would be refused
+        ("gpu-swarm-verify-1f2e-2", "audit", call.GOES_ON, ["gpu-swarm-verify-1f2e-2"]),  # no name hides a request from the guard
         ("gpu-swarm-verifying", "reserved", call.REFUSED, ["gpu-swarm-verifying"]),
     ],
 )
-def test_what_verify_tries_is_refused_like_anything_else_and_not_counted(guard, service, level, status, counted):
+def test_attempts_of_verify_are_refused_but_not_counted(guard, service, level, status, counted):
     assert guard(service, level) == (status, counted)
 
 
 @pytest.mark.parametrize(("level", "counted"), [("off", []), ("audit", [""])])
-def test_where_nothing_is_withheld_a_guard_that_fails_lets_go_on(guard, tmp_path, level, counted):
+def test_if_nothing_is_withheld_a_failing_guard_lets_the_container_start(guard, tmp_path, level, counted):
     assert guard("exporter", level)[0] == call.GOES_ON
     (tmp_path / "run" / "found.json").unlink(missing_ok=True)
     (tmp_path / "bundle" / "config.json").write_text("[]")
@@ -85,8 +85,8 @@ def test_where_nothing_is_withheld_a_guard_that_fails_lets_go_on(guard, tmp_path
         ("reserved", call.REFUSED, "all", {"train": ["forged"]}),
     ],
 )
-def test_a_task_with_a_slot_that_forges_a_variable(guard, tmp_path, monkeypatch, level, status, device, counted):
-    """What is refused is no failure of the guard; with off it gets its own card."""
+def test_a_task_with_a_slot_may_not_forge_a_variable(guard, tmp_path, monkeypatch, level, status, device, counted):
+    """A refusal is no failure of the guard. With off the task gets its own card."""
     guard("train", level)
     (tmp_path / "run" / "found.json").unlink(missing_ok=True)
     path = tmp_path / "home" / "settings.json"
@@ -113,8 +113,8 @@ def test_a_refusal_names_the_service_and_the_container(guard, level, tmp_path):
 @pytest.mark.parametrize(
     ("level", "status"), [("audit", call.GOES_ON), ("reserved", call.GOES_ON), ("exclusive", call.BROKEN)]
 )
-def test_where_run_is_full_a_task_gets_what_it_reserved(guard, tmp_path, monkeypatch, level, status):
-    """Who holds what is then not known. Only exclusive depends on that."""
+def test_if_run_is_full_a_task_gets_what_it_reserved(guard, tmp_path, monkeypatch, level, status):
+    """The holders are unknown then. Only exclusive depends on them."""
     def full(*_arguments, **_options):
         raise OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "run"))
 
@@ -135,8 +135,8 @@ def test_where_run_is_full_a_task_gets_what_it_reserved(guard, tmp_path, monkeyp
         assert "No space left on device" in (tmp_path / "log").read_text()
 
 
-def test_what_it_says_in_the_journal_is_one_line_whatever_a_label_says(guard, tmp_path, monkeypatch):
-    """Of a container that is of no task, whoever starts it writes them."""
+def test_a_journal_entry_is_one_line_whatever_a_label_contains(guard, tmp_path, monkeypatch):
+    """If the container is no task, its user writes the labels."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as journal:
         journal.bind(str(tmp_path / "journal"))
         monkeypatch.setattr(finding_counts, "_JOURNAL", str(tmp_path / "journal"))
@@ -147,7 +147,7 @@ def test_what_it_says_in_the_journal_is_one_line_whatever_a_label_says(guard, tm
     assert said.isprintable()
 
 
-def test_a_restore_that_is_refused_names_the_container(guard, tmp_path, monkeypatch):
+def test_a_refused_restore_names_the_container(guard, tmp_path, monkeypatch):
     guard("train", "exclusive")
     monkeypatch.setattr(sys, "argv", [word if word != "create" else "restore" for word in sys.argv])
     assert check_container.main() == call.REFUSED
@@ -155,12 +155,12 @@ def test_a_restore_that_is_refused_names_the_container(guard, tmp_path, monkeypa
 
 
 @pytest.mark.parametrize("planted", ["", "link", "dangling", "left"])
-def test_a_link_that_somebody_put_into_the_bundle_is_not_followed(tmp_path, planted):
+def test_a_link_in_the_bundle_is_not_followed(tmp_path, planted):
     victim, path, new = tmp_path / "passwd", tmp_path / "config.json", tmp_path / ".config.json.new"
     victim.write_text("root")
     path.write_text("{}")
     path.chmod(0o640)
-    if planted == "left":  # by a guard that was killed
+    if planted == "left":  # left by a killed guard
         new.write_text('{"half":')
     elif planted:
         new.symlink_to(victim if planted == "link" else tmp_path / "shadow")
@@ -169,7 +169,7 @@ def test_a_link_that_somebody_put_into_the_bundle_is_not_followed(tmp_path, plan
     assert (victim.read_text(), sorted(os.listdir(tmp_path))) == ("root", ["config.json", "passwd"])
 
 
-def test_a_description_that_is_a_link_is_refused(guard, tmp_path):
+def test_a_link_instead_of_a_description_is_refused(guard, tmp_path):
     assert guard("exporter", "reserved")[0] == call.REFUSED
     description = tmp_path / "bundle" / "config.json"
     description.rename(tmp_path / "elsewhere.json")
@@ -179,7 +179,7 @@ def test_a_description_that_is_a_link_is_refused(guard, tmp_path):
 
 @pytest.fixture
 def journal(tmp_path, monkeypatch):
-    """What the journal got so far."""
+    """Return the new lines of the journal."""
     path = str(tmp_path / "journal")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as stream:
         stream.bind(path)
@@ -218,17 +218,17 @@ def test_the_journal_has_the_same_finding_of_a_service_once_a_minute(tmp_path, m
 
 
 @pytest.mark.parametrize("broken", ["not json", "[]", '{"train": []}', '{"train": {"forged": {"said": "x"}}}'])
-def test_where_what_was_said_cannot_be_read_it_is_said_again(tmp_path, journal, broken):
+def test_if_former_entries_cannot_be_read_the_finding_is_logged_again(tmp_path, journal, broken):
     (tmp_path / finding_counts.FILE).write_text(broken)
     finding_counts.add(str(tmp_path), "train", {"forged": "a"})
     assert journal() == ["service train: forged: a"]
 
 
-def test_where_many_services_were_counted_the_one_of_longest_ago_makes_room(tmp_path, monkeypatch):
+def test_the_oldest_of_many_counted_services_makes_room(tmp_path, monkeypatch):
     monkeypatch.setattr(finding_counts, "_JOURNAL", str(tmp_path / "no-journal"))
     file = tmp_path / finding_counts.FILE
     many = {"s%d" % place: {"forged": {"count": 1, "last": 1000 + place, "text": "x"}} for place in range(finding_counts._SERVICES)}
-    many["s0"]["hidden"] = {"count": 1, "last": 1795000000, "text": "x"}  # again, of late
+    many["s0"]["hidden"] = {"count": 1, "last": 1795000000, "text": "x"}  # again, recently
     file.write_text(json.dumps(many))
     finding_counts.add(str(tmp_path), "new", {"forged": "x"})
     assert json.loads(file.read_text()).keys() == {*many, "new"} - {"s1"}
@@ -254,14 +254,14 @@ MOUNTS = st.lists(st.fixed_dictionaries({"destination": TEXTS, "source": TEXTS},
 
 @st.composite
 def documents(draw):
-    """Whole descriptions of containers, with whatever else stands in them, in any order."""
+    """Make whole descriptions of containers, with any other content, in any order."""
     process = {**draw(st.dictionaries(TEXTS, JSON, max_size=3)), "args": draw(JSON), "env": draw(st.lists(ENTRY, max_size=8))}
     found = {**draw(st.dictionaries(TEXTS, JSON, max_size=4)), "ociVersion": "1.0", "mounts": draw(MOUNTS), "process": process, "linux": draw(JSON)}
     return {key: found[key] for key in draw(st.permutations(list(found)))}
 
 
 def _place(home, task, level):
-    """The files of a node with one container that is about to be made, and how the guard is called for it."""
+    """Make the files of a node with one container that is about to be created, and the arguments of the guard for it."""
     container = home / "docker" / "containers" / ID
     for folder in (home / "bundle", container, home / "docker" / "swarm" / "worker"):
         folder.mkdir(parents=True)
@@ -277,7 +277,7 @@ TASKS = gzip.decompress(DATA.read_bytes())
 
 
 def _others(document):
-    """The same without the variables that the guard is to answer, with numbers as they are written, and keys in their order."""
+    """Return the document without the variables that the guard answers. Numbers stay as written, and keys keep their order."""
     read = json.loads(document, parse_int=str, parse_float=str)
     read["process"]["env"] = [one for one in read["process"]["env"] if one.partition("=")[0] not in ANSWERED]
     return json.dumps(read)
@@ -289,11 +289,11 @@ def _others(document):
     task=st.sampled_from([WITH_GPU, "unknown"]),
     level=st.sampled_from(["audit", "reserved", "exclusive"]),
 )
-def test_of_a_whole_description_nothing_but_its_variables_changes(document, readable, task, level):
-    """Read and written as it is on a node; what is not let start is as it was."""
+def test_only_variables_of_a_description_change(document, readable, task, level):
+    """Read and written as on a node. A refused container's description stays unchanged."""
     with tempfile.TemporaryDirectory() as folder, mock.patch.object(finding_counts, "_JOURNAL", folder), contextlib.redirect_stderr(None):
         arguments, path = _place(Path(folder) / "home", task, level), Path(folder) / "home" / "bundle" / "config.json"
-        # Go writes what is no text in the one form, and all else in the other.
+        # Go writes invalid text in one form, and everything else in the other.
         surrogates = "\\ud800" in json.dumps(document)
         path.write_text(json.dumps(document, ensure_ascii=surrogates or readable), encoding="utf-8")
         path.chmod(0o640)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The front and the code behind it as dockerd calls them: real processes, real files of an engine, and a program in the place of NVIDIA's runtime."""
+"""Runs the front and its code as dockerd does: real processes, real files of an engine, and a program that stands in for NVIDIA's runtime."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WITH_GPU, UUID, FORGES = "os4h3yhd38lmqy77fykgvxym7", "GPU-77a610a8-caa6-5036-af
 CARD = "GPU-00000000-caa6-5036-afec-4399b4137c2b"
 VARIABLE = "DOCKER_RESOURCE_NVIDIA-GPU"
 CUDA = "NVIDIA_VISIBLE_DEVICES=all"
-# Notes how it was called, and by which process; then it is the container's first one.
+# Records its arguments and its parent process. Then it becomes the container's first process.
 RUNTIME = """#!/bin/sh
 echo "$$ $*" >>"$CALLS"
 [ -z "$LIVES" ] || exec sleep 300
@@ -33,7 +33,7 @@ echo "$$ $*" >>"$CALLS"
 
 
 class Node:
-    """One machine's files."""
+    """The files of one machine."""
 
     def __init__(self, home, level="reserved"):
         self.home, self.calls = home, home / "calls"
@@ -69,12 +69,12 @@ class Node:
         return path
 
     def stops_its_tasks(self):
-        """Swarm's agent has written that they are to stop: desired_state, field 10 of swarmkit's Task, from RUNNING to SHUTDOWN."""
+        """Write that the agent wants the tasks to stop: desired_state, field 10 of swarmkit's Task, from RUNNING to SHUTDOWN."""
         tasks = self.home / "docker" / "swarm" / "worker" / "tasks.db"
         tasks.write_bytes(tasks.read_bytes().replace(b"\x50\x80\x04", b"\x50\x80\x05"))
 
     def container(self, name, *env, task=None, **document):
-        """What dockerd and containerd have written when they call the runtime."""
+        """Write the files that exist when dockerd and containerd call the runtime."""
         bundle = self.bundles / name
         bundle.mkdir(parents=True)
         (bundle / "config.json").write_text(json.dumps({"process": {"args": ["x"], "env": ["PATH=/bin", *env]}, "mounts": [], **document}))
@@ -101,7 +101,7 @@ class Node:
         return json.loads((self.bundles / name / "config.json").read_text())["process"]["env"]
 
     def error(self, name):
-        """What containerd's shim reads."""
+        """Return the error that containerd's shim would read."""
         lines = (self.bundles / name / "log.json").read_text().splitlines()
         assert [sorted(json.loads(line)) for line in lines] == [["level", "msg", "time"]]
         return json.loads(lines[0])["msg"]
@@ -141,8 +141,8 @@ def test_a_task_without_a_reservation_gets_none(node):
     assert node.found() == {"service-c1": ["old-task"]}
 
 
-def test_config_toml_as_the_run_found_it_is_not_read_again(node):
-    """Its variables are among the settings then. What reads it is loaded only after somebody has edited it."""
+def test_config_toml_is_not_read_again_if_unchanged(node):
+    """Its variables are among the settings. The reader is loaded only after someone edited the file."""
     path = node.home / "config.toml"
     node.set(listed=[VARIABLE], config=path.read_text())
     (node.libexec / "current/gpu_swarm/_guard/toolkit_config.py").unlink()
@@ -155,8 +155,8 @@ def test_config_toml_as_the_run_found_it_is_not_read_again(node):
 
 @pytest.mark.parametrize("settings", [{}, {"listed": ["SITE.GPU"]}], ids=["of an older run", "of this version"])
 @pytest.mark.parametrize("config", ["", f'swarm-resource = [{VARIABLE!r}]\n', "swarm-resource"], ids=["none listed", "a list", "no TOML"])
-def test_a_variable_of_each_known_name_is_taken_out_whatever_this_guard_reads_in_config_toml(node, settings, config):
-    """What the run wrote counts, and each kind of the node: a layout that the guard and NVIDIA's runtime read differently opens nothing."""
+def test_a_variable_of_a_known_name_is_removed_whatever_config_toml_says(node, settings, config):
+    """The variables from the run and from the node's kinds count, so a file that guard and runtime read differently gives no access."""
     (node.home / "config.toml").write_text(config)
     node.set(**settings)
     node.container("c1", CUDA, f"{VARIABLE}=all", *(f"{name}=all" for name in settings.get("listed", ())), task="unknown")
@@ -164,7 +164,7 @@ def test_a_variable_of_each_known_name_is_taken_out_whatever_this_guard_reads_in
     assert node.env("c1") == ["PATH=/bin", "NVIDIA_VISIBLE_DEVICES=void"]
 
 
-def test_a_forged_variable_is_refused_where_its_owner_sees_it(node):
+def test_a_forged_variable_is_refused_in_the_task_s_error(node):
     node.container("c1", f"{VARIABLE}=all", task=FORGES)
     assert node.create("c1") == 1
     assert node.called() == []
@@ -190,7 +190,7 @@ def test_audit_lets_it_start_whatever_goes_wrong(tmp_path):
 
 
 def slots(mib):
-    """Settings of a node on which what WITH_GPU has is a slot of another card."""
+    """Return settings of a node where WITH_GPU holds a slot of another card."""
     return {"devices": [], "map": {"NVIDIA-GPU": {UUID: {"devices": [CARD], "mib": mib, "together": False}}}, "overhead_mib": 300}
 
 
@@ -215,7 +215,7 @@ def test_with_audit_a_task_with_a_slot_sees_its_card_and_the_others_go_on(tmp_pa
     assert (node.create("c2"), node.env("c2")[1:]) == (0, [f"{VARIABLE}=all"])
 
 
-def test_a_container_of_an_operator_starts_as_it_is(node):
+def test_a_container_of_an_operator_starts_unchanged(node):
     node.container("c1", CUDA)
     assert (node.create("c1"), node.env("c1")) == (0, ["PATH=/bin", CUDA])
 
@@ -229,7 +229,7 @@ def test_every_other_call_goes_through_without_an_interpreter(node, call):
     assert node.called() == [[str(process.pid), " ".join(arguments)]]
 
 
-def test_without_a_request_a_container_starts_whatever_has_become_of_the_guard(node):
+def test_a_container_without_a_request_starts_even_with_a_damaged_guard(node):
     node.container("c1", "DOCKER=1", task=WITH_GPU)
     node.breaks()
     (node.libexec / "settings.json").unlink()
@@ -239,7 +239,7 @@ def test_without_a_request_a_container_starts_whatever_has_become_of_the_guard(n
 
 @pytest.mark.parametrize("wants", [CUDA, f"{VARIABLE}=0", "CUDA_VERSION=12", "SITE.GPU=0", "/var/run/nvidia-container-devices/0"])
 @pytest.mark.parametrize("broken", ["code", "empty", "settings", "settings-text", "toolkit", "record", "bundle", "python"])
-def test_with_a_request_it_does_not_start_where_the_guard_is_broken(node, wants, broken):
+def test_a_container_with_a_request_does_not_start_with_a_broken_guard(node, wants, broken):
     mounts = [{"destination": wants}] if wants.startswith("/") else []
     bundle = node.container("c1", *([] if mounts else [wants]), task=WITH_GPU, mounts=mounts)
     if broken == "code":
@@ -262,7 +262,7 @@ def test_with_a_request_it_does_not_start_where_the_guard_is_broken(node, wants,
 
 @pytest.mark.parametrize("calm", ["DOCKER_RESOURCE_SSD=1", "NVIDIA_VISIBLE_DEVICES=void", "NVIDIA_VISIBLE_DEVICES=none", f"{VARIABLE}="])
 @pytest.mark.parametrize("broken", ["code", "empty", "settings"])
-def test_without_a_request_for_a_gpu_it_starts_where_the_guard_is_broken(node, calm, broken):
+def test_a_container_without_a_request_starts_with_a_broken_guard(node, calm, broken):
     node.container("c1", calm, task=WITH_GPU)
     node.container("c2", calm, CUDA, task=WITH_GPU)
     _break(node, broken)
@@ -271,7 +271,7 @@ def test_without_a_request_for_a_gpu_it_starts_where_the_guard_is_broken(node, c
 
 
 @pytest.mark.parametrize("value", ["v", "n", "voi", "nonee", "void,0", "none,0", "0", "xvoid"])
-def test_whatever_else_a_variable_says_is_a_request(node, value):
+def test_every_other_value_of_a_variable_is_a_request(node, value):
     node.container("c1", f"{VARIABLE}={value}", task=WITH_GPU)
     node.breaks()
     assert node.create("c1") == 1
@@ -280,7 +280,7 @@ def test_whatever_else_a_variable_says_is_a_request(node, value):
 def _break(node, what):
     if what == "code":
         node.breaks()
-    elif what == "empty":  # as a loss of power leaves it
+    elif what == "empty":  # as after a loss of power
         (node.libexec / "current" / "__main__.py").write_bytes(b"")
     elif what == "toolkit":
         (node.home / "config.toml").unlink()
@@ -298,14 +298,14 @@ def test_audit_never_refuses(tmp_path, broken):
         assert node.found() == {"": ["broken"]}
 
 
-def test_a_bundle_whose_description_is_a_link_is_refused(node):
+def test_a_bundle_with_a_link_as_its_description_is_refused(node):
     bundle = node.container("c1", CUDA, task=WITH_GPU)
     (bundle / "config.json").rename(bundle / "other.json")
     (bundle / "config.json").symlink_to("other.json")
     assert node.create("c1") == 1
 
 
-def test_an_operators_file_turns_it_off(node):
+def test_a_file_of_the_operator_turns_the_guard_off(node):
     node.breaks()
     node.container("c1", CUDA, task=WITH_GPU)
     (node.libexec / "pass-through").touch()
@@ -319,12 +319,12 @@ def test_a_record_that_moved_is_found_by_the_containers_own_mounts(node):
     assert (node.create("c1"), node.env("c1")[1]) == (0, f"NVIDIA_VISIBLE_DEVICES={UUID}")
 
 
-def test_a_huge_environment(node):
+def test_a_huge_environment_is_handled(node):
     node.container("c1", *(f"A{number}={'x' * 1000}" for number in range(2000)), CUDA, f"{VARIABLE}={UUID}", task=WITH_GPU)
     assert (node.create("c1"), len(node.env("c1"))) == (0, 2003)
 
 
-def test_of_fifty_starts_for_one_gpu_one_wins_and_its_end_frees_it(tmp_path):
+def test_one_of_fifty_starts_wins_the_gpu_and_its_end_frees_it(tmp_path):
     node = Node(tmp_path, "exclusive")
     names = [f"c{number}" for number in range(50)]
     for name in names:
@@ -345,7 +345,7 @@ def test_of_fifty_starts_for_one_gpu_one_wins_and_its_end_frees_it(tmp_path):
     assert node.create(loser) == 0
 
 
-def test_runcs_own_record_keeps_what_is_held_when_the_process_that_made_it_has_ended(tmp_path):
+def test_a_hold_outlives_the_process_that_made_it(tmp_path):
     node = Node(tmp_path, "exclusive")
     init = subprocess.Popen(["sleep", "300"])
     try:
@@ -379,8 +379,8 @@ def test_a_task_that_is_about_to_stop_is_waited_for(tmp_path):
     assert second.wait(60) == 0
 
 
-def test_a_task_that_is_to_stay_is_not_waited_for(tmp_path):
-    """By the record that swarm's agent keeps of it."""
+def test_a_task_that_stays_is_not_waited_for(tmp_path):
+    """The record of swarm's agent says that it stays."""
     node = Node(tmp_path, "exclusive")
     for name in ("c1", "c2"):
         node.container(name, f"{VARIABLE}={UUID}", task=WITH_GPU)
@@ -392,7 +392,7 @@ def test_a_task_that_is_to_stay_is_not_waited_for(tmp_path):
     first.wait()
 
 
-def test_below_exclusive_what_is_held_twice_is_counted(node):
+def test_below_exclusive_double_use_is_counted(node):
     for name in ("c1", "c2"):
         node.container(name, f"{VARIABLE}={UUID}", task=WITH_GPU)
     first = node.start(*node.arguments("c1"), lives="1")
@@ -411,7 +411,7 @@ def test_a_checkpoint_of_a_task_is_restored_below_exclusive_only(node):
     assert node.create("c2", call="restore") == 0
 
 
-# Its code, and a kill before the given one of its calls that leave a trace, or while it writes a file.
+# Runs the guard's code, and kills it before one of its calls that leave a trace, or while it writes a file.
 KILLED = """\
 import json, os, signal, sys
 
@@ -442,7 +442,7 @@ sys.exit(check_container.main())
 
 
 def _killed_at_each_step(node, task, *env):
-    """Starts a container for each; yields its name and how the guard ended, until one is let through."""
+    """Start a container for each step. Yield its name and how the guard ended, until one start is not killed."""
     program = node.libexec / "current" / "__main__.py"
     whole = program.read_text()
     for step in range(100):
@@ -453,7 +453,7 @@ def _killed_at_each_step(node, task, *env):
         yield f"c{step}", status
 
 
-def test_a_guard_that_is_killed_at_any_step_leaves_no_container_no_half_file_and_no_hold(tmp_path):
+def test_a_guard_killed_at_any_step_leaves_nothing_behind(tmp_path):
     node, whole = Node(tmp_path, "exclusive"), ["PATH=/bin", CUDA, f"{VARIABLE}={UUID}"]
     after = ["PATH=/bin", f"NVIDIA_VISIBLE_DEVICES={UUID}", f"{VARIABLE}={UUID}"]
     node.container("first", *whole[1:], task=WITH_GPU)
@@ -470,7 +470,7 @@ def test_a_guard_that_is_killed_at_any_step_leaves_no_container_no_half_file_and
     assert (steps > 10, len(node.called()), node.env(name)) == (True, steps + 2, after)
 
 
-def test_a_count_is_whole_wherever_a_guard_is_killed(node):
+def test_a_count_is_complete_wherever_a_guard_is_killed(node):
     for name, dummy in _killed_at_each_step(node, FORGES, f"{VARIABLE}=all"):
         found = node.home / "run" / "found.json"
         assert all(names == ["forged"] for names in (node.found() if found.exists() else {}).values())
@@ -494,7 +494,7 @@ def test_a_description_that_is_no_text_is_left_alone_and_refused_where_it_reques
         assert "the guard of this node's GPUs failed" in node.error("c1")
 
 
-def test_a_record_of_dockerds_that_is_no_text_is_read(node):
+def test_a_record_of_dockerd_that_is_no_text_is_read(node):
     node.container("c1", CUDA, task=WITH_GPU)
     path = node.home / "docker" / "containers" / "c1" / "config.v2.json"
     before = path.read_bytes()
@@ -503,7 +503,7 @@ def test_a_record_of_dockerds_that_is_no_text_is_read(node):
     assert (node.create("c1"), node.env("c1")) == (0, ["PATH=/bin", f"NVIDIA_VISIBLE_DEVICES={UUID}"])
 
 
-def test_a_variable_of_a_service_that_is_no_text_is_judged_like_any_other(node):
+def test_a_variable_that_is_no_text_is_checked_like_any_other(node):
     tasks = node.home / "docker" / "swarm" / "worker" / "tasks.db"
     forged = f"{VARIABLE}=all".encode()
     assert forged in tasks.read_bytes()

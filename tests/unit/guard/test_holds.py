@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Who holds a GPU: whose container is being made, or has a first process that lives, by what runc and crun keep of it."""
+"""A GPU is held by a container that is being created, or whose first process lives according to runc or crun."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def runc(pid, start):
 
 
 def crun(pid, start):
-    """As crun 1.8.1 writes it."""
+    """Return a state as crun 1.8.1 writes it."""
     known = {"cgroup-path": "", "scope": "", "rootfs": "rootfs", "systemd-cgroup": False, "bundle": "/run/b", "owner": "root", "detached": True}
     return "status", {"pid": pid, "process-start-time": start, **known, "created": "2026-11-23T08:02:53.183168Z", "external_descriptors": "[]"}
 
@@ -58,7 +58,7 @@ def claimed(folder, mine):
 
 
 @pytest.mark.parametrize("runtime", [runc, crun])
-def test_a_container_whose_first_process_lives_holds_what_it_has(folder, tmp_path, first, runtime):
+def test_a_container_holds_its_gpus_while_its_first_process_lives(folder, tmp_path, first, runtime):
     name, state = runtime(first, holds.started(first))
     (tmp_path / ID).mkdir()
     (tmp_path / ID / name).write_text(json.dumps(state))
@@ -69,7 +69,7 @@ def test_a_container_whose_first_process_lives_holds_what_it_has(folder, tmp_pat
 
 @pytest.mark.parametrize("runtime", [runc, crun])
 @pytest.mark.parametrize(("pid", "later"), [(None, 1), (GONE, 0)], ids=["another process has its id now", "ended"])
-def test_one_whose_first_process_is_gone_holds_nothing(folder, tmp_path, first, runtime, pid, later):
+def test_a_container_without_its_first_process_holds_nothing(folder, tmp_path, first, runtime, pid, later):
     name, state = runtime(pid or first, holds.started(first) + later)
     (tmp_path / ID).mkdir()
     (tmp_path / ID / name).write_text(json.dumps(state))
@@ -80,21 +80,21 @@ def test_one_whose_first_process_is_gone_holds_nothing(folder, tmp_path, first, 
 
 @pytest.mark.parametrize("name", ["state.json", "status"])
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"{}", b'{"pid": null}', b'{"pid": "x", "process-start-time": 1}', b"\xff"])
-def test_a_state_that_says_nothing_holds_nothing(folder, tmp_path, name, content):
+def test_an_unreadable_state_holds_nothing(folder, tmp_path, name, content):
     (tmp_path / ID).mkdir()
     (tmp_path / ID / name).write_bytes(content)
     claimed(folder, hold(tmp_path))
     assert claimed(folder, another(tmp_path)) is None
 
 
-def test_one_that_is_being_made_holds_what_it_will_have(folder, tmp_path, first):
+def test_a_container_that_is_being_created_holds_its_gpus(folder, tmp_path, first):
     mine = hold(tmp_path, pid=first, started=holds.started(first))
     assert claimed(folder, mine) is None
     assert claimed(folder, another(tmp_path)) == mine
-    assert claimed(folder, mine) is None  # itself again
+    assert claimed(folder, mine) is None  # the same container again
 
 
-def test_who_is_about_to_stop_is_waited_for(folder, tmp_path):
+def test_a_holder_that_is_about_to_stop_is_waited_for(folder, tmp_path):
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         claimed(folder, hold(tmp_path, pid=process.pid, started=holds.started(process.pid)))
         assert holds.claim(folder, another(tmp_path), 60.0, wait=lambda seconds: process.communicate()) is None
@@ -122,7 +122,7 @@ def test_how_long_a_holder_is_waited_for(folder, tmp_path, first, monkeypatch, s
     assert all(when >= 1.0 for when in queried)
 
 
-def test_what_is_adopted_holds_what_it_has_and_what_held_before_keeps_it(folder, tmp_path, first):
+def test_adopted_tasks_hold_their_gpus_and_former_holds_stay(folder, tmp_path, first):
     mine, foreign = hold(tmp_path, pid=first, started=holds.started(first)), another(tmp_path, [CARD_2])
     assert claimed(folder, mine) is None
     holds.adopt(folder, [mine._replace(devices=[CARD, CARD_2]), foreign])
@@ -131,15 +131,15 @@ def test_what_is_adopted_holds_what_it_has_and_what_held_before_keeps_it(folder,
     assert claimed(folder, third._replace(devices=[CARD])) == mine
 
 
-def test_what_has_ended_and_was_not_reaped_is_gone(tmp_path):
-    """Its parent may leave it like that for as long as it likes."""
+def test_a_process_that_ended_but_was_not_reaped_does_not_count(tmp_path):
+    """Its parent may leave it unreaped forever."""
     with subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE) as process:
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         assert holds.started(process.pid) is None
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"null", b"{}", b'{"container": "x"}', b"\xff"])
-def test_a_file_that_was_cut_off_holds_nothing_and_goes(folder, tmp_path, content):
+def test_a_truncated_file_holds_nothing_and_is_removed(folder, tmp_path, content):
     assert claimed(folder, another(tmp_path)) is None
     with open(os.path.join(folder, ID), "wb") as stream:
         stream.write(content)

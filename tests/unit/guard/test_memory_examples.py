@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The fraction of a card by a filter, and the examples that read it in a task. The frameworks are stand-ins that keep what they are called with."""
+"""The filter for a fraction of a card, and the examples that read it in a task. Stand-ins replace the frameworks and record their calls."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def nvmlDeviceGetMemoryInfo(card):
 
 
 @pytest.mark.parametrize(("mib", "overhead"), [(SHARE, 300), (8000, 518), (301, 300), (CARD, 0)])
-def test_it_is_the_number_that_a_task_finds(mib, overhead):
+def test_the_filter_gives_the_number_that_a_task_finds(mib, overhead):
     found = share([Part("VRAM", AMOUNT, ("GPU-a",), mib)], [], {"GPU-a": CARD}, overhead).variables[FRACTION]
     assert memory_fraction(mib, CARD, overhead) == float(found) > 0
 
@@ -72,7 +72,7 @@ def test_it_is_the_number_that_a_task_finds(mib, overhead):
         ((4000.5, CARD), "the share is 4000.5. Give a whole number"),
     ],
 )
-def test_what_is_no_share_is_an_error(given, words):
+def test_an_invalid_share_is_an_error(given, words):
     with pytest.raises(AnsibleFilterError, match=words.replace(".", r"\.")):
         memory_fraction(*given)
 
@@ -98,7 +98,7 @@ def test_an_example_sets_the_limit_of_its_framework(tmp_path, name, module, stan
     assert run(tmp_path, module, stand_in, path).stdout.strip() == whole
 
 
-def test_the_peak_is_that_of_the_whole_run_and_the_exit_status_is_the_command_s(tmp_path):
+def test_the_peak_covers_the_whole_run_and_the_exit_status_is_the_command_s(tmp_path):
     waits = "import pathlib, time\npathlib.Path('grown').touch()\nwhile not pathlib.Path('seen').exists(): time.sleep(0.01)\nraise SystemExit(3)"
     with pytest.raises(subprocess.CalledProcessError) as failed:
         run(tmp_path, "pynvml", PYNVML, str(EXAMPLES / "peak.py"), sys.executable, "-c", waits)

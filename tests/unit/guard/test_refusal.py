@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the guard says of a container that it does not let start, and what is understood of it: by a code, and of an older guard by its words."""
+"""The guard's messages about refused containers. A run recognises them by a code, and messages of an older guard by their words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._guard.front impor
 
 SHIM = "starting container failed: failed to create shim task: OCI runtime create failed: %s: unknown"
 OLD = "gpu-swarm: the service t is refused on this node (isolation: reserved): %s Its container is 0123456789ab"
-# What a guard before 0.3.0 says.
+# Messages of a guard before 0.3.0.
 OLD_WORDS = [
     ("mount", OLD % "it has a mount at /var/run/nvidia-container-devices/all, by which NVIDIA's runtime would give it GPUs. Remove the mount."),
     ("forged", OLD % "it sets DOCKER_RESOURCE_NVIDIA-GPU=all itself, and it has no reservation. Remove the variable."),
@@ -41,7 +41,7 @@ def test_the_words_of_an_older_guard_have_each_code():
 
 @pytest.mark.parametrize("code", [*refusal.CODES, "of-a-newer-guard"])
 @pytest.mark.parametrize("words", ["in other words.", "it sets X=a (refusal: mount) itself.", "a\nb", 3000 * "x"])
-def test_a_code_is_read_whatever_the_words_are(code, words):
+def test_a_code_is_recognised_with_any_words(code, words):
     made = refusal.written(code, words)
     found = refusal.read(SHIM % made)
     assert (found.code, found.whole) == (code, made + ": unknown")
@@ -49,19 +49,19 @@ def test_a_code_is_read_whatever_the_words_are(code, words):
 
 
 @pytest.mark.parametrize(("code", "words"), OLD_WORDS)
-def test_what_is_said_now_is_understood_by_an_older_run(code, words):
-    """Nothing but the code is new, and it stands at the end."""
+def test_an_older_run_understands_new_messages(code, words):
+    """Only the code is new, and it is at the end."""
     assert refusal.written(code, words[len("gpu-swarm: ") :]).startswith(words)
 
 
-def test_what_the_guard_says_has_the_words_of_before():
+def test_messages_of_the_guard_keep_their_former_words():
     service = refusal.of_service("t", "reserved", "it sets X.", "0123456789abcdef")
     assert service == "the service t is refused on this node (isolation: reserved): it sets X. Its container is 0123456789ab."
     said = [service, refusal.of_checkpoint("0123456789abcdef"), refusal.without_record("torn"), refusal.failed(KeyError("x"), "/f")]
     assert [refusal.read("gpu-swarm: " + one).code for one in said] == ["forged", "restored", "no-record", "broken"]
 
 
-def test_the_front_says_it_with_the_code():
+def test_the_front_adds_the_code():
     line = next(one for one in text(Front("/r", "/h", "/c", "/p", ["X"])).splitlines() if one.startswith("words="))
     assert refusal.read(line.strip('words="')).code == "broken"
 
@@ -73,7 +73,7 @@ def test_any_other_error_is_no_refusal(error):
     assert refusal.read(error) is None
 
 
-def test_codes_are_given_once_and_decided():
+def test_codes_are_unique_and_each_has_a_decision():
     assert len(set(refusal.CODES)) == len(refusal.CODES)
     assert set(refusal.CODES) > refusal.FOR_GOOD | refusal.CANNOT_JUDGE
     assert not refusal.FOR_GOOD & refusal.CANNOT_JUDGE

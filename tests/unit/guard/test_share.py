@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a task is to know of its share of a card."""
+"""What a task learns about its share of a card."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def slot(number, mib=4000, card=A):
         pytest.param([memory(8000)], [f"{FRACTION}=half"], {MEMORY: "8000", FRACTION: "0.481250"}, id="a fraction that is none"),
     ],
 )
-def test_what_a_task_is_to_know(parts, own, variables):
+def test_a_task_learns_its_share(parts, own, variables):
     found = share(parts, own, CARDS, OVERHEAD)
     assert (found.variables, found.beyond, found.too_small) == (variables, "", "")
 
@@ -66,29 +66,29 @@ def test_what_a_task_is_to_know(parts, own, variables):
         ([f"{MEMORY}=" + 5000 * "9"], "it sets MAX_CONTAINER_MEMORY to a number of 5000 digits, and reserved 8000 MiB"),
     ],
 )
-def test_more_than_it_reserved_is_reported(own, words):
+def test_a_larger_share_than_reserved_is_reported(own, words):
     found = share([memory(8000)], own, CARDS, OVERHEAD)
     assert words in found.beyond
     assert float(found.variables.get(FRACTION, 0)) <= 1
 
 
 @pytest.mark.parametrize("own", [f"{MEMORY}=" + 5000 * "0", f"{MEMORY}=" + 5000 * "0" + "8000", f"{MEMORY}=²"])
-def test_a_number_that_is_written_oddly_is_no_error(own):
+def test_an_oddly_written_number_is_no_error(own):
     found = share([memory(8000)], [own], CARDS, OVERHEAD)
     assert (found.variables[MEMORY], found.beyond) == ("8000", "")
 
 
-def test_what_is_longer_than_any_number_of_a_card_does_not_reach_the_task():
+def test_a_number_that_is_too_long_does_not_reach_the_task():
     assert share([memory(8000)], [f"{MEMORY}=" + 19 * "9"], CARDS, OVERHEAD).variables[MEMORY] == "8000"
 
 
 @pytest.mark.parametrize(("parts", "own"), [([memory(300)], []), ([slot(1, 100)], []), ([memory(8000)], [f"{MEMORY}=200"])])
-def test_a_share_that_cuda_takes_for_itself_is_too_small(parts, own):
+def test_a_share_that_cuda_itself_uses_up_is_too_small(parts, own):
     assert "CUDA takes 300 MiB" in share(parts, own, CARDS, OVERHEAD).too_small
 
 
 @given(st.integers(1, 10**6), st.integers(0, 1000), st.integers(1, 10**6))
-def test_no_fraction_goes_beyond_the_share(mib, overhead, total):
+def test_no_fraction_exceeds_the_share(mib, overhead, total):
     found = share([memory(mib)], [], {A: total}, overhead)
     assert bool(found.too_small) == (mib <= overhead)
     if not found.too_small:

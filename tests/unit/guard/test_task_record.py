@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What swarm's agent wrote of a task: read from files of real engines, also while they are written, and from whatever else stands there."""
+"""Reads tasks from files of swarm's agent: files of real engines, files that are being written, and files with other content."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._guard.task_record
 
 DATA = Path(__file__).parents[1] / "data" / "guard"
 KIND = "NVIDIA-GPU"
-# Of each release: a task that reserved one GPU, its GPU, and one that has no reservation and sets the variable itself.
+# For each release: a task that reserved one GPU, its GPU, and a task without reservation that sets the variable itself.
 RELEASES = {
     "20.10.24": ("yccc6rdh271akys7e34nmh2z3", "GPU-9e4dd2e4-144c-500c-9a7a-2a058b4346aa", "jf5giqkeks1j604yf9dy2hdax"),
     "26.1.5": ("os4h3yhd38lmqy77fykgvxym7", "GPU-77a610a8-caa6-5036-afec-4399b4137c2b", "sznzfnmgku8fpv6rmqqbwynu1"),
@@ -31,7 +31,7 @@ RELEASES = {
 
 
 def root(folder, release):
-    """dockerd's data as that release had them."""
+    """Unpack the data directory of dockerd of that release."""
     path = folder / "swarm" / "worker" / "tasks.db"
     path.parent.mkdir(parents=True)
     path.write_bytes(gzip.decompress((DATA / f"tasks-{release}.db.gz").read_bytes()))
@@ -39,7 +39,7 @@ def root(folder, release):
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_an_engines_file_says_what_the_scheduler_gave_and_what_the_service_sets(tmp_path, release):
+def test_a_file_of_an_engine_has_the_allocations_and_the_variables_of_services(tmp_path, release):
     with_gpu, uuid, without = RELEASES[release]
     data_root = str(root(tmp_path, release))
     assert engine_record.task(data_root, with_gpu) == TaskRecord(((KIND, uuid),), (), ("A=b",), stays=True)
@@ -57,14 +57,14 @@ def test_a_file_beside_the_folder_of_remapped_users_is_found(tmp_path):
 @pytest.mark.parametrize(
     ("content", "problem"), [(b"", "no valid meta page"), (b"\0" * 9000, "no valid meta page"), (b"x" * 9000, "no valid meta page")]
 )
-def test_a_file_that_is_none_is_an_error(tmp_path, content, problem):
+def test_an_invalid_file_is_an_error(tmp_path, content, problem):
     path = tmp_path / "tasks.db"
     path.write_bytes(content)
     with pytest.raises(bolt.BoltError, match=problem):
         bolt.read(str(path), (b"v1",), b"x")
 
 
-def test_a_file_of_another_layout_is_an_error_and_no_task_that_is_over(tmp_path):
+def test_a_file_of_another_layout_is_an_error_and_not_an_ended_task(tmp_path):
     path = root(tmp_path, "26.1.5") / "swarm" / "worker" / "tasks.db"
     for buckets in ((b"v2", b"tasks", b"x"), (b"v1", b"jobs", b"x")):
         with pytest.raises(bolt.BoltError, match="has no bucket"):
@@ -72,8 +72,8 @@ def test_a_file_of_another_layout_is_an_error_and_no_task_that_is_over(tmp_path)
 
 
 @given(places=st.lists(st.tuples(st.integers(0, 32767), st.integers(0, 255)), min_size=1, max_size=40))
-@example(places=[(12332, 1)])  # a page that no file can have
-def test_a_broken_file_is_an_error_or_no_answer_and_never_anything_else(tmp_path_factory, places):
+@example(places=[(12332, 1)])  # a page number that no file has
+def test_a_broken_file_is_an_error_or_no_answer(tmp_path_factory, places):
     data = bytearray(gzip.decompress((DATA / "tasks-26.1.5.db.gz").read_bytes()))
     for place, value in places:
         data[place] = value
@@ -85,7 +85,7 @@ def test_a_broken_file_is_an_error_or_no_answer_and_never_anything_else(tmp_path
 
 
 class Writer(threading.Thread):
-    """Commits as bbolt does: pages first, then the other meta page, with torn states in between."""
+    """Commits like bbolt: pages first, then the other meta page, with torn states in between."""
 
     def __init__(self, path, data):
         super().__init__()
@@ -110,7 +110,7 @@ class Writer(threading.Thread):
 
 
 @pytest.mark.parametrize("release", RELEASES)
-def test_it_is_read_while_it_is_written(tmp_path, release):
+def test_a_file_is_read_while_it_is_written(tmp_path, release):
     with_gpu, uuid, _without = RELEASES[release]
     data_root = root(tmp_path, release)
     path = data_root / "swarm" / "worker" / "tasks.db"
@@ -119,7 +119,7 @@ def test_it_is_read_while_it_is_written(tmp_path, release):
     answers = []
     try:
         for _number in range(300):
-            with contextlib.suppress(bolt.BoltError):  # it changed for as long as a reader takes: that is an answer too
+            with contextlib.suppress(bolt.BoltError):  # no answer is valid too, if the file changed during each attempt
                 answers.append(engine_record.task(str(data_root), with_gpu).named)
     finally:
         writer.ends.set()
@@ -146,7 +146,7 @@ def resource(kind, value):
     return field(15, field(2 if isinstance(value, int) else 1, body))
 
 
-def test_amounts_several_resources_and_fields_of_other_kinds():
+def test_amounts_and_several_resources_and_unknown_fields_are_read():
     environment = field(3, field(2, b"resources") + field(1, field(1, b"image") + field(5, b"A=b") + field(5, b"NVIDIA_VISIBLE_DEVICES=all")))
     fixed = number(4 << 3 | 1) + b"12345678" + number(5 << 3 | 5) + b"1234"
     data = field(1, b"id") + resource("GPU", "GPU-a") + fixed + resource("VRAM", 8000) + environment + resource("GPU", "GPU-b")
@@ -155,25 +155,25 @@ def test_amounts_several_resources_and_fields_of_other_kinds():
 
 
 @pytest.mark.parametrize(("desired", "stays"), [(512, True), (576, True), (640, False), (800, False), (0, False), (b"512", False), (None, False)])
-def test_whether_swarm_wants_it_to_run_on(desired, stays):
+def test_the_wanted_state_of_a_task_is_read(desired, stays):
     """RUNNING and COMPLETE of swarmkit's api/types.proto; SHUTDOWN and REMOVE, as when it is to stop."""
     data = resource("GPU", "GPU-a") + (b"" if desired is None else field(10, desired))
     assert task_record.parse(data).stays is stays
 
 
 @given(data=st.binary(max_size=200))
-def test_any_bytes_are_a_record_or_an_error_of_its_own(data):
+def test_any_bytes_are_a_record_or_a_specific_error(data):
     with contextlib.suppress(task_record.RecordError):
         assert isinstance(task_record.parse(data), TaskRecord)
 
 
-def test_what_is_cut_short_is_an_error():
+def test_a_truncated_record_is_an_error():
     for data in (b"\x0a", b"\x0a\x05ab", b"\xff" * 11, b"\x0b", field(15, field(1, b"\x08\x01")) + b"\x7a\x02\x08\x01"):
         with pytest.raises(task_record.RecordError):
             task_record.parse(data)
 
 
-def test_a_file_that_is_not_there_is_an_error_of_the_system(tmp_path):
+def test_a_missing_file_is_a_system_error(tmp_path):
     assert not os.path.exists(tmp_path / "swarm")
     with pytest.raises(FileNotFoundError):
         engine_record.task(str(tmp_path), "x")

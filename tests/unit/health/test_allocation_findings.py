@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is accepted as a finding of a node, whatever the node answers."""
+"""Which findings of a node are accepted, whatever the node answers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TASK, HOLDER = "os4h3yhd38lmqy77fykgvxym7", "sznzfnmgku8fpv6rmqqbwynu1"
 GOOD = ["used-by-another", CARD, TASK, HOLDER, "python3", 1764000000]
 
 
-def test_a_finding_comes_back_as_it_went():
+def test_a_finding_is_read_as_it_was_written():
     assert allocation_findings.as_lists(allocation_findings.checked(json.loads(json.dumps([GOOD])))) == [GOOD]
     mig = ["outside", CARD.replace("GPU", "MIG"), "", "", "alice (python3)", 0]
     assert allocation_findings.checked([mig, GOOD, mig]) == [Finding(*GOOD), Finding(*mig)]
@@ -33,21 +33,21 @@ def test_a_finding_comes_back_as_it_went():
         (3, "../x"), (3, None), (4, None), (4, ["x"]), (5, -1), (5, True), (5, "5"), (5, 1.5), (5, 10**12),
     ],
 )  # fmt: skip
-def test_what_is_none_is_left_out(place, value):
+def test_invalid_findings_are_skipped(place, value):
     assert allocation_findings.checked([[*GOOD[:place], value, *GOOD[place + 1 :]], GOOD]) == [Finding(*GOOD)]
 
 
 @pytest.mark.parametrize("value", [None, 5, "x", {}, {"a": 1}, [5], [[]], [GOOD[:-1]], [GOOD + ["more"]], ["abcdef"]])
-def test_another_value_is_none(value):
+def test_other_values_are_no_finding(value):
     assert allocation_findings.checked(value) == []
 
 
 @pytest.mark.parametrize("name", ["idle", "not-held"])
-def test_what_is_of_a_task_names_it(name):
+def test_a_finding_about_a_task_names_it(name):
     assert allocation_findings.checked([[name, CARD, "", "", "x", 1]]) == []
 
 
-def test_texts_are_printable_and_short_and_findings_few():
+def test_texts_are_printable_and_short_and_the_number_of_findings_is_limited():
     (one,) = allocation_findings.checked([[*GOOD[:4], "\x1b[2K\n" + "\u202e" * 500, 1]])
     assert (one.by.isprintable(), len(one.by), one.by[:8]) == (True, 64, "\\x1b[2K\\")
     many = [["outside", CARD, "", "", f"user {place}", 1] for place in range(10000)]
@@ -60,7 +60,7 @@ ANY = st.recursive(ONE, lambda more: st.lists(more) | st.dictionaries(st.text(),
 
 
 @given(ANY | st.lists(st.tuples(*[st.sampled_from(GOOD) | st.text()] * 5, st.integers() | st.floats())))
-def test_whatever_a_node_answers_is_findings_or_left_out(value):
+def test_any_answer_of_a_node_is_a_finding_or_skipped(value):
     for one in allocation_findings.checked(value):
         assert allocation_findings.checked([list(one)]) == [one]
         assert one.by.isprintable()

@@ -57,15 +57,15 @@ def test_the_longest_label_is_short():
         ("ok model=", Label("ok")),
     ],
 )
-def test_whatever_a_node_has_there_is_read_as_these_words_or_not_at_all(value, found):
+def test_unknown_words_in_a_label_are_ignored(value, found):
     assert label.parse_label(value) == found
 
 
 PLACE = "pci=00000000:C1:00.0 slot=12 serial=1322"
 
 
-def test_a_fault_is_the_same_whether_or_not_it_says_where_the_card_is():
-    """As that of a watcher of an earlier release: else a node that somebody returned to service would be paused anew by an upgrade."""
+def test_a_fault_stays_the_same_with_or_without_the_location_of_the_card():
+    """A watcher of an earlier release omits the location. An upgrade must not pause a node again that the user returned to service."""
     assert label.is_same_fault(f"fault {CARD} reason=lost since=5", f"fault {CARD} reason=lost since=5 {PLACE}")
     assert not label.is_same_fault(f"fault {CARD} reason=lost since=5", f"fault {CARD} reason=lost since=6 {PLACE}")
 
@@ -79,11 +79,11 @@ def test_a_fault_is_the_same_whether_or_not_it_says_where_the_card_is():
         ("fault reason=hang", "hang"),
     ],
 )
-def test_a_card_in_words(value, words):
+def test_a_card_is_described(value, words):
     assert label.describe_label(label.parse_label(value)) == words
 
 
-def test_the_gpus_that_a_node_does_without():
+def test_excluded_gpus_are_described():
     labels = {label.LEFT_OUT: f"fault {CARD} reason=lost {PLACE}; fault reason=lost gpu=5"}
     first = Label("fault", CARD, "lost", pci="00000000:C1:00.0", slot="12", serial="1322")
     assert label.left_out(labels) == [first, Label("fault", None, "lost", gpu=5)]
@@ -101,7 +101,7 @@ def test_the_gpus_that_a_node_does_without():
         ("ok reason=lost gpu=5", "fault reason=lost gpu=5; fault reason=lost gpu=6", "ok reason=lost gpu=5; fault reason=lost gpu=6"),
     ],
 )
-def test_consent_to_do_without_a_card_stands(now, wanted, then):
-    """Also if it was given on the command line of one run."""
+def test_consent_to_exclude_a_card_stays(now, wanted, then):
+    """Even if it was given on the command line of one run."""
     cards = {"a": CARD, "b": CARD.replace("4444", "5555")}
     assert label.with_earlier_consent(now and now.format(**cards), wanted.format(**cards)) == then.format(**cards)

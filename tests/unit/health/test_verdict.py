@@ -64,12 +64,12 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_a_reading_means(case):
+def test_a_reading_has_this_verdict(case):
     read, expected, events, found = CASES[case]
     assert verdict.assess_health(read, expected, events) == found
 
 
-def test_what_a_node_advertises_is_on_record():
+def test_advertised_gpus_are_on_record():
     assert verdict.advertised_uuids({"resources": [f"NVIDIA-GPU={A}", f"MIG-1g.10gb={MIG}", "SSD=1", "VRAM=8000"], "gpus": [A, B]}) == [A, MIG, B]
     assert verdict.advertised_uuids({"resources": [f"NVIDIA-SLOT={B}.slot1", f"NVIDIA-SLOT={B}.slot2"]}) == [B]
     assert verdict.advertised_uuids({"resources": [f"NVIDIA-GROUP={B}+{A}"]}) == [B, A]
@@ -88,7 +88,7 @@ def test_a_verdict_counts_once_two_reads_agree():
     assert pace.settle(settled, LOST).verdict == LOST
 
 
-def test_a_fault_has_the_time_since_which_it_is_one():
+def test_a_fault_has_its_start_time():
     shown = pace.wanted_label(LOST, OK, None, 1000.4)
     assert shown == Label("fault", A, "lost", since=1000)
     assert pace.wanted_label(LOST, shown, None, 2000) == shown
@@ -113,7 +113,7 @@ def test_a_fault_has_the_time_since_which_it_is_one():
         (LOST, LOST._replace(card=B), 60, True),
         (LOST, LOST._replace(cards=2), 60, True),
         (LOST, LOST._replace(card=None, reason="mismatch"), 60, True),
-        (LOST, LOST._replace(since=2000), 119, False),  # the same one anew
+        (LOST, LOST._replace(since=2000), 119, False),  # the same fault again
         (LOST._replace(cards=2), LOST, 119, False),
         (LOST._replace(card=B), Label("warning", A, "degraded"), 119, False),
         (OK, Label("ok", drift="1f2e3d4c"), 1, False),
@@ -121,7 +121,7 @@ def test_a_fault_has_the_time_since_which_it_is_one():
         (OK, Label("warning", A, "degraded"), 60, False),
     ],
 )
-def test_when_a_label_is_written(shown, label, since_write, due):
+def test_a_label_is_written_at_these_times(shown, label, since_write, due):
     assert pace.is_due(shown, label, since_write) is due
 
 

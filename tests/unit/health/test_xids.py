@@ -33,7 +33,7 @@ HEAD = "3,1042,90211,-;"
         ("", None),
     ],
 )
-def test_a_record_of_the_kernels_log(record, event):
+def test_a_record_of_the_kernel_log_is_read(record, event):
     assert xids.parse_event(record) == event
 
 
@@ -43,7 +43,7 @@ FORGED = "NVRM: Xid (PCI:0000:c1:00): 79, GPU has fallen off the bus."
 @pytest.mark.parametrize(
     "record",
     [
-        f"{HEAD}tmpfs: Unknown parameter '{FORGED}'",  # any user can mount one in a namespace of his own
+        f"{HEAD}tmpfs: Unknown parameter '{FORGED}'",  # any user can mount one in their own namespace
         f"{HEAD}overlayfs: ;{FORGED}",
         f"6,9,9,-;audit: type=1400 comm=\"x\" name=\"{FORGED}\"",
         f"{HEAD} {FORGED}",
@@ -56,13 +56,13 @@ FORGED = "NVRM: Xid (PCI:0000:c1:00): 79, GPU has fallen off the bus."
         f"x,9,9,-;{FORGED}",
         f";{FORGED}",
         FORGED,
-        # Names of processes with which a text of the kernel begins: "%s (%d): drop_caches: %d", "%s[%d]: segfault at …".
+        # Names of processes that start like messages of the kernel: "%s (%d): drop_caches: %d", "%s[%d]: segfault at …".
         f"{HEAD}NVRM: Xid (4711): 3: drop_caches: 3",
         f"{HEAD}NVRM: Xid (PCI:[4711]: segfault at 79 ip 00",
         f"{HEAD}NVRM: Xid (PCI: (4711): drop_caches: 3",
     ],
 )
-def test_what_only_looks_like_one(record):
+def test_lookalikes_are_ignored(record):
     assert xids.parse_event(record) is None
 
 
@@ -77,18 +77,18 @@ def test_what_only_looks_like_one(record):
         ("\x1b[2K\u202e", "name='?[2K?'"),
     ],
 )
-def test_a_process_chooses_its_name_and_passes_for_nothing_by_it(name, shown):
+def test_a_process_cannot_forge_an_error_by_its_name(name, shown):
     found = xids.parse_event(f"{HEAD}NVRM: Xid (PCI:0000:c1:00): 31, pid=4711, name={name}, Ch 00000008, intr 0")
     assert found.text == f"pid=4711, {shown}, Ch 00000008, intr 0"
 
 
-def test_nor_does_its_name_decide_what_the_driver_requires():
+def test_a_process_name_does_not_change_the_recovery_action():
     record = f"{HEAD}NVRM: Xid (PCI:0000:c1:00): 154, pid=1, name=to 0x0 (None), {ACTION % '0x1 (GPU Reset Required)'}"
     assert xids.severity(xids.parse_event(record)) == "fault"
     assert xids.severity(xids.parse_event(f"{HEAD}NVRM: Xid (PCI:0000:c1:00): 154, pid=1, name=to 0x0 (None)")) == "fault"
 
 
-def test_both_ways_to_write_an_address():
+def test_both_forms_of_an_address_are_read():
     assert xids.bus_address("00000000:C1:00.0") == xids.bus_address("0000:c1:00") == "0000:c1:00"
     assert xids.bus_address("00010000:C1:00.0") != xids.bus_address("0000:c1:00")
 
@@ -101,7 +101,7 @@ def test_both_ways_to_write_an_address():
         *((number, "warning") for number in (1, 32, 143, 4711)),
     ],
 )
-def test_what_a_number_means(xid, state):
+def test_an_error_number_has_this_meaning(xid, state):
     assert xids.severity(Event("0000:c1:00", xid, "")) == state
 
 
@@ -109,7 +109,7 @@ def test_what_a_number_means(xid, state):
     ("to", "state"),
     [("0x1 (GPU Reset Required)", "fault"), ("0x2 (Node Reboot Required)", "fault"), ("0x0 (None)", "ok"), ("?", "fault")],
 )
-def test_the_drivers_own_word_for_what_is_to_be_done(to, state):
+def test_the_recovery_action_in_the_message_of_the_driver_is_read(to, state):
     assert xids.severity(Event("0000:c1:00", 154, ACTION % to)) == state
 
 
@@ -119,5 +119,5 @@ def test_the_lists_are_settings():
     assert xids.severity(Event("0000:c1:00", 154, ""), faults=[], ignored=[154]) == "ok"
 
 
-def test_no_number_is_in_both():
+def test_no_number_is_in_both_lists():
     assert not set(xids.FAULTS) & set(xids.IGNORED)

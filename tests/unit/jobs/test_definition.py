@@ -18,7 +18,7 @@ def made(**options):
     return definition.jobs({**PLAIN, **options}, PREFIX)
 
 
-def test_one_job_is_a_service_that_swarm_does_not_start_again():
+def test_a_job_is_a_service_that_swarm_does_not_start_again():
     (job,) = made(command="python train.py --name 'a b'", env={"LR": 0.1, "DEBUG": True}, owner="alice")
     template = job.spec["TaskTemplate"]
     assert job.service == job.spec["Name"] == f"train-{job.digest[:12]}"
@@ -46,8 +46,8 @@ def test_an_entry_that_is_added_is_the_only_new_one():
     assert len(after - before) == 1
 
 
-def test_what_x_gpu_means_on_a_fleet_is_no_part_of_a_job():
-    """Nodes come and go, and jobs that are over do not run again for it."""
+def test_the_meaning_of_x_gpu_on_a_fleet_is_no_part_of_a_job():
+    """Nodes come and go, and finished jobs must not run again because of that."""
     written = {"x_gpu": {"cuda": ">=12.4"}, "constraints": ["node.role==worker"]}
     placement = {"constraints": ["node.labels.gpu.cuda_ge_12_4==true"], "labels": {"gpu-swarm.classes": "{}"}, "nodes": {"n1": {"a": "true"}}}
     (job,), (alone,) = made(**written, placement=placement), made(**written)
@@ -62,12 +62,12 @@ OTHER += [{"x_gpu": {"cuda": ">=12.4"}}]
 
 
 @pytest.mark.parametrize("options", SAME, ids=str)
-def test_how_often_it_is_tried_and_what_is_empty_make_no_other_job(options):
+def test_retries_and_empty_values_do_not_make_another_job(options):
     assert made(**options)[0].digest == made()[0].digest
 
 
 @pytest.mark.parametrize("options", OTHER, ids=str)
-def test_other_content_is_another_job(options):
+def test_other_content_makes_another_job(options):
     assert made(**options)[0].digest != made()[0].digest
 
 
@@ -85,11 +85,11 @@ IMAGES = {"a": "a:latest", "h:5000/a/b": "h:5000/a/b:latest", "h:5000/a:1": "h:5
 
 
 @pytest.mark.parametrize("image", IMAGES)
-def test_an_image_has_its_tag_as_docker_would_write_it(image):
+def test_an_image_gets_its_tag_as_docker_would_write_it(image):
     assert made(image=image)[0].spec["TaskTemplate"]["ContainerSpec"]["Image"] == IMAGES[image]
 
 
-def test_a_time_limit_is_a_check_that_fails_then():
+def test_a_time_limit_is_a_health_check_that_fails():
     check = made(time_limit=90)[0].spec["TaskTemplate"]["ContainerSpec"]["Healthcheck"]
     assert (check["Interval"], check["Retries"]) == (90 * 10**9, 1)
 
@@ -102,7 +102,7 @@ MOUNTS = {
 
 
 @pytest.mark.parametrize("text", MOUNTS)
-def test_mounts_are_those_of_docker(text):
+def test_mounts_have_the_form_of_docker(text):
     assert made(mounts=[text])[0].spec["TaskTemplate"]["ContainerSpec"]["Mounts"] == [MOUNTS[text]]
 
 
@@ -132,14 +132,14 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("options", "words"), WRONG.values(), ids=WRONG)
-def test_what_is_wrong_is_said_before_anything_is_submitted(options, words):
+def test_errors_are_reported_before_anything_is_submitted(options, words):
     with pytest.raises(GpuSwarmError) as problem:
         made(**options)
     assert words in problem.value.message
     assert problem.value.message.endswith("Nothing was submitted.")
 
 
-def test_all_errors_are_named_at_once_in_their_order():
+def test_all_errors_are_named_at_once_and_in_order():
     wrong = {"constraints": ["a", "b"], "env": {"a b": 1, "A": [1]}, "gpus": -1, "mounts": ["x", "y"]}
     wrong["array"] = [{"A": []}, {"B": "{{upper .Node.ID}}"}]
     with pytest.raises(GpuSwarmError) as problem:
@@ -154,19 +154,19 @@ def test_all_errors_are_named_at_once_in_their_order():
 
 
 @pytest.mark.parametrize("name", ["", "-a", "a b", "x" * 51, "a/b", "ä"])
-def test_a_name_is_one_that_a_service_can_have(name):
+def test_a_name_must_suit_a_service(name):
     with pytest.raises(GpuSwarmError, match="at most 50 letters"):
         definition.refuse_name(name)
 
 
-def test_what_is_shown_has_the_names_of_variables_only():
+def test_only_names_of_variables_are_shown():
     text = definition.describe_jobs(made(env={"KEY": "s3cret"}, command=["run", "--token=t0ken"], array=[{"PASSWORD": "p4ss", "LR": 1}]))
     assert "variables: GPU_SWARM_JOB, KEY, LR, PASSWORD" in text
     assert not [word for word in ("s3cret", "t0ken", "p4ss") if word in text]
 
 
-def test_a_variable_reaches_the_container_as_it_stands():
-    """Swarm expands templates in variables, and prints the whole value of one that it cannot expand."""
+def test_a_variable_reaches_the_container_unchanged():
+    """Swarm expands templates in variables, and prints the whole value if it cannot."""
     env = {"TOKEN": "s3cr3t-{{Zq", "WHERE": "{{.Node.Hostname}}"}
     (job,), (before,) = made(env=env), made(env={**env})
     assert job.spec["TaskTemplate"]["ContainerSpec"]["Env"][1:] == ['TOKEN=s3cr3t-{{"{{"}}Zq', "WHERE={{.Node.Hostname}}"]
@@ -192,7 +192,7 @@ def test_a_variable_reaches_the_container_as_it_stands():
         {"array": [{"SSH_KEY": "s3cr3t"}, {"ARGS": "--api-key s3cr3t"}]},
     ],
 )
-def test_what_may_be_a_secret_is_not_shown(options):
+def test_possible_secrets_are_not_shown(options):
     jobs = made(**options)
     assert "s3cr3t" not in definition.describe_jobs(jobs)
     assert "s3cr3t" not in str([job.parameters for job in jobs] + [job.spec["Labels"] for job in jobs])

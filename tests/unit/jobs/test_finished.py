@@ -65,14 +65,14 @@ CASES = {
 
 
 @pytest.mark.parametrize(("one", "tasks", "state", "text"), CASES.values(), ids=CASES)
-def test_whether_it_is_over(one, tasks, state, text):
+def test_a_job_is_over_in_these_states(one, tasks, state, text):
     verdict = finished.verdict_on(one, [finished.summarise(each) for each in tasks])
     assert verdict.state == state
     assert verdict.text.startswith(text)
 
 
-def test_it_ended_when_its_last_task_did():
-    """Of one task swarm has no time."""
+def test_a_job_ends_with_its_last_task():
+    """For a single task, swarm has no time."""
     for of, job in ((once(replicas=3), False), (of_swarms_mode(), True)):
         tasks = [ran(slot=slot, since=f"2026-11-20T{hour}:00:00Z", job=job) for slot, hour in enumerate((12, 14, 13), 1)]
         tasks[2]["Status"]["Timestamp"] = None
@@ -97,7 +97,7 @@ CHOSEN = {
 
 
 @pytest.mark.parametrize(("options", "removed"), CHOSEN.values(), ids=CHOSEN)
-def test_what_is_removed(options, removed):
+def test_these_jobs_are_removed(options, removed):
     found, kept = finished.split_by_rules(
         [*ALL, candidate("r", None, "r", None, "it runs")], options.pop("named", []), finished.Rules(**options), now=1000.0
     )
@@ -106,17 +106,17 @@ def test_what_is_removed(options, removed):
     assert all(reason for _one, reason in kept)
 
 
-def test_what_ended_nobody_knows_when_is_not_old():
+def test_a_job_with_an_unknown_end_is_not_old():
     found, _kept = finished.split_by_rules([candidate("a", None)], [], finished.Rules(older_than=1, keep_last=0, failed=False), now=1000.0)
     assert not found
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("0s", 0), ("90s", 90), ("30m", 1800), (" 24H ", 86400), ("7d", 604800)])
-def test_an_age(text, seconds):
+def test_an_age_is_parsed(text, seconds):
     assert finished.seconds(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "24", "-1h", "1w", "soon"])
-def test_what_is_no_age(text):
+def test_an_invalid_age_is_refused(text):
     with pytest.raises(GpuSwarmError, match="older_than is"):
         finished.seconds(text)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the action of swarm_job makes of a manager that is lost while it waits."""
+"""The action of swarm_job, when it loses its manager while it waits."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def answer(changed: bool, waiting: list[str]) -> dict[str, Any]:
     return {"jobs": [], "changed": changed, "waiting": waiting, "not_ready": [], "problems": [], "ending": [], "unplaced": False, "diff": {}}
 
 
-# Whether each call of the last run was in check mode.
+# Whether the calls of the last run were in check mode.
 CHECKED: list[bool] = []
 
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What the manager answers, in turn; the last one for ever."""
+    """Answer like a manager with these answers in turn, and then always with the last."""
     monkeypatch.setattr(swarm_job.report, "state_changes", lambda _answer, _said: [])
     monkeypatch.setattr(swarm_job.report, "table", lambda _answer, _width: "")
     monkeypatch.setattr(swarm_job, "DELAY_S", 0.0)
@@ -35,12 +35,12 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 def waits(calls: list[Any], again: str, limit_s: float, monkeypatch: pytest.MonkeyPatch, **given: Any) -> tuple[Any, list[str]]:
     module: Any = swarm_job.ActionModule.__new__(swarm_job.ActionModule)
-    said: list[str] = []
+    messages: list[str] = []
     module._given, module._who, module._placement = {"name": "sweep", "again": again, **given}, "m1", {}
     module.checked = CHECKED
     CHECKED.clear()
     module._task = SimpleNamespace(check_mode=False)
-    module._display = SimpleNamespace(display=said.append, warning=said.append, columns=79)
+    module._display = SimpleNamespace(display=messages.append, warning=messages.append, columns=79)
     monkeypatch.setattr(swarm_job, "tolerate_silence", lambda *given: patience.tolerate_silence(*given, limit_s=limit_s))
 
     def queried(_arguments: Any, checks: bool = False) -> Any:
@@ -51,27 +51,27 @@ def waits(calls: list[Any], again: str, limit_s: float, monkeypatch: pytest.Monk
         return found
 
     module._queried = queried
-    return module._all({"wait": True, "wait_timeout": 60}), said
+    return module._all({"wait": True, "wait_timeout": 60}), messages
 
 
 def test_a_manager_that_is_silent_for_a_moment_is_queried_again(calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     calls += [answer(True, ["sweep"]), swarm_job.NoManager("m1: timed out"), answer(False, [])]
-    found, said = waits(calls, "always", 60, monkeypatch)
+    found, messages = waits(calls, "always", 60, monkeypatch)
     assert (found["changed"], found["waiting"]) == (True, [])
-    assert "  note: no answer; retrying for up to 60 s: m1: timed out" in said
+    assert "  note: no answer; retrying for up to 60 s: m1: timed out" in messages
 
 
 @pytest.mark.parametrize("again", ["always", "failed"])
-def test_what_was_submitted_once_more_is_not_submitted_by_another_manager(calls: list[Any], again: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_that_was_submitted_is_not_submitted_by_another_manager(calls: list[Any], again: str, monkeypatch: pytest.MonkeyPatch) -> None:
     calls += [answer(True, ["sweep"]), swarm_job.NoManager("m1: timed out.")]
-    said = "m1: timed out. The job sweep was submitted, and it is not known how far it is. Run this again without 'again'"
-    with pytest.raises(GpuSwarmError, match=said) as error:
+    messages = "m1: timed out. The job sweep was submitted, and it is not known how far it is. Run this again without 'again'"
+    with pytest.raises(GpuSwarmError, match=messages) as error:
         waits(calls, again, 0, monkeypatch)
     assert not isinstance(error.value, swarm_job.NoManager)
 
 
 @pytest.mark.parametrize(("again", "changed"), [("never", True), ("always", False)])
-def test_otherwise_another_manager_goes_on(calls: list[Any], again: str, changed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_otherwise_another_manager_continues(calls: list[Any], again: str, changed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     calls += [answer(changed, ["sweep"]), swarm_job.NoManager("m1: timed out")]
     with pytest.raises(swarm_job.NoManager):
         waits(calls, again, 0, monkeypatch)
@@ -88,15 +88,15 @@ def test_a_removed_job_is_waited_for_until_its_gpus_are_free(calls: list[Any], m
     assert found["summary"] == "The job sweep is removed, services: 1. None of its tasks has a GPU any more."
 
 
-def test_what_does_not_end_in_time_is_named(calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jobs_that_do_not_end_in_time_are_named(calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     calls += [{**answer(False, []), "ending": [{**HAS[0], "state": "down"}]}]
     found, _said = waits(calls, "never", 60, monkeypatch, state="absent")
     assert found["waiting"] == ["1 NVIDIA-GPU on g1 (down)"]
     assert found["summary"].endswith("They still have 1 NVIDIA-GPU on g1 (down). Run this again later (exit status 75).")
 
 
-def test_what_is_submitted_while_removed_jobs_end_stays(calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody else submits the same job again before the tasks have ended. Only the first pass removes."""
+def test_a_job_submitted_while_removed_jobs_end_stays(calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Someone submits the same job again before its tasks have ended. Only the first pass removes jobs."""
     removed, anew = ({"service": "sweep-1", "state": state, "error": ""} for state in ("running", "queued"))
     calls += [{**answer(True, []), "jobs": [removed], "ending": HAS}, {**answer(True, []), "jobs": [anew], "ending": HAS}]
     calls += [{**answer(True, []), "jobs": [anew]}]

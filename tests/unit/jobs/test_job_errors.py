@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""All errors of a job file are reported at once, before a manager is called. What a manager itself refuses is no silence of it."""
+"""Errors of a job file are reported together, before a manager is called. A refusal of a manager counts as its answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._calls.managers im
 
 @pytest.fixture
 def run(tmp_path: Any) -> Any:
-    """Runs a job file; returns the result, and with which arguments a manager was called. It answers with ``answer``."""
+    """Run a job file. Return the result, and the arguments of calls to a manager, which answers with ``answer``."""
 
     def call(text: str, answer: Any = None, **options: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         (tmp_path / "job.yml").write_text(text)
@@ -106,7 +106,7 @@ def test_one_error_is_one_line(run: Any, tmp_path: Any, text: str, message: str)
     assert (result["answered"], called_with) == (True, [])
 
 
-def test_an_option_of_the_run_that_is_wrong_is_no_silence_of_the_managers(run: Any) -> None:
+def test_a_wrong_option_of_the_run_is_not_reported_as_silent_managers(run: Any) -> None:
     result, called_with = run("name: a\nimage: x", again="maybe", log_limit_mib="much")
     assert result["msg"].splitlines()[1:] == [
         "- again of the job a is 'maybe', but must be never, failed or always. Write one of them.",
@@ -116,7 +116,7 @@ def test_an_option_of_the_run_that_is_wrong_is_no_silence_of_the_managers(run: A
 
 
 @pytest.mark.parametrize("name", ["jobs/array.yml", "fleet/job.yml"])
-def test_an_example_has_no_error(run: Any, name: str) -> None:
+def test_the_examples_have_no_errors(run: Any, name: str) -> None:
     text = (Path(__file__).parents[3] / "docs/examples" / name).read_text(encoding="utf-8")
     assert len(run(text)[1]) == 1
 
@@ -141,28 +141,28 @@ kind: VRAM
 """
 
 
-def test_all_that_may_stand_there_is_taken(run: Any) -> None:
+def test_every_documented_key_is_accepted(run: Any) -> None:
     result, calls = run(EVERYTHING)
     assert (result["msg"], len(calls)) == ("m1: too old", 1)
 
 
-def test_to_remove_a_job_only_its_name_has_to_be_right(run: Any) -> None:
+def test_removing_a_job_needs_only_a_valid_name(run: Any) -> None:
     _result, (called_with,) = run("name: a\nimage: 'x:'\ngpus: two\nold: 1", state="absent")
     assert called_with == {"name": "a", "state": "absent"}
 
 
-def test_a_right_file_is_what_a_manager_is_called_with(run: Any) -> None:
+def test_a_valid_file_is_passed_to_the_manager(run: Any) -> None:
     result, (called_with,) = run("name: a\nimage: x\ngpus: '2'\nx-gpu: {memory_min: 40000}\nnetworks: n")
     assert called_with == {"name": "a", "image": "x", "gpus": "2", "x_gpu": {"memory_min": 40000}, "networks": "n"}
     assert (result["answered"], result["msg"]) == (False, "m1: too old")
 
 
-def test_options_of_the_connection_are_passed_on_as_they_are(run: Any) -> None:
+def test_options_of_the_connection_are_passed_on_unchanged(run: Any) -> None:
     _result, (called_with,) = run("name: a\nimage: x", docker_host="tcp://192.0.2.1:2376", ca_path=None)
     assert called_with == {"name": "a", "image": "x", "docker_host": "tcp://192.0.2.1:2376", "ca_path": None}
 
 
-def test_what_a_manager_refuses_is_an_answer(run: Any) -> None:
+def test_a_refusal_of_a_manager_is_an_answer(run: Any) -> None:
     said = "The manager at unix:///x refuses the job a: network n not found. Nothing was submitted."
     result, _called_with = run("name: a\nimage: x", {"failed": True, "wrong": True, "msg": said})
     assert called("swarm_job", result, "m1")["answered"]

@@ -12,7 +12,7 @@ PREFIX = "gpu-swarm."
 HELD = "starting failed: gpu-swarm: the service t is refused on this node (isolation: exclusive): task x of the service y still has GPU-1."
 OWN = "gpu-swarm: the service t is refused on this node (isolation: reserved): it sets NVIDIA_VISIBLE_DEVICES=all, and has none"
 BROKEN = "OCI runtime create failed: gpu-swarm: the guard of this node's GPUs does not run"
-# Of a guard that says it in other words, which stand before the code.
+# From a guard with other words before the code.
 WORDED = "starting failed: gpu-swarm: in other words (refusal: %s): unknown"
 
 
@@ -80,19 +80,19 @@ def test_a_job_in_plain_words(one, tasks, state, code, error):
     assert found["tries"] == one["Spec"]["TaskTemplate"]["ForceUpdate"] + 1
 
 
-def test_how_often_it_was_tried_again_stands_in_its_labels():
+def test_labels_count_the_retries():
     found = job_progress.record(service(tried=5, retried=2, refused=3), [], PREFIX)
     assert (found["tries"], found["retried"], found["refused"]) == (6, 2, 3)
 
 
-def test_when_it_ended_and_since_when_it_waits():
+def test_a_job_has_the_times_of_its_end_and_of_its_wait():
     ended = job_progress.record(service(), [task("failed")], PREFIX)
     assert (ended["ended"], ended["queued"]) == ("2026-11-23T10:00:10Z", None)
     waits = job_progress.record(service(), [task("pending", desired="running")], PREFIX)
     assert (waits["ended"], waits["queued"]) == (None, "2026-11-23T10:00:00Z")
 
 
-def test_a_job_in_the_queue_keeps_off_the_node_that_refused_it_for_half_a_minute():
+def test_a_queued_job_avoids_a_node_that_refused_it_for_half_a_minute():
     one = {"avoids": "n1", "state": "queued", "queued": "2026-11-23T10:00:00Z"}
     began = 1795428000.0
     assert [job_progress.has_avoided_for_long(one, began + seconds) for seconds in (0, 29, 30, 99)] == [False, False, True, True]
@@ -101,7 +101,7 @@ def test_a_job_in_the_queue_keeps_off_the_node_that_refused_it_for_half_a_minute
     assert not job_progress.has_avoided_for_long({**one, "queued": None}, began + 99)
 
 
-def test_one_node_at_a_time_is_kept_off_and_constraints_of_the_user_stay():
+def test_a_job_avoids_one_node_at_a_time_and_keeps_its_own_constraints():
     spec = service()["Spec"]
     spec["TaskTemplate"]["Placement"] = {"Constraints": ["node.labels.rack==7"], "MaxReplicas": 1}
     first = job_progress.avoiding(spec, "n1", PREFIX)
@@ -116,7 +116,7 @@ def test_one_node_at_a_time_is_kept_off_and_constraints_of_the_user_stay():
 
 
 @pytest.mark.parametrize("label", [None, "", "often", "-1", "1" * 10])
-def test_a_label_that_somebody_wrote_by_hand_counts_as_no_try(label):
+def test_a_handwritten_label_counts_as_no_try(label):
     one = service()
     one["Spec"]["Labels"].pop("gpu-swarm.job-retried")
     one["Spec"]["Labels"].update({} if label is None else {"gpu-swarm.job-retried": label})
@@ -145,11 +145,11 @@ AGAIN = {
 
 
 @pytest.mark.parametrize(("one", "retries", "how"), AGAIN.values(), ids=AGAIN)
-def test_what_is_tried_again(one, retries, how):
+def test_these_jobs_are_tried_again(one, retries, how):
     assert job_progress.how_to_retry(one, retries) == how
 
 
-def test_the_pause_before_a_try_grows_and_has_an_end():
+def test_the_pause_before_a_retry_grows_up_to_a_limit():
     began = 1795428000.0  # 2026-11-23T10:00:00Z
     pauses = []
     for refused in (0, 1, 3, 20):
@@ -159,7 +159,7 @@ def test_the_pause_before_a_try_grows_and_has_an_end():
     assert job_progress.is_due(of("failed", retried=9), None)
 
 
-def test_a_try_costs_a_retry_a_refusal_none_and_who_wants_it_begins_anew():
+def test_retries_are_counted_and_refusals_are_not_and_consent_starts_anew():
     spec = service(tried=4, retried=1, refused=2)["Spec"]
 
     def counts(how):

@@ -43,7 +43,7 @@ LOG = framed((1, b"one\n"), (2, b"two\n"), (1, b""), (1, b"three\n"))
 
 
 @pytest.mark.parametrize("size", [1, 3, 9, 1000])
-def test_a_log_is_saved_however_the_answer_is_cut(tmp_path, size):
+def test_a_log_is_saved_however_the_answer_is_split(tmp_path, size):
     manager = Manager([LOG[at : at + size] for at in range(0, len(LOG), size)])
     (path,) = logs.save(manager, service(), [task()], logs.LogFiles(str(tmp_path / "new")))
     with open(path, "rb") as stream:
@@ -52,7 +52,7 @@ def test_a_log_is_saved_however_the_answer_is_cut(tmp_path, size):
     assert os.listdir(tmp_path / "new") == ["train.t1.log"]
 
 
-def test_it_is_saved_once_and_only_of_what_ran_and_is_over(tmp_path):
+def test_only_logs_of_ended_tasks_are_saved_and_only_once(tmp_path):
     manager = Manager([LOG])
     tasks = [task(), task("t2", "running"), task("t3", "rejected", ran=False)]
     for _again in range(2):
@@ -67,7 +67,7 @@ def test_a_terminal_has_no_headers(tmp_path):
         assert stream.read() == b"as it is\n"
 
 
-def test_a_name_leads_to_no_other_directory(tmp_path):
+def test_a_job_name_cannot_name_another_directory(tmp_path):
     (path,) = logs.save(Manager([LOG]), service("../../etc/x"), [task()], logs.LogFiles(str(tmp_path)))
     assert os.path.dirname(path) == str(tmp_path)
 
@@ -81,7 +81,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("log", "limit", "words"), WRONG.values(), ids=WRONG)
-def test_a_log_that_is_not_whole_is_none(tmp_path, log, limit, words):
+def test_an_incomplete_log_is_not_kept(tmp_path, log, limit, words):
     with pytest.raises(GpuSwarmError, match=words):
         logs.save(Manager(log), service(), [task()], logs.LogFiles(str(tmp_path), limit))
     assert os.listdir(tmp_path) == []
@@ -93,8 +93,8 @@ def test_a_directory_that_cannot_be_written_is_named(tmp_path):
         logs.save(Manager([LOG]), service(), [task()], logs.LogFiles(str(tmp_path / "file")))
 
 
-def test_what_is_left_of_a_log_is_removed_unless_somebody_writes_it(tmp_path):
-    """A process that is killed leaves the part that it had written."""
+def test_an_unfinished_log_is_removed_unless_someone_writes_it(tmp_path):
+    """A killed process leaves a part of a log."""
     fork = multiprocessing.get_context("fork")
     writing = fork.Event()
 
@@ -119,15 +119,15 @@ def test_what_is_left_of_a_log_is_removed_unless_somebody_writes_it(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["a.t0.log", "train.t1.log"]
 
 
-def test_one_that_was_made_just_now_may_not_be_locked_yet(tmp_path):
+def test_a_new_log_may_not_be_locked_yet(tmp_path):
     part = Path(tmp_path / ".gpu-swarm.abc")
     part.write_text("")
     logs.sweep(str(tmp_path))
     assert part.exists()
 
 
-def test_what_somebody_else_put_there_holds_nothing_up(tmp_path):
-    """Where the directory is one that others write to, too: a pipe without a writer, and a link to a file of theirs."""
+def test_files_of_others_do_not_stop_the_saving(tmp_path):
+    """Even if others may write to the directory: a pipe without a writer, and a link to one of their files."""
     folder, theirs = tmp_path / "jobs", tmp_path / "theirs"
     folder.mkdir()
     theirs.write_text("")
@@ -142,8 +142,8 @@ def test_what_somebody_else_put_there_holds_nothing_up(tmp_path):
     assert theirs.exists()
 
 
-def test_no_log_fills_the_manager_s_disk(tmp_path, monkeypatch):
-    free = iter([2 << 30, 1 << 20])  # after the first piece somebody else has filled it
+def test_no_log_fills_the_disk_of_the_manager(tmp_path, monkeypatch):
+    free = iter([2 << 30, 1 << 20])  # after the first piece, something else has filled it
 
     class Disk:
         f_frsize, f_blocks = 1, 100 << 30

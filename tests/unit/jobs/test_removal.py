@@ -18,7 +18,7 @@ MOST_MIB = 28
 
 
 class Client:
-    """Sends lists as a manager does, of which no more than a piece is ever there."""
+    """Sends lists like a manager. Only one piece exists at a time."""
 
     @contextmanager
     def stream(self, path):
@@ -53,7 +53,7 @@ def traced():
         tracemalloc.stop()
 
 
-def test_ten_thousand_services_are_looked_at_in_bounded_memory():
+def test_ten_thousand_services_are_checked_in_bounded_memory():
     manager = Manager(Client(), "here", {"Cluster": {"ID": "c"}, "NodeID": "n"})
     sent = sum(len(json.dumps(one)) for made in (Client()._services(), Client()._tasks()) for one in made)
     with traced():

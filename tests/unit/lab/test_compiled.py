@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the nodes of a test fleet keep of what they compile: never other code than what was sent."""
+"""Nodes of a test fleet cache compiled code, but never run other code than Ansible sent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 from tests.lab.nodes import HERE
 
-# As the .pth file on a node does, but with the folder of this test.
+# Loads it like the .pth file on a node, but with the folder of this test.
 RUN = """
 import os, sys
 kept, archive = sys.argv[1:]
@@ -48,15 +48,15 @@ def kept(tmp_path: Path) -> Path:
     return folder
 
 
-def test_the_second_call_compiles_nothing_and_other_code_is_not_taken_for_it(kept: Path, tmp_path: Path) -> None:
+def test_the_second_call_compiles_nothing_and_other_code_is_compiled_anew(kept: Path, tmp_path: Path) -> None:
     assert imported(kept, tmp_path / "a.zip", "SAID = 'first'") == "first"
     (first,) = kept.iterdir()
     was = first.stat().st_mtime_ns
     assert imported(kept, tmp_path / "b.zip", "SAID = 'first'") == "first"
-    assert [path.stat().st_mtime_ns for path in kept.iterdir()] == [was]  # taken from there, and not written anew
+    assert [path.stat().st_mtime_ns for path in kept.iterdir()] == [was]  # read from the cache, and not written again
     assert imported(kept, tmp_path / "c.zip", "SAID = 'other'") == "other"
     assert len(list(kept.iterdir())) == 2
 
 
-def test_without_a_folder_that_can_be_written_all_is_compiled(kept: Path, tmp_path: Path) -> None:
+def test_without_a_writable_folder_everything_is_compiled(kept: Path, tmp_path: Path) -> None:
     assert imported(kept / "missing", tmp_path / "a.zip", "SAID = 'first'") == "first"

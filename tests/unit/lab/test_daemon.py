@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The lab stops, whoever started it."""
+"""The lab stops, whichever process started it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _state(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
-def test_it_stops_where_its_ended_process_is_never_collected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lab_stops_if_its_ended_process_is_never_reaped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPU_SWARM_LAB_ROOT", str(tmp_path / "lab"))
     lab = Lab.from_environment()
     lab.pidfile.parent.mkdir(parents=True)
@@ -46,7 +46,7 @@ def test_it_stops_where_its_ended_process_is_never_collected(tmp_path: Path, mon
             lab.pidfile.parent.rmdir()
 
 
-def test_it_stops_where_its_own_child_is_to_be_collected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lab_stops_if_it_must_reap_its_own_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPU_SWARM_LAB_ROOT", str(tmp_path / "lab"))
     lab = Lab.from_environment()
     lab.pidfile.parent.mkdir(parents=True)

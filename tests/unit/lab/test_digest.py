@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""When a cached image or package is built anew: if its recipe or its files change, not if only their wording does."""
+"""Tests when cached images and packages are built again: after a change of code or data, but not after a change of wording."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How the lab reads the description of a fleet, and what the demo takes for wrong."""
+"""How the lab reads the description of a fleet, and what the demo reports as wrong."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ def test_defaults(tmp_path: Path) -> None:
     assert "A100" in (gpu.gpus or "")
 
 
-def test_a_family_that_one_release_alone_has_is_on_that_release(tmp_path: Path) -> None:
+def test_a_family_of_only_one_release_gets_that_release(tmp_path: Path) -> None:
     named, not_named, of_any = read(tmp_path, "nodes: {a: {family: fedora, image: debian-testing}, b: {family: fedora}, c: {family: rhel}}").nodes
     assert (named.image, not_named.image, of_any.image) == ("debian-testing", "debian-testing", "debian13")
 
 
-def test_a_machine_written_down(tmp_path: Path) -> None:
+def test_a_machine_may_be_described_in_place(tmp_path: Path) -> None:
     (node,) = read(tmp_path, "nodes: {g1: {gpus: {name: NVIDIA X, memory: 8192, count: 2}}}").nodes
     assert (node.gpus or "").splitlines()[3:] == ["[gpu 0-1]", "name = NVIDIA X", "memory = 8192"]
 
 
-def test_packages_that_are_there_from_the_start_make_an_image_of_their_own(tmp_path: Path) -> None:
+def test_preinstalled_packages_make_a_separate_image(tmp_path: Path) -> None:
     plain, twin, old = read(tmp_path, "nodes: {g1: {}, g2: {}, g3: {retired: [nvidia-docker]}}").nodes
     assert variants.tag(plain) == variants.tag(twin)
     assert "nvidia-docker" in variants.tag(old)

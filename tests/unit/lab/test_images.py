@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Node images that move: what a fleet is made of on a day on which one cannot be built, and how often that is tried."""
+"""Images of a moving release: which release replaces one that cannot be built, and how often a build is tried."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FLEET = Fleet("f", (Node("a", image=MOVES), Node("b", image="debian12"), Node("c
 
 @pytest.fixture
 def tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The releases whose build was tried; those that move fail."""
+    """Record the releases whose build was tried. Builds of moving releases fail."""
     found: list[str] = []
 
     def make(release: str, target: Path) -> None:
@@ -39,26 +39,26 @@ def tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def test_what_moves_has_something_in_its_place() -> None:
+def test_a_moving_release_has_a_replacement() -> None:
     assert rootfs.releases(moving=True) == [MOVES]
     assert [rootfs.replacement(name) for name in rootfs.releases(moving=False)] == [None, None]
     assert rootfs.replacement(MOVES) in rootfs.releases(moving=False)
 
 
-def test_nodes_of_a_release_that_cannot_be_built_are_of_another_one(tried: list[str]) -> None:
+def test_nodes_of_a_release_that_cannot_be_built_get_another_one(tried: list[str]) -> None:
     said: list[str] = []
     assert [node.image for node in images.built(FLEET, said.append).nodes] == [INSTEAD, "debian12", INSTEAD]
     assert said == [f"{MOVES} cannot be built; its nodes are of {INSTEAD}: debootstrap failed with 1"]
 
 
-def test_no_other_release_stands_in_where_a_family_is_on_this_one_alone(tried: list[str]) -> None:
-    """A node of another one would run the tests of dnf 5 without dnf 5."""
+def test_a_family_that_needs_a_release_gets_no_replacement(tried: list[str]) -> None:
+    """On another release, the tests of dnf 5 would run without dnf 5."""
     with pytest.raises(LabError, match="debootstrap failed with 1"):
         images.built(Fleet("f", (Node("a", image=MOVES), Node("f", image=MOVES, family="fedora"))), print)
     assert tried == [MOVES]
 
 
-def test_what_has_just_failed_is_not_tried_by_each_fleet(tried: list[str]) -> None:
+def test_a_recent_failure_is_not_repeated_by_each_fleet(tried: list[str]) -> None:
     for _time in range(3):
         with pytest.raises(LabError, match="debootstrap failed with 1"):
             rootfs.build(MOVES)
@@ -71,7 +71,7 @@ def test_what_has_just_failed_is_not_tried_by_each_fleet(tried: list[str]) -> No
     assert tried == [MOVES, MOVES]
 
 
-def test_nodes_of_a_release_are_of_another_one_by_the_environment(tried: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_can_replace_a_release(tried: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(images.REPLACE, f"{INSTEAD}=debian12")
     assert [node.image for node in images.replaced(FLEET).nodes] == [MOVES, "debian12", "debian12"]
     for wrong in ("debian13", "debian13=", "debian13=ubuntu", "=debian12"):
@@ -80,8 +80,8 @@ def test_nodes_of_a_release_are_of_another_one_by_the_environment(tried: list[st
             images.built(FLEET, print)
 
 
-def test_what_is_put_in_the_place_of_another_release_is_no_other_one(tried: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Or tests that are for the newest Docker would pass on an old one."""
+def test_a_requested_release_is_not_replaced_again(tried: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise tests for the newest Docker would pass on an old one."""
     monkeypatch.setenv(images.REPLACE, f"{INSTEAD}={MOVES}")
     with pytest.raises(LabError, match="debootstrap failed with 1"):
         images.built(FLEET, print)
@@ -89,19 +89,19 @@ def test_what_is_put_in_the_place_of_another_release_is_no_other_one(tried: list
 
 @pytest.fixture
 def built(tried: list[str], monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """All releases can be built; the ones of which a node was booted."""
+    """Let all builds succeed, and record the releases whose node was booted."""
     booted: list[str] = []
     monkeypatch.setattr(rootfs, "_make", lambda _release, target: target.mkdir())
     monkeypatch.setattr(runner, "boot", booted.append)
     return booted
 
 
-def test_what_moves_is_booted_once_before_any_fleet_has_it(built: list[str]) -> None:
+def test_a_moving_release_is_booted_once_before_any_fleet_uses_it(built: list[str]) -> None:
     assert [runner.main(moving=moving) for moving in (False, True, True)] == [0, 0, 0]
     assert built == [MOVES]
 
 
-def test_nodes_of_a_release_that_does_not_boot_are_of_another_one(
+def test_nodes_of_a_release_that_does_not_boot_get_another_one(
     built: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fails(_release: str) -> None:
@@ -116,8 +116,8 @@ def test_nodes_of_a_release_that_does_not_boot_are_of_another_one(
 
 
 @pytest.mark.parametrize(("status", "calls"), [(0, ["up", "down"]), (1, ["up"])])
-def test_the_fleet_that_was_booted_for_that_is_removed(status: int, calls: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that does not boot is removed by the lab itself."""
+def test_the_trial_fleet_is_removed(status: int, calls: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lab itself removes a fleet that does not boot."""
     called: list[str] = []
 
     def lab(*words: str) -> subprocess.CompletedProcess[str]:
@@ -142,7 +142,7 @@ def test_another_release_that_cannot_be_built_is_an_error(tried: list[str], monk
         images.built(FLEET, print)
 
 
-def test_a_release_has_the_same_image_whatever_others_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_releases_do_not_change_the_image_of_a_release(monkeypatch: pytest.MonkeyPatch) -> None:
     before = {name: rootfs.key(name) for name in rootfs.releases()}
     recipe = rootfs.recipe()
     fewer = {**recipe, "releases": {name: one for name, one in recipe["releases"].items() if name != MOVES}}
@@ -150,7 +150,7 @@ def test_a_release_has_the_same_image_whatever_others_there_are(monkeypatch: pyt
     assert {name: rootfs.key(name) for name in rootfs.releases()} == {name: one for name, one in before.items() if name != MOVES}
 
 
-def test_trees_that_are_not_used_are_removed_after_a_month_and_nothing_else_is(tried: list[str], tmp_path: Path) -> None:
+def test_only_images_unused_for_a_month_are_removed(tried: list[str], tmp_path: Path) -> None:
     rootfs.build("debian12")
     long_ago = time.time() - images.UNUSED - 1
     (tmp_path / "debian12-0123456789ab").mkdir()

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which addresses the lab gives its nodes."""
+"""The addresses of the lab's nodes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.lab.daemon import NETWORK
 
 
 class Engine:
-    """A dockerd with these nodes; the second one is stopped, and listed only by who wants all."""
+    """A dockerd with these nodes. The second one is stopped, so only complete lists contain it."""
 
     def __init__(self, *given: str) -> None:
         self.given = given
@@ -30,6 +30,6 @@ class Engine:
         return made if all else made[:1]
 
 
-def test_a_nodes_address_is_its_own_also_while_it_is_stopped() -> None:
+def test_a_stopped_node_keeps_its_address() -> None:
     engine: Any = Engine("198.18.0.2", "198.18.0.4")
     assert list(islice(nodes.free_addresses(engine), 3)) == ["198.18.0.3", "198.18.0.5", "198.18.0.6"]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The lab of one run of tests: beside the user's, and gone when the run ends, however it ends."""
+"""A run of tests has its own lab beside the user's. It ends with the run, however the run ends."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ENDS: dict[str, tuple[Callable[[], None], AbstractContextManager[object]]] = {
 
 @pytest.fixture(autouse=True)
 def _handlers() -> Iterator[None]:
-    """Who is started in the background ignores SIGINT: Ctrl-C is no business of theirs."""
+    """Restore the handler of SIGINT, which background processes ignore."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
@@ -37,7 +37,7 @@ def _handlers() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_is_gone_when_the_run_ends(end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lab_ends_with_the_run(end: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPU_SWARM_LAB_ROOT", str(tmp_path / "lab"))
     removed: list[tuple[list[str], Path]] = []
     monkeypatch.setattr(subprocess, "run", lambda command, **_options: removed.append((command[1:], Lab.from_environment().root)))

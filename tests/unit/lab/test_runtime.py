@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The lab's stand-in for the NVIDIA runtime: isolation tests are worth what its rules are worth."""
+"""The lab's stand-in for NVIDIA's runtime. Tests of isolation depend on its rules."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.lab.toolkit.lab_toolkit import config, ctk_config, requirement, runti
 from tests.lab.toolkit.lab_toolkit.devices import Gpu, Refused, Settings, requested, resolve
 
 A = "GPU-c143e771-0000-5000-8000-000000000001"
-B = "GPU-c143e771-0000-5000-8000-000000000002"  # shares its beginning with A, as GPUs of one board do
+B = "GPU-c143e771-0000-5000-8000-000000000002"  # shares its first digits with A, as GPUs of one board do
 C = "GPU-0badcafe-0000-5000-8000-000000000003"
 MIG = "MIG-5c89852c-d268-5000-8000-000000000004"
 GPUS = [Gpu(0, A, 0), Gpu(1, B, 1), Gpu(2, C, 5, (MIG,))]
@@ -33,7 +33,7 @@ CONF = Path("/bundle/nvml.conf")
 
 
 def given(env: dict[str, str], settings: Settings = NOW, privileged: bool = False) -> list[int] | None:
-    """Indices of the GPUs that a container with this environment gets; None: it is left alone."""
+    """Return the indices of the GPUs that a container with this environment gets, or None if it stays unchanged."""
     wanted = requested(env, settings, privileged)
     return None if wanted is None else [gpu.index for gpu in resolve(wanted, GPUS, settings)]
 
@@ -41,11 +41,11 @@ def given(env: dict[str, str], settings: Settings = NOW, privileged: bool = Fals
 @pytest.mark.parametrize(
     ("env", "settings", "expected"),
     [
-        # What swarm allocated wins over what the image requests.
+        # Swarm's allocation overrides the image's request.
         ({KIND: A, **ALL}, NOW, [0]),
         ({KIND: f"{A},{C}", **ALL}, NOW, [0, 2]),
         ({KIND: f" {B} ,{A}"}, NOW, [0, 1]),
-        # Nothing reserved: the image decides, and every CUDA image says all.
+        # Without a reservation the image decides, and every CUDA image requests all.
         (ALL, NOW, [0, 1, 2]),
         ({}, NOW, None),
         ({"NVIDIA_VISIBLE_DEVICES": ""}, NOW, None),
@@ -56,29 +56,29 @@ def given(env: dict[str, str], settings: Settings = NOW, privileged: bool = Fals
         ({KIND: "all"}, NOW, [0, 1, 2]),
         ({KIND: "void", **ALL}, NOW, None),
         ({KIND: "", **ALL}, NOW, None),
-        # The variable's name is matched exactly.
+        # Names of variables match exactly.
         ({KIND: A, **ALL}, replace(NOW, swarm_resource="DOCKER_RESOURCE_GPU"), [0, 1, 2]),
         ({KIND: A, **ALL}, replace(NOW, swarm_resource=KIND.lower()), [0, 1, 2]),
         ({KIND: A, **ALL}, replace(NOW, swarm_resource=""), [0, 1, 2]),
         ({KIND: A}, replace(NOW, swarm_resource=""), None),
-        # Several variables: the union of those that the task has.
+        # Several variables: all GPUs in any of them.
         (
             {"DOCKER_RESOURCE_H100": A, "DOCKER_RESOURCE_T4": C, **ALL},
             replace(NOW, swarm_resource="DOCKER_RESOURCE_H100, DOCKER_RESOURCE_T4"),
             [0, 2],
         ),
         ({"DOCKER_RESOURCE_T4": C, **ALL}, replace(NOW, swarm_resource="DOCKER_RESOURCE_H100,DOCKER_RESOURCE_T4"), [2]),
-        # A count is taken for an index.
+        # A count is read as an index.
         ({"DOCKER_RESOURCE_VRAM": "1"}, replace(NOW, swarm_resource="DOCKER_RESOURCE_VRAM"), [1]),
-        # An image of old without a requirement means all when it says nothing.
+        # An old image without a requirement gets all GPUs if it requests none.
         ({"CUDA_VERSION": "9.0"}, NOW, [0, 1, 2]),
         ({"CUDA_VERSION": "12.4", "NVIDIA_REQUIRE_CUDA": "cuda>=12.4"}, NOW, None),
-        # MIG devices by UUID and by place.
+        # MIG devices by UUID and by position.
         ({KIND: MIG}, NOW, [2]),
         ({KIND: "2:0"}, NOW, [2]),
     ],
 )
-def test_devices_of_a_container(env: dict[str, str], settings: Settings, expected: list[int] | None) -> None:
+def test_a_container_gets_these_devices(env: dict[str, str], settings: Settings, expected: list[int] | None) -> None:
     assert given(env, settings) == expected
 
 
@@ -119,11 +119,11 @@ def test_identifiers_that_fail_the_container(identifier: str, settings: Settings
         given({KIND: identifier}, settings)
 
 
-def test_legacy_takes_a_prefix_and_the_first_gpu_that_has_it() -> None:
+def test_legacy_mode_accepts_a_prefix_and_uses_the_first_gpu_with_it() -> None:
     assert given({KIND: "GPU-c143e771"}, replace(NOW, mode="legacy")) == [0]
 
 
-def test_a_lost_gpu_fails_who_requests_it_and_who_requests_all() -> None:
+def test_a_lost_gpu_fails_requests_for_it_and_for_all() -> None:
     gpus = [Gpu(0, A, 0), Gpu(1, "", 1, error="GPU is lost")]
     assert [gpu.index for gpu in resolve([A], gpus, NOW)] == [0]
     for wanted in (["all"], ["1"]):
@@ -131,7 +131,7 @@ def test_a_lost_gpu_fails_who_requests_it_and_who_requests_all() -> None:
             resolve(wanted, gpus, NOW)
 
 
-def test_refusing_variables_of_unprivileged_containers_drops_those_of_swarm_too() -> None:
+def test_ignoring_variables_of_unprivileged_containers_ignores_those_of_swarm_too() -> None:
     strict = replace(NOW, accept_unprivileged=False)
     assert given({KIND: A, **ALL}, strict) is None
     assert given({KIND: A, **ALL}, strict, privileged=True) == [0]
@@ -150,12 +150,12 @@ TWO_MIG = [Gpu(0, A, 0), Gpu(1, B, 1, (MIG, "MIG-5c89852c-d268-5000-8000-0000000
         (["all"], [(0, []), (1, list(TWO_MIG[1].mig))]),
     ],
 )
-def test_of_a_card_that_is_cut_up_a_container_gets_what_it_names(mode: str, wanted: list[str], expected: list[Any]) -> None:
+def test_a_container_gets_the_mig_devices_that_it_names(mode: str, wanted: list[str], expected: list[Any]) -> None:
     chosen = resolve(wanted, TWO_MIG, replace(NOW, mode=mode))
     assert [(gpu.index, list(gpu.mig)) for gpu in chosen] == expected
 
 
-def test_what_a_container_s_nvml_shows() -> None:
+def test_nvml_in_a_container_shows_only_its_gpus() -> None:
     chosen = resolve([A, MIG], TWO_MIG, NOW)
     assert runtime.task_conf(chosen, "driver = 1\n") == f"devices = present\nmig-visible = {MIG}\ndriver = 1\n"
 
@@ -164,7 +164,7 @@ def spec(**env: str) -> dict[str, Any]:
     return {"process": {"env": [f"{key}={value}" for key, value in env.items()]}, "mounts": [], "linux": {"resources": {}}}
 
 
-def test_the_container_gets_its_device_nodes_and_may_use_them_only() -> None:
+def test_a_container_gets_only_its_device_nodes() -> None:
     changed = runtime.inject(spec(**ALL), [GPUS[2]], NOW, CONF)
     assert [device["path"] for device in changed["linux"]["devices"]] == ["/dev/nvidiactl", "/dev/nvidia5"]
     assert [(rule["allow"], rule["minor"]) for rule in changed["linux"]["resources"]["devices"]] == [(True, 255), (True, 5)]
@@ -185,7 +185,7 @@ def test_only_create_is_touched(argv: list[str], expected: bool) -> None:
     assert runtime.is_create(argv) is expected
 
 
-def test_a_failure_is_reported_where_docker_reads_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failure_is_written_to_the_log_that_docker_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = tmp_path / "log.json"
     assert runtime.fail(["--log", str(log), "create"], "no such GPU") == 1
     assert json.loads(log.read_text())["msg"] == "no such GPU"
@@ -212,13 +212,13 @@ def test_the_default_file_has_the_line_commented_at_the_top_level() -> None:
         ("1.20.0", "DOCKER_RESOURCE_NVIDIA-GPU", True),
     ],
 )
-def test_a_rewrite_and_the_line(version: str, value: str, kept: bool) -> None:
+def test_a_rewrite_keeps_or_drops_the_line(version: str, value: str, kept: bool) -> None:
     text = written(f'# mine\nswarm-resource = "{value}"\n', version)
     assert ("swarm-resource" in config.tomllib.loads(text)) is kept
     assert "# mine" not in text
 
 
-def test_set_splits_at_commas_so_a_list_of_variables_fails() -> None:
+def test_config_set_splits_at_commas_and_so_a_list_of_variables_fails() -> None:
     words = ctk_config.parse(["--set", "swarm-resource=A,B"])
     with pytest.raises(ctk_config.Invalid, match='invalid --set option B: invalid config option: undefined field: "B"'):
         ctk_config.rewrite({}, words["sets"], "1.20.0", from_file=True)
@@ -248,13 +248,13 @@ def test_set_writes_the_types_that_the_toolkit_knows() -> None:
         ({"CUDA_VERSION": "12.4.1", "NVIDIA_DISABLE_REQUIRE": "true"}, False),
     ],
 )
-def test_in_legacy_mode_the_driver_is_the_one_that_an_image_requires(env: dict[str, str], refused: bool) -> None:
+def test_in_legacy_mode_the_driver_must_meet_the_requirement_of_the_image(env: dict[str, str], refused: bool) -> None:
     with pytest.raises(Refused, match="requirement error: unsatisfied condition: ") if refused else nullcontext():
         requirement.refuse(env, {"cuda": "12.2", "driver": "535.104.05"})
 
 
 @pytest.mark.parametrize("mode", ["legacy", "cdi", "jit-cdi"])
-def test_mounts_go_before_variables_where_they_are_taken(mode):
+def test_mounts_override_variables_if_the_settings_accept_mounts(mode):
     mounts = [{"source": "/dev/null", "destination": f"/var/run/nvidia-container-devices/{one}"} for one in (A, "cdi/x", "1")]
     other = [{"source": "/data", "destination": "/var/run/nvidia-container-devices/all"}, {"source": "/dev/null", "destination": "/x"}]
     taken = replace(NOW, mode=mode, mounts=True)
@@ -265,7 +265,7 @@ def test_mounts_go_before_variables_where_they_are_taken(mode):
 
 
 class Program:
-    """The stand-in as a node has it, below a folder; runc, which prints its arguments, in two places."""
+    """The stand-in in a folder, as on a node. Two copies of runc print their arguments."""
 
     def __init__(self, folder: Path) -> None:
         self.config = folder / "etc/config.toml"
@@ -293,7 +293,7 @@ class Program:
         self.config.write_text(f'[nvidia-container-runtime]\nruntimes = ["{self.runcs[position]}"]\n')
 
 
-def test_config_toml_is_read_again_when_it_has_changed(tmp_path: Path) -> None:
+def test_config_toml_is_read_again_after_a_change(tmp_path: Path) -> None:
     called = Program(tmp_path)
     for position, name in enumerate("ab"):
         called.choose(position)
@@ -309,8 +309,8 @@ def test_config_toml_is_read_again_when_it_has_changed(tmp_path: Path) -> None:
     assert "no runtime binary found" in error
 
 
-def test_python_is_needed_for_a_changed_config_toml_and_for_a_container_alone(tmp_path: Path) -> None:
-    """dockerd calls it for each /info; NVIDIA's is a compiled program."""
+def test_python_runs_only_for_a_changed_config_toml_and_for_a_container(tmp_path: Path) -> None:
+    """dockerd calls the runtime for each /info, and NVIDIA's is a compiled program."""
     called = Program(tmp_path)
     called.choose(0)
     called("features")

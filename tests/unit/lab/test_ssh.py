@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Nodes that are reached over SSH: what makes them others, and how their inventory says so."""
+"""Nodes with SSH: their image and their inventory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> fleet.Fleet:
     return fleet.read(fleet.preset("small"), "mine", {"nodes": "2", "ssh": "true"})
 
 
-def test_a_node_with_sshd_has_an_image_of_its_own(made: fleet.Fleet) -> None:
+def test_a_node_with_sshd_has_a_separate_image(made: fleet.Fleet) -> None:
     node = made.nodes[0]
     assert node.ssh
     assert variants.tag(node) != variants.tag(replace(node, ssh=False))

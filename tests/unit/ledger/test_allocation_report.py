@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where processes and reservations differ, as the ledger has it: what a node claims of others, or of tasks that are gone, is left out."""
+"""Differences between processes and reservations in the ledger. Claims about other nodes or ended tasks are ignored."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def finding(name, card, task_id="", holder="", by="python3"):
         ),
         (finding("used-by-another", A, "", "t1", "alice (py)"), "alice (py) uses it, but it is allocated to train.1 (since 2025-11-24T16:00:00Z)"),
         (finding("not-held", FREE, "t3"), "train.3 (python3) uses it, but it is allocated to no task (since 2025-11-24T16:00:00Z)"),
-        # not advertised at all
+        # not advertised
         (finding("not-held", OWN, "t3"), "train.3 (python3) uses it, but it is allocated to no task (since 2025-11-24T16:00:00Z)"),
         (finding("idle", B, "t2", by=""), "it is allocated to train.2, which has had no process there since 2025-11-24T16:00:00Z"),
         (finding("outside", FREE, by="root (Xorg)"), "root (Xorg) uses it, but it is allocated to no task (since 2025-11-24T16:00:00Z)"),
     ],
 )
-def test_a_finding_is_named_by_what_the_manager_knows(one, words):
+def test_a_finding_gets_its_names_from_the_manager(one, words):
     (shown,) = of(one)
     assert describe(shown) == words
     assert (shown["name"], shown["node"], shown["hostname"], shown["card"]) == (one.name, "n1", "host-n1", one.card)
@@ -69,21 +69,21 @@ def test_a_finding_is_named_by_what_the_manager_knows(one, words):
         finding("used-by-another", A, "t4", "t1"),  # of another node
         finding("used-by-another", A, "t3", "t4"),
         finding("used-by-another", A, "gone", "t1"),
-        finding("used-by-another", A, "t3", "t3"),  # has none
+        finding("used-by-another", A, "t3", "t3"),  # without a reservation
         finding("used-by-another", A, "t3"),
         finding("seen-by-another", A, "", "", "container notebook"),
         finding("seen-by-another", A, "", "gone", "container notebook"),
-        finding("not-held", FOREIGN, "t3"),  # another node's card
-        finding("not-held", FREE, "t5"),  # over
-        finding("idle", B, "t3"),  # has none
+        finding("not-held", FOREIGN, "t3"),  # on another node
+        finding("not-held", FREE, "t5"),  # already ended
+        finding("idle", B, "t3"),  # without a reservation
         finding("idle", FREE, "t5"),
         finding("outside", FOREIGN),
     ],
 )
-def test_what_a_node_claims_of_others_or_is_over_is_left_out(one):
+def test_claims_about_other_nodes_and_ended_tasks_are_ignored(one):
     assert of(one) == []
     assert of(one, node_id="none") == []
 
 
-def test_nothing_is_nothing():
+def test_without_findings_the_report_is_empty():
     assert (of(), findings([])) == ([], [])

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Encrypted networks that reach over releases of Docker which do not understand each other."""
+"""Encrypted networks between Docker releases that do not understand each other."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed imp
 
 
 def on(one, name, option="encrypted", ingress=False):
-    """A task that swarm has attached to an overlay network, as 'docker inspect --type task' shows it."""
+    """Return a task on an overlay network in the form of 'docker inspect --type task'."""
     options = {option: "", "com.docker.network.driver.overlay.vxlanid_list": "4097"}
     spec = {"Name": name, "DriverConfiguration": {"Name": "overlay", "Options": {option: ""}}, "Ingress": ingress}
     return dict(one, NetworksAttachments=[{"Network": {"ID": f"id-of-{name}", "Spec": spec, "DriverState": {"Name": "overlay", "Options": options}}}])
 
 
 def found(engines, tasks):
-    """The findings of a swarm with nodes n1, n2 … of these releases, the first of which leads."""
+    """Return the findings of a swarm with nodes n1, n2 … of these releases. The first one leads."""
     nodes = [node(f"n{number}", engine=engine, leader=number == 1) for number, engine in enumerate(engines, 1)]
     return ledger(Listed(nodes, tasks, [service()]), "gpu-swarm.")["findings"]
 
@@ -38,7 +38,7 @@ def two(*where, **options):
         ("25.0.15", "25.0.13"), ("25.0.12", "25.0.13"), ("20.10.24+dfsg1", "29.2.0"),
     ],
 )  # fmt: skip
-def test_an_encrypted_network_between_releases_that_do_not_understand_each_other(one, other):
+def test_encrypted_networks_between_incompatible_releases_are_reported(one, other):
     for engines in ((one, other), (other, one)):
         (finding,) = [item for item in found(engines, two("n1", "n2")) if item["id"] == encrypted.TRAP]
         names = {engine: f"host-n{number} ({engine})" for number, engine in enumerate(engines, 1)}
@@ -64,5 +64,5 @@ def test_an_encrypted_network_between_releases_that_do_not_understand_each_other
         "one node is gone", "no network", "a release that is not known",
     ],
 )  # fmt: skip
-def test_what_works(engines, tasks):
+def test_other_networks_are_not_reported(engines, tasks):
     assert [item["id"] for item in found(engines, tasks) if item["id"] == encrypted.TRAP] == []

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the ledger finds wrong: resources that are counted twice, and GPUs that are seen without a reservation."""
+"""Problems that the ledger finds: resources that are counted twice, and GPUs that are visible without a reservation."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_gpu_that_is_allocated_to_two_tasks():
     ],
     ids=["one each", "advertised twice", "one has ended", "an amount"],
 )
-def test_what_is_not_held_twice(advertised, tasks):
+def test_resources_that_are_held_once_are_not_reported(advertised, tasks):
     result = findings_of([node(resources=advertised)], tasks)
     assert (result["held_twice"], result["findings"]) == ([], [])
 
@@ -109,7 +109,7 @@ def test_newer_leaders_do_not_count_finished_jobs(leader):
     ],
     ids=["apart", "two runs of one job", "gone", "no GPU left", "fits", "too much", "too much by itself", "no such kind left"],
 )
-def test_what_finished_jobs_still_count(advertised, tasks, amount, clash):
+def test_finished_jobs_still_count_under_an_old_leader(advertised, tasks, amount, clash):
     result = findings_of([node(resources=advertised)], tasks)
     assert [(one["amount"], one["clash"]) for one in result["finished_jobs"]] == [(amount, clash)]
     assert len(texts(result, "finished-jobs-count")) == clash
@@ -126,7 +126,7 @@ def test_what_finished_jobs_still_count(advertised, tasks, amount, clash):
     ],
     ids=["still running", "nothing given", "given up by swarm", "no job", "no job, about to be restarted"],
 )
-def test_what_is_no_finished_job(one):
+def test_other_tasks_are_no_finished_jobs(one):
     assert findings_of([node(resources=named(A))], [one])["finished_jobs"] == []
 
 
@@ -137,7 +137,7 @@ def test_what_is_no_finished_job(one):
         (["DOCKER_RESOURCE_NVIDIA-GPU=all"], "variable-set-by-hand", "DOCKER_RESOURCE_NVIDIA-GPU=all"),
     ],
 )
-def test_who_sees_gpus_without_a_reservation(env, trap, variable):
+def test_services_that_see_gpus_without_a_reservation_are_named(env, trap, variable):
     result = findings_of([node(resources=named(A))], [task("t1")], [service(env=env)])
     (text,) = texts(result, trap)
     assert "Here: service train with %s on node host-n1." % variable in text
@@ -161,7 +161,7 @@ def test_a_service_that_guards_refuse_is_not_warned_of(levels, tasks, warned):
     assert [finding["id"] for finding in result["findings"]] == (["no-reservation-sees-all"] if warned else [])
 
 
-def test_of_many_only_some_are_named():
+def test_only_some_of_many_are_named():
     tasks = [task("t%d" % number, "n%d" % (number // 2), named(A), slot=number) for number in range(14)]
     result = findings_of([node("n%d" % number, resources=named(A)) for number in range(7)], tasks)
     (text,) = texts(result, "new-leader-claims-again")
@@ -169,14 +169,14 @@ def test_of_many_only_some_are_named():
     assert "on node host-n4, allocated to t8 and t9; and 2 more." in text.replace("train.8", "t8").replace("train.9", "t9")
 
 
-def test_who_reserves_memory_sets_the_variable_rightly():
+def test_a_service_that_reserves_memory_may_set_the_variable():
     shared = service(env=["NVIDIA_VISIBLE_DEVICES=all"], reserves={"VRAM": 4000})
     result = findings_of([node(resources=named(A) + discrete(8000))], [task("t1")], [shared])
     assert (len(result["unreserved"]), result["findings"]) == (1, [])
 
 
-def test_who_takes_all_since_it_reserves_0():
-    """swarm leaves the value out of its answers where it is 0."""
+def test_a_service_that_reserves_0_sees_all_gpus():
+    """Swarm omits the value from its answers if it is 0."""
     greedy = [task("t1", given=named(A, B), reserves={"NVIDIA-GPU": 0}), task("t2", given=discrete(0), reserves={"VRAM": 0}, slot=2)]
     other = task("t4", "n2", given=named("GPU-d"), reserves={"NVIDIA-GPU": 0}, slot=4)
     more = [task("t3", given=named("GPU-c"), reserves={"NVIDIA-GPU": 1}, slot=3), other]
@@ -201,14 +201,14 @@ def attached(one, *networks, driver="overlay", ingress=False):
         ([attached(task("t1"), "host", driver="host")], [], "20.10.24", False),
         ([attached(task("t1"), "in", ingress=True)], [], "20.10.24", False),
         ([task("t1")], [], "20.10.24", False),
-        # A global service without reservations attaches its networks.
+        # A global service without reservations on these networks.
         ([attached(task("t1"), "net1"), attached(task("t2", service="s3"), "net1")], [service("s3", "net", mode="Global")], "20.10.24", False),
         ([attached(task("t1"), "net1", "net2"), attached(task("t2", service="s3"), "net1")], [service("s3", "n", mode="Global")], "20.10.24", True),
         ([attached(task("t1"), "net1"), attached(task("t2", service="s3"), "net1")], [service("s3", "web")], "20.10.24", True),
     ],
     ids=range(9),
 )
-def test_whose_networks_evict_tasks(tasks, others, leader, found):
+def test_networks_that_evict_tasks_are_reported(tasks, others, leader, found):
     services = [service("s1", "train", reserves={"NVIDIA-GPU": 1}), *others]
     said = texts(findings_of([node(resources=named(A, B))], tasks, services, leader), "network-evicts-gpu-tasks")
     assert ["Here: service train." in text for text in said] == [True] * found
@@ -229,6 +229,6 @@ def test_a_sound_swarm_has_no_findings():
         (discrete(2, "gpu"), ""),  # the only one
     ],
 )
-def test_kinds_that_count_the_same_gpus(resources, expected):
+def test_kinds_that_count_the_same_gpus_are_reported(resources, expected):
     found = texts(findings_of([node(resources=resources)], []), "two-kinds-one-gpu")
     assert [f"Here: {expected}. " in text for text in found] == [True] * bool(expected)

@@ -38,11 +38,11 @@ NOTHING_ELSE = {"card": None, "cards": 1, "reason": None, "xid": None, "since": 
         ("<b>anything", {"state": "unknown", "text": "unknown"}),
     ],
 )
-def test_what_a_node_reports(value, found):
+def test_the_report_of_a_node_is_read(value, found):
     one = node()
     one["Description"]["Engine"]["Labels"] = {"other": "fault", **({KEY: value} if value is not None else {})}
     assert reported(one, "gpu-swarm.") == (found and {**NOTHING_ELSE, **found})
 
 
-def test_a_node_without_labels_of_its_engine():
+def test_a_node_without_engine_labels_reports_nothing():
     assert reported(node(), "gpu-swarm.") is None

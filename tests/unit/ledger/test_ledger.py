@@ -59,7 +59,7 @@ def test_a_task_holds_nothing_before_and_after(state):
     ],
     ids=["idle", "one task with both", "advertised twice", "held twice", "held but gone from the node"],
 )
-def test_named(advertised, tasks, total, free):
+def test_named_resources_are_counted(advertised, tasks, total, free):
     entry, _sums = only(advertised, tasks)
     assert (entry["type"], entry["total"], entry["free"]) == ("named", total, free)
     assert len(entry["held"]) == sum(len(item["GenericResources"]) for item in tasks)
@@ -69,7 +69,7 @@ def test_named(advertised, tasks, total, free):
     ("advertised", "given", "total", "free"),
     [(8000, [3000], 8000, 5000), (8000, [3000, 5000], 8000, 0), (2000, [3000], 2000, 0), (0, [], 0, 0)],
 )
-def test_discrete(advertised, given, total, free):
+def test_discrete_resources_are_counted(advertised, given, total, free):
     tasks = [task("t%d" % count, given=discrete(count)) for count in given]
     entry, sums = only(discrete(advertised), tasks, kind="VRAM")
     assert (entry["type"], entry["values"], entry["total"], entry["free"]) == ("discrete", None, total, free)
@@ -77,13 +77,13 @@ def test_discrete(advertised, given, total, free):
     assert sums == {"total": total, "held": sum(given), "free": free, "schedulable": free}
 
 
-def test_a_kind_that_is_held_but_no_longer_advertised_is_listed():
+def test_a_kind_in_use_that_is_no_longer_advertised_is_listed():
     entry, sums = only([], [task("t1", given=named(A))])
     assert (entry["total"], entry["free"], len(entry["held"])) == (0, [], 1)
     assert sums == {"total": 0, "held": 1, "free": 0, "schedulable": 0}
 
 
-def test_the_key_of_the_api_reference_is_read_too():
+def test_the_key_in_the_api_reference_is_read_too():
     documented = task("t1")
     documented["AssignedGenericResources"] = named(A)
     entry, _sums = only(named(A), [documented])
@@ -114,12 +114,12 @@ def test_only_free_on_ready_and_active_nodes_is_schedulable(options, schedulable
         (False, "127.0.0.1", "127.0.0.1"),
     ],
 )
-def test_the_address_is_one_that_others_can_use(leader, addr, shown):
+def test_the_address_is_reachable_for_others(leader, addr, shown):
     result = ledger(Listed([node(leader=leader, Addr=addr)], [], []), PREFIX)
     assert result["nodes"][0]["addr"] == shown
 
 
-def test_a_node_is_listed_with_all_that_a_run_needs():
+def test_a_node_is_listed_with_everything_a_run_needs():
     labels = {"gpu.model": "T4", "gpu-swarm.former-availability": "active", "gpu-swarm.paused-by": "provision"}
     paused = dict(node(labels=labels, availability="pause"), UpdatedAt="2026-11-20T12:00:00.5Z")
     result = ledger(Listed([node("n2", leader=True), paused], [], [], epoch("2026-11-20T12:01:30Z")), PREFIX)
@@ -153,7 +153,7 @@ def test_a_node_is_listed_with_all_that_a_run_needs():
     ("labels", "former"),
     [({}, None), ({"gpu-swarm.former-availability": "active"}, "active"), ({"gpu-swarm.former-availability": "pause/drain"}, "pause")],
 )
-def test_the_former_availability_is_listed_without_what_it_became(labels, former):
+def test_the_former_availability_is_listed_alone(labels, former):
     assert ledger(Listed([node(labels=labels)], [], []), PREFIX)["nodes"][0]["former_availability"] == former
 
 
@@ -199,11 +199,11 @@ def test_all_live_tasks_of_a_node_are_listed(state):
 
 
 @pytest.mark.parametrize("state", ["new", "pending", "complete", "shutdown", "failed", "rejected", "remove", "orphaned"])
-def test_what_is_not_on_a_node_is_not_listed_there(state):
+def test_tasks_without_a_node_are_not_listed_on_one(state):
     assert tasks_of([task("t1", state=state)]) == []
 
 
-def test_what_is_allocated_to_a_task_is_listed_with_it():
+def test_allocations_are_listed_with_their_task():
     given = named(A, B) + discrete(8000)
     assert [one["holding"] for one in tasks_of([task("t1", given=given)])] == [{"NVIDIA-GPU": [A, B], "VRAM": 8000}]
 
@@ -222,20 +222,20 @@ def test_what_is_allocated_to_a_task_is_listed_with_it():
         ({}, "ReplicatedJob", False),
     ],
 )
-def test_what_swarm_starts_again_is_movable(options, mode, movable):
+def test_tasks_that_swarm_starts_again_are_movable(options, mode, movable):
     (found,) = tasks_of([task("t1", **options)], [service(mode=mode)])
     assert found["movable"] is movable
 
 
 @pytest.mark.parametrize("job", [True, False])
 def test_a_task_is_not_movable_after_its_service_is_gone(job):
-    """It is about to end, and swarm starts nothing in its place."""
+    """It is about to end, and swarm does not replace it."""
     (found,) = tasks_of([task("t1", job=job, service="gone")])
     assert (found["movable"], found["name"]) == (False, "gone.1")
 
 
 @pytest.mark.parametrize(("of", "removed"), [("gone", True), ("s1", False)])
-def test_whether_the_service_of_a_task_is_removed(of, removed):
+def test_a_task_of_a_removed_service_is_recognised(of, removed):
     (found,) = tasks_of([task("t1", service=of)])
     assert found["removed"] is removed
 
@@ -259,7 +259,7 @@ def test_ages_are_counted_by_the_managers_clock(since, now, age):
     assert (found["age"], found["since"]) == (age, since)
 
 
-def test_pools_are_what_the_scheduler_can_give_out():
+def test_pools_are_the_resources_that_the_scheduler_can_allocate():
     nodes = [
         node("n1", resources=named(A, B)),
         node("n2", resources=named("GPU-3")),
@@ -279,7 +279,7 @@ def test_tasks_may_come_one_at_a_time():
     assert result["kinds"]["NVIDIA-GPU"] == {"total": 60, "held": 30, "free": 30, "schedulable": 30}
 
 
-def test_what_a_manager_really_answers():
+def test_answers_of_a_real_manager_are_read():
     result = ledger(Listed(recorded("nodes"), recorded("tasks"), recorded("services"), epoch(RECORDED_AT)), PREFIX)
     (one,) = result["nodes"]
     assert [(task["name"].split(".")[0], task["age"], task["movable"]) for task in one["tasks"]] == [
@@ -304,8 +304,8 @@ def test_what_a_manager_really_answers():
 
 
 @pytest.mark.parametrize("task_id", ["ID", "lacking"])
-def test_the_collector_of_garbage_is_as_it_was(task_id):
-    """It rests meanwhile, also where the reading ends early."""
+def test_garbage_collection_is_restored(task_id):
+    """It is off during the reading, even if that ends early."""
     broken = {key: value for key, value in task("t1").items() if key != task_id}
     try:
         ledger(Listed([node()], [broken], [service()]), PREFIX)

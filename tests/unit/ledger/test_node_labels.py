@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What managers know of a node whatever the prefix of its labels: the swarm says which one it is, and without labels the node itself reports."""
+"""What managers know about a node with any label prefix. The swarm records the prefix, and a node without labels reports for itself."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ PREFIXES = ["gpu.", "acme.gpu.", "x-", "counter"]
 
 
 def written(prefix: str, failed: bool = False, **others: str) -> dict[str, str]:
-    """The labels of a node with a T4 as a manager has them after a run, ``others`` are somebody else's."""
+    """Return the labels that a manager has after a run for a node with a T4. ``others`` are labels of other users."""
     wanted = {**made_of([T4], "580.95.05", "13.0", failed, Options(prefix=prefix)), "cpu.microarchitecture": "zen3"}
     return owned_labels.compute(others, wanted, owned_labels.PREFIX)[0]
 
 
 def record(labels: dict[str, str], report: Label | None = None, kind: str = "NVIDIA-GPU") -> dict[str, Any]:
-    """A node of the ledger."""
+    """Return a node of the ledger."""
     engine = {"Labels": {"fleet.gpu-swarm.health": format_label(report)}} if report else {}
     entry = {"type": "named", "total": 1, "values": [UUID], "free": [UUID], "held": []}
     memory = {"type": "discrete", "total": 16, "values": None, "free": 16, "held": []}
@@ -44,8 +44,8 @@ def record(labels: dict[str, str], report: Label | None = None, kind: str = "NVI
     }  # fmt: skip
 
 
-def shown(one: dict[str, Any]) -> tuple[str, str, str]:
-    """What ``status`` and the metrics have: the model in both, and what is reported of the node."""
+def display_values(one: dict[str, Any]) -> tuple[str, str, str]:
+    """Return what ``status`` and the metrics show: the model from both, and the reports about the node."""
     ledger = {"nodes": [one], "kinds": {}, "held_twice": [], "on_gpu_nodes": [], "swarm": {}, "pools": {}, "finished_jobs": []}
     metrics = next(sample for sample in of_nodes(ledger, 0.0) if sample.metric.name == "gpu_swarm_node_info")
     found = status(ledger)
@@ -54,23 +54,23 @@ def shown(one: dict[str, Any]) -> tuple[str, str, str]:
 
 @pytest.mark.parametrize("prefix", PREFIXES)
 @pytest.mark.parametrize("others", [{}, {"gpu.count": "9", "gpu.healthy": "false", "gpu.model": "of-another-tool"}], ids=["alone", "beside"])
-def test_the_prefix_is_the_one_that_a_run_recorded(prefix, others):
+def test_the_prefix_comes_from_the_record_of_a_run(prefix, others):
     if prefix == "gpu.":
         others = {"rack.count": "7", "rack.model": "R3"}
     labels = written(prefix, **others)
     assert (node_labels.prefixes(labels), node_labels.prefix_of(labels), node_labels.is_labelled(labels)) == ({prefix}, prefix, True)
     assert node_labels.about_gpus(labels)["model"] == "Tesla-T4"
-    assert shown(record(labels)) == ("Tesla-T4", "Tesla-T4", "")
+    assert display_values(record(labels)) == ("Tesla-T4", "Tesla-T4", "")
     assert facts_of(labels) == {"cuda": "13.0", "driver": "580.95.05", "arch": "7.5"}
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
-def test_a_gpu_that_a_run_left_out_is_shown(prefix):
-    assert shown(record(written(prefix, failed=True)))[2] == "a GPU is excluded"
+def test_an_excluded_gpu_is_shown(prefix):
+    assert display_values(record(written(prefix, failed=True)))[2] == "a GPU is excluded"
     assert not node_labels.is_excluded(record(written(prefix)))
 
 
-def test_labels_that_somebody_has_set_by_hand_count_with_the_default_prefix_only():
+def test_handwritten_labels_count_only_with_the_default_prefix():
     by_hand = {"gpu.count": "1", "gpu.model": "Tesla-T4"}
     assert node_labels.model_of(record(by_hand)) == "Tesla-T4"
     assert not node_labels.is_labelled({"rack.count": "7", "rack.healthy": "true"})
@@ -78,7 +78,7 @@ def test_labels_that_somebody_has_set_by_hand_count_with_the_default_prefix_only
 
 
 @pytest.mark.parametrize(("cpu", "key"), [("cpu.", "cpu.microarchitecture"), ("acme.", "acme.microarchitecture")])
-def test_the_cpu_has_a_prefix_of_its_own(cpu, key):
+def test_the_cpu_has_its_own_prefix(cpu, key):
     labels = owned_labels.compute({}, {key: "zen3", "x.count": "1", "x.healthy": "true"}, owned_labels.PREFIX)[0]
     assert node_labels.about_cpu(labels)["microarchitecture"] == "zen3"
     assert node_labels.about_gpus(labels)["count"] == "1"
@@ -99,20 +99,20 @@ WITHOUT = written("")
     ],
     ids=["well", "left out", "degraded", "faulty", "of an older release", "unwatched"],
 )
-def test_without_labels_model_and_health_are_those_that_the_node_reports(report, model, why, left_out):
+def test_without_labels_the_node_reports_model_and_health(report, model, why, left_out):
     assert not [key for key in WITHOUT if not key.startswith(("cpu.", "gpu-swarm."))]
     one = record(WITHOUT, report)
-    assert shown(one) == (model, model, why)
+    assert display_values(one) == (model, model, why)
     assert node_labels.is_excluded(one) is left_out
 
 
-def test_without_labels_about_gpus_a_run_still_records_which_it_left_out():
+def test_without_gpu_labels_a_run_still_records_excluded_gpus():
     one = record({**WITHOUT, LEFT_OUT: f"ok {UUID} reason=failed"}, Label("ok", model="Tesla-T4"))
     assert node_labels.is_excluded(one)
 
 
-def test_labels_count_and_not_what_a_node_reports_beside_them():
-    """A node's report is its own claim; a label was written by a manager."""
+def test_labels_override_the_report_of_a_node():
+    """A node's report is its own claim, while a manager wrote the label."""
     one = record(written("acme."), Label("warning", UUID[:-1] + "5", "failed", model="NVIDIA-H100"))
     assert (node_labels.model_of(one), node_labels.is_excluded(one)) == ("Tesla-T4", False)
 

@@ -24,12 +24,12 @@ def found(services, tasks, nodes=(GPU, PLAIN)):
 
 
 def owned(prefix, **others):
-    """The labels of a node that this collection has labelled."""
+    """Return the labels of a node that this collection has labelled."""
     labels = {prefix + "count": "1", prefix + "healthy": "true", **others}
     return {**labels, "gpu-swarm.labels": ",".join(labels)}
 
 
-def test_a_service_is_listed_where_it_has_tasks_on_nodes_with_gpus():
+def test_a_service_with_tasks_on_gpu_nodes_is_listed():
     tasks = [task("t1", "gpu"), task("t2", "gpu"), task("t3", "plain")]
     assert found([service()], tasks) == [
         {"service": "web", "mode": "replicated", "tasks": 2, "nodes": ["host-gpu"], "dedicated": False, "command": KEEPS_OFF}
@@ -43,15 +43,15 @@ def test_a_service_is_listed_where_it_has_tasks_on_nodes_with_gpus():
         (service(), [task("t1", "gpu", state="complete")]),
         (service(), []),
         (service(**{"NVIDIA-GPU": 1}), [task("t1", "gpu", given=named(A))]),
-        (service(SSD=1), [task("t1", "gpu")]),  # its task is of before the reservation
+        (service(SSD=1), [task("t1", "gpu")]),  # its task predates the reservation
     ],
     ids=["elsewhere", "ended", "no task", "reserves", "reserves from now on"],
 )
-def test_others_are_not(one, tasks):
+def test_other_services_are_not_listed(one, tasks):
     assert found([one], tasks) == []
 
 
-def test_the_tasks_of_a_service_that_was_removed_are_of_none():
+def test_tasks_of_removed_services_are_skipped():
     assert found([], [task("t1", "gpu")]) == []
 
 
@@ -66,18 +66,18 @@ def test_the_tasks_of_a_service_that_was_removed_are_of_none():
         (service(mode="GlobalJob"), None),
     ],
 )
-def test_the_command_is_there_where_it_does_no_harm(one, command):
+def test_the_command_is_shown_if_it_is_harmless(one, command):
     (row,) = found([one], [task("t1", "gpu")])
     assert row["command"] == command
 
 
 @pytest.mark.parametrize(("mode", "shown"), [("Global", "global"), ("ReplicatedJob", "replicated-job"), ("GlobalJob", "global-job")])
-def test_its_mode_is_named(mode, shown):
+def test_the_mode_of_a_service_is_named(mode, shown):
     (row,) = found([service(mode=mode)], [task("t1", "gpu")])
     assert row["mode"] == shown
 
 
-def test_the_label_has_the_prefix_that_the_nodes_have():
+def test_the_label_has_the_prefix_of_the_nodes():
     nodes = [node("gpu", labels=owned("accel."), resources=named(A)), node("n2", labels=owned("gpu."), resources=named(A))]
     (row,) = found([service()], [task("t1", "gpu")], nodes)
     assert row["command"] == (
@@ -86,7 +86,7 @@ def test_the_label_has_the_prefix_that_the_nodes_have():
 
 
 @pytest.mark.parametrize(("labels", "dedicated"), [({"gpu.dedicated": "true"}, True), ({"gpu.dedicated": "false"}, False), ({}, False)])
-def test_it_says_whether_it_is_on_a_dedicated_node(labels, dedicated):
+def test_services_on_dedicated_nodes_are_marked(labels, dedicated):
     (row,) = found([service()], [task("t1", "gpu")], [node("gpu", labels=owned("gpu.", **labels), resources=named(A))])
     assert row["dedicated"] is dedicated
 

@@ -25,7 +25,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.shown impo
         ({}, {}, None),
     ],
 )
-def test_difference(wanted, there, reported):
+def test_differences_are_shown(wanted, there, reported):
     assert difference(wanted, {"resources": there}) == reported
 
 

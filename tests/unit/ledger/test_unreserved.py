@@ -56,11 +56,11 @@ def test_a_slot_is_a_reservation_of_a_gpu():
         ["DOCKER_RESOURCE_NVIDIA-GPU=void"],
     ],
 )
-def test_variables_that_show_none(env):
+def test_variables_that_show_no_gpus(env):
     assert unreserved([service(env=env)], tasks=[task("t1", "g1")]) == []
 
 
-def test_who_reserves_gets_what_the_scheduler_gave():
+def test_a_task_with_a_reservation_gets_its_allocation():
     assert unreserved([service(env=[ALL, BY_HAND], reserves={"NVIDIA-GPU": 1})]) == []
 
 
@@ -69,7 +69,7 @@ def test_another_reservation_does_not_count_and_is_listed():
     assert found["reserves"] == ["VRAM"]
 
 
-def test_a_service_that_may_come_is_listed_without_nodes():
+def test_a_service_that_may_run_there_is_listed_without_nodes():
     (found,) = unreserved([service(env=[ALL])], [GPU_NODE, node("w1")], [task("t1", "w1")])
     assert found["nodes"] == []
 
@@ -82,11 +82,11 @@ def test_a_service_that_may_come_is_listed_without_nodes():
         {"platforms": [("linux", "arm64")]},
     ],
 )
-def test_a_service_that_can_come_to_no_gpu_is_not_listed(options):
+def test_a_service_that_cannot_run_on_a_gpu_node_is_not_listed(options):
     assert unreserved([service(env=[ALL], **options)]) == []
 
 
-def test_it_is_listed_where_it_runs_whatever_its_constraints_are_now():
+def test_a_running_service_is_listed_whatever_its_constraints_are_now():
     moved = service(env=[ALL], constraints=["node.role==manager"])
     assert [found["nodes"] for found in unreserved([moved], tasks=[task("t1", "g1")])] == [["host-g1"]]
 
@@ -108,11 +108,11 @@ def test_a_node_whose_gpus_are_advertised_by_memory_has_gpus():
         ({"site.count": "1", "site.healthy": "true", "gpu-swarm.labels": "site.count,site.healthy"}, 1),
         ({"gpucount": "1", "gpuhealthy": "false", "gpu-swarm.labels": "gpucount,gpuhealthy"}, 1),
         ({"site.count": "1", "site.healthy": "true"}, 0),  # not of this collection
-        ({"rack.discount": "1", "gpu-swarm.labels": "rack.discount"}, 0),  # of an own label, not of GPUs
+        ({"rack.discount": "1", "gpu-swarm.labels": "rack.discount"}, 0),  # of another label, not of GPUs
         ({"gpu-swarm.labels": "site.count,site.healthy"}, 0),
     ],
 )
-def test_such_a_node_is_known_by_its_own_prefix_too(labels, count):
+def test_such_a_node_is_recognised_by_its_own_prefix(labels, count):
     assert len(unreserved([service(env=[ALL])], [node("g1", labels, resources=discrete(8000))])) == count
 
 

@@ -32,14 +32,14 @@ DOCKER0 = Interface("docker0", False, ["172.17.0.1"])
         ([LO, ETH0, Interface("eth1", True, ["fe80::2"])], []),
         ([LO, ETH0, Interface("eth1", True, ["10.1.0.5"])], ["10.0.0.5 (eth0)", "fd00::5 (eth0)", "10.1.0.5 (eth1)"]),
         ([LO, Interface("eth0", True, ["10.0.0.5", "10.0.0.6"])], ["10.0.0.5 (eth0)", "10.0.0.6 (eth0)"]),
-        # a container: there are no devices
+        # in a container there are no devices
         ([LO, Interface("eth0", False, ["10.0.0.5"]), DOCKER0, Interface("br-0123456789ab", False, ["172.18.0.1"])], []),
         ([LO, Interface("eth0", False, ["10.0.0.5"]), Interface("eth1", False, ["10.1.0.5"])], ["10.0.0.5 (eth0)", "10.1.0.5 (eth1)"]),
         ([LO], []),
         ([], []),
     ],
 )
-def test_where_docker_could_not_choose(interfaces, expected):
+def test_docker_cannot_choose_between_several_addresses(interfaces, expected):
     assert find_ambiguous(interfaces) == expected
 
 
@@ -49,7 +49,7 @@ HERE = {"eth0": ["10.0.0.5", "fd00::5"], "eth1": ["10.1.0.5", "10.1.0.6"], "eth2
 @pytest.mark.parametrize(
     ("setting", "address"),
     [
-        ("eth0", "10.0.0.5"),  # IPv4 goes before IPv6
+        ("eth0", "10.0.0.5"),  # IPv4 is preferred to IPv6
         ("eth0:2377", "10.0.0.5"),
         ("eth3", "fd00::9"),
         ("10.0.0.5", "10.0.0.5"),
@@ -59,7 +59,7 @@ HERE = {"eth0": ["10.0.0.5", "fd00::5"], "eth1": ["10.1.0.5", "10.1.0.6"], "eth2
         ("[fd00::5]:2377", "fd00::5"),
     ],
 )
-def test_what_docker_advertises(setting, address):
+def test_docker_advertises_this_address(setting, address):
     assert advertised_address(setting, HERE) == address
 
 
@@ -77,7 +77,7 @@ def test_what_docker_advertises(setting, address):
         ("0.0.0.0", "0.0.0.0 is no address of one machine"),
     ],
 )
-def test_what_docker_cannot_advertise(setting, reason):
+def test_addresses_that_docker_cannot_advertise_are_refused(setting, reason):
     with pytest.raises(ValueError, match=re.escape(reason)):
         advertised_address(setting, HERE)
 
@@ -89,7 +89,7 @@ def test_the_addresses_of_interfaces_that_others_may_reach(monkeypatch):
     assert machine_addresses.addresses_by_interface() == {"docker0": ["172.17.0.1"], "eth0": ["10.0.0.5", "fe80::1"]}
 
 
-def test_what_the_kernel_lists():
+def test_addresses_are_read_from_the_kernel():
     def entry(name, address):
         return (name.ljust(16, b"\0") + b"\x02\0\0\0" + socket.inet_aton(address)).ljust(machine_addresses.IFREQ, b"\0")
 
@@ -97,7 +97,7 @@ def test_what_the_kernel_lists():
     assert parse_inet6("fd000000000000000000000000000005 02 40 00 80     eth0\n\n") == [("eth0", "fd00::5")]
 
 
-def test_this_machine():
+def test_the_addresses_of_this_machine_are_read():
     addresses = dict(machine_addresses._ipv4())
     assert addresses.get("lo", "127.0.0.1") == "127.0.0.1"
     assert isinstance(machine_addresses.ambiguous_addresses(), list)

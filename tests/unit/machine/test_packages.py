@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What package managers write of the toolkit's packages: which are held, and over which dpkg was killed."""
+"""Records of package managers about the toolkit's packages: which are held, and which a killed dpkg left unfinished."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ RECORDED = {
 
 
 @pytest.mark.parametrize(("path", "text", "expected"), RECORDED.values(), ids=RECORDED)
-def test_held(tmp_path: Path, path: str, text: str, expected: tuple[str, ...]) -> None:
+def test_held_packages_are_found(tmp_path: Path, path: str, text: str, expected: tuple[str, ...]) -> None:
     write(tmp_path, path, text)
     assert held_packages(str(tmp_path)) == list(expected)
 
@@ -76,15 +76,15 @@ def test_held(tmp_path: Path, path: str, text: str, expected: tuple[str, ...]) -
         (entry(BASE), {"tmp.i": entry(BASE, "unpacked")}, False),
     ],
 )
-def test_packages_that_dpkg_was_killed_over(tmp_path: Path, status: str, updates: dict[str, str], half: bool) -> None:
+def test_packages_that_a_killed_dpkg_left_unfinished_are_found(tmp_path: Path, status: str, updates: dict[str, str], half: bool) -> None:
     write(tmp_path, DPKG, status)
     for name, text in updates.items():
         write(tmp_path, f"var/lib/dpkg/updates/{name}", text)
     assert is_half_installed(str(tmp_path)) == half
 
 
-def test_packages_that_rpm_was_killed_over(tmp_path: Path) -> None:
-    """Which rpm does not record, so that the role has a mark there meanwhile."""
+def test_packages_that_a_killed_rpm_left_unfinished_are_found(tmp_path: Path) -> None:
+    """rpm does not record them, so the role leaves a mark while it works."""
     write(tmp_path, UNFINISHED, "")
     assert is_half_installed(str(tmp_path))
     role = yaml.safe_load(ROLE.read_text(encoding="utf-8"))
@@ -93,5 +93,5 @@ def test_packages_that_rpm_was_killed_over(tmp_path: Path) -> None:
     assert role["_nvidia_container_toolkit_state_dir"] == str(Path("/") / Path(UNFINISHED).parent)
 
 
-def test_where_there_is_no_package_manager_that_is_known(tmp_path: Path) -> None:
+def test_without_a_known_package_manager_nothing_is_found(tmp_path: Path) -> None:
     assert (held_packages(str(tmp_path)), is_half_installed(str(tmp_path))) == ([], False)

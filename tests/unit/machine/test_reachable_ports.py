@@ -20,17 +20,17 @@ def listening():
 
 @pytest.fixture
 def closed():
-    """A port that nobody listens on, and that nobody else gets meanwhile."""
+    """Reserve a port without listening on it, so that no other program can use it."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield f"127.0.0.1:{taken.getsockname()[1]}"
 
 
-def test_those_that_accept_a_connection(listening, closed):
+def test_ports_that_accept_a_connection_are_found(listening, closed):
     assert reachable_ports.find_reachable([closed, listening, "127.0.0.1:no number"], 30) == [listening]
 
 
-def test_none(closed):
+def test_without_open_ports_nothing_is_found(closed):
     assert reachable_ports.find_reachable([closed], 0.1) == []
     assert reachable_ports.find_reachable([], 30) == []
 
@@ -44,7 +44,7 @@ def test_an_address_of_ipv6():
         assert reachable_ports.find_reachable([address], 5) == [address]
 
 
-def test_one_that_listens_only_after_a_while(closed, monkeypatch):
+def test_a_port_that_opens_later_is_found(closed, monkeypatch):
     tried = threading.Event()
     host, _colon, port = closed.rpartition(":")
     answers = iter([False, True])

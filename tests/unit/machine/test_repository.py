@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What package managers print, as seen with apt 2.6, dnf 4.14 and 5.4, and zypper 1.14. tests/e2e/test_repository_packages.py runs the real ones."""
+"""Uses output of apt 2.6, dnf 4.14 and 5.4, and zypper 1.14. tests/e2e/test_repository_packages.py runs the real ones."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ PACKAGES = ["nvidia-container-toolkit", "libnvidia-container1"]
 
 
 @pytest.mark.parametrize("name", MANAGERS)
-def test_the_versions_that_there_are(name):
+def test_available_versions_are_listed(name):
     versions = parse_versions(MANAGERS[name], LISTED[name])
     assert {package: versions[package] for package in PACKAGES} == {PACKAGES[0]: ["1.20.0-1", "1.19.1-1"], PACKAGES[1]: ["1.20.0-1"]}
     assert not set(PACKAGES) & set(parse_versions(MANAGERS[name], NONE_LISTED[name]))
@@ -78,7 +78,7 @@ MANY = [f"1.{minor}.0-1" for minor in range(20, 10, -1)]
         ({"a": MANY, "b": MANY}, "9-1", "a, b: version 9-1 is not available. All packages are available in version %s, ..." % ", ".join(MANY[:5])),
     ],
 )
-def test_what_is_not_there(versions, wanted, message):
+def test_missing_packages_are_named(versions, wanted, message):
     if message is None:
         assert require_version(versions, ["a", "b"], wanted) is None
         return
@@ -148,12 +148,12 @@ ZYPPER_REASON = (
         ("apt", "", ""),
     ],
 )
-def test_what_went_wrong(name, output, text):
+def test_the_error_of_a_package_manager_is_named(name, output, text):
     assert failure_text(MANAGERS[name], output) == text
 
 
 class Commands:
-    """Answers commands in their order."""
+    """Answers commands in order."""
 
     def __init__(self, *answers):
         self.answers, self.called = list(answers), []
@@ -164,8 +164,8 @@ class Commands:
 
 
 @pytest.mark.parametrize("name", MANAGERS)
-def test_nothing_is_written_but_in_the_directory(name):
-    """Each command names it, and so do all files; the listing ends with the packages."""
+def test_nothing_is_written_outside_the_directory(name):
+    """Every command and file is in the directory, and the listing ends with the packages."""
     manager = MANAGERS[name]
     run = Commands(*[(0, "", "")] * len(manager.refresh_commands), (0, LISTED[name], ""))
     query(manager, "/w", PACKAGES, run)
@@ -176,7 +176,7 @@ def test_nothing_is_written_but_in_the_directory(name):
 
 
 @pytest.mark.parametrize("name", MANAGERS)
-def test_what_fails_ends_it(name):
+def test_a_failure_ends_the_search(name):
     manager = MANAGERS[name]
     run = Commands((1, "", "E: no\n"))
     with pytest.raises(GpuSwarmError, match="^the repository cannot be read: ") as raised:
@@ -187,12 +187,12 @@ def test_what_fails_ends_it(name):
         query(manager, "/w", PACKAGES, Commands((3, "", "")))
 
 
-def test_zypper_that_finds_nothing_is_no_failure():
+def test_zypper_may_find_nothing():
     run = Commands((0, "", ""), (0, "", ""), (104, NONE_LISTED["zypper"], ""))
     assert query(MANAGERS["zypper"], "/w", PACKAGES, run) == {}
 
 
-def test_of_a_node_s_own_repositories_apt_reads_no_list():
+def test_apt_updates_no_lists_of_the_node_s_own_repositories():
     run = Commands((0, MADISON, ""))
     assert query(OWN["apt"], "/w", PACKAGES, run)[PACKAGES[1]] == ["1.20.0-1"]
     assert [words[0] for words in run.called] == ["apt-cache"]
@@ -200,8 +200,8 @@ def test_of_a_node_s_own_repositories_apt_reads_no_list():
 
 
 @pytest.mark.parametrize(("name", "code", "complaint"), [("dnf", 0, DNF_OUTPUT), ("zypper", 106, ZYPPER_OUTPUT)])
-def test_a_repository_that_was_skipped_is_named_where_packages_are_missing(name, code, complaint):
-    """Another one has them, or none."""
+def test_a_skipped_repository_is_named_if_packages_are_missing(name, code, complaint):
+    """It may have the missing ones."""
     skipped = (code, LISTED[name], complaint)
     assert set(PACKAGES) <= set(query(OWN[name], "/w", PACKAGES, Commands(*[(0, "", "")] * len(OWN[name].refresh_commands), skipped)))
     with pytest.raises(GpuSwarmError, match="^the repository cannot be read: ") as raised:
@@ -210,6 +210,6 @@ def test_a_repository_that_was_skipped_is_named_where_packages_are_missing(name,
 
 
 @pytest.mark.parametrize("name", ["dnf", "zypper"])
-def test_what_is_copied_from_a_node_comes_into_the_directory(name):
+def test_files_from_a_node_are_copied_into_the_directory(name):
     assert OWN[name].copied_directories
     assert all(source.startswith("/") and target.startswith("{work}/") for source, target in OWN[name].copied_directories.items())

@@ -16,7 +16,7 @@ def test_slots_by_address(tmp_path):
     assert slots.slots_by_address(str(tmp_path)) == {"0000:c1:00": "12", "0000:17:00": "3-1"}
 
 
-def test_the_gpus_that_the_driver_has(tmp_path):
+def test_the_gpus_of_the_driver_are_listed(tmp_path):
     assert slots.driver_addresses(str(tmp_path)) == []
     for name in ("0000:c1:00.0", "0000:17:00.0", "bind", "module", "new_id"):
         (tmp_path / slots.DRIVER / name).mkdir(parents=True)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What was on a node before NVIDIA's repository and packages came is restored, byte by byte; what somebody has edited stays and is named."""
+"""Files that predate NVIDIA's repository and packages are restored byte by byte. Files that someone edited stay and are named."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COPY = ".123.2026-11-28@14:02:03~"
 
 
 class Machine:
-    """Its files, and what runs did to them."""
+    """The files of a machine, and the effect of runs on them."""
 
     def __init__(self, root: Path, family: str) -> None:
         variables = FAMILIES[family]
@@ -44,7 +44,7 @@ class Machine:
         return {str(path.relative_to(self.root)): path.read_bytes() for path in sorted(self.root.rglob("*")) if path.is_file()}
 
     def defines(self, until: str = "", **more: bytes) -> None:
-        """A run of the role; ``until`` is where it fails or is killed."""
+        """Run the role. ``until`` is the step where it fails or is killed."""
         self.files.record_originals([self.definition, self.key], False, os.replace)
         steps = {"key": (self.key, b"KEY"), "definition": (self.definition, b"# managed" + MARK + b"\nsigned-by=" + self.key.encode() + b"]\n")}
         for step, (path, data) in steps.items():
@@ -78,7 +78,7 @@ def test_the_definition_and_the_mark_are_those_of_the_role() -> None:
 
 
 @pytest.mark.parametrize("until", ["", "key", "definition", "note"])
-def test_what_a_run_left_is_known_and_goes_wherever_it_ended(machine: Machine, until: str) -> None:
+def test_files_of_a_run_are_removed_wherever_it_ended(machine: Machine, until: str) -> None:
     machine.write("/etc/hosts", b"x")
     before = machine.all()
     machine.defines(until)
@@ -90,7 +90,7 @@ def test_what_a_run_left_is_known_and_goes_wherever_it_ended(machine: Machine, u
     assert machine.restored() == (False, [])
 
 
-def test_what_the_packages_leave_goes_too(machine: Machine) -> None:
+def test_files_that_packages_leave_are_removed_too(machine: Machine) -> None:
     machine.defines()
     machine.installs()
     assert machine.files.paths_to_restore() == sorted([CONFIG, machine.definition, machine.key])
@@ -100,7 +100,7 @@ def test_what_the_packages_leave_goes_too(machine: Machine) -> None:
     assert not machine.path(CONFIG).parent.exists()
 
 
-def test_a_link_that_leads_somewhere_stays(machine: Machine) -> None:
+def test_a_working_link_stays(machine: Machine) -> None:
     machine.installs()
     machine.write("/usr/lib/systemd/system/nvidia-cdi-refresh.path", b"[Path]")
     masked = machine.path(LINK.replace(".path", ".service"))
@@ -111,8 +111,8 @@ def test_a_link_that_leads_somewhere_stays(machine: Machine) -> None:
     assert os.path.lexists(masked)
 
 
-def test_the_user_s_own_files_come_back_byte_by_byte(machine: Machine) -> None:
-    """Under the name of the definition, as NVIDIA's instructions have it; another definition, of which a part was taken out; a configuration."""
+def test_files_of_the_user_are_restored_byte_by_byte(machine: Machine) -> None:
+    """A file with the name of the definition, as in NVIDIA's instructions; another definition, partly disabled; and a configuration."""
     machine.write(machine.definition, USERS)
     machine.path(machine.definition).chmod(0o640)
     machine.write(OTHER, b"deb x\n" + USERS)
@@ -122,28 +122,28 @@ def test_the_user_s_own_files_come_back_byte_by_byte(machine: Machine) -> None:
     machine.files.record_originals([OTHER], False, os.replace)
     machine.write(OTHER, b"deb x\n")
     machine.files.record_written([OTHER], False, os.replace)
-    machine.write(machine.definition + COPY, USERS)  # as Ansible keeps one
+    machine.write(machine.definition + COPY, USERS)  # the form in which Ansible keeps one
     machine.installs()
     assert machine.restored() == (True, [])
     assert machine.all() == before
     assert machine.path(machine.definition).stat().st_mode & 0o777 == 0o640
 
 
-def test_what_somebody_has_edited_since_stays_and_is_named(machine: Machine) -> None:
+def test_files_that_were_edited_since_stay_and_are_named(machine: Machine) -> None:
     machine.defines()
     machine.installs()
     machine.write(machine.definition, b"deb mine /\n")
     machine.write(CONFIG, b"debug = true\n")
     before = machine.all()
-    changed, stays = machine.restored()
+    changed, remaining = machine.restored()
     assert changed
-    assert stays == [f"{machine.definition} (someone has edited it since)", f"{CONFIG} (someone has edited it since)"]
+    assert remaining == [f"{machine.definition} (someone has edited it since)", f"{CONFIG} (someone has edited it since)"]
     kept = machine.all()
     assert {name: before[name] for name in kept} == kept
     assert machine.path(machine.definition).exists()
 
 
-def test_a_later_run_keeps_what_somebody_wrote_between_two(machine: Machine) -> None:
+def test_a_later_run_keeps_files_that_were_written_between_two_runs(machine: Machine) -> None:
     machine.defines()
     machine.write(machine.definition, b"deb mine /\n")
     machine.defines()
@@ -159,19 +159,19 @@ def test_a_key_that_another_definition_uses_stays(machine: Machine) -> None:
     assert not machine.path(machine.definition).exists()
 
 
-def test_what_a_release_without_this_record_wrote_goes(machine: Machine) -> None:
-    """A configuration that it does not know stays, and is named."""
+def test_files_of_a_release_without_this_record_are_removed(machine: Machine) -> None:
+    """An unknown configuration stays and is named."""
     machine.write(machine.definition, b"# managed" + MARK + b"\ndeb [signed-by=/k.asc] x /\ngpgkey=file:///k.asc\n")
     machine.write("/k.asc", b"KEY")
     machine.write(CONFIG, b"x")
     assert machine.files.paths_to_restore() == sorted({machine.definition, "/k.asc"})
-    changed, stays = machine.restored()
+    changed, remaining = machine.restored()
     assert changed
-    assert [one.partition(" ")[0] for one in stays] == [CONFIG]
+    assert [one.partition(" ")[0] for one in remaining] == [CONFIG]
     assert list(machine.all()) == [CONFIG.lstrip("/")]
 
 
-def test_its_definition_and_key_are_no_originals_for_a_later_run(machine: Machine) -> None:
+def test_our_own_definition_and_key_are_no_originals_for_a_later_run(machine: Machine) -> None:
     machine.write(machine.definition, b"# managed" + MARK + b"\ndeb [signed-by=%b] x /\ngpgkey=file://%b\n" % ((machine.key.encode(),) * 2))
     machine.write(machine.key, b"KEY")
     machine.defines()
@@ -180,7 +180,7 @@ def test_its_definition_and_key_are_no_originals_for_a_later_run(machine: Machin
     assert machine.all() == {}
 
 
-def test_where_an_edited_file_stays_the_copy_of_the_original_stays_too(machine: Machine) -> None:
+def test_the_copy_of_the_original_stays_with_an_edited_file(machine: Machine) -> None:
     machine.write(OTHER, b"deb x\n" + USERS)
     machine.files.record_originals([OTHER], False, os.replace)
     machine.write(OTHER + COPY, b"deb x\n" + USERS)
@@ -222,23 +222,23 @@ def test_a_check_changes_nothing(machine: Machine) -> None:
     assert os.path.lexists(machine.path(LINK))
 
 
-def test_the_record_is_closed_to_others(machine: Machine) -> None:
-    """The definition of a mirror may have a password."""
+def test_only_root_can_read_the_record(machine: Machine) -> None:
+    """The definition of a mirror may contain a password."""
     machine.defines()
     path = machine.path("/var/lib/gpu-swarm") / NAME
     assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
     assert toolkit_files.NAME == "toolkit-files.json"
 
 
-def test_the_copy_that_rpm_makes_of_the_configuration_goes_with_it(machine: Machine) -> None:
+def test_the_copy_that_rpm_makes_of_the_configuration_is_removed_too(machine: Machine) -> None:
     machine.installs()
     machine.path(CONFIG).rename(machine.path(CONFIG + ".rpmsave"))
     assert machine.restored() == (True, [])
     assert machine.all() == {}
 
 
-def test_a_configuration_that_packages_rewrote_at_an_upgrade_goes(machine: Machine) -> None:
-    """While this collection's line was in it, which is removed before the packages are."""
+def test_a_configuration_that_an_upgrade_rewrote_is_removed(machine: Machine) -> None:
+    """It was rewritten while our line was in it. That line is removed before the packages."""
     machine.installs()
     machine.write(CONFIG, b'swarm-resource = "DOCKER_RESOURCE_NVIDIA_GPU"\n\n[new-in-this-version]\nmode = "auto"\n')
     machine.files.record_written([CONFIG], False, os.replace)
@@ -247,7 +247,7 @@ def test_a_configuration_that_packages_rewrote_at_an_upgrade_goes(machine: Machi
     assert machine.all() == {}
 
 
-def test_but_not_one_with_what_somebody_has_edited(machine: Machine) -> None:
+def test_a_rewritten_configuration_with_later_edits_stays(machine: Machine) -> None:
     machine.installs()
     machine.path(CONFIG).unlink()
     machine.write(CONFIG + ".rpmsave", b"debug = true\n")

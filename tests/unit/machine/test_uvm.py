@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The device without which CUDA does not start."""
+"""The device that CUDA needs to start."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Block devices:
         (511, 511, None),
         (None, 511, "the device /dev/nvidia-uvm does not exist"),
         (None, None, "the kernel module nvidia-uvm is not loaded (/proc/devices)"),
-        (511, None, "the kernel module nvidia-uvm is not loaded (/proc/devices)"),  # it was, when the device was made
+        (511, None, "the kernel module nvidia-uvm is not loaded (/proc/devices)"),  # the number was right when the device was created
         (509, 511, "the device /dev/nvidia-uvm has major number 509, and the kernel module has 511 (/proc/devices)"),
     ],
 )
@@ -55,7 +55,7 @@ def machine(home, devices=DEVICES):
     return home
 
 
-def test_what_is_read_of_a_machine(tmp_path):
+def test_devices_and_modules_of_a_machine_are_read(tmp_path):
     assert uvm.read_uvm(str(tmp_path)) == (None, None, True)
     machine(tmp_path)
     assert uvm.read_uvm(str(tmp_path)) == (None, 511, True)
@@ -70,7 +70,7 @@ def test_the_number_of_a_device(tmp_path):
 
 
 @pytest.mark.parametrize("there", uvm.ELSEWHERE)
-def test_wsl_and_jetson_need_none(tmp_path, there):
+def test_wsl_and_jetson_need_no_such_device(tmp_path, there):
     path = machine(tmp_path) / there
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which nodes are paused for a fault that they report, by whom, and how many at most."""
+"""Which nodes are paused for a reported fault, by which manager, and how many at most."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def decided(nodes, own="m1", memory=None, now=0.0, percent=20):
 
 
 def paused(node, fault=None):
-    """The node as this service leaves it."""
+    """Return the node as this service leaves it."""
     want = {"id": node["ID"], "labels": None, "availability": "pause", "remember": True, "paused_for": fault or LOST, "now": "2026-11-20T12:00:00Z"}
     return {**node, "Spec": plan_one(node, want, PREFIX)["after"]}
 
@@ -49,7 +49,7 @@ def paused(node, fault=None):
         ("fault reason=mismatch since=1", "fault reason=mismatch since=1"),
         (f"fault {api.A} reason=lost since=7 cards=2", f"fault {api.A} reason=lost since=7 cards=2"),
         ("fault MIG-5fa2e7a4-0b1e-4c53-9d1f-0c9a7d1e2f30 reason=lost since=7", "fault MIG-5fa2e7a4-0b1e-4c53-9d1f-0c9a7d1e2f30 reason=lost since=7"),
-        # What is no word of the vocabulary goes no further than the node.
+        # Values outside the vocabulary change nothing beyond the node.
         (f"fault {api.A} reason=lost since=7 drift=12345678 $(reboot) \x1b[31m", f"fault {api.A} reason=lost since=7"),
         ("ok", None),
         (f"warning {api.A} reason=degraded", None),
@@ -76,26 +76,26 @@ def test_a_node_that_reports_a_fault_is_paused(value, fault):
     ],
     ids=["operator's pause", "operator's drain", "paused by a run", "drained by a run", "down", "done"],
 )
-def test_what_takes_no_tasks_is_left_as_it_is(node):
+def test_a_node_that_takes_no_tasks_stays_unchanged(node):
     decision, _memory = decided(fleet(node))
     assert (decision.pause, decision.alarms) == ([], {})
 
 
-def test_report_only():
+def test_with_report_the_node_is_not_paused():
     decision, memory = decided(fleet(reporting(labels={"fleet.gpu-swarm.on-loss": "report"})))
     assert decision.pause == []
     assert "gpu_node_on_loss is report" in decision.alarms["g1"]
-    assert memory.handled == {}  # it was paused for nothing
+    assert memory.handled == {}  # the pause was not needed
 
 
-def test_shrink_is_paused_until_the_next_run():
+def test_with_shrink_the_node_is_paused_until_the_next_run():
     decision, _memory = decided(fleet(reporting(labels={"fleet.gpu-swarm.on-loss": "shrink"})))
     assert len(decision.pause) == 1
 
 
-def test_a_node_that_somebody_returned_to_service_stays_there_until_it_reports_something_else():
+def test_a_node_returned_by_hand_stays_in_service_until_another_fault():
     node = paused(reporting())
-    node["Spec"]["Availability"] = "active"  # by hand: the labels are still there, and a service that was started just now reads them
+    node["Spec"]["Availability"] = "active"  # returned by hand: the labels are still there, and a service that has just started reads them
     decision, memory = decided(fleet(node))
     assert decision.pause == []
     assert "returned it to service" in decision.alarms["g1"]
@@ -104,7 +104,7 @@ def test_a_node_that_somebody_returned_to_service_stays_there_until_it_reports_s
     assert [fault for _node, fault in decision.pause] == [OTHER]
 
 
-def test_what_comes_and_goes_while_a_node_is_paused_is_known_to_whoever_returns_it():
+def test_changes_during_a_pause_are_known_when_the_node_returns():
     anew = LOST.replace("328", "999")
     node = paused(reporting())
     node["Description"]["Engine"]["Labels"] = {"fleet.gpu-swarm.health": anew}
@@ -116,8 +116,8 @@ def test_what_comes_and_goes_while_a_node_is_paused_is_known_to_whoever_returns_
     assert len(decided(fleet(node), memory=memory)[0].pause) == 1
 
 
-def test_a_fault_that_came_after_a_run_had_found_the_first_one_over_counts():
-    """The run says in a label which one it knows; with this one the node has been paused when it came."""
+def test_a_fault_that_came_after_a_run_counts():
+    """The run records the fault it knows. The node was paused when this one came."""
     node = paused(reporting())
     node["Description"]["Engine"]["Labels"] = {"fleet.gpu-swarm.health": LOST.replace("328", "999")}
     _decision, memory = decided(fleet(node))
@@ -137,7 +137,7 @@ def test_a_node_that_a_run_returned_may_report_the_same_fault_a_little_longer():
 
 
 def test_a_fault_that_a_run_found_is_the_one_that_the_watcher_reports():
-    """It is reported a little longer than it is there."""
+    """It is reported slightly longer than it exists."""
     _decision, memory = decided(fleet(paused(reporting(), f"fault {api.A} reason=lost")))
     decision, _memory = decided(fleet(reporting()), memory=memory)
     assert decision.pause == []
@@ -147,8 +147,8 @@ def test_a_fault_that_a_run_found_is_the_one_that_the_watcher_reports():
     ("watched", "percent", "most"),
     [(1, 20, 1), (2, 20, 1), (3, 20, 2), (4, 20, 2), (10, 20, 2), (14, 20, 2), (200, 20, 40), (200, 0, 2), (3, 100, 3)],
 )
-def test_the_limit(watched, percent, most):
-    """Of the nodes with GPUs: those that report, and those that advertise some and have nothing to report, as under an old leader while tasks run."""
+def test_the_number_of_paused_nodes_is_limited(watched, percent, most):
+    """The limit counts nodes with GPUs: those that report, and those that advertise GPUs without a report, as under an old leader."""
     others = [api.node(f"c{number}") for number in range(100)]
     assert limit([*(reporting(f"g{number}", "ok") for number in range(watched)), *others], percent) == most
     assert limit([*(api.node(f"g{number}", resources=api.named(api.A)) for number in range(watched)), *others], percent) == most
@@ -165,19 +165,19 @@ OWN_PREFIX = {"site/count": "2", "site/healthy": "true", "gpu-swarm.labels": "si
         ({}, [*api.named("fast", kind="SSD"), *api.named(api.A, api.B, kind="NVIDIA-H100")], True),
         ({"gpu.count": "2"}, api.discrete(16000), True),
         (OWN_PREFIX, api.discrete(16000), True),
-        ({"gpu.count": "2"}, (), False),  # no task is placed there for a GPU
+        ({"gpu.count": "2"}, (), False),  # no GPU task is placed there
         ({}, api.named("fast", kind="SSD"), False),
         ({}, api.discrete(1, kind="SSD"), False),
         ({"disk": "ssd"}, [*api.named("license-1", kind="LICENSE"), *api.discrete(8, kind="FPGA")], False),
     ],
 )
-def test_a_node_counts_by_its_gpus_and_not_by_what_else_it_advertises(labels, resources, counts):
+def test_only_gpus_make_a_node_count(labels, resources, counts):
     others = [api.node(f"c{number}", labels=labels, resources=resources) for number in range(100)]
     assert limit([reporting(), *others], 20) == (20 if counts else 1)
 
 
-def test_a_node_that_lies_keeps_no_other_one_in_service():
-    """Nor does one that is broken for long. In a fleet of two, one of them has to work."""
+def test_a_lying_node_keeps_no_other_one_in_service():
+    """Neither does a node that is broken for long. In a fleet of two, one must work."""
     broken = paused(reporting("g1"))
     for healthy in (1, 3, 7):
         assert [node["ID"] for node, _fault in decided(fleet(broken, reporting("g2"), healthy=healthy))[0].pause] == ["g2"]
@@ -185,7 +185,7 @@ def test_a_node_that_lies_keeps_no_other_one_in_service():
 
 
 def test_nodes_that_are_down_do_not_count():
-    """What they report is of before, and they take no tasks."""
+    """Their reports are old, and they take no tasks."""
     down = [reporting(f"d{number:02}", "ok", State="down") for number in range(100)]
     assert limit([*down, *(reporting(f"g{number}", "ok") for number in range(10))], 20) == 2
     gone = [paused(reporting(name, State="down")) for name in ("g1", "g2")]
@@ -193,7 +193,7 @@ def test_nodes_that_are_down_do_not_count():
 
 
 def test_200_nodes_at_once():
-    """A fifth is paused, whatever happens meanwhile, and of the others an alarm is raised."""
+    """A fifth is paused, whatever happens meanwhile. The others raise an alarm."""
     nodes = {f"g{number:03}": reporting(f"g{number:03}") for number in range(200)}
     memory = Memory()
     for now in range(3):
@@ -205,7 +205,7 @@ def test_200_nodes_at_once():
     assert "40 of the 200 GPU nodes" in decision.alarms["g199"]
 
 
-def test_what_was_lost_first_comes_first_and_room_is_used_again():
+def test_the_oldest_fault_comes_first_and_free_places_are_used_again():
     early, late = reporting("g9"), reporting("g1")
     decision, memory = decided(fleet(early, healthy=0), percent=20)
     nodes = fleet(late, early, healthy=0)
@@ -221,8 +221,8 @@ def test_what_was_lost_first_comes_first_and_room_is_used_again():
     ("own", "leader", "acts_after"),
     [("m1", "m1", 0), ("m2", "m1", TURN_S), ("m3", "m1", 2 * TURN_S), ("m1", "m3", TURN_S), ("m2", "m3", 2 * TURN_S), ("m2", None, 2 * TURN_S)],
 )
-def test_whose_turn_it_is(own, leader, acts_after):
-    """By the clock of the manager that decides, from when it first saw the fault."""
+def test_managers_take_turns(own, leader, acts_after):
+    """Counts from when the deciding manager first saw the fault, by its own clock."""
     nodes = [*(manager(name, leader=name == leader) for name in ("m3", "m1", "m2")), reporting()]
     _decision, memory = decided(nodes, own, now=100.0)
     if acts_after:
@@ -232,15 +232,15 @@ def test_whose_turn_it_is(own, leader, acts_after):
     assert [node["ID"] for node, _fault in decision.pause] == ["g1"]
 
 
-def test_a_node_that_lies_harms_itself_only():
-    """It cannot name another node, take more than its own place among those that may be paused, or hide what others report."""
+def test_a_lying_node_harms_only_itself():
+    """It cannot name another node, use more than its own place among the pauses, or hide reports of others."""
     liars = [reporting("g1", f"fault g2 w1 {api.A} reason=lost cards=999999999999 since=999999999999"), reporting("g2", "x" * 100000)]
     decision, _memory = decided(fleet(*liars, reporting("g3"), healthy=8))
     assert [node["ID"] for node, _fault in decision.pause] == ["g1", "g3"]
     assert len(decision.pause[0][1]) < 200
 
 
-def test_nodes_that_lack_parts():
+def test_nodes_with_missing_parts_are_skipped():
     bare = {"ID": "x", "Spec": {"Availability": "active"}}
     decision, _memory = decided([manager(leader=True), bare, {**bare, "ID": "y", "Description": {}}])
     assert (decision.pause, decision.alarms) == ([], {})

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a leader that began anew counts wrong is noted once, and noted anew by the next one."""
+"""What a restarted leader counts wrong is recorded once, and again by the next leader."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ HAS_B = task("t1", "n1", given=named(B))
         ([task("t1", "n1", given=named(B), state="failed")], {}),
         ([task("t1", None, given=named(B), state="pending")], {}),
         ([task("t1", "n2", given=named(B))], {}),  # of another node
-        ([task("t1", "n1", given=named("GPU-gone"))], {}),  # the node has it no more, so nobody gets it
+        ([task("t1", "n1", given=named("GPU-gone"))], {}),  # the node no longer has it, so nobody gets it
         ([task("t1", "n1", given=[{"DiscreteResourceSpec": {"Kind": "VRAM", "Value": 5}}])], {}),
     ],
 )
-def test_it_counts_from_the_front_of_the_list(tasks, wrong):
+def test_a_leader_counts_from_the_front_of_the_list(tasks, wrong):
     assert allocatable_again([NODE, node("n2", resources=named(B))], tasks) == wrong
 
 
@@ -70,7 +70,7 @@ class Swarm:
 
 
 class Unit:
-    """The unit of one manager, whose dockerd is as old as a file."""
+    """The unit of one manager. The age of a file is the age of its dockerd."""
 
     def __init__(self, tmp_path):
         self.pid = tmp_path / "docker.pid"
@@ -101,8 +101,8 @@ def test_a_leader_notes_what_it_counts_wrong_once(unit):
     assert (swarm.written, len(unit.said)) == (1, 1)
 
 
-def test_it_is_right_for_what_came_since(unit):
-    """A task of before it began, and not one to which this very leader gave its GPU."""
+def test_later_allocations_are_counted_correctly(unit):
+    """A task that predates the leader, and not one that this leader gave its GPU."""
     swarm = Swarm(tasks=[])
     unit.poll(swarm)
     swarm.listed = [HAS_B]
@@ -111,7 +111,7 @@ def test_it_is_right_for_what_came_since(unit):
     assert (swarm.written, swarm.noted.again) == (1, {})
 
 
-def test_one_that_begins_anew_notes_anew(unit):
+def test_a_restarted_leader_records_again(unit):
     swarm = Swarm(tasks=[])
     unit.poll(swarm)
     swarm.listed = [HAS_B]
@@ -120,7 +120,7 @@ def test_one_that_begins_anew_notes_anew(unit):
     assert swarm.noted.again == {"t1": (B,)}
 
 
-def test_another_leader_notes_anew_and_so_does_the_first_when_it_leads_again(unit, tmp_path):
+def test_each_new_leader_records_again(unit, tmp_path):
     swarm = Swarm(tasks=[])
     unit.poll(swarm)
     unit.poll(swarm, leads=False)
@@ -143,13 +143,13 @@ def test_a_node_that_advertises_anything_fills_no_label_and_no_journal(unit):
 
 
 @pytest.mark.parametrize(("level", "leads"), [("off", True), ("exclusive", False)])
-def test_else_nothing_is_written(unit, level, leads):
+def test_otherwise_nothing_is_written(unit, level, leads):
     swarm = Swarm(level)
     unit.poll(swarm, leads)
     assert (swarm.written, unit.said) == (0, [])
 
 
-def test_a_level_that_comes_later_is_seen(unit):
+def test_a_level_that_is_set_later_is_noticed(unit):
     swarm = Swarm("off")
     unit.poll(swarm)
     swarm.spec = isolation.write(swarm.spec, Isolation("exclusive", 9))
@@ -160,7 +160,7 @@ def test_a_level_that_comes_later_is_seen(unit):
     assert swarm.written == 1
 
 
-def test_who_writes_the_label_at_the_same_time_loses_nothing(unit):
+def test_a_concurrent_change_of_the_label_is_not_lost(unit):
     swarm = Swarm()
 
     def run():
@@ -172,7 +172,7 @@ def test_who_writes_the_label_at_the_same_time_loses_nothing(unit):
     assert (swarm.noted.level, swarm.noted.since, swarm.noted.again) == ("reserved", 7, {"t1": (B,)})
 
 
-def test_a_manager_that_does_not_answer_is_said_once_and_called_again(unit):
+def test_a_silent_manager_is_reported_once_and_called_again(unit):
     swarm = Swarm()
     swarm.problem = SwarmError("the swarm has no leader")
     unit.poll(swarm)
@@ -183,13 +183,13 @@ def test_a_manager_that_does_not_answer_is_said_once_and_called_again(unit):
     assert swarm.noted.again == {"t1": (B,)}
 
 
-def test_what_nobody_thought_of_does_not_end_the_service(unit):
+def test_an_unexpected_error_does_not_end_the_service(unit):
     swarm = Swarm(tasks=[{"ID": "t1"}])
     unit.poll(swarm)
     assert unit.said == ["the GPUs that this leader counts wrongly could not be noted: KeyError('Status'). Please report that."]
 
 
-def test_a_run_keeps_it_as_long_as_there_is_a_level():
+def test_a_run_keeps_the_label_as_long_as_there_is_a_level():
     before = Isolation("exclusive", 5, {"n1": "exclusive"}, leader="m1/1", again={"t1": (B,)})
     for level in ("audit", "reserved"):
         after = isolation.merged(before, {"level": level}, 9)
@@ -199,7 +199,7 @@ def test_a_run_keeps_it_as_long_as_there_is_a_level():
 
 
 @pytest.mark.parametrize("again", [[], ["t1"], {"t1": 5}, 7])
-def test_a_label_that_somebody_damaged_is_no_level(again):
+def test_a_damaged_label_is_no_level(again):
     spec = isolation.write({}, Isolation("exclusive", 5))
     spec["Labels"][isolation.LABEL] = spec["Labels"][isolation.LABEL].replace("}", ', "again": %s}' % str(again).replace("'", '"'))
     assert isolation.read(spec).level == ("exclusive" if again == [] else "unknown")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What wakes the service on a manager: events of nodes, from a stream that may end, break or never begin."""
+"""Events of nodes wake the service on a manager. Their stream may end, break or never start."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager imp
 
 
 class Enough(Exception):
-    """Ends what else goes on for ever."""
+    """Ends a loop that would run forever."""
 
 
 def rings(bell, seconds=0.0):
     return bool(select.select(bell.handles(), [], [], seconds)[0])
 
 
-def test_it_rings_when_the_stream_is_open_and_at_each_event():
+def test_the_bell_rings_when_the_stream_opens_and_at_each_event():
     heard = []
 
     def stream():
@@ -39,7 +39,7 @@ def test_it_rings_when_the_stream_is_open_and_at_each_event():
     assert not bell.listens
 
 
-def test_many_events_are_one_ring_and_never_wait_for_who_hears_them():
+def test_many_events_ring_once_and_never_wait_for_a_listener():
     bell = Bell(lambda: range(100_000))
     bell.hear()
     assert rings(bell)
@@ -48,8 +48,8 @@ def test_many_events_are_one_ring_and_never_wait_for_who_hears_them():
 
 
 @pytest.mark.parametrize("opens", [True, False])
-def test_a_stream_that_ends_or_never_begins_is_opened_again_ever_more_slowly(opens):
-    """One that was open is opened again soon."""
+def test_a_stream_that_ends_is_opened_again_with_growing_pauses(opens):
+    """A stream that was open is opened again soon."""
     waited: list[float] = []
 
     def stream():
@@ -67,7 +67,7 @@ def test_a_stream_that_ends_or_never_begins_is_opened_again_ever_more_slowly(ope
     assert waited == [PAUSE_S] * 9 if opens else [2.0, 4.0, 8.0, 16.0, 32.0, LONGEST_S, LONGEST_S, LONGEST_S, LONGEST_S]
 
 
-def test_it_listens_beside_what_else_is_done():
+def test_events_arrive_during_other_work():
     bell = Bell(lambda: iter([None]), lambda seconds: select.select([], [], [], 60))
     bell.start()
     assert rings(bell, 10)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The service's files on a manager: all of its code, nothing of an earlier one, and in the end nothing at all."""
+"""The service's files on a manager: all of its code, nothing of an earlier version, and nothing after the removal."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Machine:
             Path(folder, "gpu-swarm.prom").write_text('gpu_swarm_info{swarm="c1",source="reactor"} 1\n')
 
     def part(self, name=PAUSE, **settings):
-        """One part of the service, with these settings."""
+        """Return one part of the service with these settings."""
         it = ManagerService(str(self.state), "/var/run/docker.sock", program.Machine(self.run, os.replace, str(self.root)))
         wanted = dict(SETTINGS if name == PAUSE else dict(REMOVAL, log_directory=str(self.root / "logs")), **settings)
         return Part(name, wanted, it)
@@ -104,7 +104,7 @@ def test_installed_compared_and_removed_without_a_trace(machine):
     assert manager_state(str(machine.state), str(machine.root)) is None
 
 
-def test_the_metrics_go_with_it_and_with_their_directory(machine, tmp_path):
+def test_the_metrics_file_is_removed_with_the_service_and_with_its_directory(machine, tmp_path):
     old, new = tmp_path / "old", tmp_path / "new"
     for folder in (old, new):
         folder.mkdir()
@@ -116,14 +116,14 @@ def test_the_metrics_go_with_it_and_with_their_directory(machine, tmp_path):
     assert f'ReadWritePaths="-{link}"\n' in text
     assert link.resolve() == old
     machine.part(metrics_directory=str(new)).install()
-    assert (unit.read_text(), unit.stat(), link.resolve()) == (text, written, new)  # systemd need not read it anew
+    assert (unit.read_text(), unit.stat(), link.resolve()) == (text, written, new)  # systemd need not read it again
     assert [path.name for path in old.iterdir()] == ["other.prom"]
     assert (new / "gpu-swarm.prom").exists()
-    machine.part().remove()  # it knows what it was installed with
+    machine.part().remove()  # it knows its settings
     assert [path.name for path in new.iterdir()] == ["other.prom"]
 
 
-def test_without_a_directory_it_writes_nowhere(machine):
+def test_without_a_directory_no_metrics_are_written(machine):
     machine.part(metrics_directory="/srv/some").install()
     machine.part().install()
     assert not (machine.state / "manager/metrics").is_symlink()
@@ -131,7 +131,7 @@ def test_without_a_directory_it_writes_nowhere(machine):
 
 
 @pytest.mark.parametrize(("gpus", "needs", "done"), [(False, "yes", True), (False, "no", False), (True, "yes", False)])
-def test_a_unit_that_changed_is_read_anew_where_no_container_can_lose_a_gpu(machine, gpus, needs, done):
+def test_a_changed_unit_is_reloaded_only_if_no_container_can_lose_a_gpu(machine, gpus, needs, done):
     if gpus:
         (machine.root / "dev").mkdir()
         (machine.root / "dev/nvidiactl").touch()
@@ -140,7 +140,7 @@ def test_a_unit_that_changed_is_read_anew_where_no_container_can_lose_a_gpu(mach
     assert machine.commands == [*([["daemon-reload"]] if done else []), ["reset-failed", UNIT], ["restart", UNIT]]
 
 
-def test_what_others_keep_there_stays(machine):
+def test_files_of_others_in_its_folder_stay(machine):
     machine.state.mkdir()
     (machine.state / "record.json").write_text("{}")
     machine.part().install()
@@ -148,13 +148,13 @@ def test_what_others_keep_there_stays(machine):
     assert machine.files() == ["state/record.json"]
 
 
-def test_current_while_it_runs_with_these_settings(machine):
+def test_the_service_is_current_while_it_runs_with_these_settings(machine):
     part = machine.part()
     part.install()
     start = machine.state / "manager/current"
     here = [sys.executable, "-c", "input(input)", str(start)]
     with subprocess.Popen(here, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        process.stdout.read(1)  # it has begun
+        process.stdout.read(1)  # it has started
         machine.running(process.pid)
         assert part.is_current()
         assert not machine.part(limit=50).is_current()
@@ -168,7 +168,7 @@ def test_current_while_it_runs_with_these_settings(machine):
     assert not part.is_current()
 
 
-def test_another_version_replaces_the_one_before(machine, monkeypatch):
+def test_another_version_replaces_the_earlier_one(machine, monkeypatch):
     machine.part().install()
     first = os.readlink(machine.state / "manager/current")
     monkeypatch.setattr(code, "START", code.START + "# newer\n")
@@ -178,7 +178,7 @@ def test_another_version_replaces_the_one_before(machine, monkeypatch):
 
 
 @pytest.mark.parametrize("state", ["active", "deactivating", "activating"])
-def test_one_that_does_not_stop_is_an_error_and_stays(machine, state):
+def test_a_service_that_does_not_stop_is_an_error_and_stays(machine, state):
     machine.part().install()
     before, machine.rc, machine.shows["ActiveState"] = machine.files(), 1, state
     with pytest.raises(GpuSwarmError, match=f"{UNIT} did not stop: it has no reason. .* nothing was removed"):
@@ -187,8 +187,8 @@ def test_one_that_does_not_stop_is_an_error_and_stays(machine, state):
 
 
 @pytest.mark.parametrize("state", ["inactive", "failed", ""])
-def test_one_that_systemd_does_not_know_or_that_has_ended_is_removed(machine, state):
-    """As after a run that was killed while it removed it."""
+def test_an_unknown_or_ended_service_is_removed(machine, state):
+    """As after a run that was killed during the removal."""
     before = machine.files()
     machine.part().install()
     machine.rc, machine.shows["ActiveState"] = 5, state
@@ -196,13 +196,13 @@ def test_one_that_systemd_does_not_know_or_that_has_ended_is_removed(machine, st
     assert machine.files() == before
 
 
-def test_one_that_does_not_start_is_an_error(machine):
+def test_a_service_that_does_not_start_is_an_error(machine):
     machine.rc = 1
     with pytest.raises(GpuSwarmError, match="did not start: it has no reason"):
         machine.part().install()
 
 
-def test_parts_come_and_go_and_the_service_goes_with_the_last(machine):
+def test_the_service_is_removed_with_its_last_part(machine):
     before = machine.files()
     machine.part(PAUSE).install()
     machine.part(JOBS).install()
@@ -217,7 +217,7 @@ def test_parts_come_and_go_and_the_service_goes_with_the_last(machine):
     assert manager_state(str(machine.state), str(machine.root)) is None
     machine.part(JOBS).remove()
     assert machine.files() == before
-    assert (machine.root / "logs").is_dir()  # what it saved is the user's
+    assert (machine.root / "logs").is_dir()  # saved logs belong to the user
 
 
 def test_a_setting_of_a_part_changes_no_unit(machine):
@@ -230,7 +230,7 @@ def test_a_setting_of_a_part_changes_no_unit(machine):
     assert os.readlink(machine.state / "manager/logs") == str(machine.root / "home/logs")
 
 
-def test_services_that_it_replaces_are_stopped_and_removed_before_it_starts(machine):
+def test_replaced_services_are_stopped_and_removed_before_it_starts(machine):
     former = ("gpu-swarm-react.service", "gpu-swarm-prune-jobs.timer")
     for name, home in zip(former, ("react", "prune-jobs"), strict=True):
         (machine.root / "etc/systemd/system" / name).touch()

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The process that pauses nodes: what it writes of what it reads, and what becomes of it when something fails on the way."""
+"""The process that pauses nodes: what it writes, and what happens when something fails on the way."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PAUSED_FOR = "gpu-swarm.paused-for"
 
 
 class Swarm:
-    """A manager with versioned nodes. ``before_write`` is what somebody else does between reading and writing."""
+    """A manager with versioned nodes. ``before_write`` is another change between reading and writing."""
 
     node_id = "m1"
 
@@ -78,7 +78,7 @@ def test_a_node_is_paused_with_its_reason_in_one_update(start, capsys):
     assert f"node host-g1 (g1) is paused: it reports '{LOST}'" in capsys.readouterr().out
 
 
-def test_it_writes_once(start):
+def test_a_node_is_written_once(start):
     swarm = Swarm(faulty())
     one = start(swarm)
     for _time in range(3):
@@ -86,8 +86,8 @@ def test_it_writes_once(start):
     assert swarm.writes == 1
 
 
-def test_it_looks_seldom_while_it_hears_events_and_when_its_turn_comes(start, monkeypatch):
-    """The leader has acted by then, or else this manager does."""
+def test_with_events_it_polls_seldom_and_again_at_its_turn(start, monkeypatch):
+    """By then the leader has acted, or this manager acts."""
     swarm = Swarm(faulty())
     one = start(swarm)
     one.bell.listens = True
@@ -103,14 +103,14 @@ def test_it_looks_seldom_while_it_hears_events_and_when_its_turn_comes(start, mo
 
 
 @pytest.mark.parametrize(("took_s", "rest_s"), [(0.0, 1), (0.05, 1), (0.1, 2), (0.2, 4), (3.0, 5)])
-def test_between_two_looks_is_time(took_s, rest_s):
-    """Where nodes are changed all the time, it does not take the manager's."""
+def test_polls_have_pauses_between_them(took_s, rest_s):
+    """If nodes change all the time, polling must not use up the manager's time."""
     assert rounds.shortest_interval_s(took_s) == pytest.approx(rest_s)
 
 
 @pytest.mark.parametrize("availability", ["pause", "drain"])
 def test_an_operator_who_is_faster_wins(start, availability):
-    """Between reading and writing: the update is refused, and what comes next is decided anew."""
+    """Someone writes between reading and writing: the update is refused, and the node is checked again."""
     swarm = Swarm(faulty())
     swarm.before_write = lambda node_id: swarm.operator(node_id, availability)
     one = start(swarm)
@@ -120,7 +120,7 @@ def test_an_operator_who_is_faster_wins(start, availability):
     assert swarm.spec("g1") == {"Labels": {}, "Role": "worker", "Availability": availability}
 
 
-def test_a_change_of_somebody_else_is_kept(start):
+def test_a_change_by_someone_else_stays(start):
     swarm = Swarm(faulty())
 
     def label(node_id):
@@ -138,7 +138,7 @@ def test_a_change_of_somebody_else_is_kept(start):
 
 @pytest.mark.parametrize("where", ["read", "write"])
 def test_a_manager_that_does_not_answer_is_waited_for(start, capsys, where):
-    """As one without a leader. It is reported once."""
+    """Like one without a leader. It is reported once."""
     swarm, problem = Swarm(faulty()), SwarmError("The swarm on m1 has no quorum")
     one = start(swarm)
     if where == "read":
@@ -156,7 +156,7 @@ def test_a_manager_that_does_not_answer_is_waited_for(start, capsys, where):
 
 
 def test_a_manager_that_has_joined_another_swarm_is_known_by_its_id_there(tmp_path, monkeypatch):
-    """Both within one wait, so that no read has failed meanwhile. It leads there, so it pauses nodes at once."""
+    """It leaves and joins within one wait, so no read fails meanwhile. It leads there, so it pauses nodes at once."""
     monkeypatch.setattr(pausing, "STATUS", str(tmp_path / "status.json"))
     swarm = Swarm(faulty("g0", "ok"))
     one = rounds.Rounds("/none", pausing.Pausing(20), lambda: None, connect=lambda params: copy.copy(swarm))
@@ -168,7 +168,7 @@ def test_a_manager_that_has_joined_another_swarm_is_known_by_its_id_there(tmp_pa
     assert swarm.spec("g1")["Availability"] == "pause"
 
 
-def test_killed_before_it_could_write_it_is_started_again(start):
+def test_a_process_killed_before_writing_is_started_again(start):
     swarm = Swarm(faulty())
 
     def kill(node_id):
@@ -182,8 +182,8 @@ def test_killed_before_it_could_write_it_is_started_again(start):
     assert (swarm.spec("g1")["Availability"], swarm.writes) == ("pause", 1)
 
 
-def test_started_anew_it_knows_what_a_run_has_returned(start):
-    """The node may report the fault a little longer than it is there."""
+def test_after_a_restart_it_knows_the_nodes_that_a_run_returned(start):
+    """The node may report the fault slightly longer than it exists."""
     swarm = Swarm(faulty())
     one = start(swarm)
     one.poll()
@@ -194,7 +194,7 @@ def test_started_anew_it_knows_what_a_run_has_returned(start):
 
 
 def test_two_services_pause_each_node_once(start):
-    """A leader that is none any more, and the new one: both read before either writes."""
+    """A former leader and the new one both read before either writes."""
     swarm = Swarm(*(faulty(f"g{number}") for number in range(5)), *(faulty(f"w{number}", "ok") for number in range(20)))
     one, other = start(swarm), start(swarm)
 
@@ -208,31 +208,31 @@ def test_two_services_pause_each_node_once(start):
     assert swarm.writes == sum(spec["Spec"]["Availability"] == "pause" for spec in swarm.by_id.values()) == 5
 
 
-def test_beyond_the_limit_it_only_alarms_and_each_once(start, capsys):
+def test_beyond_the_limit_each_fault_raises_only_one_alarm(start, capsys):
     swarm = Swarm(*(faulty(f"g{number}") for number in range(4)))
     one = start(swarm)
     for _time in range(3):
         one.poll()
     assert swarm.writes == 2
-    said = capsys.readouterr().out
-    assert said.count("ALARM") == 2
-    assert "2 of the 4 GPU nodes are paused" in said
+    logged = capsys.readouterr().out
+    assert logged.count("ALARM") == 2
+    assert "2 of the 4 GPU nodes are paused" in logged
 
 
 @pytest.mark.parametrize("limit", [20, 1])
-def test_a_host_chooses_its_name_and_forges_no_line_by_it(start, capsys, limit):
-    """Paused, in an alarm, and where the pause fails."""
+def test_a_host_name_cannot_forge_a_log_line(start, capsys, limit):
+    """When it is paused, in an alarm, and if the pause fails."""
     nodes = [faulty(f"g{number}") for number in range(4)]
     for node in nodes:
         node["Description"]["Hostname"] = "h\nALARM: node m1 (m1) is paused\r\x1b[2K"
     swarm = Swarm(*nodes)
     swarm.before_write = lambda node_id: swarm.failing.append(SwarmError("g9\nALARM: x")) if node_id == "g1" else None
     start(swarm).poll()
-    said = capsys.readouterr().out
-    assert len(said.splitlines()) == 4
-    assert not [line for line in said.split("\n") if line.startswith("ALARM: node m1")]
-    assert said.isascii()
-    assert said.replace("\n", "").isprintable()
+    logged = capsys.readouterr().out
+    assert len(logged.splitlines()) == 4
+    assert not [line for line in logged.split("\n") if line.startswith("ALARM: node m1")]
+    assert logged.isascii()
+    assert logged.replace("\n", "").isprintable()
 
 
 def test_a_full_run_keeps_no_node_from_being_paused(start, monkeypatch, capsys):
@@ -252,7 +252,7 @@ def test_a_full_run_keeps_no_node_from_being_paused(start, monkeypatch, capsys):
         assert json.load(stream)["handled"] == {"g1": LOST}
 
 
-def test_its_status_is_for_who_assesses_this_machine(start):
+def test_its_status_shows_when_it_last_worked(start):
     swarm = Swarm(faulty())
     one = start(swarm)
     one.poll()

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The hourly removal of finished jobs: when, by whom, and what is logged."""
+"""The hourly removal of finished jobs: when, by which manager, and what is logged."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def removal(manager, tmp_path, **more):
     return RemovalOfJobs(dict(SETTINGS, log_directory=str(tmp_path)), connect=lambda params: manager, **more)
 
 
-def test_what_is_over_is_removed_and_logged(tmp_path, capsys):
+def test_finished_jobs_are_removed_and_logged(tmp_path, capsys):
     manager = VersionedServices([once("s1", "train-1")], [task("t1", state="complete", restart="none")], nodes=[node("n1", leader=True)])
     removal(manager, tmp_path).remove()
     assert (manager.removed, capsys.readouterr().out) == (["s1"], "removed train-1\n")
 
 
-def test_what_stays_for_its_log_is_logged_and_nothing_else_that_stays(monkeypatch, tmp_path, capsys):
+def test_only_jobs_that_stay_for_their_log_are_logged(monkeypatch, tmp_path, capsys):
     def full(*_arguments):
         raise GpuSwarmError("no room\nfor it")
 
@@ -49,7 +49,7 @@ def test_what_stays_for_its_log_is_logged_and_nothing_else_that_stays(monkeypatc
 
 
 @pytest.mark.parametrize("problem", [GpuSwarmError("no leader"), KeyError("ID")])
-def test_what_fails_is_logged_and_ends_nothing(problem, tmp_path, capsys):
+def test_a_failure_is_logged_and_ends_nothing(problem, tmp_path, capsys):
     def fails(params):
         raise problem
 
@@ -57,7 +57,7 @@ def test_what_fails_is_logged_and_ends_nothing(problem, tmp_path, capsys):
     assert capsys.readouterr().out.startswith("finished jobs could not be removed: ")
 
 
-def test_the_leader_removes_at_the_start_and_hourly_and_no_round_waits_for_it(tmp_path):
+def test_the_leader_removes_jobs_at_the_start_and_hourly_in_the_background(tmp_path):
     now, threads, may_end = [0.0], queue.Queue(), threading.Event()
 
     def slow(params):
@@ -71,7 +71,7 @@ def test_the_leader_removes_at_the_start_and_hourly_and_no_round_waits_for_it(tm
         it(None, [], True)
     may_end.set()
     threads.get(timeout=20).join(20)
-    assert threads.empty()  # not where it does not lead, nor a second one beside the first
+    assert threads.empty()  # not on a manager that does not lead, and not a second removal beside the first
     for now[0] in (2001.0, EVERY_S - 1):
         it(None, [], True)
     assert threads.empty()

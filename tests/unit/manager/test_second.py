@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The second process of the service: whatever becomes of it, it is started again, and the first one goes on."""
+"""The second process of the service is restarted whatever happens to it, and the first one continues."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ import pytest
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._manager.second import RESTART_SERVICE, Second
 
 
-def test_it_is_started_again_whatever_becomes_of_it(tmp_path, capsys):
+def test_the_second_process_is_always_started_again(tmp_path, capsys):
     starts, third = tmp_path / "starts", threading.Event()
 
     def pause(_seconds):
         if len(starts.read_text().splitlines()) == 3:
             third.set()
-            threading.Event().wait()  # for ever, in a thread that ends with this process
+            threading.Event().wait()  # forever, in a thread that ends with this process
 
     script = f"import os, signal; open({str(starts)!r}, 'a').write('one\\n'); os.kill(os.getpid(), signal.SIGKILL)"
     Second([sys.executable, "-I", "-S", "-c", script], pause).start()
@@ -30,12 +30,12 @@ def test_it_is_started_again_whatever_becomes_of_it(tmp_path, capsys):
     assert capsys.readouterr().out.count("ended (-9) and is started again") == 3
 
 
-def test_one_that_cannot_be_started_is_logged(capsys):
+def test_a_process_that_cannot_be_started_is_logged(capsys):
     Second(["/none"]).run_once()
     assert "cannot be started" in capsys.readouterr().out
 
 
-def test_it_does_not_speak_to_systemd_for_the_first(monkeypatch, tmp_path):
+def test_the_second_process_does_not_notify_systemd(monkeypatch, tmp_path):
     monkeypatch.setenv("NOTIFY_SOCKET", "/run/x")
     monkeypatch.setenv("WATCHDOG_USEC", "1")
     Second([sys.executable, "-I", "-c", f"import os; open({str(tmp_path / 'seen')!r}, 'w').write(repr([*os.environ]))"]).run_once()
@@ -45,7 +45,7 @@ def test_it_does_not_speak_to_systemd_for_the_first(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(("status", "ended"), [(RESTART_SERVICE, True), (1, False), (0, False)])
-def test_only_if_it_asks_for_that_the_whole_service_starts_anew(status, ended, monkeypatch):
+def test_the_whole_service_restarts_only_if_the_second_process_requests_it(status, ended, monkeypatch):
     ends = []
     monkeypatch.setattr(os, "kill", lambda pid, number: ends.append((pid, number)))
     Second([sys.executable, "-I", "-c", f"raise SystemExit({status})"]).run_once()

@@ -2,8 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The service's processes, as systemd starts them on a manager that does not answer: what runs, its limits, and what becomes of the first when the
-second one ends."""
+"""Runs the service's processes as systemd starts them, with a manager that does not answer.
+
+Checks what runs, the limits, and what happens to the first process when the second one ends.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,7 @@ def start(tmp_path):
         one.communicate()
 
 
-def test_each_of_two_processes_has_its_limit_and_the_kernel_ends_the_second_first(start):
+def test_each_process_has_its_limit_and_the_kernel_kills_the_second_first(start):
     first = start(pause=PAUSE, jobs=JOBS)
     second = await_value(lambda: children(first.pid)[0])
     assert await_value(lambda: data_limit(second) == 768)
@@ -77,14 +79,14 @@ def test_each_of_two_processes_has_its_limit_and_the_kernel_ends_the_second_firs
         assert int(stream.read()) == 500
 
 
-def test_where_nothing_is_paused_there_is_one_process(start):
+def test_without_pausing_there_is_one_process(start):
     it = start(jobs=JOBS)
     assert await_value(lambda: data_limit(it.pid) == 768)
     assert "the nodes cannot be read now" in it.stdout.readline()
     assert children(it.pid) == []
 
 
-def test_the_first_goes_on_when_the_second_is_killed_and_ends_with_systemd_s_word(start):
+def test_the_first_continues_if_the_second_is_killed_and_ends_on_a_stop(start):
     first = start(pause=PAUSE)
     second = await_value(lambda: children(first.pid)[0])
     assert await_value(lambda: data_limit(second) == 768)

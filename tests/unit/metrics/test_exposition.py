@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The text format: whatever nodes and services are called, Prometheus reads it back."""
+"""The text format: Prometheus can read any name of a node or service."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def parsed(*samples):
 
 
 @given(st.text(max_size=LONGEST_VALUE), st.floats(allow_nan=False, allow_infinity=False))
-def test_what_is_written_is_read_back(name, value):
+def test_written_metrics_can_be_read_back(name, value):
     readable = name.encode("utf-8", "replace").decode()
     assert parsed(Sample(PENDING, (name,), value)) == [(PENDING.name, {"service": readable}, pytest.approx(value))]
 
@@ -40,7 +40,7 @@ def test_a_number_has_no_exponent(value, written):
     assert number(value) == written
 
 
-def test_the_order_is_that_of_the_metrics_and_of_two_alike_the_first_counts():
+def test_metrics_keep_their_order_and_of_two_equal_samples_the_first_counts():
     services = [Sample(PENDING, (name,), value) for name, value in (("b", 1), ("a", 2), ("b", 3))]
     made = text([*services, Sample(NODE_DRIFT, ("g1", "n1"), 1), Sample(SNAPSHOT, (), 5)])
     assert [line for line in made.splitlines() if not line.startswith("#")] == [
@@ -51,5 +51,5 @@ def test_the_order_is_that_of_the_metrics_and_of_two_alike_the_first_counts():
     ]
 
 
-def test_nothing_is_an_empty_file():
+def test_no_metrics_make_an_empty_file():
     assert text([]) == ""

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The file as the leader keeps it: how often the tasks are read, and what becomes of it with another leader."""
+"""The leader maintains the file: how often it reads tasks, and what happens to the file under another leader."""
 
 from __future__ import annotations
 
@@ -53,22 +53,22 @@ def manager():
 
 
 @pytest.fixture
-def said():
+def logged():
     return []
 
 
 @pytest.fixture
-def keeper(tmp_path, manager, said):
-    return Keeper(str(tmp_path), said.append, manager.clock)
+def keeper(tmp_path, manager, logged):
+    return Keeper(str(tmp_path), logged.append, manager.clock)
 
 
-def test_the_leader_writes_it_at_once(keeper, manager, tmp_path, said):
+def test_the_leader_writes_the_file_at_once(keeper, manager, tmp_path, logged):
     keeper(manager, nodes(), True)
     text = (tmp_path / "gpu-swarm.prom").read_text()
     assert 'gpu_swarm_info{swarm="c1",leader="host-n1",leader_version="26.1.5+dfsg1",source="reactor"} 1' in text
     assert 'gpu_swarm_run_hosts{outcome="done"} 3' in text
     assert f'gpu_swarm_gpu_allocated{{UUID="{A}"' in text
-    assert said == []
+    assert logged == []
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_the_leader_writes_it_at_once(keeper, manager, tmp_path, said):
     [
         (0.2, nodes(), EVERY_S - 1, False),
         (0.2, nodes(), EVERY_S, True),
-        (2.0, nodes(), EVERY_S, False),  # at the most a hundredth of the time
+        (2.0, nodes(), EVERY_S, False),  # at most a hundredth of the time
         (2.0, nodes(), 200, True),
         (0.1, nodes("pause"), AT_LEAST_S - 1, False),
         (0.1, nodes("pause"), AT_LEAST_S, True),
@@ -84,10 +84,10 @@ def test_the_leader_writes_it_at_once(keeper, manager, tmp_path, said):
         (0.1, nodes(State="down"), AT_LEAST_S, True),
         (0.2, nodes(label="ok drift=0123abcd"), AT_LEAST_S, False),
         (0.0, nodes(label="ok since=1764000000"), EVERY_S - 1, False),
-        (1.0, nodes("pause"), 99, False),  # a node that flaps does not have it read more often than that
+        (1.0, nodes("pause"), 99, False),  # a flapping node does not cause more reads
         (1.0, nodes("pause"), 100, True),
         (20.0, nodes("pause"), 599, False),
-        (20.0, nodes("pause"), 600, True),  # else the file would be too old to count
+        (20.0, nodes("pause"), 600, True),  # otherwise the file would be too old to count
         (20.0, nodes(), 599, False),
         (20.0, nodes(), 600, True),
     ],
@@ -100,7 +100,7 @@ def test_how_often_the_tasks_are_read(keeper, manager, takes, look, after, again
     assert manager.readings == 1 + again
 
 
-def test_of_many_pending_services_those_are_explained_that_the_file_names(keeper, manager, tmp_path, monkeypatch):
+def test_of_many_pending_services_only_those_in_the_file_are_explained(keeper, manager, tmp_path, monkeypatch):
     # Each is compared with every node, in the thread that pauses nodes.
     explained = []
     real = explain.explain
@@ -117,32 +117,32 @@ def test_of_many_pending_services_those_are_explained_that_the_file_names(keeper
     assert 'gpu_swarm_pending_tasks{service="(others)"} 10' in text
 
 
-def test_a_manager_that_no_longer_leads_removes_it_and_one_that_leads_again_writes_it_at_once(keeper, manager, tmp_path, said):
+def test_a_manager_removes_the_file_when_it_stops_leading(keeper, manager, tmp_path, logged):
     keeper(manager, nodes(), True)
     keeper(manager, nodes(), False)
     keeper(manager, nodes(), False)
     assert list(tmp_path.iterdir()) == []
-    assert said == [f"this manager does not lead: {tmp_path}/gpu-swarm.prom is removed"]
+    assert logged == [f"this manager does not lead: {tmp_path}/gpu-swarm.prom is removed"]
     keeper(manager, nodes(), True)
     assert (manager.readings, len(list(tmp_path.iterdir()))) == (2, 1)
 
 
-def test_a_swarm_that_it_does_not_understand_does_not_end_the_service(keeper, manager, tmp_path, said):
+def test_an_unknown_answer_does_not_end_the_service(keeper, manager, tmp_path, logged):
     broken = [{"ID": "g1", "Spec": {"Labels": 5}}]
     keeper(manager, broken, True)
-    assert said[0].startswith("the metrics could not be computed: ")
+    assert logged[0].startswith("the metrics could not be computed: ")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("directory", ["", "none"])
-def test_where_there_is_no_directory_nothing_is_read(manager, tmp_path, said, directory):
-    keeper = Keeper(directory and str(tmp_path / directory), said.append, manager.clock)
+def test_without_a_directory_nothing_is_read(manager, tmp_path, logged, directory):
+    keeper = Keeper(directory and str(tmp_path / directory), logged.append, manager.clock)
     for leads in (True, False):
         keeper(manager, nodes(), leads)
-    assert (manager.readings, said, list(tmp_path.iterdir())) == (0, [], [])
+    assert (manager.readings, logged, list(tmp_path.iterdir())) == (0, [], [])
 
 
-def test_what_goes_wrong_is_said_once_the_old_file_stays_and_it_goes_on(keeper, manager, tmp_path, said):
+def test_an_error_is_reported_once_and_the_old_file_stays(keeper, manager, tmp_path, logged):
     keeper(manager, nodes(), True)
     before = (tmp_path / "gpu-swarm.prom").read_text()
     manager.failure = "the manager does not answer"
@@ -151,8 +151,8 @@ def test_what_goes_wrong_is_said_once_the_old_file_stays_and_it_goes_on(keeper, 
         keeper(manager, nodes("pause"), True)
         manager.now += 5
         keeper(manager, nodes("pause"), True)
-    assert (said, (tmp_path / "gpu-swarm.prom").read_text()) == (["the manager does not answer"], before)
+    assert (logged, (tmp_path / "gpu-swarm.prom").read_text()) == (["the manager does not answer"], before)
     manager.failure, manager.now = None, manager.now + EVERY_S
     keeper(manager, nodes("pause"), True)
     assert 'gpu_swarm_nodes{state="paused",by="hand"} 1' in (tmp_path / "gpu-swarm.prom").read_text()
-    assert len(said) == 1
+    assert len(logged) == 1

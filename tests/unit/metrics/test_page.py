@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""docs/operate/alerts.md says of each alert how severe it is and what to do, and the rules are what it links to."""
+"""docs/operate/alerts.md has the severity and the remedy of each alert, and the rules link to it."""
 
 from __future__ import annotations
 

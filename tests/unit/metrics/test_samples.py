@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The metrics of a swarm: what is in the file, for each state of nodes, GPUs and services."""
+"""The metrics of a swarm in every state of nodes, GPUs and services."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ PAUSED = {MARK: "active", "gpu-swarm.paused-since": "2026-11-20T11:00:00Z"}
 
 
 def file_of(nodes=(), tasks=(), services=(), lease=None, last_run=None, isolation=None, now=NOW, allocation_findings=()):
-    found = ledger(Listed(list(nodes), list(tasks), list(services), now), "gpu-swarm.", ["*"])
-    found["swarm"] = {"id": "c1", "lease": lease, "last_run": last_run, "isolation": isolation}
-    found["allocation_findings"] = allocation_findings
-    return rendered(found, now, "status")
+    values = ledger(Listed(list(nodes), list(tasks), list(services), now), "gpu-swarm.", ["*"])
+    values["swarm"] = {"id": "c1", "lease": lease, "last_run": last_run, "isolation": isolation}
+    values["allocation_findings"] = allocation_findings
+    return rendered(values, now, "status")
 
 
 def read(*args, **options):
-    """(metric, labels but for those of the node) -> value, as Prometheus reads it."""
+    """Return the values as Prometheus reads them, by metric and labels without those of the node."""
     families = text_string_to_metric_families(file_of(*args, **options))
     samples = [sample for family in families for sample in family.samples]
-    found = {(one.name.partition("gpu_swarm_")[2], *_labels(one.labels)): one.value for one in samples}
-    assert len(found) == len(samples)
-    return found
+    values = {(one.name.partition("gpu_swarm_")[2], *_labels(one.labels)): one.value for one in samples}
+    assert len(values) == len(samples)
+    return values
 
 
 def _labels(labels):
@@ -66,17 +66,17 @@ def reports(one, text):
         (node(State="unknown"), "unknown", "", None),
     ],
 )  # fmt: skip
-def test_a_node_s_state_whose_doing_it_is_and_since_when(one, state, by, since):
-    found = read([one])
-    assert found["node_state", by, state] == 1
-    assert found["nodes", by, state] == 1
-    assert found.get(("node_closed_since_timestamp_seconds", by, state)) == (pytest.approx(since, abs=1) if since else None)
+def test_the_state_of_a_node_has_its_cause_and_its_time(one, state, by, since):
+    values = read([one])
+    assert values["node_state", by, state] == 1
+    assert values["nodes", by, state] == 1
+    assert values.get(("node_closed_since_timestamp_seconds", by, state)) == (pytest.approx(since, abs=1) if since else None)
 
 
-def test_a_state_that_no_node_is_in_is_there_with_0():
-    found = read([])
-    assert [found["nodes", by, state] for state, by in node_metrics.ALWAYS] == [0] * len(node_metrics.ALWAYS)
-    assert (found["pending_services",], found["unreserved_services",], found["resources_allocated_twice",]) == (0, 0, 0)
+def test_a_state_without_nodes_has_the_value_0():
+    values = read([])
+    assert [values["nodes", by, state] for state, by in node_metrics.ALWAYS] == [0] * len(node_metrics.ALWAYS)
+    assert (values["pending_services",], values["unreserved_services",], values["resources_allocated_twice",]) == (0, 0, 0)
 
 
 def test_nodes_of_one_name_are_two():
@@ -96,18 +96,18 @@ def test_nodes_of_one_name_are_two():
     ],
 )
 def test_what_a_watcher_reports(text, health, drift):
-    found = read([reports(node(), text) if text else node()])
-    assert [key[1] for key in found if key[0] == "node_health"] == ([health] if health else [])
-    assert found.get(("node_drift",)) == drift
-    assert not [key for key in found if key[0].startswith("gpu_fault")]
+    values = read([reports(node(), text) if text else node()])
+    assert [key[1] for key in values if key[0] == "node_health"] == ([health] if health else [])
+    assert values.get(("node_drift",)) == drift
+    assert not [key for key in values if key[0].startswith("gpu_fault")]
 
 
 # -- what is advertised ----------------------------------------------------------------------------------------------
 
 
-def amounts(found, kind=GPU):
-    """advertised, allocated, free, schedulable, faulty"""
-    return tuple(found[f"node_resources_{what}", kind] for what in ("advertised", "allocated", "free", "schedulable", "faulty"))
+def amounts(values, kind=GPU):
+    """Return advertised, allocated, free, schedulable and faulty."""
+    return tuple(values[f"node_resources_{what}", kind] for what in ("advertised", "allocated", "free", "schedulable", "faulty"))
 
 
 @pytest.mark.parametrize(
@@ -144,34 +144,34 @@ def test_a_group_with_a_faulty_card_is_faulty():
 
 
 def test_an_amount_and_what_is_no_longer_advertised():
-    found = read([node(resources=discrete(16000))], [task("t1", given=[*discrete(6000), *named(A)])], [service()])
-    assert amounts(found, "VRAM") == (16000, 6000, 10000, 10000, 0)
-    assert amounts(found) == (0, 1, 0, 0, 0)
-    assert found["service_resources_allocated", "VRAM", "train"] == 6000
-    assert found["gpu_allocated", A, GPU, "train"] == 1
+    values = read([node(resources=discrete(16000))], [task("t1", given=[*discrete(6000), *named(A)])], [service()])
+    assert amounts(values, "VRAM") == (16000, 6000, 10000, 10000, 0)
+    assert amounts(values) == (0, 1, 0, 0, 0)
+    assert values["service_resources_allocated", "VRAM", "train"] == 6000
+    assert values["gpu_allocated", A, GPU, "train"] == 1
 
 
-def test_a_node_may_not_advertise_kinds_without_end():
+def test_the_number_of_kinds_of_a_node_is_limited():
     kinds = [item for number in range(2 * node_metrics.MOST_KINDS) for item in discrete(number + 1, f"K{number}")]
-    found = read([node(resources=kinds)])
-    shown = {key[1] for key in found if key[0] == "node_resources_advertised"}
+    values = read([node(resources=kinds)])
+    shown = {key[1] for key in values if key[0] == "node_resources_advertised"}
     assert len(shown) == node_metrics.MOST_KINDS + 1
-    assert found["node_resources_advertised", bounds.OTHERS] == sum(range(node_metrics.MOST_KINDS + 1))
+    assert values["node_resources_advertised", bounds.OTHERS] == sum(range(node_metrics.MOST_KINDS + 1))
 
 
 def test_a_card_that_is_unfit_for_work():
-    found = read([reports(node(resources=named(A)), f"fault {A} reason=lost xid=79 since=1795341600")])
-    assert found["gpu_fault", A, "yes", "", "lost", "", "", "79"] == 1
-    assert found["gpu_fault_since_timestamp_seconds", A] == 1795341600
+    values = read([reports(node(resources=named(A)), f"fault {A} reason=lost xid=79 since=1795341600")])
+    assert values["gpu_fault", A, "yes", "", "lost", "", "", "79"] == 1
+    assert values["gpu_fault_since_timestamp_seconds", A] == 1795341600
     assert read([reports(node(), "fault reason=mismatch")])["gpu_fault", "", "yes", "", "mismatch", "", "", ""] == 1
 
 
-def test_a_card_that_is_left_out_without_consent_and_where_it_is():
-    """Once, though the watcher reports it too, and a node may have several of which nothing is known but their number."""
+def test_a_card_excluded_without_consent_has_its_location():
+    """Once, although the watcher reports it too. A node may have several cards of which only the number is known."""
     place = "pci=00000000:C1:00.0 slot=12 serial=1322"
     left = {LEFT_OUT: f"fault {A} reason=lost {place}; fault {B} reason=failed; fault reason=lost gpu=5; fault reason=lost gpu=6"}
-    found = read([reports(node(labels=left), f"fault {B} reason=reset serial=1323")])
-    assert {key: value for key, value in found.items() if key[0] == "gpu_fault"} == {
+    values = read([reports(node(labels=left), f"fault {B} reason=reset serial=1323")])
+    assert {key: value for key, value in values.items() if key[0] == "gpu_fault"} == {
         ("gpu_fault", A, "no", "00000000:C1:00.0", "lost", "1322", "12", ""): 1,
         ("gpu_fault", "", "no", "", "lost", "", "", ""): 1,
         ("gpu_fault", B, "yes", "", "reset", "1323", "", ""): 1,
@@ -182,47 +182,47 @@ def test_a_card_that_is_left_out_without_consent_and_where_it_is():
 @pytest.mark.parametrize(
     ("options", "is_unfit"),
     [
-        ({"labels": {FOR: f"fault {A} reason=lost since=100"}}, False),  # a run returned it, and found nothing
+        ({"labels": {FOR: f"fault {A} reason=lost since=100"}}, False),  # a run returned it and found no fault
         ({"labels": {FOR: f"fault {A} reason=lost"}}, False),
-        ({"labels": {FOR: f"fault {A} reason=lost since=99"}}, True),  # it is lost anew
+        ({"labels": {FOR: f"fault {A} reason=lost since=99"}}, True),  # it is lost again
         ({"labels": {FOR: "fault reason=hang since=100"}}, True),
         ({"labels": {FOR: f"fault {A} reason=lost since=100"}, "availability": "pause"}, True),
         ({"labels": {FOR: f"fault {A} reason=lost since=100", "gpu-swarm.former-availability": "active/pause"}}, True),  # returned by hand
     ],
 )
-def test_what_a_run_found_well_again_is_no_fault_while_its_report_waits(options, is_unfit):
-    found = read([reports(node(resources=named(A, B), **options), f"fault {A} reason=lost since=100")])
-    assert [key for key in found if key[0].startswith("gpu_fault")] == (
+def test_a_card_that_a_run_found_healthy_is_no_fault_while_its_report_waits(options, is_unfit):
+    values = read([reports(node(resources=named(A, B), **options), f"fault {A} reason=lost since=100")])
+    assert [key for key in values if key[0].startswith("gpu_fault")] == (
         [("gpu_fault", A, "yes", "", "lost", "", "", ""), ("gpu_fault_since_timestamp_seconds", A)] if is_unfit else []
     )
-    assert found["node_resources_faulty", GPU] == int(is_unfit)
+    assert values["node_resources_faulty", GPU] == int(is_unfit)
 
 
 def test_a_card_that_is_allocated_twice():
-    found = read([node(resources=named(A))], [task("t1", given=named(A)), task("t2", given=named(A), slot=2)], [service()])
-    assert found["resources_allocated_twice",] == 1
-    assert found["gpu_allocated_twice", A, GPU] == 2
+    values = read([node(resources=named(A))], [task("t1", given=named(A)), task("t2", given=named(A), slot=2)], [service()])
+    assert values["resources_allocated_twice",] == 1
+    assert values["gpu_allocated_twice", A, GPU] == 2
 
 
-def test_slots_go_by_their_card():
+def test_slots_follow_their_card():
     first, second, other = f"{A}.slot1", f"{A}.slot2", f"{B}.slot1"
     tasks = [
         task("t1", given=named(first, second)),
         task("t2", given=named(first, other), slot=2),
         task("t3", given=named(first, second), slot=3),
     ]
-    found = read([node(resources=named(first, second, other))], tasks, [service()])
-    assert [key for key in found if key[0] == "gpu_allocated"] == [("gpu_allocated", card, GPU, "train") for card in (A, B)]
-    assert found["resources_allocated_twice",] == 2
-    assert {key: value for key, value in found.items() if key[0] == "gpu_allocated_twice"} == {("gpu_allocated_twice", A, GPU): 3}
+    values = read([node(resources=named(first, second, other))], tasks, [service()])
+    assert [key for key in values if key[0] == "gpu_allocated"] == [("gpu_allocated", card, GPU, "train") for card in (A, B)]
+    assert values["resources_allocated_twice",] == 2
+    assert {key: value for key, value in values.items() if key[0] == "gpu_allocated_twice"} == {("gpu_allocated_twice", A, GPU): 3}
 
 
-def test_a_group_is_each_of_its_cards():
+def test_a_group_counts_for_each_of_its_cards():
     tasks = [task("t1", given=named(f"{A}+{B}")), task("t2", given=named(f"{A}+{B}"), slot=2)]
-    found = read([node(resources=named(f"{A}+{B}"))], tasks, [service()])
-    assert [key for key in found if key[0] == "gpu_allocated"] == [("gpu_allocated", card, GPU, "train") for card in (A, B)]
+    values = read([node(resources=named(f"{A}+{B}"))], tasks, [service()])
+    assert [key for key in values if key[0] == "gpu_allocated"] == [("gpu_allocated", card, GPU, "train") for card in (A, B)]
     twice = {("gpu_allocated_twice", card, GPU): 2 for card in (A, B)}
-    assert {key: value for key, value in found.items() if key[0] == "gpu_allocated_twice"} == twice
+    assert {key: value for key, value in values.items() if key[0] == "gpu_allocated_twice"} == twice
 
 
 def free_in(found):
@@ -249,23 +249,23 @@ def test_a_service_that_is_pending():
         pending("t2", big, service="s1", since="2026-11-20T12:00:00Z", error="another reason"),
         pending("t3", {GPU: 1}, service="s2", since="2026-11-20T12:59:00Z"),
     ]
-    found = read([node(resources=named(A, B))], tasks, [service("s1", "huge", reserves=big), service("s2", "small", reserves={GPU: 1})])
-    assert found["pending_services",] == 2
-    assert (found["pending_tasks", "huge"], found["pending_since_timestamp_seconds", "huge"]) == (2, NOW - 3600)
-    assert (found["pending_reserved", GPU, "huge"], found["pending_possible", "huge"]) == (8, 0)
-    assert (found["pending_tasks", "small"], found["pending_possible", "small"]) == (1, 1)
+    values = read([node(resources=named(A, B))], tasks, [service("s1", "huge", reserves=big), service("s2", "small", reserves={GPU: 1})])
+    assert values["pending_services",] == 2
+    assert (values["pending_tasks", "huge"], values["pending_since_timestamp_seconds", "huge"]) == (2, NOW - 3600)
+    assert (values["pending_reserved", GPU, "huge"], values["pending_possible", "huge"]) == (8, 0)
+    assert (values["pending_tasks", "small"], values["pending_possible", "small"]) == (1, 1)
 
 
-def test_so_many_services_by_name_and_all_others_as_one():
+def test_some_services_are_named_and_all_others_are_one():
     number = service_metrics.MOST_SERVICES + 10
     tasks = [pending(f"t{one}", {GPU: 1}, service=f"s{one}", since=f"2026-11-20T12:{one:02d}:00Z"[:20]) for one in range(60)]
-    found = read([], tasks, [service(f"s{one}", f"job-{one}") for one in range(number)])
-    shown = {key[1]: value for key, value in found.items() if key[0] == "pending_tasks"}
+    values = read([], tasks, [service(f"s{one}", f"job-{one}") for one in range(number)])
+    shown = {key[1]: value for key, value in values.items() if key[0] == "pending_tasks"}
     assert len(shown) == service_metrics.MOST_SERVICES + 1
     assert shown[bounds.OTHERS] == 10  # the youngest
     assert {"job-0", "job-49"} <= set(shown)
-    assert found["pending_since_timestamp_seconds", bounds.OTHERS] == NOW - 10 * 60
-    assert not [key for key in found if key[0] == "pending_reserved" and bounds.OTHERS in key]
+    assert values["pending_since_timestamp_seconds", bounds.OTHERS] == NOW - 10 * 60
+    assert not [key for key in values if key[0] == "pending_reserved" and bounds.OTHERS in key]
 
 
 def test_an_array_of_jobs_is_one_service():
@@ -279,18 +279,18 @@ def test_an_array_of_jobs_is_one_service():
 def test_a_service_that_sees_gpus():
     peek = service("s2", "peek", env=["NVIDIA_VISIBLE_DEVICES=all"])
     share = service("s3", "share", env=["NVIDIA_VISIBLE_DEVICES=0"], reserves={"VRAM": 1})
-    found = read([node(resources=named(A))], [task("t2", service="s2"), task("t3", service="s3")], [peek, share])
-    assert found["unreserved_services",] == 1
-    assert [key[1] for key in found if key[0] == "service_unreserved"] == ["peek"]
+    values = read([node(resources=named(A))], [task("t2", service="s2"), task("t3", service="s3")], [peek, share])
+    assert values["unreserved_services",] == 1
+    assert [key[1] for key in values if key[0] == "service_unreserved"] == ["peek"]
 
 
 # -- the swarm -------------------------------------------------------------------------------------------------------
 
 
 def test_the_leader_and_the_time():
-    found = read([node("n1", leader=True, engine="29.6.1")])
-    assert found["snapshot_timestamp_seconds",] == NOW
-    assert found["info", "host-n1", "29.6.1", "status", "c1"] == 1
+    values = read([node("n1", leader=True, engine="29.6.1")])
+    assert values["snapshot_timestamp_seconds",] == NOW
+    assert values["info", "host-n1", "29.6.1", "status", "c1"] == 1
 
 
 @pytest.mark.parametrize(
@@ -303,19 +303,19 @@ def test_the_leader_and_the_time():
     ],
 )
 def test_a_run_that_has_the_lease(lease, since, until):
-    found = read([], lease=lease)
-    assert (found.get(("run_lease_since_timestamp_seconds",)), found.get(("run_lease_until_timestamp_seconds",))) == (since, until)
+    values = read([], lease=lease)
+    assert (values.get(("run_lease_since_timestamp_seconds",)), values.get(("run_lease_until_timestamp_seconds",))) == (since, until)
 
 
 @pytest.mark.parametrize(("always", "runs"), [(True, "all"), (False, "changing")])
 def test_the_last_run(always, runs):
-    found = read(last_run={"ended": "2026-11-20T12:00:00Z", "hosts": {"done": 7, "failed": 1, "else": 2}, "always": always})
-    assert found["run_end_timestamp_seconds", runs] == NOW - 3600
-    hosts = {key[1]: value for key, value in found.items() if key[0] == "run_hosts"}
+    values = read(last_run={"ended": "2026-11-20T12:00:00Z", "hosts": {"done": 7, "failed": 1, "else": 2}, "always": always})
+    assert values["run_end_timestamp_seconds", runs] == NOW - 3600
+    hosts = {key[1]: value for key, value in values.items() if key[0] == "run_hosts"}
     assert hosts == {"done": 7, "waiting": 0, "untouched": 0, "failed": 1}
 
 
-def test_every_metric_has_its_labels_in_each_line_and_a_sentence():
+def test_every_metric_has_its_labels_in_each_line_and_a_help_text():
     whole = file_of(recorded("nodes"), recorded("tasks"), recorded("services"), now=epoch(RECORDED_AT))
     by_name = {metric.name: metric for metric in metric_names.METRICS}
     assert len(by_name) == len(metric_names.METRICS)
@@ -327,7 +327,7 @@ def test_every_metric_has_its_labels_in_each_line_and_a_sentence():
     assert [metric.name for metric in metric_names.METRICS if not metric.help.endswith(".")] == []
 
 
-def test_isolation():
+def test_isolation_has_metrics():
     shown = {"level": "audit", "nodes": {"n1": "audit"}, "read": "2026-11-20T12:00:00Z", "found": []}
     shown["found"] = [{"service": "a", "last": "2026-11-20T12:00:00Z"}, {"service": "long ago", "last": "2026-11-12T12:00:00Z"}]
     fleet = [node("n1", resources=named(A)), node("n2", resources=named(B)), node("m1", leader=True)]
@@ -343,10 +343,10 @@ def test_isolation():
     assert [line for line in off.splitlines() if "isolation" in line and not line.startswith("#")] == ['gpu_swarm_isolation{level="off"} 1']
 
 
-def test_where_processes_and_reservations_differ():
-    found = {"hostname": "host-n1", "node": "n1", "card": A, "since": "2026-11-20T12:00:00Z", "service": None}
-    earlier = {**found, "name": "outside", "since": "2026-11-20T11:00:00Z"}
-    differing = [{**found, "name": "outside"}, earlier, {**found, "name": "idle", "service": "train"}]
+def test_differences_of_processes_and_reservations_have_metrics():
+    values = {"hostname": "host-n1", "node": "n1", "card": A, "since": "2026-11-20T12:00:00Z", "service": None}
+    earlier = {**values, "name": "outside", "since": "2026-11-20T11:00:00Z"}
+    differing = [{**values, "name": "outside"}, earlier, {**values, "name": "idle", "service": "train"}]
     of_card = f'{{UUID="{A}",node="host-n1",node_id="n1",finding='
     idle, outside = of_card + '"idle",service="train"}', of_card + '"outside",service=""}'
     names = ("gpu_swarm_allocation_findings", "gpu_swarm_gpu_allocation_finding")

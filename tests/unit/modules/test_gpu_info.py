@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The module as a process of its own, with its arguments as JSON, as the wrapper on a node starts it."""
+"""Runs the module as a separate process with its arguments as JSON, like the wrapper on a node."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def module(arguments, **environment):
 
 
 @pytest.mark.parametrize("check", [True, False])
-def test_reads_and_never_changes(check):
+def test_gpu_info_reads_and_never_changes(check):
     code, answer = module({"nvml_path": nvml_lab.library(), "_ansible_check_mode": check}, GPU_LAB_NVML=nvml_lab.fleet("h100x8-one-lost"))
     assert code == 0
     assert answer["changed"] is False
@@ -59,14 +59,14 @@ def test_reads_and_never_changes(check):
         ({"nvml_path": "/nonexistent/lib.so"}, "t4x4", "/nonexistent/lib.so"),
     ],
 )
-def test_says_what_is_wrong(arguments, fleet, words):
+def test_an_error_is_reported(arguments, fleet, words):
     code, answer = module(dict({"nvml_path": nvml_lab.library()}, **arguments), GPU_LAB_NVML=nvml_lab.fleet(fleet))
     assert code == 1
     assert words in answer["msg"]
     assert "exception" not in answer
 
 
-def test_says_that_the_binding_is_missing(tmp_path):
+def test_a_missing_binding_is_reported(tmp_path):
     hidden = tmp_path / "pynvml.py"
     hidden.write_text("raise ImportError('hidden by a test')\n")
     code, answer = module({"nvml_path": nvml_lab.library()}, PYTHONPATH=str(tmp_path))
@@ -75,7 +75,7 @@ def test_says_that_the_binding_is_missing(tmp_path):
 
 
 def described(contains, record):
-    """Every key of ``record`` stands in RETURN with a matching type, and no other key does."""
+    """Check that RETURN has exactly the keys of ``record``, with matching types."""
     kinds = {"str": str, "int": int, "float": float, "bool": bool, "list": list, "dict": dict}
     assert set(contains) == set(record)
     for key, value in record.items():

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The module as a process of its own on real files, with the lab's NVML; no engine runs, so ``restart: never``."""
+"""Runs the module as a separate process on real files, with the lab's NVML. No engine runs, so it sets ``restart: never``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from node_lab import CONFIG_TOML, DAEMON_JSON
 from ansible_collections.fleet.gpu_swarm.plugins.modules import gpu_node
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answers.answer import malformed
 
-# To nobody, a checkout in /root is closed: what a run imports on its way is imported before, by one that is refused at once.
+# Other users cannot read a checkout in /root, so a refused call imports beforehand what a run imports later.
 AS_NOBODY = """
 import contextlib, io, os, pynvml, tomli
 with contextlib.suppress(ImportError):
@@ -42,7 +42,7 @@ WITHOUT_BINDING = "import sys; sys.modules['pynvml'] = None"
 
 
 class Node:
-    """Two files, a state directory, and the module that is run on them."""
+    """Two files, a state directory, and runs of the module on them."""
 
     def __init__(self, home):
         self.home = home
@@ -71,7 +71,7 @@ class Node:
         return answer
 
     def files(self):
-        """Everything under the node's home but the lock, with bytes and mode."""
+        """Return all files under the node's home except the lock, with bytes and mode."""
         found = {}
         for root, folders, names in os.walk(self.home):
             for name in [*folders, *names]:
@@ -88,10 +88,10 @@ def node(tmp_path):
     return Node(tmp_path)
 
 
-# --- what it does ---------------------------------------------------------------------------------------------------
+# --- present and absent -----------------------------------------------------------------------------------------------
 
 
-def test_first_run_second_run_and_back(node):
+def test_the_first_run_changes_the_second_does_not_and_absent_restores(node):
     before = node.files()
     assessed = node.run(check=True)
     assert node.files() == before
@@ -136,7 +136,7 @@ def test_no_engine_and_no_nvml_are_needed_to_deprovision(node):
 
 
 @pytest.mark.parametrize("check", [True, False])
-def test_a_host_that_nobody_changed_has_nothing_to_restore(node, check):
+def test_an_unchanged_host_has_nothing_to_restore(node, check):
     node.daemon.unlink()
     node.runtime.unlink()
     answer = node.run(check=check, state="absent", extra_resources=["SSD=1"], nvml_path="/nonexistent")
@@ -154,30 +154,30 @@ def test_a_host_without_gpu(node):
     assert node.files() == before
 
 
-def test_what_it_returns_is_documented(node):
+def test_every_returned_key_is_documented(node):
     answer = node.run(check=True)
     documented = {name for name, value in yaml.safe_load(gpu_node.RETURN).items() if not value["returned"].startswith("with ")}
     assert set(answer) - {"changed", "diff", "invocation", "warnings"} == documented
 
 
 @pytest.mark.parametrize("check", [True, False])
-def test_what_is_in_the_files_is_shown_only_on_request(node, check):
+def test_contents_of_files_are_shown_only_on_request(node, check):
     node.daemon.write_bytes(b'{"proxies": {"http-proxy": "http://me:secret@proxy"}}')
     answer = node.run(check=check, diff=False)
     assert "diff" not in answer
     assert "secret" not in json.dumps(answer)
 
 
-def test_a_sick_gpu_is_left_out_and_named(node):
+def test_a_faulty_gpu_is_excluded_and_named(node):
     answer = node.run(fleet="h100x8-one-lost")
     assert len(answer["resources"]) == 7
     assert answer["left_out"][0]["reason"]
-    assert "is not advertised: " in json.dumps(answer["warnings"])  # texts, or objects with a text from ansible-core 2.19 on
+    assert "is not advertised: " in json.dumps(answer["warnings"])  # texts, or objects with a text since ansible-core 2.19
     assert answer["labels"]["gpu.count"] == "7"
 
 
-def test_a_card_that_is_lost_is_named_by_the_record_of_the_node(node):
-    """NVML reports nothing of a card that fell off the bus, not even its UUID. A node of an earlier release has no record of its cards."""
+def test_a_lost_card_is_named_from_the_record_of_the_node(node):
+    """NVML reports nothing about a card that fell off the bus, not even its UUID. An earlier release has no record of its cards."""
     gpus = node.run(fleet="h100x8")["gpus"]
     lost = next(one["index"] for one in node.run(check=True, fleet="h100x8-one-lost")["left_out"])
     of_card = gpus[lost]
@@ -202,8 +202,8 @@ BAD = [{"mig": [[1]]}, {"mig": 5}, {"mig": "MIG-1"}, {"pci_bus_id": {}}, {"name"
     ["", "[]", "[" * 100_000, '{"cards": [{"uuid": 5}]}', '{"cards": 7}', *(json.dumps({"cards": [{**CARD_OF_A_RECORD, **bad}]}) for bad in BAD)],
     ids=lambda record: record[:60],
 )
-def test_a_record_of_cards_that_cannot_be_read_is_none(node, record):
-    """It describes cards, and decides nothing."""
+def test_an_unreadable_record_of_cards_is_ignored(node, record):
+    """It only describes cards, and decides nothing."""
     after = node.run(), node.files()
     (node.state / "cards.json").write_text(record)
     assert node.run()["changed"] is False
@@ -211,7 +211,7 @@ def test_a_record_of_cards_that_cannot_be_read_is_none(node, record):
 
 
 @pytest.mark.parametrize("content", [b"", b" \n", b"\xef\xbb\xbf{}", None])
-def test_what_dockerd_takes_for_an_empty_configuration(node, content):
+def test_an_empty_configuration_is_accepted_as_dockerd_does(node, content):
     if content is None:
         node.daemon.unlink()
     else:
@@ -245,7 +245,7 @@ def test_unknown_keys_and_the_rest_of_each_file_stay(node):
 
 # --- every way to advertise a GPU --------------------------------------------------------------------------------------
 
-# what NVML shows, the rules -> the resources without their UUIDs, the line in config.toml
+# GPUs in NVML, the rules -> the resources without their UUIDs, and the line in config.toml
 POLICIES = {
     "a kind per model": (
         "l40s-t4",
@@ -275,7 +275,7 @@ def kinds(resources):
 
 
 @pytest.mark.parametrize(("fleet", "rules", "resources", "line"), POLICIES.values(), ids=POLICIES)
-def test_policies(node, fleet, rules, resources, line):
+def test_each_policy_advertises_its_resources(node, fleet, rules, resources, line):
     before = node.files()
     assessed = node.run(check=True, fleet=fleet, advertise=rules)
     answer = node.run(fleet=fleet, advertise=rules)
@@ -299,7 +299,7 @@ def test_memory_per_card_and_the_systems_memory(node):
     assert re.fullmatch(r"VRAM=[1-9]\d{2,}", answer["resources"][0])
 
 
-def test_extra_resources_come_and_go(node):
+def test_extra_resources_are_added_and_removed(node):
     before = node.daemon.read_bytes()
     node.run(extra_resources=["SSD=2", "FPGA=a"], advertise=[])
     assert json.loads(node.daemon.read_bytes())["node-generic-resources"] == ["SSD=2", "FPGA=a"]
@@ -309,7 +309,7 @@ def test_extra_resources_come_and_go(node):
     assert node.daemon.read_bytes() == before
 
 
-def test_less_than_before(node):
+def test_advertising_less_needs_consent(node):
     node.run(fleet="h100x8")
     before = node.files()
     assessed = node.run(fleet="h100x8-one-lost", check=True)
@@ -331,7 +331,7 @@ def kind(name):
     return {"advertise": [{"as": "gpu", "kind": name}]}
 
 
-# what is wrong -> (files, options, words of the message in their order; {d} and {r} are the files)
+# what is wrong -> (files, options, words of the message in order; {d} and {r} are the files)
 BAD = {
     "daemon.json that is no JSON": ({"daemon": b"{a: 1}"}, {}, ["{d}: it is not JSON", "line 1", "Fix the file, and run this again."]),
     "a JSON list": ({"daemon": b"[1]"}, {}, ["{d}: it contains a list, but dockerd expects an object", "Fix the file"]),
@@ -380,7 +380,7 @@ def test_bad_input_is_one_clear_error_and_changes_nothing(node, files, options, 
     before = node.files()
     answer = node.run(check=check, **options)
     assert node.files() == before
-    if check and files.get("runtime", b"") is None:  # information when looking, an error when applying
+    if check and files.get("runtime", b"") is None:  # information in an assessment, an error in a change
         assert "toolkit" in answer["missing"]
         return
     assert answer["failed"] is True
@@ -399,7 +399,7 @@ def test_no_binding_is_reported_so_that_the_action_plugin_can_send_it(node):
     answer = node.run(WITHOUT_BINDING)
     assert (answer["failed"], answer["missing"]) == (True, ["nvml_binding"])
     assert "nvidia-ml-py" in answer["msg"]
-    assert "engine" not in answer  # which is read when this is run again with it
+    assert "engine" not in answer  # the file is read when this runs again with the binding
     assert node.files() == before
 
 
@@ -407,14 +407,14 @@ NOBODY = os.geteuid() or 65534
 
 
 @pytest.mark.parametrize("check", [True, False])
-def test_not_root(node, check):
+def test_another_user_than_root_is_refused(node, check):
     before = node.files()
     answer = node.run(AS_NOBODY, restart="if_needed", check=check)
     assert answer["msg"] == f"this needs root on the node, and the task runs as user id {NOBODY}. Add 'become: true'."
     assert node.files() == before
 
 
-def test_not_root_and_files_that_belong_to_root(node):
+def test_another_user_cannot_read_files_of_root(node):
     for folder in takewhile(lambda folder: not folder.stat().st_mode & stat.S_IXOTH, (node.home, *node.home.parents)):
         folder.chmod(0o755)
     node.state = node.home / "closed" / "state"
@@ -425,7 +425,7 @@ def test_not_root_and_files_that_belong_to_root(node):
     assert node.files() == before
 
 
-def test_no_command_of_systemd_is_no_obstacle(node, monkeypatch, tmp_path_factory):
+def test_systemd_commands_may_be_missing(node, monkeypatch, tmp_path_factory):
     monkeypatch.setenv("PATH", str(tmp_path_factory.mktemp("no-commands")))
     assert node.run()["changed"] is True
 
@@ -438,8 +438,8 @@ node.SBIN = %r
 """
 
 
-def test_a_toolkit_that_hangs_is_an_error_of_its_host(node, tmp_path_factory):
-    """Its programs query the driver, which may hang for ever."""
+def test_a_hung_toolkit_is_an_error_of_its_host(node, tmp_path_factory):
+    """Its programs query the driver, which may hang forever."""
     program = tmp_path_factory.mktemp("bin") / "nvidia-ctk"
     program.write_text("#!/bin/sh\nexec sleep 600\n")
     program.chmod(0o755)
@@ -451,9 +451,9 @@ def test_a_toolkit_that_hangs_is_an_error_of_its_host(node, tmp_path_factory):
 
 
 @pytest.mark.parametrize("check", [True, False])
-def test_gathering_decides_nothing_whatever_was_decided_before(node, check):
+def test_gathering_decides_nothing(node, check):
     node.run()
-    node.daemon.rename(node.home / "elsewhere.json")  # options of state=gathered need not be those of the node
+    node.daemon.rename(node.home / "elsewhere.json")  # options of state=gathered may differ from those of the node
     (node.state / "journal.json").write_text("{}")
     before = node.files()
     found = node.run(state="gathered", check=check)
@@ -473,7 +473,7 @@ PROXIES = (
 @pytest.mark.parametrize("check", [True, False])
 @pytest.mark.parametrize("state", ["present", "absent"])
 @pytest.mark.parametrize("debug", [b"false", b"false,", b"[1"])
-def test_no_password_of_a_proxy_is_shown_and_each_stays_in_its_file(node, check, state, debug):
+def test_passwords_of_proxies_are_not_shown_and_stay_in_their_files(node, check, state, debug):
     if state == "absent":
         node.run()
     node.daemon.write_bytes(PROXIES % debug)
@@ -494,20 +494,20 @@ def test_no_password_of_a_proxy_is_shown_and_each_stays_in_its_file(node, check,
         b'{"default-runtime": "http://svc:S3cret@proxy"}',
     ],
 )
-def test_nor_is_one_that_stands_where_a_message_quotes_it(node, content):
+def test_a_message_does_not_quote_a_password(node, content):
     node.daemon.write_bytes(content)
     assert "S3cret" not in json.dumps(node.run(check=True))
     assert "S3cret" not in json.dumps(node.run())
 
 
 @pytest.mark.parametrize("check", [True, False])
-def test_a_kind_that_is_called_like_a_secret_is_returned_as_it_is(node, check):
-    """It is compared with what the swarm shows of the node: another text would differ for ever."""
+def test_a_kind_with_the_name_of_a_secret_is_returned_unchanged(node, check):
+    """It is compared with the swarm's list of the node. Another text would always differ."""
     answer = node.run(check=check, extra_resources=["MATLAB-TOKEN=4", "VAULT-SECRET=a"])
     assert {"MATLAB-TOKEN=4", "VAULT-SECRET=a"} < set(answer["resources"])
 
 
-# --- rules that forget cards ----------------------------------------------------------------------------------------
+# --- rules that drop cards --------------------------------------------------------------------------------------------
 
 FOR_OTHERS = [{"as": "gpu", "select": {"model": ["*H200*"]}}]
 
@@ -528,7 +528,7 @@ def test_a_policy_that_selects_nothing_takes_consent(node, advertise):
     assert "failed" not in node.run(advertise=advertise)
 
 
-def test_what_a_rule_leaves_to_the_host_needs_no_consent(node):
+def test_cards_that_a_rule_leaves_to_the_host_need_no_consent(node):
     node.run()
     answer = node.run(advertise=[*FOR_OTHERS, {"as": "none"}])
     assert (answer["changed"], answer["resources"]) == (True, [])

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The ledger goes along with the assessment of the first manager, and with no other."""
+"""Only the first manager's assessment carries the ledger."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ MANAGER = {"state": "active", "node_id": "n1", "control_available": True, "error
 
 
 def run(monkeypatch, host="m1", args=None, ledger=None, reads=True, settings=None, execute=None, verbosity=None, shown=(), own=(), **answer):
-    """(the result, the arguments of each module that was run); with a verbosity as where a plan follows; ``shown`` stands for parts of an answer,
-    ``own`` for variables"""
+    """Return the result, and the arguments of each module that ran.
+
+    With a verbosity it runs as before a plan. ``shown`` replaces parts of an answer, ``own`` are variables.
+    """
     calls = []
 
     def answer_of(self, module_name, module_args, task_vars):
@@ -50,12 +52,12 @@ def test_the_first_manager_answers_with_the_ledger(monkeypatch):
     assert calls[:1] == [("swarm_gpu_info", {"docker_host": "unix:///run/other.sock", "keep_label": "gpu-swarm.keep"})]
 
 
-def test_it_is_read_with_the_label_of_the_inventory(monkeypatch):
+def test_the_ledger_is_read_with_the_label_of_the_inventory(monkeypatch):
     _result, calls = run(monkeypatch, settings={"provision_keep_label": "team.keep"})
     assert calls[0][1]["keep_label"] == "team.keep"
 
 
-def test_what_the_ledger_warns_of_is_shown(monkeypatch):
+def test_warnings_of_the_ledger_are_shown(monkeypatch):
     result, _calls = run(monkeypatch, ledger={**LEDGER, "warnings": ["GPU-1 is allocated twice"]}, warnings=["of the node"])
     assert result["warnings"] == ["m1: of the node", "GPU-1 is allocated twice"]
     assert "warnings" not in result["ledger"]
@@ -82,13 +84,13 @@ def test_elsewhere_no_ledger_is_read(monkeypatch, other):
         {"failed": True, "msg": "no driver"},
     ],
 )
-def test_one_whose_assessment_is_of_no_manager_has_none(monkeypatch, other):
-    """Whatever it answered to that."""
+def test_an_assessment_of_another_host_has_no_ledger(monkeypatch, other):
+    """Whatever it answered."""
     result, _calls = run(monkeypatch, **other)
     assert "ledger" not in result
 
 
-def test_a_host_that_cannot_be_reached_is_tried_once(monkeypatch):
+def test_an_unreachable_host_is_tried_once(monkeypatch):
     calls = []
 
     def execute(self, module_name, **_call):
@@ -100,7 +102,7 @@ def test_a_host_that_cannot_be_reached_is_tried_once(monkeypatch):
     assert calls == ["fleet.gpu_swarm.swarm_gpu_info"]
 
 
-def test_a_manager_that_cannot_say_leaves_it_to_the_task_that_reports_why(monkeypatch):
+def test_an_error_of_a_manager_is_left_to_the_task_that_reports_it(monkeypatch):
     result, calls = run(monkeypatch, ledger={"failed": True, "msg": "the swarm has no leader"})
     assert "ledger" not in result
     assert [name for name, _args in calls] == ["swarm_gpu_info", "gpu_node"]
@@ -110,7 +112,7 @@ def test_a_manager_that_cannot_say_leaves_it_to_the_task_that_reports_why(monkey
     ("ledger", "advertise", "sent"),
     [({"failed": True, "msg": "none"}, [{"as": "gpu"}], True), ({"failed": True, "msg": "none"}, [], False), (LEDGER, [{"as": "gpu"}], False)],
 )
-def test_to_a_manager_without_a_swarm_the_binding_goes_along_at_once(monkeypatch, ledger, advertise, sent):
+def test_a_manager_without_a_swarm_gets_the_binding_at_once(monkeypatch, ledger, advertise, sent):
     _result, calls = run(monkeypatch, ledger=ledger, args={"advertise": advertise})
     assert ("libraries" in calls[1][1]) is sent
 
@@ -124,8 +126,8 @@ def test_to_a_manager_without_a_swarm_the_binding_goes_along_at_once(monkeypatch
         ({"ansible_check_mode": False}, True),
     ],
 )
-def test_an_assessment_reports_a_change_in_a_check_run_alone(monkeypatch, own, changed):
-    """What somebody runs in check mode in a playbook of their own reports it too."""
+def test_only_a_check_run_reports_an_assessment_as_a_change(monkeypatch, own, changed):
+    """A user's own playbook in check mode reports it too."""
     shown = {"changed": True, "diff": [{"before": "a", "after": "b"}]}
     result, _calls = run(monkeypatch, reads=False, own=own, shown=shown)
     assert (result["changed"], bool(result["diff"])) == (changed, changed)
@@ -142,8 +144,8 @@ def test_an_assessment_reports_a_change_in_a_check_run_alone(monkeypatch, own, c
         ({"dedicated": True, "state": "absent"}, {}),
     ],
 )
-def test_whether_a_node_is_dedicated_is_said_by_the_inventory(monkeypatch, args, label):
-    """Never by the node's answer; and whether or not it has GPUs just now, since a label that comes back evicts."""
+def test_the_inventory_decides_whether_a_node_is_dedicated(monkeypatch, args, label):
+    """Never the node's answer. It does not matter whether it has GPUs now, because a label that returns evicts tasks."""
     prefix = args.get("label_prefix", "gpu.")
     assert run(monkeypatch, args=args, reads=False, labels={prefix + "dedicated": "true"})[0]["labels"] == label
     assert run(monkeypatch, args=args, reads=False, labels={})[0]["labels"] == label
@@ -154,7 +156,7 @@ def test_a_dedicated_node_without_a_prefix_is_refused_before_it_is_touched(monke
     with pytest.raises(AnsibleActionFail, match=r"gpu_swarm_dedicated.*gpu_node_label_prefix\), which is empty.* Nothing was changed"):
         run(monkeypatch, args={"dedicated": True, "label_prefix": ""}, execute=lambda *_args, **_named: calls.append(1))
     assert calls == []
-    for args in ({"advertise": []}, {"state": "absent"}):  # of a host without GPUs, or one that is deprovisioned
+    for args in ({"advertise": []}, {"state": "absent"}):  # for a host without GPUs, or one that is deprovisioned
         assert run(monkeypatch, args={"dedicated": True, "label_prefix": "", **args}, reads=False)[0]["labels"] is not None
 
 
@@ -169,8 +171,8 @@ def test_a_dedicated_node_without_a_prefix_is_refused_before_it_is_touched(monke
         ({"on_loss": "report", "state": "absent"}, None),
     ],
 )
-def test_what_becomes_of_a_node_is_a_label_of_the_inventory(monkeypatch, args, label):
-    """Never of the node's answer."""
+def test_the_purpose_of_a_node_is_a_label_from_the_inventory(monkeypatch, args, label):
+    """Never from the node's answer."""
     result, _calls = run(monkeypatch, args=args, reads=False, labels={"gpu.count": "2", "fleet.gpu-swarm.on-loss": "report"})
     assert result["labels"] == {"gpu.count": "2", **({"fleet.gpu-swarm.on-loss": label} if label else {})}
 
@@ -200,7 +202,7 @@ CONSENTED = MISSED.replace("fault", "ok")
         ({"allow_shrink": "no"}, [LOST], MISSED),
     ],
 )
-def test_a_card_that_a_node_does_without_is_a_label_with_whether_somebody_has_consented(monkeypatch, args, left_out, label):
+def test_an_excluded_card_is_a_label_that_shows_consent(monkeypatch, args, left_out, label):
     result, _calls = run(monkeypatch, args=args, reads=False, left_out=left_out, labels={"gpu.count": "7", "fleet.gpu-swarm.left-out": "fault"})
     assert result["labels"].get("fleet.gpu-swarm.left-out") == label
 
@@ -218,21 +220,21 @@ RULES = [{"as": "gpu"}]
         ({"gpu_node_has_gpus": "false"}, {"advertise": [], "extra_resources": []}),
         ({"gpu_swarm_dedicated": "yes"}, {"dedicated": "yes"}),
         ({"gpu_swarm_isolation": "reserved"}, {"isolation": "reserved"}),
-        ({"gpu_swarm_isolation": False}, {"isolation": False}),  # a bare off
+        ({"gpu_swarm_isolation": False}, {"isolation": False}),  # an unquoted off
         ({"gpu_swarm_isolation": "reserved", "_gpu_node_level": "off"}, {"isolation": "off"}),
         ({"gpu_swarm_isolation": "reserved", "_gpu_node_level": None}, {"isolation": None}),
     ],
 )
-def test_in_the_role_what_holds_for_the_swarm_and_the_host_goes_before(monkeypatch, own, different):
+def test_in_the_role_variables_of_swarm_and_host_come_first(monkeypatch, own, different):
     args = {"advertise": RULES, "extra_resources": ["SSD=1"], "isolation": "audit"}
     wanted = {name: value for name, value in {**args, **different}.items() if value is not None}
     assert run(monkeypatch, reads=False, args=args, own={**OF_ROLE, **own})[1] == [("gpu_node", wanted)]
-    # In a task of somebody's own, these variables are none of the module's.
+    # In a user's own task, these variables do not affect the module.
     assert run(monkeypatch, reads=False, args=args, own=own)[1] == [("gpu_node", args)]
 
 
 @pytest.mark.parametrize("value", ["", None])
-def test_what_is_empty_in_the_role_is_not_set(monkeypatch, value):
+def test_an_empty_variable_of_the_role_is_not_set(monkeypatch, value):
     _result, calls = run(monkeypatch, reads=False, args={"expect": value, "isolation": value, "nvml_path": value, "label_prefix": "gpu."})
     assert calls == [("gpu_node", {"label_prefix": "gpu."})]
 
@@ -250,7 +252,7 @@ READ_BY_A_PLAN = {key: value for key, value in GPU.items() if key not in ("healt
     ("verbosity", "gpu", "invoked"),
     [(0, READ_BY_A_PLAN, False), (2, READ_BY_A_PLAN, False), (3, GPU, True), (None, GPU, True)],
 )
-def test_for_a_plan_a_result_has_what_that_reads(monkeypatch, verbosity, gpu, invoked):
+def test_a_result_has_what_the_plan_reads(monkeypatch, verbosity, gpu, invoked):
     shown = {"gpus": [GPU], "invocation": {"module_args": {}}}
     result, _calls = run(monkeypatch, reads=False, args={"label_prefix": "gpu."}, verbosity=verbosity, shown=shown)
     assert (result["gpus"], "invocation" in result) == ([gpu], invoked)

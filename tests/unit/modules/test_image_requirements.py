@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a node answers of its images and of its toolkit."""
+"""The answer of a node about its images and its toolkit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HAS = {"train": {"NVIDIA_REQUIRE_CUDA": "cuda>=12.4"}, "plain": {}}
         (None, None, None),
     ],
 )
-def test_it_answers(monkeypatch, tmp_path, version, config, enforces):
+def test_images_and_toolkit_are_returned(monkeypatch, tmp_path, version, config, enforces):
     monkeypatch.setattr(Engine, "required_by", lambda self, image: HAS.get(image))
     monkeypatch.setattr(module, "SBIN", str(tmp_path))
     if version:

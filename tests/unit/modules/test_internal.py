@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What only the playbooks and roles of this collection are to use says so where users read."""
+"""Modules that only the collection's playbooks and roles may use say so in their documentation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import yaml
 from documentation import PLUGINS
 
 ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "galaxy.yml").exists())
-# But for what users compute with.
+# Except modules that users compute with.
 FILTERS = sorted(f"filter.{path.stem}" for path in (ROOT / "plugins/filter").glob("*.py") if path.stem != "memory_fraction")
 MODULES = [
     "modules.await_node",
@@ -34,12 +34,12 @@ MODULES = [
 
 
 @pytest.mark.parametrize("name", FILTERS + MODULES)
-def test_it_says_that_it_is_internal(name):
+def test_an_internal_module_says_so(name):
     said = yaml.safe_load(importlib.import_module(f"{PLUGINS}.{name}").DOCUMENTATION)
     assert said["short_description"].endswith(" (internal)")
     assert "fleet.gpu_swarm.internal" in said["extends_documentation_fragment"]
 
 
-def test_the_fragment_promises_nothing():
+def test_the_fragment_makes_no_promises():
     (note,) = yaml.safe_load(importlib.import_module(f"{PLUGINS}.doc_fragments.internal").ModuleDocFragment.DOCUMENTATION)["notes"]
     assert "no stability is promised" in note

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The module as a process of its own, against a server that serves keys."""
+"""Runs the module as a separate process against a server with keys."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def module(path: Path, fingerprint: str = NVIDIA, **arguments: object) -> dict:
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """Serves one file under any name, and counts how often it was requested."""
+    """Serves one file under any name, and counts the requests."""
 
     content = b""
     requests = 0
@@ -95,8 +95,8 @@ def test_another_key_changes_nothing(server, tmp_path, content, there):
 
 
 @pytest.mark.parametrize("there", [ARMORED + OTHER_KEY, QUOTED + ARMORED, ARMORED + b"\n" * LIMIT + OTHER_KEY, BINARY])
-def test_another_key_that_is_there_is_replaced(server, tmp_path, there):
-    """And so is the right one in a form that apt ignores in a file of that name."""
+def test_an_existing_other_key_is_replaced(server, tmp_path, there):
+    """The right key is replaced too, if apt would ignore its form under that file name."""
     key, server.content = tmp_path / "key.asc", ARMORED
     key.write_bytes(there)
     assert module(key, url=server.url)["changed"] is True
@@ -105,7 +105,7 @@ def test_another_key_that_is_there_is_replaced(server, tmp_path, there):
 
 @pytest.mark.parametrize(("name", "form"), [("key.asc", ARMORED), ("key.gpg", BINARY), ("RPM-GPG-KEY-nvidia", None)])
 @pytest.mark.parametrize("content", [ARMORED, BINARY, ARMORED.replace(b"\n", b"\r\n"), armor(BINARY, headers="Comment: one\n")])
-def test_the_form_that_the_name_calls_for(server, tmp_path, name, form, content):
+def test_the_key_has_the_form_that_its_name_requires(server, tmp_path, name, form, content):
     key, brought, server.content = tmp_path / name, tmp_path / "new", content
     assert module(key, url=server.url)["changed"] is True
     assert key.read_bytes() == (form or (BINARY if content == BINARY else ARMORED))
@@ -114,8 +114,8 @@ def test_the_form_that_the_name_calls_for(server, tmp_path, name, form, content)
 
 
 @pytest.mark.parametrize("name", ["key.asc", "key.gpg", "RPM-GPG-KEY-nvidia"])
-def test_a_key_that_is_armored_whatever_its_name(server, tmp_path, name):
-    """One of the other form, which an older release left there, is replaced."""
+def test_an_rpm_key_is_armored_whatever_its_name(server, tmp_path, name):
+    """A key in the other form, left by an older release, is replaced."""
     key, server.content = tmp_path / name, BINARY
     key.write_bytes(BINARY)
     for changed in (True, False):
@@ -124,7 +124,7 @@ def test_a_key_that_is_armored_whatever_its_name(server, tmp_path, name):
 
 
 @pytest.mark.parametrize("there", [ARMORED, ARMORED.replace(b"\n", b"\r\n"), armor(BINARY, headers="Comment: one\n")])
-def test_the_right_key_that_somebody_put_there_stays(server, tmp_path, there):
+def test_an_existing_right_key_stays(server, tmp_path, there):
     key, brought, server.content = tmp_path / "key.asc", tmp_path / "new", ARMORED
     key.write_bytes(there)
     brought.write_bytes(ARMORED)
@@ -146,7 +146,7 @@ def test_a_file_from_the_controller(tmp_path):
     assert (key.read_bytes(), brought.exists()) == (content, False)
 
 
-def test_a_key_in_the_call_and_a_directory_that_is_not_there(tmp_path):
+def test_a_key_in_the_call_needs_no_existing_directory(tmp_path):
     key, content = tmp_path / "etc/pki/key.asc", base64.b64encode(ARMORED).decode()
     umask = os.umask(0o077)
     try:
@@ -160,7 +160,7 @@ def test_a_key_in_the_call_and_a_directory_that_is_not_there(tmp_path):
     assert key.read_bytes() == ARMORED
 
 
-def test_without_a_fingerprint_any_key_but_none_over_http(server, tmp_path):
+def test_without_a_fingerprint_any_key_is_accepted_but_not_over_http(server, tmp_path):
     key, brought, server.content = tmp_path / "key.asc", tmp_path / "key.asc.new", OTHER_KEY
     assert "is not encrypted" in module(key, fingerprint="", url=server.url)["msg"]
     assert server.requests == 0
@@ -168,7 +168,7 @@ def test_without_a_fingerprint_any_key_but_none_over_http(server, tmp_path):
     assert module(key, fingerprint="", src=str(brought))["changed"] is True
 
 
-def test_what_is_wrong_is_reported(tmp_path):
+def test_errors_are_reported(tmp_path):
     key = tmp_path / "key.asc"
     answer = module(key, url="http://svc:S3cret@127.0.0.1:9/gpgkey")
     assert answer["problem"] == "url"
@@ -182,7 +182,7 @@ HOPS = {
     "https://b/key": "/other",
     "https://b/other": b"the key",
     "https://c/key": "http://d/key",
-    "http://d/key": "https://b/other",  # whoever is on the way could have named another one
+    "http://d/key": "https://b/other",  # anyone on the way could have named another one
     "https://e/key": "https://e/key",
 }
 
@@ -216,7 +216,7 @@ def test_without_a_fingerprint_no_hop_is_over_http(monkeypatch, url, words):
 
 @pytest.mark.parametrize("key", [ARMORED, OTHER_KEY], ids=["installed", "refused"])
 def test_no_password_of_a_mirror_is_returned(server, tmp_path, key):
-    """With -vvv, Ansible shows a module's arguments too."""
+    """With -vvv, Ansible also shows a module's arguments."""
     server.content = key
     url = server.url.replace("//", "//svc:S3cret@")
     answer = module(tmp_path / "key.asc", url=url)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The module as a process of its own, up to where a package manager would run. tests/e2e/test_repository_packages.py has those run."""
+"""Runs the module as a separate process until a package manager would start. tests/e2e/test_repository_packages.py runs real ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import module_process
 import pytest
 from openpgp_keys import ARMORED, EVIL, NVIDIA, armor
 
-MANAGERS = {"apt": "apt-get", "dnf": "dnf", "zypper": "rpm"}  # and what is run first
+MANAGERS = {"apt": "apt-get", "dnf": "dnf", "zypper": "rpm"}  # and the first command
 ADDRESS = "https://svc:S3cret@mirror.example.com/nvidia"
 
 
@@ -28,12 +28,12 @@ def module(work: Path, **arguments: object) -> dict:
         "fingerprint": NVIDIA,
         **arguments,
     }
-    env = {"PATH": str(work), "TMPDIR": str(work)}  # where no program is
+    env = {"PATH": str(work), "TMPDIR": str(work)}  # a folder without programs
     return json.loads(module_process.run("repository_packages", {**given, "_ansible_remote_tmp": str(work)}, env).stdout)
 
 
 @pytest.mark.parametrize("manager", MANAGERS)
-def test_a_package_manager_that_is_not_there(manager, tmp_path):
+def test_a_missing_package_manager_is_an_error(manager, tmp_path):
     answer = module(tmp_path, manager=manager)
     assert (answer["failed"], answer["problem"]) == (True, "file")
     assert answer["msg"] == f"{MANAGERS[manager]}: No such file or directory"
@@ -41,7 +41,7 @@ def test_a_package_manager_that_is_not_there(manager, tmp_path):
 
 
 @pytest.mark.parametrize(("manager", "first"), [("apt", "apt-cache"), ("dnf", "dnf"), ("zypper", "sh")])
-def test_of_the_node_s_own_repositories_no_key_is_fetched(manager, first, tmp_path):
+def test_no_key_is_fetched_for_the_node_s_own_repositories(manager, first, tmp_path):
     answer = module(tmp_path, manager=manager, definition="", key_content=None, key_url="http://127.0.0.1:9/")
     assert (answer["problem"], answer["msg"]) == ("file", f"{first}: No such file or directory")
 
@@ -64,7 +64,7 @@ def test_no_password_of_a_mirror_is_returned(tmp_path):
         ({"fingerprint": "ABC"}, "fingerprint", "'ABC' is not the fingerprint of a key"),
     ],
 )
-def test_what_it_cannot_begin_with(tmp_path, arguments, problem, text):
+def test_impossible_options_are_an_error(tmp_path, arguments, problem, text):
     answer = module(tmp_path, **{"manager": "apt", **arguments})
     assert (answer["failed"], answer.get("problem")) == (True, problem)
     assert text in answer["msg"]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""swarm_explain: with a directory, it writes the metrics of the whole swarm, whichever services it explains."""
+"""swarm_explain with a directory writes the metrics of the whole swarm, whichever services it explains."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_without_a_directory_it_only_reads(run):
 
 
 @pytest.mark.parametrize(("services", "shown"), [(["*"], ["sweep", "train"]), (["train"], ["train"]), (["s2"], ["sweep"]), (["gone"], [])])
-def test_the_file_has_all_and_the_result_what_was_wanted(run, tmp_path, services, shown):
+def test_the_file_has_everything_and_the_result_only_the_wanted_services(run, tmp_path, services, shown):
     result = run(tmp_path, services)
     assert (result["changed"], result["textfile"]) == (True, str(tmp_path / "gpu-swarm.prom"))
     assert explained(result) == shown
@@ -67,7 +67,7 @@ def test_in_check_mode_nothing_is_written(run, tmp_path):
     assert (result["changed"], list(tmp_path.iterdir())) == (True, [])
 
 
-def test_where_it_cannot_be_written_the_ledger_is_there_all_the_same(run, tmp_path):
+def test_if_the_file_cannot_be_written_the_ledger_is_still_returned(run, tmp_path):
     with pytest.raises(GpuSwarmError, match="none/gpu-swarm.prom: No such file or directory. Create it") as caught:
         run(tmp_path / "none")
     assert (caught.value.details["changed"], len(caught.value.details["nodes"])) == (False, 1)

@@ -32,7 +32,7 @@ def states(result):
 
 
 def ends(manager, state, number=0, error="", code=1):
-    """The task of a service ends like that: the one of its newest try."""
+    """Return the newest task of a service with this end."""
     service_id = f"new{number}"
     tries = manager.service_as_it_is(service_id)["Spec"]["TaskTemplate"]["ForceUpdate"]
     one = task(f"t{number}{tries}", service=service_id, state=state, error=error, since=manager.time, restart="none")
@@ -45,7 +45,7 @@ def test_a_job_has_no_option_of_the_connection():
     assert not set(JOB_OPTIONS) & set(CONNECTION_OPTIONS)
 
 
-def test_check_mode_submits_nothing_and_shows_what_it_would(run):
+def test_check_mode_submits_nothing_and_shows_the_job(run):
     manager = VersionedServices(nodes=FLEET)
     result = run(manager, check_mode=True, array=[{"A": 1}, {"A": 2}])
     assert result["changed"]
@@ -67,7 +67,7 @@ def test_it_is_submitted_once_and_its_outcome_is_returned(run, tmp_path):
     assert later["diff"] == {"before": "", "after": ""}
 
 
-def test_what_fails_is_tried_again_as_often_as_that_is_allowed(run, tmp_path):
+def test_a_failed_job_is_retried_up_to_its_limit(run, tmp_path):
     manager = VersionedServices(nodes=FLEET)
     run(manager, retries=1)
     ends(manager, "failed", error="task: non-zero exit (1)")
@@ -79,7 +79,7 @@ def test_what_fails_is_tried_again_as_often_as_that_is_allowed(run, tmp_path):
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_what_a_guard_refuses_is_submitted_again_and_no_retry_is_charged(run):
+def test_a_job_refused_by_a_guard_is_submitted_again_without_using_a_retry(run):
     manager = VersionedServices(nodes=FLEET)
     run(manager)
     refused = "gpu-swarm: the service t is refused on this node (isolation: exclusive): task x of the service y still has GPU-1."
@@ -87,7 +87,7 @@ def test_what_a_guard_refuses_is_submitted_again_and_no_retry_is_charged(run):
     result = run(manager)
     assert (result["changed"], states(result)) == (True, ["queued"])
     ends(manager, "failed", error=refused)
-    waits = run(manager)  # a second has to pass
+    waits = run(manager)  # one second must pass
     assert (waits["changed"], states(waits), len(waits["waiting"]), waits["not_ready"]) == (False, ["refused"], 1, [])
     manager.time = "2026-11-21T02:10:02Z"
     assert states(run(manager)) == ["queued"]
@@ -99,7 +99,7 @@ THEN = [("failed", ["complete", "queued"]), ("always", ["queued", "queued"]), ("
 
 
 @pytest.mark.parametrize("elsewhere", [True, False])
-def test_it_is_kept_off_the_node_that_refused_it_if_there_is_room_elsewhere(run, elsewhere):
+def test_a_job_avoids_a_node_that_refused_it_if_there_is_room_elsewhere(run, elsewhere):
     others = [node("n2", resources=named("GPU-3"))] if elsewhere else []
     manager = VersionedServices(nodes=[*FLEET, *others])
     run(manager, constraints=["node.role!=x"])
@@ -116,7 +116,7 @@ def test_it_is_kept_off_the_node_that_refused_it_if_there_is_room_elsewhere(run,
     manager.add_task({**waiting, "CreatedAt": manager.time})
     run(manager, constraints=["node.role!=x"])
     assert bool(constraints()[1]) == elsewhere
-    # Others were faster there: it has waited for half a minute.
+    # Other jobs were faster there: it has waited for half a minute.
     manager.time = "2026-11-21T02:10:40Z"
     assert states(run(manager, constraints=["node.role!=x"])) == ["queued"]
     assert constraints() == (["node.role!=x"], None)
@@ -124,7 +124,7 @@ def test_it_is_kept_off_the_node_that_refused_it_if_there_is_room_elsewhere(run,
 
 
 @pytest.mark.parametrize(("again", "states_then"), THEN)
-def test_what_is_over_runs_once_more_by_consent(run, again, states_then):
+def test_a_finished_job_runs_again_with_consent(run, again, states_then):
     manager = VersionedServices(nodes=FLEET)
     array = [{"A": 1}, {"A": 2}]
     run(manager, array=array)
@@ -142,7 +142,7 @@ def test_a_log_that_cannot_be_saved_stops_another_try(run):
     assert "its log could not be saved" in result["problems"][0]
 
 
-def test_somebody_who_submits_the_same_at_the_same_time_is_no_failure(run):
+def test_a_simultaneous_submission_of_the_same_job_is_no_failure(run):
     manager, other = VersionedServices(nodes=FLEET), VersionedServices(nodes=FLEET)
     run(other)
     there = other.service_as_it_is("new0")
@@ -158,8 +158,8 @@ def test_somebody_who_submits_the_same_at_the_same_time_is_no_failure(run):
     assert manager.created == []
 
 
-def test_one_that_is_being_removed_is_not_run_again_before_it_is_gone(run):
-    """Or before whoever removes it has been killed."""
+def test_a_job_that_is_being_removed_does_not_run_again_before_it_is_removed(run):
+    """Or before its remover has been killed."""
     manager = VersionedServices(nodes=FLEET)
     run(manager)
     ends(manager, "complete", code=0)
@@ -180,14 +180,14 @@ WRONG = {
 
 @pytest.mark.parametrize(("options", "words"), WRONG.values(), ids=WRONG)
 @pytest.mark.parametrize("check_mode", [True, False])
-def test_what_no_node_could_run_is_not_submitted(run, options, words, check_mode):
+def test_a_job_that_no_node_can_run_is_not_submitted(run, options, words, check_mode):
     manager = VersionedServices(nodes=FLEET)
     with pytest.raises(GpuSwarmError, match=words):
         run(manager, check_mode=check_mode, **options)
     assert manager.created == []
 
 
-def test_one_that_is_removed_while_the_swarm_is_read_is_submitted_anew(run):
+def test_a_job_that_is_removed_meanwhile_is_submitted_again(run):
     manager = VersionedServices(nodes=FLEET)
     run(manager)
     ends(manager, "complete", code=0)
@@ -210,7 +210,7 @@ def test_one_that_is_removed_while_the_swarm_is_read_is_submitted_anew(run):
     assert (result["changed"], states(result), len(manager.created)) == (True, ["queued"], 2)
 
 
-def test_a_swarm_that_keeps_no_task_takes_no_job(run):
+def test_a_swarm_that_keeps_no_tasks_accepts_no_job(run):
     manager = VersionedServices(nodes=FLEET)
     manager.spec = {"Orchestration": {"TaskHistoryRetentionLimit": 0}}
     with pytest.raises(GpuSwarmError, match="docker swarm update --task-history-limit 5"):
@@ -219,7 +219,7 @@ def test_a_swarm_that_keeps_no_task_takes_no_job(run):
 
 
 @pytest.mark.parametrize("what", ["is changed", "is run again", "is removed"])
-def test_one_that_somebody_changes_at_the_same_moment_runs_once_more_at_most(run, what):
+def test_a_job_that_is_changed_at_the_same_moment_runs_at_most_once_more(run, what):
     manager = VersionedServices(nodes=FLEET)
     run(manager)
     ends(manager, "complete", code=0)
@@ -239,19 +239,19 @@ def test_one_that_somebody_changes_at_the_same_moment_runs_once_more_at_most(run
     result = run(manager, again="always")
     assert (result["changed"], len(result["waiting"])) == (what == "is changed", 1)
     if what == "is removed":
-        assert states(run(manager)) == ["queued"]  # it is submitted anew
+        assert states(run(manager)) == ["queued"]  # it is submitted again
     else:
         assert manager.service_as_it_is("new0")["Spec"]["TaskTemplate"]["ForceUpdate"] == 1
 
 
-def test_a_name_that_something_else_has(run):
+def test_a_name_that_another_service_has_is_refused(run):
     name = module.definition.jobs(PLAIN, "gpu-swarm.")[0].service
     manager = VersionedServices([service("s1", name)], nodes=FLEET)
     with pytest.raises(GpuSwarmError, match="has a service .* that is not this job"):
         run(manager)
 
 
-def test_all_of_a_name_are_removed_with_their_logs_saved(run, tmp_path):
+def test_all_jobs_of_a_name_are_removed_and_their_logs_saved(run, tmp_path):
     manager = VersionedServices(nodes=FLEET)
     run(manager, array=[{"A": 1}, {"A": 2}])
     run(manager, name="other")
@@ -264,15 +264,15 @@ def test_all_of_a_name_are_removed_with_their_logs_saved(run, tmp_path):
     assert not run(manager, state="absent")["changed"]
 
 
-def test_what_tasks_of_removed_jobs_still_have(run):
-    """Also the next run says so, as long as they have not ended."""
+def test_resources_of_removed_jobs_are_reported_until_they_are_free(run):
+    """The next run reports them too, until the tasks have ended."""
     manager = VersionedServices(nodes=FLEET)
     run(manager)
     manager.add_task(task("t1", given=named("GPU-1"), service="new0"))
     ending = [{"hostname": "host-n1", "kind": "NVIDIA-GPU", "amount": 1, "state": "ready"}]
     assert run(manager, check_mode=True, state="absent")["ending"] == run(manager)["ending"] == []
     assert run(manager, state="absent")["ending"] == run(manager, state="absent")["ending"] == ending
-    assert run(manager, check_mode=True, state="absent")["ending"] == ending  # how a run waits for them without another removal
+    assert run(manager, check_mode=True, state="absent")["ending"] == ending  # a run waits like this without a second removal
 
 
 X_GPU = {"model": "*a100*"}
@@ -280,8 +280,8 @@ PLACEMENT = {"constraints": ["node.labels.gpu.class.a==true"], "labels": {"gpu-s
 
 
 @pytest.mark.parametrize("check_mode", [True, False])
-def test_nothing_is_submitted_before_it_is_known_what_x_gpu_means(run, check_mode):
-    """The label that its constraint needs is not on the node yet in a check run."""
+def test_nothing_is_submitted_before_the_meaning_of_x_gpu_is_known(run, check_mode):
+    """In a check run, the node does not have the label of the constraint yet."""
     manager = VersionedServices(nodes=FLEET)
     first = run(manager, check_mode, x_gpu=X_GPU)
     assert (first["unplaced"], first["changed"], first["jobs"], manager.created) == (True, False, [], [])
@@ -291,7 +291,7 @@ def test_nothing_is_submitted_before_it_is_known_what_x_gpu_means(run, check_mod
     assert len(manager.created) == (0 if check_mode else 1)
 
 
-def test_what_was_submitted_needs_no_placement(run):
+def test_a_submitted_job_needs_no_placement(run):
     manager = VersionedServices(nodes=FLEET)
     run(manager, x_gpu=X_GPU, placement=PLACEMENT)
     later = run(manager, x_gpu=X_GPU)
@@ -318,7 +318,7 @@ def test_a_network_that_the_swarm_does_not_have_is_named_before_anything_is_subm
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_job_that_the_manager_refuses_is_named_and_no_other_manager_is_tried(run, number):
-    """With the reason, and without the values of its variables."""
+    """The reason is shown, but not the values of its variables."""
     manager = VersionedServices(nodes=FLEET)
     create = manager.create_service
 

@@ -66,7 +66,7 @@ def test_a_finished_job_is_removed(one, tasks, check_mode, run):
     manager = VersionedServices([one, job("s2", "other")], [*tasks, ended("t9", "running", service="s2")])
     assert run(manager, check_mode=check_mode) == {"changed": True, "removed": ["sweep"], "kept": []}
     assert manager.removed == ([] if check_mode else ["s1"])
-    assert manager.updated == []  # which would run it again
+    assert manager.updated == []  # which would run the job again
 
 
 @pytest.mark.parametrize(("one", "tasks", "reason"), NOT_DONE.values(), ids=NOT_DONE)
@@ -78,11 +78,11 @@ def test_anything_else_stays(one, tasks, reason, run):
     assert result["kept"][0]["reason"].startswith(reason)
 
 
-def test_one_that_somebody_removed_is_gone(run):
+def test_a_job_that_someone_else_removed_counts_as_removed(run):
     assert run(VersionedServices()) == {"changed": False, "removed": ["sweep"], "kept": []}
 
 
-def test_while_another_run_changes_the_swarm_they_stay(run):
+def test_finished_jobs_stay_while_another_run_changes_the_swarm(run):
     lease = '{"holder": "alice", "since": "2026-11-21T02:00:00Z", "until": "2026-11-21T02:20:00Z"}'
     manager = VersionedServices([job()], [ended("t1")], lease)
     with pytest.raises(SwarmError, match="No job was removed, since another run changes this swarm: alice") as refused:
@@ -93,7 +93,7 @@ def test_while_another_run_changes_the_swarm_they_stay(run):
 
 
 @pytest.mark.parametrize(("problem", "everywhere"), [(GpuSwarmError("keep_last is -1"), True), (SwarmError("it is no manager"), False)])
-def test_another_manager_is_called_only_where_it_may_answer_otherwise(problem, everywhere):
+def test_another_manager_is_called_only_if_it_may_answer_differently(problem, everywhere):
     assert module.everywhere(problem) == {"wrong": everywhere}
 
 
@@ -113,7 +113,7 @@ def ran(task_id="t1", state="complete", service_id="s1"):
     return made
 
 
-def test_by_default_jobs_of_this_collection_are_removed_and_nobody_else_s(run, tmp_path):
+def test_by_default_only_jobs_of_this_collection_are_removed(run, tmp_path):
     manager = VersionedServices([once(), once("s2", "other", {}), job("s3")], [ran(), ran("t2", service_id="s2"), ended("t3", service="s3")])
     assert run(manager, services=None, check_mode=True)["removed"] == ["train-1"]
     assert (manager.removed, manager.updated) == ([], [])
@@ -165,7 +165,7 @@ CALLS = ["service", "tasks_of", "update_service", "tasks_of again", "service aga
 
 @pytest.mark.parametrize("when", CALLS)
 @pytest.mark.parametrize("begun", [True, False], ids=["its task is there", "its task is not there yet"])
-def test_one_that_somebody_runs_again_meanwhile_stays(run, when, begun):
+def test_a_job_that_runs_again_meanwhile_stays(run, when, begun):
     """Before each of the calls, up to the last read."""
     manager, calls = VersionedServices([once()], [ran()]), []
 
@@ -197,7 +197,7 @@ def test_a_job_of_swarm_that_runs_again_meanwhile_stays(run, when):
     assert (manager.removed, manager.updated) == ([], [])
 
 
-def test_who_read_it_before_cannot_write_it_afterwards(run):
+def test_a_reader_of_the_old_version_cannot_write_it_afterwards(run):
     manager = VersionedServices([once()], [ran()])
     stale = manager.service_as_it_is("s1")
     failures = []

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the module sends to dockerd, and what it returns; the membership itself is in tests/unit/dockerd."""
+"""The module's requests to dockerd, and its results. tests/unit/dockerd tests the membership itself."""
 
 from __future__ import annotations
 
@@ -42,21 +42,21 @@ def params(state, **more):
     return {**defaults, **unset, "listen_addr": "0.0.0.0:2377", "subnet_size": 24, "force": False, "state": state, **more}
 
 
-def test_a_worker_joins_over_those_managers_that_it_reaches():
+def test_a_worker_joins_over_the_managers_that_it_reaches():
     daemon = Daemon(NONE, WORKER)
     assert swarm_member.result(daemon, params("joined", advertise_addr="eth1"), False) == {"changed": True, "swarm": WORKER, "reachable": ["m1:2377"]}
     listening = {"ListenAddr": "0.0.0.0:2377", "AdvertiseAddr": "eth1", "DataPathAddr": ""}
     assert daemon.posted == {"/swarm/join": {**listening, "JoinToken": "t", "RemoteAddrs": ["m1:2377"]}}
 
 
-def test_nothing_is_tried_where_no_manager_can_be_reached():
+def test_without_a_reachable_manager_nothing_is_tried():
     daemon = Daemon(NONE)
     with pytest.raises(GpuSwarmError) as caught:
         swarm_member.result(daemon, params("joined", managers=["down:2377"]), False)
     assert (caught.value.details, daemon.posted) == ({"swarm": NONE, "reachable": []}, {})
 
 
-def test_a_join_that_fails_says_who_was_reached():
+def test_a_failed_join_names_the_managers_that_were_reached():
     with pytest.raises(GpuSwarmError) as caught:
         swarm_member.result(Daemon(NONE, MANAGER), params("joined"), False)
     assert caught.value.details == {"swarm": MANAGER, "reachable": ["m1:2377"]}
@@ -73,7 +73,7 @@ def test_a_join_that_fails_says_who_was_reached():
         ),
     ],
 )
-def test_a_swarm_is_made(given, sent):
+def test_a_swarm_is_created(given, sent):
     daemon = Daemon(NONE, MANAGER)
     made = swarm_member.result(daemon, params("initialised", **given), False)
     assert made == {"changed": True, "swarm": MANAGER, "join_tokens": {"Worker": "w", "Manager": "m"}}
@@ -87,20 +87,20 @@ def test_a_swarm_is_left():
 
 
 @pytest.mark.parametrize("state", ["pending", "error", "locked"])
-def test_what_somebody_else_has_begun_meanwhile_is_left_alone(state):
+def test_an_operation_that_someone_else_started_is_left_alone(state):
     daemon = Daemon({**NONE, "state": state})
     with pytest.raises(GpuSwarmError, match="its swarm is in state %s" % state):
         swarm_member.result(daemon, params("joined"), False)
     assert daemon.posted == {}
 
 
-def test_a_member_in_another_role_is_none_yet():
+def test_a_member_in_another_role_does_not_count():
     with pytest.raises(GpuSwarmError, match="did not become a working manager"):
         swarm_member.result(Daemon(WORKER), params("joined", role="manager"), False)
 
 
 @pytest.mark.parametrize("answer", [None, EngineError("no leader")])
-def test_a_swarm_was_made_also_where_its_tokens_cannot_be_read_now(monkeypatch, answer):
+def test_creating_a_swarm_succeeds_even_if_its_tokens_cannot_be_read(monkeypatch, answer):
     daemon = Daemon(NONE, MANAGER)
 
     def get(path):
@@ -122,7 +122,7 @@ def test_a_swarm_was_made_also_where_its_tokens_cannot_be_read_now(monkeypatch, 
         ("left", WORKER, True, True),
     ],
 )
-def test_what_is_so_already_and_check_mode_change_nothing(state, before, check, changed):
+def test_a_finished_state_and_check_mode_change_nothing(state, before, check, changed):
     daemon = Daemon(before)
     assert swarm_member.result(daemon, params(state), check) == {"changed": changed, "swarm": before}
     assert daemon.posted == {}

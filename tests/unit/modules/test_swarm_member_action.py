@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A join that fails, as Ansible plays it: what it says, and that its token is kept nowhere, not even with the task that failed."""
+"""A failed join, played by Ansible: its message, and that its token appears nowhere, not even in the failed task."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PLAY = """
 """
 
 
-def test_a_join_that_fails_keeps_its_token_nowhere(tmp_path):
+def test_a_failed_join_shows_its_token_nowhere(tmp_path):
     for part in ("meta", "plugins"):
         shutil.copytree(ROOT / part, tmp_path / "collections" / "ansible_collections" / "fleet" / "gpu_swarm" / part)
     (tmp_path / "hosts.ini").write_text(f"w1 ansible_connection=local ansible_python_interpreter={sys.executable}\n")

@@ -21,7 +21,7 @@ TOKENS = {"Worker": "SWMTKN-1-worker", "Manager": "SWMTKN-1-manager"}
 
 
 class FakeManager:
-    """A swarm that shows its tokens once they are requested."""
+    """A swarm that shows its tokens only on request."""
 
     shown = False
 
@@ -42,7 +42,7 @@ def run(monkeypatch, tokens=False, contents=False):
     return manager, module.run({"tokens": tokens, "contents": contents, "remove": None}, False)
 
 
-def test_nodes_with_what_distinguishes_them(monkeypatch):
+def test_nodes_have_their_ids_and_addresses(monkeypatch):
     manager, result = run(monkeypatch)
     leader, member = result.pop("nodes")
     assert (result, manager.shown) == ({"changed": False}, False)
@@ -55,7 +55,7 @@ def test_nodes_with_what_distinguishes_them(monkeypatch):
 @pytest.mark.parametrize(
     ("labels", "shown"), [({label.KEY: "ok", "rack": "r1"}, {"Labels": {label.KEY: "ok"}}), ({"rack": "r1"}, None), (None, None)]
 )
-def test_a_node_that_reports_its_health_shows_that(labels, shown):
+def test_a_node_shows_the_health_that_it_reports(labels, shown):
     made = node("n1")
     made["Description"]["Engine"] = {"EngineVersion": "26.1.5", "Labels": labels}
     assert module._short(made)["Description"].get("Engine") == shown
@@ -67,13 +67,13 @@ def test_tokens_are_read_only_on_request(monkeypatch):
     assert len(result["nodes"]) == 2
 
 
-def test_what_the_swarm_has_is_read_only_on_request(monkeypatch):
+def test_secrets_networks_and_the_like_are_read_only_on_request(monkeypatch):
     manager, result = run(monkeypatch, contents=True)
     assert (result["contents"], manager.shown) == (manager.names(), False)
     assert "contents" not in run(monkeypatch)[1]
 
 
-def test_a_manager_is_read(tmp_path):
+def test_the_state_of_a_manager_is_read(tmp_path):
     daemon = Daemon(
         str(tmp_path / "d.sock"),
         answers={

@@ -12,7 +12,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.modules import swarm_tokens as 
 
 
 class FakeManager:
-    """A swarm that somebody else changes at the first ``lost`` attempts to write it."""
+    """A swarm that another client changes before the first ``lost`` attempts to write it."""
 
     def __init__(self, lost=0, lease=None):
         self.lost = lost
@@ -40,20 +40,20 @@ def run(manager, monkeypatch, rotate=("worker", "manager"), check_mode=False, ho
 
 @pytest.mark.parametrize("lost", [0, 9])
 @pytest.mark.parametrize("rotate", [["worker"], ["manager"], ["worker", "manager"]])
-def test_tokens_are_replaced_once_and_all_else_stays(rotate, lost, monkeypatch):
+def test_tokens_are_replaced_once_and_everything_else_stays(rotate, lost, monkeypatch):
     manager = FakeManager(lost)
     assert run(manager, monkeypatch, rotate) == {"changed": True}
     assert manager.updates == [(10, cluster({"owner": "bob"})["Spec"], rotate)]
 
 
 @pytest.mark.parametrize(("rotate", "check_mode"), [(["worker"], True), ([], False)])
-def test_nothing_is_written(rotate, check_mode, monkeypatch):
+def test_check_mode_writes_nothing(rotate, check_mode, monkeypatch):
     manager = FakeManager()
     assert run(manager, monkeypatch, rotate, check_mode) == {"changed": bool(rotate)}
     assert manager.updates == []
 
 
-def test_a_swarm_that_changes_without_end_is_given_up(monkeypatch):
+def test_a_swarm_that_changes_forever_is_given_up(monkeypatch):
     with pytest.raises(SwarmError, match=r"10 attempts.*Run this again"):
         run(FakeManager(lost=10), monkeypatch)
 
@@ -62,14 +62,14 @@ LEASE = '{"holder": "alice", "since": "2026-11-21T02:00:00Z", "until": "2026-11-
 
 
 @pytest.mark.parametrize(("lease", "holder"), [(LEASE % 20, "alice"), (LEASE % 5, "bob"), (None, "bob")])
-def test_without_another_run_s_lease_they_are_replaced(lease, holder, monkeypatch):
+def test_tokens_are_replaced_if_no_other_run_has_the_lease(lease, holder, monkeypatch):
     manager = FakeManager(lease=lease)
     assert run(manager, monkeypatch, holder=holder) == {"changed": True}
     assert len(manager.updates) == 1
 
 
 @pytest.mark.parametrize("holder", ["bob", None])
-def test_while_another_run_changes_the_swarm_they_stay(holder, monkeypatch):
+def test_tokens_stay_while_another_run_changes_the_swarm(holder, monkeypatch):
     manager = FakeManager(lease=LEASE % 20)
     with pytest.raises(SwarmError, match=r"No join token was replaced, since another run changes this swarm: alice\. Its lease ends in 600 s"):
         run(manager, monkeypatch, holder=holder)

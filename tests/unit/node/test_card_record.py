@@ -16,8 +16,8 @@ ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "
 CARD = {"index": 0, "uuid": "GPU-1", "name": None, "pci_bus_id": None, "serial": None, "slot": None, "mig": []}
 
 
-def test_what_a_write_that_was_killed_leaves_is_cleared_away_with_the_record(tmp_path, monkeypatch):
-    """deprovision takes each other file in the directory for somebody else's, and keeps it."""
+def test_leftovers_of_a_killed_write_are_removed_with_the_record(tmp_path, monkeypatch):
+    """deprovision keeps every other file in the directory, because it may belong to someone else."""
     record = card_record.CardRecord(str(tmp_path))
     monkeypatch.setattr(os, "replace", Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):

@@ -22,41 +22,41 @@ NOTHING = None
 
 
 def test_a_fresh_node():
-    made = decide(params(), seen())
-    doc = json.loads(made.writes[DAEMON])
+    decision = decide(params(), seen())
+    doc = json.loads(decision.writes[DAEMON])
     assert sorted(doc["node-generic-resources"]) == [*resources(0, 1), "SSD=1"]
     assert (doc["default-runtime"], doc["runtimes"]) == ("nvidia", {"nvidia": {"path": "nvidia-container-runtime"}})
-    assert b'\nswarm-resource = "DOCKER_RESOURCE_NVIDIA-GPU"\n' in made.writes[RUNTIME]
-    assert (made.act, made.restart, made.changed) == ("restart", True, True)
-    assert made.drift == [
+    assert b'\nswarm-resource = "DOCKER_RESOURCE_NVIDIA-GPU"\n' in decision.writes[RUNTIME]
+    assert (decision.act, decision.restart, decision.changed) == ("restart", True, True)
+    assert decision.drift == [
         f"2 GPUs not advertised as NVIDIA-GPU: {UUIDS[0]}, {UUIDS[1]}",
         "swarm-resource is not set, kinds are NVIDIA-GPU",
     ]
-    assert made.running.resources == [*resources(0, 1), "SSD=1"]
-    assert [item["before_header"] for item in made.diff] == [DAEMON, RUNTIME]
-    assert made.diff[0]["before"].encode() == DAEMON_JSON
-    assert made.advertisement["labels"]["gpu.count"] == "2"
+    assert decision.running.resources == [*resources(0, 1), "SSD=1"]
+    assert [item["before_header"] for item in decision.diff] == [DAEMON, RUNTIME]
+    assert decision.diff[0]["before"].encode() == DAEMON_JSON
+    assert decision.advertisement["labels"]["gpu.count"] == "2"
 
 
 @pytest.mark.parametrize("daemon", [DAEMON_JSON, NOTHING, RUNTIME_BY_HAND])
 @pytest.mark.parametrize("toml", [CONFIG_TOML, SET_BEFORE])
-def test_what_is_written_and_what_is_put_on_record_of_it(daemon, toml):
-    made = decide(params(), seen(daemon, toml))
-    assert made.writes == {DAEMON: FINISHED[daemon], RUNTIME: FINISHED[toml]}
-    assert made.inserted == ADDED
+def test_files_and_their_records_are_decided_together(daemon, toml):
+    decision = decide(params(), seen(daemon, toml))
+    assert decision.writes == {DAEMON: FINISHED[daemon], RUNTIME: FINISHED[toml]}
+    assert decision.inserted == ADDED
     for path, before in ((DAEMON, daemon), (RUNTIME, toml)):
         assert entry_after_write(Snapshot(path, before, 0o644, 0, 0), ADDED[path], FINISHED[before], None) == on_record(path, before)
 
 
-def test_nothing_to_do():
-    made = decide(params(), seen(**converged()))
-    assert (made.writes, made.act, made.restart, made.changed) == ({}, None, False, False)
-    assert (made.drift, made.diff, made.warnings) == ([], [], [])
+def test_a_finished_node_needs_nothing():
+    decision = decide(params(), seen(**converged()))
+    assert (decision.writes, decision.act, decision.restart, decision.changed) == ({}, None, False, False)
+    assert (decision.drift, decision.diff, decision.warnings) == ([], [], [])
 
 
 NVIDIA = {"default-runtime": "nvidia", "runtimes": {"nvidia": {"path": "nvidia-container-runtime"}}}
 
-# what of a finished node differs -> (what is done to the daemon, the only drift)
+# what differs on a finished node -> (what is done to the daemon, the only drift)
 DIFFERENT = {
     "an old process": (
         {"shown": ["SSD=1"]},
@@ -80,35 +80,35 @@ DIFFERENT = {
 
 @pytest.mark.parametrize(("differs", "act", "drift"), DIFFERENT.values(), ids=DIFFERENT)
 @pytest.mark.parametrize("restart", ["if_needed", "never"])
-def test_right_files_and_a_daemon_that_differs(differs, act, drift, restart):
-    made = decide(params(restart=restart), seen(**converged(**differs)))
-    assert (made.writes, made.act, made.drift[0]) == ({}, act, drift)
-    assert made.restart == (act == "restart")
-    assert made.changed == (restart == "if_needed")
+def test_right_files_and_a_different_daemon_need_a_restart(differs, act, drift, restart):
+    decision = decide(params(restart=restart), seen(**converged(**differs)))
+    assert (decision.writes, decision.act, decision.drift[0]) == ({}, act, drift)
+    assert decision.restart == (act == "restart")
+    assert decision.changed == (restart == "if_needed")
 
 
-def test_the_files_differ_and_the_daemon_does_not():
+def test_different_files_and_a_right_daemon_are_written():
     finished = converged()
     finished["daemon"] = DAEMON_JSON
-    made = decide(params(), seen(**finished))
-    assert list(made.writes) == [DAEMON]
-    assert (made.act, made.drift) == (None, [f"{DAEMON} differs from what was decided"])
+    decision = decide(params(), seen(**finished))
+    assert list(decision.writes) == [DAEMON]
+    assert (decision.act, decision.drift) == (None, [f"{DAEMON} differs from what was decided"])
     finished = converged(toml=SET_BEFORE)
     finished["toml"] = SET_BEFORE
-    made = decide(params(), seen(**finished))
-    assert (list(made.writes), made.act) == ([RUNTIME], None)
-    assert made.drift == ["swarm-resource lists DOCKER_RESOURCE_GPU, kinds are NVIDIA-GPU"]
+    decision = decide(params(), seen(**finished))
+    assert (list(decision.writes), decision.act) == ([RUNTIME], None)
+    assert decision.drift == ["swarm-resource lists DOCKER_RESOURCE_GPU, kinds are NVIDIA-GPU"]
 
 
-def test_no_engine():
-    made = decide(params(restart="never"), seen(engine=False))
-    assert (made.act, made.changed, sorted(made.writes)) == (None, True, [DAEMON, RUNTIME])
-    assert made.drift[0].startswith("2 GPUs not advertised")
+def test_a_node_without_an_engine_is_refused():
+    decision = decide(params(restart="never"), seen(engine=False))
+    assert (decision.act, decision.changed, sorted(decision.writes)) == (None, True, [DAEMON, RUNTIME])
+    assert decision.drift[0].startswith("2 GPUs not advertised")
 
 
-def test_no_toolkit_yet():
-    made = decide(params(), seen(toml=None, toolkit=None, missing=["toolkit"]))
-    assert (list(made.writes), made.act, made.changed) == ([DAEMON], "restart", True)
+def test_a_node_may_have_no_toolkit_yet():
+    decision = decide(params(), seen(toml=None, toolkit=None, missing=["toolkit"]))
+    assert (list(decision.writes), decision.act, decision.changed) == ([DAEMON], "restart", True)
 
 
 FOR_THE_USER = {
@@ -146,7 +146,7 @@ FOR_THE_USER = {
 
 
 @pytest.mark.parametrize(("found", "words"), FOR_THE_USER.values(), ids=FOR_THE_USER)
-def test_what_only_the_user_can_fix(found, words):
+def test_problems_that_only_the_user_can_fix_are_refused(found, words):
     with pytest.raises(GpuSwarmError) as raised:
         decide(params(), seen(**found))
     for word in words:
@@ -154,7 +154,7 @@ def test_what_only_the_user_can_fix(found, words):
 
 
 @pytest.mark.parametrize(("unit_flags", "hint"), [(["--live-restore"], False), (["$DOCKER_OPTS"], True)])
-def test_what_runs_and_what_would_be_started_are_reported_once(unit_flags, hint):
+def test_flags_of_the_process_and_of_the_unit_are_reported_once(unit_flags, hint):
     with pytest.raises(GpuSwarmError) as raised:
         decide(params(), seen(flags=["--live-restore"], unit_flags=unit_flags))
     assert raised.value.message.count("--live-restore") == 1
@@ -162,15 +162,15 @@ def test_what_runs_and_what_would_be_started_are_reported_once(unit_flags, hint)
 
 
 @pytest.mark.parametrize("flags", [["--config-file", DAEMON], ["--config-file=" + DAEMON], ["-H", "fd://", "--add-runtime=x=y"]])
-def test_flags_that_do_no_harm(flags):
+def test_harmless_flags_are_accepted(flags):
     assert decide(params(), seen(flags=flags)).act == "restart"
 
 
-def test_a_kind_of_others_that_tasks_could_not_distinguish_is_taken_over():
+def test_a_kind_of_others_with_the_same_variable_is_taken_over():
     daemon = json.dumps({"node-generic-resources": ["nvidia-gpu=GPU-00000000", "SSD=1"]}).encode()
-    made = decide(params(), seen(daemon=daemon))
-    assert sorted(json.loads(made.writes[DAEMON])["node-generic-resources"]) == [*resources(0, 1), "SSD=1"]
-    assert made.warnings == [f"{DAEMON}: node-generic-resources listed 'nvidia-gpu=GPU-00000000', which the policy decides."]
+    decision = decide(params(), seen(daemon=daemon))
+    assert sorted(json.loads(decision.writes[DAEMON])["node-generic-resources"]) == [*resources(0, 1), "SSD=1"]
+    assert decision.warnings == [f"{DAEMON}: node-generic-resources listed 'nvidia-gpu=GPU-00000000', which the policy decides."]
 
 
 # --- the policy -----------------------------------------------------------------------------------------------------
@@ -178,78 +178,78 @@ def test_a_kind_of_others_that_tasks_could_not_distinguish_is_taken_over():
 
 def test_an_empty_policy_leaves_an_untouched_node_alone():
     for daemon in (DAEMON_JSON, None, b'{"live-restore": true}'):
-        made = decide(params(advertise=[]), seen(daemon=daemon, toml=None, toolkit=None, gpus=[]))
-        assert (made.writes, made.act, made.changed, made.drift) == ({}, None, False, [])
+        decision = decide(params(advertise=[]), seen(daemon=daemon, toml=None, toolkit=None, gpus=[]))
+        assert (decision.writes, decision.act, decision.changed, decision.drift) == ({}, None, False, [])
 
 
 def test_an_empty_policy_takes_our_resources_from_a_node_that_had_them():
     assert [item["id"] for item in decide(params(advertise=[]), seen(gpus=[], **converged())).refused] == ["shrink"]
-    made = decide(params(advertise=[], allow_shrink=True), seen(gpus=[], **converged()))
-    assert made.refused == []
-    assert json.loads(made.writes[DAEMON])["node-generic-resources"] == ["SSD=1"]
-    assert b"\nswarm-resource" not in made.writes[RUNTIME]
-    assert (made.act, made.inserted[DAEMON]) == ("restart", {"resources": [], "kinds": []})
+    decision = decide(params(advertise=[], allow_shrink=True), seen(gpus=[], **converged()))
+    assert decision.refused == []
+    assert json.loads(decision.writes[DAEMON])["node-generic-resources"] == ["SSD=1"]
+    assert b"\nswarm-resource" not in decision.writes[RUNTIME]
+    assert (decision.act, decision.inserted[DAEMON]) == ("restart", {"resources": [], "kinds": []})
 
 
 @pytest.mark.parametrize(("on_loss", "refused"), [(None, ["shrink"]), ("pause", ["shrink"]), ("report", ["shrink"]), ("shrink", [])])
-def test_what_is_to_become_of_a_lost_card_is_consent_with_one_of_its_words(on_loss, refused):
+def test_only_one_setting_for_lost_cards_is_consent(on_loss, refused):
     assert [item["id"] for item in decide(params(on_loss=on_loss), seen(gpus=[gpu(0)], **converged())).refused] == refused
 
 
 def test_gpus_that_all_failed_do_not_stay_advertised_by_hand():
     daemon = json.dumps(dict(NVIDIA, **{"node-generic-resources": resources(0, 1)})).encode()
     failed = [gpu(0, "failed"), gpu(1, "failed")]
-    made = decide(params(), seen(daemon=daemon, gpus=failed, shown=resources(0, 1), runtime="nvidia"))
-    assert json.loads(made.writes[DAEMON]).get("node-generic-resources", []) == []
-    assert made.act == "restart"
-    assert [item["reason"] for item in made.advertisement["left_out"]] == ["GPU is lost"] * 2
-    assert made.advertisement["labels"] == {}
+    decision = decide(params(), seen(daemon=daemon, gpus=failed, shown=resources(0, 1), runtime="nvidia"))
+    assert json.loads(decision.writes[DAEMON]).get("node-generic-resources", []) == []
+    assert decision.act == "restart"
+    assert [item["reason"] for item in decision.advertisement["left_out"]] == ["GPU is lost"] * 2
+    assert decision.advertisement["labels"] == {}
 
 
-def test_options_that_ansible_hands_over_unset_are_no_options():
+def test_unset_options_of_ansible_do_not_count():
     unset = {"uuid": None, "pci_bus_id": None, "index": [1], "model": None, "min_memory_mib": None}
-    made = decide(params(advertise=[{"as": "gpu", "kind": "NVIDIA-GPU", "select": unset}]), seen())
-    assert made.advertisement["resources"] == resources(1)
-    made = decide(params(advertise=[{"as": "gpu", "kind": None, "select": None}]), seen())
-    assert made.advertisement["resources"] == resources(0, 1)
+    decision = decide(params(advertise=[{"as": "gpu", "kind": "NVIDIA-GPU", "select": unset}]), seen())
+    assert decision.advertisement["resources"] == resources(1)
+    decision = decide(params(advertise=[{"as": "gpu", "kind": None, "select": None}]), seen())
+    assert decision.advertisement["resources"] == resources(0, 1)
 
 
 # --- absent ---------------------------------------------------------------------------------------------------------
 
 
-def test_absent_gives_the_original_bytes_back():
-    made = absent(**converged())
-    assert made.writes == {DAEMON: DAEMON_JSON, RUNTIME: CONFIG_TOML}
-    assert (made.act, made.released) == ("restart", [DAEMON, RUNTIME])
-    assert made.drift == [f"{DAEMON} still contains changes of this collection", f"{RUNTIME} still contains changes of this collection"]
+def test_absent_restores_the_original_bytes():
+    decision = absent(**converged())
+    assert decision.writes == {DAEMON: DAEMON_JSON, RUNTIME: CONFIG_TOML}
+    assert (decision.act, decision.released) == ("restart", [DAEMON, RUNTIME])
+    assert decision.drift == [f"{DAEMON} still contains changes of this collection", f"{RUNTIME} still contains changes of this collection"]
     assert absent(**converged(daemon=NOTHING)).writes[DAEMON] is None
 
 
-def test_absent_after_an_edit_takes_only_what_was_put_in():
+def test_absent_after_an_edit_removes_only_our_parts():
     finished = converged()
     finished["daemon"] = finished["daemon"].replace(b'"local"', b'"journald"')
     assert absent(**finished).writes[DAEMON] == DAEMON_JSON.replace(b'"local"', b'"journald"')
 
 
-def test_absent_where_the_user_was_there_first():
+def test_absent_keeps_entries_that_the_user_had_first():
     finished = converged()
     finished.update(daemon=DAEMON_JSON, toml=CONFIG_TOML)
-    made = absent(**finished)
-    assert (made.writes, made.act, sorted(made.released)) == ({}, "restart", [DAEMON, RUNTIME])
-    assert made.drift == ["dockerd was started before its files were changed"]
+    decision = absent(**finished)
+    assert (decision.writes, decision.act, sorted(decision.released)) == ({}, "restart", [DAEMON, RUNTIME])
+    assert decision.drift == ["dockerd was started before its files were changed"]
     finished.update(shown=["SSD=1"], runtime="runc")
-    made = absent(**finished)
-    assert (made.writes, made.act, made.changed, made.drift) == ({}, None, False, [])
+    decision = absent(**finished)
+    assert (decision.writes, decision.act, decision.changed, decision.drift) == ({}, None, False, [])
 
 
-def test_absent_where_nothing_was_changed():
+def test_absent_of_an_unchanged_node_does_nothing():
     by_hand = json.dumps(dict(NVIDIA, **{"node-generic-resources": resources(0, 1)})).encode()
-    made = absent(daemon=by_hand, shown=resources(0, 1), runtime="nvidia")
-    assert (made.writes, made.act, made.changed, made.drift, made.released) == ({}, None, False, [], [])
+    decision = absent(daemon=by_hand, shown=resources(0, 1), runtime="nvidia")
+    assert (decision.writes, decision.act, decision.changed, decision.drift, decision.released) == ({}, None, False, [], [])
 
 
 def test_absent_reports_whether_docker_keeps_a_runtime_nvidia():
-    """One that was there before the first run comes back with the file, and its program is in the toolkit's packages."""
+    """A runtime from before the first run is restored with the file, and its program is in the toolkit's packages."""
     by_hand = RUNTIME_BY_HAND
     assert absent(daemon=by_hand).runtime_stays is True
     assert absent(**converged(daemon=by_hand)).runtime_stays is True
@@ -258,12 +258,12 @@ def test_absent_reports_whether_docker_keeps_a_runtime_nvidia():
     assert decide(params(), seen(daemon=by_hand)).runtime_stays is False
 
 
-def test_absent_where_only_the_default_runtime_is_left_needs_a_restart():
-    # A reload takes a default runtime only from a file that sets one.
-    made = absent(**converged(shown=["SSD=1"]))
-    assert made.act == "restart"
+def test_absent_of_a_default_runtime_alone_needs_a_restart():
+    # A reload sets a default runtime only if the file names one.
+    decision = absent(**converged(shown=["SSD=1"]))
+    assert decision.act == "restart"
 
 
 def test_absent_needs_nothing_that_only_present_needs():
-    made = absent(**dict(converged(), toolkit=None, missing=["toolkit"], flags=["--live-restore"]))
-    assert sorted(made.writes) == [DAEMON, RUNTIME]
+    decision = absent(**dict(converged(), toolkit=None, missing=["toolkit"], flags=["--live-restore"]))
+    assert sorted(decision.writes) == [DAEMON, RUNTIME]

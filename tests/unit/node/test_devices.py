@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""CUDA's devices: the service that makes them at boot comes and goes with the node's transaction, and a node without them is not ready."""
+"""CUDA's devices: the service that makes them at boot comes and goes with the node's change, and a node without them is not ready."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def restarts(it):
     return it.commands.count(RESTART)
 
 
-def test_its_service_comes_with_the_node_and_goes_without_a_trace(tmp_path):
+def test_the_service_is_installed_with_the_node_and_removed_without_a_trace(tmp_path):
     it = node(tmp_path)
     before = it.everything()
     assessed = it.assess()
@@ -51,7 +51,7 @@ def test_its_service_comes_with_the_node_and_goes_without_a_trace(tmp_path):
     assert it.converge()["changed"] is False
 
 
-def test_its_unit_is_best_effort_in_order_and_has_a_time_limit(tmp_path):
+def test_its_unit_is_best_effort_and_has_a_time_limit(tmp_path):
     it = node(tmp_path, docker_unit="snap.docker.dockerd.service")
     it.converge()
     text = unit(it).read_text()
@@ -61,21 +61,21 @@ def test_its_unit_is_best_effort_in_order_and_has_a_time_limit(tmp_path):
     assert all(command.startswith("-/bin/sh -c '") for command in commands)
     ctk = "nvidia-ctk system create-device-nodes --control-devices"
     assert commands[0] == f"-/bin/sh -c '{ctk} --load-kernel-modules || {ctk}'"
-    # A driver without nvidia-modprobe has a toolkit that makes the device for each container, and so can make it at boot.
+    # If the driver lacks nvidia-modprobe, a toolkit makes the device for each container, and so can make it at boot.
     assert commands[1] == "-/bin/sh -c 'nvidia-modprobe -u -c 0 || nvidia-container-cli --load-kmods info >/dev/null'"
     assert "\nTimeoutStartSec=60\n" in text
     assert {"ConditionPathExists=!/dev/dxg", "ConditionPathExists=!/sys/module/nvgpu"} <= set(text.splitlines())
 
 
 @pytest.mark.parametrize("option", [{"advertise": []}, {"restart": "never"}])
-def test_who_advertises_no_gpu_or_is_to_edit_files_only_gets_none(tmp_path, option):
+def test_a_node_without_gpus_or_with_files_only_gets_no_service(tmp_path, option):
     it = node(tmp_path, **option)
     it.uvm(None)
     result = it.converge()
     assert (unit(it).exists(), restarts(it), [one for one in result["drift"] if "CUDA" in one]) == (False, 0, [])
 
 
-def test_a_node_that_advertises_gpus_no_more_loses_it(tmp_path):
+def test_a_node_that_stops_advertising_gpus_loses_the_service(tmp_path):
     it = node(tmp_path)
     it.converge()
     it.option(advertise=[], allow_shrink=True)
@@ -84,7 +84,7 @@ def test_a_node_that_advertises_gpus_no_more_loses_it(tmp_path):
     assert (unit(it).exists(), it.converge()["changed"]) == (False, False)
 
 
-def test_one_of_another_version_is_replaced(tmp_path):
+def test_another_version_of_the_service_is_replaced(tmp_path):
     it = node(tmp_path)
     it.converge()
     unit(it).write_text("[Unit]\n")
@@ -105,7 +105,7 @@ def test_a_reboot_after_which_only_nvml_works_is_drift_and_repaired(tmp_path, ta
     it.converge()
     it.uvm(target, loaded)
     assessed = it.assess()
-    # No fault yet: else a node that its watcher has had paused would not return with the run that repairs it.
+    # No fault yet: otherwise a node that its watcher had paused would not return with the run that repairs it.
     assert (assessed["changed"], assessed["drift"], assessed["fault"]) == (True, [f"{words}: CUDA does not start, though NVML works"], None)
     assert restarts(it) == 1
     done = it.converge()
@@ -121,7 +121,7 @@ def test_a_node_that_gets_its_first_service_is_no_fault_yet(tmp_path):
     assert it.converge()["fault"] is None
 
 
-def test_what_the_service_cannot_make_is_an_error_that_pauses_the_node(tmp_path):
+def test_a_device_that_cannot_be_made_pauses_the_node(tmp_path):
     it = node(tmp_path)
     it.makes_devices = False
     it.uvm(None)
@@ -132,8 +132,8 @@ def test_what_the_service_cannot_make_is_an_error_that_pauses_the_node(tmp_path)
     assert f"{NO_NODE}: CUDA does not start, though NVML works" in it.assess()["drift"]
 
 
-def test_cuda_is_tried_for_the_role_verify_and_only_once_its_device_is_there(tmp_path, monkeypatch):
-    """libcuda makes what is missing, and nobody would see that it was."""
+def test_cuda_is_tried_only_for_verify_and_only_with_its_device(tmp_path, monkeypatch):
+    """libcuda makes a missing device, and nobody would notice that it was missing."""
     calls = []
     monkeypatch.setattr(cuda, "cuda_problem", lambda limit_s: calls.append(limit_s) or "it does not start")
     it = node(tmp_path, nvml_timeout=60)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether a node is unfit for what it advertises, in the words of its watcher."""
+"""Decides whether a node is unfit for what it advertises, in the words of its watcher."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def card(index, health=None, mig=()):
         ({"unreadable": "mismatch"}, UUIDS[:1], "fault reason=mismatch"),
         ({"unreadable": "library"}, UUIDS[:1], "fault reason=library"),
         ({}, UUIDS[:1], "fault reason=driver"),
-        ({"missing": ["nvml_binding"]}, UUIDS[:1], None),  # the controller sends it along
+        ({"missing": ["nvml_binding"]}, UUIDS[:1], None),  # the controller sends it with the call
         ({"unreadable": "mismatch"}, [], None),  # it advertises nothing
     ],
 )
@@ -62,7 +62,7 @@ def test_soon_after_a_boot_a_driver_is_still_being_loaded(details, text):
         (300, False, None, 300),
     ],
 )
-def test_a_driver_that_is_known_to_hang_is_not_waited_for(timeout_s, hung, reported, limit_s):
+def test_a_driver_that_is_known_to_hang_is_not_read(timeout_s, hung, reported, limit_s):
     assert fault.nvml_limit_s(timeout_s, hung, reported) == limit_s
 
 
@@ -75,7 +75,7 @@ HANGS = {"hangs": "nvml"}
         ([HANGS, None], None, True, "read", 2),
         ([HANGS, HANGS], None, True, "fault reason=hang", 2),
         ([HANGS, {"unreadable": "mismatch"}], None, True, "fault reason=mismatch", 2),
-        # The watcher has seen it twice, and each read of a driver that hangs leaves a process behind.
+        # The watcher has seen it twice, and each read of a hung driver leaves a process behind.
         ([HANGS], "fault reason=hang since=5 drift=12345678", True, "fault reason=hang", 1),
         ([HANGS, None], "ok", True, "read", 2),
         # Nobody is paused for that.
@@ -83,7 +83,7 @@ HANGS = {"hangs": "nvml"}
         ([{"missing": ["nvml_binding"]}], None, True, None, 1),
     ],
 )
-def test_what_fails_once_is_no_fault(answers, reported, advertises, fate, reads, tmp_path, monkeypatch):
+def test_one_failure_is_no_fault(answers, reported, advertises, fate, reads, tmp_path, monkeypatch):
     calls, limits = [], []
 
     def read(limit_s, *_options):
@@ -127,20 +127,20 @@ MIG = "MIG-5fa2e7a4-0b1e-4c53-9d1f-0c9a7d1e2f30"
         ([card(0)], [MIG], (), f"fault {MIG} reason=lost"),
         ([card(0, mig=[MIG])], [MIG], (), None),
         ([card(0), card(1)], UUIDS[:2], (), None),
-        ([card(0), card(1, FAILED)], UUIDS[:1], (), None),  # one that is not advertised takes no work with it
+        ([card(0), card(1, FAILED)], UUIDS[:1], (), None),  # a card that is not advertised takes no work with it
         ([card(0, TO_RESET)], UUIDS[:1], (), f"fault {UUIDS[0]} reason=reset"),
-        # What NVML does not show. All else was read anew.
+        # Errors that NVML does not show. Everything else was read again.
         ([card(0)], UUIDS[:1], [error(0)], f"fault {UUIDS[0]} reason=xid xid=79"),
-        ([card(0)], UUIDS[:2], [error(1)], f"fault {UUIDS[1]} reason=lost xid=79"),  # as the watcher has it: they are one fault
+        ([card(0)], UUIDS[:2], [error(1)], f"fault {UUIDS[1]} reason=lost xid=79"),  # with the watcher's text, so they are one fault
         ([card(0)], UUIDS[:1], [error(1)], None),
         ([card(0)], UUIDS[:1], [error(0, "warning")], None),
     ],
 )
-def test_cards(gpus, uuids, errors, text):
+def test_faults_of_cards_are_found(gpus, uuids, errors, text):
     assert fault.fault_from_gpus(gpus, uuids, errors) == text
 
 
-def test_what_a_node_advertises_is_on_record():
+def test_advertised_gpus_are_on_record():
     record = {"/etc/docker/daemon.json": {"ours": {"resources": [f"NVIDIA-GPU={UUIDS[0]}", "VRAM=7", "SSD=a"], "gpus": [UUIDS[1]]}}}
     assert fault.advertised_on_record(record, "/etc/docker/daemon.json") == UUIDS[:2]
     assert fault.advertised_on_record(record, "/elsewhere") == fault.advertised_on_record({}, "/etc/docker/daemon.json") == []

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The guard of a node comes, changes and goes with the node's transaction, by reloads alone."""
+"""The guard of a node is installed, changed and removed with the node's change, by reloads alone."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CONTAINER = {"id": "c1", "name": "job", "image": "x", "service": None, "task": N
 
 @pytest.fixture(autouse=True)
 def _machine(monkeypatch, tmp_path_factory):
-    """No pauses; and NVIDIA's runtime is installed."""
+    """No pauses. NVIDIA's runtime is installed."""
     monkeypatch.setattr(engine, "POLL_S", 0.001)
     programs = tmp_path_factory.mktemp("bin")
     (programs / PLAIN).write_text("#!/bin/sh\n")
@@ -46,7 +46,7 @@ def guard(it):
 
 
 def program(it):
-    """In the file, and as dockerd has it."""
+    """Return the program from the file and from dockerd."""
     return it.doc()["runtimes"]["nvidia"]["path"], it.engine.process()["runtimes"]["nvidia"]["path"]
 
 
@@ -55,7 +55,7 @@ def settings(it):
 
 
 def advertising(tmp_path, **options):
-    """A node that is as it should be, without a guard."""
+    """Return a finished node without a guard."""
     it = node(tmp_path, **options)
     it.converge()
     assert not home(it).exists()
@@ -63,14 +63,14 @@ def advertising(tmp_path, **options):
 
 
 def open_to_others(folder):
-    """What somebody else than its owner may write there, links left out, and /run, where systemd makes the watcher's directory."""
+    """Return what others than the owner may write there, except links and /run, where systemd makes the watcher's directory."""
     found = {path.relative_to(folder) for path in folder.rglob("*") if not path.is_symlink() and path.stat().st_mode & 0o022}
     return {str(path) for path in found if path.parts[0] != "run"}
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o077])
-def test_what_is_made_on_a_node_has_its_modes_whatever_the_umask(tmp_path, umask):
-    """The guard and the watcher, and the directories above them, which others need too."""
+def test_new_files_on_a_node_have_their_modes_whatever_the_umask(tmp_path, umask):
+    """The guard, the watcher, and the folders above them, which others need too."""
     former = os.umask(0)
     try:
         it = advertising(tmp_path)
@@ -86,7 +86,7 @@ def test_what_is_made_on_a_node_has_its_modes_whatever_the_umask(tmp_path, umask
 
 @pytest.fixture
 def python_of_others(tmp_path_factory, monkeypatch):
-    """The module runs with a Python that everybody can replace."""
+    """Run the module with a Python that every user can replace."""
     folder = tmp_path_factory.mktemp("python")
     (folder / "python3").touch(0o755)
     folder.chmod(0o777)
@@ -95,8 +95,8 @@ def python_of_others(tmp_path_factory, monkeypatch):
 
 
 @pytest.mark.parametrize("wanted", [{"isolation": "reserved"}, {"health": True, "health_faults": [], "health_ignored": []}])
-def test_what_root_is_to_start_is_no_program_of_others(tmp_path, python_of_others, wanted):
-    """A service of root's and the guard outlast the run. A node that gets neither may be changed with any Python."""
+def test_root_starts_no_program_that_others_can_replace(tmp_path, python_of_others, wanted):
+    """A service of root and the guard outlast the run. A node without them may be changed with any Python."""
     it = advertising(tmp_path)
     it.option(**wanted)
     before = it.everything()
@@ -116,14 +116,14 @@ def test_a_directory_that_was_made_open_to_all_is_closed(tmp_path):
     assert [folder.stat().st_mode & 0o777 for folder in (home(it), home(it).parent)] == [0o755, 0o755]
 
 
-def test_a_comment_that_somebody_writes_into_config_toml_is_no_drift(tmp_path):
+def test_a_new_comment_in_config_toml_is_no_drift(tmp_path):
     it = advertising(tmp_path)
     it.option(isolation="reserved").converge()
     it.put("runtime_config", it.content("runtime_config") + b"# mine\n")
     assert it.converge()["changed"] is False
 
 
-def test_it_comes_by_a_reload_and_goes_by_one_without_a_trace(tmp_path):
+def test_the_guard_is_installed_and_removed_by_a_reload_without_a_trace(tmp_path):
     it = advertising(tmp_path)
     before, content = it.everything(), it.content()
     it.option(isolation="reserved")
@@ -148,27 +148,27 @@ def test_it_comes_by_a_reload_and_goes_by_one_without_a_trace(tmp_path):
     assert it.engine.calls() == ["restart", "reload", "reload"]
 
 
-def test_it_reports_which_card_is_behind_memory_and_the_least_that_a_task_can_use(tmp_path):
+def test_it_reports_the_card_of_each_memory_kind_and_the_smallest_usable_amount(tmp_path):
     it = advertising(tmp_path).option(isolation="reserved", advertise=[{"as": "vram", "select": {"index": 0}}, {"as": "gpu"}], cuda_overhead_mib=500)
     it.converge()
     assert it.assess()["isolation"]["memory"] == {"VRAM": {"devices": UUIDS[:1], "mib": 501}}
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", '{"map": []}', '{"map": {"VRAM": 1}}', '{"map": {"VRAM": {"": []}}}'])
-def test_settings_that_somebody_broke_are_of_no_memory(tmp_path, text):
+def test_broken_settings_report_no_memory(tmp_path, text):
     it = advertising(tmp_path).option(isolation="reserved")
     it.converge()
     (home(it) / "settings.json").write_text(text)
     assert it.assess()["isolation"]["memory"] == {}
 
 
-def test_with_off_nothing_is_different(tmp_path):
+def test_with_off_nothing_changes(tmp_path):
     it = advertising(tmp_path)
     assert it.option(isolation="off").assess()["changed"] is False
     assert it.assess()["isolation"] is None
 
 
-def test_absent_restores_the_file_and_removes_it(tmp_path):
+def test_absent_restores_the_file_and_removes_the_guard(tmp_path):
     it = node(tmp_path, isolation="exclusive")
     before, content = it.everything(), it.content()
     assert it.converge()["restarted"] is True
@@ -198,8 +198,8 @@ def test_another_level_is_written_without_a_reload(tmp_path):
     assert it.assess()["drift"] == ["the guard of the GPUs is of another version, or has other settings"]
 
 
-def test_where_it_comes_and_at_each_level_tasks_that_run_hold_what_they_have(tmp_path, monkeypatch):
-    """Also where a tool took its place for a time, and before the first task is judged by new settings."""
+def test_at_each_level_running_tasks_hold_what_they_have(tmp_path, monkeypatch):
+    """Even if a tool replaced it for a time, and before new settings are applied to the first task."""
     seen = []
 
     def adopt(settings, folder):
@@ -226,7 +226,7 @@ def test_where_it_comes_and_at_each_level_tasks_that_run_hold_what_they_have(tmp
 
 
 @pytest.mark.parametrize("broken", [["a" * 64], OSError("no such folder"), ValueError("no level")])
-def test_tasks_that_hold_nothing_since_they_cannot_be_read_are_warned_of(tmp_path, monkeypatch, broken):
+def test_tasks_that_cannot_be_read_are_warned_of(tmp_path, monkeypatch, broken):
     def adopt(settings, folder):
         if isinstance(broken, list):
             return broken
@@ -239,7 +239,7 @@ def test_tasks_that_hold_nothing_since_they_cannot_be_read_are_warned_of(tmp_pat
 
 
 @pytest.mark.parametrize("level", ["audit", "exclusive"])
-def test_without_a_level_it_keeps_the_one_that_it_has(tmp_path, level):
+def test_without_a_level_the_guard_keeps_its_level(tmp_path, level):
     it = advertising(tmp_path).option(isolation=level)
     it.converge()
     assert it.option(isolation=None).assess()["drift"] == []
@@ -248,7 +248,7 @@ def test_without_a_level_it_keeps_the_one_that_it_has(tmp_path, level):
     assert (it.option(isolation=None).converge()["changed"], it.assess()["isolation"]) == (False, None)
 
 
-def test_one_whose_settings_are_broken_is_not_removed_for_want_of_a_level(tmp_path):
+def test_a_guard_with_broken_settings_is_not_removed(tmp_path):
     it = advertising(tmp_path).option(isolation="audit")
     it.converge()
     (home(it) / "settings.json").write_text("{")
@@ -256,7 +256,7 @@ def test_one_whose_settings_are_broken_is_not_removed_for_want_of_a_level(tmp_pa
     assert it.assess()["isolation"]["level"] == "reserved"
 
 
-def test_what_containers_still_call_stays_until_none_does(tmp_path):
+def test_a_guard_that_containers_still_call_stays(tmp_path):
     it = advertising(tmp_path, isolation="off").option(isolation="reserved")
     it.converge()
     it.engine.carries = [CONTAINER]
@@ -274,14 +274,14 @@ def test_what_containers_still_call_stays_until_none_does(tmp_path):
 
 
 def guarded_without_a_record(tmp_path, **options):
-    """As a golden image is, or a node that lost /var/lib/gpu-swarm."""
+    """Return a node like one from a golden image, or one that lost /var/lib/gpu-swarm."""
     it = advertising(tmp_path).option(isolation="reserved")
     it.converge()
     shutil.rmtree(it.params["state_dir"])
     return it.option(**options)
 
 
-def test_the_guard_is_never_what_it_stands_before(tmp_path):
+def test_the_guard_never_replaces_itself(tmp_path):
     it = guarded_without_a_record(tmp_path)
     it.converge()
     assert f"runtime={PLAIN}\n" in (home(it) / "nvidia-guard").read_text()
@@ -290,7 +290,7 @@ def test_the_guard_is_never_what_it_stands_before(tmp_path):
     assert (program(it), home(it).exists()) == ((PLAIN, PLAIN), False)
 
 
-def test_a_copied_file_names_a_guard_that_is_not_there(tmp_path):
+def test_a_copied_file_may_name_a_missing_guard(tmp_path):
     daemon = json.dumps({"runtimes": {"nvidia": {"path": str(tmp_path / "usr/local/libexec/gpu-swarm/nvidia-guard")}}}).encode()
     it = node(tmp_path, daemon=daemon)
     it.converge()
@@ -307,13 +307,13 @@ def test_off_without_a_record_corrects_the_file_and_the_daemon_before_the_guard_
     assert (program(it), home(it).exists(), it.converge()["changed"]) == ((PLAIN, PLAIN), False, False)
 
 
-def test_absent_without_a_record_leaves_what_the_file_still_names(tmp_path):
+def test_absent_without_a_record_keeps_programs_that_the_file_still_names(tmp_path):
     it = guarded_without_a_record(tmp_path, state="absent")
     it.converge()
     assert (os.path.realpath(guard(it)).endswith(PLAIN), it.converge()["changed"]) == (True, False)
 
 
-def test_what_is_removed_under_a_daemon_that_nobody_may_restart_stays_as_a_link(tmp_path):
+def test_without_restarts_a_removed_guard_stays_as_a_link(tmp_path):
     it = advertising(tmp_path).option(isolation="reserved")
     it.converge()
     it.option(state="absent", restart="never").converge()
@@ -340,7 +340,7 @@ def test_a_container_that_starts_before_the_reload_keeps_its_program(tmp_path, m
     assert not home(it).exists()
 
 
-def test_where_the_program_of_before_is_gone_the_guard_stays_for_what_still_calls_it(tmp_path, monkeypatch):
+def test_if_the_former_program_is_gone_the_guard_stays_for_its_callers(tmp_path, monkeypatch):
     it = advertising(tmp_path).option(isolation="reserved")
     it.converge()
     it.engine.carries = [CONTAINER]
@@ -352,7 +352,7 @@ def test_where_the_program_of_before_is_gone_the_guard_stays_for_what_still_call
     assert not home(it).exists()
 
 
-def test_a_tool_that_took_its_place_is_drift(tmp_path):
+def test_a_tool_that_replaced_the_guard_is_drift(tmp_path):
     it = advertising(tmp_path, isolation="off").option(isolation="reserved")
     it.converge()
     content = it.content()
@@ -368,14 +368,16 @@ def test_a_tool_that_took_its_place_is_drift(tmp_path):
 
 
 def as_nvidias_tool_writes_it(content):
-    """`nvidia-ctk runtime configure --runtime=docker`, by its source (pkg/config/engine/docker/docker.go): the runtime is replaced, and the
-    whole file written anew in the order of its keys."""
+    """Return the file as `nvidia-ctk runtime configure --runtime=docker` writes it.
+
+    It replaces the runtime, and rewrites the whole file in the order of its keys (pkg/config/engine/docker/docker.go).
+    """
     doc = json.loads(content)
     doc["runtimes"]["nvidia"] = {"args": [], "path": PLAIN}
     return json.dumps(doc, indent=4, sort_keys=True).encode()
 
 
-def test_nvidias_tool_that_configures_the_runtime_later_is_drift_and_its_file_comes_back(tmp_path):
+def test_a_later_change_by_nvidias_tool_is_drift_and_is_reverted(tmp_path):
     it = advertising(tmp_path, isolation="off").option(isolation="reserved")
     it.converge()
     written = as_nvidias_tool_writes_it(it.content())
@@ -390,7 +392,7 @@ def test_nvidias_tool_that_configures_the_runtime_later_is_drift_and_its_file_co
     assert it.content() == written
 
 
-def test_tasks_that_began_without_it_hold_what_they_have_before_a_reload_brings_it_back(tmp_path, monkeypatch):
+def test_tasks_older_than_the_guard_hold_what_they_have_before_it_returns(tmp_path, monkeypatch):
     seen = []
     it = advertising(tmp_path, isolation="off").option(isolation="exclusive")
     it.converge()
@@ -406,7 +408,7 @@ def test_tasks_that_began_without_it_hold_what_they_have_before_a_reload_brings_
     assert len(seen) == 2  # nothing is written by a run that is refused
 
 
-def test_a_daemon_that_has_not_taken_it_is_drift(tmp_path):
+def test_a_daemon_that_did_not_load_the_guard_is_drift(tmp_path):
     it = advertising(tmp_path, isolation="off").option(isolation="reserved")
     it.converge()
     process = it.engine.process()
@@ -415,7 +417,7 @@ def test_a_daemon_that_has_not_taken_it_is_drift(tmp_path):
     assert (it.converge()["reloaded"], it.assess()["drift"]) == (True, [])
 
 
-def test_another_version_leaves_that_of_before_for_what_is_starting(tmp_path, monkeypatch):
+def test_another_version_keeps_the_former_one_for_starting_containers(tmp_path, monkeypatch):
     it = advertising(tmp_path, isolation="off").option(isolation="reserved")
     it.converge()
     for number in range(3):
@@ -427,7 +429,7 @@ def test_another_version_leaves_that_of_before_for_what_is_starting(tmp_path, mo
 
 
 @pytest.mark.parametrize("name", ["__main__.py", "gpu_swarm/_guard/check_container.py"])
-def test_code_that_a_loss_of_power_emptied_is_put_there_again(tmp_path, name):
+def test_code_that_a_loss_of_power_emptied_is_written_again(tmp_path, name):
     it = advertising(tmp_path, isolation="off").option(isolation="reserved")
     it.converge()
     (path,) = home(it).glob(f"code-*/{name}")
@@ -438,7 +440,7 @@ def test_code_that_a_loss_of_power_emptied_is_put_there_again(tmp_path, name):
     assert (path.read_bytes(), it.converge()["changed"]) == (before, False)
 
 
-def test_the_code_of_now_is_never_removed_and_what_a_kill_left_is(tmp_path):
+def test_current_code_stays_and_leftovers_of_a_kill_are_removed(tmp_path):
     it = advertising(tmp_path, isolation="off").option(isolation="reserved")
     it.converge()
     kept = home(it) / CODE.name()
@@ -450,7 +452,7 @@ def test_the_code_of_now_is_never_removed_and_what_a_kill_left_is(tmp_path):
 
 
 def test_there_is_a_program_at_every_moment(tmp_path, monkeypatch):
-    """While a link for containers that still run becomes the guard again."""
+    """Even while a link for running containers becomes the guard again."""
     it = advertising(tmp_path, isolation="off").option(isolation="reserved")
     it.converge()
     it.engine.carries = [CONTAINER]
@@ -466,7 +468,7 @@ def test_there_is_a_program_at_every_moment(tmp_path, monkeypatch):
     assert (set(there), os.path.islink(guard(it))) == ({True}, False)
 
 
-def test_a_front_that_somebody_changed_is_drift(tmp_path):
+def test_a_changed_front_is_drift(tmp_path):
     it = advertising(tmp_path, isolation="off").option(isolation="reserved")
     it.converge()
     front = home(it) / "nvidia-guard"
@@ -477,7 +479,7 @@ def test_a_front_that_somebody_changed_is_drift(tmp_path):
     assert front.read_bytes() == before
 
 
-def test_an_operators_file_stays_and_is_warned_of(tmp_path):
+def test_a_file_of_the_operator_stays_and_is_warned_of(tmp_path):
     it = advertising(tmp_path, isolation="off").option(isolation="reserved")
     it.converge()
     (home(it) / "pass-through").touch()
@@ -486,7 +488,7 @@ def test_an_operators_file_stays_and_is_warned_of(tmp_path):
     assert any(f"rm {home(it)}/pass-through" in text for text in result["warnings"])
 
 
-def test_files_only_leaves_it_as_it_is(tmp_path):
+def test_files_only_keeps_the_guard_unchanged(tmp_path):
     it = advertising(tmp_path, isolation="off").option(isolation="reserved", restart="never")
     assert it.converge()["changed"] is False
     it.option(restart="if_needed").converge()
@@ -495,7 +497,7 @@ def test_files_only_leaves_it_as_it_is(tmp_path):
     assert program(it) == (guard(it), guard(it))
 
 
-def test_a_program_of_the_users_own_is_guarded_and_comes_back(tmp_path):
+def test_a_runtime_of_the_user_is_guarded_and_restored(tmp_path):
     daemon = b'{"runtimes": {"nvidia": {"path": "/opt/site/nvidia-container-runtime", "runtimeArgs": []}}}'
     it = advertising(tmp_path, daemon=daemon).option(isolation="reserved")
     it.converge()
@@ -512,14 +514,14 @@ def test_a_runtime_without_a_program_cannot_be_guarded(tmp_path):
         it.assess()
 
 
-def test_it_knows_the_card_of_each_kind_of_memory(tmp_path):
+def test_the_guard_knows_the_card_of_each_kind_of_memory(tmp_path):
     it = advertising(tmp_path, advertise=[{"as": "vram", "select": {"index": 0}}, {"as": "gpu"}])
     assert any("nothing ties the share to a card" in text for text in it.assess()["warnings"])
     assert any("nothing ties the share to a card" in text for text in it.option(isolation="audit").assess()["warnings"])
     assert it.option(isolation="reserved").converge()["warnings"] == []
     assert settings(it)["map"] == {"VRAM": {"": {"devices": UUIDS[:1], "mib": None, "together": False}}}
     assert (settings(it)["devices"], settings(it)["kinds"]) == (UUIDS[1:2], ["NVIDIA-GPU"])
-    # What reserved memory is not started by a guard that does not run, though NVIDIA's runtime knows nothing of that.
+    # Tasks with reserved memory do not start without the guard, although NVIDIA's runtime does not know about memory.
     assert "|DOCKER_RESOURCE_VRAM)" in (home(it) / "nvidia-guard").read_text()
     it.gpus = [gpu(2), *it.gpus[1:]]
     it.option(advertise=[{"as": "vram", "select": {"index": 2}}, {"as": "gpu"}])
@@ -532,15 +534,15 @@ SLOTS = [{"as": "slots", "slots": 2}]
 
 
 @pytest.mark.parametrize("level", ["off", None])
-def test_slots_have_a_guard_for_the_map_alone_with_off_too(tmp_path, level):
+def test_with_off_slots_still_need_the_guard_for_their_map(tmp_path, level):
     it = advertising(tmp_path).option(advertise=SLOTS, isolation=level)
     before = it.everything()
     assert "the guard of the GPUs is not installed" in it.assess()["drift"]
     assert it.everything() == before
     assert it.converge()["restarted"] is True
     assert (settings(it)["level"], list(settings(it)["map"]), program(it)) == ("off", ["NVIDIA-SLOT"], (guard(it), guard(it)))
-    # What requests a GPU is started where its code does not run: it withholds nothing.
-    # Whatever goes wrong: all goes on. With off the guard itself refuses nothing (guard/test_front.py).
+    # If its code does not run, containers that request a GPU start: it withholds nothing.
+    # Everything continues whatever goes wrong. With off the guard itself refuses nothing (guard/test_front.py).
     assert (home(it) / "nvidia-guard").read_text().partition("\nesac\n")[2].startswith('exec "$runtime" "$@"\n')
     result = it.converge()
     assert (result["changed"], result["isolation"]["level"], result["isolation_level"]) == (False, "off", "off")
@@ -552,12 +554,12 @@ def test_slots_have_a_guard_for_the_map_alone_with_off_too(tmp_path, level):
     assert (home(it).exists(), program(it), it.converge()["changed"]) == (False, (PLAIN, PLAIN), False)
 
 
-def test_a_rule_for_slots_that_selects_no_card_brings_no_guard_with_off(tmp_path):
+def test_with_off_a_rule_for_slots_without_a_card_installs_no_guard(tmp_path):
     it = advertising(tmp_path).option(isolation="off", advertise=[{"as": "slots", "slots": 2, "select": {"model": "*T4*"}}, {"as": "gpu"}])
     assert (it.converge()["isolation"], home(it).exists()) == (None, False)
 
 
-def test_memory_brings_no_guard_with_off(tmp_path):
+def test_with_off_memory_installs_no_guard(tmp_path):
     it = advertising(tmp_path, advertise=[{"as": "vram", "select": {"index": 0}}, {"as": "gpu"}]).option(isolation="off")
     assert (it.converge()["changed"], home(it).exists()) == (False, False)
     it.option(advertise=[{"as": "vram", "select": {"index": 0}}, *SLOTS]).converge()
@@ -565,7 +567,7 @@ def test_memory_brings_no_guard_with_off(tmp_path):
 
 
 @pytest.mark.parametrize("level", ["off", "reserved"])
-def test_slots_are_an_error_where_no_guard_can_come(tmp_path, level):
+def test_slots_are_an_error_if_no_guard_is_possible(tmp_path, level):
     it = advertising(tmp_path).option(advertise=SLOTS, isolation=level, restart="never")
     before = it.everything()
     for call in (it.assess, it.converge):
@@ -582,7 +584,7 @@ def test_slots_of_a_runtime_without_a_program_are_an_error(tmp_path):
         it.assess()
 
 
-def test_slots_take_a_guard(tmp_path):
+def test_slots_need_a_guard(tmp_path):
     it = advertising(tmp_path).option(advertise=SLOTS)
     it.option(isolation="audit", cuda_overhead_mib=500)
     assert it.converge()["restarted"] is True
@@ -593,7 +595,7 @@ def test_slots_take_a_guard(tmp_path):
     assert (settings(it)["devices"], settings(it)["kinds"]) == ([], ["NVIDIA-SLOT"])
     assert (settings(it)["card_mib"], settings(it)["overhead_mib"]) == (dict.fromkeys(UUIDS[:2], 81559), 500)
     assert it.converge()["changed"] is False
-    # A slot stands for its card: that is what must not be lost, and what is not lost by other rules.
+    # A slot stands for its card. The card must not be lost, and other rules do not lose it.
     it.gpus = it.gpus[:1]
     assert [one["id"] for one in it.assess()["refused"]] == ["shrink"]
     assert f"fault {UUIDS[1]} reason=lost" in it.assess()["fault"]
@@ -603,12 +605,12 @@ def test_slots_take_a_guard(tmp_path):
 
 
 def paired(*numbers):
-    """Cards with NVLink from the first to the last, and from the second to the last but one."""
+    """Return cards with NVLink from the first to the last, and from the second to the last but one."""
     peers = {0: 3, 3: 0, 1: 2, 2: 1}
     return [gpu(one, links={"nvlink_total": 4, "nvlink_active": 4, "nvlink_peers": {UUIDS[peers[one]]: 4}, "topology": {}}) for one in numbers]
 
 
-def test_groups_take_a_guard_and_stay_when_a_card_dies(tmp_path):
+def test_groups_need_a_guard_and_stay_when_a_card_dies(tmp_path):
     it = advertising(tmp_path).option(advertise=[{"as": "group", "kind": "PAIR", "size": 2}])
     it.gpus = paired(0, 1, 2, 3)
     pairs = ["+".join((UUIDS[0], UUIDS[3])), "+".join((UUIDS[1], UUIDS[2]))]
@@ -633,7 +635,7 @@ def test_groups_take_a_guard_and_stay_when_a_card_dies(tmp_path):
 
 
 @pytest.mark.parametrize("rule", [{"slots": 64}, {"slot_mib": 1274}])
-def test_slots_that_cuda_takes_whole_are_an_error(tmp_path, rule):
+def test_slots_that_cuda_itself_uses_up_are_an_error(tmp_path, rule):
     it = advertising(tmp_path).option(isolation="reserved", advertise=[{"as": "slots", "kind": "SMALL", **rule}], cuda_overhead_mib=1274)
     before = it.everything()
     for call in (it.assess, it.converge):
@@ -643,7 +645,7 @@ def test_slots_that_cuda_takes_whole_are_an_error(tmp_path, rule):
     it.option(cuda_overhead_mib=1273).assess()
 
 
-def test_a_reload_that_fails_leaves_the_node_as_it_was_and_the_next_run_goes_on(tmp_path):
+def test_a_failed_reload_changes_nothing_and_the_next_run_continues(tmp_path):
     it = advertising(tmp_path, isolation="off").option(isolation="reserved")
     content = it.content()
     it.engine.shows_nothing = True
@@ -655,10 +657,10 @@ def test_a_reload_that_fails_leaves_the_node_as_it_was_and_the_next_run_goes_on(
 
 
 @pytest.mark.parametrize("carries", [[], [CONTAINER]])
-def test_a_change_that_is_undone_leaves_the_guard_as_it_was(tmp_path, carries, monkeypatch):
+def test_a_reverted_change_keeps_the_guard_unchanged(tmp_path, carries, monkeypatch):
     it = advertising(tmp_path).option(isolation="audit")
     it.converge()
-    if carries:  # so that no more than a link is left
+    if carries:  # so that only a link remains
         it.engine.carries = carries
         it.option(isolation="off").converge()
     before = {path: path.read_bytes() for path in (home(it) / "settings.json", home(it) / "nvidia-guard")}
@@ -677,7 +679,7 @@ def test_a_change_that_is_undone_leaves_the_guard_as_it_was(tmp_path, carries, m
     assert os.path.islink(guard(it)) == bool(carries)
 
 
-def test_what_a_reload_would_lose_takes_a_restart(tmp_path):
+def test_options_that_a_reload_would_lose_need_a_restart(tmp_path):
     it = advertising(tmp_path)
     it.engine._keep({**it.engine.process(), "flags": ["--authorization-plugin=opa"]})
     it.option(isolation="reserved")
@@ -699,7 +701,7 @@ def test_a_file_that_names_no_program_stays(content):
     assert runtime_path.set_path(content, "x", "/guard") == content
 
 
-def test_nothing_but_the_program_changes():
+def test_only_the_program_changes():
     content = b'{\r\n "runtimes" : {"a": {"path": "x"},\t"nvidia": { "path" : "x" , "runtimeArgs": ["-v"]} },\r\n "z": 1.50}\n'
     guarded = runtime_path.set_path(content, "x", "/g/nvidia-guard")
     assert guarded == content.replace(b'"path" : "x" ', b'"path" : "/g/nvidia-guard" ')

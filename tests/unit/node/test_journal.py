@@ -28,12 +28,12 @@ def entry(before, after, *resources, earlier=None):
 
 @pytest.fixture
 def state(tmp_path):
-    made = State(str(tmp_path / "state"), move)
-    made.prepare()
-    return made
+    changed = State(str(tmp_path / "state"), move)
+    changed.prepare()
+    return changed
 
 
-def test_it_is_closed_to_all_others(tmp_path, state):
+def test_only_root_can_read_it(tmp_path, state):
     former = os.umask(0)
     try:
         with state.lock(0):
@@ -45,7 +45,7 @@ def test_it_is_closed_to_all_others(tmp_path, state):
     assert modes == {"": "0o700", "journal.json": "0o600", "record.json": "0o600"}
 
 
-def test_a_directory_that_was_open_is_closed(tmp_path):
+def test_an_open_directory_is_closed(tmp_path):
     (tmp_path / "state").mkdir()
     (tmp_path / "state").chmod(0o755)
     with State(str(tmp_path / "state"), move).lock(0):
@@ -65,7 +65,7 @@ def test_one_run_at_a_time(state, monkeypatch):
 
 @pytest.mark.parametrize("name", ["record.json", "journal.json"])
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"\xff"])
-def test_a_broken_record(tmp_path, state, name, content):
+def test_a_broken_record_is_an_error(tmp_path, state, name, content):
     (tmp_path / "state" / name).write_bytes(content)
     with pytest.raises(GpuSwarmError) as raised:
         state.record_with_journal([file(b"a")])
@@ -73,7 +73,7 @@ def test_a_broken_record(tmp_path, state, name, content):
     assert raised.value.message.endswith("Then the node's present files count as the originals.")
 
 
-def test_a_record_comes_and_goes(tmp_path, state):
+def test_a_record_is_added_and_removed(tmp_path, state):
     assert state.record() == {}
     state.write_record({FILE: entry(b"a", b"b", "GPU=1")})
     assert State(state.directory, move).record() == {FILE: entry(b"a", b"b", "GPU=1")}
@@ -81,8 +81,8 @@ def test_a_record_comes_and_goes(tmp_path, state):
     assert (state.record(), os.listdir(tmp_path / "state")) == ({}, [])
 
 
-# what a file holds -> (where the next run starts from, what is on record of it) after a killed run that found a and
-# meant to write b
+# content of a file -> (where the next run starts from, what is on record) after a killed run that found a and
+# wanted to write b
 AFTER_A_KILL = {
     "killed before the write": (b"a", b"a", {"original": b"a", "written": b"a", "pristine": True}),
     "killed after it": (b"b", b"a", {"original": b"a", "written": b"b", "pristine": True}),
@@ -92,7 +92,7 @@ AFTER_A_KILL = {
 
 
 @pytest.mark.parametrize(("holds", "start", "record"), AFTER_A_KILL.values(), ids=AFTER_A_KILL)
-def test_after_a_run_that_was_killed(state, holds, start, record):
+def test_a_killed_run_leaves_a_usable_record(state, holds, start, record):
     state.open_journal([file(b"a")], {FILE: (b"b", entry(b"a", b"b", "GPU=1"))})
     assert state.starting_point(file(holds)).data == start
     found = state.record_with_journal([file(holds)])[FILE]
@@ -104,7 +104,7 @@ def test_after_a_run_that_was_killed(state, holds, start, record):
     assert state.record_with_journal([file(holds)]) == {}
 
 
-def test_after_two_runs_that_were_killed(state):
+def test_two_killed_runs_leave_a_usable_record(state):
     first = entry(b"a", b"b", "GPU=1")
     state.open_journal([file(b"a")], {FILE: (b"b", first)})
     second = entry(b"b", b"c", "GPU=2", earlier=first)
@@ -117,7 +117,7 @@ def test_after_two_runs_that_were_killed(state):
     assert edited["pristine"] is False
 
 
-def test_a_run_that_was_killed_once_all_was_on_record_is_finished(state):
+def test_a_run_killed_after_its_last_record_is_finished(state):
     done = entry(b"a", b"b", "GPU=1")
     state.open_journal([file(b"a")], {FILE: (b"b", done)})
     state.write_record({FILE: done})
@@ -125,13 +125,13 @@ def test_a_run_that_was_killed_once_all_was_on_record_is_finished(state):
     assert state.record_with_journal([file(b"b")]) == {FILE: done}
 
 
-def test_a_file_that_was_not_to_be_changed_stays_as_it_is(state):
+def test_a_file_that_needs_no_change_stays(state):
     state.open_journal([file(b"a")], {FILE: (b"a", None)})
     for holds in (b"a", b"b", None):
         assert state.record_with_journal([file(holds)]) == {}
 
 
-def test_pristine_until_somebody_edits(state):
+def test_a_file_is_pristine_until_an_edit(state):
     first = entry(b"a", b"b")
     assert first["pristine"] is True
     second = entry(b"b", b"c", earlier=first)
@@ -141,7 +141,7 @@ def test_pristine_until_somebody_edits(state):
     assert entry(b"d", b"e", earlier=third)["pristine"] is False
 
 
-def test_sweep_leaves_what_counts(tmp_path, state):
+def test_sweep_keeps_files_that_count(tmp_path, state):
     state.write_record({FILE: entry(b"a", b"b")})
     for name in ("candidate.json", ".gpu-swarm.candidate.json.x", ".gpu-swarm.record.json.x", ".gpu-swarm.journal.json.x"):
         (tmp_path / "state" / name).write_bytes(b"half")
@@ -149,13 +149,13 @@ def test_sweep_leaves_what_counts(tmp_path, state):
     assert os.listdir(tmp_path / "state") == ["record.json"]
 
 
-def test_a_journal_is_a_killed_runs_unless_somebody_has_the_lock(state):
+def test_a_journal_belongs_to_a_killed_run_unless_the_lock_is_held(state):
     """A watcher that writes its label has a journal too, while an assessment reads the node."""
     other = State(state.directory, move)
     state.open_journal([file(b"a")], {FILE: (b"b", entry(b"a", b"b"))})
     assert other.unfinished()
     with state.lock(0):
-        assert state.unfinished()  # by whoever has the lock it was found
+        assert state.unfinished()  # the holder of the lock found it
         assert not other.unfinished()
     assert other.unfinished()
     state.close_journal()

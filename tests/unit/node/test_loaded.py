@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What dockerd has loaded is known by digests and processes: no clock says it, and none can be set to say otherwise."""
+"""Digests and processes show what dockerd has loaded. No clock is used, so no clock can mislead."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ CASES = {
 
 
 @pytest.mark.parametrize(("known", "current", "expected"), CASES.values(), ids=CASES)
-def test_is_loaded(known, current, expected):
+def test_loaded_files_are_recognised(known, current, expected):
     assert is_loaded(known, current, RUNS) is expected
 
 
 @pytest.mark.parametrize(("current", "engine"), [(Snapshot("/x"), RUNS), (A, None), (A, {"running": False, "pid": None})])
-def test_what_is_not_there_is_not_loaded(current, engine):
+def test_a_missing_file_is_not_loaded(current, engine):
     assert is_loaded([note(A, MINE)], current, engine) is False
 
 
-def test_times_say_nothing(tmp_path):
-    """As after a clock that was set forward: the edit seems to be older than dockerd, which was started before."""
+def test_times_do_not_count(tmp_path):
+    """After a clock was set forward, an edit seems older than a dockerd that was started before it."""
     path = tmp_path / "daemon.json"
     path.write_bytes(b"{}")
     entry = with_loaded_note({}, path.read_bytes(), RUNS)
@@ -63,7 +63,7 @@ def test_times_say_nothing(tmp_path):
         process.kill()
 
 
-def test_both_notes_are_read(tmp_path):
+def test_both_records_are_read(tmp_path):
     entry = with_loaded_note({"written": "x"}, A.data, RUNS)
     assert loaded_notes(entry, str(tmp_path)) == [note(A, MINE)]
     (tmp_path / "health").mkdir()
@@ -77,8 +77,8 @@ def test_both_notes_are_read(tmp_path):
 
 
 @pytest.mark.parametrize(("current", "expected"), [(A, True), (B, False)], ids=["as it was written", "edited since"])
-def test_a_record_of_0_2_0_has_no_note(tmp_path, current, expected):
-    """That release restarted dockerd after each change: what it wrote is loaded, and such a node need not be restarted to report its GPUs."""
+def test_a_record_of_0_2_0_does_not_say_what_was_loaded(tmp_path, current, expected):
+    """That release restarted dockerd after each change, so its files are loaded, and such a node needs no restart to report its GPUs."""
     entry = {"written": A.sha256}
     assert is_loaded(loaded_notes(entry, str(tmp_path)), current, RUNS) is expected
     assert not is_loaded(loaded_notes(loaded.without_loaded_note(entry), str(tmp_path)), current, RUNS)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""daemon_config or runtime_config say another path than they did when the node was changed."""
+"""daemon_config or runtime_config name another path than at the last change of the node."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _no_pauses(monkeypatch):
 
 
 def moved(it, daemon=DAEMON_LATER, runtime=RUNTIME_LATER):
-    """The options name other files from here on, which dockerd reads already."""
+    """From here on the options name other files, which dockerd already reads."""
     old = {option: it.params[option] for option in ("daemon_config", "runtime_config")}
     for option, content in (("daemon_config", daemon), ("runtime_config", runtime)):
         it.params[option] = str(it.home / "etc" / "later" / os.path.basename(old[option]))
@@ -72,7 +72,7 @@ def test_the_old_files_are_restored_when_the_paths_change(tmp_path):
     assert it.state_files() == []
 
 
-def test_one_that_was_edited_keeps_the_edit_and_loses_what_was_put_in(tmp_path):
+def test_an_edited_file_keeps_the_edit_and_loses_our_parts(tmp_path):
     it = node(tmp_path)
     it.converge()
     old = moved(it)
@@ -83,7 +83,7 @@ def test_one_that_was_edited_keeps_the_edit_and_loses_what_was_put_in(tmp_path):
     assert read(old["runtime_config"]) == CONFIG_TOML + b"\n"
 
 
-def test_one_that_is_gone_stays_gone(tmp_path):
+def test_a_removed_file_is_not_made_again(tmp_path):
     it = node(tmp_path)
     it.converge()
     old = moved(it)
@@ -95,14 +95,14 @@ def test_one_that_is_gone_stays_gone(tmp_path):
 
 
 @pytest.mark.parametrize("trouble", ["edited", "gone", "as they were"])
-def test_absent_judges_each_file_by_what_the_record_says_it_is(tmp_path, trouble):
+def test_absent_treats_each_file_as_the_record_says(tmp_path, trouble):
     it = node(tmp_path)
     it.converge()
     first = on_record(it)
     old = moved(it)
     files = {path: read(path) for path in old.values()}
     it.converge()
-    # As former releases left it: files at two places on record.
+    # A record of former releases, with files at two places.
     for path, content in files.items():
         with open(path, "wb") as stream:
             stream.write(content)
@@ -132,7 +132,7 @@ def test_absent_needs_no_option_to_find_the_files(tmp_path, edited):
 
 @pytest.mark.parametrize("state", ["present", "absent"])
 @pytest.mark.parametrize("how", ["moved", "copied"])
-def test_a_file_that_was_moved_with_what_was_put_in_takes_its_original_along(tmp_path, state, how):
+def test_a_moved_file_with_our_parts_keeps_its_original(tmp_path, state, how):
     it = node(tmp_path)
     it.converge()
     old = moved(it, *(read(it.params[option]) for option in ("daemon_config", "runtime_config")))
@@ -162,7 +162,7 @@ def test_another_name_of_the_same_file_is_no_other_file(tmp_path, edited):
     assert it.state_files() == []
 
 
-def test_what_came_out_of_flags_moves_on_to_the_new_file(tmp_path):
+def test_values_from_flags_move_to_the_new_file(tmp_path):
     it = node(tmp_path, daemon=b'{"debug": true}').unit(environment='DOCKER_OPTS="--default-runtime=nvidia --node-generic-resource SSD=1"\n')
     it.converge()
     moved(it)
@@ -173,7 +173,7 @@ def test_what_came_out_of_flags_moves_on_to_the_new_file(tmp_path):
     assert it.content() == DAEMON_LATER
 
 
-def test_less_than_before_is_judged_by_the_old_file_too(tmp_path):
+def test_advertising_less_is_judged_by_the_old_file_too(tmp_path):
     it = node(tmp_path)
     it.converge()
     moved(it)

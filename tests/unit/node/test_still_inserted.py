@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What counts as drift between two runs: that which the next run would write anew."""
+"""Drift between two runs is what the next run would write again."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ def daemon(resources=RESOURCES, path="nvidia-container-runtime", default="nvidia
         ({}, DAEMON, False),
         (daemon(labels=["rack=r1", "gpu-swarm.health=ok"]), LABELLED, True),
         (daemon(labels=["gpu-swarm.health=fault reason=gone"]), LABELLED, True),
-        (daemon(labels=["rack=r1"]), LABELLED, True),  # the watcher puts it back, or says what keeps it from that
+        (daemon(labels=["rack=r1"]), LABELLED, True),  # the watcher restores it, or says what prevents that
         (daemon(path=GUARD), GUARDED, True),
         (daemon(), GUARDED, False),
         (daemon(path=GUARD, debug=True), GUARDED, True),
     ],
 )
-def test_daemon_json(doc, inserted, kept):
+def test_drift_of_daemon_json_is_found(doc, inserted, kept):
     for indent in (None, 1, 4):
         assert is_still_inserted(json.dumps(doc, indent=indent).encode(), "/etc/docker/daemon.json", inserted) is kept
 
 
 @pytest.mark.parametrize("content", [None, b"", b'{"debug": tru', b"[]", b"\xff\xfe"])
-def test_what_is_no_daemon_json(content):
+def test_an_invalid_daemon_json_is_drift(content):
     assert not is_still_inserted(content, "/etc/docker/daemon.json", DAEMON)
 
 
@@ -64,6 +64,6 @@ def test_what_is_no_daemon_json(content):
         (None, {}, False),
     ],
 )
-def test_config_toml(text, more, kept):
+def test_drift_of_config_toml_is_found(text, more, kept):
     content = None if text is None else text.encode()
     assert is_still_inserted(content, "/etc/nvidia-container-runtime/config.toml", {**RUNTIME, **more}) is kept

@@ -29,10 +29,10 @@ def _no_pauses(monkeypatch):
     monkeypatch.setattr(engine, "POLL_S", 0.001)
 
 
-# --- what goes well -------------------------------------------------------------------------------------------------
+# --- success ----------------------------------------------------------------------------------------------------------
 
 
-def test_first_run_second_run_and_back(tmp_path):
+def test_the_first_run_changes_the_second_does_not_and_absent_restores(tmp_path):
     it = node(tmp_path)
     before = it.everything()
     result = it.converge()
@@ -70,7 +70,7 @@ def test_check_mode_reports_the_same_and_touches_nothing(tmp_path):
         assert assessed[key] == done[key], key
 
 
-def test_no_file_before_no_file_after(tmp_path):
+def test_a_file_that_did_not_exist_is_removed_again(tmp_path):
     it = node(tmp_path, daemon=None)
     it.converge()
     assert stat.S_IMODE(os.stat(it.params["daemon_config"]).st_mode) == 0o644
@@ -78,15 +78,15 @@ def test_no_file_before_no_file_after(tmp_path):
     assert it.content() is None
 
 
-def test_only_the_default_runtime_differs(tmp_path):
+def test_a_different_default_runtime_alone_needs_a_reload(tmp_path):
     text = json.dumps({"node-generic-resources": resources(0, 1), "runtimes": {"nvidia": {"path": "nvidia-container-runtime"}}})
     it = node(tmp_path, daemon=text.encode(), drain_timeout=7)
-    it.engine.carries = [BUSY]  # a reload does them no harm, and waits for nobody
+    it.engine.carries = [BUSY]  # a reload is harmless for them, and waits for nobody
     result = it.converge()
     assert (result["restarted"], result["reloaded"], it.engine.calls()) == (False, True, ["reload"])
 
 
-def test_right_files_under_an_old_process(tmp_path):
+def test_right_files_under_an_old_process_need_a_restart(tmp_path):
     it = node(tmp_path, restart="never")
     it.converge()
     assert it.engine.calls() == []
@@ -106,7 +106,7 @@ def test_a_stopped_daemon_is_started(tmp_path):
     assert it.converge()["changed"] is False
 
 
-def test_a_symbolic_link_stays_one(tmp_path):
+def test_a_symbolic_link_stays_a_link(tmp_path):
     it = node(tmp_path, daemon=None)
     real = tmp_path / "site" / "daemon.json"
     real.parent.mkdir()
@@ -136,7 +136,7 @@ def test_mode_and_owner_stay(tmp_path, mode):
     assert it.everything() == before
 
 
-def test_an_edit_after_the_change_stays_and_the_change_goes(tmp_path):
+def test_an_edit_stays_when_the_change_is_removed(tmp_path):
     it = node(tmp_path)
     it.converge()
     it.put("daemon_config", it.content().replace(b'"local"', b'"journald"'))
@@ -146,7 +146,7 @@ def test_an_edit_after_the_change_stays_and_the_change_goes(tmp_path):
     assert it.content("runtime_config") == CONFIG_TOML + b"[mine]\nx = 1\n"
 
 
-def test_what_was_restored_by_hand_is_not_restored_twice(tmp_path):
+def test_a_file_restored_by_hand_is_not_restored_again(tmp_path):
     original = json.dumps({"node-generic-resources": ["NVIDIA-GPU=GPU-short"]}).encode()
     it = node(tmp_path, daemon=original)
     it.converge()
@@ -155,7 +155,7 @@ def test_what_was_restored_by_hand_is_not_restored_twice(tmp_path):
     assert it.content() == original
 
 
-def test_other_gpus_and_back(tmp_path):
+def test_other_gpus_are_advertised_and_the_former_ones_again(tmp_path):
     it = node(tmp_path)
     before = it.everything()
     it.converge()
@@ -181,14 +181,14 @@ def test_an_empty_policy_restores_what_was_changed(tmp_path):
     assert it.shown() == CONVERGED
     it.option(allow_shrink=True).converge()
     assert it.shown() == ["SSD=1"]
-    assert it.option(allow_shrink=False).assess()["refused"] == []  # that was consented to
+    assert it.option(allow_shrink=False).assess()["refused"] == []  # the user had consented to that
     assert b"\nswarm-resource" not in it.content("runtime_config")
     it.option(state="absent").converge()
     assert it.content() == DAEMON_JSON
     assert it.content("runtime_config") == CONFIG_TOML
 
 
-# --- what somebody gave dockerd as flags ------------------------------------------------------------------------------
+# --- flags that users gave to dockerd -----------------------------------------------------------------------------------
 
 ARTICLE = """\
 [Service]
@@ -223,14 +223,14 @@ def test_a_recipe_of_flags_is_taken_over_with_one_restart_and_restored(tmp_path)
     assert "override.conf: this file is restored, but dockerd runs without it" in "".join(back["warnings"])
 
 
-def test_what_others_gave_as_a_flag_moves_along_and_goes_back(tmp_path):
+def test_flags_of_others_move_to_the_file_and_back(tmp_path):
     it = node(tmp_path, daemon=b"{}").unit(environment=OPTIONS)
     before = it.everything()
     assert it.converge()["restarted"] is True
     assert (tmp_path / DEFAULTS).read_text() == 'DOCKER_OPTS="--log-level=warn"\n'
     assert it.doc()["node-generic-resources"] == ["SSD=1", *resources(0, 1)]
     assert it.shown() == [*resources(0, 1), "SSD=1"]
-    # What somebody takes out of daemon.json later does not come back by itself.
+    # A value that someone removes from daemon.json later is not restored.
     it.put("daemon_config", it.content().replace(b'"SSD=1",', b""))
     it.converge()
     assert it.doc()["node-generic-resources"] == resources(0, 1)
@@ -249,7 +249,7 @@ def test_flags_in_a_file_that_somebody_edited_since_are_restored_beside_the_edit
     assert it.doc() == {}
 
 
-def test_flags_for_which_no_place_is_left_are_reported(tmp_path):
+def test_flags_that_no_longer_fit_are_reported(tmp_path):
     it = node(tmp_path, daemon=b"{}").unit(environment=OPTIONS)
     it.converge()
     (tmp_path / DEFAULTS).write_text("# nothing\n")
@@ -258,7 +258,7 @@ def test_flags_for_which_no_place_is_left_are_reported(tmp_path):
     assert it.engine.process()["running"]
 
 
-def test_right_resources_by_flags_are_proven_by_a_restart_all_the_same(tmp_path):
+def test_right_resources_by_flags_still_need_a_restart(tmp_path):
     flags = " ".join(f"--node-generic-resource {one}" for one in resources(0, 1))
     it = node(tmp_path, daemon=b"{}").unit(environment=f'DOCKER_OPTS="--default-runtime=nvidia {flags}"\n')
     assert it.shown() == resources(0, 1)
@@ -269,7 +269,7 @@ def test_right_resources_by_flags_are_proven_by_a_restart_all_the_same(tmp_path)
         it.converge()
 
 
-def test_a_flag_that_only_the_running_process_has_ends_with_it(tmp_path):
+def test_a_flag_of_only_the_running_process_ends_with_it(tmp_path):
     it = node(tmp_path, daemon=b"{}").unit(environment='DOCKER_OPTS="--default-runtime=nvidia"\n')
     (tmp_path / DEFAULTS).write_text("# taken out by hand\n")
     assert it.converge()["restarted"] is True
@@ -294,14 +294,14 @@ def test_flags_that_cannot_be_taken_over_are_an_error_that_names_them(tmp_path, 
     assert it.everything() == before
 
 
-def test_files_alone_are_adopted_where_nothing_is_to_be_restarted(tmp_path):
+def test_without_restarts_only_files_are_adopted(tmp_path):
     it = node(tmp_path).unit(ARTICLE, loaded=False)
     done = it.option(restart="never").converge()
     assert (done["restarted"], it.engine.calls(), it.engine.needs_reload()) == (False, [], False)
     assert it.option(restart="if_needed").converge()["restarted"] is True
 
 
-def test_a_drop_in_comes_back_with_its_mode_and_owner(tmp_path):
+def test_a_drop_in_is_restored_with_its_mode_and_owner(tmp_path):
     it = node(tmp_path, daemon=b"{}").unit("[Service]\nExecStart=\nExecStart=/usr/sbin/dockerd -H fd:// --default-runtime=nvidia\n")
     drop_in = it.engine._drop_ins / "override.conf"
     drop_in.chmod(0o640)
@@ -315,13 +315,13 @@ def test_a_drop_in_comes_back_with_its_mode_and_owner(tmp_path):
 
 @pytest.fixture
 def read_by_systemd(tmp_path):
-    """The recipe's own 'systemctl daemon-reload', and its 'systemctl start', which does nothing to a daemon that runs."""
+    """Simulates a recipe's 'systemctl daemon-reload' and 'systemctl start', which does nothing to a running daemon."""
     it = node(tmp_path, daemon=b"{}").unit(ARTICLE + "GPU-00000001\n", loaded=False)
     it.engine.daemon_reload()
     return it
 
 
-def test_a_drop_in_that_systemd_read_and_dockerd_was_never_started_with_is_restored_without_a_start_with_it(read_by_systemd):
+def test_a_drop_in_that_dockerd_never_used_is_restored_without_using_it(read_by_systemd):
     before = read_by_systemd.everything()
     read_by_systemd.converge()
     read_by_systemd.option(state="absent").converge()
@@ -329,7 +329,7 @@ def test_a_drop_in_that_systemd_read_and_dockerd_was_never_started_with_is_resto
     assert read_by_systemd.engine.inspect()["running"]
 
 
-def test_nor_is_it_on_the_way_back_from_a_failure(read_by_systemd):
+def test_nor_is_it_used_when_a_failure_is_reverted(read_by_systemd):
     before = read_by_systemd.everything()
     read_by_systemd.engine.refuses = "unable to configure"
     with pytest.raises(GpuSwarmError, match="runs with them again"):
@@ -358,7 +358,7 @@ def test_every_file_that_is_changed_has_one_dated_backup(tmp_path):
     assert it.backups() == {}
 
 
-def test_a_backup_of_what_somebody_edited_since_stays(tmp_path):
+def test_the_backup_of_an_edited_file_stays(tmp_path):
     it = node(tmp_path)
     it.converge()
     it.put("daemon_config", it.content().replace(b'"local"', b'"journald"'))
@@ -366,7 +366,7 @@ def test_a_backup_of_what_somebody_edited_since_stays(tmp_path):
     assert it.backups() == {it.params["daemon_config"]: DAEMON_JSON}
 
 
-def test_a_file_that_did_not_exist_has_no_backup_and_a_change_that_fails_leaves_none(tmp_path):
+def test_a_new_file_has_no_backup_and_a_failed_change_leaves_none(tmp_path):
     it = node(tmp_path, daemon=None)
     assert list(it.converge()["backups"]) == [it.params["runtime_config"]]
     other = node(tmp_path / "other")
@@ -376,7 +376,7 @@ def test_a_file_that_did_not_exist_has_no_backup_and_a_change_that_fails_leaves_
     assert other.backups() == {}
 
 
-# --- what is not begun ----------------------------------------------------------------------------------------------
+# --- refusals ---------------------------------------------------------------------------------------------------------
 
 
 def busy(it):
@@ -426,14 +426,14 @@ def test_refused_before_anything_is_written(tmp_path, trouble, words):
     assert it.state_files() == []
 
 
-def test_a_restart_waits_for_a_drain_and_nothing_else_does(tmp_path):
+def test_only_a_restart_waits_for_a_drain(tmp_path):
     it, waited = node(tmp_path, drain_timeout=7), []
     it.engine.carries = [BUSY]
 
     def drained(timeout_s):
         waited.append(timeout_s)
         it.engine.carries = []
-        it.put("daemon_config", b'{"log-driver": "local"}')  # somebody edits meanwhile
+        it.put("daemon_config", b'{"log-driver": "local"}')  # someone edits it meanwhile
 
     it.engine.drained = drained
     assert it.assess()["restart_required"]
@@ -443,14 +443,14 @@ def test_a_restart_waits_for_a_drain_and_nothing_else_does(tmp_path):
     assert it.doc()["log-driver"] == "local"
 
     it.engine.carries = [BUSY]
-    assert not it.converge()["restarted"]  # nothing is due
+    assert not it.converge()["restarted"]  # nothing has to change
     it.option(restart="never", advertise=[], allow_shrink=True)
     it.converge()
     assert waited == [7]
 
 
 @pytest.mark.parametrize("edits", [False, True])
-def test_dockerd_validates_its_file_while_a_drain_is_waited_for_and_once_more_if_it_is_another_one_then(tmp_path, edits):
+def test_dockerd_validates_its_file_during_a_drain_and_again_after_an_edit(tmp_path, edits):
     it, before = node(tmp_path, drain_timeout=7), []
     it.engine.carries = [BUSY]
 
@@ -483,7 +483,7 @@ def test_after_a_long_drain_the_gpus_are_read_again(tmp_path, monkeypatch, recen
     assert it.shown() == [*CONVERGED[:advertised], "SSD=1"]
 
 
-def test_a_drop_in_that_came_while_it_was_drained_costs_no_second_restart(tmp_path):
+def test_a_drop_in_that_appeared_during_the_drain_costs_no_second_restart(tmp_path):
     it = node(tmp_path, drain_timeout=7).unit()
     it.engine.carries = [BUSY]
 
@@ -498,7 +498,7 @@ def test_a_drop_in_that_came_while_it_was_drained_costs_no_second_restart(tmp_pa
     assert (it.engine.calls(), it.shown()) == (["restart"], CONVERGED)
 
 
-def test_a_daemon_that_died_while_it_was_drained_is_started(tmp_path):
+def test_a_daemon_that_died_during_the_drain_is_started(tmp_path):
     it = node(tmp_path, drain_timeout=7)
     it.engine.carries = [BUSY]
 
@@ -514,7 +514,7 @@ def test_a_daemon_that_died_while_it_was_drained_is_started(tmp_path):
     assert (result["restarted"], result["containers"], it.shown()) == (True, [], CONVERGED)
 
 
-def test_what_dockerd_finds_invalid_waits_for_no_drain(tmp_path):
+def test_an_invalid_file_is_refused_before_the_drain(tmp_path):
     it = node(tmp_path, drain_timeout=7)
     it.engine.carries, it.engine.complains = [BUSY], "directive x"
     with pytest.raises(GpuSwarmError, match=r"dockerd would not start .* directive x. Nothing was changed"):
@@ -522,13 +522,13 @@ def test_what_dockerd_finds_invalid_waits_for_no_drain(tmp_path):
     assert it.engine.calls() == []
 
 
-def test_what_a_drain_did_not_end_is_reported_with_the_remedy(tmp_path):
+def test_containers_that_a_drain_did_not_end_are_reported_with_the_remedy(tmp_path):
     it = node(tmp_path, drain_timeout=7)
     it.engine.drained = lambda _timeout_s: None
     busy(it)
     with pytest.raises(GpuSwarmError, match=r"train, by-hand. They did not end within 7 s .* stop_grace_period.*provision_drain_timeout"):
         it.converge()
-    it.engine.carries = it.engine.carries[1:]  # only what was started by hand, which no drain ends
+    it.engine.carries = it.engine.carries[1:]  # only containers that were started by hand, which no drain ends
     with pytest.raises(GpuSwarmError, match=r"by-hand. Let them finish or drain the node, then"):
         it.converge()
 
@@ -537,7 +537,7 @@ BY_HAND = dict(BUSY, name="by-hand", service=None)
 
 
 def arrives_late(it, *later):
-    """What runs there at the inspection, and what at each later one."""
+    """The containers at the inspection, and those at each later one."""
     shown = iter([[], *later])
     it.engine.containers = lambda: next(shown)
 
@@ -555,9 +555,9 @@ def test_a_container_that_came_after_the_inspection_is_not_stopped(tmp_path):
     assert it.converge()["restarted"]
 
 
-def test_nothing_is_inspected_again_where_that_changes_nothing(tmp_path):
+def test_nothing_is_inspected_again_without_need(tmp_path):
     it = node(tmp_path, when_busy="restart")
-    arrives_late(it)  # consent: no second inspection
+    arrives_late(it)  # with consent there is no second inspection
     assert it.converge()["restarted"]
     it.engine.stop()  # nothing runs in a daemon that is down
     it.option(when_busy="refuse").engine.containers = None
@@ -594,7 +594,7 @@ def no_driver(it):
 
 
 @pytest.mark.parametrize("trouble", [busy, no_toolkit, complaint, live_restore, no_driver])
-def test_what_is_wrong_with_a_node_hides_its_swarm_from_nobody(tmp_path, trouble):
+def test_a_fault_of_a_node_does_not_hide_its_swarm(tmp_path, trouble):
     it = node(tmp_path)
     member = active(it)
     trouble(it)
@@ -606,7 +606,7 @@ def test_what_is_wrong_with_a_node_hides_its_swarm_from_nobody(tmp_path, trouble
     assert "secret" not in json.dumps(it.facts)
 
 
-def test_the_flags_of_the_daemon_are_nobodys_business(tmp_path):
+def test_the_flags_of_the_daemon_are_not_returned(tmp_path):
     it = node(tmp_path)
     active(it)
     assert "secret" not in json.dumps(it.assess())
@@ -619,7 +619,7 @@ def test_a_diff_is_made_only_on_request(tmp_path):
     assert "diff" not in it.assess()
 
 
-def test_libraries_that_are_only_carried_are_reported(tmp_path, monkeypatch):
+def test_libraries_that_were_sent_are_reported(tmp_path, monkeypatch):
     it = node(tmp_path)
     monkeypatch.setattr(gpu_node._libraries, "is_from_controller", lambda name, path: name == "tomli")
     assert it.assess()["missing"] == ["toml_parser"]
@@ -631,7 +631,7 @@ def test_with_consent_containers_are_stopped(tmp_path):
     assert it.converge()["restarted"] is True
 
 
-def test_files_only_where_no_engine_is(tmp_path):
+def test_without_an_engine_only_files_are_written(tmp_path):
     it = node(tmp_path, restart="never")
     no_engine(it)
     result = it.converge()
@@ -640,7 +640,7 @@ def test_files_only_where_no_engine_is(tmp_path):
     assert it.converge()["changed"] is False
 
 
-# --- what goes wrong half-way ---------------------------------------------------------------------------------------
+# --- failures half-way ------------------------------------------------------------------------------------------------
 
 
 def refuses(it):
@@ -664,7 +664,7 @@ def shows_nothing(it):
         (shows_nothing, "docker.service is not as wanted after 0 s: it shows no generic resources, not NVIDIA-GPU="),
     ],
 )
-def test_rolled_back(tmp_path, trouble, words, existed):
+def test_a_failed_change_is_reverted(tmp_path, trouble, words, existed):
     it = node(tmp_path, daemon=DAEMON_JSON if existed else None)
     if existed:
         os.chmod(it.params["daemon_config"], 0o600)
@@ -684,7 +684,7 @@ def test_rolled_back(tmp_path, trouble, words, existed):
     assert it.state_files() == []
 
 
-def test_rolled_back_from_absent(tmp_path):
+def test_a_failed_removal_is_reverted(tmp_path):
     it = node(tmp_path, daemon=None)
     it.converge()
     mode = 0o640
@@ -718,7 +718,7 @@ def test_a_failed_reload_never_becomes_a_restart(tmp_path):
     assert set(it.engine.calls()) == {"reload"}
 
 
-def test_a_daemon_that_was_down_is_not_judged(tmp_path):
+def test_a_daemon_that_was_down_does_not_count_as_failed(tmp_path):
     it = node(tmp_path, running=False)
     refuses(it)
     before = it.everything()
@@ -727,7 +727,7 @@ def test_a_daemon_that_was_down_is_not_judged(tmp_path):
     assert it.everything() == before
 
 
-def test_when_the_way_back_is_barred_both_causes_are_reported_and_the_journal_stays(tmp_path):
+def test_if_reverting_fails_both_causes_are_reported_and_the_journal_stays(tmp_path):
     it = node(tmp_path)
 
     def restart(_reread, _limit_s):
@@ -763,7 +763,7 @@ def test_a_full_disk_at_the_journal_changes_nothing(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("nth", [0, 1])
-def test_a_full_disk_at_a_file_needs_no_space_to_go_back(tmp_path, monkeypatch, nth):
+def test_a_full_disk_at_a_file_needs_no_space_to_revert(tmp_path, monkeypatch, nth):
     it = node(tmp_path)
     before, real, written = it.everything(), _files.write, []
 
@@ -784,7 +784,7 @@ def test_a_full_disk_at_a_file_needs_no_space_to_go_back(tmp_path, monkeypatch, 
     assert it.state_files() == []
 
 
-def test_a_full_disk_on_the_way_back_is_reported_and_fixed_by_the_next_run(tmp_path, monkeypatch):
+def test_a_full_disk_during_reverting_is_reported_and_fixed_by_the_next_run(tmp_path, monkeypatch):
     it = node(tmp_path)
     before = it.everything()
     refuses(it)
@@ -801,8 +801,8 @@ def test_a_full_disk_on_the_way_back_is_reported_and_fixed_by_the_next_run(tmp_p
 
 
 @pytest.mark.parametrize("problem", [SystemExit(1), Exception("Could not replace a with b")])
-def test_whatever_atomic_move_raises_is_rolled_back(tmp_path, problem):
-    # Before 2.19 it reports by itself and leaves, from 2.19 on it raises a bare Exception.
+def test_any_error_of_atomic_move_is_reverted(tmp_path, problem):
+    # Before 2.19 it reports by itself and exits. Since 2.19 it raises a bare Exception.
     it = node(tmp_path)
     before, real = it.everything(), it.move
 

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A run that is killed, by SIGKILL in a process of its own, before each call that leaves a trace.
+"""Kills a run with SIGKILL in a separate process, before each call that leaves a trace.
 
-The calls are counted in a run that is let through, so no step can be forgotten here when one is added there.
+The calls are counted in a run that is not killed, so no step can be forgotten here when one is added there.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ DAEMON_CALLS = ("restart", "reload", "wait")
 @pytest.fixture(autouse=True)
 def _in_no_time(monkeypatch):
     monkeypatch.setattr(engine, "POLL_S", 0.001)
-    monkeypatch.setattr(os, "fsync", lambda handle: None)  # a moment to be killed at still, but no wait for the disk
+    monkeypatch.setattr(os, "fsync", lambda handle: None)  # there is still a moment to be killed at, but no wait for the disk
 
 
 def on_disk(home):
-    """A digest of all that a run which is killed now would leave there."""
+    """Return a digest of everything that a run killed now would leave there."""
     found = hashlib.sha256()
     for folder, folders, names in os.walk(home):
         for name in [*sorted(folders), *sorted(names)]:
@@ -52,7 +52,7 @@ def on_disk(home):
 
 
 class Steps:
-    """Every call that leaves a trace, with what is on the disk before it; kills this process at the given moment."""
+    """Records every call that leaves a trace, with the files on disk before it. Kills this process at the given moment."""
 
     def __init__(self, home, kill_at):
         self.passed = []
@@ -76,7 +76,7 @@ class Steps:
 
 
 def run_apart(it, kill_at=None):
-    """Converges in a process of its own. Returns the calls that it made, with what was on the disk before, or None if it was killed."""
+    """Converge in a separate process. Return its calls with the files on disk before each, or None if it was killed."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -103,7 +103,7 @@ def run_apart(it, kill_at=None):
     return json.loads(passed)
 
 
-# --- nodes, and what a run was about to do with them ----------------------------------------------------------------
+# --- nodes, and the change that a run was making ------------------------------------------------------------------------
 
 
 def plain(home):
@@ -115,7 +115,7 @@ def without_daemon_json(home):
 
 
 def of_a_recipe(home):
-    """As recipes leave it: our kind with a shortened UUID, the wrong line."""
+    """Return a node as recipes leave it: our kind with a shortened UUID, and a wrong line."""
     listed = json.dumps({"default-runtime": "runc", "node-generic-resources": ["NVIDIA-GPU=GPU-00000000"]}, indent=2)
     return node(home, daemon=listed.encode(), toml=b'swarm-resource = "DOCKER_RESOURCE_GPU"\n' + CONFIG_TOML)
 
@@ -125,13 +125,13 @@ def stopped(home):
 
 
 def of_an_article(home):
-    """Options in a drop-in that says nothing else, under a daemon that never read it, and more in a variable."""
+    """Return a node with options in an otherwise empty drop-in that its daemon never read, and more in a variable."""
     drop_in = "[Service]\nExecStart=\nExecStart=/usr/bin/dockerd -H fdd:// --default-runtime=nvidia --node-generic-resource gpu=GPU-00000000\n"
     return node(home).unit(drop_in, loaded=False)
 
 
 def of_variables(home):
-    """A daemon that runs with options out of a variable, and a person's own beside them."""
+    """Return a node whose daemon runs with options from a variable, beside options of the user."""
     return node(home, daemon=b'{"debug": true}').unit(environment='DOCKER_OPTS="--default-runtime=nvidia --node-generic-resource SSD=1 --debug"\n')
 
 
@@ -160,15 +160,17 @@ def giving_back_an_edited_file(it):
     it.option(state="absent")
 
 
-# A resource of somebody else's, in the file or in a flag.
+# Resources of another owner, in the file or in a flag.
 WITH_SSD = [plain, stopped, of_an_article, of_variables]
 NODES = [plain, without_daemon_json, of_a_recipe, stopped, of_an_article, of_variables]
 RUNS = [first_run, one_gpu_less, pytest.param(a_daemon_that_refuses, marks=pytest.mark.long), giving_back]
 
 
 def killed_at_each_moment(tmp_path, make, run):
-    """A node for each moment at which the run can be killed, as that left it, and the user's files before everything. Where a call changed
-    nothing on the disk, to be killed after it is to be killed before it."""
+    """Yield a node for each moment at which the run can be killed, and the user's original files.
+
+    A call that changed nothing on disk is the same moment as the call after it.
+    """
     let_through = make(tmp_path / "let-through")
     run(let_through)
     moments = run_apart(let_through)
@@ -183,16 +185,16 @@ def killed_at_each_moment(tmp_path, make, run):
         run(it)
         passed = run_apart(it, kill_at=number)
         assert (passed is None) == (moment is not None), f"killed at {number}, {moment}: {passed}"
-        it.doc()  # whatever was killed where, a daemon can read the file
+        it.doc()  # wherever it was killed, a daemon can read the file
         it.engine.refuses = None
         yield it, before
 
 
-# --- and afterwards -------------------------------------------------------------------------------------------------
+# --- the next run ------------------------------------------------------------------------------------------------------
 
 
 def the_next_run_ends_the_work(it, before, make, run):
-    # Who finds nothing to do leaves a node alone.
+    # A run that finds nothing to do changes nothing.
     assert it.option(state="present").assess()["drift"] or it.state_files()[-1:] == ["record.json"]
     it.converge()
     assert it.engine.inspect()["default_runtime"] == "nvidia"
@@ -212,7 +214,7 @@ def everything_can_be_restored_at_once(it, before, make):
     assert it.everything() == before
     assert it.state_files() == []
     if make is not stopped:
-        # What runs is what the files say.
+        # The running daemon agrees with the files.
         shown, runtime = it.shown(), it.engine.inspect()["default_runtime"]
         it.engine.start()
         assert (shown, runtime) == (it.shown(), it.engine.inspect()["default_runtime"])
@@ -221,7 +223,7 @@ def everything_can_be_restored_at_once(it, before, make):
 
 @pytest.mark.parametrize("run", RUNS)
 @pytest.mark.parametrize("make", [plain, *(pytest.param(make, marks=pytest.mark.rare) for make in NODES if make is not plain)])
-def test_there_is_a_way_on_and_a_way_back(tmp_path, make, run):
+def test_a_killed_run_can_be_finished_and_reverted(tmp_path, make, run):
     for it, before in killed_at_each_moment(tmp_path, make, run):
         as_killed = tmp_path / "as-killed"
         shutil.copytree(it.home, as_killed)
@@ -231,13 +233,13 @@ def test_there_is_a_way_on_and_a_way_back(tmp_path, make, run):
         everything_can_be_restored_at_once(it, before, make)
 
 
-# More of what these try.
+# The other tests use more of these.
 MORE = [pytest.param(run, marks=pytest.mark.long) for run in (a_daemon_that_refuses, giving_back, giving_back_an_edited_file)]
 
 
 @pytest.mark.parametrize("run", [first_run, one_gpu_less, *MORE])
 @pytest.mark.parametrize("then", ["present", pytest.param("absent", marks=pytest.mark.long)])
-def test_an_edit_since_the_kill_is_never_lost(tmp_path, run, then):
+def test_an_edit_after_the_kill_is_never_lost(tmp_path, run, then):
     for it, _before in killed_at_each_moment(tmp_path, plain, run):
         it.put("daemon_config", it.content().replace(b'"local"', b'"journald"'))
         it.put("runtime_config", it.content("runtime_config") + b"[mine]\nx = 1\n")
@@ -250,7 +252,7 @@ def test_an_edit_since_the_kill_is_never_lost(tmp_path, run, then):
         assert it.state_files() == []
 
 
-def test_killed_twice_with_other_gpus_in_between(tmp_path):
+def test_two_killed_runs_with_other_gpus_between_them_can_be_finished(tmp_path):
     for number, (it, before) in enumerate(killed_at_each_moment(tmp_path, plain, first_run)):
         it.gpus = [gpu(0)]
         run_apart(it, kill_at=number)
@@ -261,7 +263,7 @@ def test_killed_twice_with_other_gpus_in_between(tmp_path):
         assert it.everything() == before
 
 
-# --- the guard, which containers call at any moment -----------------------------------------------------------------
+# --- the guard, which containers call at any moment ---------------------------------------------------------------------
 
 PLAIN = "nvidia-container-runtime"
 CONTAINER = {"id": "c1", "name": "job", "image": "x", "service": None, "task": None, "age": 5, "swarm_networks": []}
@@ -313,8 +315,8 @@ def guard_home(it):
     return it.home / "usr/local/libexec/gpu-swarm"
 
 
-def whoever_calls_the_guard_finds_all_of_it(it):
-    """Wherever daemon.json or the running daemon names it: a program, its code, and the settings of before or after."""
+def assert_guard_is_complete(it):
+    """Check that daemon.json and the running daemon name a complete guard: a program, its code, and the former or new settings."""
     path = guard_home(it) / "nvidia-guard"
     named = [it.doc().get("runtimes", {}), it.engine.process().get("runtimes", {})]
     if str(path) not in [one.get("nvidia", {}).get("path") for one in named]:
@@ -328,11 +330,11 @@ def whoever_calls_the_guard_finds_all_of_it(it):
         assert json.loads((guard_home(it) / "settings.json").read_text())["level"] in ("audit", "reserved", "exclusive")
 
 
-def as_the_run_was_to_leave_it(it, level):
+def finished_state(it, level):
     it.converge()
     again = it.converge()
     assert (again["changed"], again["drift"]) == (False, [])
-    whoever_calls_the_guard_finds_all_of_it(it)
+    assert_guard_is_complete(it)
     if level is None:
         assert not os.path.lexists(guard_home(it)) or it.engine.carries
         return
@@ -353,12 +355,12 @@ def as_the_run_was_to_leave_it(it, level):
         pytest.param(it_goes_with_all_else, None, marks=pytest.mark.rare),
     ],
 )
-def test_a_guard_is_whole_at_each_moment_and_has_a_way_on_and_a_way_back(tmp_path, run, level):
+def test_a_guard_is_complete_at_each_moment_and_can_be_finished_or_removed(tmp_path, run, level):
     for it, before in killed_at_each_moment(tmp_path, plain, run):
-        whoever_calls_the_guard_finds_all_of_it(it)
+        assert_guard_is_complete(it)
         as_killed = tmp_path / "as-killed"
         shutil.copytree(it.home, as_killed, symlinks=True)
-        as_the_run_was_to_leave_it(it, level)
+        finished_state(it, level)
         shutil.rmtree(it.home)
         as_killed.rename(it.home)
         it.engine.carries = []

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A node on which NVIDIA's toolkit gives no container its GPUs is not ready: what its mode needs is tried once."""
+"""A node whose toolkit gives containers no GPUs is not ready. The program that its mode needs is tried once."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ SAID = 'time="2026-11-28T10:00:00Z" level=error msg="failed to generate CDI spec
         ({}, None, None),
     ],
 )
-def test_it_is_tried_as_its_mode_does_it(values, mode, expected):
+def test_the_toolkit_is_tried_in_its_mode(values, mode, expected):
     assert trial.trial_of(values, mode, ["U1", "U2"]) == expected
 
 
@@ -64,13 +64,13 @@ LIST = Trial(["nvidia-ctk", "cdi", "list"], ["nvidia.com/gpu=U1", "nvidia.com/gp
         (LIST, (0, "", 'level=info msg="Found 0 CDI devices"'), "'nvidia-ctk cdi list' does not list nvidia.com/gpu=U1 and 2 more. Create the"),
     ],
 )
-def test_what_comes_of_it(one, done, words):
+def test_a_trial_has_these_results(one, done, words):
     found = trial.problem_in_output(one, *done)
     assert found is None if words is None else found.startswith(words)
 
 
 class Programs:
-    """What a trial calls, by turns."""
+    """The programs that a trial calls, with answers in turn."""
 
     def __init__(self, *ends):
         self.calls, self.ends = [], list(ends)
@@ -93,24 +93,24 @@ FAILS, WORKS = (1, "", SAID), (0, "", "")
 
 @pytest.mark.usefixtures("_installed")
 @pytest.mark.parametrize(("ends", "fails", "calls"), [([WORKS], False, 1), ([FAILS, WORKS], False, 2), ([FAILS, FAILS], True, 2)])
-def test_what_fails_once_is_tried_again(ends, fails, calls):
+def test_a_trial_that_fails_once_is_repeated(ends, fails, calls):
     programs = Programs(*ends)
     assert bool(trial.find_problem(programs.run, GENERATE)) == fails
     assert [argv[0] for argv in programs.calls] == ["/usr/bin/nvidia-ctk"] * calls
 
 
 @pytest.mark.usefixtures("_installed")
-def test_one_that_hangs_is_one_that_fails():
+def test_a_hung_trial_is_a_failed_one():
     late = GpuSwarmError("'/usr/bin/nvidia-ctk cdi generate' timed out after 30 s")
     assert trial.find_problem(Programs(late, late).run, GENERATE) == late.message
 
 
-def test_a_toolkit_that_is_not_there_is_not_tried():
+def test_a_missing_toolkit_is_not_tried():
     assert trial.find_problem(Programs().run, Trial(["no-such-program"])) is None
     assert trial.find_problem(Programs().run, None) is None
 
 
-def test_it_depends_on_the_settings_the_specifications_and_what_is_tried(tmp_path):
+def test_a_result_depends_on_settings_and_specifications_and_the_trial(tmp_path):
     config, specs = tmp_path / "config.toml", tmp_path / "cdi"
     config.write_text("")
     specs.mkdir()
@@ -147,7 +147,7 @@ def it(tmp_path, monkeypatch):
     return made
 
 
-def test_a_toolkit_that_fails_is_refused_with_its_words(it):
+def test_a_failed_toolkit_is_refused_with_its_message(it):
     before = it.everything()
     it.fails = f"'nvidia-ctk cdi generate --output=' ends with 1: {SAID}"
     (refused,) = it.assess()["refused"]
@@ -158,7 +158,7 @@ def test_a_toolkit_that_fails_is_refused_with_its_words(it):
     assert it.everything() == before
 
 
-def test_on_a_node_that_advertises_its_gpus_it_is_a_fault_too(it):
+def test_on_an_advertising_node_it_is_also_a_fault(it):
     it.converge()
     it.fails = "it fails"
     assert (it.assess()["fault"], [one["id"] for one in it.assess()["refused"]]) == (FAULT, [NO_CONTAINER])
@@ -168,26 +168,26 @@ def test_on_a_node_that_advertises_its_gpus_it_is_a_fault_too(it):
 
 
 @pytest.mark.parametrize(("version", "tried"), [("1.17.8", "nvidia-container-cli"), ("1.18.2", None), ("1.19.0", "nvidia-ctk")])
-def test_a_mode_that_the_run_is_about_to_replace_is_not_tried(it, monkeypatch, version, tried):
-    """Where NVIDIA's legacy mode works and no other, as with libraries that only its hook finds, the run makes it that mode."""
+def test_a_mode_that_the_run_will_replace_is_not_tried(it, monkeypatch, version, tried):
+    """If only legacy mode works, as with libraries that only its hook finds, the run sets that mode."""
     monkeypatch.setattr(toolkit, "read_version", lambda _run, _path: version)
     it.assess()
     assert [one and one.command[0] for one in it.tried] == [tried]
 
 
 @pytest.mark.parametrize("option", [{"advertise": []}, {"restart": "never"}, {"state": "absent"}])
-def test_it_is_tried_only_for_a_node_that_is_to_advertise_gpus(it, option):
+def test_only_a_node_that_advertises_gpus_is_tried(it, option):
     it.option(**option).assess()
     assert it.tried == []
 
 
-def test_with_a_card_that_has_failed_it_says_nothing_new(it):
+def test_with_a_failed_card_the_trial_adds_nothing(it):
     it.gpus = [gpu(0), gpu(1, "failed")]
     it.assess()
     assert it.tried == []
 
 
-def test_what_the_watcher_has_tried_with_the_same_files_is_not_tried_again(it):
+def test_a_trial_of_the_watcher_with_the_same_files_is_not_repeated(it):
     it.option(health=True, health_faults=[], health_ignored=[], nvml_timeout=60)
     it.converge()
     status = it.home / "run/gpu-swarm/health.json"

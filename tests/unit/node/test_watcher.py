@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The watcher of a node comes, stays and goes with the node's transaction, and its label with daemon.json."""
+"""The watcher of a node is installed and removed with the node's change, and so is its label in daemon.json."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def shown(it):
     return it.engine.inspect()["labels"]
 
 
-def test_it_comes_with_the_restart_and_goes_without_a_trace(tmp_path):
+def test_the_watcher_is_installed_with_the_restart_and_removed_without_a_trace(tmp_path):
     it = watched(tmp_path)
     before = it.everything()
     assert "the watcher of the GPUs is not installed" in it.assess()["drift"]
@@ -116,8 +116,8 @@ def test_a_unit_that_has_changed_restarts_the_watcher_and_systemd_reads_no_unit_
     assert not any("daemon-reload" in command for command in it.commands)
 
 
-def test_on_a_node_that_is_as_it_should_be_it_takes_no_restart_and_the_watcher_reports_by_itself(tmp_path):
-    """An update of the node is for the watcher, which knows whether tasks run there by then."""
+def test_on_a_finished_node_the_watcher_needs_no_restart(tmp_path):
+    """The watcher updates the node, because it knows whether tasks run there by then."""
     it = watched(tmp_path, health=False)
     it.converge()
     before = it.content()
@@ -131,7 +131,7 @@ def test_on_a_node_that_is_as_it_should_be_it_takes_no_restart_and_the_watcher_r
     assert (it.content(), shown(it)) == (before, [])
 
 
-def test_without_labels_of_the_node_the_label_has_the_model_from_the_first_restart_on(tmp_path):
+def test_without_node_labels_the_label_has_the_model_from_the_first_restart_on(tmp_path):
     it = watched(tmp_path, label_prefix="")
     model = it.gpus[0]["model"]
     it.converge()
@@ -140,8 +140,8 @@ def test_without_labels_of_the_node_the_label_has_the_model_from_the_first_resta
 
 
 @pytest.mark.parametrize(("prefix", "other", "reports"), [("gpu.", "", True), ("", "acme.", False)])
-def test_another_prefix_restarts_the_watcher_where_it_is_to_report_the_model(tmp_path, prefix, other, reports):
-    """That is an update of the node, for the watcher to make when no old leader may stop a task for it."""
+def test_another_prefix_restarts_a_watcher_that_reports_the_model(tmp_path, prefix, other, reports):
+    """That updates the node. The watcher does so when no old leader can stop a task because of it."""
     it = watched(tmp_path, label_prefix=prefix)
     it.converge()
     before = shown(it)
@@ -151,13 +151,13 @@ def test_another_prefix_restarts_the_watcher_where_it_is_to_report_the_model(tmp
     assert it.converge()["changed"] is False
 
 
-def test_one_prefix_instead_of_another_leaves_the_watcher_alone(tmp_path):
+def test_another_prefix_alone_does_not_restart_the_watcher(tmp_path):
     it = watched(tmp_path, label_prefix="gpu.")
     it.converge()
     assert it.option(label_prefix="acme.").converge()["changed"] is False
 
 
-def test_a_restart_takes_along_what_the_watcher_has_to_say(tmp_path):
+def test_a_restart_loads_the_current_report_of_the_watcher(tmp_path):
     it = watched(tmp_path)
     it.converge()
     assert it.channel.write(FAULT) is None
@@ -170,15 +170,15 @@ def test_a_restart_takes_along_what_the_watcher_has_to_say(tmp_path):
 @pytest.mark.parametrize(
     ("said", "shows"),
     [
-        (f"fault {UUIDS[3]} reason=lost since=5", "ok"),  # a card that is advertised no more
-        (f"fault {UUIDS[0]} reason=lost since=5", "ok"),  # one that is there again
-        ("fault reason=mismatch since=5", "ok"),  # the driver was read just now
+        (f"fault {UUIDS[3]} reason=lost since=5", "ok"),  # a card that is no longer advertised
+        (f"fault {UUIDS[0]} reason=lost since=5", "ok"),  # a card that is back
+        ("fault reason=mismatch since=5", "ok"),  # the driver was just read
         (f"fault {UUIDS[0]} reason=xid xid=79 since=5 drift=0a1b2c3d", f"fault {UUIDS[0]} reason=xid xid=79 since=5"),
         ("ok", f"fault {UUIDS[0]} reason=xid xid=79"),
         (f"warning {UUIDS[0]} reason=degraded since=5", f"warning {UUIDS[0]} reason=degraded since=5"),
     ],
 )
-def test_a_restart_shows_what_the_run_has_read_and_no_fault_that_is_over(tmp_path, said, shows):
+def test_a_restart_reports_what_the_run_read_and_no_old_fault(tmp_path, said, shows):
     it = watched(tmp_path)
     it.converge()
     status = tmp_path / "run/gpu-swarm/health.json"
@@ -196,7 +196,7 @@ def log_error(it, uuid, boot=None):
     Path(it.watcher.home, "events.json").write_text(json.dumps({"boot": boot, "events": [error]}))
 
 
-def test_errors_that_the_driver_logged_count_while_no_watcher_runs_and_until_the_node_reboots(tmp_path):
+def test_logged_errors_count_without_a_watcher_and_until_a_reboot(tmp_path):
     it = watched(tmp_path)
     it.converge()
     log_error(it, UUIDS[0])
@@ -210,7 +210,7 @@ TASK = [{"id": "4f66", "name": "train.1.x", "image": "cuda", "service": "train",
 
 
 @pytest.mark.parametrize(("options", "label"), [({}, [OK]), ({"health_report": "faults"}, [OK]), ({"health_report": "all"}, [])])
-def test_its_removal_is_no_update_of_a_node_at_which_an_old_leader_may_stop_a_task(tmp_path, options, label):
+def test_its_removal_does_not_update_a_node_under_an_old_leader(tmp_path, options, label):
     it = watched(tmp_path, **options)
     it.converge()
     it.engine.carries = TASK
@@ -229,12 +229,12 @@ LATE = f"fault {UUIDS[0]} reason=xid xid=79 since=5"
     [
         (DRIFT, TASK, {"health_now": True}, True, "ok"),
         (DRIFT, TASK, {}, False, DRIFT),  # an old leader may stop the task for it
-        (DRIFT, [], {}, False, DRIFT),  # the watcher says so at once
+        (DRIFT, [], {}, False, DRIFT),  # the watcher reports it at once
         (f"{LATE} drift=0a1b2c3d", TASK, {"health_now": True}, True, LATE),
         ("ok", TASK, {"health_now": True}, False, "ok"),
     ],
 )
-def test_a_repair_has_the_managers_see_that_it_is_one(tmp_path, said, tasks, options, reloads, shows):
+def test_managers_learn_of_a_repair(tmp_path, said, tasks, options, reloads, shows):
     it = watched(tmp_path)
     it.converge()
     assert it.channel.write(said) is None
@@ -247,7 +247,7 @@ def test_a_repair_has_the_managers_see_that_it_is_one(tmp_path, said, tasks, opt
 
 
 @pytest.mark.parametrize(("tasks", "options", "shows"), [([], {}, "ok"), (TASK, {"health_now": True}, "ok"), (TASK, {}, DRIFT)])
-def test_a_reload_that_repairs_takes_out_the_drift(tmp_path, tasks, options, shows):
+def test_a_repairing_reload_removes_the_drift(tmp_path, tasks, options, shows):
     it = watched(tmp_path)
     it.converge()
     assert it.channel.write(DRIFT) is None
@@ -259,7 +259,7 @@ def test_a_reload_that_repairs_takes_out_the_drift(tmp_path, tasks, options, sho
     assert it.converge()["changed"] is False
 
 
-def test_nothing_is_reloaded_for_that_where_an_edit_of_somebody_waits(tmp_path):
+def test_nothing_is_reloaded_while_an_edit_of_a_user_waits(tmp_path):
     it = watched(tmp_path)
     it.converge()
     assert it.channel.write(DRIFT) is None
@@ -270,7 +270,7 @@ def test_nothing_is_reloaded_for_that_where_an_edit_of_somebody_waits(tmp_path):
     assert (result["changed"], result["reloaded"], shown(it)) == (True, False, [f"fleet.gpu-swarm.health={DRIFT}"])
 
 
-def test_what_it_is_to_report_stays_where_nobody_says(tmp_path):
+def test_what_the_watcher_reports_stays_without_a_decision(tmp_path):
     it = watched(tmp_path)
     it.converge()
     assert it.assess()["drift"] == []
@@ -280,7 +280,7 @@ def test_what_it_is_to_report_stays_where_nobody_says(tmp_path):
     assert "other settings" in it.option(health_report="faults").assess()["drift"][0]
 
 
-def test_false_removes_it_by_a_reload(tmp_path):
+def test_false_removes_the_watcher_by_a_reload(tmp_path):
     it = watched(tmp_path)
     it.converge()
     with_label = it.content()
@@ -291,7 +291,7 @@ def test_false_removes_it_by_a_reload(tmp_path):
     assert not unit(it).exists()
     assert not os.path.exists(it.watcher.home)
     assert it.converge()["changed"] is False
-    # What dockerd has loaded is known still: the way back needs no restart either.
+    # What dockerd has loaded is still known: reverting needs no restart either.
     assert it.assess()["warnings"] == []
     result = it.option(health=True).converge()
     assert (result["restarted"], result["reloaded"], shown(it)) == (False, False, [])
@@ -299,20 +299,20 @@ def test_false_removes_it_by_a_reload(tmp_path):
     assert (it.content() != with_label, it.engine.calls().count("restart")) == (True, 1)
 
 
-def test_what_dockerd_has_loaded_is_noted_by_all_that_this_collection_does_and_by_nobody_elses_edit(tmp_path):
+def test_only_this_collection_records_what_dockerd_has_loaded(tmp_path):
     it = watched(tmp_path)
     it.converge()
     entry = it.state.record()[it.params["daemon_config"]]
     assert entry["loaded"]["sha256"] == entry["written"]
     it.put("daemon_config", it.content().replace(b'"local"', b'"journald"'))
-    it.option(health=False).converge()  # takes the label out of a file that waits to be loaded
+    it.option(health=False).converge()  # removes the label from a file that waits to be loaded
     assert "was changed after dockerd loaded it" in it.option(health=True).assess()["warnings"][-1]
     it.engine.start()
     it.option(allow_shrink=True, advertise=[{"as": "gpu", "kind": "GPU"}]).converge()
     assert it.channel.write(FAULT) is None
 
 
-def test_what_the_watcher_writes_is_no_drift_and_nobodys_edit(tmp_path):
+def test_changes_by_the_watcher_are_neither_drift_nor_edits(tmp_path):
     it = watched(tmp_path)
     before = it.everything()
     it.converge()
@@ -336,7 +336,7 @@ def test_labels_of_others_stay(tmp_path):
     assert (it.doc()["labels"], shown(it)[:2]) == (["rack=r2", "row=1"], ["rack=r2", "row=1"])
 
 
-def test_a_file_that_somebody_edits_is_left_and_reported(tmp_path):
+def test_a_file_with_a_user_s_edit_stays_and_is_reported(tmp_path):
     it = watched(tmp_path)
     it.converge()
     edited = it.content().replace(b'"local"', b'"journald"')
@@ -349,7 +349,7 @@ def test_a_file_that_somebody_edits_is_left_and_reported(tmp_path):
 
 
 @pytest.mark.parametrize("broken", [b'{"labels": ', b"", b'{"labels": "rack=r1"}'])
-def test_a_broken_file_is_left(tmp_path, broken):
+def test_a_broken_file_stays(tmp_path, broken):
     it = watched(tmp_path)
     it.converge()
     it.put("daemon_config", broken)
@@ -358,7 +358,7 @@ def test_a_broken_file_is_left(tmp_path, broken):
 
 
 @pytest.mark.parametrize("flag", ["--label=rack=r1", "--authorization-plugin=opa", "--max-concurrent-downloads=9"])
-def test_with_a_flag_that_does_not_outlast_a_reload_there_is_no_label(tmp_path, flag):
+def test_with_a_flag_that_a_reload_loses_there_is_no_label(tmp_path, flag):
     it = watched(tmp_path, running=False).unit(environment="DOCKER_OPTS=%s\n" % flag)
     result = it.converge()
     assert shown(it) == []
@@ -368,7 +368,7 @@ def test_with_a_flag_that_does_not_outlast_a_reload_there_is_no_label(tmp_path, 
     assert flag.partition("=")[0] in it.channel.write(FAULT)
 
 
-def test_a_reload_that_dockerd_does_not_take_leaves_the_file_as_it_was(tmp_path):
+def test_a_refused_reload_restores_the_file(tmp_path):
     it = watched(tmp_path)
     it.converge()
     before = it.content()
@@ -381,7 +381,7 @@ def test_a_reload_that_dockerd_does_not_take_leaves_the_file_as_it_was(tmp_path)
     assert entry["loaded"]["sha256"] == entry["written"]
 
 
-def test_a_run_that_was_killed_comes_first(tmp_path):
+def test_a_killed_run_is_finished_first(tmp_path):
     it = watched(tmp_path)
     it.converge()
     (tmp_path / "state" / "journal.json").write_text("{}")
@@ -389,11 +389,11 @@ def test_a_run_that_was_killed_comes_first(tmp_path):
 
 
 class Killed(BaseException):
-    """No handler sees it, as of a SIGKILL."""
+    """Like SIGKILL, no handler sees it."""
 
 
 def kill(monkeypatch, it, where, after):
-    """The next call of that name, of what ``it`` has on the way, ends the process: before it does anything, or right after."""
+    """Kill the process at the next call of this function, before or after it works. ``it`` is the node that is being changed."""
     owners = {"write_record": State, "close_journal": State, "open_journal": State, "write": channel._files, "reload": it.engine, "wait": it.engine}
     owner = owners[where]
     real = getattr(owner, where)
@@ -408,12 +408,12 @@ def kill(monkeypatch, it, where, after):
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("where", ["open_journal", "write", "reload", "wait", "write_record", "close_journal"])
-def test_a_writer_that_is_killed_leaves_nothing_that_keeps_the_next_one_from_its_work(tmp_path, monkeypatch, where, after):
+def test_a_killed_writer_does_not_block_the_next_one(tmp_path, monkeypatch, where, after):
     it = watched(tmp_path)
     it.converge()
     before = it.content()
     with monkeypatch.context() as patched:
-        if where == "write":  # of daemon.json; the journal is written by the same function of another module's
+        if where == "write":  # of daemon.json; another module's journal uses the same function
             real = channel._files.write
 
             def write(path, *given):
@@ -428,7 +428,7 @@ def test_a_writer_that_is_killed_leaves_nothing_that_keeps_the_next_one_from_its
             kill(patched, it, where, after)
         with pytest.raises(Killed):
             it.channel.write(FAULT)
-    (tmp_path / "state" / ".gpu-swarm.journal.json.x1").write_text("{")  # of a write that was cut off
+    (tmp_path / "state" / ".gpu-swarm.journal.json.x1").write_text("{")  # left by a truncated write
     config = Path(it.params["daemon_config"])
     (config.parent / ".gpu-swarm.daemon.json.x1").write_text("{")
     assert it.channel.write("warning reason=degraded") is None
@@ -441,7 +441,7 @@ def test_a_writer_that_is_killed_leaves_nothing_that_keeps_the_next_one_from_its
     assert it.content() == DAEMON_JSON
 
 
-def test_a_writer_killed_while_it_undoes_what_dockerd_did_not_take_is_gone_on_from(tmp_path, monkeypatch):
+def test_a_writer_killed_while_it_reverts_is_continued(tmp_path, monkeypatch):
     it = watched(tmp_path)
     it.converge()
     it.engine.shows_nothing = True
@@ -453,7 +453,7 @@ def test_a_writer_killed_while_it_undoes_what_dockerd_did_not_take_is_gone_on_fr
     assert (it.channel.write(FAULT), shown(it)) == (None, ["fleet.gpu-swarm.health=" + FAULT])
 
 
-def test_an_edit_after_a_writer_was_killed_stays_and_is_what_the_next_one_reports(tmp_path, monkeypatch):
+def test_an_edit_after_a_killed_writer_stays_and_is_reported(tmp_path, monkeypatch):
     it = watched(tmp_path)
     it.converge()
     with monkeypatch.context() as patched:
@@ -468,7 +468,7 @@ def test_an_edit_after_a_writer_was_killed_stays_and_is_what_the_next_one_report
     assert it.doc() == {**json.loads(DAEMON_JSON), "debug": True}
 
 
-def test_a_busy_node_keeps_it_where_the_change_is_refused(tmp_path):
+def test_a_busy_node_keeps_the_watcher_if_the_change_is_refused(tmp_path):
     it = watched(tmp_path)
     it.converge()
     it.engine.carries = [{"id": "4f66", "name": "train.1.x", "image": "cuda", "service": "train", "task": "x"}]
@@ -482,7 +482,7 @@ def test_a_busy_node_keeps_it_where_the_change_is_refused(tmp_path):
     ("part", "words"),
     [("settings.json", "other settings"), ("current", "not installed|of another version")],
 )
-def test_what_somebody_removed_is_drift(tmp_path, part, words):
+def test_a_removed_watcher_is_drift(tmp_path, part, words):
     it = watched(tmp_path)
     it.converge()
     os.unlink(os.path.join(it.watcher.home, part))
@@ -492,7 +492,7 @@ def test_what_somebody_removed_is_drift(tmp_path, part, words):
     assert it.assess()["drift"] == []
 
 
-def test_a_fault_that_stands_is_warned_of(tmp_path):
+def test_an_existing_fault_is_warned_of(tmp_path):
     it = watched(tmp_path)
     it.converge()
     assert it.assess()["warnings"] == []
@@ -530,7 +530,7 @@ def test_a_node_without_gpus_or_restarts_has_none(tmp_path, options):
     assert b"labels" not in (it.content() or b"")
 
 
-def test_without_restarts_it_is_left_as_it_is(tmp_path):
+def test_without_restarts_the_watcher_stays_unchanged(tmp_path):
     it = watched(tmp_path)
     it.converge()
     it.gpus = [gpu(0), gpu(1), gpu(2)]
@@ -541,8 +541,8 @@ def test_without_restarts_it_is_left_as_it_is(tmp_path):
     assert it.content() == DAEMON_JSON
 
 
-def test_it_is_removed_where_nothing_may_be_restarted(tmp_path):
-    """As by deprovision where Docker Engine was removed."""
+def test_the_watcher_is_removed_even_if_nothing_may_be_restarted(tmp_path):
+    """As in a deprovision after Docker Engine was removed."""
     it = watched(tmp_path)
     it.converge()
     it.option(restart="never", state="absent").converge()
@@ -550,7 +550,7 @@ def test_it_is_removed_where_nothing_may_be_restarted(tmp_path):
     assert not os.path.exists(it.watcher.home)
 
 
-def test_one_that_does_not_stop_is_an_error_and_nothing_is_changed(tmp_path):
+def test_a_watcher_that_does_not_stop_is_an_error_and_nothing_is_changed(tmp_path):
     it = watched(tmp_path)
     it.converge()
     before = it.everything()
@@ -560,14 +560,14 @@ def test_one_that_does_not_stop_is_an_error_and_nothing_is_changed(tmp_path):
     assert it.everything() == before
 
 
-def test_its_removal_is_a_change_where_the_file_has_labels_of_others(tmp_path):
+def test_its_removal_keeps_labels_of_others(tmp_path):
     it = watched(tmp_path, daemon=b'{"labels": ["rack=r1"]}')
     it.converge()
     assert it.option(health=False).converge()["changed"] is True
     assert (it.doc()["labels"], it.converge()["changed"]) == (["rack=r1"], False)
 
 
-def test_what_is_watched_is_said_by_the_files_that_python_can_run(tmp_path):
+def test_watched_files_are_those_that_python_can_run(tmp_path):
     it = watched(tmp_path)
     it.converge()
     code = tmp_path / "state" / "health" / "current"

@@ -27,7 +27,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node_spec.evictio
         ("node.labels.a", {}, True),
     ],
 )
-def test_constraints_on_node_labels_as_swarmkit_reads_them(constraint, labels, holds):
+def test_constraints_on_node_labels_are_read_like_swarmkit_does(constraint, labels, holds):
     assert broken([constraint], labels) == (None if holds else constraint)
 
 
@@ -95,7 +95,7 @@ DRAINED = ("t1", "drain", None, False)
         "drain ends",
     ],
 )
-def test_evicted(made, expected):
+def test_these_tasks_are_evicted(made, expected):
     assert verdicts(made) == expected
 
 
@@ -110,19 +110,19 @@ def test_evicted(made, expected):
     ],
     ids=["elsewhere", "nowhere", "shutting down", "finished job", "failed"],
 )
-def test_tasks_that_have_no_place_to_lose(gone):
+def test_tasks_without_a_node_cannot_be_evicted(gone):
     assert verdicts(change(T4, H100), [gone]) == []
 
 
 @pytest.mark.parametrize("mode", ["ReplicatedJob", "GlobalJob"])
-def test_drain_does_not_stop_jobs_but_a_constraint_does(mode):
+def test_a_drain_does_not_stop_jobs_but_a_constraint_does(mode):
     services = [service(mode=mode, constraints=["node.labels.m==T4"])]
     job = [task("t1", desired="complete")]
     assert verdicts(change(T4, T4, "active", "drain"), job, services) == []
     assert verdicts(change(T4, H100), job, services) == [GONE]
 
 
-def test_the_constraints_of_the_service_count_not_those_of_its_tasks():
+def test_constraints_of_the_service_count_and_not_those_of_tasks():
     tasks = [task("t1", constraints=["node.labels.m==T4"])]
     assert verdicts(change(T4, H100), tasks, [service()]) == []
     assert verdicts(change(T4, H100), tasks, []) == [GONE]
@@ -152,7 +152,7 @@ def test_old_leaders_leave_nodes_alone_that_are_not_active():
     assert verdicts(change({}, {"x": "1"}, "pause", "pause"), tasks, [service()], "20.10.24") == []
 
 
-def test_the_version_that_counts_is_the_leaders():
+def test_the_version_of_the_leader_counts():
     assert leader_engine([node(engine="20.10.24"), node("n2", leader=True)]) == "26.1.5+dfsg1"
     assert leader_engine([node()]) is None
 
@@ -178,7 +178,7 @@ def test_a_record_names_service_task_and_node():
     ]
 
 
-def test_several_answers_for_one_node_are_distinguished():
+def test_several_changes_of_one_node_are_distinguished():
     changes = [change(T4, H100), change(T4, T4), change(T4, T4, "active", "drain")]
     found = evictions(changes, "26.1.5", Listed((), iter([task("t1"), task("t2", restart="none")]), [service(constraints=["node.labels.m==T4"])]))
     assert [[(item["task"], item["reason"], item["movable"]) for item in records] for records in found] == [

@@ -15,7 +15,7 @@ JOB = {"service": "job", "node": "n1", "clash": True}
 
 def reasons(want, node=None, jobs=()):
     found = held_back([{"id": "n1", **want}], lambda: {**ledger(member("n1", hostname="gpu-1", **(node or {}))), "finished_jobs": list(jobs)})
-    return [(one["id"], one["hostname"], one["reason"]) for one in found]
+    return [(missing["id"], missing["hostname"], missing["reason"]) for missing in found]
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def reasons(want, node=None, jobs=()):
         ({"resources": {}}, [], "the manager shows 0 of 2 NVIDIA-GPU"),
     ],
 )
-def test_a_node_waits_until_swarm_shows_what_is_wanted(node, jobs, reason):
+def test_a_node_waits_until_swarm_shows_the_wanted_resources(node, jobs, reason):
     expected = [("n1", "gpu-1", reason)] if reason else []
     assert reasons({"if_shown": resources(0, 1)}, node, jobs) == expected
 
@@ -39,9 +39,9 @@ def test_without_a_condition_no_ledger_is_read():
     assert held_back([{"id": "n1"}, {"id": "n2", "if_shown": None}], lambda: pytest.fail("it was read")) == []
 
 
-def test_no_resources_are_a_condition_too():
+def test_having_no_resources_is_also_a_condition():
     assert reasons({"if_shown": []}, {"state": "down"}) == [("n1", "gpu-1", "it is not ready")]
 
 
-def test_a_node_that_the_swarm_does_not_have_is_for_others_to_report():
+def test_an_unknown_node_is_reported_elsewhere():
     assert held_back([{"id": "n9", "if_shown": []}], lambda: {**ledger(member("n1")), "finished_jobs": []}) == []

@@ -27,7 +27,7 @@ def want(node_id="n1", labels=None, availability=None, remember=False):
 
 
 class FakeManager:
-    """A store with versions, as a manager keeps one; `interfere` happens right before an update reaches it."""
+    """A store with versions, like a manager's. `interfere` runs right before an update reaches it."""
 
     time = None
     cluster_fails = False
@@ -86,12 +86,12 @@ def test_without_the_lease_of_its_run_nothing_is_written(lease, monkeypatch):
 
 
 @pytest.mark.parametrize("until", [LEASE["until"], "2026-11-21T02:00:00Z"])
-def test_a_lease_that_nobody_else_has_taken_is_still_that_of_its_run(until, monkeypatch):
+def test_a_lease_that_no_one_else_took_still_belongs_to_its_run(until, monkeypatch):
     manager = FakeManager(node(), lease={**LEASE, "until": until})
     assert run(manager, want(availability="pause"), monkeypatch=monkeypatch, holder="run 1")["changed"]
 
 
-def test_a_lease_that_is_lost_between_two_nodes_is_found(monkeypatch):
+def test_a_lease_lost_between_two_nodes_is_noticed(monkeypatch):
     manager = FakeManager(node("n1"), node("n2"), lease=LEASE)
     monkeypatch.setattr(Leased, "CHECK_AGAIN_S", 0.0)
     manager.interfere = lambda store: setattr(manager, "lease", None)
@@ -101,7 +101,7 @@ def test_a_lease_that_is_lost_between_two_nodes_is_found(monkeypatch):
 
 
 @pytest.mark.parametrize(("wanted", "changed"), [({"role": "manager"}, True), ({"role": "worker"}, False), ({"role": None}, False), ({}, False)])
-def test_a_role(wanted, changed, monkeypatch):
+def test_a_role_is_changed(wanted, changed, monkeypatch):
     manager = FakeManager(node())
     result = run(manager, {**want("n1"), **wanted}, monkeypatch=monkeypatch)
     assert result["changed"] is changed
@@ -122,11 +122,11 @@ def test_a_role(wanted, changed, monkeypatch):
         ({}, "pause", want(availability="pause", remember=True), {MARK: "pause"}, "pause"),
         ({}, "active", want(availability="drain", remember=True), {MARK: "active/drain"}, "drain"),
         ({}, "drain", want(availability="drain", remember=True), {MARK: "drain/drain"}, "drain"),
-        # A run that was killed left its mark: what was before it is still to be restored,
+        # A run that was killed left its mark: the former state must still be restored,
         ({MARK: "active"}, "pause", want(availability="pause", remember=True), {MARK: "active"}, "pause"),
         ({MARK: "active"}, "pause", want(availability="drain", remember=True), {MARK: "active/drain"}, "drain"),
         ({MARK: "active/drain"}, "drain", want(availability="pause", remember=True), {MARK: "active"}, "pause"),
-        # unless somebody has changed it since.
+        # unless someone has changed it since.
         ({MARK: "active"}, "drain", want(availability="pause", remember=True), {MARK: "drain"}, "pause"),
         ({MARK: "drain"}, "active", want(availability="drain", remember=True), {MARK: "active/drain"}, "drain"),
         ({MARK: "active"}, "pause", want(availability="drain"), {MARK: "active"}, "drain"),
@@ -135,7 +135,7 @@ def test_a_role(wanted, changed, monkeypatch):
         ({MARK: "drain"}, "pause", want(availability="former"), {}, "drain"),
         ({MARK: "active/drain"}, "drain", want(availability="former"), {}, "active"),
         ({MARK: "pause/drain"}, "drain", want(availability="former"), {}, "pause"),
-        # Changed by somebody since: that stays.
+        # Someone changed it since: that stays.
         ({MARK: "active"}, "drain", want(availability="former"), {}, "drain"),
         ({MARK: "drain"}, "active", want(availability="former"), {}, "active"),
         ({MARK: "active/drain"}, "pause", want(availability="former"), {}, "pause"),
@@ -144,7 +144,7 @@ def test_a_role(wanted, changed, monkeypatch):
         ({MARK: "active", "m": "1"}, "pause", want(labels={"m": "1"}, availability="former"), {"m": "1"}, "active"),
     ],
 )
-def test_plan_one(labels, availability, wanted, labels_after, availability_after):
+def test_the_change_of_a_node_is_planned(labels, availability, wanted, labels_after, availability_after):
     change = updates.plan_one(node(labels=labels, availability=availability), wanted, PREFIX)
     assert change["problems"] == []
     assert change["after"] == {"Labels": labels_after, "Role": "worker", "Availability": availability_after}
@@ -163,7 +163,7 @@ def test_plan_one(labels, availability, wanted, labels_after, availability_after
         ("active/", ("active", "pause")),
     ],
 )
-def test_read_mark(value, mark):
+def test_a_mark_is_read(value, mark):
     assert updates.read_mark(value) == mark
 
 
@@ -175,23 +175,23 @@ THEN, LATER = "2026-11-20T09:00:00Z", "2026-11-20T10:00:00Z"
     [
         ({}, "active", want(availability="pause", remember=True), LATER),
         ({}, "active", want(availability="pause"), None),
-        # A run that goes on with what another one began, and one that drains what it has paused.
+        # A run that continues what another one began, and one that drains a node that it paused.
         ({MARK: "active", SINCE: THEN}, "pause", want(availability="pause", remember=True), THEN),
         ({MARK: "active", SINCE: THEN}, "pause", want(availability="drain", remember=True), THEN),
-        # Changed by somebody since.
+        # Changed by someone since.
         ({MARK: "active", SINCE: THEN}, "drain", want(availability="pause", remember=True), LATER),
         ({MARK: "active", SINCE: THEN}, "pause", want(availability="former"), None),
         ({MARK: "active", SINCE: THEN}, "drain", want(availability="former"), None),
     ],
 )
-def test_since_when_a_node_is_paused_is_noted_and_by_what(labels, availability, wanted, since):
+def test_the_start_and_the_cause_of_a_pause_are_recorded(labels, availability, wanted, since):
     noted = {**labels, **({BY: "maintain"} if SINCE in labels else {})}
     change = updates.plan_one(node(labels=noted, availability=availability), {**wanted, "now": LATER, "by": "provision"}, PREFIX)
     after = change["after"]["Labels"]
     assert (after.get(SINCE), after.get(BY)) == (since, {THEN: "maintain", LATER: "provision"}.get(since))
 
 
-def test_the_time_is_the_managers(monkeypatch):
+def test_the_time_is_that_of_the_manager(monkeypatch):
     manager = FakeManager(node())
     manager.time = "2026-11-20T11:00:00.123456789+02:00"
     run(manager, want(availability="pause", remember=True), monkeypatch=monkeypatch)
@@ -207,16 +207,16 @@ PAUSED = {MARK: "active", PAUSED_FOR: FAULT}
     ("labels", "availability", "wanted", "after", "becomes"),
     [
         ({}, "active", {"availability": "pause", "remember": True, "paused_for": FAULT}, PAUSED, "pause"),
-        # Somebody keeps work away from it by now.
+        # Someone keeps work away from it now.
         ({}, "pause", {"availability": "pause", "remember": True, "paused_for": FAULT}, {}, "pause"),
         ({}, "drain", {"availability": "pause", "remember": True, "paused_for": FAULT}, {}, "drain"),
         ({MARK: "active"}, "pause", {"availability": "pause", "remember": True, "paused_for": FAULT}, {MARK: "active"}, "pause"),
-        # What somebody returned by hand and is paused for something else.
+        # Returned by hand, and now paused for another reason.
         (PAUSED, "active", {"availability": "pause", "remember": True}, {MARK: "active"}, "pause"),
-        # A run empties it, for which it is paused all the same.
+        # A run drains it, although it is paused already.
         (PAUSED, "pause", {"availability": "pause", "remember": True}, PAUSED, "pause"),
         (PAUSED, "pause", {"availability": "drain", "remember": True}, {**PAUSED, MARK: "active/drain"}, "drain"),
-        # Only who knows what it was paused for returns it.
+        # Only a caller that knows the reason of the pause returns it.
         (PAUSED, "pause", {"availability": "former", "paused_for": FAULT}, {}, "active"),
         (PAUSED, "pause", {"availability": "former"}, PAUSED, "pause"),
         (PAUSED, "pause", {"availability": "former", "paused_for": "fault reason=hang"}, PAUSED, "pause"),
@@ -227,7 +227,7 @@ PAUSED = {MARK: "active", PAUSED_FOR: FAULT}
         ({MARK: "active"}, "pause", {"availability": "former", "paused_for": FAULT}, {}, "active"),
     ],
 )
-def test_a_pause_for_a_fault(labels, availability, wanted, after, becomes):
+def test_a_pause_for_a_fault_is_written(labels, availability, wanted, after, becomes):
     change = updates.plan_one(node(labels=labels, availability=availability), {**want(), **wanted}, PREFIX)
     assert (change["after"]["Labels"], change["after"]["Availability"]) == (after, becomes)
 
@@ -236,13 +236,13 @@ def test_a_pause_for_a_fault(labels, availability, wanted, after, becomes):
     ("noted", "reported", "left"),
     [
         (FAULT, FAULT, FAULT),
-        ("fault GPU-5fa2e7a4-0b1e-4c53-9d1f-0c9a7d1e2f30 reason=lost", FAULT, FAULT),  # since when it is comes from the node
+        ("fault GPU-5fa2e7a4-0b1e-4c53-9d1f-0c9a7d1e2f30 reason=lost", FAULT, FAULT),  # the node reports the start of the fault
         (FAULT, "ok", None),
         (FAULT, "fault reason=hang since=5", None),
         (FAULT, FAULT.replace("328", "999"), None),
     ],
 )
-def test_a_fault_that_is_over_is_known_as_long_as_the_node_reports_it(noted, reported, left):
+def test_an_ended_fault_is_recorded_as_long_as_the_node_reports_it(noted, reported, left):
     one = node(labels={MARK: "active", PAUSED_FOR: noted}, availability="pause")
     one["Description"]["Engine"]["Labels"] = {"fleet.gpu-swarm.health": reported}
     back = updates.plan_one(one, {**want(availability="former"), "paused_for": noted}, PREFIX)["after"]
@@ -253,7 +253,7 @@ def test_a_fault_that_is_over_is_known_as_long_as_the_node_reports_it(noted, rep
 
 @pytest.mark.parametrize("labels", [{}, {MARK: "active"}, {MARK: "active", PAUSED_FOR: FAULT.replace("328", "100")}])
 @pytest.mark.parametrize(("over", "left"), [(FAULT, FAULT), (FAULT.replace("328", "999"), None), (None, None)])
-def test_a_fault_that_the_assessment_found_over_is_known_whatever_the_node_was_paused_for(labels, over, left):
+def test_a_fault_that_the_assessment_found_ended_is_recorded_in_any_pause(labels, over, left):
     one = node(labels=labels, availability="pause" if labels else "active")
     one["Description"]["Engine"]["Labels"] = {"fleet.gpu-swarm.health": FAULT}
     back = updates.plan_one(one, {**want(availability="former"), "paused_for": labels.get(PAUSED_FOR), "over": over}, PREFIX)["after"]
@@ -263,8 +263,8 @@ def test_a_fault_that_the_assessment_found_over_is_known_whatever_the_node_was_p
 @pytest.mark.parametrize(
     ("over", "becomes"),
     [
-        (FAULT, "active"),  # the run had found it to be over
-        (FAULT.replace("328", "999"), "pause"),  # it came anew since
+        (FAULT, "active"),  # the run found that it had ended
+        (FAULT.replace("328", "999"), "pause"),  # it came back since
         (None, "pause"),
     ],
 )
@@ -277,14 +277,14 @@ def test_a_node_that_was_paused_meanwhile_returns_if_that_fault_is_over(over, be
 
 @pytest.mark.parametrize("by_run", ["pause", "drain"])
 @pytest.mark.parametrize("former", ["active", "pause", "drain"])
-def test_there_and_back(former, by_run):
+def test_a_pause_and_a_return_restore_the_node(former, by_run):
     paused = updates.plan_one(node(labels={"a": "b"}, availability=former), want(availability=by_run, remember=True), PREFIX)
     assert paused["after"]["Availability"] == by_run
     back = updates.plan_one({**node(), "Spec": paused["after"]}, want(availability="former"), PREFIX)
     assert back["after"] == paused["before"]
 
 
-def test_a_mark_that_is_no_availability_is_refused():
+def test_an_invalid_mark_is_refused():
     with pytest.raises(SwarmError, match=r"gpu-swarm\.former-availability=up"):
         updates.plan([node(labels={MARK: "up"})], [want(availability="former")], PREFIX)
 
@@ -312,7 +312,7 @@ def test_all_unknown_nodes_are_named(monkeypatch):
     assert manager.updates == []
 
 
-def test_one_clash_keeps_all_nodes_as_they_are(monkeypatch):
+def test_one_conflict_keeps_all_nodes_unchanged(monkeypatch):
     manager = FakeManager(node(), node("n2", labels={"m": "bob"}), node("n3", labels={"k": "eve"}))
     wants = [want(labels={"m": "T4"}), want("n2", labels={"m": "T4"}), want("n3", labels={"k": "T4"})]
     with pytest.raises(SwarmError) as caught:
@@ -335,7 +335,7 @@ def test_only_nodes_that_differ_are_written_and_none_in_check_mode(check_mode, m
     assert result["diff"]["before"]["host-n2 (n2)"] == {"availability": "active", "labels": {}, "role": "worker"}
 
 
-def test_nothing_to_do_reads_nodes_alone(monkeypatch):
+def test_without_changes_only_nodes_are_read(monkeypatch):
     manager = FakeManager(node(labels={"m": "T4", RECORD: "m"}))
     manager.tasks = manager.services = None
     result = run(manager, want(labels={"m": "T4"}), monkeypatch=monkeypatch)
@@ -353,7 +353,7 @@ def interfere_once(change):
     return now
 
 
-def test_a_conflict_is_read_again_and_decided_again(monkeypatch):
+def test_a_conflict_is_read_and_decided_again(monkeypatch):
     manager = FakeManager(node(), interfere=interfere_once(lambda n: n["Spec"]["Labels"].update(owner="bob")))
     result = run(manager, want(labels={"m": "T4"}, availability="pause", remember=True), monkeypatch=monkeypatch)
     assert manager.store["n1"]["Spec"]["Labels"] == {"owner": "bob", "m": "T4", RECORD: "m", MARK: "active"}
@@ -361,13 +361,13 @@ def test_a_conflict_is_read_again_and_decided_again(monkeypatch):
     assert manager.updates == ["n1"]
 
 
-def test_the_availability_to_remember_is_the_one_at_the_write(monkeypatch):
+def test_the_remembered_availability_is_the_one_at_the_time_of_writing(monkeypatch):
     manager = FakeManager(node(), interfere=interfere_once(lambda n: n["Spec"].update(Availability="drain")))
     run(manager, want(availability="pause", remember=True), monkeypatch=monkeypatch)
     assert manager.store["n1"]["Spec"]["Labels"] == {MARK: "drain"}
 
 
-def test_a_clash_that_comes_up_meanwhile_is_reported_with_what_was_written(monkeypatch):
+def test_a_later_conflict_is_reported_with_what_was_written(monkeypatch):
     other = interfere_once(lambda n: n["Spec"]["Labels"].update(m="bob"))
     manager = FakeManager(node("n0"), node(), interfere=lambda store: other(store) if manager.updates else None)
     with pytest.raises(SwarmError, match=r"m=bob.*before this: n0") as caught:
@@ -376,13 +376,13 @@ def test_a_clash_that_comes_up_meanwhile_is_reported_with_what_was_written(monke
     assert manager.store["n1"]["Spec"]["Labels"] == {"m": "bob"}
 
 
-def test_someone_else_may_have_done_it_meanwhile(monkeypatch):
+def test_someone_else_may_have_made_the_same_change(monkeypatch):
     manager = FakeManager(node(), interfere=interfere_once(lambda n: n["Spec"].update(Availability="drain")))
     result = run(manager, want(availability="drain"), monkeypatch=monkeypatch)
     assert (result["changed"], manager.updates) == (False, [])
 
 
-def test_a_node_that_changes_without_end_is_given_up(monkeypatch):
+def test_a_node_that_changes_forever_is_given_up(monkeypatch):
     def busy(store):
         store["n1"]["Version"]["Index"] += 1
 
@@ -421,13 +421,13 @@ LEFT = {MARK: "active", SINCE: "2026-11-20T12:00:00Z", BY: "provision", "gpu-swa
         ("active", {"mark": "remove", "host": "g1"}, {"rack": "r1"}),
         ("drain", {"mark": "remove", "host": "g1"}, {"rack": "r1"}),
         ("active", {"mark": "set", "host": "g1"}, {"rack": "r1", HOST: "g1", **LEFT}),
-        # It is still paused: whoever returns it takes these with that.
+        # It is still paused: whoever returns it removes the marks.
         ("pause", {"mark": "remove", "host": "g1"}, {"rack": "r1", MARK: "active", SINCE: LEFT[SINCE], BY: "provision"}),
         ("pause", {"mark": "remove", "host": "g1", "availability": "former", "paused_for": "fault reason=mismatch"}, {"rack": "r1"}),
         ("active", {"mark": "remove", "host": "g1", "availability": "former"}, {"rack": "r1"}),
     ],
 )
-def test_what_is_left_of_a_pause_that_somebody_ended_goes_with_the_binding(availability, wanted, after):
+def test_leftovers_of_an_ended_pause_are_removed_with_the_binding(availability, wanted, after):
     change = updates.plan_one(node(labels={"rack": "r1", **LEFT}, availability=availability), {**want(), **wanted}, PREFIX)
     assert (change["problems"], change["after"]["Labels"]) == ([], after)
 
@@ -467,7 +467,7 @@ def refused(result):
         ({"evict": "none"}, [], []),
     ],
 )
-def test_labels_that_would_evict_what_may_not_be_stay(evict, tasks, held, check_mode, monkeypatch):
+def test_labels_that_would_evict_a_protected_task_stay(evict, tasks, held, check_mode, monkeypatch):
     manager = FakeManager(node(labels=LABELLED), node("n2"), tasks=tasks)
     result = run(manager, {**want(labels={"m": "H100"}), **evict}, want("n2", labels={"m": "T4"}), check_mode=check_mode, monkeypatch=monkeypatch)
     assert refused(result) == ([("n1", "host-n1", held)] if held else [])
@@ -478,7 +478,7 @@ def test_labels_that_would_evict_what_may_not_be_stay(evict, tasks, held, check_
 
 
 @pytest.mark.parametrize(("evict", "key", "held"), [("movable", "gpu-swarm.keep", ["t1"]), ("movable", "other", []), ("any", "gpu-swarm.keep", [])])
-def test_a_task_whose_service_keeps_it_is_not_evicted(evict, key, held, monkeypatch):
+def test_a_task_that_its_service_keeps_is_not_evicted(evict, key, held, monkeypatch):
     manager = FakeManager(node(), tasks=[SERVICE])
     labelled = service()
     labelled["Spec"]["Labels"] = {"gpu-swarm.keep": "true"}
@@ -491,8 +491,8 @@ def test_a_task_whose_service_keeps_it_is_not_evicted(evict, key, held, monkeypa
 NOTED = "gpu-swarm.maintained"
 
 
-def test_a_finished_maintenance_is_noted_with_the_return_to_service(monkeypatch):
-    """Also where labels have to stay, and not where the node does not return."""
+def test_a_finished_maintenance_is_recorded_with_the_return_to_service(monkeypatch):
+    """Even if labels have to stay, but not if the node does not return."""
     for tasks, labels, availability, noted in (([], None, "active", "x"), ([ONCE], {"m": "H100"}, "active", "x")):
         manager = FakeManager(node(labels={**LABELLED, MARK: "active"}, availability="pause"), tasks=tasks)
         run(manager, {**want(labels=labels, availability="former"), "maintained": "x", "evict": "movable"}, monkeypatch=monkeypatch)
@@ -505,7 +505,7 @@ def test_a_finished_maintenance_is_noted_with_the_return_to_service(monkeypatch)
     assert broken.updates == []
 
 
-def test_a_node_whose_labels_stay_still_gets_its_availability_back(monkeypatch):
+def test_a_node_whose_labels_stay_still_returns_to_service(monkeypatch):
     manager = FakeManager(node(labels={**LABELLED, MARK: "active"}, availability="pause"), tasks=[ONCE])
     result = run(manager, {**want(labels={"m": "H100"}, availability="former"), "evict": "movable"}, monkeypatch=monkeypatch)
     assert refused(result) == [("n1", "host-n1", ["t2"])]
@@ -513,8 +513,8 @@ def test_a_node_whose_labels_stay_still_gets_its_availability_back(monkeypatch):
     assert (result["evicted"], result["nodes"][0]["changed"], result["nodes"][0]["labels_after"]) == ([], True, LABELLED)
 
 
-def test_a_node_stays_paused_where_its_availability_alone_would_evict(monkeypatch):
-    """Its constraint was broken while the node was paused: swarm enforces it when the node is active again."""
+def test_a_node_stays_paused_if_its_availability_alone_would_evict_a_task(monkeypatch):
+    """Its constraint was broken while the node was paused. Swarm enforces it when the node becomes active."""
     before = node(labels={"m": "H100", RECORD: "m", MARK: "active"}, availability="pause")
     manager = FakeManager(before, tasks=[ONCE])
     result = run(manager, {**want(labels={"m": "H100"}, availability="former"), "evict": "movable"}, monkeypatch=monkeypatch)
@@ -532,7 +532,7 @@ def test_a_drain_that_would_end_a_task_for_good_is_not_written(monkeypatch):
     assert manager.store["n1"]["Spec"]["Availability"] == "drain"
 
 
-def test_what_came_between_two_attempts_to_write_counts_too(monkeypatch):
+def test_tasks_that_arrive_between_two_attempts_count_too(monkeypatch):
     def one_comes(_node):
         manager.there = [ONCE]
 
@@ -542,7 +542,7 @@ def test_what_came_between_two_attempts_to_write_counts_too(monkeypatch):
     assert (result["changed"], manager.updates) == (False, [])
 
 
-def test_a_node_that_does_not_show_what_is_wanted_is_held_back_and_the_others_are_written(monkeypatch):
+def test_a_node_that_does_not_show_its_resources_waits_while_others_are_written(monkeypatch):
     manager = FakeManager(node("n1"), node("n2"))
     waits = {**want("n1", availability="drain"), "if_shown": ["FPGA=1"]}
     result = run(manager, waits, want("n2", availability="drain"), monkeypatch=monkeypatch)
@@ -552,7 +552,7 @@ def test_a_node_that_does_not_show_what_is_wanted_is_held_back_and_the_others_ar
 
 
 @pytest.mark.parametrize("lease", [LEASE, None])
-def test_the_lease_is_released_when_all_is_written(lease, monkeypatch):
+def test_the_lease_is_released_after_the_last_write(lease, monkeypatch):
     manager = FakeManager(node(), lease=lease)
     result = run(manager, want(labels={"m": "T4"}), monkeypatch=monkeypatch, release="run 1", outcomes={"done": 3})
     node_id, labels = manager.updates
@@ -568,14 +568,14 @@ def test_the_lease_of_another_run_stays(monkeypatch):
 
 
 @pytest.mark.parametrize("wanted", [{**want(availability="drain"), "if_shown": ["FPGA=1"]}, {**want(availability="drain"), "evict": "none"}])
-def test_while_a_node_is_left_as_it_is_the_lease_stays(wanted, monkeypatch):
+def test_the_lease_stays_while_a_node_is_unchanged(wanted, monkeypatch):
     manager = FakeManager(node(), lease=LEASE)
     result = run(manager, wanted, monkeypatch=monkeypatch, release="run 1", outcomes={"done": 3})
     assert result["held_back"] or result["refused"]
     assert ("lease" in result, manager.updates) == (False, [])
 
 
-def test_a_lease_that_cannot_be_released_fails_nothing_that_is_written(monkeypatch):
+def test_a_failed_release_of_the_lease_does_not_fail_the_writes(monkeypatch):
     manager = FakeManager(node(), lease=LEASE)
     manager.cluster_fails = True
     result = run(manager, want(labels={"m": "T4"}), monkeypatch=monkeypatch, release="run 1", outcomes={})

@@ -21,7 +21,7 @@ SMALL = node("n2", resources=())
         ([N1, N2, node("n3")], {}, True),
         ([N1], {}, False),
         ([N1, N2], {"constraints": ["node.hostname==host-n1"]}, False),
-        ([N1, N2], {"constraints": ["node.hostname==host-n2"]}, True),  # it is to go there anyway
+        ([N1, N2], {"constraints": ["node.hostname==host-n2"]}, True),  # it will go there anyway
         ([N1, N2], {"constraints": ["node.labels.m==T4"]}, False),
         ([N1, N2], {"constraints": ["node.labels.m!=P40"]}, True),
         ([N1, N2], {"platforms": [("linux", "x86_64")]}, True),
@@ -37,10 +37,10 @@ SMALL = node("n2", resources=())
         ([N1, N2], {"mode": "Global"}, None),
     ],
 )
-def test_whether_another_node_could_run_a_task(nodes, options, elsewhere):
+def test_another_node_may_be_able_to_run_a_task(nodes, options, elsewhere):
     records = ledger(Listed(nodes, [task("t1")], [service(**options)]), "gpu-swarm.")["nodes"]
     assert [one["elsewhere"] for record in records for one in record["tasks"]] == [elsewhere]
 
 
-def test_of_a_service_that_was_removed_it_is_not_known():
+def test_for_a_removed_service_this_is_unknown():
     assert ledger(Listed([N1, N2], [task("t1")], []), "gpu-swarm.")["nodes"][0]["tasks"][0]["elsewhere"] is None

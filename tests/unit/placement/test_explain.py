@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where a service fits: the filters of swarmkit's scheduler, one service at a time, over nodes as the API lists them."""
+"""Decides where a service fits: the filters of swarmkit's scheduler, one service at a time, with nodes as the API lists them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def gpus(count, start=0):
 
 
 def train(reserves=None, replicas=1, mode=None, **more):
-    """A service; what stands in ``more`` is of its task template or, for these keys, of the service."""
+    """Return a service. ``more`` belongs to its task template or, for these keys, to the service."""
     made = service()
     made["Spec"]["Mode"] = mode or {"Replicated": {"Replicas": replicas}}
     for key in ("UpdateStatus", "JobStatus"):
@@ -52,7 +52,7 @@ def plugins(one, *names):
 
 
 def undescribed(one):
-    """The manager has no description of its dockerd."""
+    """Remove the manager's description of the node's dockerd."""
     one["Description"]["Engine"] = {}
     return one
 
@@ -103,7 +103,7 @@ def test_a_node_is_excluded_by_one_filter(one, made, filter_name, text):
     [
         (plugins(node(), ("Volume", "rexray:latest")), train(**mount("rexray"))),
         (node(), train(**mount("local"))),
-        (node(), train(LogDriver={"Name": "splunk"})),  # a daemon that lists no log drivers at all
+        (node(), train(LogDriver={"Name": "splunk"})),  # a daemon that lists no log drivers
         (undescribed(node()), train(**mount("rexray"))),
         (plugins(node(), ("Log", "json-file")), train(LogDriver={"Name": "none"})),
         (plugins(node(), ("Log", "json-file")), train(LogDriver={"Options": {"max-size": "1m"}})),
@@ -112,12 +112,12 @@ def test_a_node_is_excluded_by_one_filter(one, made, filter_name, text):
         (node(resources=gpus(1)), train({GPU: 1})),
     ],
 )
-def test_a_node_passes(one, made):
+def test_a_suitable_node_passes(one, made):
     found = explained([one], made)
     assert (found["excluded"], found["feasible"], found["fits"], found["text"]) == ([], ["n1"], True, "fits on 1 of 1 nodes")
 
 
-def test_a_filter_counts_only_the_nodes_that_come_to_it():
+def test_a_filter_counts_only_nodes_that_earlier_filters_passed():
     nodes = [node("n1", availability="pause"), node("n2"), node("n3", resources=gpus(2)), node("n4", resources=gpus(2, 2), labels={"rack": "7"})]
     found = explained(nodes, train({GPU: 2}, Placement={"Constraints": ["node.labels.rack==7"]}))
     assert found["excluded"] == [{"filter": "ready", "nodes": 1}, {"filter": "resources", "nodes": 1}, {"filter": "constraints", "nodes": 1}]
@@ -141,7 +141,7 @@ def test_the_driver_of_a_network_is_read_from_a_task():
         (host_port(0), host_port(0), ["n1"]),
     ],
 )
-def test_ports_of_the_host(taken, wanted, feasible):
+def test_ports_of_the_host_are_checked(taken, wanted, feasible):
     web = service("s2", "web")
     web["Spec"]["EndpointSpec"] = {"Ports": [taken]}
     found = explained([node()], train(ports=[wanted]), [task("w1", service="s2", slot=1)], [web])
@@ -150,34 +150,34 @@ def test_ports_of_the_host(taken, wanted, feasible):
         assert found["nearest"][0]["text"] == "host-n1: port 8080/tcp of the host is in use"
 
 
-def test_a_port_of_the_host_is_there_once():
+def test_a_port_of_the_host_is_available_once():
     assert explained([node("n1"), node("n2")], train(ports=[host_port(8080)], replicas=3))["room"] == 2
 
 
-def test_replicas_on_a_node():
+def test_replicas_per_node_are_limited():
     made = train(replicas=3, Placement={"MaxReplicas": 1})
     found = explained([node("n1"), node("n2")], made, [task("t1", "n1"), task("t2", "n1", desired="shutdown", slot=2)])
     assert (excluded(found), found["feasible"], found["room"]) == ({"replicas": 1}, ["n2"], 1)
     assert found["nearest"][0]["text"] == "host-n1: already at the maximum number of replicas per node (1)"
 
 
-def test_a_replica_that_is_there_takes_one_of_those_allowed_on_its_node():
+def test_an_existing_replica_counts_against_the_limit_of_its_node():
     found = explained([node("n1"), node("n2")], train(replicas=4, Placement={"MaxReplicas": 2}), [task("t1", "n1")])
     assert (found["rooms"], found["needed"]) == ({"n1": 1, "n2": 2}, 3)
 
 
-def test_a_kind_of_which_nothing_is_left():
-    """The scheduler takes it for a kind that the node does not have."""
+def test_a_kind_without_free_resources_excludes_a_node():
+    """The scheduler acts as if the node lacks that kind."""
     nodes = [node(resources=gpus(1))]
     found = explained(nodes, train({GPU: 0, "MemoryBytes": 1}), [task("b1", service="s2", given=gpus(1))], [service("s2", "batch")])
     assert excluded(found) == {"resources": 1}
 
 
-# -- the smallest change that would make room ------------------------------------------------------------------------
+# -- the smallest change that would make room ---------------------------------------------------------------------------
 
 
-def test_a_task_that_reserves_0_has_a_node_for_itself():
-    """Of a named kind it takes all that are free, of a counted one nothing."""
+def test_a_task_that_reserves_0_uses_a_node_alone():
+    """It takes all free resources of a named kind, and none of a counted kind."""
     found = explained([node("n1", resources=gpus(4)), node("n2", resources=gpus(2, 4)), node("n3")], train({GPU: 0}, 3))
     assert (found["rooms"], found["room"], found["fits"]) == ({"n1": 1, "n2": 1}, 2, False)
     assert found["text"].startswith("needs 1 or more NVIDIA-GPU, and all that are free (value: 0) on one node: there is room for 2 of 3 tasks")
@@ -185,7 +185,7 @@ def test_a_task_that_reserves_0_has_a_node_for_itself():
     assert explained([node("n1", resources=counted)], train({GPU: 0}, 3))["rooms"] == {"n1": None}
 
 
-def test_the_nodes_that_lack_the_least_and_who_would_have_to_end():
+def test_the_nodes_that_lack_least_are_named_with_tasks_in_the_way():
     nodes = [
         node("g1", resources=gpus(2)),
         node("g2", resources=gpus(4, 2)),
@@ -224,7 +224,7 @@ def test_a_task_that_holds_exactly_what_is_missing_is_named_before_a_larger_one(
 
 
 def test_gpus_that_are_free_on_one_node_are_not_fragmented():
-    """There the CPUs are missing."""
+    """The CPUs are missing there."""
     tasks = [task("b1", "g1", reserves={"NanoCPUs": 2 * 10**9}, service="s2")]
     found = explained([node("g1", resources=gpus(2))], train({GPU: 2, "NanoCPUs": 10**9}), tasks, [service("s2", "batch")])
     assert found["text"] == "needs 2 NVIDIA-GPU, 1 CPUs on one node: host-g1 has 0 CPUs free"
@@ -247,14 +247,14 @@ def test_its_own_tasks_are_no_answer():
     assert found["nearest"][0]["text"] == "host-g1 has 0 NVIDIA-GPU free"
 
 
-def test_of_cpus_and_memory_no_task_holds_a_piece():
+def test_no_task_is_named_for_missing_cpus_or_memory():
     tasks = [task("b1", reserves={"NanoCPUs": 10**9}, service="s2")]
     found = explained([node()], train({"NanoCPUs": 2 * 10**9}), tasks, [service("s2", "batch")])
     assert found["text"] == "needs 2 CPUs on one node: host-n1 has 1 CPUs free"
     assert found["wants"] == {"CPUs": 2}
 
 
-def test_no_task_is_named_that_would_make_room_for_gpus_where_cpus_are_missing_too():
+def test_no_task_is_named_if_cpus_are_missing_too():
     tasks = [task("b1", given=gpus(1), reserves={"NanoCPUs": 10**9, GPU: 1}, service="s2")]
     found = explained([node(resources=gpus(1))], train({GPU: 1, "NanoCPUs": 2 * 10**9}), tasks, [service("s2", "batch")])
     assert [near["text"] for near in found["nearest"]] == ["host-n1 has 1 CPUs, 0 NVIDIA-GPU free"]
@@ -267,23 +267,23 @@ def test_no_task_is_named_that_would_make_room_for_gpus_where_cpus_are_missing_t
         ({}, ["node.labels.rack==9"], "finds no node: no node meets node.labels.rack==9; host-g1: does not meet node.labels.rack==9"),
     ],
 )
-def test_what_can_have_no_place_on_any_node(reserves, constraints, text):
+def test_a_service_that_fits_nowhere_is_explained(reserves, constraints, text):
     found = explained([node("g1", resources=gpus(2))], train(reserves, Placement={"Constraints": constraints}))
     assert (found["possible"], found["text"]) == (False, text)
 
 
-def test_room_for_some_of_the_tasks():
+def test_there_may_be_room_for_some_of_the_tasks():
     found = explained([node("g1", resources=gpus(3))], train({GPU: 1}, replicas=5))
     assert (found["room"], found["needed"], found["fits"], found["feasible"]) == (3, 5, False, ["g1"])
     assert found["text"] == "needs 1 NVIDIA-GPU on one node: there is room for 3 of 5 tasks"
 
 
-def test_cluster_volumes_are_not_looked_at():
+def test_cluster_volumes_are_ignored():
     found = explained([node()], train(ContainerSpec={"Mounts": [{"Type": "cluster", "Source": "data"}]}))
     assert (found["fits"], found["unchecked"]) == (True, ["cluster volumes"])
 
 
-# -- before any filter -----------------------------------------------------------------------------------------------
+# -- before the filters ------------------------------------------------------------------------------------------------
 
 ONCE = {"RestartPolicy": {"Condition": "none"}}
 SAID = "update paused due to failure or early termination of task t0"
@@ -312,7 +312,7 @@ def ended(task_id, state="failed", slot=1, **more):
         (train(**PAUSED), [], ["its update is paused: failure or early termination of task t0"]),
         (train(UpdateStatus={"State": "rollback_paused", "Message": ""}), [], ["its rollback is paused: no reason given"]),
         (train(UpdateStatus={"State": "completed"}), [task("t1")], []),
-        (train(**ONCE), [ended("t1"), task("t2")], []),  # it was forced to run again, and does
+        (train(**ONCE), [ended("t1"), task("t2")], []),  # it was forced to run again, and is running
         (train(replicas=2, **ONCE), [ended("t1", "complete"), ended("t2", "complete", 2)], ["it has finished: 2 of 2 tasks are complete"]),
         (train(mode={"GlobalJob": {}}, **FIRST), [ended("t1", "complete", None, job=True)], ["it has finished: 1 of 1 tasks are complete"]),
         (train(mode=JOB, **FIRST), [ended("t1", job=True)], [
@@ -326,14 +326,14 @@ def ended(task_id, state="failed", slot=1, **more):
         ]),
     ],
 )  # fmt: skip
-def test_why_there_is_no_task_yet(made, tasks, texts):
+def test_the_reason_for_a_missing_task_is_named(made, tasks, texts):
     found = explained([node()], made, tasks)
     assert found["without_tasks"] == texts
     assert found["text"] == "; ".join([*texts, *(["fits on 1 of 1 nodes"] if found["waiting"] or not texts else [])])
 
 
-def test_why_some_have_no_task_yet_comes_before_why_another_waits():
-    """Of two wanted, one waits, and the task of the other is held back by the paused update."""
+def test_the_reason_for_missing_tasks_comes_before_that_of_waiting_ones():
+    """Of two wanted tasks, one waits, and the paused update prevents the other."""
     found = explained([node(resources=gpus(1))], train({GPU: 2}, replicas=2, **PAUSED), [pending("t1", {GPU: 2})])
     assert found["text"].startswith("needs 2 NVIDIA-GPU on one node: its update is paused: failure or early termination of task t0; wants 2")
 
@@ -353,10 +353,10 @@ def test_a_global_service_without_room_on_one_node():
     assert found["text"] == "needs 1 NVIDIA-GPU on one node: host-g2 has 0 NVIDIA-GPU free and would have 1 if batch.1 ended"
 
 
-# -- which services --------------------------------------------------------------------------------------------------
+# -- which services are explained --------------------------------------------------------------------------------------
 
 
-def test_all_that_have_fewer_tasks_than_they_are_to_have():
+def test_services_with_missing_tasks_are_found():
     services = [train(), service("s2", "fine"), service("s3", "none"), service("s4", "waits")]
     services[2]["Spec"]["Mode"] = {"Replicated": {"Replicas": 0}}
     tasks = [task("t2", service="s2"), pending("t4", service="s4"), ended("t3", service="s3")]
@@ -377,9 +377,9 @@ def made_at(one, stamp):
     ("made", "tasks", "needed"),
     [
         (train(**ONCE), [ended("t1", "complete")], 0),
-        (train(**ONCE), [ended("t1")], 0),  # it failed, and that is over too
+        (train(**ONCE), [ended("t1")], 0),  # it failed, and is over too
         (train(**ONCE), [ended("t1", "shutdown")], 0),
-        (train(**ONCE), [task("t1", desired="shutdown")], 0),  # its node is down: swarm starts no other one
+        (train(**ONCE), [task("t1", desired="shutdown")], 0),  # its node is down, and swarm starts no other task
         (train(**ONCE), [ended("t1", "rejected"), ended("t2", "complete")], 0),
         (train(replicas=3, **ONCE), [ended("t1", "complete"), task("t2", slot=2), ended("t3", slot=3)], 0),
         (train(replicas=3, **ONCE), [ended("t1", "complete"), task("t2", slot=2)], 1),
@@ -404,7 +404,7 @@ def made_at(one, stamp):
         (train(replicas=0, **PAUSED), [], 0),
     ],
 )
-def test_what_is_over_waits_for_nothing(made, tasks, needed):
+def test_a_finished_service_waits_for_nothing(made, tasks, needed):
     one = explained([node()], made, tasks)
     listed = ledger(Listed([node()], tasks, [made], NOW), "gpu-swarm.", ["*"])["explained"]
     assert (one["needed"], bool(listed)) == (needed, bool(needed))
@@ -416,14 +416,14 @@ def test_a_global_job_without_a_task_yet_is_not_over():
 
 
 @pytest.mark.parametrize(("stamp", "shown"), [("2026-11-20T12:00:01Z", False), ("2026-11-20T11:59:59Z", True)])
-def test_a_paused_update_of_what_ran_once_counts_for_tasks_that_it_did_not_come_to(stamp, shown):
-    """Swarm takes a task that ends within some seconds for one whose update failed, also where it is complete."""
+def test_a_paused_update_of_a_job_counts_for_tasks_that_it_did_not_reach(stamp, shown):
+    """Swarm takes a task that ends within seconds for a failed update, even if it is complete."""
     tasks = [made_at(ended("t1", "complete"), "2026-11-20T12:00:02Z"), made_at(ended("t2", "complete", 2), stamp)]
     found = ledger(Listed([node()], tasks, [train(replicas=2, **NEVER_STARTED)], NOW), "gpu-swarm.", ["*"])["explained"]
     assert bool(found) is shown
 
 
-def test_at_most_so_many_are_explained_and_these_wait_longest():
+def test_only_a_limited_number_is_explained_and_the_longest_waiting_first():
     services = [service(f"s{number}", name) for number, name in enumerate(["aside", "first", "second", "third"])]
     waiting = [("s1", "10:00"), ("s3", "12:00"), ("s2", "11:00")]
     tasks = [pending(f"t-{owner}", service=owner, since=f"2026-11-20T{hour}:00Z") for owner, hour in waiting]
@@ -433,7 +433,7 @@ def test_at_most_so_many_are_explained_and_these_wait_longest():
     assert found == [["first"], ["first", "second"], ["first", "second", "third"], ["aside", "first", "second", "third"]]
 
 
-def test_by_name_or_id_and_nothing_for_a_name_that_is_not_there():
+def test_services_are_found_by_name_or_id():
     services = [train(), service("s2", "fine")]
     found = ledger(Listed([node()], [], services, NOW), "gpu-swarm.", ["s1", "fine", "gone"])["explained"]
     assert [one["service"] for one in found] == ["fine", "train"]
@@ -443,7 +443,7 @@ def test_nothing_is_explained_unless_wanted():
     assert "explained" not in ledger(Listed([node()], [], [train()], NOW), "gpu-swarm.")
 
 
-def test_a_recorded_swarm():
+def test_a_recorded_swarm_is_explained():
     found = ledger(Listed(recorded("nodes"), recorded("tasks"), recorded("services"), NOW), "gpu-swarm.", ["big", "train", "*"])["explained"]
     (big,) = [one for one in found if one["service"] == "big"]
     assert (big["waiting"], big["possible"], excluded(big)) == (1, False, {"resources": 1})

@@ -42,12 +42,12 @@ BARE = {"ID": "n2", "Spec": {"Role": "worker"}, "Status": {}}
         ("node.labels.rack", True, True),
     ],
 )
-def test_is_met(constraint, met, met_by_bare):
+def test_constraints_are_met(constraint, met, met_by_bare):
     assert (is_met(constraint, NODE), is_met(constraint, BARE)) == (met, met_by_bare)
 
 
 @pytest.mark.parametrize("text", ["node.role==worker", " node.labels.gpu.model != Tesla T4 ", "node.ip==192.0.2.0/24", "a_==[x](y)*?+|^$\\:/"])
-def test_a_constraint_that_swarm_takes(text):
+def test_valid_constraints_are_accepted(text):
     assert is_constraint(text)
 
 
@@ -72,10 +72,10 @@ def test_a_constraint_that_swarm_refuses(text):
         ([{"OS": "linux", "Architecture": "arm64"}, {"OS": "linux", "Architecture": "amd64"}], True),
     ],
 )
-def test_runs_on(platforms, runs):
+def test_platforms_match(platforms, runs):
     assert runs_on(platforms, NODE) is runs
 
 
-def test_a_node_that_never_reported_runs_only_what_names_no_platform():
+def test_a_node_that_never_reported_runs_only_images_without_a_platform():
     assert runs_on([], BARE)
     assert not runs_on([{"OS": "linux"}], BARE)

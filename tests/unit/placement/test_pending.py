@@ -29,7 +29,7 @@ def missing(nodes, *tasks):
     return group["missing"]
 
 
-def test_a_group_says_who_waits_for_what_since_when_and_why():
+def test_a_group_shows_the_waiting_tasks_and_their_reason_and_time():
     tasks = [pending("t2", {GPU: 2}, since="2026-11-20T12:00:05Z"), pending("t1", {GPU: 2}, since="2026-11-20T12:00:00.5Z", slot=2)]
     assert groups([node(resources=gpus(1))], tasks, now=epoch("2026-11-20T12:01:00.5Z")) == [
         {
@@ -48,12 +48,12 @@ def test_a_group_says_who_waits_for_what_since_when_and_why():
     ]
 
 
-def test_the_scheduler_may_have_said_nothing_yet():
+def test_the_scheduler_may_have_given_no_reason_yet():
     (group,) = groups([node()], [pending("t1", error=None, state="new", said="created")])
     assert (group["state"], group["said"], group["missing"]) == ("new", "created", [])
 
 
-def test_what_differs_is_distinguished_and_the_most_first():
+def test_different_groups_are_separate_and_the_largest_comes_first():
     tasks = [pending("t1", {GPU: 9}), pending("t2", {GPU: 8}), pending("t3", {GPU: 8}), pending("t4", {GPU: 8}, service="s2")]
     found = groups([node()], tasks, [service(), service("s2", "other")])
     assert [(group["service"], group["count"], group["wants"]) for group in found] == [
@@ -64,17 +64,17 @@ def test_what_differs_is_distinguished_and_the_most_first():
 
 
 @pytest.mark.parametrize("desired", ["shutdown", "remove"])
-def test_what_nobody_wants_any_more_does_not_wait(desired):
+def test_unwanted_tasks_do_not_wait(desired):
     assert groups([node()], [pending("t1", desired=desired)]) == []
 
 
-def test_enough_in_all_and_too_few_on_each():
+def test_there_may_be_enough_in_total_and_too_little_on_each_node():
     nodes = [node("g1", resources=gpus(4)), node("g2", resources=gpus(4, 4)), node("g3", resources=gpus(2, 8), availability="pause")]
     held = [task("h1", "g1", gpus(3)), task("h2", "g2", gpus(2, 4))]
     assert missing(nodes, pending("t1", {GPU: 3}), *held) == ["wants 3 NVIDIA-GPU; most free on one node: 2 (host-g2); 3 in all"]
 
 
-def test_nothing_is_left():
+def test_everything_may_be_in_use():
     assert missing([node(resources=named(A))], pending("t1", {GPU: 1}), task("h1", given=named(A))) == [
         "wants 1 NVIDIA-GPU; most free on one node: 0; 0 in all"
     ]
@@ -97,13 +97,13 @@ def test_a_task_that_reserves_0_needs_one_that_is_free(nodes, tasks, words):
         assert found[0].startswith("wants 1 or more NVIDIA-GPU, and all that are free (value: 0); ")
 
 
-def test_a_kind_that_nobody_has():
+def test_no_node_may_have_a_kind():
     assert missing([node(resources=named(A))], pending("t1", {"NVIDIA-H100": 1})) == [
         "wants 1 NVIDIA-H100; the most that a node has: 0"
     ]
 
 
-def test_an_amount():
+def test_amounts_are_compared():
     nodes = [node(resources=discrete(16000))]
     assert missing(nodes, pending("t1", {"VRAM": 9000}), task("h1", given=discrete(8000))) == [
         "wants 9000 VRAM; most free on one node: 8000 (host-n1); 8000 in all"
@@ -119,7 +119,7 @@ def test_cpus_and_memory_count_too():
     ]
 
 
-def test_no_node_has_all_of_it_at_once():
+def test_no_node_may_have_everything_at_once():
     nodes = [node("g1", resources=named(A)), node("g2", resources=named(B))]
     tasks = [task("h1", "g1", reserves={"NanoCPUs": 2 * 10**9}), task("h2", "g2", given=named(B))]
     assert missing(nodes, pending("t1", {GPU: 1, "NanoCPUs": 10**9}), *tasks) == [
@@ -138,7 +138,7 @@ def test_no_node_has_all_of_it_at_once():
         ),
     ],
 )
-def test_constraints_that_no_node_meets(constraints, expected):
+def test_no_node_may_meet_the_constraints(constraints, expected):
     nodes = [node("g1", {"gpu.model": "T4"}, resources=named(A)), node("g2", resources=named(B))]
     assert missing(nodes, pending("t1", {GPU: 1}, constraints=constraints)) == [expected]
 
@@ -150,14 +150,14 @@ def test_only_nodes_that_meet_the_constraints_count():
     ]
 
 
-def test_an_image_for_another_machine():
+def test_an_image_may_be_for_another_machine():
     assert missing([node()], pending("t1", platforms=[("linux", "arm64")])) == [
         "no node is of the image's platform, linux/arm64"
     ]
     assert missing([node()], pending("t1", platforms=[("linux", "amd64")])) == []
 
 
-def test_nodes_with_room_that_take_nothing():
+def test_nodes_with_room_may_be_out_of_service():
     nodes = [
         node("g1", resources=gpus(1)),
         node("g2", resources=gpus(2, 1), availability="pause"),
@@ -170,7 +170,7 @@ def test_nodes_with_room_that_take_nothing():
     ]
 
 
-def test_a_node_that_takes_nothing_and_is_full():
+def test_a_full_node_may_be_out_of_service():
     nodes = [node("g1", resources=named(A), availability="pause")]
     assert missing(nodes, pending("t1", {GPU: 1}), task("h1", "g1", named(A))) == [
         "every node that could take it takes no new tasks: host-g1 (pause)"
@@ -183,7 +183,7 @@ def test_not_all_of_many_nodes_are_named():
     assert text.endswith("host-g4 (drain), and 3 more")
 
 
-def test_a_task_of_a_global_service_counts_its_node_alone():
+def test_a_task_of_a_global_service_counts_only_its_node():
     nodes = [node("g1", resources=named(A)), node("g2", resources=named(B))]
     waiting = pending("t1", {GPU: 1}, node_id="g1", desired="ready", error="insufficient resources on 1 node", slot=None)
     (group,) = groups(nodes, [waiting, task("h1", "g1", named(A))], [service(mode="Global")])
@@ -191,13 +191,13 @@ def test_a_task_of_a_global_service_counts_its_node_alone():
     assert group["missing"] == ["wants 1 NVIDIA-GPU; most free on one node: 0; 0 in all"]
 
 
-def test_the_node_of_a_global_service_is_gone():
+def test_the_node_of_a_global_service_may_be_removed():
     (group,) = groups([node()], [pending("t1", node_id="gone", slot=None)], [service(mode="Global")])
     assert (group["node"], group["hostname"], group["missing"]) == ("gone", None, ["its node is no longer in the swarm"])
 
 
-def test_what_many_services_lack_alike_is_found_once(monkeypatch):
-    # Each time, every node is compared.
+def test_equal_needs_are_compared_once(monkeypatch):
+    # Each comparison looks at every node.
     found, real = [], module._reasons
     monkeypatch.setattr(module, "_reasons", lambda *args: found.append(args) or real(*args))
     tasks = [pending(f"t{number}", {GPU: 1 + number % 2}, service=f"s{number}") for number in range(20)]
@@ -206,5 +206,5 @@ def test_what_many_services_lack_alike_is_found_once(monkeypatch):
     assert {tuple(group["missing"]) for group in answer} == {tuple(missing([node()], pending("t", {GPU: count}))) for count in (1, 2)}
 
 
-def test_there_is_room_by_now():
+def test_there_may_be_room_now():
     assert missing([node(resources=named(A))], pending("t1", {GPU: 1})) == []

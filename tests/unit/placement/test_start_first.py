@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""An update with order: start-first: swarm starts new tasks beside the old ones, and ends an old one when a new one runs."""
+"""An update with order: start-first. Swarm starts new tasks beside the old ones, and ends an old one when a new one runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KIND = "NVIDIA-GPU"
 
 
 def spec(gpus: int = 1, replicas: int | None = 4, order: str = "start-first", at_once: int = 1, **more: Any) -> dict[str, Any]:
-    """Of a service whose tasks are replaced. ``replicas`` None: one on each node."""
+    """Return a service whose tasks are replaced. With ``replicas`` None it runs once on each node."""
     reservations = {"GenericResources": [{"DiscreteResourceSpec": {"Kind": KIND, "Value": gpus}}]}
     port = [{"Protocol": "tcp", "PublishedPort": more["port"], "PublishMode": "host"}] if more.get("port") else []
     return {
@@ -37,12 +37,12 @@ def spec(gpus: int = 1, replicas: int | None = 4, order: str = "start-first", at
 
 
 def nodes(*sizes: int) -> list[dict[str, Any]]:
-    """n1, n2, … with so many GPUs."""
+    """Return n1, n2, … with this many GPUs."""
     return [node(f"n{place}", resources=named(*(f"GPU-{place}-{card}" for card in range(size)))) for place, size in enumerate(sizes, 1)]
 
 
 def running(before: dict[str, Any], *on: str) -> list[dict[str, Any]]:
-    """A task of the service on each of these nodes."""
+    """Return a task of the service on each of these nodes."""
     amount = before["TaskTemplate"]["Resources"]["Reservations"]["GenericResources"][0]["DiscreteResourceSpec"]["Value"]
     taken = dict.fromkeys(on, 0)
     made = []
@@ -68,7 +68,7 @@ FULL = ["n1", "n1", "n2", "n2"]
 @pytest.mark.parametrize(
     ("before", "after", "on", "sizes", "fits"),
     [
-        # One place beside the old ones is enough, however many are started at once: each new task that runs frees another place.
+        # One place beside the old tasks is enough, however many start at once: each new task that runs frees another place.
         ({}, {}, FULL, (2, 2), False),
         ({}, {}, FULL, (2, 3), True),
         ({}, {"at_once": 2}, FULL, (2, 3), True),
@@ -77,33 +77,33 @@ FULL = ["n1", "n1", "n2", "n2"]
         ({}, {"order": "stop-first"}, FULL, (2, 2), True),
         # Nothing is replaced.
         ({}, {"force": 0}, FULL, (2, 2), True),
-        # More replicas: these have to have room as well.
+        # More replicas need room as well.
         ({}, {"replicas": 5}, FULL, (2, 3), False),
         ({}, {"replicas": 5}, FULL, (2, 4), True),
-        # Fewer: what ends at once makes room.
+        # Fewer replicas: those that end at once make room.
         ({}, {"replicas": 3}, FULL, (2, 2), True),
         ({}, {"replicas": 0}, FULL, (2, 2), True),
-        # Places that end where no new task may be are of no use.
+        # Places that become free where no new task may run are useless.
         ({}, {"constraints": ["node.id==n2"]}, FULL, (2, 4), False),
         ({}, {"constraints": ["node.id==n2"]}, FULL, (2, 5), True),
-        # Which of them ends is not known. If both of n1 do, the first new task has to have room beside those of n2.
+        # It is unknown which of them end. If both of n1 end, the first new task needs room beside those of n2.
         ({}, {"constraints": ["node.id==n2"], "replicas": 2}, FULL, (2, 2), False),
         ({}, {"constraints": ["node.id==n2"], "replicas": 2}, FULL, (2, 3), True),
         ({}, {"constraints": ["node.id==n3"]}, FULL, (2, 2, 3), False),
         ({}, {"constraints": ["node.id==n3"]}, FULL, (2, 2, 4), True),
-        # A larger reservation does not fit where a smaller one was.
+        # A larger reservation does not fit in place of a smaller one.
         ({}, {"gpus": 2}, FULL, (4, 4), False),
         ({}, {"gpus": 2}, FULL, (6, 6), True),
         ({"gpus": 2}, {"gpus": 1}, FULL, (4, 4), False),
         ({"gpus": 2}, {"gpus": 1}, FULL, (4, 5), True),
-        # The old ones count as replicas of their node, and have its port.
+        # The old tasks count as replicas of their node, and use its port.
         ({"most": 2}, {"most": 2}, FULL, (9, 9), False),
         ({"most": 2}, {"most": 2}, FULL, (9, 9, 1), True),
         ({"most": 2}, {"most": 3}, FULL, (9, 9), True),
         ({"port": 80}, {"port": 80}, ["n1", "n2"], (9, 9), False),
         ({"port": 80}, {"port": 80, "replicas": 2}, ["n1", "n2"], (9, 9, 1), True),
         ({"port": 80}, {"port": 81, "replicas": 2}, ["n1", "n2"], (9, 9), True),
-        # One on each node: beside the old one there.
+        # One on each node needs room beside the old one there.
         ({"replicas": None}, {"replicas": None}, ["n1", "n2"], (2, 1), False),
         ({"replicas": None}, {"replicas": None}, ["n1", "n2"], (2, 2), True),
         ({"replicas": None}, {"replicas": None, "order": "stop-first"}, ["n1", "n2"], (1, 1), True),
@@ -111,13 +111,13 @@ FULL = ["n1", "n1", "n2", "n2"]
         ({"replicas": None}, {"replicas": None, "constraints": ["node.id==n1"]}, ["n1", "n2"], (2, 1), True),
     ],
 )  # fmt: skip
-def test_what_starts_first_fits_beside_the_old(before: Any, after: Any, on: list[str], sizes: tuple[int, ...], fits: bool) -> None:
+def test_new_tasks_fit_beside_the_old_ones(before: Any, after: Any, on: list[str], sizes: tuple[int, ...], fits: bool) -> None:
     found = judged(spec(**{"replicas": len(on), **before}), spec(**{"replicas": len(on), **after}), on, nodes(*sizes))
     assert found["fits"] is fits, found["text"]
     assert found["possible"]
 
 
-def test_why_it_does_not_fit_and_what_to_write() -> None:
+def test_the_error_says_why_it_does_not_fit_and_what_to_write() -> None:
     found = judged(spec(), spec(), FULL, nodes(2, 2))
     assert found["text"].startswith("needs 1 NVIDIA-GPU on one node: host-n1 has 0 NVIDIA-GPU free")
     assert "its 4 tasks run on until new ones do (update_config: order: start-first)" in found["text"]
@@ -128,12 +128,12 @@ def test_why_it_does_not_fit_and_what_to_write() -> None:
     assert "its tasks run on until new ones do" in everywhere["text"]
 
 
-def test_an_update_that_hangs_is_corrected() -> None:
-    """What waits beside its own old task waits for nothing that a corrected file needs."""
+def test_a_hung_update_can_be_corrected() -> None:
+    """A task that waits beside its own old task does not need room after a correction."""
     stuck = pending("t9", service="own", slot=1, reserves={KIND: 1}, desired="running")
     found = judged(spec(), spec(order="stop-first"), FULL, nodes(2, 2), [stuck])
     assert (found["fits"], found["stays"], found["needed"]) == (True, True, 0)
-    # One that waits in place of none still needs room.
+    # A task that replaces none still needs room.
     alone = dict(stuck, Slot=5)
     found = judged(spec(replicas=5), spec(replicas=5, order="stop-first"), FULL, nodes(2, 2), [alone])
     assert (found["fits"], found["needed"]) == (False, 1)
@@ -142,7 +142,7 @@ def test_an_update_that_hangs_is_corrected() -> None:
     assert (found["fits"], found["stays"]) == (True, True)
 
 
-def test_what_another_service_of_the_stack_takes_is_not_there_for_the_update() -> None:
+def test_room_that_another_service_of_the_stack_takes_does_not_count() -> None:
     other = dict(spec(replicas=1), Name="s_b")
     listed = Listed(nodes(2, 3), running(spec(), *FULL), [{"ID": "own", "Spec": spec()}], None)
     found = {one["service"]: one["fits"] for one in preflight("s", [spec(), other], listed, "gpu-swarm.")["explained"]}

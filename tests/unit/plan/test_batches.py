@@ -28,7 +28,7 @@ FLEET = {**{f"h{n}": "H100" for n in range(15)}, **{f"t{n}": "T4" for n in range
         (["1"], [1] * 20),
     ],
 )
-def test_sizes(setting, sizes):
+def test_batches_have_these_sizes(setting, sizes):
     cut = batches({}, FLEET, setting)
     assert [len(batch) for batch in cut] == sizes
     assert sorted(name for batch in cut for name in batch) == sorted(FLEET)
@@ -45,7 +45,7 @@ def test_a_small_fleet_goes_one_by_one_after_its_canary():
     assert batches({}, {}) == batches({}, {}, 5) == []
 
 
-# how many hosts, of how many models -> the batches of their canaries
+# how many hosts and models -> the batches of their canaries
 CANARIES = [(5, 5, [1, 1, 1, 1, 1]), (10, 5, [1, 1, 1, 1, 1]), (25, 5, [2, 2, 1]), (60, 5, [3, 2]), (400, 7, [3, 3, 1]), (4, 1, [1])]
 
 
@@ -58,10 +58,10 @@ def test_canaries_go_a_few_at_a_time_and_the_others_only_after_them(hosts, model
     assert [name for batch in cut[: len(sizes)] for name in batch] == list(fleet)[:models]
     assert [name for batch in cut for name in batch] == list(fleet)
     if idle and hosts > models:
-        assert len(cut) == len(sizes) + 1  # all others at once
+        assert len(cut) == len(sizes) + 1  # all other hosts at once
 
 
-def test_an_idle_canary_spares_one_that_carries_work():
+def test_an_idle_canary_is_preferred_to_a_busy_one():
     idle, busy = {"a": "T4", "b": "T4", "c": "H100", "d": "T4"}, {"e": "T4", "f": "A100", "g": "H100", "h": "A100"}
     assert batches(idle, busy) == [["a"], ["c"], ["b", "d"], ["f"], ["e"], ["g"], ["h"]]
 
@@ -75,11 +75,11 @@ def test_an_idle_canary_spares_one_that_carries_work():
         ("100%", [["a", "b", "c", "d"], ["e", "f", "g", "h"]]),
     ],
 )
-def test_a_setting_is_for_those_that_carry_work_and_for_the_canaries_of_the_idle_ones(setting, cut):
+def test_the_size_applies_to_busy_hosts_and_to_canaries_of_idle_ones(setting, cut):
     assert batches(dict.fromkeys("abcd", "T4"), dict.fromkeys("efgh", "T4"), setting) == cut
 
 
 @pytest.mark.parametrize("setting", [0, "0%", -1, "many", "5 %%", True, 1.5, [1, "x"], {"a": 1}])
-def test_what_is_no_size(setting):
+def test_an_invalid_size_is_refused(setting):
     with pytest.raises(GpuSwarmError, match=r"provision_batch: .* is no size of a batch\. Give a number"):
         batches({}, {"a": "T4"}, setting)

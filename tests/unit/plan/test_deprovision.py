@@ -36,7 +36,7 @@ MANAGER = [WINDOW_MANAGERS, MARKED, END]
 
 
 def host(name="g1", node_id="n1", gpu=True, disrupt="never", leave=True, packages=False, kept=False, hold=None, **answer):
-    """A host as it answers with state absent: with nothing of this collection, unless given otherwise."""
+    """Return a host that answers with state absent. By default it has nothing of this collection."""
     return Host(
         name, gpu, False, assessed(node_id, gpus=0, **dict({"toolkit_version": "1.20.0"}, **answer)),
         disrupt=disrupt, leave=leave, packages=packages, kept=kept, hold=hold,
@@ -64,7 +64,7 @@ def step_of(one, known, *others, **options):
 
 PROVISIONED = ["labels", "configure", "restart", "state", "leave"]
 
-# the host, the swarm -> (what it needs, its groups)
+# the host, the swarm -> (its steps, its groups)
 STEPS = {
     "never provisioned": (host(node_id=None), swarm(), [], []),
     "never provisioned, while there is a swarm": (host(node_id=None), swarm(M1), [], []),
@@ -110,13 +110,13 @@ STEPS = {
 
 
 @pytest.mark.parametrize(("one", "known", "needs", "groups"), STEPS.values(), ids=STEPS)
-def test_what_is_removed(one, known, needs, groups):
+def test_these_parts_are_removed(one, known, needs, groups):
     step = step_of(one, known)
     assert (step.needs, step.groups, step.work.waits_for, step.problem) == (needs, groups, [], None)
     assert bool(step.impact) == bool(needs)
 
 
-def test_what_stays_of_the_toolkit_is_listed_with_how_to_remove_it():
+def test_remaining_packages_are_listed_with_their_removal():
     hosts = [
         host("a", toolkit_files=FILES), host("b", toolkit_files=FILES[:1]), host("c", toolkit_files=FILES), host("d"),
         host("e", packages=True, toolkit_files=FILES), host("f", toolkit_version=None, toolkit_files=FILES),
@@ -135,7 +135,7 @@ def test_packages_that_are_held_are_not_removed_without_consent():
 
 
 def test_packages_that_a_runtime_of_the_user_needs_are_not_removed():
-    """Nothing else is done there either: the run would end half-way with an error."""
+    """Nothing else is done there either, because the run would end half-way with an error."""
     adopted = dict(kept=True, runtime_stays=True, **TAKEN)
     step = step_of(host(packages=True, **adopted), swarm(M1, entry()))
     assert "Docker has a runtime nvidia that was there before" in step.error
@@ -145,7 +145,7 @@ def test_packages_that_a_runtime_of_the_user_needs_are_not_removed():
     assert step_of(host(packages=True, toolkit_version=None, **adopted), swarm(M1, entry())).needs == PROVISIONED
 
 
-def test_a_node_leaves_with_a_label_that_shows_whose_it_was():
+def test_a_leaving_node_keeps_a_label_with_its_host():
     assert step_of(host(), swarm(M1, entry())).removal.labels == {LEAVING: "g1"}
     assert step_of(host(leave=False), swarm(M1, entry())).removal.labels == {}
     assert step_of(host(node_id=None, **TAKEN), swarm(M1)).removal.labels == {}
@@ -155,13 +155,13 @@ def test_the_entry_of_another_host_is_never_removed():
     left = bare("old", state="down") | {"labels": {LEAVING: "g1"}}
     assert step_of(host("g1", node_id=None), swarm(M1, left)).removal.entry == "old"
     assert step_of(host("g2", node_id=None), swarm(M1, left)).removal.entry is None
-    # A member again: whichever entry that was, it is none of a host that has one.
+    # A member again. Its former entry does not belong to a host that has another one.
     assert step_of(host("g1"), swarm(M1, entry(), left)).removal.entry is None
-    # Down, but nobody knows of whom.
+    # Down, but its host is unknown.
     assert step_of(host("g1", node_id=None), swarm(M1, bare("old", state="down"))).removal.entry is None
 
 
-# --- what runs there --------------------------------------------------------------------------------------------------
+# --- running work ----------------------------------------------------------------------------------------------------
 
 ALL_OF_IT = ["service train", "container by-hand"]
 
@@ -190,8 +190,8 @@ def test_work_is_stopped_only_with_consent(what, stopped):
 
 
 @pytest.mark.parametrize("disrupt", ["never", "services"])
-def test_where_only_labels_are_left_a_task_that_needs_one_keeps_the_node_as_it_is(disrupt):
-    """It is not paused in vain: nobody waits for the task there, and without the pause its labels would stay too."""
+def test_a_task_that_needs_a_remaining_label_keeps_the_node_unchanged(disrupt):
+    """Pausing would be useless: nothing waits for the task there, and without the pause the labels would stay too."""
     known = swarm(M1, entry(tasks=[task("once.1", "once", movable=False)]), evicted={"n1": {"once.1": "task once.1"}})
     step = step_of(host(leave=False, disrupt=disrupt), known)
     assert (step.needs, step.work.waits_for, step.work.left_alone, step.groups) == (["labels"], ["task once.1"], True, [END])
@@ -204,7 +204,7 @@ RANKS = "container ranks on the swarm's network train"
 @pytest.mark.parametrize(
     ("disrupt", "waits_for", "groups"), [("never", [RANKS], [END]), ("services", [RANKS], BUSY_WORKER), ("all", [], BUSY_WORKER)]
 )
-def test_a_container_on_a_network_of_the_swarm_loses_it_where_the_node_leaves(disrupt, waits_for, groups):
+def test_a_container_on_a_swarm_network_loses_it_when_the_node_leaves(disrupt, waits_for, groups):
     one = host(disrupt=disrupt)
     one.assessed["containers"] = [ATTACHED]
     step = step_of(one, swarm(M1, bare()))
@@ -237,7 +237,7 @@ def managers(*names):
     return [host(name, node_id=name, gpu=False) for name in names]
 
 
-def test_managers_leave_up_to_the_last_which_ends_the_swarm():
+def test_managers_leave_and_the_last_one_ends_the_swarm():
     steps = plan([*managers("m1", "m2", "m3"), host()], live("m1", "m2", "m3", nodes=[*three(), entry()]))
     assert {name: step.problem for name, step in steps.items()} == dict.fromkeys(steps)
     assert list(steps) == ["m1", "m2", "m3", "g1"]
@@ -254,15 +254,15 @@ def test_a_manager_of_three_may_leave_alone_and_never_past_quorum():
     assert (step.needs, step.groups) == ([], [END])
 
 
-def test_another_manager_has_to_be_there_to_take_it_off_the_list():
+def test_another_manager_must_remove_it_from_the_list():
     step = step_of(managers("m1")[0], live("m1", nodes=three()))
     assert "The other managers of its swarm (host-m2, host-m3) are not in the group swarm_managers" in step.error
-    # The last one that could be queried is gone by then.
+    # The last one that could be queried has left by then.
     steps = plan(managers("m1", "m2"), live("m1", "m2", nodes=three()))
     assert (steps["m1"].error is None, steps["m2"].error) == (False, None)
 
 
-# who else is in the swarm, what it holds, the consent -> why the last manager stays
+# the rest of the swarm, its contents, the consent -> why the last manager stays
 LAST = {
     "another node": ([bare("w9")], EMPTY, "all", "host-w9 would be left without one"),
     "a service": ([], dict(EMPTY, services=["shop"]), "never", "service shop would be lost with the swarm"),
@@ -273,13 +273,13 @@ LAST = {
 
 
 @pytest.mark.parametrize(("others", "holds", "disrupt", "text"), LAST.values(), ids=LAST)
-def test_the_last_manager_stays_and_is_deprovisioned_all_the_same(others, holds, disrupt, text):
+def test_the_last_manager_stays_in_the_swarm_but_is_deprovisioned(others, holds, disrupt, text):
     known = swarm(entry("m1", role="manager", leader=True), *others)
     step = deprovision.plan([host(node_id="m1", disrupt=disrupt, **TAKEN)], known, holds)["g1"]
     assert text in step.removal.remains
     assert (step.problem, step.error) == (step.removal.remains, None)
     assert (step.needs, step.groups, step.removal.labels) == (["labels", "configure", "restart"], MANAGER, {})
-    # With nothing else to do, it is reported all the same.
+    # It is reported even if there is nothing else to do.
     step = deprovision.plan([host(node_id="m1", disrupt=disrupt)], swarm(M1, *others), holds)["g1"]
     assert (step.needs, step.groups, text in step.removal.remains) == ([], [END], True)
 
@@ -295,16 +295,16 @@ def test_a_node_that_does_not_leave_keeps_the_last_manager():
     for other, kept in ((waits, "host-n1, host-n2"), (error, "host-n1, host-n2"), (host("w2", node_id="n2"), "host-n1 would")):
         assert kept in step_of(host("m", node_id="m1"), known, other).removal.remains
     assert step_of(host("m", node_id="m1"), known, host(), host("w2", node_id="n2")).problem is None
-    # An entry that goes is nobody.
+    # An entry that is removed does not count.
     left = bare("old", state="down") | {"labels": {LEAVING: "g1"}}
     assert step_of(host("m", node_id="m1"), swarm(M1, left), host(node_id=None)).problem is None
 
 
-# --- what cannot be done ----------------------------------------------------------------------------------------------
+# --- impossible -------------------------------------------------------------------------------------------------------
 
 ACTIVE = {"state": "active", "node_id": "n1"}
 
-# what the host says, the swarm -> the error
+# the answer of the host, the swarm -> the error
 ERRORS = {
     "dockerd is stopped": ({"swarm": {"state": "unknown", "node_id": None}}, swarm(M1), "dockerd is not running on this host: start it"),
     "locked": ({"swarm": {"state": "locked", "node_id": ""}}, swarm(M1), "docker swarm unlock"),
@@ -334,10 +334,10 @@ def test_a_host_that_ansible_gave_up_is_not_failed_twice(answer):
     assert step.groups == []
 
 
-# --- words ------------------------------------------------------------------------------------------------------------
+# --- texts ------------------------------------------------------------------------------------------------------------
 
 
-def test_the_plan_and_the_table_in_words():
+def test_the_plan_and_the_table_are_described():
     step = step_of(host(kept=True, packages=True, **TAKEN), swarm(M1, entry()))
     assert step.impact == [
         "removes node labels",
@@ -351,20 +351,20 @@ def test_the_plan_and_the_table_in_words():
     assert removed(Step(needs=["state"])) == ""
 
 
-def test_a_step_travels_as_plain_data():
+def test_a_step_can_be_sent_as_plain_data():
     step = step_of(host(containers=BUSY, **TAKEN), swarm(M1, entry()))
     assert Step.from_plan(asdict(step)) == step
 
 
-def test_the_mark_of_a_node_goes_with_it_or_with_the_labels():
+def test_the_mark_of_a_node_is_removed_with_it_or_with_the_labels():
     bound = bare(bound="g1")
     assert (step_of(host(), swarm(M1, bound)).removal.mark, step_of(host(leave=False), swarm(M1, bound)).removal.mark) == ("keep", "remove")
     assert step_of(host(leave=False), swarm(M1, bound)).needs == ["labels"]
 
 
 @pytest.mark.parametrize("key", ["former-availability", "paused-since", "paused-by", "paused-for"])
-def test_what_is_left_of_a_pause_that_somebody_ended_goes_too(key):
-    """Where a run's pause stands, that goes with the return to service."""
+def test_leftovers_of_an_ended_pause_are_removed_too(key):
+    """While the pause of a run exists, its marks are removed with the return to service."""
     noted = bare() | {"labels": {f"gpu-swarm.{key}": "active"}}
     assert step_of(host(leave=False), swarm(M1, noted)).needs == ["labels"]
     paused = noted | {"former_availability": "active", "availability": "pause", "set_by_run": True}
@@ -372,7 +372,7 @@ def test_what_is_left_of_a_pause_that_somebody_ended_goes_too(key):
     assert (step.needs, step.groups) == ([], [MARKED, END])
 
 
-def test_a_host_that_shows_another_ones_node_takes_nothing_back_from_it():
+def test_a_host_that_shows_another_host_s_node_changes_nothing_there():
     for leave in (True, False):
         step = step_of(host("g7", leave=leave), swarm(M1, entry(bound="g1", former_availability="active")))
         assert "belongs to the host g1" in step.error

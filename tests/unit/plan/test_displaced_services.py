@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Services that would have no place once a policy is carried out."""
+"""Services that would have no place after a policy is applied."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def fleet(*groups, nodes=("n1", "n2")):
     return dict(ledger(*(member(node) for node in nodes)), reservations=list(groups))
 
 
-# what is reserved, what becomes of the nodes -> words of each loss
+# reservations, future nodes -> words of each loss
 GONE = {OTHER: 2}
 LOSSES = {
     "renamed everywhere": ([group()], {"n1": GONE, "n2": GONE}, ["train (2 tasks): no node that it may run on would have 1 NVIDIA-GPU"]),
@@ -64,23 +64,23 @@ LOSSES = {
 
 
 @pytest.mark.parametrize(("groups", "changes", "words"), LOSSES.values(), ids=LOSSES)
-def test_losses(groups, changes, words):
+def test_lost_places_are_found(groups, changes, words):
     found = losses(fleet(*groups), changes)
     assert len(found) == len(words)
     assert all(text in loss.text for loss, text in zip(found, words, strict=True))
 
 
-def test_what_nodes_bring_that_join():
+def test_joining_nodes_bring_resources():
     everywhere = {"n1": GONE, "n2": GONE}
     assert losses(fleet(group()), everywhere, [{KIND: 2}]) == []
-    assert losses(fleet(group(able=["n1"])), everywhere, [{KIND: 2}])  # nobody knows whether it meets the constraint
+    assert losses(fleet(group(able=["n1"])), everywhere, [{KIND: 2}])  # nobody knows whether it will meet the constraint
 
 
 @pytest.mark.parametrize("closed", [{"availability": "drain"}, {"state": "down"}])
-def test_a_node_that_takes_no_tasks_is_no_place(closed):
+def test_a_node_out_of_service_is_no_place(closed):
     known = dict(ledger(member("n1"), member("n2", **closed)), reservations=[group()])
     assert losses(known, {"n1": GONE})
-    known["nodes"][1].update(state="ready", availability="pause", former_availability="active")  # a run has it paused
+    known["nodes"][1].update(state="ready", availability="pause", former_availability="active")  # a run has paused it
     assert losses(known, {"n1": GONE}) == []
 
 
@@ -88,29 +88,29 @@ def test_a_node_that_takes_no_tasks_is_no_place(closed):
     ("gpus", "advertised", "expected"),
     [
         ([gpu(0), gpu(1)], RENAMED, {OTHER: 2}),
-        ([gpu(0)], resources(0), {KIND: 2}),  # that one is gone is not for the policy to answer for
+        ([gpu(0)], resources(0), {KIND: 2}),  # the policy did not cause its loss
         ([gpu(0), gpu(2)], resources(0, 2), {KIND: 2}),  # one for one
         ([gpu(0)], resources(0, kind=OTHER), {OTHER: 1, KIND: 1}),
         ([], ["SSD=1"], {"SSD": 1}),  # without rules GPUs are not even read
         ([gpu(0), gpu(1)], ["VRAM=7", "SSD=a"], {"VRAM": 7, "SSD": 1}),
     ],
 )
-def test_what_a_node_will_have(gpus, advertised, expected):
+def test_a_node_will_have_these_resources(gpus, advertised, expected):
     assert decided_totals({"gpus": gpus, "advertised": advertised}, member("n1")) == expected
 
 
-def test_a_card_that_failed_was_not_taken_away():
+def test_a_failed_card_does_not_count_as_removed():
     answer = {"gpus": [gpu(0), gpu(1, "failed")], "advertised": resources(0), "left_out": [{"uuid": UUIDS[1], "reason": "lost"}]}
     assert decided_totals(answer, member("n1")) == {KIND: 2}
 
 
-def test_a_mig_device_that_is_still_there_was_taken_away():
+def test_a_mig_device_that_still_exists_counts_as_removed():
     cut = gpu(0, mig_devices=[{"uuid": "MIG-1"}])
     entry = {"MIG-1g": {"type": "named", "total": 2, "values": ["MIG-1", "MIG-2"], "free": []}}
     assert decided_totals({"gpus": [cut], "advertised": []}, member("n1", resources=entry)) == {"MIG-1g": 1}
 
 
-def test_the_slots_of_a_card_that_is_gone_were_not_taken_away():
+def test_the_slots_of_a_lost_card_do_not_count_as_removed():
     values = [f"{one}.slot{number}" for one in UUIDS[:2] for number in (1, 2)]
     entry = {"SLOT": {"type": "named", "total": 4, "values": values, "free": []}}
     answer = {"gpus": [gpu(0)], "advertised": [f"SLOT={one}" for one in values[:2]]}
@@ -118,7 +118,7 @@ def test_the_slots_of_a_card_that_is_gone_were_not_taken_away():
     assert decided_totals({**answer, "advertised": [f"SLOT={values[0]}"]}, member("n1", resources=entry)) == {"SLOT": 3}
 
 
-def test_a_group_with_a_card_that_is_gone_was_not_taken_away():
+def test_a_group_with_a_lost_card_does_not_count_as_removed():
     values = ["+".join(UUIDS[:2]), "GPU-x+GPU-y"]
     entry = {"PAIR": {"type": "named", "total": 2, "values": values, "free": []}}
     assert decided_totals({"gpus": [gpu(0)], "advertised": []}, member("n1", resources=entry)) == {"PAIR": 2}
@@ -139,7 +139,7 @@ def planned(*hosts, groups, allowed=(), nodes=("n1", "n2")):
     return steps, check_reservations(list(hosts), steps, known, allowed)
 
 
-def test_a_host_that_would_take_the_kind_away_cannot_go_on():
+def test_a_host_that_would_remove_the_kind_cannot_continue():
     hosts = [renamed(), renamed("n2", "n2")]
     steps, consent = planned(*hosts, groups=[group(), group("safe", SSD=1)])
     for one in hosts:
@@ -150,13 +150,13 @@ def test_a_host_that_would_take_the_kind_away_cannot_go_on():
     assert consent == []
 
 
-def test_with_limit_the_others_are_as_the_ledger_shows_them():
+def test_with_limit_the_other_hosts_count_as_in_the_ledger():
     assert planned(renamed(), groups=[group()])[0]["gpu-1"].error is None
     assert planned(renamed(), groups=[group()], nodes=["n1"])[0]["gpu-1"].error
 
 
 @pytest.mark.parametrize("allowed", [True, "true", ["train"], "train", "train, other"])
-def test_with_consent_it_is_reported_and_nobody_waits_for_it(allowed):
+def test_with_consent_the_loss_is_reported_and_nothing_waits(allowed):
     steps, consent = planned(renamed(), groups=[group()], nodes=["n1"], allowed=allowed)
     assert steps["gpu-1"].error is None
     assert any(text.startswith("leaves without a place service train (2 tasks)") for text in steps["gpu-1"].impact)
@@ -165,7 +165,7 @@ def test_with_consent_it_is_reported_and_nobody_waits_for_it(allowed):
 
 @pytest.mark.parametrize(("ignored", "left"), [(None, ["batch", "web"]), ([], ["batch", "web"]), (["batch", "none"], ["web"]), ("batch, web", [])])
 def test_services_whose_pending_tasks_do_not_stop_a_roll(ignored, left):
-    """What had no room when the run began, as far as it knows, has lost none since."""
+    """Services without room at the start, as far as the run knows, have lost none."""
     before = without({service: {"running": 1, "pending": 0} for service in ("batch", "web")}, [], ignored)
     assert list(before) == left
     pending = [{"service": service, "count": 1} for service in ("batch", "web")]
@@ -173,12 +173,12 @@ def test_services_whose_pending_tasks_do_not_stop_a_roll(ignored, left):
 
 
 @pytest.mark.parametrize("allowed", [False, "", "false", [], ["other"], None])
-def test_no_consent(allowed):
+def test_an_empty_list_is_no_consent(allowed):
     assert not consented("train", allowed)
     assert planned(renamed(), groups=[group()], nodes=["n1"], allowed=allowed)[0]["gpu-1"].error
 
 
-def test_whoever_changes_nothing_or_cannot_change_is_no_loss():
+def test_hosts_that_do_not_change_cause_no_loss():
     refused = renamed()
     refused.assessed["refused"] = [{"id": "shrink", "text": "less"}]
     assert planned(refused, groups=[group()], nodes=["n1"])[0]["gpu-1"].error == "less"
@@ -197,10 +197,10 @@ def test_the_ledger_reports_what_is_reserved():
         swarm_api.task("t1", "n1", reserves={KIND: 1, "NanoCPUs": 5}, given=swarm_api.named(UUIDS[0])),
         swarm_api.pending("t2", reserves={KIND: 1, "NanoCPUs": 5}),
         swarm_api.task("t3", "n1", service="s2", reserves={"SSD": 1}, slot=None, constraints=["node.labels.a==b"]),
-        swarm_api.task("t4", "n1", service="s2", reserves={"NanoCPUs": 5}),  # no generic resource
+        swarm_api.task("t4", "n1", service="s2", reserves={"NanoCPUs": 5}),  # no generic resources
         swarm_api.task("t5", "n1", service="s3", reserves={KIND: 1}, state="complete", desired="shutdown"),
         swarm_api.task("t6", "n1", service="s3", reserves={KIND: 1}, state="running", desired="shutdown"),
-        swarm_api.task("t7", "n1", service="s3", reserves={KIND: 1}, restart="none"),  # needs no place when it has ended
+        swarm_api.task("t7", "n1", service="s3", reserves={KIND: 1}, restart="none"),  # an ended task needs no place
         swarm_api.task("t8", "n1", service="s4", reserves={KIND: 1}, job=True, desired="complete"),
         swarm_api.pending("t9", service="s4", reserves={KIND: 1}, job=True, desired="complete"),
     ]

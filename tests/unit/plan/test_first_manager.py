@@ -21,7 +21,7 @@ def inactive(name, undecided):
     return host(name, manager=True, swarm={"state": "inactive", "node_id": None, "control_available": False, "undecided": undecided})
 
 
-def test_nothing_is_done_anywhere_before_the_first_node_knows_its_address():
+def test_nothing_starts_before_the_first_node_knows_its_address():
     hosts = [inactive("m1", CHOICE), inactive("g1", CHOICE)]
     found = where_it_begins(FOUND, hosts)
     assert found["error"].startswith(
@@ -43,5 +43,5 @@ def test_nothing_is_done_anywhere_before_the_first_node_knows_its_address():
         ({"live": [], "init_on": "elsewhere", "error": None}, inactive("m1", CHOICE)),
     ],
 )
-def test_elsewhere_it_may_begin(found, first):
+def test_other_hosts_may_start(found, first):
     assert where_it_begins(found, [first, inactive("g1", CHOICE)]) == found

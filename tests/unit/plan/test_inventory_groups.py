@@ -16,7 +16,7 @@ NONE = "none of the groups swarm_managers, gpu_nodes and swarm_workers has one"
 
 
 @pytest.mark.parametrize(("limited", "groups"), [(None, RIGHT), (["g1"], RIGHT), (["w1", "m1"], RIGHT), (None, dict(RIGHT, gpu_nodes=[]))])
-def test_somebody_is_there(limited, groups):
+def test_a_run_with_hosts_starts(limited, groups):
     assert no_hosts_reason(groups, WANTED, limited) == ""
 
 
@@ -38,13 +38,13 @@ def test_somebody_is_there(limited, groups):
         ({"all": ["m1"], "swarm_managers": ["m1"]}, ["gpu_nodes"], "the group gpu_nodes is not in the inventory. It has the groups swarm_managers."),
     ],
 )  # fmt: skip
-def test_why_there_is_no_host(groups, wanted, text):
+def test_the_reason_for_no_hosts_is_named(groups, wanted, text):
     assert no_hosts_reason(groups, wanted).startswith("There is no host to work on: ")
     assert text in no_hosts_reason(groups, wanted)
 
 
 @pytest.mark.parametrize(("limited", "text"), [(["w1"], "it leaves w1"), ([], "it leaves no host at all")])
-def test_a_limit_that_leaves_no_host(limited, text):
+def test_a_limit_without_hosts_is_an_error(limited, text):
     assert f"--limit leaves none of swarm_managers, gpu_nodes and swarm_workers; {text}." in no_hosts_reason(RIGHT, WANTED, limited)
 
 
@@ -60,11 +60,11 @@ def test_a_limit_that_leaves_no_host(limited, text):
         ([], False),
     ],
 )
-def test_whose_playbook_was_started(playbooks, own):
+def test_the_started_playbook_is_named(playbooks, own):
     assert are_all_of_this_collection(playbooks) is own
 
 
 @pytest.mark.parametrize(("limited", "reported"), [(None, False), ("", False), ([], True), (["g1"], False)])
-def test_no_limit_is_an_empty_text_to_older_releases_of_ansible_core(monkeypatch, limited, reported):
+def test_older_releases_of_ansible_core_have_an_empty_limit(monkeypatch, limited, reported):
     monkeypatch.setattr(context, "CLIARGS", {"args": ["fleet.gpu_swarm.provision"]})
     assert bool(FilterModule().filters()["no_hosts_reason"](RIGHT, WANTED, limited)) == reported

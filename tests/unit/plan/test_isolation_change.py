@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One level of isolation for the whole swarm: which it is, which nodes are brought to it, and what is written to the swarm."""
+"""The whole swarm has one level of isolation. Decides the level, the nodes to change, and what is written to the swarm."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WHOLE = {"found": {}, "whole": True}
 
 
 def shows(value, *nodes, services=()):
-    """A manager's ledger, with this label of the swarm."""
+    """Return a manager's ledger with this label of the swarm."""
     label = value if isinstance(value, str) else json.dumps(value)
     kept = result({"Labels": {LABEL: label}}, services, NOW)
     return {**ledger(*(nodes or [member()])), "swarm": {"isolation": kept}}
@@ -58,29 +58,29 @@ def test_the_setting_goes_before_the_swarm_s_label(setting, label, level):
     assert isolation_change.level_of(setting, shows(label)) == level
 
 
-def test_without_a_swarm_it_is_the_setting_or_none():
+def test_without_a_swarm_the_setting_counts():
     assert [isolation_change.level_of(setting, None) for setting in (None, "audit")] == ["off", "audit"]
 
 
 @pytest.mark.parametrize(
     ("found", "shown", "level"),
     [
-        ({"init_on": "m1"}, None, "reserved"),  # this run makes the swarm
-        ({"live": ["m1"]}, shows("", member(bound=False)), "audit"),  # others made it, and work there knows of no guard
-        ({"live": ["m1"]}, shows("", member()), None),  # an earlier run provisioned nodes, without a level
-        ({"live": ["m1"]}, shows("", member(shown=(), labels={})), "audit"),  # none of them with GPUs
+        ({"init_on": "m1"}, None, "reserved"),  # this run creates the swarm
+        ({"live": ["m1"]}, shows("", member(bound=False)), "audit"),  # others created it, and its work does not know the guard
+        ({"live": ["m1"]}, shows("", member()), None),  # an earlier run provisioned nodes without a level
+        ({"live": ["m1"]}, shows("", member(shown=(), labels={})), "audit"),  # none of them has GPUs
         ({"live": ["m1"]}, shows({"level": "audit"}, member(bound=False)), None),
         ({"live": ["m1"]}, shows("tight", member(bound=False)), None),
-        ({"live": ["m1"]}, {"msg": "no Docker SDK"}, None),  # nobody knows
+        ({"live": ["m1"]}, {"msg": "no Docker SDK"}, None),  # unknown
         ({"error": "two swarms"}, None, None),
     ],
 )
-def test_where_nobody_set_a_level_it_depends_on_who_made_the_swarm(found, shown, level):
+def test_without_a_setting_the_level_depends_on_the_creator_of_the_swarm(found, shown, level):
     swarm = Swarm({"live": [], "init_on": None, "error": None, **found}, shown)
     assert isolation_change.by_default(swarm) == level
 
 
-def test_a_swarm_is_made_with_its_level_and_counts_from_the_first_run_that_writes_it():
+def test_a_swarm_is_created_with_its_level():
     assert (isolation_label.at_first("off"), isolation_label.at_first("reserved")) == ({}, {LABEL: "reserved"})
     made = read({"Labels": isolation_label.at_first("audit")})
     assert (made.level, made.since) == ("audit", None)
@@ -88,7 +88,7 @@ def test_a_swarm_is_made_with_its_level_and_counts_from_the_first_run_that_write
     assert (after.level, after.since, merged(after, {"listed": ["n1"]}, NOW + 5).since) == ("audit", NOW, NOW)
 
 
-def test_a_label_of_somebody_else_is_an_error_with_a_remedy():
+def test_a_label_of_another_owner_is_an_error_with_a_remedy():
     with pytest.raises(GpuSwarmError, match=r"gpu-swarm\.isolation of the swarm is 'tight'.* Set gpu_swarm_isolation to off, audit, reserved or"):
         isolation_change.level_of(None, shows("tight"))
 
@@ -98,12 +98,12 @@ def test_a_label_of_somebody_else_is_an_error_with_a_remedy():
 
 @pytest.mark.parametrize("level", ["off", "reserved"])
 @pytest.mark.parametrize("value", ["GPU-1.slot1", "MIG-1.slot1", "GPU-1+GPU-2"])
-def test_slots_and_groups_are_there_at_each_level(level, value):
+def test_slots_and_groups_exist_at_each_level(level, value):
     assert planned(host(resources=[f"NVIDIA-X={value}", "FPGA=x.slot1"]), level).error is None
 
 
 @pytest.mark.parametrize(("resource", "restarts"), [("NVIDIA-SLOT=GPU-1.slot1", False), ("NVIDIA-GPU=GPU-1", True)])
-def test_where_slots_keep_the_guard_with_off_it_takes_no_restart_of_a_daemon_that_a_reload_would_change(resource, restarts):
+def test_with_off_slots_keep_the_guard_without_a_restart(resource, restarts):
     one = at("audit")
     one.assessed.update(resources=[resource], isolation_level="audit", engine={"running": True, "lost_at_reload": ["--authorization-plugin"]})
     assert isolation_change.takes_restart(replace(one, isolation="off")) is restarts
@@ -125,7 +125,7 @@ def test_a_node_with_another_level_is_changed_without_a_window(has, wanted, impa
     assert (PREPARE in step.groups, {IDLE, WINDOW} & set(step.groups)) == (has != wanted, set())
 
 
-def test_what_its_drift_says_is_said_once():
+def test_drift_of_the_level_is_reported_once():
     found = {"level": "audit", "turned_off": False, "found": {}}
     one = host(shown=SHOWN, drift=["isolation is audit, not reserved"], isolation=found, isolation_level="reserved")
     assert planned(one, "reserved").impact == ["isolation is audit, not reserved"]
@@ -137,25 +137,25 @@ def test_what_its_drift_says_is_said_once():
         ("off", "off", "reserved", ["--authorization-plugin"], True),
         ("reserved", "reserved", "off", ["--authorization-plugin"], True),
         ("off", "off", "reserved", [], False),
-        ("audit", "audit", "reserved", ["--authorization-plugin"], False),  # the runtime stays the guard
-        ("off", "reserved", "reserved", ["--authorization-plugin"], False),  # its assessment says itself what it takes
+        ("audit", "audit", "reserved", ["--authorization-plugin"], False),  # the guard stays the runtime
+        ("off", "reserved", "reserved", ["--authorization-plugin"], False),  # its own assessment says what it needs
     ],
 )
-def test_a_guard_that_comes_where_a_reload_would_lose_options_takes_a_window(has, assessed_for, wanted, lost, restarts):
+def test_installing_a_guard_needs_a_window_if_a_reload_would_lose_options(has, assessed_for, wanted, lost, restarts):
     one = at(has)
     one.assessed.update(isolation_level=assessed_for, engine={**one.assessed["engine"], "running": True, "lost_at_reload": lost})
     step = planned(one, wanted)
     assert (step.needs, PREPARE in step.groups) == ((["configure", "restart"], False) if restarts else (["configure"], True))
 
 
-def test_hosts_without_gpus_have_none():
+def test_hosts_without_gpus_have_no_level():
     assert "configure" not in planned(host(gpu=False, shown=()), "reserved").needs
     one = host(shown=())
     one.assessed.update(gpus=[], resources=[], labels={})  # gpu_node_advertise: []
     assert planned(one, "reserved").target.isolation == ""
 
 
-def test_a_level_of_one_host_alone_is_an_error_that_names_the_setting():
+def test_a_level_for_only_one_host_is_an_error():
     one = at("audit")
     one.settings = {"gpu_node_isolation": "audit"}
     assert planned(one, "audit").error is None
@@ -164,7 +164,7 @@ def test_a_level_of_one_host_alone_is_an_error_that_names_the_setting():
     assert "set gpu_swarm_isolation in group_vars/all.yml" in error
 
 
-# -- what is written ---------------------------------------------------------------------------------------------------
+# -- what is written ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_a_level_of_one_host_alone_is_an_error_that_names_the_setting():
         (None, at("off"), "", None),
         ("off", at("off"), "", None),
         ("audit", at("off"), "", {"level": "audit", "nodes": {"n1": "off"}}),
-        (None, at("audit"), "", {"nodes": {"n1": "audit"}, **WHOLE}),  # another run made it so, and could not note it
+        (None, at("audit"), "", {"nodes": {"n1": "audit"}, **WHOLE}),  # another run changed it, but could not record that
         ("audit", at("audit"), {"level": "audit", "nodes": {"audit": ["n1"]}, "read": NOW}, None),
         ("reserved", at("audit"), {"level": "audit", "nodes": {"audit": ["n1"]}}, {"level": "reserved", "nodes": {"n1": "audit"}, **WHOLE}),
         (None, at("audit", turned_off=True), {"level": "audit", "nodes": {"audit": ["n1"]}}, {"nodes": {"n1": "off"}, **WHOLE}),
@@ -181,7 +181,7 @@ def test_a_level_of_one_host_alone_is_an_error_that_names_the_setting():
         (None, at("audit"), {"level": "audit", "nodes": {"audit": ["n1", "gone"]}, "read": NOW}, {"nodes": {"n1": "audit"}, **WHOLE}),
     ],
 )
-def test_what_is_written_before_anything_is_changed(setting, one, label, written):
+def test_the_level_is_written_before_any_change(setting, one, label, written):
     found = isolation_label.change(setting, [one], shows(label))
     assert found == ({**written, "listed": ["n1"]} if written else {})
 
@@ -204,13 +204,13 @@ def clashing(name="gpu-1"):
         ([at("audit"), host("m1", gpu=False, shown=())], ("gpu-1",), None),
     ],
 )
-def test_the_swarm_s_level_stays_where_no_node_comes_to_another_or_one_may_not(hosts, errors, written):
+def test_the_level_of_the_swarm_stays_if_a_node_may_not_change(hosts, errors, written):
     steps = {one.name: Step(error="x" if one.name in errors else None) for one in hosts}
     assert isolation_label.to_set("reserved", hosts, steps) == written
     assert isolation_label.to_set(None, hosts, steps) is None
 
 
-def test_what_audit_counted_is_written_once():
+def test_counts_of_audit_are_written_once():
     one, label = at("audit", found=COUNTED), {"level": "audit", "since": 5, "nodes": {"audit": ["n1"]}, "read": NOW}
     found = isolation_label.change(None, [one], shows(label, services=["train"]))["found"]
     assert found == {"train": {"names": ["forged"], "last": NOW - 60}}
@@ -221,7 +221,7 @@ def test_what_audit_counted_is_written_once():
     assert isolation_label.change(None, [at("reserved", found=COUNTED)], shows({"level": "reserved", "nodes": {"reserved": ["n1"]}})) == {}
 
 
-def test_services_that_exist_no_more_are_left_out_before_the_newest_are_kept():
+def test_removed_services_are_dropped_before_the_newest_are_kept():
     kept = {"short%02d" % place: {"names": ["hidden"], "last": NOW - place} for place in range(20)}
     label = {"level": "audit", "since": 5, "nodes": {"audit": ["n1"]}, "read": NOW, "found": kept}
     counted = {**COUNTED, "short99": {"hidden": {"last": NOW}}, "": {"broken": {"last": NOW}}}
@@ -229,10 +229,10 @@ def test_services_that_exist_no_more_are_left_out_before_the_newest_are_kept():
     found = isolation_label.change(None, [at("audit", found=counted)], known)["found"]
     after = merged(read({"Labels": {LABEL: json.dumps(label)}}), {"found": found}, NOW).found
     assert sorted(after) == ["", "train"]
-    assert isolation_label.change(None, [at("audit")], known) == {}  # that they are gone is nothing to write
+    assert isolation_label.change(None, [at("audit")], known) == {}  # their removal alone is not written
 
 
-def test_of_a_node_that_was_not_read_nobody_knows_that_it_counted_nothing():
+def test_an_unread_node_keeps_its_counts():
     label = {"level": "audit", "since": 5, "nodes": {"audit": ["n1", "n2"]}}
     found = isolation_label.change(None, [at("audit", found=COUNTED)], shows(label, member(), member("n2"), services=["train"]))
     assert ("whole" in found, list(found["found"])) == (False, ["train"])
@@ -247,7 +247,7 @@ def test_of_a_node_that_was_not_read_nobody_knows_that_it_counted_nothing():
 
 
 @pytest.mark.parametrize("counted", [None, [], {"a": 1}, {"a": {"forged": 1}}, {"a": {"forged": {"last": "x"}}}, {"a": {"forged": {"last": -1}}}])
-def test_a_node_that_lies_breaks_nothing(counted):
+def test_a_lying_node_breaks_nothing(counted):
     assert isolation_label.change("audit", [at("audit", found=counted)], shows(""))["found"] == {}
 
 
@@ -271,7 +271,7 @@ def known(found, read):
         ([], "", None),
         ([FINDING], "", [FINDING]),
         ([FINDING], known([FINDING], NOW - 60), None),
-        ([[*FINDING[:5], NOW - 5]], known([FINDING], NOW - 60), None),  # anew, after the watcher was
+        ([[*FINDING[:5], NOW - 5]], known([FINDING], NOW - 60), None),  # again, after the watcher reported
         ([FINDING], known([FINDING], NOW - 90000), [FINDING]),
         ([["not-held", CARD, "t1", "", "py", 5]], known([FINDING], NOW - 60), [["not-held", CARD, "t1", "", "py", 5]]),
         ([], known([FINDING], NOW - 60), []),
@@ -280,7 +280,7 @@ def known(found, read):
         ([["\x1b", *FINDING[1:]], 5], "", None),
     ],
 )
-def test_what_a_watcher_found_is_written_once_without_a_guard_too(found, label, written):
+def test_findings_of_a_watcher_are_written_once_even_without_a_guard(found, label, written):
     change = isolation_label.change(None, [found_by(found)], shows(label))
     assert change.get("allocation_findings") == (None if written is None else {"n1": written})
     other = found_by([FINDING], "gpu-2", "n2")
@@ -288,7 +288,7 @@ def test_what_a_watcher_found_is_written_once_without_a_guard_too(found, label, 
     assert after["allocation_findings"] == {"n2": [FINDING]}
 
 
-def test_a_host_that_is_no_member_yet_or_did_not_answer_is_none_of_it():
+def test_hosts_that_are_no_members_or_did_not_answer_are_skipped():
     assert isolation_label.change("audit", [at("audit", node_id="other"), host("x", failed=True)], shows(""))["nodes"] == {}
     assert isolation_label.change("audit", [at("off")], None) == {}
 
@@ -301,13 +301,13 @@ def test_the_change_of_the_swarm_is_announced():
 @pytest.mark.parametrize(
     ("applied", "level"),
     [
-        ({"isolation": {"level": "audit"}}, "reserved"),  # its answer is of before
+        ({"isolation": {"level": "audit"}}, "reserved"),  # its answer is outdated
         ({"isolation": {"level": "audit", "turned_off": True}}, "off"),
         ({"failed": True}, "audit"),
         ({}, "audit"),
     ],
 )
-def test_the_level_that_a_host_has_at_the_end(applied, level):
+def test_a_host_ends_with_this_level(applied, level):
     assert isolation_change.reached(at("audit").assessed, applied, "reserved") == level
 
 
@@ -319,12 +319,12 @@ def test_the_level_that_a_host_has_at_the_end(applied, level):
         ("off", {"level": "audit"}, {"level": "off", "nodes": {"n1": "audit"}, "listed": ["n1"]}),
     ],
 )
-def test_what_is_written_when_a_run_ends(level, label, written):
+def test_the_level_is_written_when_a_run_ends(level, label, written):
     assert isolation_label.at_the_end(level, True, {"n1": "audit"}, shows(label)) == written
     assert isolation_label.at_the_end(level, True, {"n1": "audit"}, None) == {}
 
 
-def test_the_last_node_takes_it_along():
+def test_the_level_is_removed_with_the_last_node():
     assert isolation_label.without([], shows("audit")) == {"level": "off", "listed": []}
     assert isolation_label.without(["n2"], shows("audit")) == {"listed": ["n2"]}
     assert isolation_label.without([], shows("")) == {}

@@ -50,7 +50,7 @@ RECORD = "gpu-swarm.labels"
 
 WINDOWED = [IDLE, MARKED, LABEL, END]
 EMPTIED = [WINDOW, MARKED, LABEL, END]
-# The same as BUSY, as the manager knows it.
+# BUSY as the manager knows it.
 TASKS = [task("train.1.x", "train"), task("train.2.y", "train")]
 JOB = task("sweep.1.z", "sweep", movable=False, age=90)
 
@@ -59,7 +59,7 @@ def step_of(one, known, *others):
     return plan([one, *others], known)[one.name]
 
 
-# the host, the swarm -> (what it needs, its groups)
+# the host, the swarm -> (its steps, its groups)
 STEPS = {
     "nothing to do": (host(), swarm(member()), [], []),
     "a manager without GPU": (host(gpu=False, manager=True), swarm(member(role="manager", labels={})), [], []),
@@ -101,7 +101,7 @@ STEPS = {
 
 
 @pytest.mark.parametrize(("one", "known", "needs", "groups"), STEPS.values(), ids=STEPS)
-def test_what_a_host_needs(one, known, needs, groups):
+def test_a_host_needs_these_steps(one, known, needs, groups):
     step = step_of(one, known)
     assert (step.needs, step.groups, step.work.waits_for, step.error) == (needs, groups, [], None)
     assert bool(step.impact) == bool(needs)
@@ -112,7 +112,7 @@ UNFIT = {"fault": "fault GPU-5fa2e7a4-0b1e-4c53-9d1f-0c9a7d1e2f30 reason=lost"}
 
 
 def shown(value):
-    """What the ledger has of a node that reports this."""
+    """Return what the ledger has for a node with this report."""
     return reported({"Description": {"Engine": {"Labels": {"fleet.gpu-swarm.health": value}}}, "Spec": {"Availability": "active"}}, "gpu-swarm.")
 
 
@@ -128,25 +128,25 @@ NO_DRIVER = {"failed": True, "msg": "NVML: mismatch", "fault": "fault reason=mis
         ({"fault": "\x1b[31mall is well"}, {}, {}, False, False),
         (UNFIT, {"gpu_node_on_loss": "shrink"}, {}, True, False),
         (UNFIT, {"gpu_node_on_loss": "report"}, {}, False, False),
-        # Somebody keeps work away from it already, or it takes none.
+        # Someone keeps work away from it already, or it takes no tasks.
         (UNFIT, {}, {"availability": "drain"}, False, False),
         (UNFIT, {}, {"availability": "pause"}, False, False),
         (UNFIT, {}, {"state": "down"}, False, False),
-        # Returned to service by hand: the labels are still there. What has come since is something else.
+        # Returned to service by hand: the labels are still there. A later fault is a different one.
         (UNFIT, {}, {"labels": {PAUSED_FOR: UNFIT["fault"] + " since=1795380328"}}, False, False),
         (UNFIT, {}, {"labels": {PAUSED_FOR: UNFIT["fault"] + " since=100"}, "health": shown(UNFIT["fault"] + " since=100")}, False, False),
         (UNFIT, {}, {"labels": {PAUSED_FOR: UNFIT["fault"] + " since=100"}, "health": shown(UNFIT["fault"] + " since=200")}, True, False),
         (UNFIT, {}, {"labels": {PAUSED_FOR: UNFIT["fault"] + " since=100"}, "health": shown("ok")}, False, False),
         (NO_DRIVER, {}, {"labels": {PAUSED_FOR: UNFIT["fault"]}}, True, False),
         ({"fault": UNFIT["fault"] + " since=5"}, {}, {"labels": {PAUSED_FOR: UNFIT["fault"] + " since=4"}}, True, False),
-        # Paused for it before, and what becomes of that.
+        # Paused for it before, and the result of that.
         (UNFIT, {}, {"availability": "pause", "former_availability": "active", "paused_for": UNFIT["fault"]}, False, False),
         (NO_DRIVER, {}, {"availability": "pause", "former_availability": "active", "paused_for": NO_DRIVER["fault"]}, False, False),
         ({}, {}, {"availability": "pause", "former_availability": "active", "paused_for": UNFIT["fault"]}, False, True),
         (UNFIT, {"gpu_node_on_loss": "report"}, {"availability": "pause", "former_availability": "active", "paused_for": "x"}, False, True),
     ],
 )
-def test_a_node_that_is_unfit_for_work(answer, settings, node, pauses, returns):
+def test_a_node_with_a_fault_is_paused(answer, settings, node, pauses, returns):
     step = step_of(replace(host(**answer), settings=settings), swarm(member(**node)))
     assert (step.fault.pauses, MARKED in step.groups, step.fault.paused_for) == (pauses, returns, node.get("paused_for", ""))
     assert to_pause({"a": step}) == ({"a": answer["fault"]} if pauses else {})
@@ -156,7 +156,7 @@ def test_a_node_that_is_unfit_for_work(answer, settings, node, pauses, returns):
 
 
 def unfit_fleet(many, others=(), limit=20):
-    """As many hosts on which the driver cannot be read as before, and other nodes."""
+    """Return this many hosts on which the driver still cannot be read, and other nodes."""
     names = [f"g{number:02}" for number in range(many)]
     hosts = [replace(host(name, node_id=name, **NO_DRIVER), fault_limit=limit) for name in names]
     known = swarm(*(member(name) for name in names), *others)
@@ -165,7 +165,7 @@ def unfit_fleet(many, others=(), limit=20):
 
 
 HEALTHY = [member(f"w{number}") for number in range(10)]
-# A kind with an amount: such as a disk, or the memory of GPUs where the label says that there are some.
+# A kind with an amount, such as a disk, or the memory of GPUs if the label says that there are some.
 AMOUNT = {"type": "discrete", "total": 1, "values": None, "free": 1, "held": []}
 
 
@@ -178,10 +178,10 @@ AMOUNT = {"type": "discrete", "total": 1, "values": None, "free": 1, "held": []}
         (20, [], 20, 4),
         (20, [], 50, 10),
         (10, HEALTHY, 20, 4),
-        # Those that the service on the managers has paused count, by whatever they are known.
+        # Nodes that the service on the managers paused count, by either name.
         (10, [*HEALTHY[2:], *(member(f"p{number}", availability="pause", paused_for="fault reason=hang") for number in range(2))], 20, 2),
         (10, [*HEALTHY[5:], *(member(f"p{number}", availability="pause", paused_for="fault reason=hang") for number in range(5))], 20, 0),
-        # Nor does a swarm have more room for them by nodes that have no GPU, or are down.
+        # Nodes without a GPU, or down, give no more room for pauses.
         (10, [member(f"c{number}", shown=()) for number in range(90)], 20, 2),
         (10, [member(f"d{number}", state="down") for number in range(90)], 20, 2),
         (10, [member(f"s{number}", labels={}, shown=(), resources={"SSD": AMOUNT}) for number in range(90)], 20, 2),
@@ -189,7 +189,7 @@ AMOUNT = {"type": "discrete", "total": 1, "values": None, "free": 1, "held": []}
         (10, [member(f"c{number}", shown=(), health={"state": "ok"}) for number in range(10)], 20, 4),
     ],
 )
-def test_a_run_does_not_close_a_fleet(many, others, limit, paused):
+def test_a_run_does_not_pause_a_whole_fleet(many, others, limit, paused):
     pauses, warned, steps = unfit_fleet(many, others, limit)
     assert list(pauses) == list(steps)[:paused]
     left = list(steps)[paused:]
@@ -212,16 +212,16 @@ def test_how_many_may_be_paused_is_a_setting_of_the_managers():
         ({"availability": "drain"}, True),
         ({"availability": "pause", "former_availability": "active", "set_by_run": True, "paused_for": UNFIT["fault"]}, False),
         ({"availability": "pause", "former_availability": "active", "set_by_run": True}, False),
-        # Returned by hand: what was noted of its pause is still there.
+        # Returned by hand: the record of its pause is still there.
         ({"labels": {PAUSED_FOR: UNFIT["fault"]}, "former_availability": "active", "set_by_run": False}, True),
     ],
 )
-def test_a_node_that_was_left_with_its_fault_goes_back_to_that_after_a_window(node, stands):
+def test_a_node_that_stayed_in_service_with_its_fault_returns_after_a_window(node, stands):
     assert step_of(replace(host(**UNFIT, **RESTART), settings={}), swarm(member(**node))).fault.left_in_service is stands
     assert not step_of(replace(host(**RESTART), settings={}), swarm(member(**node))).fault.left_in_service
 
 
-def test_those_that_are_too_many_go_back_after_a_window():
+def test_nodes_beyond_the_limit_return_after_a_window():
     assert [step.fault.left_in_service for step in unfit_fleet(3)[2].values()] == [False, False, True]
 
 
@@ -242,7 +242,7 @@ REACT = {"version": CODE.name(), "settings": {"limit": 20, "docker_socket": "/ru
         (20, {**REACT, "settings": {**REACT["settings"], "metrics_directory": "/srv"}}, True),
     ],
 )
-def test_the_service_that_pauses_nodes_with_faults(limit, found, needed):
+def test_managers_get_the_service_that_pauses_nodes(limit, found, needed):
     one = replace(host(gpu=False, manager=True, react=found), reacts=limit)
     step = step_of(one, swarm(member(role="manager", labels={})))
     assert (step.needs, step.groups, step.target.reacts) == (["react"] if needed else [], [JOIN, LABEL, END] if needed else [], limit is not None)
@@ -253,13 +253,13 @@ def test_the_service_that_pauses_nodes_with_faults(limit, found, needed):
     ("keeps", "found", "health", "needed", "warned"),
     [
         (True, REACT, {"state": "ok"}, False, True),
-        (True, {**REACT, "version": "code-0"}, {"state": "ok"}, True, True),  # kept, so kept up to date
-        (True, REACT, None, True, False),  # nobody reports any more: removed
-        (True, None, {"state": "ok"}, False, False),  # it was never there
-        (False, REACT, {"state": "ok"}, True, False),  # a setting says so
+        (True, {**REACT, "version": "code-0"}, {"state": "ok"}, True, True),  # it stays, so it is kept up to date
+        (True, REACT, None, True, False),  # no node reports any more: removed
+        (True, None, {"state": "ok"}, False, False),  # it never existed
+        (False, REACT, {"state": "ok"}, True, False),  # by a setting
     ],
 )
-def test_the_service_stays_while_nodes_report_that_the_inventory_does_not_have(keeps, found, health, needed, warned):
+def test_the_service_stays_while_unknown_nodes_report(keeps, found, health, needed, warned):
     one = replace(host(gpu=False, manager=True, react=found), keeps_reacting=keeps)
     fleet = swarm(member(role="manager", labels={}), member("n9", hostname="gpu-9", health=health))
     step = step_of(one, fleet)
@@ -269,12 +269,12 @@ def test_the_service_stays_while_nodes_report_that_the_inventory_does_not_have(k
     assert all("no host in gpu_nodes" in text and "(gpu-9)" in text and text.startswith(f"{one.name}: ") for text in texts)
 
 
-# --- what runs there --------------------------------------------------------------------------------------------------
+# --- running work ----------------------------------------------------------------------------------------------------
 
 ANOTHER_TOOLKIT = {"toolkit": "1.20.0", "toolkit_version": "1.19.0"}
 STRANGER = {"node_id": "elsewhere", "move": True}
 
-# a change that hurts, the swarm, the groups while nothing runs there
+# a disruptive change, the swarm, the groups while nothing runs there
 DISRUPTIVE = {
     "a restart": (RESTART, swarm(member()), WINDOWED),
     "another toolkit": (ANOTHER_TOOLKIT, swarm(member()), [FETCH, *WINDOWED]),
@@ -298,7 +298,7 @@ def test_work_is_stopped_only_with_consent(change, known, groups):
 
 
 @pytest.mark.parametrize(("more", "stops"), [({}, "tasks"), (RESTART, "containers")])
-def test_a_host_that_leaves_another_swarm_stops_what_is_of_that_swarm(more, stops):
+def test_a_host_that_leaves_another_swarm_stops_its_tasks(more, stops):
     by_hand, task_of_other = [("by-hand", None)], [("train.1.x", "train")]
     step = step_of(host(containers=by_hand, **STRANGER, **more), swarm(member()))
     assert (step.work.stops, step.work.waits_for) == (stops, ["container by-hand"] if stops == "containers" else [])
@@ -309,12 +309,12 @@ def test_a_host_that_leaves_another_swarm_stops_what_is_of_that_swarm(more, stop
 
 
 @pytest.mark.parametrize("known", [swarm(), swarm(member("other"))])
-def test_a_host_outside_of_the_swarm_cannot_be_paused_and_is_left_alone(known):
+def test_a_host_outside_the_swarm_cannot_be_paused_and_stays_unchanged(known):
     step = step_of(host(containers=BUSY[2:], **FRESH), known)
     assert (step.work.waits_for, step.groups, step.work.left_alone) == (["container by-hand"], [END], True)
 
 
-def test_a_member_is_emptied_of_what_swarm_starts_elsewhere_and_waits_for_the_rest():
+def test_a_member_is_drained_of_movable_tasks_and_waits_for_the_rest():
     step = step_of(host(containers=BUSY, **RESTART), swarm(member(tasks=[*TASKS, JOB])))
     assert (step.groups, step.work.left_alone) == (EMPTIED, False)
     assert step.work.waits_for == ["task sweep.1.z of service sweep (for 1 min 30 s)", "container by-hand"]
@@ -327,13 +327,13 @@ def test_a_member_is_emptied_of_what_swarm_starts_elsewhere_and_waits_for_the_re
     ]
 
 
-def test_a_task_without_a_container_is_work_too():
+def test_a_task_without_a_container_counts_as_work():
     step = step_of(host(**RESTART), swarm(member(tasks=TASKS[:1])))
     assert (step.groups, step.work.waits_for, step.impact[-1]) == (EMPTIED, [], "moves service train")
 
 
 @pytest.mark.parametrize("disrupt", ["never", "services", "all"])
-def test_work_is_no_hindrance_for_what_does_not_hurt(disrupt):
+def test_work_does_not_delay_harmless_changes(disrupt):
     step = step_of(host(containers=BUSY, disrupt=disrupt), swarm(member(labels={}, tasks=TASKS)))
     assert (step.groups, step.work.waits_for) == ([LABEL, END], [])
 
@@ -356,17 +356,17 @@ def test_tasks_that_a_label_would_evict_are_waited_for_or_reported(disrupt, grou
     assert step.impact == ["changes node labels", *evicts]
 
 
-def test_what_swarm_starts_again_may_be_evicted_by_a_label():
+def test_a_label_may_evict_movable_tasks():
     old = member(labels={"gpu.count": "3", RECORD: "gpu.count"}, tasks=TASKS)
     step = step_of(host(), swarm(old, evicted={"n1": {"train.1.x": "train.1"}}))
     assert (step.groups, step.work.waits_for, step.impact) == ([LABEL, END], [], ["changes node labels", "evicts train.1"])
-    # A node whose labels stay evicts nothing, and one that is emptied first has nothing left to evict.
+    # A node whose labels stay evicts nothing, and a drained one has nothing left to evict.
     assert step_of(host(), swarm(member(), evicted={"n1": {"x": "train.1"}})) == step_with(node_id="n1")
     step = step_of(host(containers=BUSY[2:], **RESTART), swarm(old, evicted={"n1": {"train.1.x": "train.1"}}))
     assert (step.groups, step.work.waits_for) == (EMPTIED, ["container by-hand"])
 
 
-def test_what_may_be_stopped_is_said_by_each_host_for_itself():
+def test_each_host_says_what_may_be_stopped():
     hosts = [host(name, node_id=name, containers=BUSY[2:], disrupt=disrupt, **RESTART) for name, disrupt in
              {"a": "never", "b": "services", "c": "all"}.items()]
     steps = plan(hosts, swarm(member("a"), member("b"), member("c")))
@@ -388,26 +388,26 @@ def test_what_may_be_stopped_is_said_by_each_host_for_itself():
         (None, None, ["installs toolkit 1.20.0"]),
     ],
 )
-def test_the_toolkit(wanted, there, impact):
+def test_a_host_gets_its_toolkit(wanted, there, impact):
     step = step_of(host(toolkit=wanted, toolkit_version=there), swarm(member()))
     assert (step.impact, step.needs) == (impact, ["toolkit"] if impact else [])
     assert step.target.toolkit == (wanted or DEFAULT if impact else None)
 
 
-def test_a_broken_installation_is_finished_with_the_version_that_is_there():
+def test_a_broken_installation_is_finished_with_its_version():
     step = step_of(host(missing=["toolkit_packages"], toolkit_version="1.19.1"), swarm(member()))
     assert (step.target.toolkit, step.impact) == ("1.19.1", ["installs toolkit 1.19.1"])
 
 
 @pytest.mark.parametrize("version", ["latest", "1.20", "v1.20.0", "1.20.0-1.el9", "1.20.*"])
-def test_what_is_no_version_is_refused_with_the_variable_and_the_remedy(version):
+def test_an_invalid_version_is_refused_with_the_variable_and_the_remedy(version):
     step = step_of(host(toolkit=version, toolkit_version="1.19.0"), swarm(member()))
     assert step.groups == [END]
     assert step.error.startswith(f"nvidia_container_toolkit_version is {version}. It has to be one version")
     assert step_of(host(gpu=False, toolkit=version), swarm(member())).error is None
 
 
-def test_several_versions_in_one_fleet_are_reported_as_they_will_be():
+def test_several_versions_in_one_fleet_are_reported():
     old = {"toolkit_version": "1.9.0"}
     hosts = [host("a", toolkit="1.20.0-1", **old), host("b", node_id="n2"), host("c", node_id="n3", **old), host("m", gpu=False, node_id=None)]
     steps = plan(hosts, swarm(member("n1", bound="a"), member("n2", bound="b"), member("n3", bound="c")))
@@ -426,22 +426,22 @@ def test_several_versions_in_one_fleet_are_reported_as_they_will_be():
         (False, PACKAGES[:1], ["hold"], ["no longer holds the toolkit's version"]),
     ],
 )
-def test_the_toolkit_is_held(hold, held, needs, impact):
+def test_the_packages_of_the_toolkit_are_held(hold, held, needs, impact):
     step = step_of(replace(host(toolkit_held=list(held)), hold=hold), swarm(member()))
     assert (step.needs, step.impact, step.groups) == (needs, impact, [PREPARE, LABEL, END] if needs else [])
 
 
 @pytest.mark.parametrize("hold", [None, True, False])
-def test_a_version_that_is_held_is_changed_only_where_the_inventory_speaks_of_it(hold):
+def test_a_held_version_is_changed_only_if_the_inventory_says_so(hold):
     step = step_of(replace(host(toolkit="1.20.0", toolkit_version="1.19.1", toolkit_held=list(PACKAGES[3:])), hold=hold), swarm(member()))
     if hold is None:
         assert "the package manager holds nvidia-container-toolkit. With nvidia_container_toolkit_hold: true" in step.error
     else:
-        assert (step.error, step.needs) == (None, ["toolkit"])  # which holds it or lets it go in the same breath
+        assert (step.error, step.needs) == (None, ["toolkit"])  # which holds or releases it in the same task
 
 
 @pytest.mark.parametrize(("hold", "held"), [(True, ()), (None, PACKAGES[3:])])
-def test_maintenance_leaves_the_packages_alone(hold, held):
+def test_maintenance_does_not_change_packages(hold, held):
     one = replace(host(toolkit="1.20.0", toolkit_version="1.19.1", toolkit_held=list(held)), hold=hold)
     assert plan([one], swarm(member()), "runs driver.yml")[one.name].needs == ["maintain"]
 
@@ -452,9 +452,9 @@ def test_each_host_has_its_own_toolkit_and_one_without_gpus_none():
     assert {name: step.needs for name, step in steps.items()} == {"m": [], "a": [], "b": ["toolkit"]}
 
 
-# --- words ------------------------------------------------------------------------------------------------------------
+# --- texts ------------------------------------------------------------------------------------------------------------
 
-# an assessment -> what the run means there
+# an assessment -> what the run does there
 IMPACTS = {
     "fresh": ({"toolkit": "1.20.0", **FRESH}, ["installs toolkit 1.20.0", "+2 NVIDIA-GPU", "restarts dockerd", "joins the swarm"]),
     "another kind": (
@@ -474,16 +474,16 @@ IMPACTS = {
 
 
 @pytest.mark.parametrize(("answer", "impact"), IMPACTS.values(), ids=IMPACTS)
-def test_what_a_change_means_is_reported(answer, impact):
+def test_a_change_is_described(answer, impact):
     assert step_of(host(**answer), swarm(member())).impact == impact
 
 
-def test_the_host_on_which_the_swarm_begins_is_reported():
+def test_the_host_that_creates_the_swarm_is_reported():
     steps = plan([host("m", manager=True, **FRESH), host("g1", **FRESH)], swarm())
     assert [step.impact[-1] for step in steps.values()] == ["initialises the swarm", "joins the swarm"]
 
 
-# --- what cannot be done ----------------------------------------------------------------------------------------------
+# --- impossible -------------------------------------------------------------------------------------------------------
 
 NO_ENGINE = "Docker Engine is not installed. Install it on this host and run this again."
 
@@ -496,11 +496,11 @@ NO_ENGINE = "Docker Engine is not installed. Install it on this host and run thi
         ({"unreachable": True, "msg": "no route to host"}, "unreachable: no route to host", []),
         ({"failed": True, "msg": "daemon.json: it is not JSON."}, "daemon.json: it is not JSON.", []),
         ({"failed": True}, "the assessment failed", []),
-        # Ansible has not given this one up: it is to fail at the end of the run.
+        # Ansible has not given this host up, so it must fail at the end of the run.
         (assessed(missing=["engine"], engine=None), NO_ENGINE, [END]),
     ],
 )
-def test_a_host_with_which_nothing_can_be_done(answer, error, groups):
+def test_an_impossible_host_is_reported(answer, error, groups):
     steps = plan([Host("a", True, False, answer), host("b", node_id="n2", **RESTART)], swarm(member(bound="a"), member("n2", bound="b")))
     assert (steps["a"].error, steps["a"].groups, steps["a"].needs) == (error, groups, [])
     assert steps["b"].groups == WINDOWED
@@ -521,7 +521,7 @@ ENGINE = {"id": "discrete-tasks-rejected", "text": "Docker Engine 24.0.7: reject
         ([SHRINK], "1.20.0", SHRINK["text"]),
         ([LINE], None, LINE["text"]),
         ([LINE], "1.19.1-1", LINE["text"]),
-        ([LINE], "1.20.0-1", None),  # ends with the toolkit that this run brings
+        ([LINE], "1.20.0-1", None),  # ends with the toolkit of this run
         ([MODE], "1.18.2", MODE["text"]),
         ([MODE], "1.19.1", None),
         ([VARIABLES], "1.20.0", VARIABLES["text"]),  # of the file, whatever the toolkit
@@ -529,10 +529,10 @@ ENGINE = {"id": "discrete-tasks-rejected", "text": "Docker Engine 24.0.7: reject
         ([LINE, ENGINE], "1.20.0", ENGINE["text"]),
         ([TRIED], "1.19.0", TRIED["text"]),
         ([TRIED], None, TRIED["text"]),
-        ([TRIED], "1.20.0-1", None),  # another toolkit is tried once it is there
+        ([TRIED], "1.20.0-1", None),  # another toolkit is tried once it is installed
     ],
 )
-def test_what_a_node_refuses_is_reported_before_anything_is_touched(refused, toolkit, error):
+def test_refusals_of_a_node_are_reported_before_any_change(refused, toolkit, error):
     step = step_of(host(refused=refused, toolkit=toolkit, toolkit_version="1.19.0", **RESTART), swarm(member()))
     assert (step.error, step.groups) == (error, [*([FETCH] if toolkit else []), *WINDOWED] if error is None else [END])
     assert bool(step.needs) is (error is None)
@@ -545,9 +545,9 @@ HELD = {"NVIDIA-GPU": dict(named(0, 1, held=[0]), held=[{"value": "x"}]), "SSD":
     ("version", "answer", "words"),
     [
         ("20.10.24+dfsg1", RESTART, "gpu-1: the swarm's leader, Docker Engine 20.10.24+dfsg1: At any update of a node"),
-        ("24.0.7", RESTART, None),  # no discrete kind is held
+        ("24.0.7", RESTART, None),  # no discrete kind is in use
         ("26.1.5", RESTART, None),
-        ("20.10.24", {}, None),  # nothing is done with the node
+        ("20.10.24", {}, None),  # the node is not changed
         (None, RESTART, None),
     ],
 )
@@ -574,7 +574,7 @@ UNREAD = "The manager m1 could not be queried about the swarm: "
     ],
 )
 @pytest.mark.parametrize("disrupt", ["never", "all"])
-def test_without_a_manager_that_answers_nothing_is_touched(known, error, disrupt):
+def test_without_a_manager_nothing_is_changed(known, error, disrupt):
     hosts = [
         host("member", node_id="n1", disrupt=disrupt, **RESTART),
         host("manager", node_id="n2", manager=True, disrupt=disrupt, **RESTART),
@@ -585,7 +585,7 @@ def test_without_a_manager_that_answers_nothing_is_touched(known, error, disrupt
         assert step == Step(error=error, groups=[END])
 
 
-def test_a_manager_whose_dockerd_is_stopped_has_its_error_where_the_swarm_has_no_quorum():
+def test_a_stopped_manager_has_its_own_error_without_a_quorum():
     known = Swarm(LIVE, {"failed": True, "msg": "The swarm has no quorum."})
     stopped = host("m2", manager=True, swarm={"state": "unknown", "node_id": None})
     assert "dockerd is not running on this host: start it" in step_of(stopped, known).error
@@ -614,8 +614,8 @@ def test_a_node_that_cannot_be_a_member_is_refused_before_it_is_changed(there, m
 
 
 @pytest.mark.parametrize("there", [{"state": "inactive"}, {"state": "active", "node_id": "n1"}, ELSEWHERE], ids=["fresh", "member", "elsewhere"])
-def test_nothing_is_changed_where_the_managers_run_two_swarms(there):
-    """Neither of them is known to be the one that this host belongs to."""
+def test_nothing_is_changed_if_the_managers_run_two_swarms(there):
+    """It is unknown which of them the host belongs to."""
     known = replace(swarm(member()), found={"live": ["m"], "init_on": None, "error": "two swarms"})
     step = step_of(host(move=True, disrupt="all", swarm=there, **RESTART), known)
     assert (step.error, step.groups, step.needs) == ("two swarms", [END], [])
@@ -631,7 +631,7 @@ def test_nothing_is_changed_where_the_managers_run_two_swarms(there):
         ({"drift": DRIFT}, "manager", True, False),
     ],
 )
-def test_a_manager_is_not_restarted_where_that_would_lock_it(needs, role, autolocked, refused):
+def test_a_manager_is_not_restarted_if_that_would_lock_it(needs, role, autolocked, refused):
     known = swarm(member(role=role), member("n2", role="manager"))
     known.ledger["swarm"] = {"autolocked": autolocked}
     step = step_of(host(manager=role == "manager", **needs), known)
@@ -639,7 +639,7 @@ def test_a_manager_is_not_restarted_where_that_would_lock_it(needs, role, autolo
     assert not refused or step.groups == [END]
 
 
-def test_the_last_manager_is_demoted_only_where_another_is_to_be_one():
+def test_the_last_manager_is_demoted_only_if_another_host_becomes_one():
     old = host("old", gpu=False)
     known = swarm(member(role="manager", labels={}, bound="old"), member("n2", labels={}, bound="m2"))
     step = step_of(old, known)
@@ -651,7 +651,7 @@ def test_the_last_manager_is_demoted_only_where_another_is_to_be_one():
         assert "the swarm's last manager" in step_of(old, known, cannot).error
 
 
-def test_a_label_of_somebody_else_is_that_hosts_error_alone():
+def test_a_label_of_another_owner_is_an_error_of_that_host_alone():
     theirs = member("n2", labels={"gpu.model": "T4", "gpu.count": "7", "rack": "r1"}, bound="b")
     steps = plan([host("a", **RESTART), host("b", node_id="n2", **RESTART)], swarm(member(bound="a"), theirs))
     assert (steps["a"].error, steps["a"].groups) == (None, WINDOWED)
@@ -668,29 +668,29 @@ def test_a_label_of_somebody_else_is_that_hosts_error_alone():
     [
         ({}, {}, False),
         ({"a": "1", RECORD: "a"}, {"a": "1"}, False),
-        ({"a": "1"}, {"a": "1"}, False),  # another's, and as wanted
+        ({"a": "1"}, {"a": "1"}, False),  # another owner's label with the wanted value
         ({"a": "1", RECORD: "a"}, {"a": "2"}, True),
         ({"a": "1", RECORD: "a"}, {}, True),
-        ({"a": "1"}, {"a": "2"}, True),  # a clash
+        ({"a": "1"}, {"a": "2"}, True),  # a conflict
         ({"b": "1"}, {"a": "2"}, True),
     ],
 )
-def test_label_change(there, wanted, differs):
+def test_changes_of_labels_are_found(there, wanted, differs):
     assert label_change({"labels": there}, wanted) is differs
 
 
-def test_labels_that_are_not_known_are_no_change():
+def test_unknown_labels_are_no_change():
     there = {"cpu.x": "1", "gpu.y": "1", RECORD: "cpu.x,gpu.y"}
     assert label_change({"labels": there}, {"gpu.y": "1"}) is True
     assert label_change({"labels": there}, {"gpu.y": "1"}, ["cpu."]) is False
     assert step_of(host(labels={"gpu.y": "1"}, labels_unknown=["cpu."]), swarm(member(labels=there))).needs == []
 
 
-# --- what an earlier run left, and the order --------------------------------------------------------------------------
+# --- leftovers of an earlier run, and the order -------------------------------------------------------------------------
 
 LEFT = {"former_availability": "active", "availability": "pause"}
 
-# a host that an earlier run left paused is returned to service, unless something is wrong with it
+# a host that an earlier run paused is returned to service, unless it has a fault
 MARKS = {
     "nothing else to do": (host(), {}, [MARKED, END]),
     "labels": (host(), {"labels": {}}, [LABEL, MARKED, END]),
@@ -705,19 +705,19 @@ MARKS = {
 
 
 @pytest.mark.parametrize(("one", "node", "groups"), MARKS.values(), ids=MARKS)
-def test_a_node_left_paused_is_returned_to_service_if_it_is_sound(one, node, groups):
+def test_a_healthy_node_that_was_left_paused_returns_to_service(one, node, groups):
     step = step_of(one, swarm(member(**LEFT, **node)))
     assert (step.groups, step.membership.left_paused) == (groups, True)
 
 
-def test_what_needs_only_its_availability_back_does_not_wait_for_the_windows():
+def test_a_node_that_only_returns_to_service_waits_for_no_window():
     first = [name for name, (one, node, _groups) in MARKS.items() if only_paused({"a": step_of(one, swarm(member(**LEFT, **node)))})]
     assert first == ["nothing else to do", "labels", "left alone"]
     assert only_paused({"in service": step_of(host(), swarm(member(labels={}))), "no member": Step(error="x")}) == []
 
 
 STALE = "fault GPU-b8307e85-5370-58d6-87c0-be1b403b4799 reason=lost since=100"
-# A node that reports a fault: what its assessment found, what the manager shows, and whether it is noted that the fault is over.
+# A node that reports a fault: the finding of its assessment, the manager's view, and whether the end of the fault is recorded.
 CLEARED = {
     "in service": ({}, {}, True),
     "in service, with something else to do": (RESTART, {}, True),
@@ -732,7 +732,7 @@ CLEARED = {
 
 
 @pytest.mark.parametrize("case", CLEARED)
-def test_of_a_node_in_service_it_is_noted_that_its_fault_is_over(case):
+def test_the_end_of_a_fault_is_recorded_for_a_node_in_service(case):
     found, node, expected = CLEARED[case]
     one = host(**{"health": {"shown": STALE}, **found})
     step = step_of(one, swarm(member(**{"health": {"state": "fault", "returned": False}, **node})))
@@ -740,13 +740,13 @@ def test_of_a_node_in_service_it_is_noted_that_its_fault_is_over(case):
     assert cleared({"a": step}) == (["a"] if expected else [])
 
 
-def test_of_hosts_that_were_not_read_nothing_is_noted():
+def test_nothing_is_recorded_for_unread_hosts():
     fleet = swarm(member(health={"state": "fault", "returned": False}))
     assert not step_of(host(gpu=False, health={"shown": STALE}), fleet).fault.cleared
     assert not step_of(replace(host(health={"shown": STALE}), settings={"gpu_node_on_loss": "report"}), fleet).fault.cleared
 
 
-def test_of_a_pause_that_somebody_ended_the_notes_are_removed():
+def test_records_of_an_ended_pause_are_removed():
     step = step_of(host(), swarm(member(former_availability="active")))
     assert (step.groups, step.membership.by_hand) == ([MARKED, END], True)
     assert not step_of(host(), swarm(member(**LEFT))).membership.by_hand
@@ -768,12 +768,12 @@ def test_the_leader_is_changed_last():
         assert set(hosts_in(steps)) == {WINDOW_MANAGERS, MARKED, LABEL, END}
 
 
-def test_a_step_travels_as_plain_data():
+def test_a_step_can_be_sent_as_plain_data():
     step = step_of(host(containers=BUSY, **RESTART), swarm(member(**LEFT)))
     assert Step.from_plan(asdict(step)) == step
 
 
-def test_an_answer_of_a_manager_without_nodes_is_no_ledger():
+def test_an_answer_without_nodes_is_no_ledger():
     assert Swarm(LIVE, ledger()).error.startswith(UNREAD)
     assert Swarm({"live": [], "init_on": "m1", "error": None}, {"skipped": True}).error is None
 
@@ -782,14 +782,14 @@ def test_an_answer_of_a_manager_without_nodes_is_no_ledger():
 
 
 def fleet_of(**models):
-    """Hosts by name with the model of their GPUs, each a member with drift that carries a service."""
+    """Return hosts by name, with the model of their GPUs. Each is a member with drift that runs a service."""
     hosts = [host(name, node_id=name, containers=[(f"train.{name}", "train")], **RESTART) for name in models]
     for one, model in zip(hosts, models.values(), strict=True):
         one.assessed["gpus"] = [dict(gpu, name=model, model=model) for gpu in one.assessed["gpus"]]
     return hosts, swarm(*(member(name, tasks=[task(f"train.{name}", "train")]) for name in models))
 
 
-def test_members_go_in_batches_idle_ones_first_and_those_that_wait_last():
+def test_members_are_changed_in_batches_with_idle_ones_first():
     hosts, known = fleet_of(a="H100", b="H100", c="T4", d="T4")
     known.nodes["a"]["tasks"].append(JOB)
     hosts.append(host("idle", node_id="i", **RESTART))
@@ -803,19 +803,19 @@ def test_members_go_in_batches_idle_ones_first_and_those_that_wait_last():
     assert (groups[WINDOW], groups[IDLE], groups[END]) == (everyone, ["idle"], ["a", "b", "c", "d", "idle"])
 
 
-def test_a_host_with_a_lost_card_is_no_model_of_its_own():
-    """Else it would be a canary of its own, before a host of another model."""
+def test_a_host_with_a_lost_card_is_no_separate_model():
+    """Otherwise it would be a separate canary, before a host of another model."""
     hosts, known = fleet_of(a="T4", b="T4", c="H100")
     hosts[1].assessed["gpus"][0].update(uuid=None, name=None, model=None)
     steps = plan(hosts, known)
-    assert in_batches(hosts, steps) == [["a"], ["b"], ["c"]]  # nobody knows of which model the card was
+    assert in_batches(hosts, steps) == [["a"], ["b"], ["c"]]  # the model of the lost card is unknown
     hosts[1].assessed["left_out"] = [{"index": 0, "uuid": None, "name": "T4", "reason": "GPU is lost", "last_known": True}]
     assert in_batches(hosts, steps) == [["a"], ["c"], ["b"]]
 
 
 @pytest.mark.parametrize("leader", ["m1", "m2", "m3"])
 @pytest.mark.parametrize("setting", [None, "100%"])
-def test_managers_go_last_and_one_at_a_time_the_leader_very_last(leader, setting):
+def test_managers_are_changed_last_and_one_at_a_time_and_the_leader_at_the_end(leader, setting):
     hosts = [host(name, manager=name[0] == "m", node_id=name, **RESTART) for name in ("m1", "a", "m2", "b", "m3")]
     nodes = [member(one.name, "manager" if one.manager else "worker", leader=one.name == leader, bound=one.name) for one in hosts]
     steps = plan(hosts, swarm(*nodes))
@@ -826,7 +826,7 @@ def test_managers_go_last_and_one_at_a_time_the_leader_very_last(leader, setting
     assert hosts_in(steps, cut)[WINDOW] == [name for batch in cut for name in batch]
 
 
-def test_a_fleet_of_managers_alone_goes_one_at_a_time():
+def test_a_fleet_of_managers_is_changed_one_at_a_time():
     hosts = [host(name, manager=True, node_id=name, **RESTART) for name in ("m1", "m2")]
     steps = plan(hosts, swarm(*(member(name, "manager", leader=name == "m1", bound=name) for name in ("m1", "m2"))))
     assert in_batches(hosts, steps) == [["m2"], ["m1"]]
@@ -851,19 +851,19 @@ def test_every_member_gets_a_window_for_maintenance():
     assert (step.work.left_alone, step.work.waits_for) == (True, ["container by-hand"])
 
 
-# --- which node a host is ---------------------------------------------------------------------------------------------
+# --- the node of a host -----------------------------------------------------------------------------------------------
 
 
 def test_a_node_is_bound_to_its_host_like_any_other_label():
     assert step_of(host(), swarm(member(bound=None))).needs == ["labels"]
     assert step_of(host(gpu=False, manager=True), swarm(member(role="manager", labels={}, bound=None))).needs == ["labels"]
-    evicts = {"n1": {"sweep.1.z": "sweep.1"}}  # an old leader does that at any update of the node
+    evicts = {"n1": {"sweep.1.z": "sweep.1"}}  # an old leader stops tasks at any update of the node
     step = step_of(host(), swarm(member(bound=None, tasks=[JOB]), evicted=evicts))
     assert (step.work.left_alone, step.work.waits_for) == (True, ["sweep.1"])
 
 
 @pytest.mark.parametrize("change", [RESTART, {"manager": True}, {"labels": {}}, {"failed": True, "msg": "NVML failed."}])
-def test_a_host_that_shows_another_ones_node_is_an_error_and_that_node_is_left_alone(change):
+def test_a_host_that_shows_another_host_s_node_is_an_error(change):
     step = step_of(host("g7", **change), swarm(member(bound="g1", **LEFT)))
     assert (step.needs, step.groups, step.membership.node_id) == ([], [] if "failed" in change else [END], None)
     if "failed" not in change:
@@ -871,7 +871,7 @@ def test_a_host_that_shows_another_ones_node_is_an_error_and_that_node_is_left_a
         assert "docker node update --label-add gpu-swarm.host=g7 n1" in step.error
 
 
-def test_two_hosts_with_one_node_id_are_an_error_of_these_two():
+def test_two_hosts_with_one_node_id_are_both_in_error():
     hosts = [host("a", **RESTART), host("b", manager=True), host("c", node_id="c", **RESTART), host("d", node_id=None), host("e", node_id=None)]
     for bound in (None, "a"):
         steps = plan(hosts, swarm(member(bound=bound), member("c")))
@@ -920,7 +920,7 @@ def test_a_node_that_has_had_this_maintenance_is_left_alone(noted, maintain_id, 
     assert (step.needs, step.maintained, bool(step.groups)) == (needs, "" if needs else maintain_id, bool(needs))
 
 
-def test_one_that_was_left_paused_returns_to_service():
+def test_a_node_that_was_left_paused_returns_to_service():
     one = replace(host(), settings={"maintain_id": "x"})
     known = member(availability="pause", former_availability="active")
     known["labels"][NOTED] = "x"
@@ -934,11 +934,11 @@ H100_CLASS, WISH = "gpu.class.h100-12345678", '{"gpu.class.h100-12345678":{"want
     ("labelled", "classes", "needs"),
     [
         (False, [], []),
-        (False, [WISH], ["labels"]),  # as of a node that is new
+        (False, [WISH], ["labels"]),  # as on a new node
         (True, [WISH], []),
         (True, [], ["labels"]),  # no service needs it any more
         (False, [WISH.replace("h100*", "a100*")], []),
-        (True, [WISH.replace("*h100*", "[")], []),  # not understood here
+        (True, [WISH.replace("*h100*", "[")], []),  # an unknown class
     ],
 )
 def test_a_node_has_the_labels_of_the_classes_that_services_need(labelled, classes, needs):

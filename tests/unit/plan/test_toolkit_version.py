@@ -15,15 +15,15 @@ DEFAULTS = Path(__file__).parents[3] / "roles" / "nvidia_container_toolkit" / "d
 
 
 @pytest.mark.parametrize(("package", "version"), [(None, None), ("", None), ("1.20.0", "1.20.0"), ("1.20.0-1", "1.20.0")])
-def test_version_of(package, version):
+def test_the_version_of_a_host_is_chosen(package, version):
     assert version_of(package) == version
 
 
-def test_what_the_plan_announces_is_what_the_role_installs():
+def test_the_plan_announces_the_version_that_the_role_installs():
     assert yaml.safe_load(DEFAULTS.read_text())["nvidia_container_toolkit_version"] == DEFAULT
 
 
-def test_versions_are_listed_with_their_hosts_the_newest_first():
+def test_versions_are_listed_with_their_hosts_and_the_newest_first():
     (text,) = mixture({"g1": "1.9.0", "g2": "1.20.0", "g3": "1.9.0"})
     assert "1.20.0 on g2; 1.9.0 on g1, g3." in text
     assert mixture({"g1": "1.20.0", "g2": "1.20.0"}) == mixture({}) == []

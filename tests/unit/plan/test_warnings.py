@@ -19,17 +19,17 @@ def test_a_warning_names_its_host(warning):
     assert named({"warnings": [warning], "changed": False}, "g1") == {"warnings": [f"g1: {OLD}"], "changed": False}
 
 
-def test_what_was_reported_before_is_not_reported_again():
+def test_an_earlier_warning_is_not_repeated():
     assert named({"warnings": [OLD, "g1: label x is dropped"]}, "g1", noted=[OLD]) == {"warnings": ["g1: label x is dropped"]}
     assert named({"warnings": [OLD]}, "g1", noted=[OLD]) == {}
 
 
-def test_the_plan_warns_of_all_hosts_together():
+def test_the_plan_has_one_warning_for_all_hosts():
     answers = {name: named({"warnings": texts}, name, later=True) for name, texts in {"g1": [OLD], "g2": [], "g3": [OLD, "other"]}.items()}
     assert together({**answers, "gone": None, "bare": {}}) == [f"g1, g3: {OLD}", "g3: other"]
 
 
-def test_a_host_does_not_speak_for_the_plan():
+def test_a_warning_of_a_host_is_not_a_warning_of_the_plan():
     assert named({"noted": "anything"}, "g1") == {}
 
 
@@ -37,14 +37,14 @@ def test_a_host_does_not_speak_for_the_plan():
     ("count", "words"),
     [(1, None), (2, "2 managers can lose none of them, as one of 1 can"), (3, None), (4, "4 managers can lose 1 of them, as one of 3 can")],
 )
-def test_an_even_number_of_managers_is_mentioned_where_one_is_made(count, words):
+def test_an_even_number_of_managers_is_mentioned_when_one_is_added(count, words):
     managers = [f"m{number}" for number in range(count)]
     text = even_managers(managers, {"m0": ["join"], "g1": ["join"]})
     assert (words in text[0]) if words else text == []
     assert even_managers(managers, {"m0": ["restart"], "g1": ["join"]}) == []
 
 
-def test_a_label_that_cannot_be_read_is_warned_of_once_for_its_service():
+def test_an_unreadable_label_has_one_warning_for_its_service():
     labels = {"train": "gpu-swarm.keep=soon", "web": "gpu-swarm.keep=true", "job": None, "api": "gpu-swarm.keep=12h"}
     tasks = [{"service": service, "kept": kept} for service, kept in labels.items()]
     (text,) = unread_keeps([{"tasks": tasks}, {"tasks": tasks}, {}])
@@ -62,6 +62,6 @@ def test_a_label_that_cannot_be_read_is_warned_of_once_for_its_service():
         ({"g1": [f"a.{number} (2 d)" for number in range(7)]}, "a.4 (2 d) on g1 and 2 more. To have"),
     ],
 )
-def test_tasks_that_are_moved_after_a_long_time(tasks, words):
+def test_long_running_tasks_that_move_are_warned_of(tasks, words):
     text = long_runners(tasks, "team.keep")
     assert (words in text[0] and text[0].endswith("--label-add team.keep=true SERVICE")) if words else text == []

@@ -13,7 +13,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy.advertise 
 # --- deciding -------------------------------------------------------------------------------------------------------
 
 
-def test_default_is_every_gpu_by_its_full_uuid_in_order_of_index():
+def test_by_default_every_gpu_is_advertised_by_its_full_uuid():
     assert decide([gpu(1), gpu(0)]) == {
         "resources": [f"NVIDIA-GPU={uuid(0)}", f"NVIDIA-GPU={uuid(1)}"],
         "kinds": ["NVIDIA-GPU"],
@@ -36,7 +36,7 @@ def test_default_is_every_gpu_by_its_full_uuid_in_order_of_index():
 
 
 @pytest.mark.parametrize("gpus", [[], [gpu(0, health={"state": "failed", "reasons": ["GPU is lost"]})]])
-def test_nothing_to_advertise(gpus):
+def test_there_may_be_nothing_to_advertise(gpus):
     decided = decide(gpus)
     assert (decided["resources"], decided["kinds"], decided["swarm_resource"]) == ([], [], "")
     assert decided["owned_kinds"] == ["NVIDIA-GPU"]
@@ -62,7 +62,7 @@ def test_a_gpu_that_cannot_be_advertised_is_named(changes, reason):
 
 
 @pytest.mark.parametrize("health", [{"state": "warning", "reasons": ["a page retirement is pending"]}, None])
-def test_only_a_failed_gpu_is_sick(health):
+def test_only_a_failed_gpu_is_excluded(health):
     assert len(decide([gpu(0, health=health)])["resources"]) == 1
 
 
@@ -101,7 +101,7 @@ def test_first_rule_that_selects_a_gpu_owns_it():
         ({"model": "*H100*", "index": [1, 2]}, [1]),
     ],
 )
-def test_select(select, indexes):
+def test_rules_select_gpus(select, indexes):
     gpus = [gpu(0), gpu(1, memory_mib=None), t4(2)]
     decided = decide(gpus, [{"as": "gpu", "kind": "GPU", "select": select}])
     assert decided["resources"] == [f"GPU={uuid(index)}" for index in indexes]
@@ -111,19 +111,19 @@ def test_select(select, indexes):
 
 
 @pytest.mark.parametrize("kind", ["NVIDIA-GPU", "gpu", "org.qnib.gpu", "nvidia.com/gpu", "GPU_1", "a"])
-def test_a_good_kind(kind):
+def test_valid_kinds_are_accepted(kind):
     rules = [{"as": "gpu", "kind": kind}]
     check_rules(rules)
     assert decide([gpu(0)], rules)["resources"] == [f"{kind}={uuid(0)}"]
 
 
 @pytest.mark.parametrize("kind", ["", "A=B", "A B", "A,B", "A\tB", "A\n", "Ä", "A\x7f", '"A"', "A'B", "A\\B", None, 7, ["A"]])
-def test_a_bad_kind(kind):
+def test_invalid_kinds_are_refused(kind):
     with pytest.raises(PolicyError, match=r"advertise\[1\]\.kind.*NVIDIA-GPU"):
         check_rules([{"as": "gpu"}, {"as": "gpu", "kind": kind}])
 
 
-def test_kinds_that_share_a_variable():
+def test_kinds_that_share_a_variable_are_refused():
     with pytest.raises(PolicyError, match="'GPU' and 'gpu'.*DOCKER_RESOURCE_GPU"):
         check_rules([{"as": "gpu", "kind": "GPU"}, {"as": "gpu", "kind": "gpu"}])
     with pytest.raises(PolicyError, match="'nvidia-gpu'"):
@@ -152,7 +152,7 @@ def test_kinds_that_share_a_variable():
         ([{"as": "gpu", "select": {"min_memory_mib": [1, 2]}}], r"min_memory_mib: \[1, 2\] is not a number of MiB"),
     ],
 )
-def test_rules_that_cannot_be_meant(rules, message):
+def test_impossible_rules_are_refused(rules, message):
     with pytest.raises(PolicyError, match=message):
         check_rules(rules)
 
@@ -198,7 +198,7 @@ def test_decide_checks_the_rules():
         ),
     ],
 )
-def test_drift(running, expected):
+def test_drift_is_found(running, expected):
     decided = decide([gpu(0), gpu(1), gpu(2, health={"state": "failed", "reasons": ["GPU is lost"]})])
     assert find_drift(decided, running) == expected
 
@@ -219,11 +219,11 @@ def test_drift_names_the_kind_that_a_gpu_should_have():
         (named("FPGA", "b", "a"), ["FPGA=a", "FPGA=b"], []),
         (discrete("SSD", 1), ["SSD=2"], ["SSD is 1 in the running daemon, 2 in its configuration"]),
         (None, ["SSD=2"], ["SSD is absent in the running daemon, 2 in its configuration"]),
-        # Left over from earlier rules: owned no longer by kind, and no longer in the file.
+        # Left over from earlier rules: their kind no longer belongs to us, and the file no longer has them.
         (named("GPU", uuid(0)), [], [f"GPU is {uuid(0)} in the running daemon, absent in its configuration"]),
     ],
 )
-def test_drift_of_other_kinds(running, listed, expected):
+def test_drift_of_other_kinds_is_found(running, listed, expected):
     assert find_drift(decide([], [{"as": "none"}]), running, listed) == expected
 
 
@@ -235,7 +235,7 @@ def test_drift_of_other_kinds(running, listed, expected):
         (None, ["swarm-resource is not set, kinds are NVIDIA-GPU"]),
     ],
 )
-def test_drift_of_the_swarm_resource_line(line, expected):
+def test_drift_of_the_swarm_resource_line_is_found(line, expected):
     assert advertise.swarm_resource_drift(decide([gpu(0)]), line) == expected
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A form of advertising is one object: what else knows of forms follows it, and the documentation says the same."""
+"""A form of advertising is one object. Everything else that depends on forms follows it, including the documentation."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _no_pauses(monkeypatch):
 
 @pytest.fixture
 def slots(monkeypatch):
-    """A form that nobody but the registry knows: each GPU in a kind of its own, named by its index."""
+    """A form that only the registry knows: each GPU in a separate kind, named by its index."""
 
     def advertise(rule, gpus, shares):
         for one in gpus:
@@ -63,14 +63,14 @@ def slots(monkeypatch):
 
 @pytest.fixture
 def units(monkeypatch):
-    """Another one, whose values are no devices, as those of a group are none."""
+    """Another form, whose values are no devices, like those of a group."""
     made = FORMS["group"]._replace(name="unit", text="units", default_kind="NVIDIA-UNIT")
     monkeypatch.setitem(FORMS, made.name, made)
     return [{"as": "unit", "size": 2, "by": "pcie"}]
 
 
 def argument_spec(monkeypatch):
-    """What the module gives to Ansible."""
+    """Return the argument spec that the module passes to Ansible."""
 
     class Seen(Exception):
         pass
@@ -96,7 +96,7 @@ def test_a_new_form_is_accepted(monkeypatch, slots):
 
 
 @pytest.mark.parametrize("other", [{"as": "gpu"}, {"as": "group", "size": 2}], ids=["gpu", "group"])
-def test_the_kind_of_values_that_are_no_devices_is_of_no_other_form(units, other):
+def test_the_kind_of_values_that_are_no_devices_belongs_to_no_other_form(units, other):
     advertise.check_rules([*units, other])
     shared = [dict(units[0], kind="X"), dict(other, kind="X")]
     for rules in (shared, shared[::-1]):
@@ -129,8 +129,8 @@ def test_a_new_form_is_advertised_and_deprovisioned(tmp_path, slots):
 
 
 @pytest.mark.parametrize("gone", [[], [gpu(0, state="failed")]], ids=["gone", "failed"])
-def test_the_kinds_of_a_new_form_stay_its_own_when_its_last_gpu_died(tmp_path, slots, gone):
-    # By a person or another installation: no record says whose it is.
+def test_the_kinds_of_a_new_form_stay_after_its_last_gpu_died(tmp_path, slots, gone):
+    # By a person or another installation: no record says who wrote it.
     it = node(tmp_path, daemon=DAEMON_JSON.replace(b'"SSD=1"', f'"SSD=1", "BAY-0={UUIDS[0]}"'.encode()), advertise=slots)
     it.gpus = gone
     assert it.shown() == [f"BAY-0={UUIDS[0]}", "SSD=1"]
@@ -142,7 +142,7 @@ def test_the_kinds_of_a_new_form_stay_its_own_when_its_last_gpu_died(tmp_path, s
 
 
 def made_by(form):
-    """A rule of the form, and what it makes of two neighbours and a card that is divided."""
+    """Return a rule of the form, and what it makes of two neighbours and a divided card."""
     needed = {"kinds": {"*": "NVIDIA-H100"}, "slots": 2, "size": 2, "by": "pcie"}
     rule = {"as": form.name, **{name: value for name, value in needed.items() if name in form.options}}
     links = {"topology": {UUIDS[0]: "single", UUIDS[1]: "single"}}
@@ -159,18 +159,18 @@ def test_a_form_says_whether_its_values_are_devices(form):
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
-def test_kinds_stay_the_rule_s_when_its_last_gpu_died(form):
-    """What each form makes of a GPU is the rule's own also when no GPU is left to make it of."""
+def test_kinds_stay_with_the_rule_after_its_last_gpu_died(form):
+    """The kinds that a form makes of a GPU stay with the rule even if no GPU is left."""
     rule, made = made_by(form)
     present = {kind: ["x"] if kind in made["gpu_kinds"] else 1 for kind in made["kinds"]}
     assert bool(made["kinds"]) == (form.name != "none")
     assert set(advertise.decide([], [rule], (), present)["owned_kinds"]) >= set(made["kinds"])
 
 
-# --- what is written down -------------------------------------------------------------------------------------------
+# --- documentation ----------------------------------------------------------------------------------------------------
 
 
-def test_the_module_s_documentation():
+def test_the_documentation_of_the_module_names_each_form():
     options = DOCUMENTED["suboptions"]
     assert options["as"]["choices"] == list(FORMS)
     assert len(options["as"]["description"]) == len(FORMS)
@@ -183,7 +183,7 @@ def test_the_module_s_documentation():
 
 
 @pytest.mark.parametrize("name", [name for name in DOCUMENTED["suboptions"] if name not in ("as", "select")])
-def test_each_option_names_the_forms_that_take_it(name):
+def test_each_option_names_the_forms_that_use_it(name):
     text = str(DOCUMENTED["suboptions"][name]["description"])
     forms = [form for form in FORMS.values() if name in form.options]
     for form in forms:
@@ -191,7 +191,7 @@ def test_each_option_names_the_forms_that_take_it(name):
         assert re.search(rf"{kind}O\(advertise\[\]\.as={form.name}\)", text)
 
 
-def test_the_role_s_documentation():
+def test_the_documentation_of_the_role_names_each_form():
     text = README.read_text(encoding="utf-8")
     rows = re.findall(r"^\| `as: (\w+)` \| (?:`([^`=]*)=\S*`)? ?\| ([^|]*) \|$", text, re.MULTILINE)
     assert [name for name, _kind, _text in rows] == list(FORMS)

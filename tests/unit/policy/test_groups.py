@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which GPUs are one unit: on machines as they are built, and when a card dies or comes back."""
+"""Decides which GPUs form a unit, on real machines, and after a card dies or returns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PAIRS = {"as": "group", "size": 2}
 
 
 def machine(count, peers=None, ways=None, **changes):
-    """``peers``: by two indices, the links from one to the other, or 0 for all where None. ``ways``: by two indices, what is between them."""
+    """``peers``: the number of links between two indices, or None for 0 everywhere. ``ways``: the connection between two indices."""
 
     def of(table, one, default):
         found = {other: table.get((min(one, other), max(one, other)), default) for other in range(count) if other != one}
@@ -33,7 +33,7 @@ def machine(count, peers=None, ways=None, **changes):
 
 
 def sockets(count):
-    """Two sockets, and on each a switch for two."""
+    """Two sockets, each with a switch for two cards."""
 
     def way(one, other):
         return "single" if one // 2 == other // 2 else "node" if one * 2 // count == other * 2 // count else "system"
@@ -46,7 +46,7 @@ def named_group(*numbers):
 
 
 def groups(decided):
-    """The indices of each."""
+    """Return the indices of each group."""
     number = {uuid(one): one for one in range(32)}
     return [[number[one] for one in entry.partition("=")[2].split("+")] for entry in decided["resources"]]
 
@@ -86,7 +86,7 @@ FORMED = {
 
 
 @pytest.mark.parametrize(("gpus", "rule", "expected", "over"), FORMED.values(), ids=FORMED)
-def test_groups(gpus, rule, expected, over):
+def test_these_groups_are_formed(gpus, rule, expected, over):
     decided = decide(gpus, [rule, {"as": "none"}])
     assert (groups(decided), left(decided)) == (expected, over)
     values = [named_group(*members) for members in expected]
@@ -94,12 +94,12 @@ def test_groups(gpus, rule, expected, over):
     assert decided["map"] == ({"NVIDIA-GROUP": {v: {"devices": v.split("+"), "mib": None, "together": False} for v in values}} if values else {})
     assert decided["swarm_resource"] == ("DOCKER_RESOURCE_NVIDIA-GROUP" if values else "")
     assert sorted(one["index"] for one in decided["advertised"]) == sorted(one for members in expected for one in members)
-    # In another order of NVML, and for who has them already, the same.
+    # The same in another order of NVML, and for nodes that have them already.
     assert decide(gpus[::-1], [rule, {"as": "none"}], present=generic_resources.parse(decided["resources"]))["resources"] == decided["resources"]
     assert decide(gpus[::-1], [rule, {"as": "none"}])["resources"] == decided["resources"]
 
 
-def test_a_value_is_no_number_and_has_no_separator():
+def test_a_value_is_neither_a_number_nor_has_a_separator():
     (entry,) = decide(machine(2), [PAIRS])["resources"]
     assert generic_resources.parse([entry]) == {"NVIDIA-GROUP": [named_group(0, 1)]}
     assert not set(",= ") & set(entry.partition("=")[2])
@@ -126,7 +126,7 @@ def test_a_gpu_that_is_left_over_says_why(gpus, why):
     assert reason == f"it is in no group of 2: {why}. To advertise it alone, select it in another rule"
 
 
-# --- cards come and go ----------------------------------------------------------------------------------------------
+# --- cards fail and return --------------------------------------------------------------------------------------------
 
 EIGHT = machine(8, None, sockets(8))
 BEFORE = decide(EIGHT, [PAIRS])
@@ -138,7 +138,7 @@ def after(gpus, present=None, rule=None):
 
 @pytest.mark.parametrize("dead", range(8))
 @pytest.mark.parametrize("gone", [True, False], ids=["gone", "failed"])
-def test_a_card_that_dies_takes_its_group_and_no_other(dead, gone):
+def test_a_card_that_dies_removes_only_its_group(dead, gone):
     rest = [one for one in EIGHT if one["index"] != dead]
     now = after(rest if gone else [*rest, dict(EIGHT[dead], **FAILED)])
     assert set(BEFORE["resources"]) - set(now["resources"]) == {BEFORE["resources"][dead // 2]}
@@ -152,14 +152,14 @@ def test_a_card_that_dies_takes_its_group_and_no_other(dead, gone):
     assert after(EIGHT, now)["resources"] == BEFORE["resources"]
 
 
-def test_what_is_left_of_two_groups_is_one_that_stays():
+def test_the_remaining_cards_of_two_groups_do_not_form_a_new_one():
     now = after([one for one in EIGHT if one["index"] not in (1, 2)])
     assert groups(now) == [[0, 3], [4, 5], [6, 7]]
     again = after(EIGHT, now)
     assert groups(again) == [[0, 3], [1, 2], [4, 5], [6, 7]]
 
 
-def test_a_group_is_formed_anew_when_its_cards_are_no_neighbours_any_more_or_its_rule_is_another():
+def test_a_group_is_formed_again_after_a_move_or_a_change_of_its_rule():
     assert groups(after(machine(8, {(0, 2): 4, (4, 5): 4}))) == [[0, 2], [4, 5]]
     assert groups(after(EIGHT, rule=dict(PAIRS, size=4))) == [[0, 1, 2, 3], [4, 5, 6, 7]]
     assert groups(after(EIGHT, rule=dict(PAIRS, select={"index": [0, 2, 3, 5]}))) == [[0, 5], [2, 3]]
@@ -167,7 +167,7 @@ def test_a_group_is_formed_anew_when_its_cards_are_no_neighbours_any_more_or_its
     assert groups(after(EIGHT, odd)) == [[0, 1], [2, 3], [4, 5], [6, 7]]
 
 
-def test_drift_says_why():
+def test_drift_has_its_reason():
     running = named("NVIDIA-GROUP", named_group(0, 1), named_group(2, 3))
     found = find_drift(decide(machine(4, BRIDGES), [PAIRS]), running)
     assert found[0] == f"{named_group(0, 1)} is advertised as NVIDIA-GROUP but should not be: its cards are in other groups"
@@ -195,12 +195,12 @@ def test_drift_says_why():
         ([PAIRS, dict(PAIRS, size=4)], "NVIDIA-GROUP is groups of 2 GPUs in one rule and of 4 in another"),
     ],
 )
-def test_rules_that_cannot_be_meant(rules, message):
+def test_impossible_rules_are_refused(rules, message):
     with pytest.raises(PolicyError, match=message):
         check_rules(rules)
 
 
-def test_two_rules_of_one_kind_and_size():
+def test_two_rules_of_one_kind_and_size_are_merged():
     rules = [dict(PAIRS, select={"index": [0, 3]}), PAIRS]
     decided = decide(EIGHT[:4], rules)
     assert groups(decided) == [[0, 3], [1, 2]]
@@ -211,7 +211,7 @@ LINKS = st.dictionaries(st.tuples(st.integers(0, 7), st.integers(0, 7)).filter(l
 
 
 @given(LINKS, st.integers(2, 5), st.sets(st.integers(0, 7)))
-def test_whatever_the_links(links, size, dead):
+def test_any_links_give_valid_groups(links, size, dead):
     gpus, rule = machine(8, links), dict(PAIRS, size=size)
     decided = decide(gpus, [rule])
     formed = groups(decided)

@@ -30,7 +30,7 @@ def labels(*gpus, driver="580.95.05", cuda="13.0", **other):
     return {key.partition(".")[2]: value for key, value in node_labels(list(gpus), driver, cuda, **other).items()}
 
 
-def test_everything_of_a_node_with_like_gpus():
+def test_a_node_with_equal_gpus_has_all_labels():
     assert node_labels([H100, H100], "580.95.05", "13.0") == {
         "gpu.count": "2",
         "gpu.model": "NVIDIA-H100-80GB-HBM3",
@@ -57,7 +57,7 @@ def test_everything_of_a_node_with_like_gpus():
     }
 
 
-def test_gpus_that_differ_are_mixed():
+def test_different_gpus_are_mixed():
     found = labels(H100, T4)
     for key in ("model", "architecture", "memory", "compute_capability", "nvlink"):
         assert found[key] == "mixed"
@@ -65,7 +65,7 @@ def test_gpus_that_differ_are_mixed():
     assert labels(H100, dict(H100, mig={"mode": "enabled"}))["mig"] == "mixed"
 
 
-def test_thresholds():
+def test_labels_have_thresholds():
     found = labels(H100, T4, cuda="12.4")
     assert sorted(key for key in found if "_ge_" in key) == ["cc_ge_7_0", "cuda_ge_12_0", "cuda_ge_12_4", "mem_ge_16"]
     chosen = Options(memory=["15", 17], compute_capability=["7.5", "7.10"], cuda=["9", "12.10"])
@@ -73,14 +73,14 @@ def test_thresholds():
     assert sorted(key for key in found if "_ge_" in key) == ["cc_ge_7_5", "cuda_ge_9", "mem_ge_15"]
 
 
-def test_what_nobody_knows_is_no_label():
+def test_unknown_values_make_no_label():
     found = labels(GB10, driver=None, cuda=None)
     assert not {"memory", "driver", "driver_major", "cuda", "cuda_major"} & set(found)
     assert not [key for key in found if key.startswith(("mem_ge", "cuda_ge"))]
     assert found["cc_ge_9_0"] == "true"
 
 
-def test_nvlink_is_a_label_where_cards_have_nvlink():
+def test_cards_with_nvlink_have_a_label():
     down = dict(H100, links={"nvlink_active": 0, "nvlink_total": 18})
     without = dict(T4, links={"nvlink_active": None, "nvlink_total": None})  # NVML_ERROR_NOT_SUPPORTED
     assert (labels(H100)["nvlink"], labels(down)["nvlink"]) == ("true", "false")
@@ -89,17 +89,17 @@ def test_nvlink_is_a_label_where_cards_have_nvlink():
     assert labels(down, without)["nvlink"] == "mixed"
 
 
-def test_a_gpu_that_cannot_be_advertised():
+def test_a_gpu_that_cannot_be_advertised_is_labelled():
     assert labels(H100, failed=True)["healthy"] == "false"
     assert labels(failed=True) == {}
 
 
-def test_the_prefix():
+def test_the_prefix_can_be_changed():
     assert set(node_labels([T4], options=Options(prefix="acme.gpu."))) >= {"acme.gpu.count", "acme.gpu.cc_ge_7_0"}
     assert node_labels([T4], options=Options(prefix="")) == {}
 
 
-# As sold: the totals that are seen, with ECC and without, with old drivers and new.
+# Sizes as sold, and totals with and without ECC, with old and new drivers.
 @pytest.mark.parametrize(
     ("mib", "gb"),
     [
@@ -108,17 +108,17 @@ def test_the_prefix():
         (11264, 11), (10240, 10), (8192, 8), (7611, 8), (6144, 6), (None, None),
     ],
 )  # fmt: skip
-def test_sizes(mib, gb):
+def test_memory_has_the_sizes_as_sold(mib, gb):
     assert size_gb(mib) == gb
 
 
 @given(st.integers(1, 300 * 1024))
-def test_a_size_is_whole_and_hardly_more_than_there_is(mib):
+def test_a_size_is_a_whole_number_close_to_the_total(mib):
     assert mib / 1024 <= size_gb(mib) <= max(mib / 1024 / 0.92, mib / 1024 + 1)
 
 
 @given(st.lists(st.sampled_from([H100, T4, GB10, dict(T4, model="Ünknown, \"x\"=1")]), min_size=1, max_size=4), st.booleans())
-def test_swarm_takes_every_label(gpus, failed):
+def test_swarm_accepts_every_label(gpus, failed):
     found = node_labels(gpus, "580.95.05-open (x)", "13.0", failed)
     assert owned_labels.normalise(found, "gpu-swarm.", "n1") == found
     assert all(re.fullmatch(r"[A-Za-z0-9._-]+", value) for value in found.values())
@@ -136,26 +136,26 @@ def test_swarm_takes_every_label(gpus, failed):
         ({"label_compute_capability": ["8.0.1"]}, "label_compute_capability: '8.0.1'"),
     ],
 )
-def test_options_that_cannot_be_meant(params, words):
+def test_impossible_options_are_refused(params, words):
     with pytest.raises(GpuSwarmError, match=words):
         options_of(params)
 
 
 @pytest.mark.parametrize("prefix", ["", "gpu.", "x", "acme-gpu_", "7.", "A" * 60])
-def test_such_prefixes_can_be(prefix):
+def test_valid_prefixes_are_accepted(prefix):
     assert is_prefix(prefix)
     assert options_of({"label_prefix": prefix, "label_cpu_prefix": prefix}).prefix == prefix
-    # As swarm parses the key of a constraint (manager/constraint/constraint.go).
+    # With swarm's parser for the key of a constraint (manager/constraint/constraint.go).
     assert re.fullmatch(r"(?i)[a-z_][a-z0-9\-_.]+", f"node.labels.{prefix}compute_capability")
 
 
 @pytest.mark.parametrize(
     "prefix", [".gpu", "-", "_x", "gpu/", "a b", "a,b", "a=b", "ä.", "gpu-swarm.", "gpu-swarm-x.", "fleet.gpu-swarm.", "x" * 61, "gpu.\n", None, 7]
 )
-def test_such_prefixes_cannot(prefix):
+def test_invalid_prefixes_are_refused(prefix):
     assert not is_prefix(prefix)
 
 
-def test_options_are_defaults_unless_given():
+def test_unset_options_have_defaults():
     assert options_of({}) == Options()
     assert options_of({"label_prefix": "", "label_cuda": ["12.8"]}) == Options(prefix="", cuda=["12.8"])

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Every form of a rule: models, memory, MIG devices, what the user adds, and what must hold for any of them."""
+"""Every form of a rule: models, memory, MIG devices, extra resources, and what must hold for all of them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy.selection 
         ("NVIDIA H100 80GB HBM3", "NVIDIA-H100-80GB-HBM3"),
         ("Tesla T4", "NVIDIA-T4"),
         ("NVIDIA A100-SXM4-40GB", "NVIDIA-A100-SXM4-40GB"),
-        ("A100-SXM4-40GB", "NVIDIA-A100-SXM4-40GB"),  # the same card with a driver before 465
+        ("A100-SXM4-40GB", "NVIDIA-A100-SXM4-40GB"),  # the same card with a driver older than 465
         ("GeForce RTX 3090", "NVIDIA-GeForce-RTX-3090"),
         ("NVIDIA GeForce RTX 3090", "NVIDIA-GeForce-RTX-3090"),
         ("Quadro RTX 6000", "NVIDIA-Quadro-RTX-6000"),
@@ -41,31 +41,31 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy.selection 
         (None, None),
     ],
 )
-def test_a_kind_made_of_a_model(name, kind):
+def test_a_kind_is_made_from_a_model(name, kind):
     assert derived_kind(name) == kind
 
 
-def test_a_kind_per_model():
+def test_each_model_has_its_kind():
     decided = decide([gpu(0), t4(1), gpu(2)], [{"as": "model"}])
     assert decided["resources"] == [f"NVIDIA-H100-80GB-HBM3={uuid(0)}", f"NVIDIA-T4={uuid(1)}", f"NVIDIA-H100-80GB-HBM3={uuid(2)}"]
     assert decided["swarm_resource"] == "DOCKER_RESOURCE_NVIDIA-H100-80GB-HBM3,DOCKER_RESOURCE_NVIDIA-T4"
 
 
-def test_the_users_map_goes_first_and_the_rest_is_derived():
+def test_the_map_of_the_user_goes_first_and_other_kinds_are_derived():
     rules = [{"as": "model", "kinds": {"*H100*": "BIG", "*": "REST"}}]
     assert decide([gpu(0), t4(1)], rules)["kinds"] == ["BIG", "REST"]
     assert decide([gpu(0), t4(1)], [{"as": "model", "kinds": {"NVIDIA-H100-*": "BIG"}}])["kinds"] == ["BIG", "NVIDIA-T4"]
     assert decide([], rules)["owned_kinds"] == ["BIG", "REST"]
 
 
-def test_two_models_that_would_be_one_kind():
+def test_two_models_with_one_kind_are_refused():
     twins = [gpu(0, name="NVIDIA X 1"), gpu(1, name="NVIDIA X-1")]
     with pytest.raises(PolicyError, match="'NVIDIA X 1' and 'NVIDIA X-1' would both be the kind NVIDIA-X-1.*kinds"):
         decide(twins, [{"as": "model"}])
     assert decide(twins, [{"as": "model", "kinds": {"*": "X"}}])["kinds"] == ["X"]
 
 
-def test_a_model_that_is_not_known():
+def test_an_unknown_model_is_refused():
     (left,) = decide([gpu(0, name=None, model=None)], [{"as": "model"}])["left_out"]
     assert left["reason"] == "its model could not be read"
 
@@ -84,7 +84,7 @@ def test_a_model_that_is_not_known():
         ("?", None),
     ],
 )
-def test_a_slot_as_part_of_a_name(address, name):
+def test_a_slot_is_part_of_a_name(address, name):
     assert place_name({"pci_bus_id": address}) == name
 
 
@@ -92,7 +92,7 @@ SLOTS = st.tuples(st.integers(0, 0xFFFFFFFF), st.integers(0, 255), st.integers(0
 
 
 @given(SLOTS, SLOTS)
-def test_no_two_slots_have_one_name(one, other):
+def test_slots_have_different_names(one, other):
     names = [place_name({"pci_bus_id": "%08X:%02X:%02X.%d" % slot}) for slot in (one, other)]
     assert (names[0] == names[1]) == (one == other)
 
@@ -116,7 +116,7 @@ MEMORY = {
 
 
 @pytest.mark.parametrize(("gpus", "rule", "resources"), MEMORY.values(), ids=MEMORY)
-def test_memory(gpus, rule, resources):
+def test_memory_is_advertised(gpus, rule, resources):
     decided = decide(gpus, [dict(VRAM, **rule)], system_memory_mib=120000)
     assert decided["resources"] == resources
     assert (decided["swarm_resource"], decided["gpu_kinds"]) == ("", [])
@@ -124,7 +124,7 @@ def test_memory(gpus, rule, resources):
 
 
 def test_each_kind_of_memory_has_its_card():
-    """What a task sees that reserved some of it."""
+    """The memory and the card that a task with such a reservation sees."""
     (one, two), share = (t4(0), gpu(1)), {"mib": None, "together": False}
     decided = decide([one, two], [VRAM])
     assert decided["map"] == {"VRAM-C0": {"": {"devices": [uuid(0)], **share}}, "VRAM-C1": {"": {"devices": [uuid(1)], **share}}}
@@ -136,7 +136,7 @@ def test_each_kind_of_memory_has_its_card():
     assert decide([one, cut(1, "1g.10gb")], [{"as": "mig"}, {"as": "gpu"}])["map"] == {}  # they are devices themselves
 
 
-def test_a_sum_is_reported_with_how_it_misplaces():
+def test_a_sum_is_reported_with_its_placement_problem():
     rule = dict(VRAM, sum=True)
     (warning,) = decide([t4(0), gpu(1)], [rule])["warnings"]
     for words in ("sum over 2 GPUs, 95895 MiB", "81047 MiB of the largest", "sum: true"):
@@ -144,7 +144,7 @@ def test_a_sum_is_reported_with_how_it_misplaces():
     assert decide([t4(0)], [rule])["warnings"] == []
 
 
-def test_memory_that_is_not_known():
+def test_unknown_memory_is_refused():
     with pytest.raises(PolicyError, match="NVIDIA-GB10.*no memory of its own.*'as: gpu'.*'system_memory: true'"):
         decide([unified(0)], [VRAM], system_memory_mib=120000)
     with pytest.raises(PolicyError, match="/proc/meminfo"):
@@ -155,12 +155,12 @@ def test_memory_that_is_not_known():
 
 
 @pytest.mark.parametrize("reserve", [15360, 20000, "15360"])
-def test_a_reserve_that_leaves_nothing(reserve):
+def test_a_reserve_that_leaves_nothing_is_refused(reserve):
     with pytest.raises(PolicyError, match="leaves nothing of the 15360 MiB of GPU 0"):
         decide([t4(0)], [{"as": "vram", "reserve_mib": reserve}])
 
 
-def test_two_rules_cannot_give_one_amount():
+def test_two_rules_cannot_set_one_amount():
     rules = [dict(VRAM, select={"index": 0}), VRAM]
     with pytest.raises(PolicyError, match="VRAM would be advertised more than once"):
         decide([t4(0), t4(1)], rules)
@@ -172,7 +172,7 @@ SLOTS = {"as": "slots", "slots": 2}
 
 
 def of_slots(*numbers, kind="NVIDIA-SLOT"):
-    """Entries: of these cards two slots each."""
+    """Return the entries of two slots for each of these cards."""
     return [f"{kind}={uuid(number)}.slot{slot}" for number in numbers for slot in (1, 2)]
 
 
@@ -191,7 +191,7 @@ SLOTTED = {
 
 
 @pytest.mark.parametrize(("gpus", "rule", "resources", "mib"), SLOTTED.values(), ids=SLOTTED)
-def test_slots(gpus, rule, resources, mib):
+def test_slots_are_advertised(gpus, rule, resources, mib):
     decided = decide(gpus, [rule])
     assert decided["resources"] == resources
     kind = rule.get("kind", "NVIDIA-SLOT")
@@ -199,13 +199,13 @@ def test_slots(gpus, rule, resources, mib):
     assert list(decided["map"].get(kind, {})) == values
     assert all(entry["devices"] == [value.partition(".")[0]] for value, entry in decided["map"].get(kind, {}).items())
     assert [decided["map"][kind][value]["mib"] for value in values[:1]] == [mib for dummy in values[:1]]
-    # Listed, so that a toolkit without the guard takes such a value for no device, and refuses the task.
+    # Listed, so that a toolkit without the guard finds no such device and refuses the task.
     assert decided["swarm_resource"] == (f"DOCKER_RESOURCE_{kind}" if resources else "")
     assert len(decided["advertised"]) + len(decided["left_out"]) == len(gpus)
 
 
 def parts(*sizes):
-    """A card in MIG mode, with devices of these sizes."""
+    """Return a card in MIG mode with devices of these sizes."""
     card = cut(0, *(f"{number}g.{size // 1000}gb" for number, size in enumerate(sizes, 1)))
     return dict(card, mig_devices=[dict(one, memory_mib=size) for one, size in zip(card["mig_devices"], sizes, strict=True)])
 
@@ -219,7 +219,7 @@ def parts(*sizes):
         pytest.param({"as": "slots", "slot_mib": 10000}, [(0, 1), (0, 2)], [10000] * 2, [1], id="one that has no room"),
     ],
 )
-def test_slots_of_mig_devices(rule, expected, mib, left):
+def test_mig_devices_have_slots(rule, expected, mib, left):
     card = parts(20000, 9500)
     decided = decide([card], [rule, {"as": "mig"}])
     values = [f"{mig_uuid(device)}.slot{slot}" for device, slot in expected]
@@ -227,20 +227,20 @@ def test_slots_of_mig_devices(rule, expected, mib, left):
     assert {value: (one["devices"], one["mib"]) for value, one in decided["map"]["NVIDIA-SLOT"].items()} == {
         value: ([value.partition(".")[0]], size) for value, size in zip(values, mib, strict=True)
     }
-    assert decided["card_mib"] == {mig_uuid(device): (20000, 9500)[device] for device, dummy in expected}  # not the card's
+    assert decided["card_mib"] == {mig_uuid(device): (20000, 9500)[device] for device, dummy in expected}  # not those of the card
     assert [one["uuid"] for one in decided["left_out"]] == [mig_uuid(device) for device in left]
     assert all("which is no room for a slot of 10000 MiB" in one["reason"] for one in decided["left_out"])
     assert decided["advertised"][0]["devices"] == list(dict.fromkeys(mig_uuid(device) for device, dummy in expected))
 
 
-def test_slots_of_a_card_in_mig_mode_that_has_no_devices_or_failed():
+def test_a_card_in_mig_mode_without_devices_has_no_slots():
     found = decide([cut(0), cut(1, "1g.10gb", **FAILED)], [SLOTS])
     assert [one["reason"].partition(";")[0] for one in found["left_out"]] == ["it is in MIG mode but has no MIG devices", "GPU is lost"]
     with pytest.raises(PolicyError, match="slots=2 with reserve_mib=9600 makes no slot of the 9500 MiB of the MIG device 1g.9gb of GPU 0"):
         decide([parts(9500)], [dict(SLOTS, reserve_mib=9600)])
 
 
-def test_slots_that_are_to_be_on_one_card():
+def test_slots_may_have_to_be_on_one_card():
     (entry, *dummy) = decide([t4(0)], [dict(SLOTS, slots_together=True)])["map"]["NVIDIA-SLOT"].values()
     assert entry == {"devices": [uuid(0)], "mib": 7680, "together": True}
 
@@ -254,12 +254,12 @@ def test_slots_that_are_to_be_on_one_card():
         (unified(0), {"slot_mib": 8000}, "has no memory of its own.*Say it with 'slots'"),
     ],
 )
-def test_slots_that_a_card_has_no_room_for(card, rule, words):
+def test_slots_that_do_not_fit_on_a_card_are_refused(card, rule, words):
     with pytest.raises(PolicyError, match=words):
         decide([card], [{"as": "slots", **rule}])
 
 
-def test_slots_that_are_advertised_whole_again_and_whole_gpus_that_become_slots():
+def test_slots_become_whole_gpus_and_whole_gpus_become_slots():
     cards, running = [gpu(0), gpu(1)], generic_resources.to_info(generic_resources.parse(of_slots(0, 1)))
     whole = decide(cards, present=generic_resources.from_info(running))
     assert "NVIDIA-SLOT" in whole["owned_kinds"]
@@ -286,7 +286,7 @@ def test_mig_devices_by_profile():
     assert decide(gpus, [{"as": "mig", "kind": "PART"}])["kinds"] == ["PART-3g.40gb", "PART-1g.10gb.me"]
 
 
-def test_a_mig_card_without_a_rule_for_it_is_left_out():
+def test_a_mig_card_without_a_rule_is_excluded():
     decided = decide([cut(0, "3g.40gb"), gpu(1)], [{"as": "gpu"}, {"as": "mig"}])
     assert decided["resources"] == [f"NVIDIA-GPU={uuid(1)}"]
     assert "'as: mig' in front of this one" in decided["left_out"][0]["reason"]
@@ -303,23 +303,23 @@ def test_a_mig_card_without_a_rule_for_it_is_left_out():
         (cut(0, "1g.10gb", **FAILED), [uuid(0)], "GPU is lost"),
     ],
 )
-def test_mig_devices_that_cannot_be_advertised(card, uuids, reason):
+def test_mig_devices_that_cannot_be_advertised_are_refused(card, uuids, reason):
     decided = decide([card], [{"as": "mig"}])
     assert decided["resources"] == []
     assert [one["uuid"] for one in decided["left_out"]] == uuids
     assert reason in decided["left_out"][0]["reason"]
 
 
-def test_the_name_that_drivers_before_470_give():
+def test_names_of_drivers_before_470_are_read():
     old = f"MIG-{uuid(0)}/3/0"
     card = gpu(0, mig=MIG_ON, mig_devices=[{"uuid": old, "profile": "1g.10gb"}])
     assert decide([card], [{"as": "mig"}])["resources"] == [f"MIG-1g.10gb={old}"]
 
 
-# --- what the user adds ---------------------------------------------------------------------------------------------
+# --- extra resources --------------------------------------------------------------------------------------------------
 
 
-def test_extra_resources():
+def test_extra_resources_are_advertised():
     decided = decide([gpu(0)], extra=["SSD=1", "FPGA=a", "FPGA=b"])
     assert decided["resources"] == [f"NVIDIA-GPU={uuid(0)}", "SSD=1", "FPGA=a", "FPGA=b"]
     assert decided["owned_kinds"] == decided["kinds"] == ["NVIDIA-GPU", "SSD", "FPGA"]
@@ -346,18 +346,18 @@ def test_extra_resources():
         (["MINE=GPU-c143e771"], "is a GPU"),
     ],
 )
-def test_extra_resources_that_cannot_be_meant(extra, message):
+def test_impossible_extra_resources_are_refused(extra, message):
     with pytest.raises(PolicyError, match=message):
         decide([gpu(0)], extra=extra)
 
 
-# --- what is there already ------------------------------------------------------------------------------------------
+# --- existing entries -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("present", "rules", "taken"),
     [
-        ({"gpu": ["GPU-00000000"]}, [{"as": "gpu"}], ["gpu"]),  # a usual recipe
+        ({"gpu": ["GPU-00000000"]}, [{"as": "gpu"}], ["gpu"]),  # a common recipe
         ({"GPU": [uuid(0), uuid(1)]}, [{"as": "model"}], ["GPU"]),
         ({"GPU": [uuid(7)]}, [{"as": "gpu"}], []),  # not of this node
         ({"FPGA": ["a"], "SSD": 1, "NIC": []}, [{"as": "gpu"}], []),
@@ -367,7 +367,7 @@ def test_extra_resources_that_cannot_be_meant(extra, message):
         ({"MIG-1g.10gb": [mig_uuid(99)], "VRAM-C1": 1}, [{"as": "gpu"}], []),
     ],
 )
-def test_what_others_made_of_our_gpus_is_taken_over(present, rules, taken):
+def test_entries_of_others_for_our_gpus_are_taken_over(present, rules, taken):
     gpus = [gpu(0), gpu(1)]
     owned = decide(gpus, rules, present=present)["owned_kinds"]
     assert [kind for kind in owned if kind not in decide(gpus, rules)["owned_kinds"]] == taken
@@ -381,12 +381,12 @@ def test_what_others_made_of_our_gpus_is_taken_over(present, rules, taken):
         ({}, ["CUDA_DEVICES=2"], [{"as": "slots", "slots": 4}], ["CUDA_DEVICES=2"]),
         ({"gpu": 1}, [], [{"as": "gpu", "kind": "gpu"}], []),  # adopted
         ({"gpu": 0, "gpuless": 1, "GPU-MIB": 81559, "NIC": ["a"]}, [], [{"as": "gpu"}], []),
-        ({"gpu": 1}, [], [{"as": "vram"}], []),  # memory of a card, which nothing ties to it
+        ({"gpu": 1}, [], [{"as": "vram"}], []),  # memory of a card that no rule ties to it
         ({"A": [uuid(0), "x"]}, [], [{"as": "gpu"}], ["A="]),
         ({"HOSTS": [uuid(1)]}, [], [{"as": "none", "select": {"index": 1}}, {"as": "gpu"}], []),
     ],
 )
-def test_a_kind_that_counts_the_same_gpus_once_more_is_named_with_the_rule_that_adopts_it(present, extra, rules, named):
+def test_a_kind_that_counts_gpus_twice_is_named_with_its_remedy(present, extra, rules, named):
     found = [one for one in decide([gpu(0), gpu(1)], rules, extra=extra, present=present)["warnings"] if "two tasks" in one]
     assert [one.startswith(name) for one, name in zip(found, named, strict=True)] == [True] * len(named)
     for text in found:
@@ -420,12 +420,12 @@ def test_a_kind_that_counts_the_same_gpus_once_more_is_named_with_the_rule_that_
         ([{"as": "model", "kinds": {"*": "vram"}}, {"as": "vram"}], "'vram' and 'VRAM'"),
     ],
 )
-def test_rules_that_cannot_be_meant(rules, message):
+def test_impossible_rules_are_refused(rules, message):
     with pytest.raises(PolicyError, match=message):
         check_rules(rules)
 
 
-def test_a_derived_kind_must_not_meet_another():
+def test_a_derived_kind_must_differ_from_others():
     with pytest.raises(PolicyError, match="'nvidia-t4' and 'NVIDIA-T4'"):
         decide([t4(0)], [{"as": "gpu", "kind": "nvidia-t4", "select": {"index": 5}}, {"as": "model"}])
 
@@ -446,13 +446,13 @@ def test_a_derived_kind_must_not_meet_another():
         ),
     ],
 )
-def test_drift_of_memory(running, expected):
+def test_drift_of_memory_is_found(running, expected):
     decided = decide([t4(0)], [VRAM], present=generic_resources.from_info(running))
     assert find_drift(decided, running) == expected
     assert swarm_resource_drift(decided, None) == []
 
 
-def test_drift_of_mig_devices_and_extras():
+def test_drift_of_mig_devices_and_extra_resources_is_found():
     decided = decide([cut(0, "1g.10gb", "1g.10gb")], [{"as": "mig"}], extra=["FPGA=a", "SSD=2"])
     assert find_drift(decided, named("MIG-1g.10gb", mig_uuid(0), mig_uuid(9)) + discrete("SSD", 1)) == [
         f"{mig_uuid(9)} is gone, but advertised as MIG-1g.10gb",
@@ -462,7 +462,7 @@ def test_drift_of_mig_devices_and_extras():
     ]
 
 
-# --- what must hold for any rules and GPUs --------------------------------------------------------------------------
+# --- properties of any rules and GPUs ---------------------------------------------------------------------------------
 
 CARDS = st.sampled_from(["H100", "T4", "cut", "failed", "unified"])
 MAKE = {"H100": gpu, "T4": t4, "cut": lambda i: cut(i, "1g.10gb", "2g.20gb"), "failed": lambda i: gpu(i, **FAILED), "unified": unified}
@@ -491,18 +491,18 @@ def decided_or_none(gpus, rules):
     try:
         return decide(gpus, rules, extra=["SSD=1"])
     except PolicyError:
-        return None  # such as memory of a GPU that has none
+        return None  # such as the memory of a GPU without memory
 
 
 @given(FLEET, RULES)
-def test_no_gpu_stands_in_two_inventories(gpus, rules):
+def test_no_gpu_is_in_two_kinds(gpus, rules):
     decided = decided_or_none(gpus, rules)
     if decided is None:
         return
     resources = generic_resources.parse(decided["resources"])  # dockerd would start with it
     values = [value for listed in resources.values() if isinstance(listed, list) for value in listed]
     assert len(values) == len(set(values))
-    # Each card is in one place: advertised in one form, or left out with a reason.
+    # Each card is in one place: advertised in one form, or excluded with a reason.
     out, left, unselected = ({one["index"] for one in decided[key]} for key in ("advertised", "left_out", "unselected"))
     assert out | left | unselected == {one["index"] for one in gpus}
     assert not (out | left) & unselected
@@ -524,7 +524,7 @@ def test_swarm_resource_lists_exactly_the_named_gpu_kinds(gpus, rules):
 
 
 @given(FLEET, RULES)
-def test_a_card_that_dies_changes_no_name_of_another(gpus, rules):
+def test_a_card_that_dies_changes_no_other_name(gpus, rules):
     decided = decided_or_none(gpus, rules)
     if decided is None or not gpus or any(rule.get("sum") for rule in rules):
         return

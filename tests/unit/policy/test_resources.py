@@ -28,7 +28,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy import gen
         (["GPU=a", "gpu=b"], {"GPU": ["a"], "gpu": ["b"]}),
     ],
 )
-def test_parse(entries, parsed):
+def test_resources_are_parsed(entries, parsed):
     assert generic_resources.parse(entries) == parsed
     assert list(generic_resources.parse(entries)) == list(parsed)
 
@@ -43,12 +43,12 @@ def test_parse(entries, parsed):
         (["GPU=-1"], "negative"),
     ],
 )
-def test_parse_refuses_what_swarmkit_refuses(entries, word):
+def test_values_that_swarmkit_refuses_are_refused(entries, word):
     with pytest.raises(generic_resources.ResourceError, match=word):
         generic_resources.parse(entries)
 
 
-def test_entries_undo_parse():
+def test_entries_reverse_parsing():
     entries = ["GPU=GPU-a", "GPU=GPU-b", "SSD=1"]
     assert generic_resources.to_entries(generic_resources.parse(entries)) == entries
 
@@ -60,7 +60,7 @@ INFO = [
 ]
 
 
-def test_info_and_back():
+def test_info_is_read_and_written():
     resources = generic_resources.from_info(INFO)
     assert resources == {"GPU": ["GPU-a", "GPU-b"], "SSD": 1}
     assert generic_resources.to_info(resources) == INFO

@@ -19,8 +19,8 @@ BOTH = named("NVIDIA-GPU", uuid(0), uuid(1))
 PARTS = named("MIG-1g.10gb", mig_uuid(0), mig_uuid(1))
 
 
-def test_consent_beforehand_is_to_the_loss_of_cards():
-    """Not to rules that forget one, and a number of GPUs goes before it."""
+def test_earlier_consent_is_only_for_lost_cards():
+    """It does not cover rules that drop a card. An expected number of GPUs overrides it."""
     assert refusal([gpu(0)], running=BOTH, may_lose=True) is None
     assert refusal([gpu(0), gpu(1, **FAILED)], running=BOTH, may_lose=True) is None
     assert refusal([cut(0)], MIG_FIRST, PARTS, may_lose=True) is None
@@ -36,7 +36,7 @@ def refusal(gpus, rules=tuple(GPU), running=None, record=None, **consent):
     return shrink_refusal(decided, advertised_before(running, record or {}, decided["owned_kinds"]), **consent)
 
 
-# GPUs now, rules, what the daemon shows, what is on record -> words of the refusal, or nothing
+# GPUs now, rules, the daemon's resources, the record -> words of the refusal, or nothing
 LESS = {
     "a GPU is gone": ([gpu(0)], GPU, BOTH, None, [f"{uuid(1)} is gone", "expect: 1", "gpu_node_expect", "gpu_node_allow_shrink"]),
     "a GPU failed": ([gpu(0), gpu(1, **FAILED)], GPU, BOTH, None, ["GPU 1 (", uuid(1), "GPU is lost"]),
@@ -118,7 +118,7 @@ def test_less_than_before_needs_consent(gpus, rules, running, record, words):
 
 
 @pytest.mark.parametrize(("gpus", "rules", "running", "record"), NOT_LESS.values(), ids=NOT_LESS)
-def test_what_is_not_less(gpus, rules, running, record):
+def test_these_changes_are_no_loss(gpus, rules, running, record):
     assert refusal(gpus, rules, running, record) is None
 
 
@@ -134,7 +134,7 @@ def test_what_is_not_less(gpus, rules, running, record):
         ([cut(0, "1g.10gb"), gpu(1)], 3, "expect: 2"),
     ],
 )
-def test_a_number_is_expected(gpus, expect, words):
+def test_a_number_of_gpus_is_expected(gpus, expect, words):
     text = refusal(gpus, MIG_FIRST, BOTH, expect=expect)
     assert text is None if words is None else words in text
     assert refusal(gpus, MIG_FIRST, BOTH, expect=expect, allow=True) is None
@@ -144,8 +144,8 @@ def test_fewer_than_expected_on_a_fresh_node():
     assert "8 GPUs are expected" in refusal([gpu(0)], expect=8)
 
 
-def test_a_card_that_is_gone_is_named_by_the_record_of_the_node():
-    """For the person who replaces it. Nobody consents by that."""
+def test_a_lost_card_is_named_from_the_record_of_the_node():
+    """For the person who replaces it. This is no consent."""
     known = {"index": 1, "uuid": uuid(1), "name": "Tesla T4", "pci_bus_id": "00000000:C1:00.0", "slot": "12", "serial": "1322", "mig": [mig_uuid(1)]}
     place = "PCI address 00000000:C1:00.0, slot 12, serial number 1322"
     decided = {**decide([t4(0)], GPU, present=generic_resources.from_info(BOTH)), "cards": [known]}

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is kept of a program on a machine is all that it imports, and Python alone runs it."""
+"""The stored files of a program are exactly its imports, and Python can run them alone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._program import co
 from tests.pages import rooms
 
 PROGRAMS = [guard.CODE, watcher.CODE, parts.CODE]
-# Runs every import of every file of a directory, also those inside functions, and prints what was loaded.
+# Runs every import of every file of a folder, including those inside functions, and prints the loaded modules.
 IMPORTS = """
 import ast, importlib, json, os, sys
 home = sys.argv[1]
@@ -47,14 +47,14 @@ def ids(one):
 
 
 def pythons():
-    """The oldest Python of a node, where this machine has it, and this one."""
+    """Return the oldest Python of a node, if this machine has it, and this one."""
     found = shutil.which("python3.8")
     works = found and subprocess.run([found, "-c", ""], check=False, capture_output=True).returncode == 0
     return [sys.executable, *([found] if works else [])]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=ids)
-def test_every_import_of_every_file_finds_its_file_and_nothing_else_is_kept(program, tmp_path):
+def test_every_import_finds_its_file_and_no_other_file_is_stored(program, tmp_path):
     program.keep(str(tmp_path))
     home = tmp_path / program.name()
     kept = sorted(path.relative_to(home).as_posix() for path in (home / "gpu_swarm").rglob("*.py"))
@@ -79,7 +79,7 @@ def test_the_files_are_those_that_python_s_own_parser_finds(program):
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=ids)
 def test_an_archive_gives_the_same_version_as_the_files(program, tmp_path):
-    """Ansible sends an archive; the controller, which compares versions, has files."""
+    """Ansible sends an archive. The controller, which compares versions, has files."""
     inside, top = "ansible_collections/fleet/gpu_swarm/plugins/module_utils", rooms.PLUGINS / "module_utils"
     with zipfile.ZipFile(tmp_path / "sent.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         for path in top.rglob("*.py"):
@@ -103,11 +103,11 @@ def test_an_archive_gives_the_same_version_as_the_files(program, tmp_path):
         (b'TEXT = "from %s.a import b"\n', []),
     ],
 )
-def test_what_an_import_may_name(text, files):
+def test_imports_are_resolved(text, files):
     assert code.named("_x/file.py", text) == files
 
 
-def test_a_new_version_is_current_at_once_and_others_go(tmp_path, monkeypatch):
+def test_a_new_version_is_current_at_once_and_others_are_removed(tmp_path, monkeypatch):
     program, home = watcher.CODE, str(tmp_path)
     assert not program.is_current(home)
     program.make_current(home)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A service whose installation is killed: the next run sees that, and finishes it."""
+"""If the installation of a service is killed, the next run notices that and finishes it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Killed(BaseException):
 
 
 class Machine:
-    """systemd and the rename of files; ``dies_at`` is the command or the file at which the run is killed."""
+    """systemd and the rename of files. ``dies_at`` is the command or the file at which the run is killed."""
 
     def __init__(self, root):
         self.root, self.home, self.dies_at, self.commands, self.rc = root, str(root / "state/program"), None, [], 0
@@ -55,8 +55,8 @@ def machine(tmp_path):
 
 
 @pytest.mark.parametrize("dies_at", ["settings.json", "restart", "reset-failed"])
-def test_what_still_runs_the_code_of_before_is_not_current(machine, monkeypatch, dies_at):
-    """Its files are new, and the process is the old one: without the restart it would be so until the next boot."""
+def test_a_service_that_still_runs_old_code_is_not_current(machine, monkeypatch, dies_at):
+    """Its files are new, and the process is old. Without the restart it would stay so until the next boot."""
     machine.install()
     assert machine.service().is_current(SETTINGS, UNIT)
     monkeypatch.setattr(code, "START", code.START + "# newer\n")
@@ -70,7 +70,7 @@ def test_what_still_runs_the_code_of_before_is_not_current(machine, monkeypatch,
     assert sorted(os.listdir(machine.home)) == [parts.CODE.name(), "current", "settings.json"]
 
 
-def test_one_that_did_not_start_is_not_current(machine):
+def test_a_service_that_did_not_start_is_not_current(machine):
     machine.rc = 1
     assert machine.install() == "no reason"
     assert not machine.service().is_current(SETTINGS, UNIT)
@@ -79,7 +79,7 @@ def test_one_that_did_not_start_is_not_current(machine):
     assert machine.service().is_current(SETTINGS, UNIT)
 
 
-def test_what_killed_runs_left_beside_the_code_goes_with_the_next_one(machine):
+def test_leftovers_of_killed_runs_are_removed_by_the_next_one(machine):
     machine.install()
     kept = sorted(os.listdir(machine.home))
     os.symlink(parts.CODE.name(), os.path.join(machine.home, "current.4711"))

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How a service waits, and ends when systemd says so: in a process of its own, since signals are the process's."""
+"""How a service waits, and ends on systemd's signal. Runs in a separate process, because signals belong to a process."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ lifetime.begin()
 
 @pytest.fixture
 def start(tmp_path):
-    """Starts a service that does this once it is ready, and returns it when systemd would know that it is."""
+    """Start a service that does this once it is ready. Return it when systemd would know that it is ready."""
     started = []
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ready:
         ready.bind(str(tmp_path / "notify"))
@@ -57,16 +57,16 @@ def test_a_wait_ends_with_the_service(start, then):
     assert it.wait(20) == 0
 
 
-def test_nor_is_one_begun_by_a_service_that_is_to_end(start):
+def test_a_service_that_must_end_begins_no_wait(start):
     assert start("os.kill(os.getpid(), 15); lifetime.wait(600)\nsys.exit(0 if lifetime.over else 3)").wait(20) == 0
 
 
-def test_what_can_be_read_ends_a_wait_and_is_named(start):
+def test_readable_data_ends_a_wait_and_is_named(start):
     it = start("there, dummy = os.pipe()\nprint(lifetime.wait(600, [there, 0]), lifetime.over)")
     assert it.communicate(b"something", timeout=20)[0].split() == [b"[0]", b"False"]
 
 
-def test_nothing_comes_in_so_many_seconds(start):
+def test_a_wait_without_data_ends_in_time(start):
     it = start("print(lifetime.wait(0.01), lifetime.wait(-1), lifetime.over)")
     assert it.communicate(timeout=20)[0].split() == [b"[]", b"[]", b"False"]
 
@@ -74,18 +74,18 @@ def test_nothing_comes_in_so_many_seconds(start):
 FORGED = "h\n<2>ALARM: node m1 (x) stays in service\r\x1b[2K\u2028"
 
 
-def test_what_a_service_says_is_one_line_whatever_hosts_are_called(capsys):
+def test_a_log_entry_is_one_line_whatever_a_host_is_called(capsys):
     lifetime.say(f"node {FORGED} is paused")
     assert capsys.readouterr().out == "node h\\n<2>ALARM: node m1 (x) stays in service\\r\\x1b[2K\\u2028 is paused\n"
 
 
-def test_nor_does_a_long_name_begin_another_line(capsys):
-    """The journal cuts a line after 48 KiB, and what follows is a line of its own."""
+def test_a_long_name_does_not_begin_another_line(capsys):
+    """The journal cuts a line after 48 KiB, and the rest becomes a new line."""
     lifetime.say("node " + 49 * 1024 * "x" + "ALARM: another")
     assert len(capsys.readouterr().out) < 5000
 
 
-def test_a_name_that_the_journal_cannot_take_ends_no_service(start):
+def test_a_name_that_the_journal_refuses_ends_no_service(start):
     it = start("sys.stdout.reconfigure(encoding='ascii'); systemd.say('node \\u00e9'); os.close(1); systemd.say('node'); os._exit(0)")
     assert (it.communicate(timeout=20)[0], it.returncode) == (b"node \\xe9\n", 0)
 
@@ -94,15 +94,15 @@ def full(path, *_more, **_options):
     raise OSError(errno.ENOSPC, "No space left on device", path)
 
 
-def test_a_status_is_written_as_a_whole(tmp_path):
+def test_a_status_is_replaced_as_a_whole(tmp_path):
     path = tmp_path / "status.json"
     for status in ({"a": 1}, {}):
         assert lifetime.publish(str(path), status) == ""
         assert (json.loads(path.read_text()), [one.name for one in tmp_path.iterdir()]) == (status, ["status.json"])
 
 
-def test_where_there_is_no_room_what_is_over_is_gone_too(tmp_path, monkeypatch):
-    """Whoever reads it would take it for what is so now."""
+def test_on_a_full_disk_an_outdated_status_is_removed(tmp_path, monkeypatch):
+    """A reader would take it for the current state."""
     path = tmp_path / "status.json"
     path.write_text("{}")
     with monkeypatch.context() as patched:
@@ -112,7 +112,7 @@ def test_where_there_is_no_room_what_is_over_is_gone_too(tmp_path, monkeypatch):
     assert lifetime.publish(str(tmp_path / "none" / "status.json"), {}).endswith("No such file or directory")
 
 
-def test_the_room_of_the_one_before_may_be_enough(tmp_path, monkeypatch):
+def test_the_space_of_the_former_status_may_be_enough(tmp_path, monkeypatch):
     path = tmp_path / "status.json"
     path.write_text("{}")
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a service of root is started with: nobody but root can replace it."""
+"""A service of root is started only with a Python that nobody else can replace."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SOMEBODY = 4711
 
 @pytest.fixture
 def owned(monkeypatch):
-    """Has a path belong to somebody, or to a group, without a right to give it away."""
+    """Simulate owners and groups of paths, without the right to change them."""
     others = {}
     really = os.lstat
 
@@ -36,7 +36,7 @@ def owned(monkeypatch):
 
 @pytest.fixture
 def python(tmp_path):
-    """venv/bin/python is a link to opt/python, by another one."""
+    """Make venv/bin/python as a link to opt/python, through another link."""
     for folder in ("venv/bin", "opt"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "opt/python3.12").touch(0o755)
@@ -49,18 +49,18 @@ def require(python):
     require_own_python(str(python), str(python.parents[1]))
 
 
-def test_one_of_root_is_taken(python):
+def test_a_python_of_root_is_accepted(python):
     require(python)
 
 
-def test_one_that_loops_or_is_not_there_is_for_others_to_report(tmp_path):
+def test_a_missing_python_is_reported_elsewhere(tmp_path):
     (tmp_path / "loop").symlink_to("loop")
     for name in ("loop", "none"):
         require_own_python(str(tmp_path / name), str(tmp_path))
 
 
 @pytest.mark.parametrize("part", ["venv", "venv/bin", "venv/bin/python", "opt", "opt/python3", "opt/python3.12"])
-def test_each_part_of_its_path_is_roots_where_links_lead_too(python, tmp_path, owned, part):
+def test_each_part_of_its_path_must_belong_to_root_even_behind_links(python, tmp_path, owned, part):
     owned[str(tmp_path / part)] = (SOMEBODY, 0, os.lstat(tmp_path / part).st_mode)
     with pytest.raises(GpuSwarmError) as raised:
         require(python)
@@ -69,17 +69,17 @@ def test_each_part_of_its_path_is_roots_where_links_lead_too(python, tmp_path, o
 
 
 @pytest.mark.parametrize(("mode", "group", "words"), [(0o757, 0, "written by everybody"), (0o775, SOMEBODY, "written by group id 4711")])
-def test_nor_can_others_write_there(python, tmp_path, owned, mode, group, words):
+def test_others_must_not_be_able_to_write_there(python, tmp_path, owned, mode, group, words):
     owned[str(tmp_path / "opt")] = (os.geteuid(), group, stat.S_IFDIR | mode)
     with pytest.raises(GpuSwarmError, match=words):
         require(python)
-    # As in /tmp, where each may only replace what is his own.
+    # As in /tmp, where everyone can replace only their own files.
     owned[str(tmp_path / "opt")] = (os.geteuid(), group, stat.S_IFDIR | stat.S_ISVTX | mode)
     require(python)
 
 
-def test_an_environment_of_somebody_is_not_taken_either(python, tmp_path, owned):
-    """Python loads what is in it."""
+def test_an_environment_of_another_user_is_refused(python, tmp_path, owned):
+    """Python loads its files."""
     (tmp_path / "env").mkdir()
     owned[str(tmp_path / "env")] = (SOMEBODY, 0, stat.S_IFDIR | 0o755)
     with pytest.raises(GpuSwarmError, match="belongs to user id 4711"):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The last sentence of deploy and job says the same as the exit status."""
+"""The last sentence of deploy and job agrees with the exit status."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ LATER = " Run this again later (exit status 75)."
         ({"s_b": "1 of 1 running", "s_i": "1 of 1 complete"}, [], [], "All services of the stack s run or are complete: 2."),
     ],
 )  # fmt: skip
-def test_a_stack(progress: Any, waiting: Any, wrong: Any, said: str) -> None:
+def test_a_stack_has_this_conclusion(progress: Any, waiting: Any, wrong: Any, said: str) -> None:
     assert conclusion.deployment_sentence("s", progress, waiting, wrong) == said
 
 
 @pytest.mark.parametrize(("changed", "said"), [(True, "would be deployed"), (False, "would stay as it is")])
-def test_a_stack_that_is_checked(changed: bool, said: str) -> None:
+def test_a_checked_stack_has_this_conclusion(changed: bool, said: str) -> None:
     assert conclusion.deployment_check_sentence("s", changed) == f"The stack s {said}. Nothing was changed."
 
 
@@ -59,12 +59,12 @@ FAILED = "1 of 2 did not complete: j-2: failed: task: non-zero exit (3). -e agai
         ([job(1, "complete"), job(2, "to be submitted")], {"waiting": ["j-2"]}, False, "1 of 2 would be submitted. Nothing was changed."),
     ],
 )
-def test_jobs(jobs: Any, more: Any, waits: bool, said: str) -> None:
+def test_jobs_have_this_conclusion(jobs: Any, more: Any, waits: bool, said: str) -> None:
     answer = {"jobs": jobs, "waiting": [], "not_ready": [], "problems": [], **more}
     assert conclusion.jobs_sentence("j", answer, waits) == f"Job j: {said}"
 
 
-# -- removed ---------------------------------------------------------------------------------------------------------
+# -- removal -------------------------------------------------------------------------------------------------------------
 
 OF_STACK = {"ContainerSpec": {"Labels": {stack.NAMESPACE: "s"}}}
 DOWN = node("n2", State="down")
@@ -81,14 +81,14 @@ def of_stack(*arguments: Any, **more: Any) -> dict[str, Any]:
         ([of_stack("t1", given=named(A), desired="remove")], ["1 NVIDIA-GPU on host-n1"], 1),
         ([of_stack("t1", given=named(A)), of_stack("t2", given=named(B) + discrete(4))], ["2 NVIDIA-GPU on host-n1", "4 VRAM on host-n1"], 2),
         ([of_stack("t1", given=named(A), state="shutdown", desired="remove")], [], 0),  # its container has stopped
-        ([of_stack("t1", desired="remove")], [], 0),  # of GPUs it has none
-        ([of_stack("t1", given=named(A), service="there")], [], 0),  # its service is there
+        ([of_stack("t1", desired="remove")], [], 0),  # without GPUs
+        ([of_stack("t1", given=named(A), service="there")], [], 0),  # its service exists
         ([task("t1", given=named(A))], [], 0),  # of another stack
         ([of_stack("t1", "n2", given=named(A))], ["1 NVIDIA-GPU on host-n2 (down)"], 0),  # nobody knows for how long
         ([of_stack("t1", "gone", given=named(A))], [], 0),
     ],
 )
-def test_what_tasks_of_removed_services_still_have(tasks: Any, still: list[str], awaited: int) -> None:
+def test_resources_of_removed_services_are_reported(tasks: Any, still: list[str], awaited: int) -> None:
     ending = still_allocated(stack.tasks_of("s", tasks), [service("there")], [node(), DOWN])
     assert conclusion.allocations_of(ending) == still
     assert conclusion.allocations_on_ready_nodes(ending) == still[:awaited]
@@ -100,7 +100,7 @@ def test_what_tasks_of_removed_services_still_have(tasks: Any, still: list[str],
         assert said == "The stack s is removed, services: 1. None of its tasks has a GPU any more."
 
 
-def test_there_is_nothing_to_remove() -> None:
+def test_nothing_to_remove_is_reported() -> None:
     assert conclusion.removal_sentence("job j", 0, []) == "The swarm has no job j. There is nothing to remove."
     assert conclusion.removal_check_sentence("job j", 0) == conclusion.removal_sentence("job j", 0, [])
     assert conclusion.removal_check_sentence("job j", 2) == "The job j would be removed, services: 2. Nothing was changed."

@@ -26,11 +26,11 @@ EVERYWHERE = one("exporter", "global", command=False)
         ([EVERYWHERE, one()], "without a reservation on nodes with GPUs: web (g1); global: exporter"),
     ],
 )
-def test_who_is_there(found, words):
+def test_services_on_dedicated_nodes_are_listed(found, words):
     assert describe(found) == words
 
 
-def test_commands_are_for_dedicated_nodes_and_those_that_have_one():
+def test_commands_are_shown_for_dedicated_nodes():
     assert keep_off_commands([one("a"), one("b", dedicated=False), EVERYWHERE]) == ["docker service update … a"]
 
 
@@ -42,7 +42,7 @@ def test_a_run_that_dedicates_nodes_shows_each_command():
     )
 
 
-def test_of_many_the_first_are_named():
+def test_the_first_of_many_are_named():
     (text,) = warnings(True, {"on_gpu_nodes": [one(f"s{number}") for number in range(7)]})
     assert text.endswith("docker service update … s4. The playbook status lists 2 more.")
 
@@ -50,5 +50,5 @@ def test_of_many_the_first_are_named():
 @pytest.mark.parametrize(
     ("dedicated", "ledger"), [(False, {"on_gpu_nodes": [one()]}), (True, None), (True, {}), (True, {"on_gpu_nodes": [EVERYWHERE]})]
 )
-def test_else_a_run_says_nothing(dedicated, ledger):
+def test_otherwise_nothing_is_reported(dedicated, ledger):
     assert warnings(dedicated, ledger) == []

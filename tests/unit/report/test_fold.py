@@ -18,7 +18,7 @@ UUID = "GPU-eafc7885-1034-5571-91b2-9dbfbdddf10a"
         ("a word", None, ["a word"]),
         ("a word", 6, ["a word"]),
         ("", 6, [""]),
-        # A name has no place to end a line, whatever is in it.
+        # A name has no place to break a line, whatever it contains.
         (f"fault: {UUID} lost", 30, ["fault:", UUID, "lost"]),
         (UUID, 30, [UUID]),
         ("image registry.example.com/team-a/llm-server:2.1-cuda", 30, ["image", "registry.example.com/team-a/llm-server:2.1-cuda"]),
@@ -26,9 +26,9 @@ UUID = "GPU-eafc7885-1034-5571-91b2-9dbfbdddf10a"
         ("restarts dockerd; changes node labels; joins", 37, ["restarts dockerd;", "changes node labels; joins"]),
         ("services web-1, web-2 (12 tasks), web-3", 30, ["services web-1,", "web-2 (12 tasks), web-3"]),
         ("train.1 (alice, 3 h), train.2 (bob, 4 h)", 27, ["train.1 (alice, 3 h),", "train.2 (bob, 4 h)"]),
-        # No line is left nearly empty for that.
+        # That leaves no line nearly empty.
         ("Yes, it returns to service with the next run", 40, ["Yes, it returns to service with the next", "run"]),
-        # A number is not parted from what it counts.
+        # A number stays with what it counts.
         ("it wants 16 NVIDIA-GPU", 14, ["it wants", "16 NVIDIA-GPU"]),
         ("toolkit 1.17.8-1 → 1.20.0-1", 20, ["toolkit 1.17.8-1", "→ 1.20.0-1"]),
         ("1 × 45.0 GiB + 2 × 15.0 GiB", 16, ["1 × 45.0 GiB", "+ 2 × 15.0 GiB"]),
@@ -51,7 +51,7 @@ def test_the_longest_part_has_its_number():
 
 
 @pytest.mark.parametrize(("environment", "width"), [(None, 79), ("", 79), ("0", 79), ("wide", 79), ("-3", 79), ("²", 79), ("200", 200)])
-def test_how_wide_the_tables_are(environment, width, monkeypatch):
+def test_tables_have_these_widths(environment, width, monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)
     if environment is not None:
         monkeypatch.setenv("COLUMNS", environment)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What status says of isolation: the level, the nodes that are behind, and when it is safe to enforce."""
+"""How status shows isolation: the level, the nodes that lag behind, and when it is safe to enforce."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_node_that_is_not_at_the_level_of_its_swarm_waits(label, differ, waiti
     assert why["host-m1"] == ""
 
 
-def test_where_processes_and_reservations_differ_has_a_table_and_waits_for_nobody():
+def test_differences_of_processes_and_reservations_have_a_table():
     nodes = [node("n1", resources=named("GPU-1"))]
     one = {"name": "outside", "hostname": "host-n1", "card": "GPU-1", "task": None, "by": "alice (py)", "holder": None, "since": READ, "read": READ}
     found = status.status({**ledger(Listed(nodes, [], [], NOW), "gpu-swarm."), "allocation_findings": [one]})
@@ -95,7 +95,7 @@ def test_a_guard_that_is_broken_is_not_safe_to_enforce():
             "isolation: audit; change before it is enforced: train (forged, hidden)",
         ),
         (
-            {**audit(NOW - 12 * DAY), "joined": NOW - 3 * DAY - 10}, (),  # a node that was not there before
+            {**audit(NOW - 12 * DAY), "joined": NOW - 3 * DAY - 10}, (),  # a new node
             f"isolation: audit; no violation for 3 days; safe to enforce after 7 days without one (read by the run of {READ})",
         ),
         (audit(1, NOW - HOUR, read=None), ("train",), "isolation: audit; change before it is enforced: train (forged)"),
@@ -106,7 +106,7 @@ def test_a_guard_that_is_broken_is_not_safe_to_enforce():
         ),
     ],
 )  # fmt: skip
-def test_what_the_line_says(label, services, words):
+def test_the_line_has_the_level(label, services, words):
     found = shown(label, services)
     assert describe(found["isolation"]) == words
     assert found["isolation"]["safe"] is ("safe to enforce (" in words)

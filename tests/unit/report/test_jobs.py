@@ -11,7 +11,7 @@ def job(service, state, tries=1, code=None, error="", parameters=""):
     return {"service": service, "state": state, "tries": tries, "exit_code": code, "error": error, "parameters": parameters}
 
 
-def test_there_is_a_line_for_what_is_new():
+def test_each_news_has_a_line():
     said: dict[str, str] = {}
     assert jobs.state_changes({"jobs": [job("a", "queued"), job("b", "running")]}, said) == ["a: queued", "b: running"]
     assert jobs.state_changes({"jobs": [job("a", "queued"), job("b", "failed", 2, 1, "exit 1")]}, said) == ["b: failed (try 2): exit 1"]
@@ -23,7 +23,7 @@ def test_many_at_a_time_are_counted():
     assert (len(found), found[-1]) == (21, "and 980 more")
 
 
-def test_the_table_has_each_job_and_their_number():
+def test_the_table_has_each_job_and_the_total():
     text = jobs.table({"jobs": [job("a", "complete", 1, 0), job("b", "failed", 2, 3, "non-zero\nexit", "LR=1"), job("c", "complete", 1, 0)]}, None)
     lines = text.splitlines()
     assert lines[0].split() == ["job", "parameters", "state", "exit", "code", "tries", "reason"]
@@ -32,5 +32,5 @@ def test_the_table_has_each_job_and_their_number():
     assert lines[-1] == "2 complete, 1 failed"
 
 
-def test_no_jobs():
+def test_without_jobs_the_table_is_empty():
     assert jobs.table({"jobs": []}, None) == "no jobs match"

@@ -24,10 +24,10 @@ def shows(**entries):
 @pytest.mark.parametrize(
     ("answer", "node", "cell"),
     [
-        # As decided, by the manager.
+        # The manager shows what was decided.
         (assessed(), member(), "2 NVIDIA-GPU"),
         (assessed(gpus=0), member(shown=()), "–"),
-        # Waiting, refused or untouched: what is, and what was decided beside it.
+        # Waiting, refused or untouched: the current resources, with the decided ones beside them.
         (assessed(), member(shown=(0,)), "1 NVIDIA-GPU (decided: 2)"),
         (assessed(resources=resources(0)), member(shown=(0, 1)), "2 NVIDIA-GPU (decided: 1)"),
         (assessed(resources=resources(0, 2)), member(shown=(0, 1)), "2 NVIDIA-GPU (decided: other NVIDIA-GPU)"),
@@ -37,17 +37,17 @@ def shows(**entries):
         (assessed(resources=["NVIDIA-T4=GPU-1"]), member(), "2 NVIDIA-GPU (decided: 1 NVIDIA-T4)"),
         (assessed(resources=[*TWO, "VRAM=100"]), member(), "2 NVIDIA-GPU (decided: 100 VRAM)"),
         (assessed(resources=["VRAM=100"]), shows(VRAM=discrete(80)), "80 VRAM (decided: 100)"),
-        # What somebody else has the node offer is shown, and is no difference.
+        # Resources that others configured are shown, and are no difference.
         (assessed(), shows(NVIDIA_GPU=named(0, 1), SSD=discrete(4)), "2 NVIDIA-GPU, 4 SSD"),
         (assessed(), shows(NVIDIA_GPU=named(0), SSD=discrete(4)), "1 NVIDIA-GPU, 4 SSD (decided: 2 NVIDIA-GPU)"),
         (assessed(gpus=0), shows(SSD=discrete(4), FPGA={"type": "named", "total": 1, "values": ["f1"], "free": []}), "4 SSD, 1 FPGA"),
         (assessed(gpus=0), shows(FOREIGN=named(0)), "1 FOREIGN"),
-        # Only allocated to a task that still runs on it: not offered any more.
+        # Only allocated to a task that still runs on it: no longer offered.
         (assessed(gpus=0), shows(OLD=discrete(0)), "–"),
         # Nothing could be decided, as with a driver that does not match.
         ({"failed": True, "msg": "x"}, member(), "2 NVIDIA-GPU"),
         ({}, None, "–"),
-        # In no swarm: what its own daemon runs with.
+        # In no swarm: the resources of its own daemon.
         (assessed(shown=TWO), None, "2 NVIDIA-GPU"),
         (assessed(shown=resources(0)), None, "1 NVIDIA-GPU (decided: 2)"),
         (assessed(), None, "– (decided: 2 NVIDIA-GPU)"),
@@ -55,7 +55,7 @@ def shows(**entries):
         (assessed(gpus=0, engine=None), None, "–"),
     ],
 )
-def test_what_a_node_advertises_and_what_was_decided_instead(answer, node, cell):
+def test_advertised_and_decided_resources_are_shown(answer, node, cell):
     assert advertised(answer, node) == cell
 
 
@@ -70,5 +70,5 @@ def test_what_a_node_advertises_and_what_was_decided_instead(answer, node, cell)
         (shows(NVIDIA_GPU=named(0, 1), OLD=discrete(0)), "2"),
     ],
 )
-def test_what_is_free_is_what_the_manager_has_to_give(node, cell):
+def test_free_resources_are_those_of_the_manager(node, cell):
     assert free(node) == cell

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The lines that a quiet run prints while it goes on."""
+"""The lines that a quiet run prints while it runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def step_line(name, seconds, hosts=0):
 
 
 def played(run, step, hosts, *, begin, end, in_batches=False, outcomes=None):
-    """The lines that a play of one task prints."""
+    """Return the lines that a play of one task prints."""
     lines = run.begin_play(step, in_batches, begin)
     run.begin_task("work", begin)
     for host in hosts:
@@ -56,7 +56,7 @@ def test_a_step_without_hosts_has_no_line():
     assert lines + run.end(2) == [step_line("Assess", "1 s", 2), step_line("Report", "1 s")]
 
 
-def test_the_next_playbook_prints_nothing_of_the_one_before():
+def test_the_next_playbook_prints_nothing_of_the_former_one():
     run = Run(0)
     played(run, "Plan", ["m1"], begin=0, end=1)
     run.roll.set_plan({"batches": [["g1"]]})
@@ -90,7 +90,7 @@ def test_a_play_of_the_user_ends_the_step():
 def test_the_line_of_the_current_task():
     run = Run(0)
     run.begin_play("Assess", False, 0)
-    assert run.current(1) == ("", 1)  # whether it has hosts is not known yet
+    assert run.current(1) == ("", 1)  # it is not known yet whether it has hosts
     run.begin_task("fleet.gpu_swarm.gpu_node : Read the node", 0)
     for name in ("g1", "g2", "g3", "g4", "g5", "g6"):
         run.begin_host(name, 0)
@@ -133,7 +133,7 @@ def test_messages_of_debug_tasks(action, result, found):
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.4, "0 s"), (59.9, "59 s"), (60, "1 min 0 s"), (3599, "59 min 59 s"), (3660, "1 h 1 min")])
-def test_durations(seconds, text):
+def test_durations_are_formatted(seconds, text):
     assert duration(seconds) == text
 
 

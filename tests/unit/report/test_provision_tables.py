@@ -18,7 +18,7 @@ FAILED = Outcome(State.FAILED, "dockerd did not start")
 A = "GPU-5fa2e7a4-0b1e-4c53-9d1f-0c9a7d1e2f30"
 
 
-def test_the_impact_of_a_run():
+def test_the_impact_of_a_run_is_shown():
     steps = {
         "done": step_with(),
         "gpu-1": step_with(needs=["configure", "restart"], impact=["2 GPUs not advertised", "restarts dockerd"]),
@@ -55,7 +55,7 @@ BACK = "returns to service"
         (step_with(needs=["restart"], groups=[WINDOW, MARKED, END], impact=["restarts dockerd"]), "restarts dockerd"),
     ],
 )
-def test_what_becomes_of_a_node_that_an_earlier_run_left_paused_is_reported(step, words):
+def test_the_future_of_a_node_left_paused_is_reported(step, words):
     assert provision_tables.impact({"gpu-1": step}, None).splitlines()[2:] == ["gpu-1  " + words]
 
 
@@ -83,7 +83,7 @@ def test_what_becomes_of_a_node_that_an_earlier_run_left_paused_is_reported(step
             None,
             "failed: NVML: mismatch. Paused for a fault (mismatch): it returns to service with the first run that finds nothing wrong with it",
         ),
-        (step_with(error="NVML: mismatch"), member(former_availability="active"), None, "failed: NVML: mismatch"),  # somebody returned it to service
+        (step_with(error="NVML: mismatch"), member(former_availability="active"), None, "failed: NVML: mismatch"),  # someone returned it to service
         (step_with(), member(state="down"), None, "down for the manager"),
         (step_with(), member(shown=(0,)), None, "the manager shows 1 of 2 NVIDIA-GPU"),
         (step_with(), None, None, "not in the swarm"),
@@ -105,7 +105,7 @@ def test_what_becomes_of_a_node_that_an_earlier_run_left_paused_is_reported(step
         (step_with(error="not assessed"), None, FAILED, "failed: not assessed"),
     ],
 )
-def test_the_state_of_a_host(step, node, outcome, state):
+def test_the_state_of_a_host_is_shown(step, node, outcome, state):
     assert ends.state_of(host(), step, ends.End(node, outcome)).text == state
 
 
@@ -117,7 +117,7 @@ def test_the_state_of_a_host(step, node, outcome, state):
         (member(), FAILED, "failed: dockerd did not start"),
     ],
 )
-def test_whose_labels_were_refused_for_a_task_waits_for_it(node, outcome, state):
+def test_a_host_whose_labels_were_refused_waits_for_the_task(node, outcome, state):
     verdict = Verdict.FAILED if outcome else Verdict.WAITING
     for found in (
         ends.state_of(host(), step_with(), ends.End(node, outcome, kept=("task a", "task b"))),
@@ -134,14 +134,14 @@ def test_whose_labels_were_refused_for_a_task_waits_for_it(node, outcome, state)
         (step_with(left_paused=True), FAILED, "failed: dockerd did not start"),
     ],
 )
-def test_a_node_that_stays_paused_is_reported_with_what_returns_it(step, outcome, begin):
+def test_a_node_that_stays_paused_is_reported_with_its_remedy(step, outcome, begin):
     node = member(availability="pause", former_availability="active")
     message = f"{begin}. Still on pause: it returns to service with the first run that finds nothing wrong with it"
     assert ends.state_of(host(), step, ends.End(node, outcome)).text == message
     assert provision_tables.deprovision_state(step_with(error=step.error), ends.End(node, outcome)).text == message
 
 
-def test_without_a_ledger_nobody_knows_whether_a_host_is_in_the_swarm():
+def test_without_a_ledger_membership_is_unknown():
     assert ends.state_of(host(), step_with(), ends.End(None, None, answered=False)).text == "not known: no manager answered at the end"
     assert ends.state_of(host(), step_with(), ends.End(None, FAILED, answered=False)).text == "failed: dockerd did not start"
 
@@ -155,7 +155,7 @@ def test_without_a_ledger_nobody_knows_whether_a_host_is_in_the_swarm():
         (member("n2", state="down", hostname="gpu-1"), []),  # another host of this run
     ],
 )
-def test_what_is_left_of_a_host_that_joined_anew_is_reported(old, message):
+def test_the_former_entry_of_a_host_that_joined_again_is_reported(old, message):
     nodes = {node["id"]: dict({"addr": "10.0.0.7"}, **node) for node in (member("n1", hostname="gpu-1"), old)}
     warnings = provision_tables.old_entries({"gpu-1": "n1", "gpu-2": "n2", "fresh": None}, nodes)
     assert [warning.split(":")[0] for warning in warnings] == message
@@ -176,7 +176,7 @@ LEFT_OUT = [{"index": 2, "uuid": "x", "name": "H100", "reason": "GPU is lost"}, 
         (member(), FAILED, "failed: dockerd did not start"),
     ],
 )
-def test_a_node_that_offers_less_than_it_has_says_so(node, outcome, state):
+def test_a_node_that_offers_less_than_it_has_is_marked(node, outcome, state):
     assert ends.state_of(host(left_out=LEFT_OUT), step_with(), ends.End(node, outcome)).text == state
 
 
@@ -186,7 +186,7 @@ def test_a_card_that_is_lost_is_named_for_the_person_who_replaces_it():
     assert ends.state_of(host(left_out=[lost]), step_with(), ends.End(member(), None)).text == text
 
 
-def test_rows():
+def test_hosts_have_rows():
     held = member(resources={"NVIDIA-GPU": named(0, 1, held=[1])})
     assert provision_tables.row(host(), held, READY) == ["gpu-1", "2 × NVIDIA-H100-80GB-HBM3 (79.6 GiB)", "2 NVIDIA-GPU", "1", "ready"]
     assert provision_tables.row(host(), member(shown=(0,)), State.UNTOUCHED.of("x"))[2:] == ["1 NVIDIA-GPU (decided: 2)", "1", "untouched: x"]
@@ -206,7 +206,7 @@ def test_rows():
         ([{"index": 0, "uuid": UUIDS[0], "name": "NVIDIA L40", "reason": "MIG is on"}], "1 × ?"),
     ],
 )
-def test_a_card_that_does_not_answer_is_in_the_table_with_the_model_that_its_node_has_on_record(left_out, words):
+def test_a_card_that_does_not_answer_has_the_model_on_record(left_out, words):
     lost = host(left_out=left_out)
     lost.assessed["gpus"] = [gpu(0), dict(gpu(1), uuid=None, name=None, model=None, memory_mib=None)]
     assert provision_tables.row(lost, None, READY)[1] == "1 × NVIDIA-H100-80GB-HBM3 (79.6 GiB), " + words
@@ -222,11 +222,11 @@ def test_a_card_that_does_not_answer_is_in_the_table_with_the_model_that_its_nod
         ([("Tesla-T4", 15360), (None, None)], "1 × Tesla-T4 (15.0 GiB), 1 × ?"),
     ],
 )
-def test_the_gpus_of_a_node_by_model_and_memory(gpus, words):
+def test_gpus_are_shown_by_model_and_memory(gpus, words):
     assert provision_tables.cards([model or "?" for model, _size in gpus], [size for _model, size in gpus]) == words
 
 
-def test_the_table_at_the_end():
+def test_the_table_at_the_end_is_printed():
     lines = provision_tables.table([provision_tables.row(host(), member(), READY)], None).splitlines()
     assert lines[0].split() == ["node", "GPUs", "advertised", "free", "state"]
     assert lines[2].startswith("gpu-1  2 × NVIDIA-H100-80GB-HBM3")
@@ -235,12 +235,12 @@ def test_the_table_at_the_end():
 READY = State.READY.of()
 
 
-def test_what_became_of_a_host_goes_by_its_state_and_not_by_its_text():
+def test_the_state_of_a_host_decides_and_not_its_text():
     states = {"a": HostState(State.READY, "failed: x"), "b": HostState(State.OUT, "ready"), "c": HostState(State.WAITING, "untouched: z")}
     assert provision_tables.by_verdict(states) == {Verdict.DONE: ["a"], Verdict.WAITING: ["c"], Verdict.UNTOUCHED: [], Verdict.FAILED: ["b"]}
 
 
-def test_the_end_names_who_is_not_done_and_the_command_that_goes_on():
+def test_the_end_names_unfinished_hosts_and_the_command_to_continue():
     states = {"a": READY, "b": State.WAITING.of("x"), "c": State.LOST.of("y"), "d": State.UNTOUCHED.of("z"), "e": READY}
     verdicts = provision_tables.by_verdict(states)
     assert provision_tables.list_by_verdict(verdicts, None).splitlines() == ["done: 2 hosts", "waiting: b", "untouched: d", "failed: c"]
@@ -277,8 +277,8 @@ def test_the_outcome_is_one_line(states, changed, verdict, line):
     assert (words.verdict, words.line) == (verdict, line)
 
 
-def test_the_outcome_speaks_of_those_that_failed():
-    """So another failure is named too: of a host that is as it should be, in a play of the user's."""
+def test_the_outcome_names_failed_hosts():
+    """So another failure is named too, for example of a finished host in a play of the user."""
     states = {"a": READY, "b": State.WAITING.of("x"), "c": State.FAILED.of("y"), "d": State.UNTOUCHED.of("z")}
     assert set(provision_tables.outcome(states, []).hosts) == {"c", "d"}
     assert not provision_tables.outcome({"a": READY, "b": State.WAITING.of("x")}, []).hosts
@@ -292,7 +292,7 @@ def test_the_outcome_speaks_of_those_that_failed():
         ({"e": step_with(groups=[END], error="unreachable")}, "A run would change 1 of 3 hosts. Cannot be changed: e."),
     ],
 )
-def test_a_run_in_check_mode_says_what_a_run_would_do(more, said):
+def test_a_run_in_check_mode_shows_what_a_run_would_do(more, said):
     words = provision_tables.check_outcome({"a": step_with(), "b": step_with(groups=[PREPARE, END]), **more})
     assert (words.line, words.verdict) == (f"Nothing was changed. {said}", "failed" if "Cannot" in said else "done")
 
@@ -322,7 +322,7 @@ def test_a_run_in_check_mode_says_what_a_run_would_do(more, said):
         (step_with(error="locked"), None, None, "failed: locked"),
     ],
 )
-def test_what_is_left_on_a_host_that_is_deprovisioned(step, node, outcome, state):
+def test_leftovers_of_a_deprovisioned_host_are_shown(step, node, outcome, state):
     assert provision_tables.deprovision_state(step, ends.End(node, outcome)).text == state
 
 
@@ -336,12 +336,12 @@ def test_what_is_left_on_a_host_that_is_deprovisioned(step, node, outcome, state
         (step_with(needs=["configure", "restart"]), State.ABSENT),  # of a host in no swarm
     ],
 )
-def test_what_no_manager_could_confirm_is_not_deprovisioned(step, state):
+def test_an_unconfirmed_removal_is_not_reported_as_done(step, state):
     assert provision_tables.deprovision_state(step, ends.End(None, None, answered=False)) == state.of()
     assert provision_tables.deprovision_state(step, ends.End(None, None)).text == "deprovisioned"
 
 
-def test_only_what_went_well_is_reported_as_removed():
+def test_only_successful_removals_are_reported_as_removed():
     step = step_with(needs=["labels", "leave"])
     assert provision_tables.deprovision_row(host(), step, State.ABSENT.of()) == ["gpu-1", "node labels, membership", "deprovisioned"]
     assert provision_tables.deprovision_row(host(), step, State.FAILED.of("x")) == ["gpu-1", "–", "failed: x"]

@@ -21,22 +21,22 @@ def said(**given):
     return rerun_command(dict(GIVEN, **given), DEFAULTS, ["g1", "g2"])
 
 
-def test_the_command_as_it_was_given():
+def test_the_command_is_repeated_as_typed():
     assert said() == ("ansible-playbook -i i.yml fleet.gpu_swarm.provision --limit g1,g2", [])
     options = dict(inventory=("a b/i.yml", "h,"), become_ask_pass=True, remote_user="root", forks=50, vault_ids=("prod@ask",), subset="gpu_nodes")
     words = shlex.split(said(**options).command)
     assert words[:-3] == ["ansible-playbook", "-K", "-i", "a b/i.yml", "-i", "h,", "-u", "root", "-f", "50", "--vault-id", "prod@ask"]
 
 
-def test_what_the_connections_and_tasks_need_is_given_again():
-    """As Ansible itself keeps them, after it has read its command line."""
+def test_options_of_connections_and_tasks_are_repeated():
+    """As Ansible stores them after it has parsed its command line."""
     words = ["-c", "paramiko", "-T", "30", "--ssh-common-args=-o ProxyJump=bastion -o 'User=a b'", "--ssh-extra-args=-R 1", "--scp-extra-args=-l 9"]
     words += ["--sftp-extra-args=-f", "-M", "/opt/modules:/srv/modules", "--tags", "always,gpu", "--skip-tags", "motd,slow"]
     assert read_again(*words) == ["ansible-playbook", *words, "x.yml"]
     assert read_again("--tags", "gpu", "-t", "always")[1:3] == ["--tags", "always,gpu"]
 
 
-def test_nothing_is_given_that_was_not():
+def test_nothing_else_is_added():
     assert read_again() == ["ansible-playbook", "x.yml"]
 
 
@@ -63,7 +63,7 @@ def read_again(*words):
         ("@settings.yml", ["@settings.yml"]),
     ],
 )
-def test_settings_are_shown_as_they_can_be_pasted(text, shown):
+def test_settings_are_shown_in_a_form_to_paste(text, shown):
     command, others = said(extra_vars=(text,))
     words = shlex.split(command)
     assert [words[at + 1] for at, word in enumerate(words) if word == "-e"] == shown
@@ -81,7 +81,7 @@ def test_settings_are_shown_as_they_can_be_pasted(text, shown):
         "swarm_member_docker_sdk_package=http://user:s3cret@mirror/x provision_wait=5",
     ],
 )
-def test_what_may_be_a_secret_is_only_named(text):
+def test_possible_secrets_are_only_named(text):
     command, others = said(extra_vars=(text,))
     assert "s3cret" not in command
     assert "-e provision_wait=5" in command
@@ -89,5 +89,5 @@ def test_what_may_be_a_secret_is_only_named(text):
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", "nothing", '"'])
-def test_what_cannot_be_read_is_left_out(text):
+def test_unreadable_settings_are_skipped(text):
     assert said(extra_vars=(text,)) == said()

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a fleet is like between two runs, as a table and as data."""
+"""The state of a fleet between two runs, as a table and as data."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def of(one, **more):
         (node(State="unknown"), "unknown", "failed", ""),
     ],
 )
-def test_a_node_is_ready_or_something_keeps_it_from_that(one, state, verdict, why):
+def test_a_node_is_ready_or_has_a_reason(one, state, verdict, why):
     row = of(one)
     assert (row["state"], row["verdict"], row["why"]) == (state, verdict, why)
 
@@ -121,12 +121,12 @@ FULL = "stays in service, since 1 of the 2 GPU nodes are paused for a fault, as 
     ("labels", "others", "why"),
     [
         ({}, [claims(node("g2", availability="pause", labels={MARK: "active", PAUSED_FOR: LOST}), LOST)], FULL),
-        ({}, [claims(node("g2"), "ok")], ""),  # the service on the managers is about to pause it
+        ({}, [claims(node("g2"), "ok")], ""),  # the service on the managers will pause it
         ({}, [claims(node("g%d" % number), "ok") for number in range(2, 12)], ""),
         ({"fleet.gpu-swarm.on-loss": "report"}, [], "stays in service, since gpu_node_on_loss is report for it"),
         ({MARK: "active", PAUSED_FOR: LOST}, [], "stays in service, since somebody returned it after it was paused for that"),
         ({MARK: "active", PAUSED_FOR: LOST.replace("lost", "hang")}, [], ""),
-        ({MARK: "active", PAUSED_FOR: LOST + "1"}, [], ""),  # it is there anew
+        ({MARK: "active", PAUSED_FOR: LOST + "1"}, [], ""),  # it is back
     ],
 )
 def test_why_a_node_with_a_fault_stays_in_service(labels, others, why):
@@ -136,25 +136,25 @@ def test_why_a_node_with_a_fault_stays_in_service(labels, others, why):
     assert said == (f"{FULL}: 'docker node update --availability pause g1' takes it out" if why == FULL else why)
 
 
-def test_the_limit_is_that_of_the_managers():
+def test_the_limit_of_the_managers_counts():
     paused = [claims(node("p%d" % number, availability="pause", labels={MARK: "active", PAUSED_FOR: LOST}), LOST) for number in range(2)]
     nodes = [claims(node("g1"), LOST), *paused, *(claims(node("h%d" % number), "ok") for number in range(7))]
     shown = [status.status(read(nodes), limit)["nodes"][0]["why"] for limit in (20, 30)]
     assert ["2 of the 10 GPU nodes are paused" in why for why in shown] == [True, False]
 
 
-def test_for_how_long_at_least():
+def test_the_minimum_duration_is_shown():
     assert of(since(node(availability="pause"), "2026-11-20T09:00:00Z"))["for"] == 3 * 3600
     assert of(since(node(), "2026-11-20T09:00:00Z"))["for"] is None
 
 
-def test_since_when_a_run_has_paused_it():
+def test_the_start_of_a_pause_by_a_run_is_shown():
     labels = {MARK: "active", "gpu-swarm.paused-since": "2026-11-20T09:00:00Z"}
     assert of(node(availability="pause", labels=labels))["since"] == "2026-11-20T09:00:00Z"
-    assert of(node(availability="drain", labels=labels))["since"] is None  # by somebody, since
+    assert of(node(availability="drain", labels=labels))["since"] is None  # by a user, since then
 
 
-def test_gpus_by_what_each_is():
+def test_gpus_have_a_mark_for_their_state():
     one = claims(node(resources=[*gpus(1, 2), *named(A)], labels={"gpu.healthy": "false"}), f"fault {A} xid=79")
     row = of(one, tasks=[task("t1", given=gpus(1, 9))])
     assert row["gpus"][GPU]["states"] == ["allocated", "free", "faulty", "not advertised"]
@@ -170,7 +170,7 @@ def test_a_slot_of_a_faulty_card_is_faulty():
     assert of(one)["gpus"][GPU]["states"] == ["faulty", "faulty", "free"]
 
 
-def test_a_gpu_that_is_left_out_is_a_mark_too():
+def test_an_excluded_gpu_has_a_mark():
     assert of(node(resources=gpus(1), labels={"gpu.healthy": "false"}))["gpus"][GPU]["states"] == ["free", "not advertised"]
 
 
@@ -196,7 +196,7 @@ def test_totals_by_kind_and_model():
 # -- the exit status -------------------------------------------------------------------------------------------------
 
 
-def test_what_waits_and_what_is_wrong():
+def test_waiting_and_failing_services_are_counted():
     nodes = [node("g1"), node("g2", availability="pause"), node("g3", State="down"), node("g4", resources=gpus(1))]
     tasks = [pending("t1", {GPU: 9}), pending("t2", {GPU: 1}, service="s2"), task("t3", "g4", gpus(1), service="s3")]
     tasks.append(task("t4", "g4", gpus(1), service="s3", slot=2))
@@ -205,7 +205,7 @@ def test_what_waits_and_what_is_wrong():
     assert (found["waiting"], found["wrong"]) == (["host-g2", "waits"], ["host-g3", "train", "host-g4"])
 
 
-def test_a_fleet_that_is_as_it_should_be():
+def test_a_healthy_fleet_has_exit_status_0():
     found = status.status(read([node(resources=gpus(1))], [task("t1", given=gpus(1))]))
     assert (found["waiting"], found["wrong"], found["faulty"], found["free"]) == ([], [], [], [])
     assert json.loads(json.dumps(found)) == found
@@ -227,7 +227,7 @@ def one_service(reserves=None, tasks=()):
         ({GPU: 3}, [pending("t1", {GPU: 3}, service="s2")], "failed"),
     ],
 )
-def test_a_service_is_placed_or_waits_or_never_is(reserves, tasks, verdict):
+def test_a_service_is_placed_or_waits_or_never_fits(reserves, tasks, verdict):
     assert one_service(reserves, tasks)["verdict"] == verdict
 
 
@@ -240,7 +240,7 @@ def test_a_service_that_has_all_of_its_tasks_waits_for_nothing():
 
 
 def test_nothing_is_wrong_with_a_global_service_that_has_its_tasks():
-    """Though none of the other nodes could run it."""
+    """Even if no other node could run it."""
     nodes = [node("g1", labels={"gpu": "true"}), node("m1")]
     one = service("s2", "dcgm", mode="Global", constraints=["node.labels.gpu==true"])
     tasks = [task("t1", "g1", service="s2", slot=None)]
@@ -255,7 +255,7 @@ def test_nothing_is_wrong_with_a_global_service_that_has_its_tasks():
     (0, None, "it is scaled to 0 replicas"),
 ])  # fmt: skip
 def test_a_service_that_is_over_waits_for_nothing(reserves, replicas, state, said):
-    """Nor is anything wrong where no node could run it any more."""
+    """This also holds if no node could run it any more."""
     one = service("s2", "big", reserves=reserves)
     one["Spec"]["Mode"]["Replicated"]["Replicas"] = replicas
     one["Spec"]["TaskTemplate"]["RestartPolicy"] = {"Condition": "none"}
@@ -268,11 +268,11 @@ def test_a_service_that_is_over_waits_for_nothing(reserves, replicas, state, sai
     assert (whole["pending"], whole["waiting"], whole["wrong"]) == ([], [], [])
 
 
-def test_a_service_that_is_not_there():
+def test_a_missing_service_is_an_error():
     assert status.of_service(read([node()], names=["gone"]), "gone") is None
 
 
-def test_why_a_service_is_pending_as_text():
+def test_the_reason_of_a_pending_service_is_a_text():
     waiting = pending("t1", {GPU: 2}, service="s2", since="2026-11-20T11:58:00Z")
     assert Screen().service(one_service({GPU: 2}, [waiting])) == """\
 big: needs 2 NVIDIA-GPU on one node: host-g2: room, but it takes no new tasks (paused, by hand)
@@ -304,7 +304,7 @@ def fleet():
     return status.status(dict(read(nodes, tasks, [service("s2", "big", reserves={GPU: 2})]), owners={"train": "alice"}))
 
 
-def test_all_on_one_screen():
+def test_everything_fits_on_one_screen():
     text = Screen().show(fleet(), "all")
     assert text.startswith("node     state")
     assert "host-g1  ready" in text
@@ -326,18 +326,18 @@ def test_all_on_one_screen():
         ("faulty", ["host-g3  paused, by hand; fault  fault driver"]),
     ],
 )
-def test_a_part_of_it(what, words):
+def test_parts_can_be_selected(what, words):
     text = Screen().show(fleet(), what)
     assert [word for word in words if word not in text] == []
 
 
 @pytest.mark.parametrize("width", [40, 60, 79, 120])
 @pytest.mark.parametrize("what", ["all", "free", "holders", "pending", "faulty"])
-def test_a_narrow_terminal(width, what):
+def test_a_narrow_terminal_is_used(width, what):
     assert [line for line in Screen(width).show(fleet(), what).splitlines() if len(line) > width] == []
 
 
-def test_lines_are_coloured_by_what_is_wrong():
+def test_lines_have_the_colour_of_their_state():
     text = Screen(paint=lambda line, colour: f"<{colour}>{line}").show(fleet(), "all")
     lines = {line.split()[0]: line for line in text.splitlines() if "host-g" in line}
     assert {"<yellow>host-g2", "<red>host-g3", "host-g1"} <= set(lines)
@@ -351,17 +351,17 @@ def test_many_gpus_are_counted():
 @pytest.mark.parametrize(
     ("seconds", "text"), [(None, "–"), (0, "0 s"), (119, "119 s"), (120, "2 min"), (7199, "119 min"), (7200, "2 h"), (200000, "2 d")]
 )
-def test_durations(seconds, text):
+def test_durations_are_formatted(seconds, text):
     assert duration(seconds) == text
 
 
-# -- what a leader that began anew counts wrong ------------------------------------------------------------------------
+# -- what a restarted leader counts wrong -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("again", "shown"), [({"t1": ["GPU-2"]}, True), ({"t1": ["GPU-1"]}, False), ({"gone": ["GPU-2"]}, False), ({}, False), (None, False)]
 )
-def test_a_gpu_that_the_leader_counts_as_free_is_named_with_the_task_that_has_it(again, shown):
+def test_a_gpu_that_the_leader_wrongly_counts_as_free_is_named_with_its_task(again, shown):
     found = read([node(resources=gpus(1, 2))], [task("t1", given=gpus(2))])
     found["swarm"] = {"isolation": {"level": "exclusive", "nodes": {"n1": "exclusive"}, "again": again}}
     made = status.status(found)

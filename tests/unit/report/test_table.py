@@ -20,7 +20,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report.table impo
         (["node", "GPUs"], [["a", 8], ["b", "–"]], ["node  GPUs", "────  ────", "a     8", "b     –"]),
     ],
 )
-def test_columns(headings, rows, lines):
+def test_columns_are_aligned(headings, rows, lines):
     assert render(headings, rows, None).splitlines() == lines
 
 
@@ -46,7 +46,7 @@ UUID = "GPU-eafc7885-1034-5571-91b2-9dbfbdddf10a"
 @pytest.mark.parametrize(
     ("headings", "rows", "width", "lines"),
     [
-        # Each column that is too wide is folded, between the items of a list if it has any.
+        # Each column that is too wide is folded, between the items of a list if it has one.
         (
             ["node", "GPUs", "state"],
             [["g1", "8 × NVIDIA-H100-80GB-HBM3 (79.6 GiB), 4 × Tesla-T4 (15.0 GiB)", "waiting for service train"]],
@@ -64,28 +64,28 @@ UUID = "GPU-eafc7885-1034-5571-91b2-9dbfbdddf10a"
             19,
             ["kind        most on", "                one", "               node", "──────────  ───────", "NVIDIA-GPU        8"],
         ),
-        # A name that is longer than what its column leaves makes it no table, and is whole.
+        # A name that does not fit into its column makes it no table, and stays whole.
         (
             ["node", "task", "owner", "resource"],
             [["g1", "train.1", "alice", UUID], ["g2", "train.2", "–", UUID]],
             52,
             ["node: g1", "  task: train.1  owner: alice", f"  resource: {UUID}", "node: g2", "  task: train.2", f"  resource: {UUID}"],
         ),
-        # One that is longer than any line is so only where it stands: the other columns do not move out of the terminal.
+        # A name longer than any line is too long only there: the other columns stay on the terminal.
         (
             ["image", "on", "state"],
             [[f"registry/{UUID}", "g1", "there"], ["a", "g1", "there"], ["b", "g2", "pulled"]],
             40,
             ["image:", f"    registry/{UUID}", "  on: g1  state: there", "image: a", "  on: g1  state: there", "image: b", "  on: g2  state: pulled"],
         ),
-        # Nothing else is beside what takes several lines.
+        # Nothing is printed beside a cell with several lines.
         (
             ["node", "state", "free"],
             [["a-node-with-a-long-name", "paused, by hand, for more than a day", "8"]],
             34,
             ["node: a-node-with-a-long-name", "  state: paused, by hand,", "    for more than a day", "  free: 8"],
         ),
-        # Rows that are lower as blocks of lines are printed so.
+        # Rows are printed as blocks of lines if that takes fewer lines.
         (
             ["node", "impact"],
             [["a-node-with-a-long-name", "restarts dockerd; changes node labels; joins the swarm"]],
@@ -110,7 +110,7 @@ UUID = "GPU-eafc7885-1034-5571-91b2-9dbfbdddf10a"
         ),
     ],
 )
-def test_what_is_too_wide_is_folded_and_its_names_stay_whole(headings, rows, width, lines):
+def test_wide_text_is_folded_and_names_stay_whole(headings, rows, width, lines):
     assert render(headings, rows, width).splitlines() == lines
 
 
@@ -118,11 +118,11 @@ NAMES = st.from_regex(r"[a-zA-Z0-9](?:[a-zA-Z0-9.:/-]{0,40}[a-zA-Z0-9])?", fullm
 
 
 @given(st.lists(st.lists(st.lists(NAMES, min_size=1, max_size=12), min_size=3, max_size=3), min_size=1, max_size=4), st.integers(1, 200))
-def test_whatever_is_printed_fits_and_has_each_name_whole(names, width):
+def test_any_table_fits_and_keeps_names_whole(names, width):
     rows = [[(", " if len(cell) % 2 else " ").join(cell) for cell in row] for row in names]
     text = render(["node", "advertised", "state"], rows, width)
     words = text.replace(",", " ").split()
     assert [name for row in names for cell in row for name in cell if name not in words] == []
-    # Only a name that is longer by itself goes beyond the width: behind a heading, an indent and a comma at most.
+    # Only a long name goes beyond the width: after a heading, an indent and a comma at most.
     longest = max(len(name) for row in names for cell in row for name in cell)
     assert max(map(len, text.splitlines())) <= max(width, longest + len("    advertised: ,"))

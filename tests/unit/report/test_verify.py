@@ -40,7 +40,7 @@ def test_a_node_that_works():
     assert report.rows("gpu-1", found) == [["gpu-1", "1 NVIDIA-GPU", "1", "passed: sees the GPUs allocated to it and no others"]]
 
 
-def test_slots_of_which_the_same_is_true_are_one_line():
+def test_slots_with_the_same_result_share_a_line():
     bad = check("failed", "NOT ISOLATED: sees 2", seen=("a", "b"))
     free = check("untested", "nothing free to test with", reserved=(), seen=())
     assert report.rows("gpu-1", about(checks=[check(), check(), bad, check(), free, free])) == [
@@ -69,11 +69,11 @@ def test_slots_of_which_the_same_is_true_are_one_line():
         (check("failed", "down for the manager. Check", kind=None, reserved=(), seen=()), ["–", "0", "FAILED: down for the manager"]),
     ],
 )
-def test_a_line_of_the_table(given, row):
+def test_a_check_has_a_line(given, row):
     assert report.rows("gpu-1", about(checks=[given])) == [["gpu-1", *row]]
 
 
-def test_what_failed_is_reported_in_full_with_what_to_do():
+def test_a_failure_is_reported_in_full_with_its_remedy():
     found = about(checks=[check("failed", "NOT ISOLATED: sees 2. Run provision"), check("untested", "no named GPUs", kind=None)])
     assert found.wrong == ["NVIDIA-GPU: NOT ISOLATED: sees 2. Run provision"]
 
@@ -92,7 +92,7 @@ def test_what_failed_is_reported_in_full_with_what_to_do():
         (assessed(engine=RUNNING, drift=["x"]), member(shown=(0,)), ["drift: x. Run"]),
     ],
 )
-def test_where_gpus_files_daemon_and_manager_do_not_agree(answer, node, words):
+def test_disagreements_of_gpus_and_files_and_daemon_and_manager_are_shown(answer, node, words):
     if answer is None:
         answer = assessed(engine=RUNNING)
     found = about(answer, node)
@@ -100,7 +100,7 @@ def test_where_gpus_files_daemon_and_manager_do_not_agree(answer, node, words):
     assert all(one.startswith(begin) for one, begin in zip(found.wrong, words, strict=True))
 
 
-def test_a_host_that_is_in_no_swarm():
+def test_a_host_outside_any_swarm_is_reported():
     found = report.host_result(assessed(engine=RUNNING, node_id=None), None, None, report.SwarmResult({}))
     assert found.wrong == ["not in this manager's swarm. Run fleet.gpu_swarm.provision for this host"]
 
@@ -124,11 +124,11 @@ MODEL = "NVIDIA-H100-80GB-HBM3"
         ),
     ],
 )
-def test_labels_that_are_not_true(labels, untrue):
+def test_wrong_labels_are_reported(labels, untrue):
     assert about(node=member(labels=labels)).wrong == [f"label {text}. Run fleet.gpu_swarm.provision for this host" for text in untrue]
 
 
-def test_a_ledger_that_does_not_add_up():
+def test_a_wrong_ledger_is_reported():
     assert about(problems={"n1": ["1 NVIDIA-GPU in all, but 2 held"], "n2": ["x"]}).wrong == ["1 NVIDIA-GPU in all, but 2 held"]
 
 
@@ -136,7 +136,7 @@ def with_image(node, name="nvidia/cuda:12", source="there", kind="NVIDIA-GPU"):
     return dict(check(node=node, kind=kind), image={"name": name, "reference": "sha256:0", "from": source})
 
 
-def test_which_image_was_used_where_and_why_is_reported_under_the_table():
+def test_images_and_their_reasons_are_listed_under_the_table():
     checks = [
         with_image("n1"),
         with_image("n1", kind="MIG"),
@@ -164,15 +164,15 @@ FULL = "nothing free to test with"
         ([check("untested", FULL), check("untested", "it takes no tasks (availability pause)", node="n2")], {
             "a": FULL, "b": "it takes no tasks (availability pause)",
         }),
-        ([check("untested", FULL), unreserved()], {"a": FULL}),  # which shows nothing of the GPUs that tasks get
+        ([check("untested", FULL), unreserved()], {"a": FULL}),  # which hides the GPUs that tasks get
         ([check("untested", FULL), check(node="n2")], {}),
         ([check("untested", FULL), check("untested", "no named GPUs", kind=None, node="n2")], {"a": FULL}),
-        ([check("untested", "no named GPUs", kind=None)], {}),  # nor will a task be tried there later
+        ([check("untested", "no named GPUs", kind=None)], {}),  # and no task will be tried there later
         ([check("planned"), check("untested", FULL, node="n2")], {}),
         ([], {}),
     ],
 )  # fmt: skip
-def test_a_fleet_of_which_nothing_was_tested(checks, why):
+def test_a_fleet_without_tests_is_reported(checks, why):
     assert report.untested({"a": "n1", "b": "n2", "c": None}, {"checks": checks}) == why
 
 
@@ -191,7 +191,7 @@ def test_the_sum_under_the_table():
     assert planned == "nodes: 1; with something wrong: 0; nothing was started (check mode)"
 
 
-def test_memory_is_shown_as_the_amount_that_was_reserved_and_is_a_proof_of_its_node():
+def test_memory_is_shown_as_reserved_and_proves_its_node():
     made = check(kind="VRAM", count=301, probe="memory", reserved=["a"], seen=["a"])
     assert report.rows("g1", report.HostResult([made], [])) == [["g1", "301 VRAM", "1", "passed: " + GOOD]]
     assert "proved by a task: 1; GPUs allocated and seen: 1" in report.summary(["g1"], {}, {"checks": [made]})
@@ -206,14 +206,14 @@ def test_memory_is_shown_as_the_amount_that_was_reserved_and_is_a_proof_of_its_n
         ([unreserved("untested")], 0),
     ],
 )
-def test_on_how_many_nodes_isolation_was_proved(probes, proved):
+def test_the_number_of_proved_nodes_is_shown(probes, proved):
     text = report.summary(["a", "b"], {}, {"checks": [check("untested"), *probes]})
     assert "; proved by a task: 0; GPUs allocated and seen: 0" in text
     assert ("isolation proved: %s" % proved in text) is (proved is not None)
 
 
-def test_where_nothing_is_enforced_is_reported():
-    """Not of a host of which that is not known, nor of one whose guard enforces something."""
+def test_nodes_that_enforce_nothing_are_reported():
+    """Hosts are not named if that is unknown, or if their guard enforces something."""
     levels = {"off": None, "audits": guard("audit"), "audits-too": guard("audit"), "by-file": guard("reserved", True), "off-too": guard("off")}
     answers = {name: assessed(engine=RUNNING, isolation=found) for name, found in {**levels, "r": guard("reserved"), "e": guard("exclusive")}.items()}
     unknown = {"none": None, "lost": {"unreachable": True}, "stopped": assessed(engine=None, isolation=None), "old": assessed(engine=RUNNING)}
@@ -256,8 +256,8 @@ def test_a_node_with_another_level_than_the_swarm_fails(now, swarm, words):
         ({"level": "reserved"}, "reserved"),
         (None, "off"),
         (None, None),
-        ({"level": "reserved"}, None),  # the role gpu_node by itself, without a swarm's level
-        ({"level": "reserved", "turned_off": True}, "reserved"),  # by an operator's file, which is reported under the table
+        ({"level": "reserved"}, None),  # the role gpu_node alone, without a level of the swarm
+        ({"level": "reserved", "turned_off": True}, "reserved"),  # by a file of the operator, which is reported under the table
         (None, "unknown"),
     ],
 )
@@ -265,7 +265,7 @@ def test_a_node_of_the_same_level_or_of_a_swarm_without_one_passes(now, swarm):
     assert levelled(now, swarm) == []
 
 
-def test_a_level_is_of_nodes_with_gpus_and_is_said_once():
+def test_the_level_is_reported_once_and_only_for_gpu_nodes():
     assert levelled(None, "reserved", member(shown=(), labels={}), gpus=0, labels={}, resources=[]) == []
     drift = "isolation is audit, not reserved"
     found = levelled({"level": "audit"}, "reserved", drift=[drift], isolation_level="reserved")

@@ -11,8 +11,8 @@ ROOT = Path(__file__).parents[3]
 BY_HOST = re.compile(r"\b(\w+_)\{\{[^}]+\}\}\.yml")
 
 
-def test_what_is_included_by_a_name_of_the_host_imports_nothing():
-    """ansible-core 2.16 looks for an imported file before it knows the host's variables, and ends the whole run over the name that it came by."""
+def test_a_file_included_by_a_host_variable_imports_nothing():
+    """ansible-core 2.16 looks for an imported file before it knows the host's variables, and the name of the including file ends the whole run."""
     files = [*ROOT.glob("roles/*/tasks/**/*.yml"), *ROOT.glob("playbooks/tasks/**/*.yml")]
     included = {other for path in files for prefix in BY_HOST.findall(path.read_text()) for other in path.parent.glob(f"{prefix}*.yml")}
     included.add(ROOT / "roles/nvidia_container_toolkit/tasks/remove_rpm.yml")  # by a variable of the distribution

@@ -26,12 +26,12 @@ def tasks_in(tasks):
 
 
 def variable(task):
-    """The variable of its loop, or None."""
+    """Return the variable of its loop, or None."""
     return task.get("loop_control", {}).get("loop_var", "item") if "loop" in task else None
 
 
 def reached(path, task):
-    """The task files that a task includes, as far as their names can be read; those of a list, or of a choice, are all of them."""
+    """Yield the task files that a task includes. If the name is a list or a choice, yield all of them."""
     for key in INCLUDES:
         if key in task:
             named = task[key] if isinstance(task[key], str) else task[key]["file"]
@@ -44,7 +44,7 @@ def reached(path, task):
 
 
 def inner(path, seen=()):
-    """The variables of all loops that a task file comes to."""
+    """Return the variables of all loops that a task file reaches."""
     if path in seen or not path.is_file():
         return
     for task in tasks_in(yaml.safe_load(path.read_text())):
@@ -61,7 +61,7 @@ def clashes(path):
 
 
 @pytest.mark.parametrize("path", TASK_FILES, ids=lambda path: str(path.relative_to(CHECKOUT)))
-def test_no_loop_has_the_variable_of_one_around_it(path):
+def test_no_loop_uses_the_variable_of_an_outer_loop(path):
     assert list(clashes(path)) == []
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What roles keep in vars/, as Ansible templates it."""
+"""The variables in vars/ of the roles, templated by Ansible."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ansible.template import Templar
 
 try:
     from ansible.template import trust_as_template
-except ImportError:  # ansible-core before 2.19 trusts whatever it is given
+except ImportError:  # ansible-core before 2.19 trusts all templates
 
     def trust_as_template(text):
         return text
@@ -41,7 +41,7 @@ def trusted(value):
 
 
 def toolkit(name, family="Debian", **variables):
-    """One variable of the role, on a host that has these."""
+    """Return one variable of the role on a host with these variables."""
     facts = {"os_family": family, "architecture": FAMILIES[family]}
     files = [TOOLKIT / "defaults" / "main.yml", TOOLKIT / "vars" / "main.yml", TOOLKIT / "vars" / f"{family}.yml"]
     known = {key: trusted(value) for path in files for key, value in load(path).items()}
@@ -50,15 +50,15 @@ def toolkit(name, family="Debian", **variables):
 
 @pytest.mark.parametrize("role", sorted(path.name for path in ROLES.iterdir() if len(list((path / "vars").glob("*.yml"))) > 1))
 def test_every_distribution_has_the_same_variables(role):
-    """One that a file lacks is an undefined variable in the middle of a window, on that distribution alone."""
+    """A missing variable would be undefined in the middle of a window, on that distribution only."""
     keys = {path.name: sorted(load(path)) for path in (ROLES / role / "vars").glob("*.yml") if path.name != "main.yml"}
     assert len(keys) > 2
     assert keys == dict.fromkeys(keys, next(iter(keys.values())))
     assert not set(next(iter(keys.values()))) & set(load(ROLES / role / "vars" / "main.yml"))
 
 
-def test_roles_name_the_same_platforms_and_none_that_cannot_work():
-    """All of them are parts of one run. On EL 8 neither these modules nor dnf's of ansible-core run with the Python that the other takes."""
+def test_roles_name_the_same_platforms_and_only_working_ones():
+    """They all run in one playbook. On EL 8, these modules and the dnf module of ansible-core need different versions of Python."""
     named = [{one["name"]: one["versions"] for one in load(path)["galaxy_info"]["platforms"]} for path in ROLES.glob("*/meta/main.yml")]
     assert named == [named[0]] * len(named)
     assert not {"7", "8", "all"} & set(named[0]["EL"])
@@ -77,8 +77,8 @@ FACTS = {"os_family": "RedHat", "architecture": "x86_64", "pkg_mgr": "dnf5", "di
 
 
 @pytest.mark.parametrize("missing", [None, *FACTS])
-def test_a_node_is_queried_for_each_fact_that_is_not_known(missing):
-    """A play may have gathered some of them: with `gather_subset: [distribution, platform]` all but the package manager."""
+def test_a_node_is_queried_for_each_unknown_fact(missing):
+    """A play may have gathered some of them: `gather_subset: [distribution, platform]` lacks only the package manager."""
     (learn,) = (task for task in load(TOOLKIT / "tasks" / "platform.yml") if "ansible.builtin.setup" in task)
     facts = {name: value for name, value in FACTS.items() if name != missing}
     queried = Templar(DataLoader(), variables={"ansible_facts": facts}).template(trust_as_template("{{ " + learn["when"] + " }}"))
@@ -113,7 +113,7 @@ OWN = "[own]\nname=own\nbaseurl=http://mirror.example.org/rpm # not nvidia.githu
         ("# mine\n" + STALE, "# mine\n"),
     ],
 )  # fmt: skip
-def test_only_sections_of_nvidia_are_taken_out(family, before, after):
+def test_only_sections_of_nvidia_are_removed(family, before, after):
     line, entry = (toolkit(f"_nvidia_container_toolkit_stale_{name}", family) for name in ("line", "entry"))
     assert any(re.match(line, one) for one in before.splitlines())
     assert not any(re.match(line, one) for one in after.splitlines())
@@ -138,8 +138,8 @@ SECTION = "[internal]\nbaseurl = http://mirror.example.org/nvidia/stable/rpm/x86
         ("Suse", SECTION.replace("x86_64/", "$basearch") + OWN, OWN),
     ],
 )
-def test_other_definitions_of_a_mirror_are_taken_out(family, before, after):
-    """Its address may have a password, which is not in the texts of the tasks."""
+def test_other_definitions_of_a_mirror_are_removed(family, before, after):
+    """Its address may contain a password, which the texts of tasks do not have."""
     mirror = {"nvidia_container_toolkit_repository": MIRROR}
     line, entry = (toolkit(f"_nvidia_container_toolkit_stale_{name}", family, **mirror) for name in ("line", "entry"))
     assert "s3cret" not in line + entry
@@ -167,7 +167,7 @@ OWN_KEY = "Signed-By:\n -----BEGIN PGP PUBLIC KEY BLOCK-----\n .\n mQINBF\n ----
     ],
     ids=["with a key of its own", "on the next line", "in small letters", "as Windows ends lines", "by a cache", "two of them", "two lines"],
 )
-def test_only_stanzas_of_nvidia_are_taken_out(before, after):
+def test_only_stanzas_of_nvidia_are_removed(before, after):
     line, entry = (toolkit(f"_nvidia_container_toolkit_stale_{name}") for name in ("line", "entry"))
     assert any(re.match(line, one) for one in before.splitlines())
     assert not any(re.match(line, one) for one in after.splitlines())
@@ -184,23 +184,23 @@ def test_only_stanzas_of_nvidia_are_taken_out(before, after):
     ],
 )
 def test_a_stanza_with_other_addresses_stays(text):
-    """Where apt refuses it beside the role's own definition, all are restored, and the error names the file."""
+    """If apt refuses it beside the role's definition, everything is restored, and the error names the file."""
     assert re.sub(toolkit("_nvidia_container_toolkit_stale_entry"), "", text) == text
 
 
-def test_a_long_file_of_sources_is_searched_in_no_time():
+def test_a_long_file_of_sources_is_searched_in_time():
     began = time.monotonic()
     assert re.search(toolkit("_nvidia_container_toolkit_stale_entry"), (UBUNTU + "X: " + "a" * 500 + "\n") * 200) is None
     assert time.monotonic() - began < 5
 
 
-def test_in_a_layout_of_its_own_too():
+def test_a_repository_may_have_another_layout():
     settings = {"nvidia_container_toolkit_repository": "http://mirror.example.org/nvidia", "nvidia_container_toolkit_repository_path": "flat/"}
     entry = toolkit("_nvidia_container_toolkit_stale_entry", **settings)
     assert re.sub(entry, "", "deb [trusted=yes] http://mirror.example.org/nvidia/flat ./\ndeb http://mirror.example.org/nvidia/ flat/\n") == ""
 
 
-def test_in_a_layout_of_its_own_a_mirror_may_have_more_than_the_toolkit():
+def test_a_mirror_with_another_layout_may_have_other_packages():
     mirror, debian = "http://mirror.example.org/debian", "deb http://mirror.example.org/debian bookworm main\n"
     settings = {"nvidia_container_toolkit_repository": mirror, "nvidia_container_toolkit_repository_path": "bookworm nvidia"}
     entry = toolkit("_nvidia_container_toolkit_stale_entry", **settings)
@@ -219,14 +219,14 @@ def test_in_a_layout_of_its_own_a_mirror_may_have_more_than_the_toolkit():
         ("Suse", "1.20.0", "/srv", "/var/lib/gpu-swarm/packages/libnvidia-container1-1.20.0-1.aarch64.rpm"),
     ],
 )
-def test_what_the_package_manager_is_handed(family, version, directory, first):
+def test_the_package_manager_gets_these_names(family, version, directory, first):
     settings = {"nvidia_container_toolkit_version": version, "nvidia_container_toolkit_package_directory": directory}
     specs = toolkit("_nvidia_container_toolkit_specs", family, **settings)
     assert (len(specs), specs[0]) == (4, first)
 
 
-def test_dnf_5_has_nothing_but_its_reasons_on_stderr():
-    """Where a repository cannot be read, they are what the role reports; dnf 5 writes its progress there."""
+def test_dnf_5_writes_only_its_reasons_to_stderr():
+    """The role reports them if a repository cannot be read. dnf 5 also writes its progress there."""
     assert "--quiet" in toolkit("_nvidia_container_toolkit_refresh", "RedHat")
 
 
@@ -237,11 +237,11 @@ def test_dnf_5_has_nothing_but_its_reasons_on_stderr():
         ({"nvidia_container_toolkit_hold": None}, ""),
         ({"nvidia_container_toolkit_hold": ""}, ""),
         ({"nvidia_container_toolkit_hold": True}, "True"),
-        ({"nvidia_container_toolkit_hold": False}, "False"),  # removes the hold, which is not the same as not set
+        ({"nvidia_container_toolkit_hold": False}, "False"),  # removes the hold, which differs from an unset variable
         ({"nvidia_container_toolkit_hold": "false"}, "false"),
     ],
 )
-def test_whether_the_inventory_speaks_of_holding_the_toolkit(setting, wanted):
+def test_the_inventory_may_decide_about_holding_the_toolkit(setting, wanted):
     assert toolkit("_nvidia_container_toolkit_hold_wanted", **setting) == wanted
 
 
@@ -262,8 +262,8 @@ REFUSED = "Failed to install some of the specified packages"
         (TIMED_OUT, False),
     ],
 )
-def test_whether_dnf_5_may_have_found_another_transaction_at_work(result, busy):
-    """It does not wait for that, and its module has no word about it: what it returns was seen with dnf 5.4.6."""
+def test_another_transaction_of_dnf_5_is_recognised(result, busy):
+    """It does not wait for the other one, and its module does not say so. The results are from dnf 5.4.6."""
     assert toolkit("_nvidia_container_toolkit_busy", __nvidia_container_toolkit_install=result) is busy
     said = toolkit("_nvidia_container_toolkit_not_installed", __nvidia_container_toolkit_install=result, _nvidia_container_toolkit_answer={})
     assert ("Another transaction" in said) is busy
@@ -274,11 +274,11 @@ def test_whether_dnf_5_may_have_found_another_transaction_at_work(result, busy):
     ("result", "late"),
     [(TIMED_OUT, True), (TIMED_OUT_BEFORE_2_18, True), ({"rc": 0}, False), ({"rc": 1, "msg": "non-zero return code"}, False)],
 )
-def test_whether_the_package_manager_may_still_be_at_it(register, result, late):
+def test_a_package_manager_that_may_still_be_running_is_recognised(register, result, late):
     assert toolkit("_nvidia_container_toolkit_late", **{f"__nvidia_container_toolkit_{register}": result}) is late
 
 
-# --- what nvidia-ctk reports is not what was installed --------------------------------------------------------------------
+# --- nvidia-ctk reports another version than the installed one ------------------------------------------------------------
 
 OWN, OTHER, SAID = "/usr/bin/nvidia-ctk", "/usr/local/sbin/nvidia-ctk", "The package manager has nvidia-container-toolkit-base in version "
 DIFFERS = {
@@ -303,7 +303,7 @@ DIFFERS = {
 
 
 @pytest.mark.parametrize(("lines", "answer", "expected"), DIFFERS.values(), ids=DIFFERS)
-def test_a_version_that_is_not_the_installed_one_names_what_was_compared(lines, answer, expected):
+def test_another_version_names_what_was_compared(lines, answer, expected):
     registered = {"__nvidia_container_toolkit_inspected": answer, "__nvidia_container_toolkit_compared": {"stdout_lines": lines}}
     text = toolkit("_nvidia_container_toolkit_differs", nvidia_container_toolkit_version="1.20.1", **registered)
     assert text.startswith("nvidia_container_toolkit_version is 1.20.1. ")
@@ -313,8 +313,8 @@ def test_a_version_that_is_not_the_installed_one_names_what_was_compared(lines, 
 
 @pytest.mark.parametrize("programs", [["dpkg-query"], ["rpm"], []], ids=["dpkg", "rpm", "neither"])
 @pytest.mark.parametrize("there", [True, False])
-def test_what_is_compared_is_the_file_that_is_run_and_its_package(tmp_path, programs, there):
-    """A link is followed, such as the one that Fedora has for /usr/sbin."""
+def test_the_executed_file_is_compared_with_its_package(tmp_path, programs, there):
+    """A link is followed, such as Fedora's /usr/sbin."""
     for name in [*programs, *(["real"] if there else [])]:
         (tmp_path / name).write_text("#!/bin/sh\necho 1.20.1-1\n")
         (tmp_path / name).chmod(0o755)
@@ -326,8 +326,8 @@ def test_what_is_compared_is_the_file_that_is_run_and_its_package(tmp_path, prog
     assert done.stdout.splitlines() == [str(tmp_path / "real") if there else "", *["1.20.1-1" for _one in programs]]
 
 
-def test_what_rpm_says_of_a_package_that_is_not_there_is_no_version(tmp_path):
-    """On its standard output, where the version would be."""
+def test_the_message_of_rpm_about_a_missing_package_is_no_version(tmp_path):
+    """rpm writes it to standard output, where the version would be."""
     (tmp_path / "rpm").write_text("#!/bin/sh\necho package nvidia-container-toolkit-base is not installed\nexit 1\n")
     (tmp_path / "rpm").chmod(0o755)
     script = toolkit("_nvidia_container_toolkit_compare")

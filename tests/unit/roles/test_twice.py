@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What YAML has to say twice says the same twice."""
+"""YAML that must state something twice states the same twice."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health.label impo
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.node_options import argument_spec
 
 ROLES = Path(__file__).resolve().parents[3] / "roles"
-# Of one of the two alone: what may be waited for, and what is only read beforehand.
+# Only in one of them: what may be waited for, and what is only read beforehand.
 ACTS, ASSESSES = {"restart", "when_busy", "drain_timeout", "health_now", "health_report"}, {"look_for_images", "try_cuda"}
 
 
@@ -24,8 +24,8 @@ def call_of(name: str) -> dict[str, object]:
     return task["fleet.gpu_swarm.gpu_node"]
 
 
-def test_a_node_is_assessed_by_what_it_is_changed_by() -> None:
-    """An option that the assessment lacks would make the preview a lie."""
+def test_a_node_is_assessed_with_the_options_of_its_change() -> None:
+    """If the assessment lacked an option, the preview would be wrong."""
     assessed, applied = call_of("assess"), call_of("apply")
     assert set(applied) - set(assessed) == ACTS
     assert set(assessed) - set(applied) == ASSESSES
@@ -34,8 +34,8 @@ def test_a_node_is_assessed_by_what_it_is_changed_by() -> None:
     }
 
 
-def test_what_becomes_of_a_node_with_a_fault_has_the_same_words_everywhere() -> None:
-    """Those that code compares with are those that a user may write."""
+def test_settings_for_faults_have_the_same_words_everywhere() -> None:
+    """Code compares only with words that users may write."""
     role = yaml.safe_load((ROLES / "gpu_node" / "meta" / "argument_specs.yml").read_text())["argument_specs"]["main"]["options"]
     assert AFTER_LOSS == (PAUSE, REPORT, SHRINK)
     for option in (argument_spec()["on_loss"], documentation.options("gpu_node")["on_loss"], role["gpu_node_on_loss"]):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a run has come to; test_steps.py has what it notes, tests/unit/report what it shows."""
+"""The result of a run. test_steps.py tests what it records, tests/unit/report what it shows."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.ends impo
         ({"swarm": {"last_run": {"hosts": {"done": 3, "failed": 1}}}}, True),
     ],
 )
-def test_a_run_that_changes_nothing_notes_that_what_failed_before_does_not_any_more(ledger, failed):
+def test_a_run_without_changes_records_that_earlier_failures_are_over(ledger, failed):
     assert failed_before(ledger) is failed

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What became of a host on which a task failed: by its result, and as Ansible plays a rescue."""
+"""The outcome of a host on which a task failed, from its result, and in a rescue that Ansible plays."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OLD_LATE = {"msg": "The command action failed to execute in the expected time fr
 LATE = {"msg": "Timed out after 5 second(s).", "timedout": {"period": 5}}
 OVER = "the connection was lost over 'Install it': no route"
 
-# the result that failed, why the host does not answer, failed_as -> the state and the reason
+# the failed result, why the host does not answer, failed_as -> the state and the reason
 FAILURES = {
     "a failure": ({"msg": "no driver"}, "", None, "failed", "no driver"),
     "without a reason": ({}, "", None, "failed", "see above"),
@@ -50,37 +50,37 @@ FAILURES = {
 
 
 @pytest.mark.parametrize(("result", "gone", "failed_as", "state", "reason"), FAILURES.values(), ids=FAILURES)
-def test_what_became_of_a_host(result, gone, failed_as, state, reason):
+def test_a_host_gets_its_outcome(result, gone, failed_as, state, reason):
     found = outcome("a", {"gpu_node_assessed": assessed("n1")}, Failure(result, "Upgrade", gone), failed_as)
     assert found == {"state": state, "reason": reason}
 
 
 @pytest.mark.parametrize(("disrupt", "state"), [("services", "waiting"), ("all", "failed")])
-def test_what_may_be_stopped_is_not_waited_for(disrupt, state):
+def test_stoppable_work_is_not_waited_for(disrupt, state):
     assert outcome("a", planned("a", disrupt=disrupt), Failure({"msg": "busy", "busy": [NOTEBOOK]}, ""))["state"] == state
 
 
-def test_who_has_to_wait_before_it_leaves_its_swarm_waits():
+def test_a_host_that_must_wait_before_leaving_waits():
     variables = {"swarm_member_waits_for": ["task t.1 of service t"]}
     assert outcome("a", variables, Failure({"msg": "it stays"}, "Leave")) == {"state": "waiting", "reason": "task t.1 of service t"}
 
 
 @pytest.mark.parametrize("failed_as", [None, "out"])
-def test_a_lost_connection_is_reported_without_ansible_s_words_about_the_condition(failed_as):
+def test_a_lost_connection_is_reported_without_ansible_s_text_about_the_condition(failed_as):
     variables = {"gpu_swarm_connection_lost": OVER}
     failure = Failure({"msg": f"Error while evaluating conditional: {OVER}"}, "Next")
     assert outcome("a", variables, failure, failed_as)["reason"] == OVER
     assert outcome("a", variables, Failure({"msg": "no driver"}, "Next"))["reason"] == "no driver"
 
 
-def test_an_outcome_of_before_is_kept():
+def test_an_earlier_outcome_is_kept():
     kept = {"state": "waiting", "reason": "container x", "leave_paused": True}
     assert outcome("a", {"gpu_swarm_outcome": kept}, Failure({"msg": "of another host"}, ""), "out") == kept
 
 
-# --- as Ansible plays it ----------------------------------------------------------------------------------------------
+# --- played by Ansible ------------------------------------------------------------------------------------------------
 
-# Of two hosts: one that cannot be reached, and one to which a single call is lost.
+# Two hosts: one cannot be reached, and one loses a single call.
 CONNECTION = r"""
 import os
 
@@ -137,7 +137,7 @@ PLAYS = {
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory):
-    """What each host has as its outcome, by play."""
+    """Return the outcome of each host, by play."""
     folder = tmp_path_factory.mktemp("played")
     for part in ("meta", "plugins"):
         shutil.copytree(ROOT / part, folder / "collections" / "ansible_collections" / "fleet" / "gpu_swarm" / part)
@@ -167,7 +167,7 @@ def played(tmp_path_factory):
     ("play", "host", "state", "reason"),
     [
         ("of the node", "gone", "lost", "no route"),
-        # Where the play ignores that a host is unreachable, the lost call is a failure, and the host has answered since.
+        # The play ignores that a host is unreachable, so the lost call is a failure, and the host has answered since.
         ("of the node", "once", "failed", SAID % "reset by peer"),
         ("of a user", "gone", "lost", "no route"),
         ("of a user", "once", "out", "the task templated task: wrong"),
@@ -175,12 +175,12 @@ def played(tmp_path_factory):
         ("of a user", "waits", "waiting", "x"),
     ],
 )
-def test_a_rescue_keeps_what_became_of_the_host(played, play, host, state, reason):
+def test_a_rescue_keeps_the_outcome_of_the_host(played, play, host, state, reason):
     found = played[play][host]
     assert (found["state"], found["reason"]) == (state, reason)
 
 
-def test_elsewhere_a_host_that_cannot_be_reached_is_unreachable(monkeypatch):
+def test_elsewhere_an_unreachable_host_is_unreachable(monkeypatch):
     def lose(self, tmp, task_vars):
         raise AnsibleConnectionFailure("no route")
 
@@ -191,5 +191,5 @@ def test_elsewhere_a_host_that_cannot_be_reached_is_unreachable(monkeypatch):
         action.run(None, {})
 
 
-def test_where_nothing_failed_there_is_no_outcome(played):
+def test_without_a_failure_there_is_no_outcome(played):
     assert [found["fine"] for found in played.values()] == [{}, {}]

@@ -32,7 +32,7 @@ def node_id_of(facts):
     return member_of("a", facts).node_id
 
 
-def test_the_node_id_as_joined_goes_before_the_one_found():
+def test_the_node_id_from_joining_overrides_the_one_found():
     assert node_id_of(variables()) == "n1"
     assert node_id_of(variables(swarm_member_state={"node_id": "n2"})) == "n2"
     assert node_id_of(variables(swarm_member_state={"node_id": None})) == "n1"
@@ -42,13 +42,13 @@ def test_the_node_id_as_joined_goes_before_the_one_found():
     assert node_id_of({"gpu_node_assessed": {"failed": True, "swarm": {"node_id": "n3"}}}) == "n3"
 
 
-def test_what_was_applied_goes_before_what_was_found():
+def test_applied_values_override_found_ones():
     assert member_of("a", variables()).decided["resources"] == resources(0, 1)
     assert member_of("a", variables(gpu_node_applied={"resources": []})).decided == {"resources": []}
     assert member_of("a", {}).decided == {}
 
 
-def test_before_there_is_a_plan_for_a_host_anything_may_be_stopped_there():
+def test_without_a_plan_for_a_host_anything_may_be_stopped_there():
     known = member_of("a", planned("a", error="x"))
     assert (known.planned, known.step.error) == (True, "x")
     for facts in (planned("b", error="x"), {}):
@@ -69,14 +69,14 @@ HOSTS = {
 }
 
 
-def test_hosts_are_paused_with_which_nothing_is_wrong():
+def test_healthy_hosts_are_paused():
     assert availability_updates(view(HOSTS, HOSTS), "pause") == [
         {"id": node_id, "host": name, "availability": "pause", "remember": True} for node_id, name in (("n1", "a"), ("n2", "b"), ("n3", "no answer"))
     ]
     assert availability_updates(view([], HOSTS), "pause") == []
 
 
-def test_only_hosts_that_carry_something_are_drained():
+def test_only_hosts_with_tasks_are_drained():
     book = ledger(member("n1"), member("n2", tasks=[task("t", "s")]), member("n4", tasks=[task("u", "s")]))
     assert availability_updates(view(HOSTS, HOSTS, book), "drain") == [{"id": "n2", "host": "b", "availability": "drain", "remember": True}]
     assert availability_updates(view(HOSTS, HOSTS), "drain") == []
@@ -92,11 +92,11 @@ def test_hosts_return_to_service_with_their_labels_but_not_those_that_wait_or_ar
         {"id": "n5", "host": "untouched", **back},
     ]
     gone = {"nodes": [{"id": "another"}]}
-    assert availability_updates(view(HOSTS, HOSTS, gone), "former") == []  # taken off the list meanwhile
+    assert availability_updates(view(HOSTS, HOSTS, gone), "former") == []  # removed from the list meanwhile
     assert all("labels" not in update for update in availability_updates(view(HOSTS, HOSTS), "former", labels=False))
 
 
-def test_at_the_end_only_those_return_to_service_that_are_paused_still():
+def test_at_the_end_only_paused_hosts_return_to_service():
     book = {"nodes": [{"id": "n1", "former_availability": "active"}, {"id": "n2", "former_availability": None}]}
     back = {"id": "n1", "host": "a", "availability": "former", "remember": False}
     assert availability_updates(view(HOSTS, HOSTS, book), "former", labels=False) == [back]
@@ -110,18 +110,18 @@ FAULT = "fault reason=mismatch"
     [
         ({"fault": FAULT, "pauses": True}, {"gpu_node_applied": {"fault": FAULT}}, None),
         ({"fault": FAULT}, {}, FAULT),
-        # A fault that came up in the window.
+        # A fault that appeared in the window.
         ({}, {"gpu_node_applied": {"fault": FAULT}}, None),
         # By hand, by an earlier run or between two runs.
         ({"paused_for": "fault reason=hang", "fault": FAULT}, {}, "fault reason=hang"),
-        # In service with that fault when the run began, and not to be paused for it: by somebody's decision, or since too many are.
+        # In service with that fault when the run began, and it must not be paused: a user decided so, or too many are paused.
         ({"fault": FAULT, "left_in_service": True}, {"gpu_node_applied": {"fault": FAULT}}, FAULT),
         ({"fault": FAULT + " since=5", "left_in_service": True}, {"gpu_node_applied": {"fault": FAULT + " since=6"}}, FAULT + " since=5"),
         ({"fault": FAULT, "left_in_service": True}, {"gpu_node_applied": {"fault": "fault reason=hang"}}, None),
         ({"settings": {"gpu_node_on_loss": "report"}, "paused_for": FAULT}, {"gpu_node_applied": {"fault": FAULT}}, FAULT),
     ],
 )
-def test_a_node_with_a_fault_returns_when_that_is_over(step, found, back):
+def test_a_node_returns_when_its_fault_has_ended(step, found, back):
     hosts = {"a": variables(**planned("a", node_id="n1", **step), **found)}
     updates = availability_updates(view(["a"], hosts), "former")
     assert [update["paused_for"] for update in updates] == ([back] if back else [])
@@ -131,7 +131,7 @@ def test_a_node_with_a_fault_returns_when_that_is_over(step, found, back):
     ("shown", "fault", "over"),
     [(FAULT + " since=5 drift=0a1b2c3d", None, FAULT + " since=5"), (FAULT, FAULT, None), ("ok", None, None), (None, None, None)],
 )
-def test_a_node_returns_with_the_fault_that_it_reports_though_it_is_over(shown, fault, over):
+def test_a_node_may_return_while_it_still_reports_an_ended_fault(shown, fault, over):
     found = {"fault": fault, "health": {"shown": shown}}
     settings = {"gpu_node_on_loss": "report"}
     hosts = {"a": variables(**planned("a", node_id="n1", settings=settings), gpu_node_applied=found)}
@@ -141,14 +141,14 @@ def test_a_node_returns_with_the_fault_that_it_reports_though_it_is_over(shown, 
     assert "over" not in update
 
 
-def test_a_host_is_paused_for_its_fault_also_where_it_could_not_be_assessed():
+def test_a_host_is_paused_for_its_fault_even_without_an_assessment():
     hosts = {"a": {"gpu_node_assessed": {"failed": True, "swarm": {"node_id": "n1"}}, **planned("a", node_id="n1")}, "b": planned("b", node_id=None)}
     assert fault_updates({"a": FAULT, "b": FAULT}, view({"a": FAULT, "b": FAULT}, hosts)) == [
         {"id": "n1", "host": "a", "availability": "pause", "remember": True, "paused_for": FAULT}
     ]
 
 
-def test_a_node_that_was_taken_off_the_list_keeps_no_other_one_in_service():
+def test_a_node_that_was_removed_from_the_list_does_not_count():
     hosts = {name: {"gpu_node_assessed": {"failed": True}, **planned(name, node_id=node_id)} for name, node_id in (("a", "n1"), ("b", "n2"))}
     assert [update["id"] for update in fault_updates({"a": FAULT, "b": FAULT}, view({"a": FAULT, "b": FAULT}, hosts, ledger(member("n2"))))] == ["n2"]
 
@@ -156,20 +156,20 @@ def test_a_node_that_was_taken_off_the_list_keeps_no_other_one_in_service():
 @pytest.mark.parametrize(
     ("left_paused", "state", "back"), [(False, "failed", 1), (True, "failed", 0), (True, "out", 0), (True, "untouched", 1), (True, None, 1)]
 )
-def test_what_an_earlier_run_left_paused_and_this_one_could_not_change_stays_paused(left_paused, state, back):
+def test_a_paused_node_that_this_run_could_not_change_stays_paused(left_paused, state, back):
     outcome = {"gpu_swarm_outcome": {"state": state, "reason": "x"}} if state else {}
     hosts = {"a": variables(**planned("a", left_paused=left_paused, node_id="n1"), **outcome)}
     assert len(availability_updates(view(["a"], hosts), "former")) == back
 
 
 @pytest.mark.parametrize(("leave_paused", "back"), [(False, 1), (True, 0)])
-def test_what_another_run_may_have_paused_since_stays_paused_though_the_lease_is_this_run_s_again(leave_paused, back):
+def test_a_node_that_another_run_may_have_paused_stays_paused(leave_paused, back):
     outcome = {"gpu_swarm_outcome": {"state": "untouched", "reason": "x", "leave_paused": leave_paused}}
     hosts = {"a": variables("n1", gpu_swarm_lease={"acquired": True}, **planned("a", node_id="n1"), **outcome)}
     assert len(availability_updates(view(["a"], hosts), "former")) == back
 
 
-def test_what_another_run_has_paused_does_not_return_to_service():
+def test_a_node_that_another_run_paused_does_not_return_to_service():
     hosts = {
         "its_own": variables("n1", gpu_swarm_lease={"acquired": True}),
         "who knows": variables("n2", gpu_swarm_lease={"failed": True}, gpu_swarm_outcome=UNTOUCHED),
@@ -189,7 +189,7 @@ def test_what_another_run_has_paused_does_not_return_to_service():
         ({"gpu_node_assessed": assessed("n1", containers=[("x", None)]), **planned("a", disrupt="all")}, True),
     ],
 )
-def test_only_what_may_be_stopped_is_drained(host, drained):
+def test_only_nodes_with_stoppable_tasks_are_drained(host, drained):
     book = ledger(member("n1", tasks=[task("t", "s")]))
     assert bool(availability_updates(view(["a"], {"a": host}, book), "drain")) is drained
     # A drain would end this one for good.
@@ -201,14 +201,14 @@ def test_a_container_that_was_waited_for_keeps_no_task_from_being_drained():
     book = ledger(member("n1", tasks=[task("t", "s")]))
     host = {"gpu_node_assessed": assessed("n1", containers=[("by-hand", None)])}
     assert availability_updates(view(["a"], {"a": host}, book), "drain") == []
-    # The wait looked at the node again.
+    # The wait has read the node again.
     waited = {**host, "gpu_swarm_inspected": {"containers": [{"name": "t", "service": "s", "task": "t"}]}}
     assert len(availability_updates(view(["a"], {"a": waited}, book), "drain")) == 1
     assert availability_updates(view(["a"], {"a": {**host, "gpu_swarm_inspected": {"skipped": True}}}, book), "drain") == []
 
 
 @pytest.mark.parametrize(("disrupt", "evict"), [("never", "none"), ("services", "movable"), ("all", "any")])
-def test_what_an_update_may_evict_is_said_with_it(disrupt, evict):
+def test_an_update_names_what_it_may_evict(disrupt, evict):
     hosts = {"a": variables(**planned("a", disrupt=disrupt))}
     book = ledger(member("n1", labels={}, bound=False, tasks=[task("t", "s")]))
     assert [update["evict"] for update in label_updates(view(hosts, hosts))] == [evict]
@@ -216,19 +216,19 @@ def test_what_an_update_may_evict_is_said_with_it(disrupt, evict):
     assert [update["evict"] for update in availability_updates(view(hosts, hosts), "former")] == [evict]
     assert [update["evict"] for update in availability_updates(view(hosts, hosts, book), "drain")] == ([evict] if disrupt != "never" else [])
     assert "evict" not in availability_updates(view(hosts, hosts), "pause")[0]
-    # Before a plan is made, what labels would evict is only read, and nothing is kept from the answer.
+    # Before a plan exists, possible evictions are only read, and the answer is not kept.
     assert "evict" not in label_updates(view(["b"], {"b": variables()}))[0]
 
 
-def test_a_host_that_was_left_alone_gets_no_labels_with_its_availability():
+def test_a_skipped_host_gets_no_labels_with_its_availability():
     for step in ({"left_alone": True}, {"error": "a clash"}):
         (update,) = availability_updates(view(["a"], {"a": variables(**planned("a", **step))}), "former")
         assert "labels" not in update
 
 
 def test_a_manager_that_its_peers_do_not_reach_yet_is_waited_for():
-    wanted = ["NVIDIA-GPU=" + uuid for uuid in member("n1")["resources"]["NVIDIA-GPU"]["values"]]
-    host = {"a": {"gpu_node_assessed": {**assessed("n1"), "resources": wanted}}}
+    nodes = ["NVIDIA-GPU=" + uuid for uuid in member("n1")["resources"]["NVIDIA-GPU"]["values"]]
+    host = {"a": {"gpu_node_assessed": {**assessed("n1"), "resources": nodes}}}
     assert not_converged(view(["a"], host, ledger(member("n1", role="manager")))) == []
     assert not_converged(view(["a"], host, ledger(member("n1", role="manager", reachability="unreachable")))) == ["a"]
 
@@ -266,12 +266,12 @@ def test_labels_of_a_plan_go_before_what_was_decided():
     ("nodes", "returned"),
     [
         ([member(bound="a")], False),
-        ([member(bound=None)], True),  # only to be bound to the host
-        ([member(bound="b")], False),  # another host's, which the plan reports
+        ([member(bound=None)], True),  # to be bound to its host only
+        ([member(bound="b")], False),  # a node of another host, which the plan reports
         ([member(labels={}, bound="a")], True),
         ([member(labels=dict(LABELS, **{"gpu.count": "3", RECORD: "gpu.count,gpu.model"}), bound="a")], True),
-        ([member(labels=LABELS, bound="a")], False),  # another's, and as wanted
-        ([member(labels={"gpu.count": "3"}, bound="a")], False),  # a clash, which the plan reports
+        ([member(labels=LABELS, bound="a")], False),  # another owner's label with the wanted value
+        ([member(labels={"gpu.count": "3"}, bound="a")], False),  # a conflict, which the plan reports
         ([member("other", labels={})], False),
         ([], False),
     ],
@@ -280,13 +280,13 @@ def test_with_a_ledger_only_labels_that_differ_are_returned(nodes, returned):
     assert label_updates(view(["a"], {"a": variables()}, ledger(*nodes))) == ([OF_A] if returned else [])
 
 
-def test_a_clash_is_returned_where_its_error_is_wanted():
+def test_a_conflict_is_returned_if_its_error_is_wanted():
     clash = ledger(member(labels={"gpu.count": "3"}, bound="a"))
     assert label_updates(view(["a"], {"a": variables()}, clash), clashes=True) == [OF_A]
     assert label_updates(view(["a"], {"a": variables()}, ledger(member(bound="a"))), clashes=True) == []
 
 
-def test_labels_that_could_not_be_read_stay():
+def test_unreadable_labels_stay():
     answer = assessed(labels={"gpu.y": "1"}, labels_unknown=["cpu."])
     there = {"cpu.x": "1", "gpu.y": "1", RECORD: "cpu.x,gpu.y"}
     hosts = {"a": {"gpu_node_assessed": answer}}
@@ -297,7 +297,7 @@ def test_labels_that_could_not_be_read_stay():
 def test_the_labels_of_a_host_that_left_gpu_nodes_are_removed():
     hosts = {"a": {"gpu_node_assessed": assessed(gpus=0)}}
     assert label_updates(view(["a"], hosts, ledger(member(bound="a")))) == [{**OF_A, "labels": {}}]
-    assert label_updates(view(["a"], hosts, ledger(member(labels={"gpu.count": "2"}, bound="a")))) == []  # was never of this collection
+    assert label_updates(view(["a"], hosts, ledger(member(labels={"gpu.count": "2"}, bound="a")))) == []  # never belonged to this collection
 
 
 def test_hosts_that_show_one_id_are_not_labelled_and_the_others_are():
@@ -305,11 +305,11 @@ def test_hosts_that_show_one_id_are_not_labelled_and_the_others_are():
     assert [update["host"] for update in label_updates(view(hosts, hosts, ledger(member(bound=None), member("n2", bound=None))))] == ["c"]
 
 
-def test_a_host_is_the_node_that_the_plan_found_whatever_it_shows_later():
+def test_a_host_keeps_the_node_that_the_plan_found():
     showing = variables("n9", swarm_member_state={"state": "active", "node_id": "n8"})
     member_of_plan, joined = planned("a", node_id="n1"), planned("a", node_id=None)
     assert [node_id_of({**showing, **plan}) for plan in (member_of_plan, joined, {})] == ["n1", "n8", "n8"]
-    assert node_id_of({**variables("n9"), **joined}) is None  # neither a member then nor joined since
+    assert node_id_of({**variables("n9"), **joined}) is None  # was no member then, and has not joined since
     seen = view(["a"], {"a": {**showing, **member_of_plan}})
     for updates in (label_updates(seen), availability_updates(seen, "pause")):
         assert [update["id"] for update in updates] == ["n1"]
@@ -330,7 +330,7 @@ def test_a_host_is_the_node_that_the_plan_found_whatever_it_shows_later():
         (variables(**planned("b", error="x")), [], False),
     ],
 )
-def test_not_converged(values, nodes, shown):
+def test_hosts_that_did_not_converge_are_found(values, nodes, shown):
     assert not_converged(view(["a"], {"a": values}, ledger(*nodes))) == ([] if shown else ["a"])
     if not nodes:
         assert not_converged(view(["a"], {"a": values})) == ([] if shown else ["a"])
@@ -346,12 +346,12 @@ def test_not_converged(values, nodes, shown):
         (["maintain"], {"maintain_id": "x"}, {"changed": False}, {"state": "failed", "reason": "why"}, None),
     ],
 )
-def test_a_maintenance_is_noted_where_it_was_finished(needs, settings, applied, outcome, noted):
+def test_a_finished_maintenance_is_recorded(needs, settings, applied, outcome, noted):
     plan = planned("g1", needs=needs, settings=settings)
     found = {"gpu_node_assessed": {"labels": {}}, "gpu_node_applied": applied, "gpu_swarm_outcome": outcome}
     (update,) = availability_updates(view(["g1"], {"g1": {**plan, **found}}), "former")
     assert update.get("maintained") == noted
-    # At the end of a run too, where labels come apart.
+    # At the end of a run too, where labels are written separately.
     (update,) = availability_updates(view(["g1"], {"g1": {**plan, **found}}), "former", labels=False)
     assert (update.get("maintained"), "labels" in update) == (noted, False)
 
@@ -359,7 +359,7 @@ def test_a_maintenance_is_noted_where_it_was_finished(needs, settings, applied, 
 WISH = '{"gpu.class.h100-12345678":{"wants":{"model":"*h100*"}}}'
 
 
-def test_labels_of_classes_go_with_the_others_and_stay_where_nobody_has_read_which_there_are():
+def test_labels_of_classes_are_written_with_the_others():
     hosts = {"a": variables(**planned("a", node_id="n1"))}
     labels = {**LABELS, "gpu.class.h100-12345678": "true"}
     (update,) = availability_updates(view(["a"], hosts, {**ledger(member()), "classes": [WISH]}), "former")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Several of our playbooks in one run of Ansible: the plays of each are for the hosts of its own plan, and nothing older is read."""
+"""Several playbooks in one run of Ansible: each one's plays run on the hosts of its own plan, and nothing older is read."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def fleet(**plans):
 @pytest.mark.parametrize(
     ("holders", "fleet", "found"),
     [
-        ([], fleet(a=None, b=None), {"batches": []}),  # nothing to do so far
+        ([], fleet(a=None, b=None), {"batches": []}),  # nothing to do yet
         (["a"], fleet(a=FIRST, b=FIRST), {WINDOW: ["a", "b"], END: ["a", "b"], "batches": [1, 1]}),
         (["a"], fleet(a=NOTHING, b=NOTHING), {"batches": []}),  # the second playbook has nothing to do
-        (["a"], fleet(a=FIRST, b=NOTHING), {WINDOW: ["a"], END: ["a"], "batches": [1]}),  # nor where the holder was lost before
+        (["a"], fleet(a=FIRST, b=NOTHING), {WINDOW: ["a"], END: ["a"], "batches": [1]}),  # nor if the holder was lost before
         (["a", "b"], fleet(a=SECOND, b=SECOND, c=SECOND), {**SECOND["hosts_in"], "batches": [2]}),
         (["a", "b"], fleet(a=FIRST, b=SECOND, c=SECOND), {FETCH: ["b"], WINDOW: ["c", "b"], END: ["b", "c"], "batches": [2]}),
     ],
@@ -53,13 +53,13 @@ def test_plays_are_for_the_hosts_of_the_newest_plan(holders, fleet, found):
     ("lease", "groups"),
     [({}, [WINDOW, END]), ({"acquired": True}, [WINDOW, END]), ({"acquired": False}, [END]), ({"failed": True}, [END])],
 )
-def test_where_another_run_has_the_lease_only_the_last_play_has_hosts(lease, groups):
+def test_if_another_run_has_the_lease_only_the_last_play_has_hosts(lease, groups):
     known = {name: {"gpu_swarm_plan": FIRST, "gpu_swarm_lease": lease} for name in "ab"}
     assert [group for group in planned(["a"], known.__getitem__) if group != "batches"] == groups
 
 
-def test_a_host_that_is_left_out_moves_nobody_into_another_batch():
-    """Else two managers could come into one."""
+def test_a_skipped_host_moves_no_other_host_into_another_batch():
+    """Otherwise two managers could be in one batch."""
     cut = [["a", "b"], ["c"], ["m1"], ["m2"], ["m3"]]
     made = {"made": 5, "hosts_in": {WINDOW: [name for batch in cut for name in batch]}, "batches": cut}
     known = fleet(**dict.fromkeys(("a", "m1", "m2", "m3"), made), b=FIRST, c=FIRST)
@@ -74,7 +74,7 @@ def test_before_the_first_plan_no_variables_are_read():
     ("answer", "alive", "found"),
     [
         (assessed("n1"), True, assessed("n1")),
-        (assessed("n1"), False, {"failed": True, "msg": FAILED_BEFORE}),  # to an earlier playbook
+        (assessed("n1"), False, {"failed": True, "msg": FAILED_BEFORE}),  # belongs to an earlier playbook
         ({"unreachable": True, "msg": "no route"}, False, {"unreachable": True, "msg": "no route"}),
         ({"failed": True, "msg": "no driver"}, False, {"failed": True, "msg": "no driver"}),
         (None, False, None),
@@ -86,8 +86,8 @@ def test_the_answer_of_a_host_that_an_earlier_task_failed_on_is_not_used(answer,
     assert (one.assessed, one.failed) == (found, not alive)
 
 
-def test_before_there_is_a_plan_labels_are_as_found():
-    """Whatever an earlier playbook of the same run has planned, applied, and kept."""
+def test_without_a_plan_labels_are_as_found():
+    """Whatever an earlier playbook of the same run planned, applied, and kept."""
     kept = {
         **fleet_lab.planned("a", node_id="n9", labels={"gpu-swarm-leaving": "a"}, mark="keep"),
         "gpu_node_applied": {"labels": {"gpu.count": "8"}},
@@ -101,12 +101,12 @@ def test_before_there_is_a_plan_labels_are_as_found():
     assert label_updates(["a"], variables, planned=False) == [{"id": "n1", "host": "a", "labels": LABELS, "mark": "set"}]
 
 
-def test_what_was_forgotten_is_as_if_it_had_never_been():
+def test_forgotten_values_have_no_effect():
     assert outcome_of({"gpu_swarm_outcome": {}}) is None
     assert member_of("a", {"gpu_swarm_lease": {}}).lost_lease == ""
 
 
-def test_a_report_reads_nothing_that_a_lost_host_has_kept_of_an_earlier_playbook():
+def test_a_report_ignores_what_a_lost_host_kept_from_an_earlier_playbook():
     known = HostVars(fleet(a=FIRST, b=SECOND))
     read = report._of_this_plan({"hostvars": known, "gpu_swarm_plan": SECOND}, ["a", "b"])
     assert read == {"a": {}, "b": known.raw_get("b")}
@@ -119,22 +119,22 @@ TASKS = [path for part in ("playbooks", "roles") for path in (ROOT / part).rglob
 
 
 @pytest.mark.parametrize("name", FORGOTTEN)
-def test_nobody_tests_whether_a_variable_is_defined_that_is_set_empty_at_the_beginning(name):
-    """A host of another run of the role has none, so that a list of hosts may leave those out, with the empty ones."""
+def test_no_task_tests_whether_a_variable_that_starts_empty_is_defined(name):
+    """A host of another run of the role does not have it, so that a list of hosts can skip those with empty values."""
     tests = re.compile(rf"(?<![\w.]){name} is (not )?defined|rejectattr\('{name}', 'defined'\)|'{name}', 'defined'\)(?!\s*\|\s*\w+attr\('{name})")
     assert [(str(path.relative_to(ROOT)), found[0]) for path in TASKS for found in tests.finditer(path.read_text())] == []
 
 
-def kept_by(tasks):
-    """The facts that these tasks set for one host, and not for all at once."""
+def facts_set_by(tasks):
+    """Yield the facts that these tasks set for one host, and not for all hosts."""
     for task in tasks:
         for block in ("block", "rescue", "always"):
-            yield from kept_by(task.get(block) or ())
+            yield from facts_set_by(task.get(block) or ())
         if not task.get("run_once"):
             yield from task.get("ansible.builtin.set_fact") or ()
 
 
-def test_all_that_a_host_keeps_of_a_playbook_is_forgotten_before_the_next():
+def test_facts_of_a_playbook_are_forgotten_before_the_next_one():
     tasks = [task for path in (ROOT / "playbooks/tasks").rglob("*.yml") for task in yaml.safe_load(path.read_text())]
-    assert set(kept_by(tasks)) == {"gpu_swarm_outcome"}
+    assert set(facts_set_by(tasks)) == {"gpu_swarm_outcome"}
     assert set(FORGOTTEN) >= {"gpu_swarm_outcome"}

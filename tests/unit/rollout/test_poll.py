@@ -31,7 +31,7 @@ class Clock:
 
 
 def polled(rounds, timeout=10, delay=2):
-    """The answer, what was said, and the clock, where each query takes a second and ``rounds`` are what is left after it."""
+    """Return the answer, the messages and the clock. Each query takes a second, and ``rounds`` is what remains after each."""
     clock, said, left = Clock(), [], list(rounds)
 
     def query():
@@ -42,30 +42,30 @@ def polled(rounds, timeout=10, delay=2):
     return answer, said, clock
 
 
-def test_where_nothing_is_waited_for_there_is_one_question_and_no_word():
+def test_without_a_need_to_wait_there_is_one_query_and_no_message():
     answer, said, clock = polled([[]])
     assert (answer, said, clock.slept) == ({"left": []}, [], [])
 
 
-def test_what_is_waited_for_is_said_once():
+def test_the_reason_for_waiting_is_shown_once():
     answer, said, clock = polled([["container a", "container b"], ["container a"], []])
     assert (answer, clock.slept) == ({"left": []}, [2, 2])
     assert said == ["waiting for container a, container b (up to 10 s)"]
 
 
-def test_it_ends_in_time_with_the_last_answer():
+def test_waiting_ends_in_time_with_the_last_answer():
     answer, said, clock = polled([["container a"]], timeout=5)
     assert answer == {"left": ["container a"]}
-    assert clock.now <= 5 + 1  # the last query takes as long as it takes
+    assert clock.now <= 5 + 1  # the last query takes as long as it needs
     assert len(said) == 1
 
 
-def test_no_time_is_one_question():
+def test_without_time_there_is_one_query():
     assert polled([["container a"], []], timeout=0)[0] == {"left": ["container a"]}
     assert polled([["container a"], []], timeout=0)[1] == []
 
 
-def test_not_everything_is_named():
+def test_long_lists_are_shortened():
     assert polled([[f"c{number}" for number in range(9)], []])[1] == ["waiting for c0, c1, c2, c3, c4 and 4 more (up to 10 s)"]
 
 
@@ -73,7 +73,7 @@ def test_the_module_does_not_see_the_options_of_the_wait():
     assert apart({"event": "shown", "docker_host": "x"}, ("event", "hosts")) == ({"event": "shown"}, {"docker_host": "x"})
 
 
-# --- what is waited for -------------------------------------------------------------------------------------------------
+# --- reasons to wait --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_the_module_does_not_see_the_options_of_the_wait():
         ("drained", {"failed": True}, await_node.NO_ANSWER),
     ],
 )
-def test_containers(event, answer, left):
+def test_containers_are_waited_for(event, answer, left):
     assert await_node.EVENTS[event](*view(VARIABLES, VARIABLES), False, answer) == left
 
 
@@ -100,7 +100,7 @@ ONE_SHOT = task("job.1", "job", movable=False)
         ([], [NOTEBOOK], ["container notebook (for 1 min)"]),
         ([task("svc.1", "svc", id="t1")], [REPLICA], []),
         ([ONE_SHOT], [], []),
-        ([ONE_SHOT], [NOTEBOOK], []),  # its node waits, whatever ends here
+        ([ONE_SHOT], [NOTEBOOK], []),  # its node waits, whatever happens here
     ],
 )
 def test_tasks_of_the_ledger_are_not_waited_for_again(tasks, containers, left):
@@ -109,7 +109,7 @@ def test_tasks_of_the_ledger_are_not_waited_for_again(tasks, containers, left):
 
 
 def node(monkeypatch, *answers):
-    """An action for a node that answers with these, the last one again and again; where it is a text, the connection is lost. Also the calls."""
+    """Return the action for a node and its calls. The node gives these answers, and the last one repeatedly. A text is a lost connection."""
     calls, left, clock = [], list(answers), Clock()
 
     def query(self, tmp, task_vars):
@@ -133,7 +133,7 @@ def node(monkeypatch, *answers):
     return run, calls
 
 
-def test_what_a_drain_did_not_end_fails_with_the_remedy(monkeypatch):
+def test_containers_that_a_drain_did_not_end_fail_with_the_remedy(monkeypatch):
     run, _calls = node(monkeypatch, {"containers": [REPLICA]})
     drained = run(event="drained", wait_timeout="0")
     assert drained["containers"] == [REPLICA]
@@ -143,7 +143,7 @@ def test_what_a_drain_did_not_end_fails_with_the_remedy(monkeypatch):
 
 
 @pytest.mark.parametrize("answers", [["no route"], [{"containers": [REPLICA]}, "no route", {"containers": []}]])
-def test_a_connection_that_is_lost_during_the_drain_has_left_no_list(monkeypatch, answers):
+def test_a_connection_lost_during_the_drain_leaves_no_list(monkeypatch, answers):
     run, _calls = node(monkeypatch, *answers)
     drained = run(event="drained", wait_timeout=9)
     assert drained["failed"]
@@ -160,7 +160,7 @@ BLOCKED, FREE = {**BUSY, "blocking": ["container notebook (for 1 min)"]}, {**IDL
         ([IDLE], FREE, 1),
         ([BUSY, BUSY, IDLE], FREE, 3),
         ([BUSY], BLOCKED, 4),  # no failure: it waits
-        # Who cannot be reached at first is not waited for, and later that is a round without an answer.
+        # A host that is unreachable at first is not waited for. Later, that is a round without an answer.
         (["no route", IDLE], {"failed": True, "msg": "no route"}, 1),
         ([BUSY, "no route", MUTE, IDLE], FREE, 4),
         ([BUSY, "no route"], BLOCKED, 4),
@@ -175,7 +175,7 @@ def test_work_is_waited_for_while_the_node_answers(monkeypatch, answers, result,
 
 
 def test_the_ledger_is_that_of_the_last_call_of_a_manager(monkeypatch):
-    """With it, a container of a task is that task, which swarm starts again."""
+    """With this ledger, a container of a task is that task, which swarm starts again."""
     kept = {"gpu_swarm_ledger": ledger(member("n1", tasks=[task("svc.1", "svc", id="t1")]))}
     run, _calls = node(monkeypatch, {"containers": [REPLICA]})
     found = [run(kept, event="work_ended", wait_timeout=0, with_tasks=one)["blocking"] for one in ("true", "false")]
@@ -192,11 +192,11 @@ HANGS = {"failed": True, "hangs": True, "msg": "NVML hangs"}
         ([BACK], BACK, 1),
         ([DEAD, PENDING, BACK], BACK, 3),
         ([DEAD], DEAD, 5),
-        ([HANGS, BACK], HANGS, 1),  # what hangs once hangs on
+        ([HANGS, BACK], HANGS, 1),  # a node that hangs once keeps hanging
         ([PENDING], {**PENDING, "failed": True, "msg": await_node.NOT_BACK % ("pending", 4)}, 5),
     ],
 )
-def test_a_node_is_waited_for_until_it_is_back(monkeypatch, answers, result, queries):
+def test_a_node_is_waited_for_until_it_returns(monkeypatch, answers, result, queries):
     run, calls = node(monkeypatch, *answers)
     assert run(event="returned", wait_timeout=4, delay=1, advertise=[]) == result
     assert calls == [{"advertise": []}] * queries

@@ -36,7 +36,7 @@ def test_each_kind_of_consent_has_its_option():
 
 
 @pytest.mark.parametrize(("evict", "kept"), [("any", []), ("movable", ["b", "c"]), ("none", ["a", "b", "c"])])
-def test_what_may_not_be_evicted(evict, kept):
+def test_protected_tasks_may_not_be_evicted(evict, kept):
     assert [task["task"] for task in forbidden([record("a", movable=True), record("b"), record("c", movable=True, kept="k=true")], evict)] == kept
 
 
@@ -51,11 +51,11 @@ def test_what_may_not_be_evicted(evict, kept):
         (record(reason="drain"), "task once.1 (came after the node was assessed, and a drain would stop it)"),
     ],
 )
-def test_a_task_is_reported_with_what_would_become_of_it(task, words):
+def test_a_task_is_reported_with_its_fate(task, words):
     assert describe(task) == words
 
 
-def test_a_task_for_which_two_calls_were_refused_is_reported_once():
+def test_a_task_with_two_refused_calls_is_reported_once():
     first, second = {"id": "n1", "tasks": [record()]}, {"id": "n1", "tasks": [record(), record(slot=2)]}
     assert refused_by_node([first, second]) == {"n1": [describe(record()), describe(record(slot=2))]}
     assert refused_by_node([]) == {}
@@ -71,12 +71,12 @@ def test_a_task_for_which_two_calls_were_refused_is_reported_once():
         ({"unreachable": True}, {"state": "failed", "reason": "not drained: the manager did not say why"}),
     ],
 )
-def test_why_a_node_was_not_written(answer, outcome):
+def test_the_reason_for_not_writing_a_node_is_named(answer, outcome):
     assert not_written(answer, "n1", "not drained") == outcome
 
 
 @pytest.mark.parametrize("file", ["promote", "demote"])
-def test_a_change_of_role_evicts_no_more_than_the_role_may(file):
+def test_a_change_of_role_evicts_only_what_the_role_may(file):
     tasks = yaml.safe_load((ROOT / f"roles/swarm_member/tasks/{file}.yml").read_text())
     write = next(number for number, task in enumerate(tasks) if "fleet.gpu_swarm.swarm_nodes" in task)
     (node,) = tasks[write]["fleet.gpu_swarm.swarm_nodes"]["nodes"]
@@ -91,7 +91,7 @@ def test_the_playbooks_pass_on_what_a_change_of_role_may_evict(file):
 
 
 @pytest.mark.parametrize("disrupt", DISRUPTIONS)
-def test_what_a_host_may_lose_by_what_its_setting_says(disrupt):
+def test_settings_decide_what_a_host_may_lose(disrupt):
     evict = FilterModule().filters()["evict"]
     assert evict(disrupt) == EVICT[disrupt]
     with pytest.raises(AnsibleFilterError, match="not 'often'"):

@@ -16,7 +16,7 @@ import pytest
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout import run_identity
 
 
-def test_a_run_is_named_by_who_where_and_which_process():
+def test_a_run_is_named_by_its_user_machine_and_process():
     assert run_identity.this_run().startswith(f"{getpass.getuser()}@{socket.gethostname()} pid {os.getpid()} (run ")
 
 
@@ -25,7 +25,7 @@ def _report(pipe):
 
 
 def test_the_processes_of_a_run_are_one_run():
-    context = get_context("fork")  # as Ansible has it
+    context = get_context("fork")  # as Ansible starts it
     here, there = context.Pipe()
     worker = context.Process(target=_report, args=(there,))
     worker.start()
@@ -52,17 +52,17 @@ def holder(pid, machine=None, start=None):
     return f"x@y pid {pid} (run {machine or run_identity._machine(run_identity.PROC)}.{start or run_identity._start(pid, run_identity.PROC)})"
 
 
-def test_a_run_is_there_until_its_process_has_ended(process):
+def test_a_run_exists_until_its_process_has_ended(process):
     run = holder(process.pid)
     assert not run_identity.is_gone(run)
     process.kill()
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-    assert run_identity.is_gone(run)  # ended, and nobody has read its exit status
+    assert run_identity.is_gone(run)  # ended, but nobody has read its exit status
     process.wait()
     assert run_identity.is_gone(run)
 
 
-def test_a_process_that_got_the_number_of_another_is_not_that_one():
+def test_a_process_with_the_number_of_another_is_not_that_one():
     assert run_identity.is_gone(holder(os.getpid(), start="1"))
 
 
@@ -76,12 +76,12 @@ def test_a_process_that_got_the_number_of_another_is_not_that_one():
         "",
     ],
 )
-def test_what_cannot_be_known_is_there(other):
+def test_a_run_that_cannot_be_checked_counts_as_running(other):
     assert not run_identity.is_gone(other)
 
 
-def test_a_process_that_hides_what_it_is_is_there(process, tmp_path):
-    """/proc may be mounted so that one sees one's own processes only."""
+def test_a_hidden_process_counts_as_running(process, tmp_path):
+    """/proc may be mounted so that users see only their own processes."""
     boot = tmp_path / "sys/kernel/random"
     boot.mkdir(parents=True)
     (boot / "boot_id").write_text("a boot\n")
@@ -94,7 +94,7 @@ def test_a_process_that_hides_what_it_is_is_there(process, tmp_path):
     assert run_identity.is_gone(run, tmp_path)
 
 
-def test_where_there_is_no_proc_a_run_is_named_and_never_gone(tmp_path):
+def test_without_proc_a_run_is_named_and_always_counts_as_running(tmp_path):
     run = run_identity.this_run(tmp_path)
     assert run == run_identity.this_run(tmp_path)
     assert run.endswith(".-)")
@@ -111,10 +111,10 @@ def test_where_there_is_no_proc_a_run_is_named_and_never_gone(tmp_path):
         ({"holder": "release train", "expires_in": None}, False),
     ],
 )
-def test_whose_lease_is_left_over(lease, left):
+def test_leftover_leases_are_found(lease, left):
     assert run_identity.left_lease({"swarm": {"lease": lease}}) == (lease["holder"] if left else "")
 
 
 @pytest.mark.parametrize("ledger", [None, {}, {"msg": "no manager answers"}])
-def test_an_unknown_swarm_has_no_lease_left(ledger):
+def test_an_unknown_swarm_has_no_leftover_lease(ledger):
     assert run_identity.left_lease(ledger) == ""

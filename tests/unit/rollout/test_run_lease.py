@@ -14,7 +14,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.member im
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.run_lease import CHANGE_S, is_due, lease_blocker, lease_seconds
 
 
-def test_whoever_holds_the_lease_may_go_on():
+def test_the_holder_of_the_lease_may_continue():
     assert lease_blocker({"acquired": True, "holder": "x"}) == ""
 
 
@@ -33,7 +33,7 @@ def test_a_lease_is_renewed_when_half_of_it_is_over(answer, due):
     assert is_due({"renew_at": 0.0}) is True
 
 
-def test_a_lease_that_another_run_has_had_meanwhile_is_not_the_same():
+def test_a_lease_that_another_run_held_meanwhile_is_not_the_same():
     answer = {"acquired": True, "holder": "x", "since": "2026-11-21T02:10:00Z"}
     assert lease_blocker(answer, "2026-11-21T02:10:00Z") == ""
     assert "another run has had it meanwhile" in lease_blocker(answer, "2026-11-21T01:00:00Z")
@@ -62,12 +62,12 @@ MINE, OTHER = "alice@c1 pid 12", "bob@c2 pid 7"
 
 
 def shows(holder, expires_in=60):
-    """A ledger with a node without labels, in a swarm of which somebody has the lease."""
+    """Return a ledger with a node without labels, in a swarm with a lease."""
     lease = holder and {"holder": holder, "since": "2026-11-21T02:10:00Z", "expires_in": expires_in}
     return {**ledger(member("n1", labels={}, bound=False, former_availability="active")), "swarm": {"lease": lease}}
 
 
-def test_a_lease_that_another_run_took_while_this_one_waited_is_noticed_before_it_goes_on():
+def test_a_lease_that_another_run_took_during_a_wait_is_noticed():
     answer = {"acquired": True, "holder": MINE, "renew_at": 1000.0}
     assert [is_due(answer, book, now=0.0) for book in (None, shows(MINE), shows(None), shows(OTHER, -5), shows(OTHER))] == [False] * 3 + [True] * 2
 
@@ -79,9 +79,9 @@ def test_a_lease_that_another_run_took_while_this_one_waited_is_noticed_before_i
         (None, shows(OTHER), False),
         ({"acquired": True, "holder": MINE}, None, False),
         ({"acquired": True, "holder": MINE}, shows(MINE), False),
-        ({"acquired": True, "holder": MINE}, shows(MINE, -5), False),  # over, and nobody else has taken it
+        ({"acquired": True, "holder": MINE}, shows(MINE, -5), False),  # expired, and no other run has taken it
         ({"acquired": True, "holder": MINE}, shows(None), False),
-        ({"acquired": True, "holder": MINE}, shows(OTHER, -5), True),  # by the clock of a manager, which may be ahead: it was taken all the same
+        ({"acquired": True, "holder": MINE}, shows(OTHER, -5), True),  # by the clock of a manager, which may be ahead: another run took it anyway
         ({"acquired": True, "holder": MINE}, shows(OTHER), True),
         ({"acquired": True, "holder": MINE}, shows(OTHER, None), True),
         ({"acquired": False, "holder": OTHER}, None, True),
@@ -99,12 +99,12 @@ def test_nothing_is_written_without_the_lease(lease, book, lost):
     assert [update["host"] for update in wanted_labels(view(["a"], {"a": host}, book))] == ["a"]
 
 
-def test_who_has_taken_it_meanwhile_is_named():
+def test_the_run_that_took_the_lease_is_named():
     (known,) = view(["a"], {"a": {"gpu_swarm_lease": {"acquired": True, "holder": MINE}}}, shows(OTHER))
     assert f"another run changes this swarm: {OTHER} since" in known.lost_lease
 
 
-def test_what_was_left_undone_for_it_is_reported_of_each_host():
+def test_work_that_was_left_undone_is_reported_for_each_host():
     lease = {"acquired": True, "holder": MINE}
     of_plan = {"a": ("n1", "gpu_swarm_label"), "b": ("n2", "gpu_swarm_marked"), "c": ("n3", "gpu_swarm_label")}
     hosts = {
@@ -122,7 +122,7 @@ def test_what_was_left_undone_for_it_is_reported_of_each_host():
     assert [end.outcome for end in ends(view(hosts, hosts, {**book, "swarm": {}})).values()] == [None] * 3
 
 
-# --- for how long it is acquired ---------------------------------------------------------------------------------------
+# --- duration of the lease ------------------------------------------------------------------------------------------------
 
 
 def planned(*settings, to_change=None, lease=None):
@@ -140,11 +140,11 @@ EACH = 300 + 120 + CHANGE_S
         (planned({}), 5, False, 2 * 300 + EACH),
         (planned(*[{}] * 5), 5, False, 2 * 300 + EACH),
         (planned(*[{}] * 6), 5, False, 2 * 300 + 2 * EACH),
-        (planned(*[{}] * 6, to_change=5), 5, False, 2 * 300 + EACH),  # of the others nothing is changed
+        (planned(*[{}] * 6, to_change=5), 5, False, 2 * 300 + EACH),  # the other hosts do not change
         (planned({}, to_change=0), 5, False, 2 * 300 + EACH),
         (planned({}), 5, True, 2 * 300 + EACH + 300 + 3 * 900),
         (planned({"provision_wait": 0}), 5, False, 120 + CHANGE_S),
-        # The slowest host of a batch says how long it lasts, whichever comes first.
+        # The slowest host of a batch sets its duration.
         (planned({"provision_wait": 0}, {"provision_drain_timeout": 600}), 5, False, 2 * 300 + 300 + 600 + CHANGE_S),
         (planned({}, {"maintain_timeout": 7200}), 5, True, 2 * 300 + EACH + 300 + 3 * 7200),
         (planned({}, lease=60), 5, True, 60),
@@ -154,7 +154,7 @@ def test_the_lease_lasts_as_long_as_a_batch_may_take(plan, forks, maintain, seco
     assert lease_seconds(list(plan["steps"]), plan, forks, maintain) == seconds
 
 
-def test_a_lease_is_for_the_hosts_of_its_batch():
+def test_a_lease_belongs_to_the_hosts_of_its_batch():
     plan = planned({}, {"provision_wait": 3600})
     assert lease_seconds(["g1"], plan, 5) == 2 * 300 + EACH
     assert lease_seconds(["g2"], plan, 5) == 2 * 3600 + 3600 + 120 + CHANGE_S

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Each step of a run and of its windows, against a manager that answers as a table says."""
+"""Each step of a run and of its windows, with a manager that answers from a table."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LEFT, WAITS = {"state": "failed", "reason": "before"}, {"state": "waiting", "rea
 
 
 class Manager:
-    """Answers with what is next for a module, and with the last of it from then on. By default it writes what it is asked for."""
+    """Gives the next answer for a module, and then always the last one. By default it writes what is requested."""
 
     def __init__(self, **answers):
         answers = {"swarm_nodes": WRITTEN, "swarm_lease": HELD, **answers}
@@ -50,7 +50,7 @@ class Manager:
 
 
 def polled(query, waits_for, timeout, say, delay=2):
-    """Queries ``timeout`` times at most: a round takes a second."""
+    """Query at most ``timeout`` times: a round takes a second."""
     answer = query()
     for _round in range(int(timeout)):
         if not waits_for(answer):
@@ -83,7 +83,7 @@ def batch(manager, names="ab", outcomes=None, variables=None, made=None, **other
 
 
 def shown(*nodes, **others):
-    """The ledger, in which a and b are members on which nothing runs unless they are given."""
+    """Return the ledger. By default a and b are members without tasks."""
     given = {node["id"] for node in nodes}
     return {**ledger(*nodes, *(member(f"n-{name}", bound=name) for name in "ab" if f"n-{name}" not in given)), **others}
 
@@ -105,10 +105,10 @@ def test_a_batch_begins_with_the_lease():
         ({"swarm_gpu_info": shown(), "swarm_lease": DEAD}, "the lease of this swarm could not be taken: no route"),
     ],
 )
-def test_a_manager_that_does_not_answer_leaves_the_batch_to_the_next_one(answers, reason):
+def test_a_silent_manager_leaves_the_batch_to_the_next_one(answers, reason):
     answer = STEPS["begin"](batch(Manager(**answers)))
     assert not answer["answered"]
-    assert "lease" not in answer  # the next manager finds out who has it
+    assert "lease" not in answer  # the next manager finds out who has the lease
     assert {outcome["state"] for outcome in answer["outcomes"].values()} == {"untouched"}
     assert all(reason in answer["outcomes"][name]["reason"] for name in "ab")
 
@@ -116,19 +116,19 @@ def test_a_manager_that_does_not_answer_leaves_the_batch_to_the_next_one(answers
 def test_a_manager_that_lost_its_leader_is_given_time():
     manager = Manager(swarm_gpu_info=[{"failed": True, "swarm_state": "no_quorum"}] * 3 + [shown()], swarm_lease=HELD)
     assert STEPS["begin"](batch(manager))["answered"]
-    assert len(manager.calls_of("swarm_gpu_info")) == 5  # the last one is for the tasks that must not be stopped
+    assert len(manager.calls_of("swarm_gpu_info")) == 5  # the last query is about tasks that must not be stopped
 
 
 def test_another_run_s_lease_leaves_the_batch_untouched():
     made = plan(*"ab", settings={**OF_RUN, "provision_max_failed": 2})
     answer = STEPS["begin"](batch(Manager(swarm_gpu_info=shown(), swarm_lease=OTHERS), outcomes={"a": LEFT}, made=made))
     assert answer["answered"]
-    assert list(answer["outcomes"]) == ["b"]  # the other one's stays what it was
+    assert list(answer["outcomes"]) == ["b"]  # the other run's lease stays unchanged
     assert "another run changes this swarm: bob" in answer["outcomes"]["b"]["reason"]
 
 
 @pytest.mark.parametrize(("finds_room_after", "outcomes"), [(0, 0), (3, 0), (40, 2)])
-def test_tasks_get_the_time_to_find_a_place(finds_room_after, outcomes):
+def test_tasks_get_time_to_find_a_place(finds_room_after, outcomes):
     pending = {"pending": [{"service": "web", "count": 1}]}
     manager = Manager(swarm_gpu_info=[shown(**pending)] * finds_room_after + [shown(member("n-a", tasks=[SERVICE]))], swarm_lease=HELD)
     answer = STEPS["begin"](batch(manager, made=plan(*"ab", rooms={"web": {"running": 1, "pending": 0}})))
@@ -137,21 +137,21 @@ def test_tasks_get_the_time_to_find_a_place(finds_room_after, outcomes):
     assert (len(manager.calls_of("swarm_gpu_info")), paused) == (min(finds_room_after, 31) + 1 + paused, not outcomes)
 
 
-def test_a_run_that_takes_the_room_away_waits_for_none():
-    """As deprovision does: a service that fits nowhere by then costs no batch its time."""
+def test_a_run_that_removes_resources_does_not_wait_for_services():
+    """For example deprovision: a service that fits nowhere by then delays no batch."""
     manager = Manager(swarm_gpu_info=shown(pending=[{"service": "web", "count": 1}]), swarm_lease=HELD)
     assert STEPS["begin"](batch(manager, made=plan(*"ab", rooms=None)))["outcomes"] == {}
     assert len(manager.calls_of("swarm_gpu_info")) == 2
 
 
-def test_a_roll_that_was_stopped_waits_for_nothing():
+def test_a_stopped_roll_waits_for_nothing():
     manager = Manager(swarm_gpu_info=shown(pending=[{"service": "web", "count": 1}]), swarm_lease=HELD)
     made = plan(*"abc", rooms={"web": {"running": 1, "pending": 0}})
     STEPS["begin"](batch(manager, "abc", outcomes={"c": {"state": "untouched", "reason": "x"}}, made=made))
     assert len(manager.calls_of("swarm_gpu_info")) == 1
 
 
-def test_a_manager_of_which_a_quorum_depends_is_left_alone():
+def test_a_manager_that_the_quorum_needs_is_not_changed():
     managers = [member(f"n-{name}", "manager", bound=name) for name in "abc"]
     made = plan(*"abc", hosts_in={"gpu_swarm_window": list("abc"), "gpu_swarm_window_managers": list("abc")})
     down = [*managers[:2], {**managers[2], "reachability": "unreachable"}]
@@ -167,7 +167,7 @@ def test_hosts_that_may_be_changed_are_paused_in_the_same_call():
     assert [update["id"] for args in manager.calls_of("swarm_nodes") for update in args["nodes"]] == ["n-a", "n-b"]
 
 
-def test_a_batch_that_no_manager_answers_does_not_end_the_lease_for_the_others():
+def test_a_batch_without_an_answering_manager_keeps_the_lease_for_the_others():
     answer = STEPS["begin"](batch(Manager(swarm_gpu_info=DEAD)))
     assert (answer["answered"], set(answer["outcomes"]), "lease" in answer) == (False, set("ab"), False)
 
@@ -199,7 +199,7 @@ def test_nodes_are_paused_and_their_tasks_waited_for():
         ({"swarm_gpu_info": [shown(), DEAD]}, "the manager did not say what runs here: no route"),
     ],
 )
-def test_a_manager_that_stops_answering_leaves_the_wait_to_the_next_one(answers, reason):
+def test_a_manager_that_stops_answering_passes_the_wait_to_the_next_one(answers, reason):
     answer = STEPS["begin"](batch(Manager(**{"swarm_gpu_info": shown(), **answers})))
     assert not answer["answered"]
     assert answer["outcomes"] == {name: {"state": "failed", "reason": reason} for name in "ab"}
@@ -216,7 +216,7 @@ def test_an_election_does_not_end_the_wait_for_tasks():
     assert len(manager.calls_of("swarm_nodes")) == 2
 
 
-def test_a_wait_that_a_connection_interrupted_once_goes_on():
+def test_a_wait_continues_after_one_lost_connection():
     busy = shown(member("n-a", bound="a", tasks=[SWEEP]))
     answer = STEPS["begin"](batch(Manager(swarm_gpu_info=[busy, busy, DEAD, busy, shown()])))
     assert (answer["answered"], answer["outcomes"], answer["ledger"]) == (True, {}, shown())
@@ -224,15 +224,15 @@ def test_a_wait_that_a_connection_interrupted_once_goes_on():
 
 @pytest.mark.parametrize("step", ["renew", "acquire", "begin"])
 def test_a_lease_outlasts_an_election(step):
-    """As after the reboot of a leader: the node is back, and no leader is elected yet."""
+    """As after the reboot of a leader: the node is back, but no leader is elected yet."""
     manager = Manager(swarm_gpu_info=shown(), swarm_lease=[ELECTING, ELECTING, HELD], swarm_nodes=WRITTEN)
     answer = STEPS[step](batch(manager))
     assert (answer["answered"], answer["outcomes"], answer["lease"]) == (True, {}, HELD)
 
 
 @pytest.mark.parametrize(("lease", "holder"), [(HELD, {"holder": "me"}), ({}, {}), (OTHERS, {})])
-def test_what_is_written_is_written_under_the_lease(lease, holder):
-    """A call that hung, and of which nobody waits for the answer any more, must not write in another run's time."""
+def test_writes_need_the_lease(lease, holder):
+    """A hung call whose answer nobody awaits must not write while another run has the lease."""
     manager = Manager(swarm_nodes=WRITTEN)
     made = plan(*"ab")
     for step in made["steps"].values():
@@ -243,7 +243,7 @@ def test_what_is_written_is_written_under_the_lease(lease, holder):
 
 
 @pytest.mark.parametrize("step", [STEPS["drain"], STEPS["unlabel"]])
-def test_where_no_host_is_left_nothing_is_done(step):
+def test_without_hosts_nothing_is_done(step):
     manager = Manager()
     assert step(batch(manager, outcomes=dict.fromkeys("ab", LEFT)))["answered"]
     assert manager.calls == []
@@ -252,7 +252,7 @@ def test_where_no_host_is_left_nothing_is_done(step):
 # --- drain --------------------------------------------------------------------------------------------------------------
 
 
-def test_what_must_end_first_is_waited_for_and_the_rest_is_drained():
+def test_tasks_that_must_end_first_are_waited_for_and_others_are_drained():
     book = shown(member("n-a", bound="a", tasks=[SWEEP]), member("n-b", bound="b", tasks=[SERVICE]))
     manager = Manager(swarm_nodes=WRITTEN)
     answer = STEPS["drain"](batch(manager, ledger=book))
@@ -261,7 +261,7 @@ def test_what_must_end_first_is_waited_for_and_the_rest_is_drained():
     assert [update["id"] for (args,) in [manager.calls_of("swarm_nodes")] for update in args["nodes"]] == ["n-b"]
 
 
-def test_containers_that_could_not_be_read_are_not_nothing():
+def test_unreadable_containers_count_as_running():
     answer = STEPS["drain"](batch(Manager(), variables={"a": {"gpu_node_assessed": {"swarm": {"node_id": "n-a"}}}}, ledger=shown()))
     assert answer["outcomes"] == {"a": {"state": "waiting", "reason": "its containers, which could not be read"}}
 
@@ -299,7 +299,7 @@ def test_the_lease_is_renewed_when_it_would_be_due_after_the_drain(now, renewed)
         (DEAD, "could not be taken: no route", False),
     ],
 )
-def test_nobody_is_drained_without_the_lease_of_before(found, words, answered):
+def test_no_node_is_drained_without_the_same_lease(found, words, answered):
     manager = Manager(swarm_lease=found, swarm_nodes=WRITTEN)
     book = shown(member("n-a", bound="a", tasks=[SERVICE]))
     answer = STEPS["drain"](batch(manager, ledger=book, clock=lambda: 600.0))
@@ -322,7 +322,7 @@ JOB = {"service": "job", "node": "n-a", "kind": "NVIDIA-GPU", "values": [], "amo
         (False, None, "finished job job, which would run again (provision_remove_finished_jobs: true removes it)"),
     ],
 )
-def test_finished_jobs_go_with_consent_or_are_waited_for(consent, pruned, reason):
+def test_finished_jobs_are_removed_with_consent_or_waited_for(consent, pruned, reason):
     made = plan(*"ab")
     for step in made["steps"].values():
         step["work"]["remove_jobs"] = consent
@@ -335,7 +335,7 @@ def test_finished_jobs_go_with_consent_or_are_waited_for(consent, pruned, reason
 # --- return to service --------------------------------------------------------------------------------------------------
 
 
-def test_nodes_return_to_service_by_one_call_where_the_manager_shows_what_was_decided():
+def test_nodes_return_to_service_by_one_call_if_the_manager_shows_their_resources():
     manager = Manager(swarm_nodes=WRITTEN)
     answer = STEPS["restore"](batch(manager, ledger=shown()))
     ((module, args),) = manager.calls
@@ -358,7 +358,7 @@ HELD_BACK = {"nodes": [], "held_back": [{"id": "n-a", "hostname": "a", "reason":
         (None, {"ledger": "a job of a would run again"}),
     ],
 )
-def test_else_each_is_judged_by_a_ledger_of_this_moment(first, known):
+def test_otherwise_each_node_is_checked_with_a_new_ledger(first, known):
     at_first = {**known, "ledger": shown(finished_jobs=[JOB])} if isinstance(known.get("ledger"), str) else {"ledger": shown(), **known}
     manager = Manager(swarm_gpu_info=shown(), swarm_nodes=[*([first] if first else []), WRITTEN])
     answer = STEPS["restore"](batch(manager, **at_first))
@@ -373,7 +373,7 @@ def test_a_manager_that_hung_is_not_called_again():
     assert (answer["answered"], [module for module, _args in manager.calls]) == (False, ["swarm_nodes"])
 
 
-def test_nodes_return_to_service_when_the_manager_shows_what_was_decided():
+def test_nodes_return_to_service_when_the_manager_shows_their_resources():
     late = shown(member("n-a", bound="a", shown=()))
     manager = Manager(swarm_gpu_info=[late, late, shown()], swarm_nodes=[DEAD, WRITTEN])
     answer = STEPS["restore"](batch(manager, outcomes={"b": {"state": "waiting", "reason": "x"}}))
@@ -388,7 +388,7 @@ def test_a_manager_that_cannot_write_leaves_the_return_to_the_next_one():
     assert not answer["answered"]
 
 
-def test_a_ledger_that_cannot_be_read_any_more_does_not_take_the_place_of_the_last_one():
+def test_an_unreadable_ledger_does_not_replace_the_last_one():
     manager = Manager(swarm_gpu_info=[shown(member("n-a", bound="a", shown=()), finished_jobs=[JOB]), DEAD], swarm_nodes=WRITTEN)
     answer = STEPS["restore"](batch(manager))
     assert "nodes" in answer["ledger"]
@@ -401,7 +401,7 @@ def test_without_a_manager_nothing_is_written():
     assert (answer["answered"], manager.calls_of("swarm_nodes")) == (False, [])
 
 
-# --- the beginning and the end of a run ---------------------------------------------------------------------------------
+# --- the start and the end of a run ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -413,11 +413,11 @@ def test_without_a_manager_nothing_is_written():
         ({"to_change": [], "left_lease": "dead run"}, ["swarm_lease", "swarm_lease"]),
         ({"to_change": []}, []),
         ({"to_pause": {"a": "fault reason=mismatch"}}, ["swarm_lease", "swarm_nodes", "swarm_gpu_info"]),
-        # Where nothing else is to be done, no later step would release it.
+        # If there is nothing else to do, no later step would release it.
         ({"to_pause": {"a": "fault reason=mismatch"}, "to_change": []}, ["swarm_lease", "swarm_nodes", "swarm_gpu_info", "swarm_lease"]),
     ],
 )
-def test_a_run_starts_with_the_lease_and_what_is_only_paused(made, calls):
+def test_a_run_starts_with_the_lease_and_with_nodes_that_are_only_paused(made, calls):
     manager = Manager(swarm_lease=HELD, swarm_nodes=WRITTEN, swarm_gpu_info=shown())
     answer = STEPS["start"](batch(manager, lease={}, made=plan(*"ab", **made)))
     assert [name for name, _args in manager.calls] == calls
@@ -427,8 +427,8 @@ def test_a_run_starts_with_the_lease_and_what_is_only_paused(made, calls):
 STALE = "fault GPU-b8307e85-5370-58d6-87c0-be1b403b4799 reason=lost since=1764000000"
 
 
-def test_what_a_run_found_well_is_noted_before_a_place_is_freed_among_the_paused():
-    """Else a manager pauses it at once for what it still reports."""
+def test_healthy_nodes_are_recorded_before_a_place_among_the_paused_is_freed():
+    """Otherwise a manager pauses the node at once for what it still reports."""
     manager = Manager(swarm_lease=HELD, swarm_nodes=WRITTEN)
     made = plan(*"ab", cleared=["b"], only_paused=["a"])
     found = {name: {"gpu_node_assessed": assessed(f"n-{name}", health={"label": "ok", "shown": STALE})} for name in "ab"}
@@ -440,7 +440,7 @@ def test_what_a_run_found_well_is_noted_before_a_place_is_freed_among_the_paused
 
 
 @pytest.mark.parametrize(("paused", "returned"), [(True, ["n-b"]), (False, [])])
-def test_what_was_found_well_and_paused_before_that_was_noted_returns_at_the_end(paused, returned):
+def test_a_healthy_node_that_was_paused_too_early_returns_at_the_end(paused, returned):
     node = member("n-b", bound="b", **({"availability": "pause", "former_availability": "active", "paused_for": STALE} if paused else {}))
     manager = Manager(swarm_lease=HELD, swarm_nodes=WRITTEN, swarm_gpu_info=shown(node))
     made = plan(*"ab", cleared=["b"], hosts_in={"gpu_swarm_end": ["a"]})
@@ -451,7 +451,7 @@ def test_what_was_found_well_and_paused_before_that_was_noted_returns_at_the_end
     assert all(update["over"] == STALE for update in written)
 
 
-def test_a_lease_that_was_left_is_released_only_after_the_leader_says_that_it_has_ended():
+def test_a_leftover_lease_is_released_only_after_the_leader_says_that_it_has_ended():
     manager = Manager(swarm_lease={"acquired": False, "holder": "alice"})
     answer = STEPS["start"](batch(manager, lease={}, made=plan(*"ab", to_change=[], left_lease="alice")))
     assert [args.get("state", "present") for _name, args in manager.calls] == ["present"]
@@ -471,8 +471,8 @@ REFUSED = {"failed": True, "msg": "no quorum"}
         ([REFUSED], [["n-a", "n-b"]], False, ["a, b: could not be paused for a fault: no quorum"]),
     ],
 )
-def test_whoever_can_be_paused_for_a_fault_is(answers, written, answered, warned):
-    """The next manager tries it where this one could not."""
+def test_nodes_with_faults_are_paused_where_possible(answers, written, answered, warned):
+    """If this manager cannot, the next one tries."""
     manager, said = Manager(swarm_lease=HELD, swarm_nodes=answers, swarm_gpu_info=shown()), []
     made = plan(*"ab", to_pause={"a": "fault reason=mismatch", "b": "fault reason=hang"})
     answer = STEPS["start"](batch(manager, lease={}, made=made, warn=said.append))
@@ -480,7 +480,7 @@ def test_whoever_can_be_paused_for_a_fault_is(answers, written, answered, warned
     assert (answer["answered"], said) == (answered, warned)
 
 
-def test_without_the_lease_nobody_returns_to_service_or_is_paused():
+def test_without_the_lease_no_node_returns_to_service_or_is_paused():
     manager = Manager(swarm_lease=OTHERS)
     made = plan(*"ab", to_change=["a"], only_paused=["b"], to_pause={"a": "fault reason=hang"})
     answer = STEPS["start"](batch(manager, lease={}, made=made))
@@ -488,7 +488,7 @@ def test_without_the_lease_nobody_returns_to_service_or_is_paused():
     assert list(answer["outcomes"]) == ["a"]
 
 
-def test_hosts_do_not_join_a_swarm_of_which_another_run_has_the_lease_by_now():
+def test_hosts_do_not_join_a_swarm_while_another_run_has_the_lease():
     answer = STEPS["acquire"](batch(Manager(swarm_lease=OTHERS), made=plan(*"ab", to_change=["a"])))
     assert [(name, outcome["state"]) for name, outcome in answer["outcomes"].items()] == [("a", "untouched")]
     assert "another run changes this swarm: bob" in answer["outcomes"]["a"]["reason"]
@@ -496,13 +496,13 @@ def test_hosts_do_not_join_a_swarm_of_which_another_run_has_the_lease_by_now():
 
 
 @pytest.mark.parametrize(("found", "reason"), [(HELD, None), ({**HELD, "since": "12:00"}, "another run has had it meanwhile")])
-def test_a_lease_is_renewed_as_the_same_one(found, reason):
+def test_a_renewed_lease_stays_the_same(found, reason):
     answer = STEPS["renew"](batch(Manager(swarm_lease=found)))
     assert [outcome["state"] for outcome in answer["outcomes"].values()] == (["out", "out"] if reason else [])
     assert all(reason in outcome["reason"] for outcome in answer["outcomes"].values())
 
 
-def test_the_end_returns_what_is_left_labels_and_releases_the_lease():
+def test_the_end_returns_nodes_and_labels_them_and_releases_the_lease():
     paused = shown(member("n-a", bound="a", former_availability="active", availability="pause"), member("n-b", bound="b", labels={}))
     refused = {"id": "n-a", "tasks": []}
     manager = Manager(swarm_gpu_info=[paused, shown()], swarm_nodes=[{**WRITTEN, "refused": [refused]}, DEAD], swarm_lease={"acquired": False})
@@ -541,13 +541,13 @@ def test_the_call_that_writes_the_last_labels_releases_the_lease(written, calls,
 @pytest.mark.parametrize(
     ("node", "other"),
     [
-        ({"state": "down"}, {}),  # something is waited for after it
+        ({"state": "down"}, {}),  # something must be awaited after it
         ({"former_availability": "active", "availability": "pause"}, {}),
         ({}, {"absent": True}),
         ({}, {"check_mode": True}),
     ],
 )
-def test_else_the_lease_is_released_when_all_else_is_done(node, other):
+def test_otherwise_the_lease_is_released_at_the_very_end(node, other):
     there = shown(member("n-a", bound="a", **node), member("n-b", bound="b", labels={}))
     manager = Manager(swarm_gpu_info=[there, shown()], swarm_nodes=WRITTEN, swarm_lease=RELEASED)
     made = plan(*"ab")
@@ -558,7 +558,7 @@ def test_else_the_lease_is_released_when_all_else_is_done(node, other):
 
 
 def test_a_host_whose_batch_did_not_have_the_lease_does_not_return_at_the_end():
-    """Another run may have paused it since, and have released its lease by now."""
+    """Another run may have paused it since, and released its lease by now."""
     paused = shown(*(member(f"n-{name}", bound=name, former_availability="active", availability="pause") for name in "ab"))
     manager = Manager(swarm_gpu_info=[paused, shown()], swarm_nodes=WRITTEN, swarm_lease={"acquired": False})
     untouched = {"state": "untouched", "reason": "another run changes this swarm"}
@@ -567,7 +567,7 @@ def test_a_host_whose_batch_did_not_have_the_lease_does_not_return_at_the_end():
     assert [[update["id"] for update in args["nodes"]] for args in manager.calls_of("swarm_nodes")] == [["n-a"]]
 
 
-def test_the_end_notes_how_many_hosts_came_to_which_end():
+def test_the_end_records_how_many_hosts_have_each_outcome():
     there = shown(*(member(f"n-{name}", bound=name) for name in "abc"))
     manager = Manager(swarm_gpu_info=there, swarm_nodes=WRITTEN, swarm_lease={"acquired": False})
     made = plan(*"abc", hosts_in={})
@@ -585,12 +585,12 @@ def test_the_end_notes_how_many_hosts_came_to_which_end():
         ({"left_alone": True, "waits_for": ["a task"]}, {}, "waiting"),
         ({}, None, "failed"),  # not in the swarm
         ({}, {"state": "down"}, "failed"),
-        ({}, {"former_availability": "active", "availability": "pause"}, "failed"),  # could not be returned
-        ({}, {"shown": ()}, "failed"),  # the manager shows other resources than were decided
-        ({}, {"availability": "pause", "set_by_run": False}, "done"),  # somebody else decides when that ends
+        ({}, {"former_availability": "active", "availability": "pause"}, "failed"),  # could not be returned to service
+        ({}, {"shown": ()}, "failed"),  # the manager shows other resources than decided
+        ({}, {"availability": "pause", "set_by_run": False}, "done"),  # a user decides when that ends
     ],
 )
-def test_the_end_notes_what_the_report_shows(of_step, node, verdict):
+def test_the_end_records_what_the_report_shows(of_step, node, verdict):
     nodes = [member("n-b", bound="b")] + ([] if node is None else [member("n-a", bound="a", **{"shown": (0,), **node})])
     manager = Manager(swarm_gpu_info={"nodes": nodes}, swarm_nodes=WRITTEN, swarm_lease={"acquired": False})
     made = plan(*"ab", hosts_in={})
@@ -601,7 +601,7 @@ def test_the_end_notes_what_the_report_shows(of_step, node, verdict):
     assert noted["outcomes"] == dict(Counter(["done", verdict]))
 
 
-def test_the_end_notes_a_node_that_is_unfit_and_one_that_was_lost_before_the_plan():
+def test_the_end_records_unfit_and_lost_nodes():
     fault = "fault GPU-5fa2e7a4-0b1e-4c53-9d1f-0c9a7d1e2f30 reason=lost"
     paused = member("n-a", bound="a", former_availability="active", availability="pause", paused_for=fault)
     manager = Manager(swarm_gpu_info=shown(paused), swarm_nodes=WRITTEN, swarm_lease={"acquired": False})
@@ -611,7 +611,7 @@ def test_the_end_notes_a_node_that_is_unfit_and_one_that_was_lost_before_the_pla
     assert manager.calls_of("swarm_lease")[0]["outcomes"] == {"failed": 2, "done": 2}
 
 
-def test_what_the_manager_shows_in_the_end_is_awaited_before_it_is_noted():
+def test_the_final_state_is_awaited_before_it_is_recorded():
     late = shown(member("n-a", bound="a", state="down"))
     manager = Manager(swarm_gpu_info=[late, late, shown()], swarm_nodes=WRITTEN, swarm_lease={"acquired": False})
     STEPS["finish"](batch(manager, made=plan(*"ab", hosts_in={}), lease={}))
@@ -619,7 +619,7 @@ def test_what_the_manager_shows_in_the_end_is_awaited_before_it_is_noted():
     assert manager.calls_of("swarm_lease")[0]["outcomes"] == {"done": 2}
 
 
-def test_a_deprovision_leaves_no_note():
+def test_a_deprovision_leaves_no_record():
     manager = Manager(swarm_gpu_info=shown(), swarm_nodes=WRITTEN, swarm_lease={"acquired": False})
     STEPS["finish"](batch(manager, absent=True, made=plan(*"ab", hosts_in={})))
     assert [call["outcomes"] for call in manager.calls_of("swarm_lease")] == [{}]
@@ -633,13 +633,13 @@ def test_a_check_run_only_reads_at_the_end():
     assert len(manager.calls) == 1
 
 
-def test_the_end_of_a_deprovision_reads_what_is_left():
+def test_the_end_of_a_deprovision_reads_what_remains():
     manager = Manager(swarm_gpu_info=[shown(), DEAD], swarm_lease={"acquired": False}, swarm_nodes=WRITTEN)
     answer = STEPS["finish"](batch(manager, absent=True))
-    assert (answer["answered"], answer["ledger"]) == (True, DEAD)  # not known
+    assert (answer["answered"], answer["ledger"]) == (True, DEAD)  # unknown
 
 
-def test_labels_that_could_not_be_removed_keep_their_host_as_it_is():
+def test_a_host_whose_labels_could_not_be_removed_is_not_done():
     made = plan(*"ab")
     for step in made["steps"].values():
         step["removal"] = asdict(Removal())
@@ -647,7 +647,7 @@ def test_labels_that_could_not_be_removed_keep_their_host_as_it_is():
     assert answer["outcomes"] == {name: {"state": "failed", "reason": "its labels could not be removed: no route"} for name in "ab"}
 
 
-def test_resources_of_the_fixtures_are_what_is_decided():
+def test_resources_in_the_fixtures_equal_the_decided_ones():
     assert shown()["nodes"][0]["resources"] == {"NVIDIA-GPU": named(0, 1)}
 
 
@@ -655,7 +655,7 @@ def test_resources_of_the_fixtures_are_what_is_decided():
 
 
 def acted(monkeypatch, execute, step="unlabel", of_plan=None, **task_vars):
-    """What the action returns where a module is run by ``execute``."""
+    """Run the action with ``execute`` in place of a module, and return its result."""
     monkeypatch.setattr(swarm_batch.ActionBase, "run", lambda self, tmp, task_vars: {})
     action = swarm_batch.ActionModule.__new__(swarm_batch.ActionModule)
     action._connection = None
@@ -668,13 +668,13 @@ def acted(monkeypatch, execute, step="unlabel", of_plan=None, **task_vars):
     hosts = {"a": {"gpu_swarm_plan": made, "gpu_node_assessed": assessed("n-a"), "gpu_swarm_lease": HELD}}
     hostvars = HostVars(hosts)
     answer = action.run(None, {"gpu_swarm_plan": made, "hostvars": hostvars, "ansible_forks": 5, "inventory_hostname": "a", **task_vars})
-    assert hostvars.queried == []  # which would template the whole plan, for each host anew
+    assert hostvars.queried == []  # which would template the whole plan for each host
     return answer
 
 
 @pytest.mark.parametrize("error", [AnsibleConnectionFailure("no route"), AnsibleError("the connection plugin found no docker"), OSError("no ssh")])
-def test_a_manager_to_which_there_is_no_connection_does_not_answer(monkeypatch, error):
-    """With run_once, a task that failed would fail for all hosts."""
+def test_a_manager_without_a_connection_counts_as_silent(monkeypatch, error):
+    """With run_once, a failed task would fail for all hosts."""
 
     def execute(**call):
         raise error
@@ -684,7 +684,7 @@ def test_a_manager_to_which_there_is_no_connection_does_not_answer(monkeypatch, 
     assert str(error) in answer["outcomes"]["a"]["reason"]
 
 
-def test_what_was_written_is_reported_as_changed(monkeypatch):
+def test_writes_are_reported_as_changes(monkeypatch):
     calls = []
 
     def execute(module_name, module_args, task_vars):
@@ -732,7 +732,7 @@ def test_another_level_of_the_swarm_is_a_change_and_the_lease_is_none(monkeypatc
     ("node", "before", "changed", "diffs"),
     [
         ({"changed": True}, "audit", True, 1),
-        ({"changed": False}, "audit", False, 1),  # but for the lease
+        ({"changed": False}, "audit", False, 1),  # except for the lease
         ({"changed": False}, "off", True, 2),
     ],
 )
@@ -746,7 +746,7 @@ def test_a_lease_that_was_released_with_the_labels_is_no_change(monkeypatch, nod
     assert (answer["changed"], len(answer["diff"])) == (changed, diffs)
 
 
-def test_a_level_that_could_not_be_written_is_said():
+def test_a_level_that_could_not_be_written_is_reported():
     said: list[str] = []
     STEPS["start"](batch(Manager(swarm_lease=OTHERS), lease={}, made=plan(*"ab", to_change=[], **LEVEL), warn=said.append))
     assert len(said) == 1
@@ -754,7 +754,7 @@ def test_a_level_that_could_not_be_written_is_said():
 
 
 @pytest.mark.parametrize(("is_set", "level"), [(True, {"level": "audit"}), (False, {})])
-def test_the_end_writes_which_nodes_came_to_the_level(is_set, level):
+def test_the_end_writes_which_nodes_reached_the_level(is_set, level):
     made = plan(*"abc", isolation={**LEVEL["isolation"], "set": is_set})
     for name in "abc":
         made["steps"][name]["target"]["isolation"] = "audit"
@@ -767,7 +767,7 @@ def test_the_end_writes_which_nodes_came_to_the_level(is_set, level):
 
 
 @pytest.mark.parametrize(("bound", "written"), [("b", {"listed": ["n-b"]}), (None, {"level": "off", "listed": []})])
-def test_the_last_node_that_is_deprovisioned_takes_the_level_along(bound, written):
+def test_the_level_is_removed_with_the_last_node(bound, written):
     kept = {"swarm": {"isolation": {"label": "audit", "level": "audit"}}}
     there = {**ledger(member("n-a", bound=False), member("n-b", bound=bound)), **kept}
     manager = Manager(swarm_gpu_info=there, swarm_nodes=WRITTEN, swarm_lease={"acquired": False})

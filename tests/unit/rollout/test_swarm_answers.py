@@ -14,7 +14,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.swarm_ans
 
 RUNS = {"state": "active", "node_id": "m1", "control_available": True, "error": "", "managers": [], "half_joined": False}
 T4 = {"gpu.model": "T4"}
-# As a run before has left them.
+# As an earlier run left them.
 LABELS = owned_labels.mark(owned_labels.compute({}, T4, LABEL_PREFIX, ())[0], "m1", owned_labels.SET, LABEL_PREFIX)
 LEDGER_OF_M1 = {"nodes": [{"id": "m1", "labels": LABELS}]}
 
@@ -32,24 +32,24 @@ def variables(hosts, managers=("m1",), playing=None, **registered):
     }
 
 
-def test_the_ledger_of_the_assessment_counts():
+def test_the_ledger_from_the_assessment_counts():
     found = read(variables({"m1": manager(ledger=LEDGER_OF_M1), "g1": None}), None)
     assert (found.manager, found.ledger) == ("m1", LEDGER_OF_M1)
 
 
-def test_one_that_was_read_since_counts_first():
+def test_a_newer_ledger_counts_first():
     assert read(variables({"m1": manager(ledger=LEDGER_OF_M1)}), {"nodes": []}).ledger == {"nodes": []}
 
 
 @pytest.mark.parametrize("queried", ["gpu_swarm_manager_answers", "gpu_swarm_external_answers"])
-def test_a_manager_outside_of_the_play_was_queried(queried):
+def test_a_manager_outside_the_play_was_queried(queried):
     results = {"results": [{"item": "m1", **manager()}]}
     found = read(variables({"g1": None, "m1": None}, playing=["g1"], **{queried: results}), None)
     assert (found.manager, found.ledger) == ("m1", None)
 
 
-def test_an_answer_of_before_does_not_count_for_a_host_of_the_play():
-    """One run may have several playbooks, and the variables stay."""
+def test_an_earlier_answer_does_not_count_for_a_host_of_the_play():
+    """A run may have several playbooks, and variables outlive each one."""
     results = {"results": [{"item": "m1", **manager()}]}
     stopped = assessed("m1", swarm=dict(RUNS, state="unknown", control_available=False))
     assert read(variables({"m1": stopped}, gpu_swarm_manager_answers=results), None).manager == ""
@@ -69,5 +69,5 @@ OTHER = {"gpu.model": "H100"}
         pytest.param(assessed("m1", swarm=dict(RUNS, state="inactive", control_available=False)), True, [], id="there is no swarm"),
     ],
 )
-def test_what_has_to_be_read(answer, absent, unread):
+def test_missing_answers_are_requested(answer, absent, unread):
     assert read(variables({"m1": answer}), None).unread(absent) == unread

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether the hosts of a batch may be changed; what their steps make of that is in test_steps.py."""
+"""Whether the hosts of a batch may be changed. test_steps.py tests what the steps do with that."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def variables(node_id="n1", **other):
     return dict({"gpu_node_assessed": assessed(node_id)}, **other)
 
 
-# --- what must end first ----------------------------------------------------------------------------------------------
+# --- work that must end first ------------------------------------------------------------------------------------------
 
 JOB = task("sweep.1", "sweep", movable=False)
 CONTAINER = {"name": "by-hand", "service": None, "task": None}
@@ -45,7 +45,7 @@ BOOK = ledger(member("n1", tasks=[task("web.1", "web"), JOB]), member("n2", task
         ("all", []),
     ],
 )
-def test_what_must_end_first_is_said_by_each_host(disrupt, held):
+def test_each_host_names_the_work_that_must_end_first(disrupt, held):
     host = {"gpu_node_assessed": assessed("n1", containers=[("by-hand", None)])}
     plan = planned("a", disrupt=disrupt) if disrupt else {}
     assert view(["a"], {"a": {**host, **plan}}, BOOK).blocking() == held
@@ -58,8 +58,8 @@ def test_tasks_and_containers_can_be_waited_for_one_after_the_other():
     assert view(["a"], host, ledger(member("n1"))).blocking([]) == []
 
 
-def test_a_task_that_is_being_stopped_is_waited_for_by_the_name_of_its_service():
-    """Of a service that was removed the manager has the id alone. The wait ends with the task: what is left of a removed service holds nothing."""
+def test_a_stopping_task_is_waited_for_by_the_name_of_its_service():
+    """The manager knows a removed service only by id. The wait ends with the task, because the rest of a removed service holds nothing."""
     gone = {**task("a337e469.1", "a337e469", movable=False), "removed": True}
     container = {"name": "gone.1.x", "service": "gone", "task": gone["id"]}
     host = {"a": {**variables(), "gpu_swarm_inspected": {"containers": [container, CONTAINER]}}}
@@ -68,7 +68,7 @@ def test_a_task_that_is_being_stopped_is_waited_for_by_the_name_of_its_service()
     assert view(["a"], host, ledger(member("n1"))).blocking([]) == []
 
 
-def test_where_only_the_membership_ends_what_is_on_the_swarms_networks_is_waited_for():
+def test_if_only_the_membership_ends_containers_on_swarm_networks_are_waited_for():
     host = {"a": {"gpu_node_assessed": assessed("n1"), **planned("a", stops="tasks")}}
     attached = dict(CONTAINER, name="ranks", swarm_networks=["train"])
     assert view(["a"], host, ledger(member("n1"))).blocking([CONTAINER, attached]) == ["container ranks on the swarm's network train"]
@@ -86,16 +86,16 @@ UNREAD = "the node was drained, and what still runs there could not be read (%s)
         ({"stops": "tasks"}, {"containers": [CONTAINER]}, ""),
         ({"stops": "tasks"}, {"containers": [CONTAINER, OF_WEB, ATTACHED]}, "web.1.x, ranks still runs here. Stop it, then run this again."),
         ({"disrupt": "all"}, {"containers": [CONTAINER, OF_WEB]}, ""),
-        # What could not be read is not nothing, whatever may be stopped.
+        # Unreadable work counts as running, whatever may be stopped.
         ({"disrupt": "all"}, {"msg": "no route"}, UNREAD % "no route"),
         ({}, {"failed": True}, UNREAD % "no reason given"),
     ],
 )
-def test_whether_a_drained_node_is_empty(values, answer, why):
+def test_a_drained_node_may_be_empty(values, answer, why):
     assert not_emptied(step_with(**{"stops": "containers", **values}), answer, "Stop it") == why
 
 
-def test_several_hosts_are_queried_at_once_without_those_that_are_out():
+def test_several_hosts_are_queried_at_once_except_failed_ones():
     hosts = {"a": variables("n1"), "b": variables("n2", gpu_swarm_outcome=FAILED), "c": variables("n3")}
     assert view(hosts, hosts, BOOK).blocking() == ["task sweep.1 of service sweep"]
     assert view(hosts, hosts).blocking() == []
@@ -114,11 +114,11 @@ def test_several_hosts_are_queried_at_once_without_those_that_are_out():
 @pytest.mark.parametrize(
     "read", [{}, {"gpu_node_assessed": {"unreachable": True, "msg": "no route"}}, {"gpu_swarm_inspected": {"unreachable": True}}]
 )
-def test_what_could_not_be_read_is_not_nothing(values, held, read):
+def test_unreadable_work_counts_as_running(values, held, read):
     assert view(["a"], {"a": {**read, **planned("a", node_id=None, **values)}}, BOOK).blocking() == held
 
 
-# --- may the roll go on -----------------------------------------------------------------------------------------------
+# --- may the roll continue --------------------------------------------------------------------------------------------
 
 
 def short(**services):
@@ -139,7 +139,7 @@ def test_after_too_many_failures_no_further_host_is_changed(outcomes, most, reas
     assert rollout_blocker(view(hosts, hosts, short()), {}, most) == reason
 
 
-def test_a_run_that_takes_the_room_away_for_good_is_not_stopped_for_lack_of_it():
+def test_a_run_that_removes_resources_is_not_stopped_for_lack_of_them():
     assert rollout_blocker(view(["a"], {"a": variables()}, short(web=3)), None, 1) == ""
 
 
@@ -152,7 +152,7 @@ def test_a_run_that_takes_the_room_away_for_good_is_not_stopped_for_lack_of_it()
         (member("n9"), False),  # it has left the swarm
     ],
 )
-def test_a_canary_that_is_not_what_was_decided_has_failed(node, has_failed):
+def test_a_canary_without_its_decided_resources_has_failed(node, has_failed):
     book = {**ledger(node), "pending": []}
     changed = {"a": variables("n1", gpu_node_applied=assessed("n1"))}
     assert rollout_blocker(view(["a"], changed, book), {}, 1) == (
@@ -162,7 +162,7 @@ def test_a_canary_that_is_not_what_was_decided_has_failed(node, has_failed):
     assert rollout_blocker(view(["a"], {"a": variables("n1")}, book), {}, 1) == ""  # not changed yet
 
 
-def test_tasks_that_found_room_before_and_do_not_now_stop_the_roll():
+def test_tasks_that_lose_their_room_stop_the_roll():
     ran = {f"web{n}": {"running": 1, "pending": 0} for n in range(7)}
     assert rollout_blocker(view(["a"], {"a": variables()}, short()), ran, 1) == ""
     reason = rollout_blocker(view(["a"], {"a": variables()}, short(**dict.fromkeys(ran, 1))), ran, 1)
@@ -171,7 +171,7 @@ def test_tasks_that_found_room_before_and_do_not_now_stop_the_roll():
 
 
 @pytest.mark.parametrize("book", [None, {}, {"msg": "There is no quorum."}])
-def test_without_a_manager_that_answers_no_further_host_is_changed(book):
+def test_without_a_manager_no_further_host_is_changed(book):
     reason = (book or {}).get("msg") or "none of them answered"
     assert f"no manager could be queried about the swarm ({reason})" in rollout_blocker(view(["a"], {"a": variables()}, book), {}, 1)
 
@@ -180,18 +180,18 @@ def test_without_a_manager_that_answers_no_further_host_is_changed(book):
 
 
 def managers(count, down=()):
-    """A ledger of ``count`` managers, of which those numbered in ``down`` cannot be reached, and one worker."""
+    """Return a ledger of ``count`` managers and one worker. Managers in ``down`` cannot be reached."""
     shown = [member(f"n{n}", role="manager", reachability="unreachable" if n in down else "reachable") for n in range(1, count + 1)]
     return ledger(*shown, member("w1"))
 
 
-# how many managers, which are down -> how many others are up where the first must be left alone
+# number of managers, unreachable ones -> how many others are up if the first must not be changed
 GATES = [
     (1, (), None),
     (2, (), None),
     (2, (2,), None),
     (3, (), None),
-    (3, (1,), None),  # the one to be changed is the one that is down
+    (3, (1,), None),  # the one to be changed is the unreachable one
     (3, (2,), 1),
     (3, (2, 3), 0),
     (4, (), None),
@@ -203,7 +203,7 @@ GATES = [
 
 
 @pytest.mark.parametrize(("count", "down", "left"), GATES)
-def test_a_manager_is_left_alone_where_the_swarm_would_stand_still_without_it(count, down, left):
+def test_a_manager_is_not_changed_if_the_swarm_would_stop_without_it(count, down, left):
     reason = manager_blocker("a", view(["a"], {"a": variables("n1")}, managers(count, down)))
     assert reason == (
         ""
@@ -213,12 +213,12 @@ def test_a_manager_is_left_alone_where_the_swarm_would_stand_still_without_it(co
     )
 
 
-def test_after_a_manager_that_failed_no_other_is_touched():
+def test_after_a_failed_manager_no_other_is_changed():
     hosts = {"a": variables("n1"), "b": variables("n2", gpu_swarm_outcome=FAILED), "c": variables("n3")}
     for name in ("a", "c"):
         reason = manager_blocker(name, view(hosts, hosts, managers(3)))
         assert reason == "left alone, since the change of the manager b failed. Fix that and run this again."
-    # Its own outcome is no news, and one that this run does not change is no reason.
+    # Its own outcome is known, and a manager that this run does not change is no reason.
     assert manager_blocker("b", view(hosts, hosts, managers(3))) == ""
     assert manager_blocker("a", view(["a", "c"], hosts, managers(3))) == ""
 
@@ -232,12 +232,12 @@ def test_after_a_manager_that_failed_no_other_is_touched():
         (None, "it gave no list of nodes"),
     ],
 )
-def test_without_a_ledger_no_manager_is_touched(book, reason):
+def test_without_a_ledger_no_manager_is_changed(book, reason):
     blocker = manager_blocker("a", view(["a"], {"a": variables("n1")}, book))
     assert blocker == f"left alone: no manager could be queried who else runs the swarm ({reason}). Fix that and run this again."
 
 
-# --- who waits for a drain ---------------------------------------------------------------------------------------------
+# --- waiting for a drain ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -246,10 +246,10 @@ def test_without_a_ledger_no_manager_is_touched(book, reason):
         (["restart"], 120, False, 120),
         (["restart"], 0, False, 0),
         (["restart"], LONGEST_SILENCE_S, False, LONGEST_SILENCE_S),
-        (["restart"], LONGEST_SILENCE_S + 1, False, 0),  # a task of its own queries again and again
+        (["restart"], LONGEST_SILENCE_S + 1, False, 0),  # a separate task queries repeatedly
         (["toolkit", "restart"], 120, False, 0),
         (["maintain"], 120, True, 0),
     ],
 )
-def test_the_call_that_restarts_dockerd_waits_where_it_is_all_that_is_done(needs, timeout, maintain, waits):
+def test_the_call_that_restarts_dockerd_waits_if_it_is_the_only_change(needs, timeout, maintain, waits):
     assert restart_waits(Step(needs=needs), timeout, maintain) == waits

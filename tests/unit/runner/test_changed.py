@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`make check`: which unit tests a change concerns. One too many costs a second; one too few is a surprise in `make test`."""
+"""`make check`: which unit tests a change concerns. One too many costs a second, and one too few fails only later in `make test`."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ EVERY = ["room/test_lab", "room/test_low", "test_door", "test_imports", "test_mo
         ("README.md", []),
     ],
 )
-def test_a_change_concerns_what_imports_or_names_it(tree, path, tests):
+def test_a_change_concerns_files_that_import_or_name_it(tree, path, tests):
     assert tree.concerned({path}) == [f"tests/unit/{name}.py" for name in tests]
 
 
-def test_what_changed_is_read_from_the_branch_s_beginning_or_the_last_commit(tmp_path, monkeypatch):
+def test_changes_are_read_since_the_branch_began_or_the_last_commit(tmp_path, monkeypatch):
     def git(*words):
         identity = ["-c", "user.name=x", "-c", "user.email=x@y", "-c", "commit.gpgsign=false"]
         subprocess.run(["git", *identity, *words], cwd=tmp_path, check=True, capture_output=True)

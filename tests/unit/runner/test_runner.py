@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The runner behind `make test`: it must never call something passed that was not run."""
+"""The runner behind `make test`. It must never report something as passed that did not run."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ def test_molecule_without_a_report_counts_nothing():
     [
         (0, Count(3, 0), Count(3, 0)),
         (1, Count(3, 1), Count(3, 1)),
-        (1, Count(3, 0), Count(3, 1)),  # passed, then stumbled
+        (1, Count(3, 0), Count(3, 1)),  # passed, then crashed
         (0, Count(0, 0), Count(0, 1)),  # ran no test
     ],
 )
-def test_judgement(status, found, expected):
+def test_stages_pass_or_fail(status, found, expected):
     assert schedule.judge(python("stage", "", count=lambda _log: found), status) == expected
 
 
@@ -81,7 +81,7 @@ def test_a_stage_without_a_count_is_one_test():
     assert report.total(list(results.values())) == Count(1, 1)
 
 
-def test_a_failed_need_fails_what_needs_it_without_running_it(tmp_path):
+def test_a_failed_need_fails_its_stages_without_running_them(tmp_path):
     results = run(python("setup", "raise SystemExit(1)", setup=True), python("after", f"open({str(tmp_path / 'ran')!r}, 'w')", needs=("setup",)))
     assert results["after"].count == Count(0, 1)
     assert "setup" in results["after"].reason
@@ -89,7 +89,7 @@ def test_a_failed_need_fails_what_needs_it_without_running_it(tmp_path):
 
 
 @pytest.mark.parametrize(("ci", "failed"), [("", 0), ("true", 1)])
-def test_a_spare_setup_that_failed_is_reported_and_counted_in_ci_only(monkeypatch, tmp_path, ci, failed):
+def test_a_failed_spare_setup_is_reported_and_counts_only_in_ci(monkeypatch, tmp_path, ci, failed):
     monkeypatch.setattr("tests.runner.report.ROOT", tmp_path)
     monkeypatch.setenv("CI", ci)
     results = run(python("spare", "raise SystemExit('no such suite')", setup=True, spare=True), python("after", "pass", needs=("spare",)))
@@ -98,18 +98,18 @@ def test_a_spare_setup_that_failed_is_reported_and_counted_in_ci_only(monkeypatc
     assert ("spare failed" in shown, "no such suite" in shown, "after" in shown) == (True, True, False)
 
 
-def test_an_error_that_stands_long_before_the_end_is_shown():
+def test_an_early_error_in_a_log_is_shown():
     end = [f"line {number}" for number in range(report.TAIL_LINES)]
     assert report.excerpt(["much", "ERROR: pylint: no exception", *end]) == ["ERROR: pylint: no exception", *end]
 
 
-def test_a_setup_that_worked_is_no_test():
+def test_a_successful_setup_is_no_test():
     assert run(python("setup", "pass", setup=True))["setup"].count == Count()
 
 
 @pytest.mark.parametrize("rare", [False, True])
-def test_no_end_to_end_test_is_left_out_or_run_twice(rare):
-    """What a list names is left out of the stage that takes the rest; a name that is no file would be an error of pytest."""
+def test_each_end_to_end_test_runs_exactly_once(rare):
+    """The stage with the remaining tests skips those in a list. pytest would fail for a name that is no file."""
     taken = [stage for stage in stages.stages(rare=rare) if stage.name.startswith("e2e") and stage.name not in ON_THE_NEWEST_DOCKER]
     words = [word for stage in taken for word in stage.command]
     named = [word for word in words if word.startswith(f"{stages.E2E}/")]
@@ -122,9 +122,12 @@ def test_no_end_to_end_test_is_left_out_or_run_twice(rare):
 ON_THE_NEWEST_DOCKER = ("e2e-newest", "molecule-policies-newest", "molecule-health-newest")
 
 
-def test_only_rare_tests_and_stages_are_left_out_and_not_of_make_test_all():
-    """The end-to-end and unit tests alone have such tests. Scenarios that are rare have stages of their own, and so have the newest Docker and
-    other releases of ansible-core and Python; whatever else a stage does is the same. Only `e2e` is cut in two where rare tests are among its own."""
+def test_make_test_skips_only_rare_tests_and_make_test_all_skips_none():
+    """Only end-to-end and unit tests contain rare ones.
+
+    Rare scenarios have separate stages, and so have the newest Docker and other releases of ansible-core and Python. All other stages
+    are the same. Only `e2e` is cut in two if it contains rare tests.
+    """
     often, every = ({stage.name: stage.command for stage in stages.stages(rare=rare)} for rare in (False, True))
     ends = {f"{kind}-{end}" for kind in ("unit", "sanity") for end in ("oldest", "newest", "python38")}
     scenarios = {f"molecule-{name}" for name in stages.MOLECULE_RARE}
@@ -139,19 +142,19 @@ def test_only_rare_tests_and_stages_are_left_out_and_not_of_make_test_all():
     assert not any("-m" in every[name][3:] for name in often)
 
 
-def test_unit_tests_that_another_core_leaves_out_exist():
+def test_unit_tests_that_another_core_skips_exist():
     assert [name for name in (*stages.OF_TOOLS, *stages.OF_2_19) if not (ROOT / "tests/unit" / name).exists()] == []
 
 
-def test_stages_have_twice_as_long_where_rare_tests_are_among_theirs():
+def test_stages_with_rare_tests_have_twice_the_time():
     often, every = ({stage.name: stage.timeout_s for stage in stages.stages(rare=rare)} for rare in (False, True))
     assert {name for name, limit in every.items() if name.startswith("e2e") and limit != 7200} == set()
     assert {name for name, limit in often.items() if name.startswith("e2e") and limit != 3600} == set()
     assert {name for name in often if not name.startswith("e2e") and often[name] != every[name]} == set()
 
 
-def test_the_newest_docker_takes_the_place_of_another_and_of_no_fleet():
-    """The same files on other nodes, none of them at the same time as the stage whose fleet has the same name."""
+def test_the_newest_docker_replaces_another_one_in_the_same_fleet():
+    """The same files run on other nodes, but not while the stage with a fleet of the same name runs."""
     every = {stage.name: stage for stage in stages.stages(rare=True)}
     newest = [every[name] for name in ON_THE_NEWEST_DOCKER]
     assert [stage.env[images.REPLACE] for stage in newest] == ["debian13=debian-testing"] * 3
@@ -184,7 +187,7 @@ def test_a_stage_that_hangs_is_ended_with_its_children(tmp_path):
     assert time.monotonic() - started < 20
 
 
-def test_a_preparation_that_stumbles_is_reported():
+def test_a_failed_preparation_is_reported():
     def prepare():
         raise OSError("disk full")
 
@@ -200,10 +203,10 @@ FINISH, ASSESS = "playbooks/tasks/finish.yml", "roles/gpu_node/tasks/assess.yml"
     ("files", "linted"),
     [
         ({FINISH, ASSESS, "roles/gpu_node/README.md"}, [[FINISH, ASSESS]]),
-        ({FINISH, "roles/gpu_node/tasks/gone.yml"}, [[]]),  # what includes it fails
+        ({FINISH, "roles/gpu_node/tasks/gone.yml"}, [[]]),  # the files that include it fail
         ({"plugins/modules/swarm_nodes.py"}, []),
     ],
 )
-def test_ansible_lint_of_what_changed_or_of_all_where_a_file_is_gone(files, linted):
+def test_ansible_lint_checks_changed_files_or_all_if_a_file_was_removed(files, linted):
     found = [stage.command for stage in stages._lint(files)]
     assert [[word for word in command[1:] if word.endswith(".yml")] for command in found] == linted

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Each playbook reports all errors of all settings in one message, before it contacts a host. The hosts here cannot be contacted."""
+"""Each playbook reports all errors in settings in one message, before it contacts a host. The hosts here cannot be contacted."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 ANSIBLE = os.environ.get("ANSIBLE_PLAYBOOK") or str(Path(sys.executable).parent / "ansible-playbook")
-# Whoever starts a module there leaves a mark.
+# A module that starts there leaves a mark.
 PYTHON = '#!/bin/sh\ntouch "$0.called"\nexit 1\n'
 
 
 class Run(NamedTuple):
     rc: int
-    failures: list[str]  # of all hosts and tasks
+    failures: list[str]  # from all hosts and tasks
     contacted: bool
 
 
-def played(folder: Path, playbook: str, extra: str, variables: dict[str, dict[str, Any]]) -> Run:
-    """One run over a manager and three nodes. ``variables`` are by host."""
+def run_playbook(folder: Path, playbook: str, extra: str, variables: dict[str, dict[str, Any]]) -> Run:
+    """Run a playbook on a manager and three nodes. ``variables`` are by host."""
     home = folder / "collections" / "ansible_collections" / "fleet"
     home.mkdir(parents=True)
     (home / "gpu_swarm").symlink_to(ROOT)
@@ -55,7 +55,7 @@ def played(folder: Path, playbook: str, extra: str, variables: dict[str, dict[st
     return Run(done.returncode, [answer["msg"] for answer in answers if answer.get("failed")], Path(f"{python}.called").exists())
 
 
-# By playbook what is wrong on the command line, and the beginnings of what the one message has about that and about the variables of hosts.
+# By playbook: wrong arguments of the command line, and the first words about them and about variables of hosts in the one message.
 MISSPELT = "is not a variable of this playbook. Did you mean"
 HOSTS = {
     "g1": {"gpu_node_isolation": "strict", "maintain_timeout": "soon"},
@@ -86,14 +86,14 @@ WRONG = {
 @pytest.mark.parametrize("case", WRONG)
 def test_one_message_has_all_errors_before_a_host_is_contacted(case: str, tmp_path: Path) -> None:
     extra, texts = WRONG[case]
-    run = played(tmp_path, case.split()[0], extra, HOSTS if texts[-1] in OF_HOSTS else {})
+    run = run_playbook(tmp_path, case.split()[0], extra, HOSTS if texts[-1] in OF_HOSTS else {})
     assert (run.rc, len(run.failures), run.contacted) == (2, 1, False), run
     assert [text for text in texts if text not in run.failures[0]] == []
     assert run.failures[0].endswith(" Nothing was changed.")
 
 
-def test_what_is_right_is_followed_by_a_contact(tmp_path: Path) -> None:
-    """Else the test above could not fail. Variables of the user's own, and those of AWX, are no errors."""
-    run = played(tmp_path, "status", "service=x stage=prod region=eu awx_job_id=7 tower_job=8 ansible_wait=9", {})
+def test_valid_settings_are_followed_by_a_contact(tmp_path: Path) -> None:
+    """Otherwise the test above could not fail. Variables of the user and of AWX are no errors."""
+    run = run_playbook(tmp_path, "status", "service=x stage=prod region=eu awx_job_id=7 tower_job=8 ansible_wait=9", {})
     assert run.contacted
     assert not any("variable of this playbook" in text for text in run.failures)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The YAML on the pages is taken as it stands: Compose files, files of jobs, policies, and other variables."""
+"""The YAML on the pages is valid: Compose files, job files, policies, and other variables."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DECLARED = declared_settings(settings.ROLES)
 PAGES = [CHECKOUT / "README.md", *sorted(CHECKOUT.glob("docs/**/*.md"))]
 BLOCK = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BLOCKS = [(str(path.relative_to(CHECKOUT)), text) for path in PAGES for text in BLOCK.findall(path.read_text(encoding="utf-8"))]
-# Of an inventory. Those of ansible-builder have its "images".
+# For an inventory. Files of ansible-builder have "images".
 OTHERS = {"swarm_managers", "gpu_nodes", "swarm_workers", "all"}
 
 
@@ -55,7 +55,7 @@ def taken(text: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("page", "text"), BLOCKS, ids=[f"{page}-{number}" for number, (page, _text) in enumerate(BLOCKS)])
-def test_what_a_page_shows_is_taken(page: str, text: str, tmp_path: Path) -> None:
+def test_every_example_on_a_page_is_accepted(page: str, text: str, tmp_path: Path) -> None:
     taken(text, tmp_path)
 
 
@@ -75,6 +75,6 @@ def test_there_is_one_of_each_kind() -> None:
         "gpu_node_advertize: [{as: gpu}]",
     ],
 )
-def test_what_is_not_taken_is_found(text: str, tmp_path: Path) -> None:
+def test_a_refused_example_is_found(text: str, tmp_path: Path) -> None:
     with pytest.raises((GpuSwarmError, AssertionError)):
         taken(text, tmp_path)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which variables of a command line are taken for misspelt short names, and which are the user's own."""
+"""Which variables of a command line count as misspelt short names, and which belong to the user."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ def found(variables, hosts=()):
 
 
 @pytest.mark.parametrize("case", MISSPELT)
-def test_a_misspelt_name_is_found_with_the_one_that_was_meant(case):
+def test_a_misspelt_name_is_found_with_a_suggestion(case):
     for name, meant in MISSPELT[case].items():
         wanted = [f"{name} is not a variable of this playbook. Did you mean {meant}? Rename it if it is a variable of your own."] if meant else []
         assert found({name: "x"}) == wanted
 
 
 @pytest.mark.parametrize("name", OWN)
-def test_a_variable_of_the_user_s_own_is_allowed(name):
+def test_a_variable_of_the_user_is_allowed(name):
     assert found({name: "x"}) == []
 
 
-def test_what_a_template_of_the_inventory_names_is_the_user_s_own():
+def test_a_variable_in_a_template_of_the_inventory_belongs_to_the_user():
     assert found({"jobs": 4}, [{}, {"gpu_owner": {"x": ["{{ jobs }}"]}}]) == []
     assert found({"jobs": 4}, [{"jobs": 4, "motd": "no jobs here", "other": "{{ jobs_of }}", "more": {"jobs": ["{{ x }}", "jobs"]}}]) != []
 
 
-def test_each_of_several_names_is_looked_for_in_the_variables_of_all_hosts():
+def test_each_of_several_names_is_searched_in_the_variables_of_all_hosts():
     hosts = [{"a": "{{ services }}"}, {"b": "{{ jobs }}"}]
     task_vars = {"inventory_hostname": "g1", "groups": GROUPS, "hostvars": HostVars(dict(zip(("g1", "both"), hosts, strict=True)))}
     line = CommandLine({"jobs": 1, "services": 2}, SHORT)
@@ -66,14 +66,14 @@ def test_each_of_several_names_is_looked_for_in_the_variables_of_all_hosts():
     assert found(line.variables, hosts) == []
 
 
-def test_what_a_template_at_import_playbook_names_is_the_user_s_own():
+def test_a_variable_in_a_template_at_import_playbook_belongs_to_the_user():
     play = {"gpu_stack_name": "{{ stack_name }}", "of_mine": "{{ jobs }}", "_gpu_swarm_of_its_own": "{{ services }}"}
     task_vars = {"inventory_hostname": "g1", "groups": GROUPS, "hostvars": HostVars({"g1": {}}), **play}
     line = CommandLine({"stack_name": "x", "jobs": 1, "services": 2}, SHORT)
     assert [text.split()[0] for text in check(task_vars, ["g1"], lambda _value: "x", ["gpu_stack"], line).run] == ["services"]
 
 
-def test_a_name_that_is_no_text_is_the_user_s_own():
+def test_a_name_that_is_no_text_belongs_to_the_user():
     assert found({1: "x", "jobb": "x"}) == found({"jobb": "x"})
     task_vars = {"inventory_hostname": "g1", "groups": GROUPS, "hostvars": HostVars({"g1": {1: "x", "env": "y"}})}
     assert check(task_vars, ["g1"], str, [], CommandLine({1: "x"}, {})).run == []
@@ -89,7 +89,7 @@ def test_a_short_name_with_a_template_that_cannot_be_evaluated_is_one_error_of_s
     assert [part for part in wanted if part not in text] == []
 
 
-def test_which_short_names_were_given():
+def test_given_short_names_are_found():
     assert CommandLine({"wait": 1, "region": "eu"}, SHORT).used_short_names() == {"wait": "gpu_job_wait"}
 
 
@@ -98,4 +98,4 @@ def test_each_value_of_a_short_name_is_checked_with_the_rest():
     line = CommandLine({"what": "fre", "output": "{{ form }}", "wait": "perhaps"}, {"what": "status_what", "output": "status_output"})
     text = as_message(check(task_vars, ["g1"], lambda _value: "xml", [], line))
     assert [part for part in ("what is 'fre',", "output is 'xml',", "provision_wait is 'soon',") if part not in text] == []
-    assert "perhaps" not in text  # here nobody takes wait
+    assert "perhaps" not in text  # this playbook has no wait

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the pages write on a command line, into a policy or into the file of a job exists: playbooks, their short settings, settings, keys."""
+"""Everything on the pages exists: playbooks on a command line, their short settings, settings, keys of policies and job files."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ TEXTS = {str(path.relative_to(CHECKOUT)): path.read_text(encoding="utf-8") for p
 PLAYBOOKS = {path.stem for path in CHECKOUT.glob("playbooks/*.yml")}
 COMMAND = re.compile(r"fleet\.gpu_swarm\.(?P<playbook>\w+)(?P<rest>(?:[ ]+(?!fleet\.)[^\s`;|\[#]+)*)")
 EXTRA = re.compile(r"(?:-e|--extra-vars)[ ]+'?(\w+)=")
-# Of Ansible; and of the tasks of an example.
+# Of Ansible, and of the tasks of an example.
 OTHERS = {"ansible_pipelining", "old_card"}
 
 
 def short_of(playbook: str) -> dict[str, str]:
-    """What stands for which setting on the command line of a playbook."""
+    """Return the settings behind the short names of a playbook."""
     places = [CHECKOUT / "playbooks" / f"{playbook}.yml", CHECKOUT / "playbooks/tasks" / f"{playbook}.yml"]
     found = [short for place in places if place.exists() for short in _short(yaml.safe_load(place.read_text(encoding="utf-8")))]
-    more = {"plan": "status_plan"} if playbook == "status" else {}  # which chooses the plays, before settings are checked
+    more = {"plan": "status_plan"} if playbook == "status" else {}  # it selects the plays, before settings are checked
     return {key: setting for short in found for key, setting in short.items()} | more
 
 
@@ -45,8 +45,8 @@ def _short(node: Any) -> Iterator[dict[str, str]]:
         yield from _short(value)
 
 
-def wrong_in(text: str) -> list[str]:
-    """The words of commands in a text that no playbook knows."""
+def unknown_words(text: str) -> list[str]:
+    """Return the words of commands in a text that no playbook knows."""
     found = []
     for line in re.sub(r"\\\n[ #]*", " ", text).splitlines():
         for command in COMMAND.finditer(line):
@@ -59,30 +59,30 @@ def wrong_in(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("page", TEXTS)
-def test_what_stands_on_a_command_line_exists(page: str) -> None:
-    assert wrong_in(TEXTS[page]) == []
+def test_everything_on_a_command_line_exists(page: str) -> None:
+    assert unknown_words(TEXTS[page]) == []
 
 
-def test_what_does_not_exist_is_found() -> None:
+def test_a_missing_setting_is_found() -> None:
     text = "`fleet.gpu_swarm.deploy -e compose=c.yml \\\n  --check -e stak=x`, fleet.gpu_swarm.job -e compose=c.yml, fleet.gpu_swarm.undo -e job=a"
-    assert wrong_in(text) == ["deploy -e stak", "job -e compose", "undo", "undo -e job"]
+    assert unknown_words(text) == ["deploy -e stak", "job -e compose", "undo", "undo -e job"]
     assert sum(len(EXTRA.findall(command["rest"])) for text in TEXTS.values() for command in COMMAND.finditer(text)) > 40
 
 
-def test_what_is_short_stands_for_a_setting() -> None:
+def test_a_short_name_has_its_setting() -> None:
     assert {setting for playbook in PLAYBOOKS for setting in short_of(playbook).values()} - set(DECLARED) == set()
 
 
-@pytest.mark.parametrize("page", sorted({*TEXTS} - {"docs/ARCHITECTURE.md"}))  # which is about names in the code
-def test_what_a_page_calls_like_a_setting_is_one(page: str) -> None:
-    """Not names of files and roles, nor what begins like several settings, such as gpu_node_label_*."""
+@pytest.mark.parametrize("page", sorted({*TEXTS} - {"docs/ARCHITECTURE.md"}))  # this page is about names in the code
+def test_names_on_a_page_that_look_like_settings_are_settings(page: str) -> None:
+    """Except names of files and roles, and common prefixes of several settings, such as gpu_node_label_*."""
     named = re.findall(rf"(?<![\w./-])(?:{'|'.join(PREFIXES)})[a-z_]*[a-z](?![\w./*-])", TEXTS[page])
     assert set(named) - set(DECLARED) - set(FACTS) == set()
 
 
 @pytest.mark.parametrize(("page", "playbook"), [("docs/run/compose.md", "deploy"), ("docs/run/jobs.md", "job")])
-def test_a_table_of_a_command_line_has_what_there_is(page: str, playbook: str) -> None:
-    """The first one of the page."""
+def test_a_table_of_a_command_line_is_complete(page: str, playbook: str) -> None:
+    """The first table of the page."""
     table = TEXTS[page].partition("| `-e` | |\n|---|---|\n")[2].partition("\n\n")[0]
     rows = re.findall(r"^\| `(\w+)=", table, re.MULTILINE)
     assert len(rows) > 5

@@ -59,7 +59,7 @@ WRONG = [
     ("provision_wait", True, "provision_wait is true, but"),
     ("provision_wait", [300], "provision_wait is [300], but"),
     ("provision_wait", "5m", "provision_wait is '5m', but"),
-    ("provision_wait", "{{ 5 }}", "provision_wait is '{{ 5 }}', but"),  # marked as unsafe: what is left once templates are worked out
+    ("provision_wait", "{{ 5 }}", "provision_wait is '{{ 5 }}', but"),  # marked as unsafe: left over after templating
     ("provision_drain_timeout", "x", "provision_drain_timeout is 'x', but"),
     ("provision_batch", "abc", "provision_batch is 'abc', but must be a number, a share such as 25%, or a list of these. Correct it, or"),
     ("provision_batch", 0, "provision_batch is 0, but"),
@@ -110,12 +110,12 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("name", "values"), RIGHT)
-def test_right_values(name, values):
+def test_valid_values_are_accepted(name, values):
     assert [value_error(DECLARED[name], value) for value in values] == [None] * len(values)
 
 
 @pytest.mark.parametrize(("name", "value", "words"), WRONG)
-def test_wrong_values(name, value, words):
+def test_invalid_values_are_refused(name, value, words):
     assert words in value_error(DECLARED[name], value)
 
 
@@ -138,7 +138,7 @@ def test_a_secret_is_not_shown():
         ("swarm_manager_docker_tls", ["s3cret"], "is a hidden value, but"),
     ],
 )
-def test_nor_is_one_in_a_text(name, value, words):
+def test_a_secret_in_a_text_is_not_shown(name, value, words):
     text = value_error(DECLARED[name], value)
     assert "s3cret" not in text
     assert words in text
@@ -151,7 +151,7 @@ def test_nor_is_one_in_a_text(name, value, words):
         ("swarm_manager_docker_tls", "{{ base | combine({'client_key': 's3cret'}) }}"),
     ],
 )
-def test_nor_where_a_template_cannot_be_worked_out(name, value):
+def test_a_secret_in_a_broken_template_is_not_shown(name, value):
     def template(value):
         raise AnsibleError(f"'base' is undefined: {value if 'https' in value else ''}")
 
@@ -160,7 +160,7 @@ def test_nor_where_a_template_cannot_be_worked_out(name, value):
     assert "'base' is undefined" in text
 
 
-# --- what is declared ---------------------------------------------------------------------------------------------------
+# --- declarations ----------------------------------------------------------------------------------------------------
 
 
 def test_every_setting_that_the_playbooks_use_is_declared():
@@ -175,11 +175,11 @@ def test_every_setting_that_the_playbooks_use_is_declared():
 ROLE_NAMES = {path.name for path in CHECKOUT.glob("roles/*")}
 
 
-def test_what_a_host_is_read_for_is_declared():
+def test_settings_that_are_read_from_a_host_are_declared():
     assert set(SETTINGS) <= set(DECLARED)
 
 
-def test_defaults_are_right_themselves():
+def test_defaults_are_valid():
     assert [text for setting in DECLARED.values() if setting.default is not None and (text := value_error(setting, setting.default))] == []
 
 
@@ -205,7 +205,7 @@ NAMES = Names(DECLARED)
         ("nvidia_container_toolkit_versions", "nvidia_container_toolkit_version"),
     ],
 )
-def test_a_misspelt_name(name, meant):
+def test_a_misspelt_name_is_an_error(name, meant):
     assert NAMES.meant(name) == meant
 
 
@@ -216,7 +216,7 @@ def test_a_misspelt_name(name, meant):
         "swarm_managers", "wait", "deprovision_date", "provision_batch_of_the_night", "gpu_swarm_plan", "docker_version", "maintain_window_begin",
     ],
 )  # fmt: skip
-def test_a_name_that_is_right_or_nobody_s(name):
+def test_right_and_unrelated_names_are_accepted(name):
     assert NAMES.meant(name) is None
 
 
@@ -230,7 +230,7 @@ def checked(variables, templated=None, play=None, template=None):
     return check(task_vars, list(variables), template or (lambda value: value)), hostvars
 
 
-def test_the_level_of_the_swarm_is_that_of_hosts_too_that_the_run_leaves_out():
+def test_the_level_of_the_swarm_also_counts_for_hosts_outside_the_run():
     hostvars = HostVars({"g1": {"gpu_swarm_isolation": "audit", "provision_batch": 1}, "m1": {}})
     task_vars = {"gpu_swarm_isolation": "audit", "provision_batch": 1, "inventory_hostname": "g1", "groups": GROUPS, "hostvars": hostvars}
     found = check(task_vars, ["g1"], lambda value: value)
@@ -238,7 +238,7 @@ def test_the_level_of_the_swarm_is_that_of_hosts_too_that_the_run_leaves_out():
     assert [text.partition(" Set it")[0] for text in found.run] == [only]
 
 
-# The groups of an inventory, and the groups that are named as misspelt with the one that was meant.
+# The groups of an inventory, and the misspelt groups with a suggestion.
 MISSPELT = {
     "right": ({"swarm_managers": ["m1"], "gpu_nodes": ["g1"], "swarm_workers": ["w1"]}, []),
     "of the user's own": ({"gpu_nodes": ["g1"], "gpu": ["g2"], "gpu_node_pool": ["g2"], "workers": ["w1"], "swarm": ["w1"]}, []),
@@ -266,13 +266,13 @@ def test_a_misspelt_group_is_an_error_of_the_run(case):
     assert found.hosts == {}
 
 
-def test_of_a_misspelt_group_with_many_hosts_the_first_are_named():
+def test_a_misspelt_group_names_its_first_hosts():
     (text,) = misspelt_groups({"gpu_node": [f"g{number}" for number in range(8)]}, ["gpu_nodes"])
     hosts = "g0, g1, g2, g3, g4 and 3 more"
     assert text.startswith(f"The inventory has {hosts} in the group gpu_node, but not in gpu_nodes. Rename the group to gpu_nodes.")
 
 
-def test_what_is_wrong_for_all_is_reported_once():
+def test_an_error_on_all_hosts_is_reported_once():
     found, _hostvars = checked({"g1": {"provision_wait": "soon"}, "g2": {"provision_wait": "soon"}})
     assert found.hosts == {}
     assert [text.split(",")[0] for text in found.run] == ["provision_wait is 'soon'"]
@@ -290,7 +290,7 @@ def test_what_is_wrong_for_all_is_reported_once():
         ("gpu_node_advertize", [], "Write gpu_node_advertise,"),
     ],
 )
-def test_each_playbook_finds_what_is_wrong_by_value_or_name(roles, name, value, words):
+def test_each_playbook_finds_wrong_values_and_names(roles, name, value, words):
     variables = {"g1": {name: value}, "g2": {}}
     task_vars = {**variables["g1"], "inventory_hostname": "g1", "groups": GROUPS, "hostvars": HostVars(variables)}
     text = as_message(check(task_vars, ["g1", "g2"], lambda value: value, roles))
@@ -298,7 +298,7 @@ def test_each_playbook_finds_what_is_wrong_by_value_or_name(roles, name, value, 
     assert words in text
 
 
-def test_what_is_wrong_for_some_is_reported_of_those():
+def test_an_error_on_some_hosts_names_these_hosts():
     wrong = {"maintain_timeout": "x"}
     found, _hostvars = checked({"g1": {"provision_wait": 5}, "g2": {"gpu_node_advertize": [], **wrong}, "g3": wrong})
     assert found.run == []
@@ -308,13 +308,13 @@ def test_what_is_wrong_for_some_is_reported_of_those():
     assert "g2, g3: maintain_timeout is 'x'," in text
 
 
-def test_of_many_hosts_with_the_same_error_the_first_are_named():
+def test_an_error_on_many_hosts_names_the_first():
     wrong = {f"g{number}": {"provision_wait": "soon"} for number in range(8)}
     found, _hostvars = checked({**wrong, "m1": {}})
     assert as_message(found).startswith("g0, g1, g2, g3, g4 and 3 more: provision_wait is 'soon', but")
 
 
-def test_a_policy_that_was_to_be_shown_only_is_not_carried_out_by_the_next_playbook():
+def test_a_policy_that_should_only_be_shown_is_not_applied_by_the_next_playbook():
     read = {"gpu_swarm_policy_read": "/tmp/policy.yml", "gpu_node_advertise": []}
     (message,) = checked({"g1": dict(read), "g2": dict(read)})[0].run
     assert message.startswith("status with plan has read /tmp/policy.yml earlier in this run of Ansible")
@@ -334,7 +334,7 @@ def test_a_policy_that_was_to_be_shown_only_is_not_carried_out_by_the_next_playb
         ("gpu_swarm_isolation", "audit", False, "is 'audit' for g1, and 'off' for m1"),
     ],
 )
-def test_what_counts_for_the_whole_run_is_the_same_for_all_hosts(name, member, manager, words):
+def test_settings_of_the_whole_run_are_the_same_for_all_hosts(name, member, manager, words):
     def found(values, **given):
         variables = {host: {} if value is None else {name: value} for host, value in values.items()}
         return checked(variables, {"g1": {name: 900}, "g2": {name: 900}} if name == "provision_lease" else None, **given)[0]
@@ -347,16 +347,16 @@ def test_what_counts_for_the_whole_run_is_the_same_for_all_hosts(name, member, m
     assert found({"m1": manager, "g1": member}, play={name: of_play[0]}) == ([], {})
 
 
-def test_a_default_that_is_written_out_is_the_same_as_none():
+def test_an_explicit_default_equals_no_value():
     assert checked({"g1": {"provision_max_failed": "1", "provision_allow_pending": [], "provision_batch": ""}, "m1": {}})[0] == ([], {})
-    assert checked({"g1": {"gpu_swarm_isolation": False}, "m1": {"gpu_swarm_isolation": "off"}})[0] == ([], {})  # a bare off
+    assert checked({"g1": {"gpu_swarm_isolation": False}, "m1": {"gpu_swarm_isolation": "off"}})[0] == ([], {})  # an unquoted off
 
 
-def test_what_counts_for_a_host_may_differ():
+def test_settings_of_a_host_may_differ():
     assert checked({"g1": {"provision_disrupt": "all", "provision_wait": 5, "maintain_timeout": 5}, "m1": {}})[0] == ([], {})
 
 
-def test_what_stands_at_the_play_counts_for_all():
+def test_variables_of_the_play_count_for_all_hosts():
     variables = {"g1": {"provision_wait": 5}, "g2": {"provision_wait": "soon"}}
     assert checked(variables, play={"provision_wait": 7})[0] == ([], {})
     assert "is 'late'" in checked(variables, play={"provision_wait": "late"})[0].run[0]
@@ -371,7 +371,7 @@ def test_only_templates_are_templated():
     assert hostvars.queried == ["g1", "g1"]
 
 
-def test_a_template_that_cannot_be_worked_out():
+def test_a_template_that_fails_is_an_error():
     def template(_value):
         raise AnsibleError("'wait' is undefined")
 
@@ -395,7 +395,7 @@ def test_each_host_is_read_once():
 
 
 class Encrypted:
-    """As a value of Ansible Vault: its text is what it contains."""
+    """Like a value of Ansible Vault: its text is its content."""
 
     def __init__(self, text):
         self.text = text
@@ -407,7 +407,7 @@ class Encrypted:
 
 
 @pytest.mark.parametrize(("name", "text"), [(name, str(value)) for name, values in RIGHT for value in values if isinstance(value, (bool, int, str))])
-def test_a_right_value_may_be_encrypted(name, text):
+def test_a_valid_value_may_be_encrypted(name, text):
     setting = DECLARED[name]
     if value_error(setting, text) is None:
         task_vars = {"inventory_hostname": "g1", "groups": GROUPS, "hostvars": HostVars({"g1": {name: Encrypted(text)}})}
@@ -416,13 +416,13 @@ def test_a_right_value_may_be_encrypted(name, text):
 
 
 @pytest.mark.parametrize(("name", "text"), [(name, value) for name, value, _words in WRONG if isinstance(value, str) and value and "{" not in value])
-def test_a_wrong_one_is_not_shown(name, text):
+def test_an_invalid_encrypted_value_is_not_shown(name, text):
     task_vars = {"inventory_hostname": "g1", "groups": GROUPS, "hostvars": HostVars({"g1": {name: Encrypted(text)}})}
     (found,) = check(task_vars, ["g1"], str, [*ROLES, "verify", "gpu_stack"]).run
     assert found.startswith(f"{name} is a hidden value, but must be ")
 
 
-def test_one_that_cannot_be_decrypted_is_an_error_of_its_own():
+def test_a_value_that_cannot_be_decrypted_is_a_separate_error():
     task_vars = {"inventory_hostname": "g1", "groups": GROUPS, "hostvars": HostVars({"g1": {"provision_wait": Encrypted(None)}})}
     assert check(task_vars, ["g1"], str).run == [
         "provision_wait is a hidden value, which cannot be evaluated: no vault secrets found. Correct the template or remove the setting."
@@ -434,7 +434,7 @@ FORM_OF = {"gpu": {}, "model": {}, "vram": {}, "slots": {"slots": 2}, "mig": {},
 
 
 @pytest.mark.parametrize("key", ["as", "kind", "kinds", "select", "slots", "slot_mib", "sum", "reserve_mib", "x", 1])
-def test_no_value_in_a_rule_ends_the_check_with_an_error_of_python(key):
+def test_no_value_in_a_rule_causes_a_python_error(key):
     for form, options in FORM_OF.items():
         for junk in JUNK_IN_RULES:
             rules = [{"as": form, **options, **more} for more in ({key: junk}, {"select": {key: junk}})]

@@ -33,9 +33,9 @@ def test_a_value_outside_of_the_choices_is_named_with_its_variable():
     ("answer", "options"),
     [
         (FAILED, {"state": "gathered", "advertise": [{"as": "gpu"}], "expect": "0", "docker_socket": "/x", "library_path": "/y"}),
-        (FAILED, {"state": "gone"}),  # it failed over something else
+        (FAILED, {"state": "gone"}),  # it failed for another reason
         ({"changed": False}, {"expect": "many"}),
     ],
 )
-def test_any_other_answer_stays_as_it_is(answer, options):
+def test_any_other_answer_stays_unchanged(answer, options):
     assert explain_option_errors(answer, "gpu_node", options) == answer

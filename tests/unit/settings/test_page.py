@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is written about the settings says what the code declares: their page in docs/, and the headers of the playbooks."""
+"""Texts about the settings agree with the code: their page in docs/, and the headers of the playbooks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OF_ALL = {setting.name for setting in PLAYBOOKS if setting.name.startswith("prov
 OF = {
     "provision.yml": OF_ALL | {"gpu_swarm_isolation", "gpu_swarm_dedicated"},
     "maintain.yml": OF_ALL | {name for name in DECLARED if name.startswith("maintain_")},
-    # A host that leaves takes its GPUs with it: no policy changes.
+    # A host that leaves takes its GPUs along: no policy changes.
     "deprovision.yml": (OF_ALL - {"provision_allow_pending", "provision_note_run"}) | {name for name in DECLARED if name.startswith("deprovision_")},
     "status.yml": {name for name in DECLARED if name.startswith("status_")},
     "job.yml": {name for name in DECLARED if name.startswith("gpu_job_")},
@@ -46,28 +46,28 @@ def test_every_setting_is_on_its_page():
         ("NVML(x) stays, and (V(2)) is marked.", "NVML(x) stays, and (`2`) is marked."),
     ],
 )
-def test_ansible_s_marks_become_those_of_markdown(text, markdown):
+def test_markup_of_ansible_becomes_markdown(text, markdown):
     assert settings.markdown(text) == markdown
 
 
-def test_what_a_page_calls_a_default_is_the_one_that_is_declared():
+def test_defaults_on_pages_are_the_declared_ones():
     pages = [path.read_text(encoding="utf-8") for path in sorted((CHECKOUT / "docs").rglob("*.md"))]
     named = {name: value for page in pages for name, value in re.findall(r"(?m)^(\w+): (.*?) # default\b", page)}
     assert {"provision_disrupt", "provision_max_failed", "gpu_node_on_loss"} <= set(named)
     assert named == {name: str(DECLARED[name].default) for name in named}
 
 
-def test_headers_are_those_of_all_playbooks():
+def test_every_playbook_has_a_header():
     assert set(HEADERS) == set(OF)
 
 
 @pytest.mark.parametrize("playbook", OF)
-def test_a_header_lists_the_settings_of_its_playbook_as_they_are_declared(playbook):
+def test_a_header_lists_the_declared_settings_of_its_playbook(playbook):
     listed = [line for line in HEADERS[playbook].splitlines() if (found := re.match(r"#   (\w+)( \(.*?\))?: ", line)) and found[1] in DECLARED]
     assert sorted(listed) == sorted(settings.in_header(DECLARED[name]) for name in OF[playbook])
 
 
 @pytest.mark.parametrize("playbook", HEADERS)
-def test_what_a_header_calls_like_a_setting_is_one(playbook):
+def test_names_in_a_header_that_look_like_settings_are_settings(playbook):
     named = re.findall(rf"(?<![\w./])(?:{'|'.join(PREFIXES)})[a-z_]+(?![\w.])", HEADERS[playbook])
     assert set(named) - set(DECLARED) == set()

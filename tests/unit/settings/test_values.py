@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a plan reads of the settings, and that the playbooks read them nowhere else."""
+"""The settings that a plan reads. Playbooks read settings only from the plan."""
 
 from __future__ import annotations
 
@@ -58,23 +58,23 @@ def read(variables, templated=None, play=None, template=None, wanted=FOR_TASKS):
         ("nvidia_container_toolkit_hold", "yes", True),
     ],
 )
-def test_a_value_is_what_its_setting_is_declared_to_be(name, written, value):
+def test_a_value_has_the_declared_type_of_its_setting(name, written, value):
     found = convert(DECLARED[name], written)
     assert (found, type(found)) == (value, type(value))
 
 
-def test_what_nobody_sets_has_the_default_of_its_declaration():
+def test_an_unset_setting_has_its_declared_default():
     found, _task_vars = read({"g1": {}})
     assert found == {"g1": {name: DECLARED[name].default for name in FOR_TASKS}}
     assert not {None} & set(found["g1"].values())
 
 
-def test_each_host_has_its_own():
+def test_each_host_has_its_own_values():
     found, _task_vars = read({"g1": {"provision_wait": "5"}, "g2": {"provision_wait": 7, "maintain_reboot": "yes"}, "g3": {}})
     assert [(one["provision_wait"], one["maintain_reboot"]) for one in found.values()] == [(5, False), (7, True), (300, False)]
 
 
-def test_what_stands_at_the_play_counts_for_all():
+def test_variables_of_the_play_count_for_all_hosts():
     found, _task_vars = read({"g1": {"provision_wait": 5}, "g2": {}}, play={"provision_wait": "{{ wait }}"}, template=lambda value: "9")
     assert [one["provision_wait"] for one in found.values()] == [9, 9]
 
@@ -86,7 +86,7 @@ def test_only_templates_are_templated_also_in_lists():
     assert task_vars["hostvars"].queried == ["g1"]
 
 
-def test_what_cannot_be_worked_out_on_one_host_keeps_no_other_from_being_read():
+def test_a_broken_template_on_one_host_does_not_affect_others():
     class Broken(HostVars):
         def __getitem__(self, name):
             raise AnsibleError("'wait' is undefined")
@@ -96,7 +96,7 @@ def test_what_cannot_be_worked_out_on_one_host_keeps_no_other_from_being_read():
     assert found == {"g1": {"provision_wait": 300}, "g2": {"provision_wait": 5}}
 
 
-def test_what_counts_for_the_whole_run():
+def test_settings_of_the_whole_run_are_read():
     same = {"provision_max_failed": "2", "provision_take_lease": "yes"}
     task_vars = {"inventory_hostname": "g1", "hostvars": HostVars({"g1": same, "m1": same})}
     assert run_settings(task_vars, ["g1", "m1"], lambda value: value) == {
@@ -117,17 +117,17 @@ def test_what_counts_for_the_whole_run():
 # --- the playbooks ------------------------------------------------------------------------------------------------------
 
 YAML = sorted(CHECKOUT.glob("playbooks/**/*.yml"))
-# These are needed before there is a plan: the files of the user, and the external managers.
+# Needed before there is a plan: the files of the user, and the external managers.
 BEFORE_THE_PLAN = {"maintain_tasks", "status_plan", "swarm_manager_docker_host", "swarm_manager_docker_tls"}
 
 
 def code(path):
-    """The file without comments."""
+    """Return the file without comments."""
     return re.sub(r"(?m)(^|\s)#.*$", "", path.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("path", YAML, ids=lambda path: str(path.relative_to(CHECKOUT)))
-def test_tasks_read_settings_from_the_plan_alone(path):
+def test_tasks_read_settings_only_from_the_plan(path):
     names = {setting.name for setting in PLAYBOOKS} - BEFORE_THE_PLAN
     expressions = re.findall(r"(?s:\{\{.*?\}\})|^ *(?:when|until|that):.*(?:\n *- .*)*", code(path), re.MULTILINE)
     texts = [re.sub(r"'[^']*'", "", one) for one in expressions]
@@ -135,12 +135,12 @@ def test_tasks_read_settings_from_the_plan_alone(path):
 
 
 @pytest.mark.parametrize("path", YAML, ids=lambda path: str(path.relative_to(CHECKOUT)))
-def test_no_task_knows_a_default_of_a_setting(path):
+def test_no_task_contains_a_default_of_a_setting(path):
     names = "|".join(DECLARED)
     assert re.findall(rf"\b(?:{names}) \| default\((?!omit\b|none\b|''|'not set'|\[\]|(?:{names})\b)[^)]*\)", code(path)) == []
 
 
-def test_what_the_plan_reads_for_tasks_is_read_by_them():
+def test_tasks_use_every_setting_that_the_plan_passes_on():
     text = "".join(map(code, YAML))
     assert set(re.findall(r"steps\[inventory_hostname\]\.settings\.(\w+)", text)) == set(FOR_TASKS)
-    assert set(re.findall(r"gpu_swarm_plan\.settings\.(\w+)", text)) <= set(FOR_RUN)  # the plan uses the others itself
+    assert set(re.findall(r"gpu_swarm_plan\.settings\.(\w+)", text)) <= set(FOR_RUN)  # the plan itself uses the others

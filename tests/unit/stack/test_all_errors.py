@@ -2,7 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""All errors of a Compose file are reported at once: each once, in the order of the file, and none that exists only because of another one."""
+"""All errors of a Compose file are reported at once, each once, in the order of the file.
+
+An error that only follows from another one is not reported.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ FILES = {**CARRIED, "own.env": b"A=1\nis this\nB=${\n"}
 
 
 def errors(text: str, **environment: str) -> list[str]:
-    """Each error without the name of the file."""
+    """Return each error without the name of the file."""
     with pytest.raises(GpuSwarmError) as raised:
         translate(text, "compose.yml", FILES.get, environment)
     return [one.removeprefix("compose.yml: ") for one in messages_of(raised.value)]
@@ -114,8 +117,8 @@ ALONE = [case for case in CASES if not case.whole]
 
 
 @pytest.mark.parametrize("number", range(len(ALONE)))
-def test_of_two_services_with_an_error_both_are_reported(number: int) -> None:
-    """In the order of the file, in the same words as alone."""
+def test_errors_of_two_services_are_both_reported(number: int) -> None:
+    """In the order of the file, with the same text as alone."""
     texts = [case.text if "image:" in case.text else f"image: lab/task, {case.text}" for case in (ALONE[number], ALONE[(number + 7) % len(ALONE)])]
     alone = [errors(f"services: {{{name}: {{{text}}}}}{SECTIONS}") for name, text in zip("ab", texts, strict=True)]
     both = errors(f"services: {{a: {{{texts[0]}}}, b: {{{texts[1]}}}}}{SECTIONS}")
@@ -158,13 +161,13 @@ ONE_ERROR = {
 
 
 @pytest.mark.parametrize(("text", "message"), ONE_ERROR.values(), ids=ONE_ERROR)
-def test_an_error_has_no_others_in_its_wake(text: str, message: str) -> None:
+def test_an_error_causes_no_further_errors(text: str, message: str) -> None:
     found = errors(text)
     assert found[0].startswith(message)
     assert len(found) == (2 if "127.0.0.1" in text else 1), found
 
 
-def test_keys_that_are_written_twice_are_all_named_beside_other_errors() -> None:
+def test_duplicate_keys_are_all_named_beside_other_errors() -> None:
     found = errors("services:\n  a: {image: i, tty: true, tty: false}\n  b: {image: i, init: true, init: maybe}\n")
     assert [re.sub(r"^.*line", "line", one).partition(".")[0] for one in found] == [
         "line 2, column 28: the key tty appears twice",
@@ -178,8 +181,8 @@ SECRETS = ["*{}", "!{} x", "!!int {}", "!!float {}", "!!bool {}", "!!timestamp {
 
 
 @pytest.mark.parametrize("value", SECRETS)
-def test_a_value_that_yaml_takes_for_something_else_is_not_shown(value: str) -> None:
-    """Such as a password that begins with one of YAML's signs."""
+def test_a_value_that_yaml_misreads_is_not_shown(value: str) -> None:
+    """For example a password that begins with a special character of YAML."""
     found = errors("services:\n  a:\n    image: i\n    environment:\n      PASSWORD: " + value.format("s3cretvalue") + "\n")
     assert "s3cretvalue" not in str(found)
     assert len(found) == 1
@@ -195,7 +198,7 @@ KEYS = {
 
 
 @pytest.mark.parametrize(("text", "message"), KEYS.items())
-def test_a_value_at_the_place_of_a_key_is_not_shown(text: str, message: str) -> None:
+def test_a_value_in_place_of_a_key_is_not_shown(text: str, message: str) -> None:
     (found,) = errors(f"services:\n  a:\n    image: i\n    {text}\n", TOKEN="s3cret")
     assert message in found
     assert "s3cret" not in found
@@ -216,12 +219,12 @@ ALIKE = {
 
 
 @pytest.mark.parametrize(("text", "begins"), ALIKE.items())
-def test_of_two_errors_in_one_list_both_are_reported(text: str, begins: list[str]) -> None:
+def test_two_errors_in_one_list_are_both_reported(text: str, begins: list[str]) -> None:
     found = errors(f"services: {{a: {{image: i, {text}}}}}\nnetworks: {{n: }}")
     assert [begin for begin, one in zip(begins, found, strict=True) if not one.startswith(f"services.a.{begin}")] == []
 
 
-def test_all_names_that_are_wrong_are_in_one_message() -> None:
+def test_all_wrong_names_are_in_one_message() -> None:
     (found,) = errors("services: {a: {image: i, gpus: [{count: 1, capabilities: [gpu, tpu, npu]}]}}")
     assert "its capabilities have 'tpu', 'npu', which NVIDIA's driver" in found
     twice = ", ".join(f"{{discrete_resource_spec: {{kind: {kind}, value: 1}}}}" for kind in "ABCBA")
@@ -246,13 +249,13 @@ ORDER = ["runtime: nvidia", "ports: ['127.0.0.1:1:1']", "volumes: ['./x:/x']", "
 
 
 @pytest.mark.parametrize("keys", list(itertools.permutations(ORDER, 3))[::5])
-def test_errors_stand_in_the_order_of_the_file(keys: tuple[str, ...]) -> None:
+def test_errors_are_in_the_order_of_the_file(keys: tuple[str, ...]) -> None:
     found = errors(f"services: {{a.b: {{image: i}}, a: {{image: i, {', '.join(keys)}}}}}")
     assert [re.split(r"[ \[:]", one.removeprefix("services.a."))[0] for one in found] == [key.partition(":")[0] for key in keys]
 
 
-def test_two_faults_anywhere_are_reported_in_the_words_that_each_has_alone() -> None:
-    """Of a file with all keys: whatever is wrong at one place causes no other error elsewhere, and nothing is read that is not there."""
+def test_two_errors_anywhere_are_reported_like_each_alone() -> None:
+    """Uses a file with all keys: a wrong value in one place causes no error elsewhere, and nothing missing is read."""
     chance, number = random.Random(7), 0
     for _attempt in range(60):
         picks = [(chance.choice(PLACES), chance.choice(JUNK)) for _fault in range(2)]
@@ -267,7 +270,7 @@ def test_two_faults_anywhere_are_reported_in_the_words_that_each_has_alone() -> 
 def refused(picks: list[tuple[tuple[Any, ...], Any]]) -> list[str]:
     document = yaml.safe_load(WHOLE)
     for path, junk in picks:
-        with contextlib.suppress(KeyError, IndexError, TypeError):  # one that is within the other
+        with contextlib.suppress(KeyError, IndexError, TypeError):  # one place is inside the other
             above = document
             for key in path[:-1]:
                 above = above[key]

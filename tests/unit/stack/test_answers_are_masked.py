@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whatever Docker answers over a stack is shown without the values of the stack."""
+"""Docker's messages about a stack are shown without the values of the stack."""
 
 from __future__ import annotations
 
@@ -54,28 +54,28 @@ def _copied(answer: Any) -> Any:
     }
 
 
-def test_what_docker_refuses_names_no_value(deployed: Any) -> None:
+def test_a_refusal_of_docker_shows_no_value(deployed: Any) -> None:
     result, lines = deployed(deploy={"failed": True, "msg": SAID, "incomplete": True})
     assert 'failed to create service s_a: Error response from daemon: rpc error: expanding env "WHATEVER=***" of lab/task' in result["msg"]
     assert S not in result["msg"] + lines
 
 
 @pytest.mark.parametrize("compose", ["services: {a: {image: 'http://me:%s@h/x'}}", "services: {a: {image: 'http://me:%s@h/x'}}\nservces: {}"])
-def test_what_is_refused_of_the_file_names_no_password(deployed: Any, tmp_path: Any, compose: str) -> None:
+def test_a_refusal_of_the_file_shows_no_password(deployed: Any, tmp_path: Any, compose: str) -> None:
     (tmp_path / "compose.yml").write_text(compose % S)
     result, lines = deployed()
     assert "services.a.image is 'http://me:***@h/x', which is not a valid image name" in result["msg"]
     assert S not in str(result) + lines
 
 
-def test_why_a_task_failed_names_no_value(deployed: Any) -> None:
+def test_the_reason_of_a_failed_task_shows_no_value(deployed: Any) -> None:
     answer = {**ANSWER, "progress": [PROGRESS]}
     result, lines = deployed(deploy=answer, read=answer)
     assert "starting container failed: ***" in lines
     assert S not in str(result["progress"]) + lines
 
 
-def test_what_a_manager_complains_of_names_no_value(deployed: Any) -> None:
+def test_an_error_of_a_manager_shows_no_value(deployed: Any) -> None:
     result, lines = deployed(read={"failed": True, "msg": f"The manager would not read: {S}."})
     assert "***" in result["msg"]
     assert S not in str(result) + lines

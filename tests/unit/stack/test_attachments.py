@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Under a leader that stops tasks with GPUs at an update of their node, networks are attached to nodes before such tasks come there."""
+"""Some leaders stop GPU tasks when their node is updated. Networks must be attached to nodes before such tasks arrive there."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def constraints(found: tuple[dict[str, Any], list[str]]) -> list[str] | None:
     return made and made["deploy"]["placement"]["constraints"]
 
 
-def test_a_task_without_gpus_on_each_node_that_has_them() -> None:
+def test_each_gpu_node_gets_a_task_without_gpus() -> None:
     made, said = add_attaching_services(document(), swarm())
     one = made["services"]["a-gpu-swarm-network"]
     assert (one["image"], one["networks"], one["deploy"]["mode"]) == ("i", ["default"], "global")
@@ -74,42 +74,42 @@ def test_a_task_without_gpus_on_each_node_that_has_them() -> None:
         ({"network_mode": "host"}, {}, None),
         ({"networks": ["n"], "top": {"n": {"external": True, "name": "host"}}}, {}, None),
         ({"networks": ["n"], "top": {"n": {"external": True, "name": "shared"}}}, {}, ["node.id!=m1", "node.id!=n3"]),
-        # What the service is kept from anyway needs no constraint more.
+        # The service needs no further constraint if others already exclude the node.
         ({"deploy": {"placement": {"constraints": ["node.id!=m1"]}}}, {}, ["node.id!=m1", "node.id!=n3"]),
         ({"deploy": {"placement": {"constraints": ["node.hostname==host-n1"]}}}, {"room": ["n1"]}, ["node.hostname==host-n1"]),
-        # Where it has no room, nothing is evicted for it.
+        # If it has no room there, nothing is evicted for it.
         ({}, {"nodes": [node("n1"), node("n2", tasks=["other.1"])], "room": ["n1"]}, ["node.id!=m1", "node.id!=n2"]),
         ({}, {"nodes": [node("n1"), node("n2", tasks=["s_a.1", "other.1"])], "room": ["n1", "n2"]}, ["node.id!=m1"]),
-        # Of counted kinds other leaders do it.
+        # Other leaders do so only for counted kinds.
         ({}, {"nodes": [node("n1", named=False)]}, None),
         ({}, {"nodes": [node("n1", named=False)], "leader": "24.0.5"}, ["node.id!=m1"]),
         ({}, {"leader": "24.0.5"}, None),
     ],
     ids=range(14),
 )  # fmt: skip
-def test_where(of_a: Any, more: Any, found: Any) -> None:
+def test_networks_are_attached_to_these_nodes(of_a: Any, more: Any, found: Any) -> None:
     assert constraints(add_attaching_services(document(**of_a), swarm(**more))) == found
 
 
-def test_nobody_is_evicted_for_it() -> None:
+def test_attaching_evicts_no_task() -> None:
     with pytest.raises(GpuSwarmError) as raised:
         add_attaching_services(document(), swarm(nodes=[node("n1", 4, tasks=["other.1", "other.2"]), node("n2")]))
     assert "would stop these tasks (network-evicts-gpu-tasks): host-n1 (other.1, other.2). Wait until" in raised.value.message
     assert raised.value.message.endswith("Nothing was deployed.")
 
 
-def test_what_is_deployed_stays_as_it_is() -> None:
-    """Tasks of others that have come since change nothing: the network is there."""
+def test_a_deployed_attachment_stays() -> None:
+    """New tasks of others change nothing, because the network is already there."""
     former = load_compose(to_yaml(add_attaching_services(document(), swarm())[0]), "stack.yml")
     later = swarm(former=former, nodes=[node("n1", 4, tasks=["other.1"]), node("n2"), node("n3", 0)])
     assert constraints(add_attaching_services(document(), later)) == ["node.id!=m1", "node.id!=n3"]
-    # A node that has got GPUs, and room, is not left out any more.
+    # A node that now has GPUs and room is no longer skipped.
     more = swarm(former=former, room=["n1", "n2", "n3"], nodes=[node("n1"), node("n2"), node("n3")])
     assert constraints(add_attaching_services(document(), more)) == ["node.id!=m1"]
 
 
-def test_another_image_takes_no_network_away() -> None:
-    """While the tasks of a service are replaced, those that hold its networks run on."""
+def test_another_image_keeps_the_networks() -> None:
+    """While tasks of a service are replaced, those that hold its networks keep running."""
     former = load_compose(to_yaml(add_attaching_services(document(), swarm())[0]), "stack.yml")
     made, _said = add_attaching_services(document(image="other"), swarm(former=former))
     assert made["services"]["a-gpu-swarm-network"] == former["services"]["a-gpu-swarm-network"]
@@ -118,7 +118,7 @@ def test_another_image_takes_no_network_away() -> None:
     assert moved["services"]["a-gpu-swarm-network"]["deploy"]["update_config"] == {"order": "start-first"}
 
 
-def test_what_is_waited_for() -> None:
+def test_attachments_are_waited_for() -> None:
     made = attachments.attaching_part(add_attaching_services(document(), swarm())[0])
     assert made is not None
     one = {"service": "s_a-gpu-swarm-network", "done": True, "running": 2}

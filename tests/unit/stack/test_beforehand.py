@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Names that others have, registries that refuse, and images that a node's toolkit would not start: reported before anything is deployed."""
+"""Problems that are reported before a deployment: names in use, registries that refuse, and images that a node's toolkit would not start."""
 
 from __future__ import annotations
 
@@ -63,21 +63,21 @@ def judged(hostvars: dict[str, Any] | None = None, **more: Any) -> tuple[str | N
         ("localhost/train", "localhost"),
     ],
 )
-def test_the_registry_of_an_image(image: str, registry: str) -> None:
+def test_the_registry_of_an_image_is_found(image: str, registry: str) -> None:
     assert registries.registry_of(image) == registry
 
 
-def test_what_is_queried() -> None:
+def test_registries_and_networks_are_queried() -> None:
     found = beforehand.query_options(document(), "s", beforehand.Access({}, False), True)
     assert (found["query"], found["networks"]) == ({PRIVATE: "registry.example:5000"}, ["s_default", "s_own", "x"])
-    assert json.loads(base64.b64decode(found["logins"])) == {}  # the manager's own are not passed on to the nodes, and do not count
+    assert json.loads(base64.b64decode(found["logins"])) == {}  # the manager's own logins are not passed to the nodes, and do not count
     assert "logins" not in beforehand.query_options(document(), "s", beforehand.Access({}, True), True)
     assert "query" not in beforehand.query_options(document(), "s", beforehand.Access(LOGINS, False), False)
     hub = beforehand.query_options(document(), "s", beforehand.Access({"docker.io": LOGINS["registry.example:5000"]}, False), True)
     assert sorted(hub["query"]) == ["lab/task", PRIVATE]
 
 
-def test_logins_as_docker_has_them() -> None:
+def test_logins_are_sent_like_docker_does() -> None:
     logins = registries.logins_of({"https://registry.example:5000/": LOGINS["registry.example:5000"], "docker.io": {"username": "u", "password": 7}})
     auths = json.loads(registries.docker_config(logins))["auths"]
     assert base64.b64decode(auths["registry.example:5000"]["auth"]) == b"u:pa:ss"
@@ -94,13 +94,13 @@ def test_logins_as_docker_has_them() -> None:
         ({"username": "u:s3cret", "password": "s3cret"}, "its username has a colon"),
     ],
 )
-def test_a_login_that_is_none_does_not_show(entry: Any, message: str) -> None:
+def test_an_invalid_login_is_not_shown(entry: Any, message: str) -> None:
     with pytest.raises(GpuSwarmError, match=message) as raised:
         registries.logins_of({"registry.example": entry})
     assert "s3cret" not in raised.value.message
 
 
-def test_a_registry_that_refuses() -> None:
+def test_a_refusal_of_a_registry_is_reported() -> None:
     refused = [{"image": PRIVATE, "said": "unauthorized: authentication required"}]
     error, _notes = judged(refused=refused)
     assert error is not None
@@ -110,7 +110,7 @@ def test_a_registry_that_refuses() -> None:
     assert registries.refusal_errors([], LOGINS, False) == []
 
 
-def test_networks_that_are_there_already() -> None:
+def test_existing_networks_are_reported() -> None:
     networks = [{"Name": "s_default", "Labels": {}}, {"Name": "s_own", "Labels": {"com.docker.stack.namespace": "s"}}, {"Name": "bridge"}]
     taken = on_swarm.networks_taken("s", ["s_default", "s_own", "x"], networks)
     assert taken == ["s_default"]
@@ -119,8 +119,8 @@ def test_networks_that_are_there_already() -> None:
     assert error.startswith("The networks s_default exist already and do not belong to the stack s")
 
 
-def test_external_configs_networks_and_secrets_that_are_not_there() -> None:
-    """Docker looks for configs and secrets once it has made the networks; and for no network that is each machine's own."""
+def test_missing_external_configs_networks_and_secrets_are_reported() -> None:
+    """Docker looks for configs and secrets after it has made the networks. It does not look for networks that each machine has."""
     text = """
       services:
         a: {image: i, configs: [c, own], secrets: [{source: s}, named, older], networks: [n, own, host]}
@@ -143,7 +143,7 @@ def test_external_configs_networks_and_secrets_that_are_not_there() -> None:
     )
 
 
-def test_the_stack_of_somebody_else() -> None:
+def test_a_stack_of_another_owner_is_refused() -> None:
     other = {"progress": [{"service": "s_x"}]}
     said = str(beforehand.name_conflict(other, ["s_a"], "s", "c.yml"))
     assert said.startswith("The swarm already has a stack s, with the services s_x. c.yml contains none of them.")
@@ -162,31 +162,31 @@ def answered(enforces: Any, images: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("hostvars", "on_manager", "found"),
     [
-        # With the role alone there is what the manager and the inventory say.
+        # With the role alone, manager and inventory decide.
         ({}, True, "it is not known whether the toolkit there checks that"),
         ({"nvidia_container_toolkit_version": ""}, True, "it is not known"),
         ({"nvidia_container_toolkit_version": "latest"}, True, "it is not known"),
         ({"nvidia_container_toolkit_version": "1.17.8"}, True, "in legacy mode, refuses such tasks"),
         ({"nvidia_container_toolkit_version": "1.19.0"}, True, "the toolkit there does not check that"),
         ({}, False, ""),
-        # The node's own answer goes before both.
+        # The node's own answer overrides both.
         (answered(True, {PRIVATE: NEEDS}), False, "in legacy mode, refuses such tasks"),
         ({**answered(True, {PRIVATE: NEEDS}), "nvidia_container_toolkit_version": "1.20.0"}, False, "in legacy mode, refuses such tasks"),
         (answered(False, {PRIVATE: NEEDS}), False, "the toolkit there does not check that"),
         (answered(None, {PRIVATE: NEEDS}), False, "it is not known"),
         ({**answered(None, {PRIVATE: NEEDS}), "nvidia_container_toolkit_version": "1.17.8"}, False, "in legacy mode, refuses such tasks"),
         (answered(True, {PRIVATE: {}}), True, ""),
-        # What it does not have it will pull.
+        # It will pull an image that it lacks.
         (answered(True, {}), True, "in legacy mode, refuses such tasks"),
         (answered(True, {}), False, ""),
-        # Answers that are none.
+        # Invalid answers.
         ({on_nodes.ANSWER: {"failed": True, "msg": "no dockerd"}}, True, "it is not known"),
         ({on_nodes.ANSWER: "nonsense"}, True, "it is not known"),
         (answered("yes", [PRIVATE]), True, "it is not known"),
         (answered("yes", {PRIVATE: "cuda>=1"}), True, "the toolkit there does not check that"),
     ],
 )
-def test_what_the_image_requires(hostvars: dict[str, Any], on_manager: bool, found: str) -> None:
+def test_requirements_of_an_image_are_checked(hostvars: dict[str, Any], on_manager: bool, found: str) -> None:
     error, notes = judged({"inventory-1": hostvars}, **(ON_MANAGER if on_manager else {}))
     said = f"s_a: its image {PRIVATE} requires cuda>=12.4, and host-n1 has cuda 12.2; "
     assert bool(error) is ("legacy" in found)
@@ -195,7 +195,7 @@ def test_what_the_image_requires(hostvars: dict[str, Any], on_manager: bool, fou
     assert found in (error or "".join(notes))
 
 
-def test_an_image_that_only_another_node_has() -> None:
+def test_an_image_may_exist_only_on_another_node() -> None:
     hostvars = {"inventory-1": answered(True, {}), "inventory-2": answered(True, {PRIVATE: NEEDS})}
     assert "host-n1 has cuda 12.2" in str(judged(hostvars)[0])
 
@@ -207,16 +207,16 @@ def test_nodes_that_gave_no_answer_are_named() -> None:
     assert (len(said), said[-1]) == (6, "the same holds for 2 more hosts")
 
 
-def test_of_which_images_nodes_are_queried(tmp_path: Path) -> None:
+def test_nodes_are_queried_about_these_images(tmp_path: Path) -> None:
     path = tmp_path / "compose.yml"
     path.write_text(COMPOSE.replace("services:", "services:\n  d: {image: x, x-gpu: {images: [{image: y, cuda: '12.2'}]}, gpus: [{count: 1}]}"))
     images = FilterModule().filters()["images_with_gpus"]
     assert images(str(path)) == [PRIVATE, "y"]
-    path.write_text("services: {a: {gpus: all}}")  # of which the deployment says what is wrong
+    path.write_text("services: {a: {gpus: all}}")  # the deployment reports what is wrong
     assert images(str(path)) == images(str(tmp_path / "missing.yml")) == []
 
 
-def test_all_that_is_wrong_is_said_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     refused = [{"image": PRIVATE, "said": "denied"}, {"image": f"{PRIVATE}2", "said": "denied"}]
     errors, _notes = beforehand.check_answer(
         answer(refused=refused, networks_taken=["s_n"], not_there=["config c"]), document(), "s", beforehand.Access({}, False), {}

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Each row of the table of what Docker refuses only while it deploys is refused beforehand, by name of the service and the key."""
+"""The table lists what Docker refuses only during a deployment. Each row is refused beforehand, with the service and the key."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_each_row_is_refused_beforehand(case: Case) -> None:
     assert "\n" not in raised.value.message
 
 
-def test_each_row_of_a_file_has_a_case() -> None:
+def test_each_row_about_a_file_has_a_case() -> None:
     of_the_swarm = {"external", "network-taken", "service-taken", "service-name", "carried-name", "config-large", "secret-large"}
     elsewhere = of_the_swarm | {check.id for check in CHECKS if check.by.__module__.endswith("_deployment.clashes")}
     assert {check.id for check in CHECKS} == {case.row for case in CASES} | elsewhere
@@ -89,7 +89,7 @@ def service(text: str, **variables: str) -> dict[str, Any]:
         ),
     ],
 )
-def test_what_means_the_same_is_converted(text: str, made: dict[str, Any]) -> None:
+def test_equivalent_forms_are_converted(text: str, made: dict[str, Any]) -> None:
     found = service(text, I="off")
     assert {key: found[key] for key in made} == made
 
@@ -106,7 +106,7 @@ def test_two_services_may_have_one_port_of_their_nodes() -> None:
     assert of_file("services: {a: {image: i, ports: ['80:80', '80:80/udp']}, b: {image: i, ports: [80, 80]}}")
 
 
-def test_the_image_of_a_variable_that_nobody_has_set() -> None:
+def test_an_image_from_an_unset_variable_is_an_error() -> None:
     with pytest.raises(GpuSwarmError) as raised:
         of_file("services: {api: {image: 'lab/cuda:${TAG_UNSET}', command: \"${OTHER}\"}}")
     assert raised.value.message.startswith(
@@ -121,37 +121,37 @@ def test_the_image_of_a_variable_that_nobody_has_set() -> None:
         f"a@sha256:{'0' * 64}", f"r.example/a:1@sha256:{'0' * 64}", f"sha256:{'0' * 64}",
     ],
 )  # fmt: skip
-def test_names_of_images(image: str) -> None:
+def test_valid_names_of_images_are_accepted(image: str) -> None:
     assert of_file(f"services: {{a: {{image: '{image}'}}}}")
 
 
 @pytest.mark.parametrize("image", ["a b", "Task", "-x", "a/:1", "a//b", "a:", "a@sha256:0", "0" * 64, "a:" + "x" * 129])
-def test_names_of_no_image(image: str) -> None:
+def test_invalid_names_of_images_are_refused(image: str) -> None:
     with pytest.raises(GpuSwarmError, match="which is not a valid image name"):
         of_file(f"services: {{a: {{image: '{image}'}}}}")
 
 
-def test_each_image_among_which_x_gpu_chooses() -> None:
+def test_each_image_of_x_gpu_is_checked() -> None:
     text = "services: {a: {x-gpu: {images: [{image: 'lab/cuda:1', cuda: '12.2'}, {image: 'lab/cuda:${T}', cuda: '12.8'}]}}}"
     assert of_file(text, T="2")
     with pytest.raises(GpuSwarmError, match=r"services.a.x-gpu.images\[1\].image is 'lab/cuda:', .* The variable T is not set"):
         of_file(text)
 
 
-def test_a_subnet_is_read_as_docker_before_25_does() -> None:
+def test_a_subnet_is_read_like_docker_before_25_reads_it() -> None:
     found = of_file("services: {a: {image: i, networks: [net]}}\nnetworks: {net: {ipam: {config: [{subnet: 10.9.0.1/24}]}}}")
     assert found.document["networks"]["net"]["ipam"]["config"] == [{"subnet": "10.9.0.0/24"}]
 
 
 @pytest.mark.parametrize(("section", "most"), [("configs", 1_024_000), ("secrets", 512_000)])
-def test_how_much_swarm_takes(section: str, most: int) -> None:
+def test_the_limits_of_swarm_are_checked(section: str, most: int) -> None:
     text = f"services: {{a: {{image: i}}}}\n{section}: {{c: {{file: large}}}}"
     assert translate(text, "compose.yml", {"large": b"x" * (most - 1)}.get, {})
     with pytest.raises(GpuSwarmError, match=f"{section}.c has {most} bytes; swarm accepts less than {most}. Use a volume instead"):
         translate(text, "compose.yml", {"large": b"x" * most}.get, {})
 
 
-def test_a_value_is_never_shown_where_a_command_or_a_variable_stands() -> None:
+def test_values_of_commands_and_variables_are_never_shown() -> None:
     for text in ('command: "run --key \'s3cr3t"', "environment: {KEY: [s3cr3t]}", "entrypoint: [[s3cr3t]]", "labels: {KEY: {a: s3cr3t}}"):
         with pytest.raises(GpuSwarmError) as raised:
             service(text)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Before a deployment: does each service of a stack fit, beside the others of it? After it: does it run?"""
+"""Before a deployment: does each service of a stack fit beside the others? After it: does it run?"""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def answer(text: str, nodes: Any = None, tasks: Any = (), services: Any = (), wa
 
 
 def fitting(text: str, marked: bool = False, **options: Any) -> list[str]:
-    """``marked``: the file says something else of its services than the deployed one."""
+    """``marked``: the file differs from the deployed services."""
     wanted = replaced.mark_replaced(specs("services: {" + text + "}"), "s", {}, None, ["s_a"] if marked else [])
     return deploy_verdict.placement_lines(answer(text, wanted=wanted, **options), wanted)
 
@@ -72,12 +72,12 @@ OTHER = [service("other", "batch", reserves={"NVIDIA-GPU": 2})]
         ("a: {image: i, deploy: {replicas: 0}}", None),
     ],
 )  # fmt: skip
-def test_preflight(text: str, message: str | None) -> None:
+def test_services_that_fit_nowhere_are_refused(text: str, message: str | None) -> None:
     found = refused(text)
     assert found is message or (message in found and found.endswith("Nothing was deployed."))
 
 
-def test_what_could_run_later_is_deployed_only_on_request() -> None:
+def test_a_service_that_could_run_later_is_deployed_only_on_request() -> None:
     text = gpus("a", 2)
     assert "host-n1 has 0 NVIDIA-GPU free and would have 2 if batch.1 ended. Make room" in refused(text, tasks=BUSY, services=OTHER)
     assert refused(text, allow_pending=True, tasks=BUSY, services=OTHER) is None
@@ -86,19 +86,19 @@ def test_what_could_run_later_is_deployed_only_on_request() -> None:
 
 def own(name: str = "s_a", **more: Any) -> dict[str, Any]:
     made = service("own", name, reserves={"NVIDIA-GPU": 2})
-    made["Spec"]["TaskTemplate"]["ContainerSpec"] = task("t", "n1")["Spec"]["ContainerSpec"]  # as in what a manager answers
+    made["Spec"]["TaskTemplate"]["ContainerSpec"] = task("t", "n1")["Spec"]["ContainerSpec"]  # the form of a manager's answer
     made["Spec"]["Labels"] = {on_swarm.NAMESPACE: "s"}
     made.update(more)
     return made
 
 
-def test_a_stack_that_is_there_has_its_own_gpus_back() -> None:
+def test_a_deployed_stack_can_reuse_its_own_gpus() -> None:
     mine = [task("t1", "n1", given=named(A, B), service="own", reserves={"NVIDIA-GPU": 2})]
     assert refused(gpus("a", 2), tasks=mine, services=[own()]) is None
 
 
-def test_what_stays_as_it_is_makes_no_room_for_another() -> None:
-    """Swarm leaves a task where it is whose service needs what it needed before."""
+def test_an_unchanged_service_makes_no_room_for_another() -> None:
+    """Swarm does not move a task whose service needs the same as before."""
     mine = [task("t1", "n1", given=named(A), service="own", reserves={"NVIDIA-GPU": 1})]
     there = own()
     there["Spec"]["TaskTemplate"]["Resources"] = service("own", reserves={"NVIDIA-GPU": 1})["Spec"]["TaskTemplate"]["Resources"]
@@ -108,19 +108,19 @@ def test_what_stays_as_it_is_makes_no_room_for_another() -> None:
     assert refused(gpus("a", 1, "replicas: 3"), **options) is None
     assert "there is room for 2 of 3 tasks" in refused(gpus("a", 1, "replicas: 4"), **options)
     assert fitting(gpus("a", 1), **options) == ["s_a: its tasks stay where they are"]
-    # Of one that has fewer tasks than before, any may end.
+    # If there are fewer tasks than before, any of them may end.
     there["Spec"]["Mode"] = {"Replicated": {"Replicas": 3}}
     assert refused(gpus("a", 1) + ", " + gpus("b", 2), **options) is None
     there["Spec"]["Mode"] = {"Replicated": {"Replicas": 1}}
-    # One that the file has no more stays as well.
+    # A service that is no longer in the file stays as well.
     assert "s_b needs 2 NVIDIA-GPU on one node" in refused(gpus("b", 2), **options)
-    # Placed anew, it may leave n1.
+    # When placed again, it may leave n1.
     moved = "placement: {constraints: [node.hostname==host-n2]}"
     assert refused(gpus("a", 1, moved) + ", " + gpus("b", 2), **options) is None
 
 
-def test_tasks_that_are_replaced_do_not_stay() -> None:
-    """Their service needs what it needed, and the file says something else of it."""
+def test_replaced_tasks_do_not_stay() -> None:
+    """Their service needs the same, but the file differs in other keys."""
     mine = [task("t1", "n1", given=named(A, B), service="own", reserves={"NVIDIA-GPU": 2})]
     options = {"tasks": mine, "services": [own()], "marked": True}
     assert fitting(gpus("a", 2), **options) == ["s_a: its tasks are replaced, 1 at a time"]
@@ -132,17 +132,17 @@ def test_tasks_that_are_replaced_do_not_stay() -> None:
     assert beside == "s_a: its tasks are replaced, 2 at a time; a new one fits on host-n3, and starts before the old one ends"
 
 
-def test_a_name_that_is_taken() -> None:
+def test_a_name_in_use_is_refused() -> None:
     assert refused(gpus("a", 1), services=[service("x", "s_a")]).startswith("The swarm already has s_a, which do not belong to the stack s.")
 
 
-def test_what_fits_where() -> None:
+def test_services_fit_on_these_nodes() -> None:
     fits, does_not = fitting(gpus("a", 1) + ", " + gpus("b", 3))
     assert fits == "s_a: fits on host-n1, host-n2"
     assert does_not.startswith("s_b: needs 3 NVIDIA-GPU on one node: wants 3 NVIDIA-GPU; the most that a node has: 2 (host-n1)")
 
 
-def test_specifications() -> None:
+def test_specifications_are_read() -> None:
     (found,) = specs("""
         services:
           a:
@@ -187,7 +187,7 @@ def test_specifications() -> None:
         ("mode: global, replicas: 2", "c.yml: services.a: deploy has replicas with mode: global, which runs one task on each node. Remove replicas"),
     ],
 )
-def test_what_no_service_can_have(deploy: str, message: str) -> None:
+def test_impossible_specifications_are_refused(deploy: str, message: str) -> None:
     with pytest.raises(GpuSwarmError) as raised:
         specs(f"services: {{a: {{image: i, deploy: {{{deploy}}}}}}}")
     assert message in raised.value.message
@@ -217,21 +217,21 @@ def test_without_a_virtual_address_no_port_is_published_for_the_swarm() -> None:
     ],
     ids=range(7),
 )  # fmt: skip
-def test_a_name_that_swarm_does_not_take(text: str, message: str) -> None:
+def test_invalid_names_are_refused(text: str, message: str) -> None:
     with pytest.raises(GpuSwarmError) as raised:
         specifications(translate(text, "c.yml", lambda path: b"x" if path == "a" else None, {}).document, "s")
     assert raised.value.message.startswith(message)
     assert raised.value.message.endswith("Use another name.")
 
 
-def test_a_name_that_swarm_takes() -> None:
+def test_valid_names_are_accepted() -> None:
     services = f"services: {{a__b-1: {{image: i, networks: [n, o]}}, {'x' * 61}: {{image: i}}}}"
     others = "networks: {n: {external: true, name: a.b}, o: {name: host, external: true}}\nconfigs: {c: {content: x, name: c.1}}"
     names = [one["Name"] for one in specs(f"{services}\n{others}")]
     assert names == ["s_a__b-1", f"s_{'x' * 61}"]
 
 
-# -- afterwards ------------------------------------------------------------------------------------------------------
+# -- after the deployment -----------------------------------------------------------------------------------------------
 
 
 def far(tasks: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
@@ -247,12 +247,12 @@ def line(one: dict[str, Any], pending: list[dict[str, Any]] | None = None) -> st
     return deploy_verdict.progress_lines({"progress": [one], "pending_now": pending or []})["s_a"]
 
 
-def test_it_runs() -> None:
+def test_a_running_service_is_done() -> None:
     found = far([of_own("t1", "running")])
     assert (found["done"], line(found)) == (True, "1 of 1 running")
 
 
-def test_it_is_not_done_while_its_update_goes_on_or_an_older_task_runs() -> None:
+def test_a_service_is_not_done_while_its_update_or_an_older_task_runs() -> None:
     assert not far([of_own("t1", "running")], UpdateStatus={"State": "updating"})["done"]
     assert far([of_own("t1", "running")], UpdateStatus={"State": "completed"})["done"]
     older = of_own("t1", "running")
@@ -260,7 +260,7 @@ def test_it_is_not_done_while_its_update_goes_on_or_an_older_task_runs() -> None
     assert far([older])["running"] == 0
 
 
-def test_what_serves_while_an_update_waits_is_said() -> None:
+def test_running_tasks_are_mentioned_while_an_update_waits() -> None:
     older = of_own("t1", "running")
     older["Spec"] = {**older["Spec"], "ContainerSpec": {"Image": "older"}}
     waits = task("t2", None, service="own", state="pending", reserves={"NVIDIA-GPU": 2})
@@ -269,7 +269,7 @@ def test_what_serves_while_an_update_waits_is_said() -> None:
     assert line(found, pending) == "1 serve (former version), 0 of 1 updated; needs 2"
 
 
-def test_it_is_pending() -> None:
+def test_a_service_may_be_pending() -> None:
     found = far([task("t1", None, service="own", state="pending", reserves={"NVIDIA-GPU": 2})])
     pending = [{"service": "s_a", "text": "needs 2", "possible": True, "waiting": 1}]
     assert line(found, pending) == "0 of 1 running; needs 2"
@@ -286,16 +286,16 @@ def test_it_is_pending() -> None:
         ("rollback_started", "needs 2", "its update is rollback started; needs 2"),
     ],
 )
-def test_a_paused_update_is_said_once(state: str, said: str, shown: str) -> None:
+def test_a_paused_update_is_reported_once(state: str, said: str, shown: str) -> None:
     found = far([task("t2", None, service="own", state="pending", reserves={"NVIDIA-GPU": 2})], UpdateStatus={"State": state})
     assert line(found, [{"service": "s_a", "text": said, "possible": True, "waiting": 1}]) == f"0 of 1 running; {shown}"
 
 
-def test_it_fails() -> None:
+def test_a_service_may_fail() -> None:
     found = far([of_own("t1", "failed", "shutdown", "task: non-zero exit (1)"), of_own("t2", "starting")])
     assert line(found) == "0 of 1 running; 1 failed, the last with: task: non-zero exit (1)"
     assert deploy_verdict.waiting_and_failed({"progress": [found], "pending_now": []}) == ([], ["s_a"])
-    # A next task is about to start; where none is, there is nothing to wait for.
+    # The next task is about to start. If there is none, nothing is waited for.
     assert deploy_verdict.unfinished_services({"progress": [found], "pending_now": []}) == ["s_a"]
     over = far([of_own("t1", "failed", "shutdown", "task: non-zero exit (1)")])
     assert deploy_verdict.unfinished_services({"progress": [over], "pending_now": []}) == []
@@ -304,24 +304,24 @@ def test_it_fails() -> None:
 
 
 def test_a_task_that_ended_before_leaves_a_pending_service_pending() -> None:
-    """Swarm keeps some of the tasks that have ended, for as long as the service is there."""
+    """Swarm keeps some of the ended tasks while the service exists."""
     before = {"progress": [far([of_own("t1", "complete", "shutdown"), of_own("t2", "running")])]}
     pending = {"service": "s_a", "text": "needs 2", "possible": True, "waiting": 1}
     now = far([of_own("t1", "complete", "shutdown"), task("t3", None, service="own", state="pending", reserves={"NVIDIA-GPU": 2})])
     found = patience.without_former_failures(before, {"progress": [now], "pending_now": [pending]})
     assert deploy_verdict.waiting_and_failed(found) == (["s_a"], [])
     assert deploy_verdict.progress_lines(found)["s_a"] == "0 of 1 running; needs 2"
-    # One that has failed, and that nothing follows, is no longer waited for.
+    # A failed task without a successor is no longer waited for.
     over = {"progress": [far([of_own("t1", "failed", "shutdown", "task: non-zero exit (1)")])], "pending_now": []}
     assert deploy_verdict.waiting_and_failed(patience.without_former_failures(over, over)) == ([], ["s_a"])
 
 
-def test_a_command_that_ends_is_no_service() -> None:
+def test_a_command_that_ends_is_not_a_running_service() -> None:
     found = far([of_own("t1", "complete", "shutdown"), of_own("t2", "ready", "ready")])
     why = "1 failed, the last with: ended with exit code 0, and swarm starts it again: a command that ends is a job, or needs deploy.restart_policy"
     assert line(found).startswith(f"0 of 1 running; {why}")
     assert deploy_verdict.waiting_and_failed({"progress": [found], "pending_now": []}) == ([], ["s_a"])
-    # The next one runs at the moment, for as long as the one before it.
+    # The next task runs now, for as long as the former one did.
     found = far([of_own("t1", "complete", "shutdown"), of_own("t2", "running")])
     answer = {"progress": [found], "pending_now": []}
     assert deploy_verdict.waiting_and_failed(answer) == ([], [])
@@ -340,7 +340,7 @@ def test_a_command_that_ends_is_no_service() -> None:
         ("ReplicatedJob", "any", 0, True),
     ],
 )
-def test_what_a_task_that_ends_with_0_means(mode: str, restart: str, failures: int, done: bool) -> None:
+def test_a_task_may_end_with_0(mode: str, restart: str, failures: int, done: bool) -> None:
     there = own()
     there["Spec"]["Mode"] = {mode: {}}
     there["Spec"]["TaskTemplate"]["RestartPolicy"] = {"Condition": restart} if restart else {}
@@ -348,12 +348,12 @@ def test_what_a_task_that_ends_with_0_means(mode: str, restart: str, failures: i
     assert (found["failures"], found["done"]) == (failures, done)
 
 
-def test_which_tasks_count_and_by_which_specification() -> None:
+def test_tasks_count_by_their_specification() -> None:
     found = far([of_own("t2", "running"), of_own("t3", "running", "shutdown"), of_own("t1", "failed", "shutdown")])
     assert found["tasks"] == ["t2"]
     assert found["specified"] == far([])["specified"]
     there = own()
-    there["Spec"]["EndpointSpec"] = {"Ports": [{"TargetPort": 80}]}  # which no task says anything of
+    there["Spec"]["EndpointSpec"] = {"Ports": [{"TargetPort": 80}]}  # and no task shows its reason
     (other,) = on_swarm.progress([there], [])
     assert other["specified"] != found["specified"]
 
@@ -373,14 +373,14 @@ def test_which_tasks_count_and_by_which_specification() -> None:
         ([("running", "running")], {}, None, ""),
     ],
 )
-def test_what_becomes_of_the_run(tasks: Any, more: Any, pending: Any, outcome: str) -> None:
+def test_the_state_of_services_decides_the_result_of_the_run(tasks: Any, more: Any, pending: Any, outcome: str) -> None:
     found = far([of_own(f"t{number}", state, desired) for number, (state, desired) in enumerate(tasks)], **more)
     explained = [{"service": "s_a", "text": "needs 2", "waiting": 1, **pending}] if pending else []
     waiting, wrong = deploy_verdict.waiting_and_failed({"progress": [found], "pending_now": explained})
     assert (waiting, wrong) == (["s_a"] if outcome == "waits" else [], ["s_a"] if outcome == "wrong" else [])
 
 
-def test_an_update_that_has_ended_otherwise_is_not_waited_for() -> None:
+def test_an_update_with_another_end_is_not_waited_for() -> None:
     states = ("updating", "rollback_started", "paused", "rollback_paused", "rollback_completed")
     assert [left([], state) for state in states] == [["s_a"], ["s_a"], [], [], ["s_a"]]
     assert left([of_own("t1", "running")], "rollback_completed") == []
@@ -390,8 +390,8 @@ def left(tasks: Any, state: str) -> list[str]:
     return deploy_verdict.unfinished_services({"progress": [far(tasks, UpdateStatus={"State": state})]})
 
 
-def test_an_update_that_swarm_rolled_back_is_said_to_be() -> None:
-    """What runs then is what ran before, however well it does."""
+def test_a_rollback_is_reported() -> None:
+    """The former version runs then, even if it runs well."""
     found = far([of_own("t1", "running")], UpdateStatus={"State": "rollback_completed"})
     assert not found["done"]
     assert line(found) == "1 of 1 running; swarm rolled its update back, and it runs as before: 'docker service ps --no-trunc s_a' shows why"
@@ -401,8 +401,8 @@ def test_an_update_that_swarm_rolled_back_is_said_to_be() -> None:
     assert line(paused) == "1 of 1 running; its update is rollback paused"
 
 
-def test_why_swarm_rolled_an_update_back_is_what_its_tasks_ended_with() -> None:
-    """They are specified as the service is no more. What failed before the deployment is not why."""
+def test_the_reason_of_a_rollback_is_the_end_of_its_tasks() -> None:
+    """They have the failed specification. Earlier failures are not the reason."""
     earlier, of_update = (of_own(name, "failed", "shutdown", f"why {name} failed") for name in ("t1", "t2"))
     of_update["Spec"] = {**of_update["Spec"], "ContainerSpec": {"Image": "newer"}}
     of_update["Status"]["Timestamp"] = "2999-01-01T00:00:00Z"
@@ -411,12 +411,12 @@ def test_why_swarm_rolled_an_update_back_is_what_its_tasks_ended_with() -> None:
     found = patience.without_former_failures(before, {"progress": [far(tasks, UpdateStatus={"State": "rollback_completed"})], "pending_now": []})
     assert deploy_verdict.progress_lines(found)["s_a"].endswith("--no-trunc s_a' shows why; 1 failed, the last with: why t2 failed")
     assert far(tasks)["ended"] == ["t1"]
-    # Before swarm has a task again that is as before, it is waited for.
+    # It is waited for until swarm has a task with the former specification.
     assert left(tasks[:2], "rollback_started") == ["s_a"]
 
 
-def test_what_failed_long_ago_is_no_failure_of_an_update_that_is_rolled_back() -> None:
-    """Swarm keeps ended tasks of specifications that came before."""
+def test_an_old_failure_is_no_failure_of_a_rollback() -> None:
+    """Swarm keeps ended tasks of earlier specifications."""
     old, of_update = (of_own(name, "failed", "shutdown", f"why {name} failed") for name in ("t1", "t2"))
     for number, one in enumerate((old, of_update)):
         one["Spec"] = {**one["Spec"], "ContainerSpec": {"Image": f"version{number}"}}
@@ -428,7 +428,7 @@ def test_what_failed_long_ago_is_no_failure_of_an_update_that_is_rolled_back() -
     assert (found["progress"][0]["failures"], found["progress"][0]["failed"]) == (1, "why t2 failed")
 
 
-def test_what_was_rolled_back_to_a_task_that_has_failed_for_good_is_not_waited_for() -> None:
+def test_a_rollback_to_a_failed_task_is_not_waited_for() -> None:
     failed = of_own("t1", "failed", "shutdown", "why")
     for condition, waits in (("none", False), ("any", True)):
         there = own(UpdateStatus={"State": "rollback_completed"})
@@ -437,14 +437,14 @@ def test_what_was_rolled_back_to_a_task_that_has_failed_for_good_is_not_waited_f
         assert bool(deploy_verdict.unfinished_services({"progress": [found]})) is waits
 
 
-def test_jobs_and_services_that_the_file_has_no_more() -> None:
+def test_jobs_and_services_outside_the_file_are_handled() -> None:
     assert not deploy_verdict.has_jobs(specs("services: {a: {image: i}}"))
     job = specs("services: {a: {image: i, deploy: {mode: global-job}}}")
     assert deploy_verdict.has_jobs(job)
     assert deploy_verdict.orphans({"progress": [{"service": "s_a"}, {"service": "s_b"}]}, job) == ["s_b"]
 
 
-def test_what_docker_refuses_to_change_is_said_with_what_to_do() -> None:
+def test_changes_that_docker_refuses_have_a_remedy() -> None:
     said = "failed to update config settings: Error response from daemon: rpc error: code = InvalidArgument desc = only updates to Labels are allowed"
     assert deploy_verdict.deployment_error(said).startswith("the swarm already has a config settings with other content, and Docker cannot")
     assert deploy_verdict.deployment_error("no such\nthing.") == "no such thing. Correct that, and run this again."
@@ -456,8 +456,8 @@ KIND = "a: {image: i, deploy: {resources: {reservations: {generic_resources: [{d
 REASONS = ["The swarm already has s_b", "No node of the swarm advertises VRAM", "s_b needs 9", "s_c needs 1"]
 
 
-def test_each_reason_of_a_swarm_is_named_and_none_twice() -> None:
-    """A service whose kind no node has fits nowhere because of that alone."""
+def test_each_reason_is_named_once() -> None:
+    """A service whose kind no node has fits nowhere for that reason alone."""
     text = f"{KIND}, {gpus('b', 9)}, {gpus('c', 1, 'replicas: 4')}"
     found = deploy_verdict.placement_errors("s", answer(text, services=[service("other", "s_b")]), specs("services: {" + text + "}"), False)
     assert [one.startswith(begin) for begin, one in zip(REASONS, found, strict=True)] == [True] * 4

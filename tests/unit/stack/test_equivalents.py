@@ -2,8 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Keys that a stack does not have: translated where another one means the same, an error where the task would be less protected, or run without
-the GPUs that it requests, and otherwise a note."""
+"""Keys of Compose that a stack lacks are translated if an equivalent exists.
+
+They are an error if the task would lose protection or its GPUs, and otherwise a note.
+"""
 
 from __future__ import annotations
 
@@ -46,11 +48,11 @@ def limits(**of_deploy: Any) -> dict[str, Any]:
         ("restart: on-failure", {"deploy": {"restart_policy": {"condition": "on-failure"}}}),
         ("restart: on-failure:3", {"deploy": {"restart_policy": {"condition": "on-failure", "max_attempts": 3}}}),
         ("restart: on-failure:0", {"deploy": {"restart_policy": {"condition": "on-failure"}}}),
-        # What swarm does by itself.
+        # Defaults of swarm.
         ("restart: always", {}),
         ("restart: unless-stopped", {}),
         ("restart:", {}),
-        # Compose looks at it only if there is no policy.
+        # Compose uses it only without a policy.
         ("restart: always\ndeploy: {restart_policy: {condition: none}}", {"deploy": {"restart_policy": {"condition": "none"}}}),
         ("restart: 'no'\ndeploy: {restart_policy: {delay: 5s}}", {"deploy": {"restart_policy": {"delay": "5s"}}}),
         ("restart: 'no'\ndeploy: {mode: replicated-job}", {"deploy": {"mode": "replicated-job", "restart_policy": {"condition": "none"}}}),
@@ -78,20 +80,20 @@ def limits(**of_deploy: Any) -> dict[str, Any]:
         ("shm_size: 1g\nvolumes: [/data]", {"volumes": ["/data", *shared(2**30)["volumes"]]}),
     ],
 )  # fmt: skip
-def test_it_is_translated_without_a_word(text: str, wanted: dict[str, Any]) -> None:
+def test_equivalent_keys_are_translated_silently(text: str, wanted: dict[str, Any]) -> None:
     assert made(text) == (wanted, [])
 
 
-def test_a_limit_of_processes_needs_the_version_that_has_it() -> None:
+def test_a_limit_of_processes_needs_a_newer_version_of_the_file() -> None:
     assert of("pids_limit: 100").document["version"] == "3.9"
 
 
-def test_what_is_translated_counts_for_the_scheduler() -> None:
+def test_translated_keys_count_for_the_scheduler() -> None:
     (one,) = specifications(of("mem_reservation: 1g\nscale: 2").document, "s")
     assert (one["Mode"], one["TaskTemplate"]["Resources"]["Reservations"]) == ({"Replicated": {"Replicas": 2}}, {"MemoryBytes": 2**30})
 
 
-def test_a_mount_at_the_place_of_shared_memory_goes_before_it() -> None:
+def test_a_mount_on_shared_memory_overrides_its_size() -> None:
     service, (note,) = made("shm_size: 1g\nvolumes: ['/dev/shm:/dev/shm']")
     assert service == {"volumes": ["/dev/shm:/dev/shm"]}
     assert "services.a.shm_size" in note
@@ -107,7 +109,7 @@ def test_a_mount_at_the_place_of_shared_memory_goes_before_it() -> None:
         ("networks: {host: {external: true, name: mine}}", "network_of_the_node"),
     ],
 )
-def test_the_network_of_the_host(more: str, name: str) -> None:
+def test_the_network_of_the_host_is_translated(more: str, name: str) -> None:
     stack = of("network_mode: host", more)
     assert (stack.document["services"]["a"]["networks"], stack.notes) == ([name], [])
     assert stack.document["networks"][name] == HOST["host"]
@@ -115,7 +117,7 @@ def test_the_network_of_the_host(more: str, name: str) -> None:
 
 
 def test_with_the_network_of_the_host_no_port_is_published() -> None:
-    """Docker leaves them out as well, with a warning."""
+    """Docker omits them too, with a warning."""
     service, (note,) = made("network_mode: host\nports: ['80:80']")
     assert service == {"networks": ["host"]}
     assert "services.a.ports has no effect on Swarm and is ignored; instead: nothing: in the host network a task" in note
@@ -135,28 +137,28 @@ LOOSENS = [
 
 
 @pytest.mark.parametrize("option", LOOSENS)
-def test_what_gives_a_task_more_is_a_note(option: str) -> None:
+def test_keys_that_give_a_task_more_rights_are_a_note(option: str) -> None:
     service, (note,) = made(f"security_opt: ['{option}']")
     assert service == {}
     assert note.startswith("compose.yml: services.a.security_opt has no effect on Swarm and is ignored")
 
 
 @pytest.mark.parametrize(("key", "value"), [("cgroup", "host"), ("userns_mode", "host"), ("pid", "host"), ("ipc", "host"), ("privileged", "true")])
-def test_so_is_what_shares_something_of_the_node(key: str, value: str) -> None:
+def test_keys_that_share_something_of_the_node_are_a_note(key: str, value: str) -> None:
     assert [note.split(" ")[1] for note in made(f"{key}: {value}")[1]] == [f"services.a.{key}"]
 
 
 @pytest.mark.parametrize("text", ["privileged: false", "oom_kill_disable: false", "security_opt: []", "devices: []", "expose: []", "ipc: ''"])
-def test_what_requests_nothing_is_not_named(text: str) -> None:
+def test_keys_without_effect_are_not_named(text: str) -> None:
     assert made(text) == ({}, [])
 
 
 @pytest.mark.parametrize("options", ["noexec", "rw,noexec,nosuid,nodev"])
-def test_with_what_docker_mounts_each_tmpfs_nothing_is_left_out(options: str) -> None:
+def test_default_options_of_a_tmpfs_are_accepted(options: str) -> None:
     assert made(f"tmpfs: ['/tmp:{options}']") == ({"volumes": [{"type": "tmpfs", "target": "/tmp"}]}, [])
 
 
-def test_a_tmpfs_from_which_programs_run_is_a_volume_on_a_swarm() -> None:
+def test_a_tmpfs_with_programs_becomes_a_volume() -> None:
     (note,) = made("tmpfs: ['/transcode:exec']")[1]
     instead = "a task cannot run programs from its tmpfs: mount a volume there"
     assert note == f"compose.yml: services.a.tmpfs[0].exec has no effect on Swarm and is ignored; instead: {instead}"
@@ -185,7 +187,7 @@ PROTECTS = [
 
 
 @pytest.mark.parametrize(("text", "message"), PROTECTS)
-def test_a_key_whose_absence_takes_protection_away_is_an_error(text: str, message: str) -> None:
+def test_a_key_whose_absence_removes_protection_is_an_error(text: str, message: str) -> None:
     with pytest.raises(GpuSwarmError) as raised:
         of(text)
     assert raised.value.message.startswith(f"compose.yml: {message}")
@@ -208,7 +210,7 @@ def test_a_key_whose_absence_takes_protection_away_is_an_error(text: str, messag
         ("cpu_quota: 50ms", "services.a.cpu_quota is '50ms', but must be a whole number of microseconds"),
     ],
 )
-def test_what_cannot_be_translated_is_one_error(text: str, message: str) -> None:
+def test_a_key_without_an_equivalent_is_one_error(text: str, message: str) -> None:
     with pytest.raises(GpuSwarmError) as raised:
         of(text)
     assert message in raised.value.message
@@ -234,7 +236,7 @@ BY_OTHER_MEANS = {
 
 
 @pytest.mark.parametrize(("text", "message"), BY_OTHER_MEANS.values(), ids=BY_OTHER_MEANS)
-def test_gpus_that_are_requested_by_other_means_are_an_error(text: str, message: str) -> None:
+def test_gpus_that_are_requested_in_another_way_are_an_error(text: str, message: str) -> None:
     with pytest.raises(GpuSwarmError) as raised:
         of(text)
     assert raised.value.message.startswith(f"compose.yml: services.a.{message}")
@@ -251,7 +253,7 @@ def test_devices_that_are_no_gpu_of_nvidia_are_a_note(text: str) -> None:
     assert "has no effect on Swarm and is ignored" in note
 
 
-# Files as people write them, each with what it becomes.
+# Files as people write them, each with its result.
 RAY = """
 services:
   head:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The Compose files of docs/examples become stack files that reserve what their recipe says, without a note."""
+"""The Compose files of docs/examples become stack files with the reservations of their recipe, without a note."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def reserved(service: dict[str, Any]) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
-def test_an_example_reserves_what_its_recipe_says(path: Path) -> None:
+def test_an_example_has_the_reservations_of_its_recipe(path: Path) -> None:
     stack = translate(path.read_text(), path.name, {}.get, {})
     assert {name: reserved(service) for name, service in stack.document["services"].items()} == RESERVED[path.name]
     assert stack.notes == []

@@ -2,8 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What Docker's own reader refuses is not deployed. Where Docker refuses a stack halfway, what was made is named, and of a new stack removed. A stack
-that is removed is waited for until its GPUs are free."""
+"""A stack that Docker's reader refuses is not deployed.
+
+If Docker refuses a stack halfway, the error names what was made, and a new stack is removed. A removal waits until the stack's GPUs are
+free.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ SERVICE = {"service": "s_old", "id": "o1", "specified": "1", "failed": ""}
 
 @pytest.fixture
 def run(tmp_path: Any) -> Any:
-    """Deploys with these answers of the module that reads the swarm, one after the other; returns the result and what that module was called with."""
+    """Deploy with these answers of the module that reads the swarm. Return the result, and the arguments of its calls."""
     (tmp_path / "compose.yml").write_text("services: {a: {image: i, environment: {TOKEN: s3cr3t-word}}}")
 
     def call(*answers: dict[str, Any], check: bool = False, deployed: Any = None, **options: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -59,19 +62,19 @@ def run(tmp_path: Any) -> Any:
 MADE = {**NOTHING_THERE, "networks": {"n1": "s_default"}, "services": {"s1": "s_a"}}
 
 
-def test_of_a_stack_that_is_new_what_was_made_is_removed(run: Any) -> None:
+def test_a_half_deployed_new_stack_is_removed(run: Any) -> None:
     result, read = run({}, {"there": MADE}, {})
     assert result["msg"].endswith("The stack is new, so its parts are removed again: the network s_default, the service s_a.")
     assert read[-1]["remove"] == {"networks": ["n1"], "services": ["s1"]}
 
 
-def test_what_was_there_before_stays(run: Any) -> None:
-    """A network that an earlier deployment left is not of this run."""
+def test_existing_parts_of_a_stack_stay(run: Any) -> None:
+    """A network of an earlier deployment does not belong to this run."""
     _result, read = run({"there": {**NOTHING_THERE, "networks": {"n0": "s_default"}}}, {"there": {**MADE, "networks": {"n0": "s_default"}}}, {})
     assert read[-1]["remove"] == {"services": ["s1"]}
 
 
-def test_of_a_stack_that_runs_nothing_is_removed(run: Any) -> None:
+def test_nothing_of_a_running_stack_is_removed(run: Any) -> None:
     before = {**NOTHING_THERE, "services": {"o1": "s_old"}}
     after = {**before, "configs": {"c1": "s_c"}}
     changed = {**SERVICE, "specified": "2"}
@@ -82,7 +85,7 @@ def test_of_a_stack_that_runs_nothing_is_removed(run: Any) -> None:
     assert result["msg"].endswith("Nothing was created or updated before the failure.")
 
 
-def test_a_manager_that_is_lost_while_it_deploys(run: Any) -> None:
+def test_a_manager_may_be_lost_while_it_deploys(run: Any) -> None:
     result, read = run({}, deployed={"failed": True, "msg": "m1 cannot be reached: timeout."})
     assert result["msg"] == "m1 cannot be reached: timeout. It is not known whether the stack s was deployed. Run this again."
     assert (result["answered"], len(read)) == (True, 1)
@@ -98,17 +101,17 @@ def test_a_manager_that_is_lost_while_it_deploys(run: Any) -> None:
         ([SERVICE], [{**SERVICE, "id": "o2"}], True),
     ],
 )
-def test_changed_is_what_a_deployment_makes_of_the_services(before: Any, after: Any, changed: bool) -> None:
+def test_changed_tells_whether_services_changed(before: Any, after: Any, changed: bool) -> None:
     assert deploy_verdict.changed({"progress": before}, {"progress": after}) is changed
 
 
-def test_a_removal_that_fails_is_an_error_that_says_why(remove: Any) -> None:
+def test_a_failed_removal_is_an_error_with_its_reason(remove: Any) -> None:
     result, _read = remove({"progress": [SERVICE]}, {"failed": True, "msg": "m1: cannot remove the network s_n: it is in use.", "incomplete": True})
     assert result["msg"].startswith("m1: the stack s could not be deployed or removed as a whole: m1: cannot remove the network s_n: it is in use.")
     assert (result["failed"], result["answered"]) == (True, True)
 
 
-def test_without_a_manager_it_is_not_known(run: Any) -> None:
+def test_without_a_manager_the_result_is_unknown(run: Any) -> None:
     result, _read = run({})
     assert "port '80' is already in use" in result["msg"]
     assert "What was made of it is not known, or not removed: " in result["msg"]
@@ -122,20 +125,20 @@ def test_without_a_manager_it_is_not_known(run: Any) -> None:
         ({"unread": "services.a.x must be s3cr3t-word"}, "refuses the stack file: services.a.x must be ***. Correct that. Nothing"),
     ],
 )
-def test_what_is_refused_beforehand(run: Any, answer: dict[str, Any], words: str, check: bool) -> None:
+def test_these_stacks_are_refused_beforehand(run: Any, answer: dict[str, Any], words: str, check: bool) -> None:
     result, read = run(answer, check=check)
     assert words in result["msg"]
     assert len(read) == 1
     assert "s3cr3t-word" not in result["msg"]
 
 
-def test_what_has_come_since() -> None:
+def test_later_changes_of_others_are_kept() -> None:
     assert deploy_verdict.new_objects(NOTHING_THERE, MADE) == {"networks": {"n1": "s_default"}, "services": {"s1": "s_a"}}
     assert deploy_verdict.new_objects(MADE, MADE) == {}
 
 
 class Swarm:
-    """A network is in use until a service is gone for some time."""
+    """A network stays in use for a while after its service is removed."""
 
     def __init__(self, busy: int) -> None:
         self.busy, self.removed = busy, []
@@ -152,7 +155,7 @@ class Swarm:
         self.removed.append(one)
 
 
-def test_networks_are_removed_once_nothing_uses_them() -> None:
+def test_networks_are_removed_after_their_last_use() -> None:
     swarm, slept = Swarm(2), []
     stack_objects.remove(swarm, {"networks": ["n"], "services": ["s"]}, clock=lambda: 0.0, sleep=slept.append)
     assert (swarm.removed, len(slept)) == (["s", "n"], 2)
@@ -173,7 +176,7 @@ def test_all_errors_of_a_file_are_on_a_line_each_and_no_manager_is_read(run: Any
     assert (result["failed"], result["answered"], read) == (True, True, [])
 
 
-def test_what_the_swarm_refuses_is_on_a_line_each(run: Any) -> None:
+def test_refusals_of_the_swarm_are_on_a_line_each(run: Any) -> None:
     result, _read = run({"clashes": ["Port 80 is taken."], "not_there": ["config c"], "networks_taken": ["s_n"], "unread": "no, not that."})
     lines = result["msg"].splitlines()
     assert lines[0] == "The stack s has 4 errors. Nothing was deployed."
@@ -203,7 +206,7 @@ def test_a_removed_stack_is_waited_for_until_its_gpus_are_free(remove: Any) -> N
     assert result["summary"] == "The stack s is removed, services: 1. None of its tasks has a GPU any more."
 
 
-def test_a_run_after_one_that_did_not_wait_waits_for_it(remove: Any) -> None:
+def test_a_run_waits_for_an_earlier_removal(remove: Any) -> None:
     result, _read = remove({"progress": [SERVICE]}, HAS, wait_timeout=0)
     assert (result["waiting"], result["summary"].endswith(LATER)) == (["1 NVIDIA-GPU on g1"], True)
     result, _read = remove(HAS, HAS, {})
@@ -211,7 +214,7 @@ def test_a_run_after_one_that_did_not_wait_waits_for_it(remove: Any) -> None:
     assert result["summary"] == "The stack s is removed. None of its tasks has a GPU any more."
 
 
-def test_of_a_stack_that_does_not_exist_only_files_of_a_killed_run_are_removed(remove: Any) -> None:
+def test_without_a_stack_only_files_of_a_killed_run_are_removed(remove: Any) -> None:
     result, read = remove({}, {})
     assert (result["changed"], result["summary"]) == (False, "The swarm has no stack s. There is nothing to remove.")
     assert [one.get("remove") for one in read] == [None, {}]
@@ -219,7 +222,7 @@ def test_of_a_stack_that_does_not_exist_only_files_of_a_killed_run_are_removed(r
     assert (result["changed"], len(read), result["summary"]) == (True, 1, "The stack s would be removed, services: 1. Nothing was changed.")
 
 
-def test_another_manager_goes_on_waiting(remove: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_manager_continues_the_wait(remove: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(swarm_stack, "tolerate_silence", partial(patience.tolerate_silence, limit_s=0))
     result, _read = remove({"progress": [SERVICE]}, HAS)
     assert (result["answered"], result["failed"]) == (False, True)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What an image requires of the driver, read as NVIDIA's toolkit reads it."""
+"""Reads what an image requires of the driver, like NVIDIA's toolkit does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from plugins.plugin_utils._stack.image_requirement import Machine, check_image, is_met, requirements
 
-# NVIDIA's own, of nvidia/cuda:12.4.1-base-ubuntu22.04, shortened.
+# From nvidia/cuda:12.4.1-base-ubuntu22.04, shortened.
 REAL = "cuda>=12.4 brand=tesla,driver>=470,driver<471 brand=unknown,driver>=535,driver<536"
 NODE = {"cuda": "12.2", "driver": "535.104.05", "arch": "7.5", "brand": "tesla"}
 
@@ -34,10 +34,10 @@ NODE = {"cuda": "12.2", "driver": "535.104.05", "arch": "7.5", "brand": "tesla"}
         ({"NVIDIA_REQUIRE_JETPACK": "csv-mounts=all"}, []),
         ({"NVIDIA_REQUIRE_CUDA": "cuda>=99", "NVIDIA_DISABLE_REQUIRE": "true"}, []),
         ({"CUDA_VERSION": "99", "NVIDIA_DISABLE_REQUIRE": "1"}, []),
-        ({"NVIDIA_REQUIRE_CUDA": "cuda>=99", "NVIDIA_DISABLE_REQUIRE": "yes"}, ["cuda>=99"]),  # no truth to Go
+        ({"NVIDIA_REQUIRE_CUDA": "cuda>=99", "NVIDIA_DISABLE_REQUIRE": "yes"}, ["cuda>=99"]),  # not true for Go
     ],
 )
-def test_what_counts(variables: dict[str, str], found: list[str]) -> None:
+def test_these_variables_count(variables: dict[str, str], found: list[str]) -> None:
     assert requirements(variables) == found
 
 
@@ -66,7 +66,7 @@ def test_what_counts(variables: dict[str, str], found: list[str]) -> None:
         ("cuda>=12.4  driver>=536", False),
         (REAL, False),
         (REAL.replace("unknown", "tesla"), True),
-        # What is not known to be unmet is not said to be.
+        # Unknown requirements do not count as unmet.
         ("memory>=5", None),
         ("cuda>=twelve", None),
         ("brand<tesla", None),
@@ -75,11 +75,11 @@ def test_what_counts(variables: dict[str, str], found: list[str]) -> None:
         ("nonsense,cuda>=99", False),
     ],
 )
-def test_how_it_is_read(requirement: str, met: bool | None) -> None:
+def test_requirements_are_read(requirement: str, met: bool | None) -> None:
     assert is_met(requirement, NODE) is met
 
 
-def test_what_is_not_known_of_a_node_is_not_held_against_it() -> None:
+def test_unknown_values_of_a_node_do_not_count_against_it() -> None:
     unknown = {**NODE, "brand": None}
     assert is_met(REAL, unknown) is None
     assert is_met("cuda>=12.4,brand=tesla", unknown) is False
@@ -92,7 +92,7 @@ def machine(name: str, cuda: str, enforces: bool | None = False, variables: Any 
     return Machine(name, {**NODE, "cuda": cuda}, enforces, NEEDS if variables is None else variables)
 
 
-def test_a_node_whose_toolkit_refuses_it_is_an_error_and_another_a_note() -> None:
+def test_a_refusing_toolkit_is_an_error_and_another_one_a_note() -> None:
     assert check_image("s_a", "i", [machine("g1", "12.4", True)]) == (None, [])
     error, notes = check_image("s_a", "i", [machine("g1", "12.2", True), machine("g2", "12.2"), machine("g3", "12.2", None)])
     assert error
@@ -105,7 +105,7 @@ def test_a_node_whose_toolkit_refuses_it_is_an_error_and_another_a_note() -> Non
     assert unknown.startswith("g4 has cuda 12.0; it is not known whether the toolkit there checks that, so ")
 
 
-def test_what_a_task_requires_is_of_its_node() -> None:
-    """Under one name, each node has an image of its own."""
+def test_requirements_are_those_of_the_image_on_the_node() -> None:
+    """Under one name, each node may have another image."""
     assert check_image("s_a", "i", [machine("g1", "12.2", True, {}), machine("g2", "12.4", True)]) == (None, [])
     assert check_image("s_a", "i", [machine("g1", "1.0", True, {**NEEDS, "NVIDIA_DISABLE_REQUIRE": "1"})]) == (None, [])

@@ -31,7 +31,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("words", "text"), WRONG.items(), ids=WRONG)
-def test_a_file_that_is_none(tmp_path, words, text):
+def test_an_invalid_file_is_an_error(tmp_path, words, text):
     path = tmp_path / "job.yml"
     if text is not None:
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
@@ -42,8 +42,8 @@ def test_a_file_that_is_none(tmp_path, words, text):
     assert problem.value.message.endswith("Nothing was submitted.")
 
 
-def test_it_is_read_as_ansibles_own_files_are(tmp_path):
-    """The module takes the same options from a playbook, and is to make the same jobs of them."""
+def test_a_job_file_is_read_like_ansible_reads_yaml(tmp_path):
+    """The module takes the same options from a playbook, and must make the same jobs of them."""
     path = tmp_path / "job.yml"
     path.write_text("name: a\nenv: {A: on, LR: 1e-3, AT: 22:22}\narray: [&one {A: 1}, {<<: *one, B: 2}]\n")
     found = read_job_file(str(path))
@@ -58,7 +58,7 @@ def test_an_example_is_a_job(path):
     assert f"-e job={path.name}" in path.read_text(encoding="utf-8")
 
 
-def test_x_gpu_is_written_as_in_a_compose_file(tmp_path):
+def test_x_gpu_has_the_form_of_a_compose_file(tmp_path):
     path = tmp_path / "job.yml"
     for key in ("x-gpu", "x_gpu"):
         path.write_text(f"name: a\n{key}: {{memory_min: 40000}}\n")

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is taken as it is stands in the format that 'docker stack deploy' reads, and each key of Compose has an answer.
+"""Keys that are passed on exist in the format of 'docker stack deploy', and each key of Compose has an answer.
 
-The words are those of docker/cli's format 3.8 and 3.9 (cli/compose/schema/data), less what its conversion to services never reads, and those of the
+The names come from docker/cli's formats 3.8 and 3.9 (cli/compose/schema/data), without keys that its conversion never reads, and from the
 Compose specification (05-services.md, 06-networks.md, deploy.md).
 """
 
@@ -14,12 +14,12 @@ import pytest
 
 from plugins.plugin_utils._stack import keys
 
-# Of a service, which become a part of it (cli/compose/convert/service.go).
+# Keys of a service that are converted (cli/compose/convert/service.go).
 CONVERTED = """
     cap_add cap_drop command configs credential_spec deploy dns dns_search entrypoint environment extra_hosts healthcheck hostname image init
     isolation labels logging networks ports read_only secrets stdin_open stop_grace_period stop_signal sysctls tty ulimits user volumes working_dir
 """
-# Which the format has, and which become none.
+# Keys of the format that are not converted.
 LOST = """
     build cgroup_parent cgroupns_mode container_name depends_on devices domainname env_file expose external_links ipc links mac_address network_mode
     pid privileged profiles restart security_opt shm_size tmpfs userns_mode
@@ -47,7 +47,7 @@ FORMAT = {
 }
 
 
-def test_what_is_taken_as_it_is_becomes_a_part_of_a_service() -> None:
+def test_keys_that_are_passed_on_become_a_part_of_a_service() -> None:
     assert sorted(keys.SERVICE) == sorted(CONVERTED.split())
 
 
@@ -65,6 +65,6 @@ def test_each_key_of_a_network_of_a_service_has_one_answer() -> None:
     assert sorted([*keys.ON_NETWORK, *keys.INSTEAD_ON_NETWORK]) == sorted(ON_NETWORK.split())
 
 
-def test_what_a_mount_has_by_its_type() -> None:
+def test_keys_of_a_mount_depend_on_its_type() -> None:
     found = {kind: sorted(options) for kind, options in keys.MOUNT_OPTIONS.items()}
     assert found == {"bind": ["propagation"], "volume": ["nocopy"], "tmpfs": ["size"]}

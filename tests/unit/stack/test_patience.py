@@ -2,8 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A manager that does not answer for some seconds does not end the wait for a stack; one that is silent for longer does. And tasks
-that have only just started do not end it either."""
+"""A manager that is silent for seconds does not end the wait for a stack, but one that is silent for longer does.
+
+Tasks that have just started do not end the wait either.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ class Lost(Exception):
 
 
 def queried(*answers: Any) -> tuple[list[Any], list[str]]:
-    """What comes of a manager that answers so, once in ten seconds; None for no answer."""
+    """Query a manager once in ten seconds. Each value is an answer, or None for no answer."""
     left, said, now = list(answers), [], [0.0]
 
     def query() -> Any:
@@ -49,7 +51,7 @@ def queried(*answers: Any) -> tuple[list[Any], list[str]]:
         (({"n": 1}, None, {"n": 2}, None, {"n": 3}), [1, 1, 2, 2, 3], 2),
     ],
 )
-def test_patience(answers: Any, found: list[Any], notes: int) -> None:
+def test_a_wait_has_patience(answers: Any, found: list[Any], notes: int) -> None:
     seen, said = queried(*answers)
     assert (seen, len(said)) == (found, notes)
     assert all(one == "no answer; retrying for up to 30 s: m1 cannot be reached" for one in said)
@@ -72,15 +74,15 @@ def ended(*tasks: str, **more: Any) -> dict[str, Any]:
         (None, ended("t1"), 1),
         (ended(), ended("t1"), 1),
         (ended("t1", "t2"), ended("t1", "t2"), 0),
-        # Swarm forgets the oldest.
+        # Swarm forgets the oldest tasks.
         (ended("t1", "t2"), ended("t2", "t3"), 1),
         (ended("t1", "t2"), ended("t2"), 0),
-        # Nothing more comes of these, and the tries of a job belong together.
+        # These have no successor, and the attempts of a job belong together.
         (ended("t1"), {**ended("t1"), "over": True}, 1),
         (ended("t1"), ended("t1") | {"job": True}, 1),
     ],
 )
-def test_what_ended_before_the_deployment_is_no_failure_of_it(before: Any, now: Any, failures: int) -> None:
+def test_earlier_ends_are_no_failure_of_the_deployment(before: Any, now: Any, failures: int) -> None:
     answer = {"progress": [now], "nodes": []}
     found = without_former_failures({"progress": [before] if before else []}, answer)
     (one,) = found["progress"]
@@ -92,23 +94,23 @@ def test_what_ended_before_the_deployment_is_no_failure_of_it(before: Any, now: 
 @pytest.mark.parametrize(
     ("first", "after", "unsteady"),
     [
-        # As after what was read before the deployment, and then once in two seconds.
+        # After the answer from before the deployment, one answer every two seconds.
         (ONE, [ONE], ""),
         (None, [NEW, ONE, ONE, ONE, ONE], "-+++-"),
         (NEW, [ONE, ONE, ONE, ONE], "+++-"),
         # It ends and starts again.
         (None, [ONE, TWO, TWO, TWO, TWO], "++++-"),
         (None, [ONE, NEW, ONE, ONE, ONE, ONE], "+-+++-"),
-        # The same tasks, of a service that is specified anew: swarm has perhaps not begun to replace them.
+        # The same tasks, but the service has a new specification: swarm may not have started to replace them.
         (ONE, [far("t1", "2")] * 4, "+++-"),
-        # It runs by chance when it is deployed again.
+        # It happens to be running again during the deployment.
         (TWO, [TWO] * 4, "+++-"),
-        # It is not there after the deployment, and a job ends.
+        # It does not exist after the deployment, and a job ends.
         (ONE, [None], "-"),
         (None, [far("t1", job=True)], "-"),
     ],
 )
-def test_steadiness(first: Any, after: list[Any], unsteady: str) -> None:
+def test_a_service_must_run_steadily(first: Any, after: list[Any], unsteady: str) -> None:
     now = [0.0]
     steadiness = Steadiness({"progress": [first] if first else []}, 5, lambda: now[0])
     seen = ""
@@ -120,8 +122,8 @@ def test_steadiness(first: Any, after: list[Any], unsteady: str) -> None:
     assert seen == (unsteady or "-")
 
 
-def test_an_answer_from_before_says_nothing_of_now() -> None:
-    """A manager that does not answer leaves the one before; what that says is as old as it was when it came."""
+def test_an_old_answer_says_nothing_about_now() -> None:
+    """If a manager does not answer, the former answer remains, and is as old as when it was given."""
     now = [0.0]
     steadiness, first = Steadiness({"progress": []}, 5, lambda: now[0]), {"progress": [ONE]}
     for _each in range(5):

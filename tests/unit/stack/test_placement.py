@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""x-gpu of a Compose file becomes constraints, labels and services of a fleet, or there is one clear error."""
+"""x-gpu of a Compose file becomes constraints, labels and services of a fleet, or produces one clear error."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def constraints(made: Placed, service: str = "train") -> list[str]:
         ("model: tesla t4", "node.labels.gpu.model==Tesla-T4"),
     ],
 )
-def test_what_a_label_says_already_needs_no_other(wants: str, constraint: str) -> None:
+def test_an_existing_equivalent_label_is_used(wants: str, constraint: str) -> None:
     made = on(f"x-gpu: {{{wants}}}")
     assert constraints(made) == [constraint]
     assert made.labels == {}
@@ -87,7 +87,7 @@ def test_what_a_label_says_already_needs_no_other(wants: str, constraint: str) -
         ("cpu: haswell", "cpu-haswell-", ["id-g1"]),
     ],
 )
-def test_what_none_says_becomes_a_label_of_the_nodes_that_it_is_true_of(wants: str, name: str, nodes: list[str]) -> None:
+def test_a_wish_without_a_label_becomes_a_label_on_matching_nodes(wants: str, name: str, nodes: list[str]) -> None:
     made = on(f"x-gpu: {{{wants}}}")
     (constraint,) = constraints(made)
     key = constraint.removeprefix("node.labels.").removesuffix("==true")
@@ -96,7 +96,7 @@ def test_what_none_says_becomes_a_label_of_the_nodes_that_it_is_true_of(wants: s
     assert key in json.loads(made.document["services"]["train"]["deploy"]["labels"][LABEL])
 
 
-def test_both_together_and_with_what_the_file_has() -> None:
+def test_both_are_combined_with_constraints_of_the_file() -> None:
     made = on("x-gpu: {cuda: '>=12.4', cpu: x86-64-v4}\ndeploy: {labels: [own=1], placement: {constraints: [node.role==worker]}}")
     own, known, new = constraints(made)
     assert (own, known) == ("node.role==worker", "node.labels.gpu.cuda_ge_12_4==true")
@@ -105,7 +105,7 @@ def test_both_together_and_with_what_the_file_has() -> None:
     assert made.placement == [{"service": "train", "image": "lab/task", "constraints": [known, new], "nodes": ["g2"]}]
 
 
-def test_a_node_that_has_the_label_gets_it_no_more() -> None:
+def test_a_node_with_the_label_does_not_get_it_again() -> None:
     labels = on("x-gpu: {model: '*RTX*'}").labels
     there = [{**one, "labels": {**one["labels"], **labels.get(one["id"], {})}} for one in FLEET]
     assert on("x-gpu: {model: '*RTX*'}", there).labels == {}
@@ -138,7 +138,7 @@ def test_the_order_of_a_fleet_and_a_service_without_a_wish_change_nothing() -> N
         ("x-gpu: {images: [{image: a}, {image: b, cuda: '12.4'}]}\nports: ['80:80']", "is split into 2, but only one of them can publish"),
     ],
 )
-def test_one_clear_error(text: str, message: str) -> None:
+def test_an_error_is_clear_and_alone(text: str, message: str) -> None:
     with pytest.raises(GpuSwarmError) as raised:
         on(text)
     assert message in raised.value.message
@@ -150,7 +150,7 @@ def test_without_labels_of_gpus_nothing_is_known() -> None:
 
 
 def under(prefix: str, fleet: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The fleet as a run leaves it that has another prefix for the labels about GPUs."""
+    """Return the fleet after a run with another prefix for labels about GPUs."""
     return [{**one, "labels": _under(prefix, one["labels"])} for one in fleet]
 
 
@@ -165,15 +165,15 @@ WISHES = ["{memory_min: 20000}", "{model: '*RTX*'}", "{cuda: '>=12.4', cpu: x86-
 
 @pytest.mark.parametrize("wish", WISHES)
 @pytest.mark.parametrize("prefix", ["acme.", "q-", "gpu."])
-def test_another_prefix_of_the_labels_changes_their_keys_and_nothing_else(wish: str, prefix: str) -> None:
+def test_another_prefix_of_labels_changes_only_their_keys(wish: str, prefix: str) -> None:
     by_default, other = on(f"x-gpu: {wish}"), on(f"x-gpu: {wish}", under(prefix, FLEET))
     assert json.dumps(other.document).replace(prefix, "gpu.") == json.dumps(by_default.document)
     assert json.dumps(other.labels).replace(prefix, "gpu.") == json.dumps(by_default.labels)
     assert other.lines == [line.replace("gpu.", prefix) for line in by_default.lines]
 
 
-def test_nodes_with_several_prefixes_are_chosen_by_what_they_have() -> None:
-    """A label that only some of them can have says nothing of the others."""
+def test_nodes_with_several_prefixes_are_chosen_by_their_hardware() -> None:
+    """A label that only some nodes can have says nothing about the others."""
     mixed = [MANAGER, *under("acme.", FLEET[1:2]), *FLEET[2:]]
     assert constraints(on("x-gpu: {memory_min: 24000}", mixed)) == ["node.labels.gpu.mem_ge_24==true"]
     (constraint,) = constraints(on("x-gpu: {memory_min: 1000}", mixed))
@@ -181,7 +181,7 @@ def test_nodes_with_several_prefixes_are_chosen_by_what_they_have() -> None:
     assert set(on("x-gpu: {memory_min: 1000}", mixed).labels) == {one["id"] for one in FLEET if "gpu.count" in one["labels"]}
 
 
-def test_nodes_that_are_to_have_no_labels_are_named_with_the_setting() -> None:
+def test_nodes_without_labels_are_named_with_the_setting() -> None:
     entry = {"type": "named", "total": 1, "values": ["GPU-1"], "free": ["GPU-1"], "held": []}
     bound = [{**one, "labels": {**one["labels"], PREFIX + "host": one["hostname"]}, "resources": {"NVIDIA-GPU": entry}} for one in under("", FLEET)]
     with pytest.raises(GpuSwarmError, match=r"g1, g2 have none: gpu_node_label_prefix is empty there\. Set it, such as to gpu\., and run provision"):
@@ -231,13 +231,13 @@ def test_a_paused_node_counts_as_no_room() -> None:
     assert replicas(on(MATRIX + ONE, [t4("g1", availability="pause"), rtx("g2")])) == {OLD: 0, NEW: 4}
 
 
-def test_global_has_a_service_for_each_image_so_that_new_nodes_get_one() -> None:
+def test_a_global_service_has_one_service_for_each_image() -> None:
     made = on(MATRIX + "deploy: {mode: global}")
     assert [service["image"] for service in made.document["services"].values()] == ["lab/task:12.2", "lab/task:12.8", "lab/task:14.0"]
     assert all("replicas" not in service["deploy"] for service in made.document["services"].values())
 
 
-def test_a_job_without_tasks_is_none() -> None:
+def test_a_job_without_tasks_is_refused() -> None:
     made = on(MATRIX + ONE.replace("replicas: 4", "replicas: 1, mode: replicated-job"))
     assert replicas(made) == {OLD: 1}
 
@@ -248,13 +248,13 @@ def test_a_node_that_no_image_fits_is_named_with_the_reason() -> None:
     assert "id-g3" not in made.labels
 
 
-def test_of_several_wishes_only_nodes_that_have_them_are_wanted() -> None:
+def test_several_wishes_must_all_match() -> None:
     made = on("x-gpu: {model: '*T4*', images: [{image: a, cuda: '12.0'}, {image: b, cpu: x86-64-v4}]}")
     assert list(made.document["services"]) == ["train-cuda12-0"]
     assert made.labels.keys() == {"id-g1"}
 
 
-def test_names_of_the_parts_can_be_chosen_and_are_what_others_depend_on() -> None:
+def test_names_of_the_parts_can_be_chosen_and_used_in_dependencies() -> None:
     more, declared = "web: {image: lab/task, depends_on: [train]}", "\nnetworks: {one: , host: {external: true}}"
     made = on("x-gpu: {images: [{image: a, name: old}, {image: b, name: new, cuda: '12.4'}]}\nnetworks: [one, host]", more=more, declared=declared)
     assert list(made.document["services"]) == ["train-old", "train-new", "web"]
@@ -264,7 +264,7 @@ def test_names_of_the_parts_can_be_chosen_and_are_what_others_depend_on() -> Non
         on("x-gpu: {images: [{image: a, name: old}]}", more="train-old: {image: i}")
 
 
-def test_images_of_which_the_names_would_be_the_same_have_others() -> None:
+def test_images_with_equal_names_get_different_ones() -> None:
     images = "[{image: a, model: '*T4*'}, {image: b, model: '*T4'}, {image: c, model: '*RTX*'}]"
     made = on(f"x-gpu: {{images: {images}}}\ndeploy: {{mode: global}}", [rtx("g2")])
     names = list(made.document["services"])
@@ -278,14 +278,14 @@ def test_a_new_tag_changes_neither_names_nor_constraints() -> None:
     assert [constraints(first, name) for name in first.document["services"]] == [constraints(second, name) for name in second.document["services"]]
 
 
-def test_names_are_no_longer_than_docker_takes() -> None:
+def test_names_are_at_most_as_long_as_docker_allows() -> None:
     images = ", ".join(f"{{image: i{number}, cuda: '12.{number}', cpu: skylake_avx512, model: '*a-name-as-long-as-it-may-be*'}}" for number in (0, 1))
     names = list(on(f"x-gpu: {{images: [{images}, {{image: i}}]}}\ndeploy: {{mode: global}}", stack="a" * 40).document["services"])
     assert len(set(names)) == 3
     assert max(map(len, names)) + 41 <= 63
 
 
-def test_the_preflight_looks_at_nodes_as_they_will_be_labelled() -> None:
+def test_the_preflight_uses_the_future_labels_of_nodes() -> None:
     nodes = [{"ID": "a", "Spec": {"Labels": {"x": "1"}}}, {"ID": "b", "Spec": {}}]
     found = with_labels(nodes, {"a": {"y": "2"}, "b": {"y": "2"}, "gone": {"y": "2"}})
     assert [node["Spec"]["Labels"] for node in found] == [{"x": "1", "y": "2"}, {"y": "2"}]

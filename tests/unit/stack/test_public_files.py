@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Compose files as people publish them: profiles, anchors, devices that a hyphen cuts in two, and folders of one machine."""
+"""Compose files as people publish them: profiles, anchors, devices split by a stray hyphen, and folders of one machine."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_profile_chooses_services(chosen: dict[str, str], services: list[str])
     assert gpus == [name for name in services if name == "model-gpu"]
 
 
-def test_where_each_service_has_a_profile_one_is_to_be_chosen() -> None:
+def test_if_every_service_has_a_profile_one_must_be_chosen() -> None:
     text = "x-base: &base {image: lab/cuda}\nservices:\n  a: &a {<<: *base, profiles: [auto], tty: true}\n  b: {<<: *a, profiles: [auto-cpu]}"
     with pytest.raises(GpuSwarmError, match=r"compose\.yml: all services have profiles, .*COMPOSE_PROFILES=auto. The file has .* auto, auto-cpu\."):
         of(text)
@@ -66,7 +66,7 @@ def test_where_each_service_has_a_profile_one_is_to_be_chosen() -> None:
 
 
 @pytest.mark.parametrize(("more", "instead"), [("", "for more shared memory use shm_size"), (", shm_size: 16g", "nothing: shm_size is set")])
-def test_ipc_of_the_host_names_shm_size_unless_it_is_there(more: str, instead: str) -> None:
+def test_ipc_of_the_host_suggests_shm_size_unless_it_is_set(more: str, instead: str) -> None:
     (note,) = of(f"services: {{a: {{image: lab/cuda, ipc: host{more}}}}}").notes
     assert note == f"compose.yml: services.a.ipc has no effect on Swarm and is ignored; instead: {instead}"
 
@@ -76,7 +76,7 @@ def test_a_profile_that_no_service_has_is_named() -> None:
         of("services: {a: {image: lab/cuda, profiles: [gpu-nvidia]}}", COMPOSE_PROFILES="gpu")
 
 
-def test_a_runtime_beside_a_reservation_has_only_to_go() -> None:
+def test_a_runtime_beside_a_reservation_must_only_be_removed() -> None:
     with pytest.raises(GpuSwarmError, match=r"services\.a\.runtime is .*Remove it\.$"):
         of(f"services:\n  a:\n    image: lab/cuda\n    runtime: nvidia\n    {GPU}")
     with pytest.raises(GpuSwarmError, match=r"services\.a\.runtime is .*Remove it, and reserve GPUs with .* and a count\.$"):
@@ -105,7 +105,7 @@ def devices(*entries: str) -> str:
         (["{driver: nvidia, device_ids: ['0', '1']}", "capabilities: [gpu]"], 1, "capabilities"),
     ],
 )
-def test_a_hyphen_that_cuts_a_device_in_two(entries: list[str], place: int, key: str) -> None:
+def test_a_stray_hyphen_that_splits_a_device_is_an_error(entries: list[str], place: int, key: str) -> None:
     with pytest.raises(GpuSwarmError) as raised:
         of(devices(*entries))
     assert f"devices[{place}]: {key} belongs to the device before it. Remove the hyphen before {key}" in raised.value.message
@@ -131,14 +131,14 @@ VOLUME = "services: {{a: {{image: lab/cuda, volumes: ['vol:/v']}}}}\nvolumes: {{
         (VOLUME("bind,ro", "./models"), "volumes.vol.driver_opts.device", "./models"),
     ],
 )
-def test_a_folder_of_your_machine_is_a_relative_path(text: str, place: str, path: str) -> None:
+def test_a_folder_of_the_user_s_machine_is_an_error(text: str, place: str, path: str) -> None:
     with pytest.raises(GpuSwarmError) as raised:
         of(text, PWD="/work", HOME="/root")
     assert raised.value.message.startswith(f"compose.yml: {place}: the path {path} is on your machine, but a task may run on any node.")
 
 
 @pytest.mark.parametrize("volume", ["/:/rootfs:ro", "/:/host:ro,rslave", "vo:/data", "/a"])
-def test_a_whole_node_and_a_short_name_are_no_paths_of_windows(volume: str) -> None:
+def test_a_node_path_and_a_short_name_are_not_windows_paths(volume: str) -> None:
     stack = of(f"services: {{a: {{image: lab/cuda, volumes: ['{volume}']}}}}\nvolumes: {{vo: }}")
     assert (stack.document["services"]["a"]["volumes"], stack.notes) == ([volume], [])
 
@@ -151,11 +151,11 @@ def test_a_volume_whose_variable_is_not_set_names_the_variable() -> None:
 
 
 @pytest.mark.parametrize("text", [SERVICE("'${DATA}/models:/models', '/root/a:/b'"), VOLUME("bind", "/models"), VOLUME("addr=192.0.2.2", ":/srv")])
-def test_a_path_that_nodes_have_is_one(text: str) -> None:
+def test_an_absolute_path_is_accepted(text: str) -> None:
     assert of(text, DATA="/srv", PWD="/work", HOME="/root").notes == []
 
 
-def test_a_service_that_a_profile_leaves_out_is_not_looked_at() -> None:
+def test_a_service_excluded_by_a_profile_is_not_checked() -> None:
     text = "services: {a: {image: lab/cuda}, b: {image: lab/cuda, profiles: [dev], volumes: ['${HOME}/.cache:/c', './src:/src']}}"
     assert list(of(text, HOME="/root").document["services"]) == ["a"]
     with pytest.raises(GpuSwarmError, match=r"services\.b\.volumes"):

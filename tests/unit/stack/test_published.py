@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The forms in which Docker's own pages request GPUs are deployed, or give the error that docs/run/compose.md has in its table.
+"""The forms in which Docker's pages request GPUs are deployed, or give the error from the table in docs/run/compose.md.
 
-https://docs.docker.com/compose/how-tos/gpu-support/, and of https://docs.docker.com/reference/compose-file/ the pages deploy and services.
+https://docs.docker.com/compose/how-tos/gpu-support/, and the pages deploy and services of https://docs.docker.com/reference/compose-file/.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def of(service: dict[str, Any]) -> Stack:
     return translate(yaml.safe_dump({"services": {"test": {"image": "i", **service}}}), "compose.yml", {}.get, {})
 
 
-# (what stands in the service, its GPUs, NVIDIA_DRIVER_CAPABILITIES, how often something of it is named)
+# (the keys of the service, its GPUs, NVIDIA_DRIVER_CAPABILITIES, number of notes)
 DEPLOYED = {
     "gpu-support: count": (devices({**NVIDIA, "count": 1}), 1, None, 0),
     "gpu-support: count as text": (devices({**NVIDIA, "count": "2"}), 2, None, 0),
@@ -54,7 +54,7 @@ def cdi(*names: str) -> dict[str, Any]:
     return devices({"driver": "cdi", "device_ids": list(names), "capabilities": ["gpu"]})
 
 
-# (what stands in the service, what the error says, the row of the table)
+# (the keys of the service, the error, the row of the table)
 REFUSED = {
     "gpu-support: all": (devices({**NVIDIA, "count": "all"}), "its count is all. Swarm allocates GPUs by number", BY_NUMBER),
     "gpu-support: neither count nor ids": (devices(NVIDIA), "has no count, which would mean all GPUs of the machine", BY_NUMBER),
@@ -81,7 +81,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("service", "number", "capabilities", "named"), DEPLOYED.values(), ids=DEPLOYED)
-def test_it_is_deployed(service: dict[str, Any], number: int, capabilities: str | None, named: int) -> None:
+def test_a_published_form_is_deployed(service: dict[str, Any], number: int, capabilities: str | None, named: int) -> None:
     stack = of(service)
     made = stack.document["services"]["test"]
     assert made["deploy"]["resources"]["reservations"] == {
@@ -92,7 +92,7 @@ def test_it_is_deployed(service: dict[str, Any], number: int, capabilities: str 
 
 
 @pytest.mark.parametrize(("service", "message", "row"), REFUSED.values(), ids=REFUSED)
-def test_it_is_the_documented_error(service: dict[str, Any], message: str, row: str) -> None:
+def test_a_published_form_gives_the_documented_error(service: dict[str, Any], message: str, row: str) -> None:
     with pytest.raises(GpuSwarmError) as raised:
         of(service)
     assert message in raised.value.message

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which services get other tasks, by what the file and the deployed one say of them."""
+"""Which services get new tasks, by comparing the file with the deployed service."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FILE: dict[str, Any] = {
 
 
 def names(change: Any = None, former: Any = FILE, there: Any = ("s_a", "s_b")) -> list[str]:
-    """The services whose tasks are replaced."""
+    """Return the services whose tasks are replaced."""
     return [one["Name"] for one in marked(change, former, there) if "ForceUpdate" in one["TaskTemplate"]]
 
 
@@ -61,16 +61,16 @@ def marked(change: Any, former: Any, there: Any) -> list[dict[str, Any]]:
         (lambda _a, all_: all_["services"]["b"].update(volumes=["/v:/v"]), ["s_b"]),
     ],
 )
-def test_what_is_replaced(change: Any, found: list[str]) -> None:
+def test_changed_services_are_replaced(change: Any, found: list[str]) -> None:
     assert names(change) == found
 
 
-def test_where_it_is_not_known_all_that_is_there_counts_as_replaced() -> None:
-    """A stack of somebody's who has deployed it otherwise."""
+def test_if_unknown_all_existing_services_count_as_replaced() -> None:
+    """A stack that a user deployed in another way."""
     assert names(former=None) == ["s_a", "s_b"]
     assert names(former=None, there=["s_b"]) == ["s_b"]
 
 
-def test_what_starts_first() -> None:
+def test_services_that_start_first_are_found() -> None:
     assert replaced.starts_first(marked(lambda a, _all: a.update(image="j"), FILE, ["s_a", "s_b"]))
     assert not replaced.starts_first(marked(lambda _a, all_: all_["services"]["b"].update(image="j"), FILE, ["s_a", "s_b"]))

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Secrets of a stack are neither in what --check and --diff print, nor in what Docker answers."""
+"""Secrets of a stack appear neither in --check and --diff, nor in Docker's messages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from plugins.plugin_utils._stack.translate import Stack, translate
 
 S = "s3cr3t-v4lue"
 TRAEFIK = "traefik.http.middlewares.x.basicauth.users"
-# (what stands in the service, the place that is not shown)
+# (the keys of the service, the hidden place)
 HIDDEN = {
     "environment": ({"environment": {"API_KEY": S}}, "environment.API_KEY"),
     "a key for ssh": ({"environment": {"SSH_KEY": S}}, "environment.SSH_KEY"),
@@ -74,25 +74,25 @@ def of(service: dict[str, Any], **more: Any) -> Stack:
 
 
 @pytest.mark.parametrize(("service", "place"), HIDDEN.values(), ids=HIDDEN)
-def test_a_secret_does_not_show(service: dict[str, Any], place: str) -> None:
+def test_a_secret_is_not_shown(service: dict[str, Any], place: str) -> None:
     text, places = to_display(of(service).document)
     assert S not in text
     assert f"services.a.{place}" in places
     assert "lab/task" in text
 
 
-def test_secrets_of_volumes_do_not_show() -> None:
+def test_secrets_of_volumes_are_not_shown() -> None:
     text, places = to_display(of({"volumes": ["data:/data"]}, volumes=VOLUMES).document)
     assert S not in text
     assert places == ["volumes.data.driver_opts.o"]
 
 
 @pytest.mark.parametrize("service", SHOWN)
-def test_what_is_no_secret_is_shown(service: dict[str, Any]) -> None:
+def test_other_values_are_shown(service: dict[str, Any]) -> None:
     assert to_display(of(service).document)[1] == []
 
 
-def test_names() -> None:
+def test_secrets_are_recognised_by_name() -> None:
     assert [name for name in ("token", "a.token", "TOKENS", "prompt_tokens", "max-tokens", "tokenizer") if is_name_of_secret(name)] == [
         "token",
         "a.token",
@@ -103,7 +103,7 @@ def test_names() -> None:
 @pytest.mark.parametrize(
     "text", ["a" * 100000, "--a " * 20000, "a=" * 30000, " " * 100000, "x-" * 30000, '"a": ' * 20000, "mysql " * 3000, "a:" * 30000]
 )
-def test_no_text_takes_long(text: str) -> None:
+def test_every_text_is_masked_in_time(text: str) -> None:
     began = time.process_time()
     has_secret(text)
     assert time.process_time() - began < 2
@@ -165,7 +165,7 @@ def test_a_value_with_a_name_in_it_is_masked_as_a_whole() -> None:
     assert masked(f"s_a: lab/task-{S} s_a {S} first-part-second") == "s_a: *** *** ***"
 
 
-def test_what_is_hidden_are_places_of_the_document() -> None:
+def test_hidden_places_are_places_of_the_document() -> None:
     document = of(STACK, secrets={"k": {"file": "k"}}).document
     for place in secret_places(document):
         found: Any = document

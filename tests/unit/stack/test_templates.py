@@ -2,7 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Swarm expands Go templates in variables, hostname and mounts, and prints the whole value where it cannot. So none of somebody else reaches it."""
+"""Swarm expands Go templates in variables, hostname and mounts, and prints the whole value if it cannot.
+
+So templates of other tools never reach it.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ def of(service: dict[str, Any], **more: Any) -> Stack:
 
 
 @pytest.mark.parametrize("value", [f"{S}-{{{{Zq+Ul66", JINJA, "{{", "{{{a", "costs ${{'$'}}5"])
-def test_a_value_is_written_so_that_swarm_leaves_it(value: str) -> None:
+def test_a_value_is_written_so_that_swarm_does_not_expand_it(value: str) -> None:
     stack = of({"environment": {"TEMPLATE": value.replace("$", "$$"), "PLAIN": "x}}"}})
     found = stack.document["services"]["llm"]["environment"]
     assert found["TEMPLATE"].replace('{{"{{"}}', "{{").replace("$$", "$") == value.replace("$$", "$")
@@ -36,13 +39,13 @@ def test_a_value_is_written_so_that_swarm_leaves_it(value: str) -> None:
     assert S not in note
 
 
-def test_so_is_one_of_a_file() -> None:
+def test_a_value_from_a_file_is_written_the_same_way() -> None:
     stack = of({"env_file": "own.env"})
     assert stack.document["services"]["llm"]["environment"] == {"OF_FILE": f'{S}-{{{{"{{{{"}}}}Zq'}
-    assert S in to_display(stack.document)[0]  # its name says nothing of a secret
+    assert S in to_display(stack.document)[0]  # its name does not look like a secret
 
 
-def test_swarms_own_fields_are_deployed_as_they_are() -> None:
+def test_fields_of_swarm_are_deployed_unchanged() -> None:
     service = {
         "hostname": "worker-{{.Node.Hostname}}",
         "environment": ["HOST={{ .Node.Hostname }}", "URL=https://edge.example.org/%s.mp4"],
@@ -69,7 +72,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("service", "more", "message"), REFUSED.values(), ids=REFUSED)
-def test_it_is_one_error_without_the_value(service: dict[str, Any], more: dict[str, Any], message: str) -> None:
+def test_the_error_does_not_show_the_value(service: dict[str, Any], more: dict[str, Any], message: str) -> None:
     with pytest.raises(GpuSwarmError) as raised:
         of(service, **more)
     assert raised.value.message.startswith(f"compose.yml: {message}")

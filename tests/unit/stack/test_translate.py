@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A Compose file becomes a stack file that means the same, or there is one clear error."""
+"""A Compose file becomes an equivalent stack file, or produces one clear error."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def of_file(text: str, files: dict[str, bytes] | None = None, **environment: str
 
 
 def of_service(text: str, files: dict[str, bytes] | None = None, **environment: str) -> tuple[dict[str, Any], list[str]]:
-    """The service train with these keys beside its image, and the notes."""
+    """Translate the service train with these keys beside its image. Return it with the notes."""
     stack = of_file("services:\n  train:\n    image: lab/task\n" + indent(dedent(text).strip(), "    "), files, **environment)
     return {key: value for key, value in stack.document["services"]["train"].items() if key != "image"}, stack.notes
 
@@ -81,7 +81,7 @@ def test_gpus_become_generic_resources(text: str, wanted: dict[str, int]) -> Non
         ("gpus: [{count: 1, capabilities: [gpu, video]}]\nenv_file: own.env", "display"),
     ],
 )
-def test_the_capabilities_of_the_driver_are_what_docker_makes_of_them(text: str, capabilities: str | None) -> None:
+def test_capabilities_of_the_driver_are_set_like_docker_sets_them(text: str, capabilities: str | None) -> None:
     service, notes = of_service(text, {"own.env": b"NVIDIA_DRIVER_CAPABILITIES=display\n"})
     assert service.get("environment", {}).get("NVIDIA_DRIVER_CAPABILITIES") == capabilities
     assert notes == []
@@ -176,7 +176,7 @@ NOT_DEPLOYED = [
     ("tmpfs: {/run: }", "services.train.tmpfs is a mapping, but must be a list of strings"),
     ("deploy: {resources: {limits: {pids: many}}}", "limits.pids is 'many', but must be a whole number"),
     ("networks: {default: {alias: x}}", "services.train.networks.default.alias is not known"),
-    # What Docker itself would find only once it has made networks, secrets and configs.
+    # Errors that Docker itself would find only after it has made networks, secrets and configs.
     ("networks: [back]", "services.train.networks has back, but the file declares no such network. Declare it under networks, or correct the name"),
     ("networks: {back: {aliases: [x]}}", "services.train.networks has back"),
     ("networks: [host]", "services.train.networks has host"),
@@ -220,13 +220,13 @@ secrets: {key: {external: true}}
         "deploy: {placement: {constraints: ['node.labels.x == a b', node.role!=manager, 'engine.labels.y==a/b:c']}}",
     ],
 )
-def test_what_a_service_uses_and_the_file_declares(text: str) -> None:
+def test_names_that_a_service_uses_must_be_declared(text: str) -> None:
     stack = of_file("services:\n  train:\n    image: i\n    " + text + DECLARED)
     assert "train" in stack.document["services"]
 
 
 @pytest.mark.parametrize(("text", "message"), NOT_DEPLOYED)
-def test_one_clear_error(text: str, message: str) -> None:
+def test_an_error_is_clear_and_alone(text: str, message: str) -> None:
     with pytest.raises(GpuSwarmError) as raised:
         of_service(text, {"own.env": b"A=1\nis this\n", "quote.env": b"A=1\nB=\"b\nC=c\n"})
     assert message in raised.value.message
@@ -256,7 +256,7 @@ def test_one_clear_error(text: str, message: str) -> None:
         ("services: {a: {image: x}}\nsecrets: {c: {environment: B}}", "the variable B is not set"),
     ],
 )  # fmt: skip
-def test_a_file_that_is_none(text: str, message: str) -> None:
+def test_an_invalid_file_is_an_error(text: str, message: str) -> None:
     with pytest.raises(GpuSwarmError) as raised:
         of_file(text)
     assert message in raised.value.message
@@ -295,8 +295,8 @@ h: {<<: *g, y: 9}
 """
 
 
-def test_what_overrides_an_anchor_is_no_second_key() -> None:
-    """Also where a merge of the same anchor was built before, which has PyYAML see all keys in one mapping."""
+def test_a_key_that_overrides_an_anchor_is_no_duplicate() -> None:
+    """Even if a merge of the same anchor was built before, so that PyYAML sees all keys in one mapping."""
     b, c, e = {"x": 3, "y": 2}, {"x": 3, "y": 9}, {"x": 3, "y": 2, "z": 1}
     assert load_compose(MERGED, "c.yml") == {"a": {"x": 1, "y": 2}, "b": b, "c": c, "d": b, "e": e, "f": {"x": 4, "y": 5}, "g": {"deeper": b}, "h": c}
     stack = of_file("""
@@ -320,13 +320,13 @@ def test_what_overrides_an_anchor_is_no_second_key() -> None:
         ("a: &a {b: &b {<<: *a}, <<: *b}", "contains itself"),
     ],
 )
-def test_a_merge_that_is_none(text: str, message: str) -> None:
+def test_an_invalid_merge_is_an_error(text: str, message: str) -> None:
     with pytest.raises(GpuSwarmError) as raised:
         load_compose(text, "c.yml")
     assert message in raised.value.message
 
 
-def test_what_has_no_meaning_is_left_out_and_named() -> None:
+def test_keys_without_meaning_are_dropped_and_named() -> None:
     service, notes = of_service("""
         container_name: t
         memswap_limit: 8g
@@ -341,7 +341,7 @@ def test_what_has_no_meaning_is_left_out_and_named() -> None:
     assert notes[-1] == "compose.yml: services.train.cpuset has no effect on Swarm and is ignored; instead: deploy.resources.limits.cpus"
 
 
-def test_what_has_no_meaning_on_a_network_of_a_service() -> None:
+def test_keys_without_meaning_on_a_network_of_a_service_are_dropped() -> None:
     service, notes = of_service("""
         dns_opt: [use-vc]
         pull_refresh_after: 1d
@@ -355,7 +355,7 @@ def test_what_has_no_meaning_on_a_network_of_a_service() -> None:
     assert found["dns_opt"] == "set dns-opts in daemon.json of the nodes"
 
 
-def test_of_the_addresses_of_a_network_a_stack_takes_the_subnets() -> None:
+def test_a_stack_uses_only_the_subnets_of_a_network() -> None:
     ipam = "{driver: default, options: {a: b}, config: [{subnet: 198.51.100.0/24, gateway: 198.51.100.1}, {ip_range: 198.51.100.0/25}]}"
     stack = of_file(f"services: {{a: {{image: i, networks: [n]}}}}\nnetworks: {{n: {{ipam: {ipam}}}}}")
     assert stack.document["networks"]["n"] == {"ipam": {"driver": "default", "config": [{"subnet": "198.51.100.0/24"}]}}
@@ -367,22 +367,22 @@ def test_of_the_addresses_of_a_network_a_stack_takes_the_subnets() -> None:
 
 
 def test_tmpfs_becomes_mounts() -> None:
-    """Docker reads the key in a stack file, and makes nothing of it."""
+    """Docker reads this key in a stack file, but ignores it."""
     service, notes = of_service("tmpfs: ['/run', '/tmp:size=1.5g,mode=1777,ro']\nvolumes: [/data]")
     run, tmp = {"type": "tmpfs", "target": "/run"}, {"type": "tmpfs", "target": "/tmp", "read_only": True, "tmpfs": {"size": 3 * 2**29}}
     assert service == {"volumes": ["/data", run, tmp]}
     assert len(notes) == 1
     assert notes[0].startswith("compose.yml: services.train.tmpfs[1].mode=1777 has no effect on Swarm and is ignored; instead: ")
     assert of_service("tmpfs: /run")[0] == {"volumes": [run]}
-    # Linux counts by the memory of the node, and swarm in bytes alone.
+    # Linux counts from the memory of the node, swarm only in bytes.
     service, notes = of_service("tmpfs: ['/run:size=50%']")
     assert service == {"volumes": [run]}
     why = "compose.yml: services.train.tmpfs[0].size=50% has no effect on Swarm and is ignored; instead: write a size such as size=64m"
     assert notes == [f"{why}; without one it may use half of the node's memory"]
 
 
-def test_options_of_another_type_of_mount_count_by_what_is_left_of_them() -> None:
-    """Docker refuses them; what has no effect on Swarm never reaches it."""
+def test_options_for_another_type_of_mount_are_checked() -> None:
+    """Docker refuses them. Options without an effect on Swarm never reach it."""
     service, notes = of_service("volumes: [{type: bind, source: /d, target: /y, volume: {}}, {type: bind, source: /e, target: /z, tmpfs: }]")
     binds = [{"type": "bind", "source": "/d", "target": "/y"}, {"type": "bind", "source": "/e", "target": "/z"}]
     assert ([{key: value for key, value in one.items() if value} for one in service["volumes"]], notes) == (binds, [])
@@ -392,7 +392,7 @@ def test_options_of_another_type_of_mount_count_by_what_is_left_of_them() -> Non
     assert [note.split(" ")[1] for note in stack.notes] == ["services.a.volumes[0].bind.create_host_path"]
 
 
-def test_a_limit_of_processes_makes_it_a_file_of_the_version_that_has_it() -> None:
+def test_a_limit_of_processes_raises_the_version_of_the_file() -> None:
     stack = of_file("services: {a: {image: i}, b: {image: i, deploy: {resources: {limits: {pids: '100'}}}}}")
     assert stack.document["version"] == "3.9"
     assert stack.document["services"]["b"]["deploy"] == {"resources": {"limits": {"pids": 100}}}
@@ -405,19 +405,19 @@ def test_no_limit_of_processes(pids: str) -> None:
     assert stack.document["services"]["b"]["deploy"] == {"resources": {"limits": {"cpus": "1"}}}
 
 
-def test_what_is_mounted_at_different_places() -> None:
+def test_different_mounts_are_accepted() -> None:
     found, _notes = of_service("volumes: ['/tmp:/a', /tmp, '/tmp:/b:ro', 'C:\\x:D:\\y', 'C:\\x:D:\\z', {type: tmpfs, target: /c}]\ntmpfs: /tmp/d")
     assert len(found["volumes"]) == 7
 
 
-def test_a_healthcheck_that_is_off_has_no_test() -> None:
-    """As for Compose, while Docker refuses to have both in a stack."""
+def test_a_disabled_healthcheck_has_no_test() -> None:
+    """Compose accepts both, while Docker refuses them in a stack."""
     service, notes = of_service("healthcheck: {disable: true, test: [CMD, x], interval: 5s}")
     assert (service["healthcheck"], notes) == ({"disable": True}, [])
     assert of_service("healthcheck: {disable: false, test: [CMD, x]}")[0]["healthcheck"] == {"disable": False, "test": ["CMD", "x"]}
 
 
-def test_top_level() -> None:
+def test_top_level_keys_are_translated() -> None:
     stack = of_file("""
         name: mine
         version: "2.4"
@@ -439,11 +439,11 @@ def test_top_level() -> None:
     assert len(stack.notes) == 4
 
 
-# As an editor of Windows writes them, and with blanks.
+# As Windows editors write them, and with blanks.
 COMMENTED = b"\xef\xbb\xbf# A=0\r\n\r\n  # B: none\n  \n"
 
 
-def test_environment() -> None:
+def test_environment_is_translated() -> None:
     service, notes = of_service(
         """
         env_file: [a.env, {path: none.env, required: false}]
@@ -465,11 +465,11 @@ def test_environment() -> None:
         ("$A", "a"), ("${A}b", "ab"), ("${N:-d}", "d"), ("${N-d}", "d"), ("${E:-d}", "d"), ("${E-d}", ""), ("${A:-d}", "a"), ("${A:+s}", "s"),
         ("${N:+s}", ""), ("${E+s}", "s"), ("${E:+s}", ""), ("${N:-${A}/${M:-x}}z", "a/xz"), ("$$A", "$$A"), ("${A:?w}", "a"), ("${E?w}", ""),
         ("$N.", "."), ("${N-${M-x}}", "x"), ("${A:-${M-${N-x}}}}", "a}"), ("${N:-a$$b}", "a$$b"),
-        # What begins no variable stays, as for Compose (TestUnescaped in its template_test.go); 'docker stack deploy' reads $$ as $.
+        # A dollar sign that starts no variable stays, like in Compose (TestUnescaped in its template_test.go). 'docker stack deploy' reads $$ as $.
         ("a $ b", "a $$ b"), ("^R$", "^R$$"), ("$", "$$"), ("$}", "$$}"), ("$(date) $1 $@ $A", "$$(date) $$1 $$@ a"), ("${N:-$(id)}", "$$(id)"),
     ],
 )  # fmt: skip
-def test_interpolation(text: str, value: str) -> None:
+def test_variables_are_interpolated(text: str, value: str) -> None:
     service, notes = of_service(f"hostname: '{text}'", A="a", E="")
     assert service["hostname"] == value
     assert notes == (["compose.yml: the variable N is not set, so it is empty"] if text == "$N." else [])
@@ -509,7 +509,7 @@ def test_a_variable_may_be_a_switch() -> None:
     assert stack.document["volumes"] == {"there": {"external": True}}
 
 
-def test_text_of_the_user_stays_as_it_is_whatever_its_key() -> None:
+def test_text_of_the_user_stays_unchanged() -> None:
     service, _notes = of_service("environment: {tty: '${ON}', size: '${N}'}\nlabels: {replicas: '${N}', init: '${ON}'}", ON="True", N="007")
     assert service["environment"] == {"tty": "True", "size": "007"}
     assert service["labels"] == {"replicas": "007", "init": "True"}
@@ -529,7 +529,7 @@ def test_a_variable_may_be_a_number_and_of_a_mode_an_octal_one() -> None:
         assert message in raised.value.message
 
 
-def test_a_file_of_variables_that_is_taken_as_it_stands() -> None:
+def test_a_raw_file_of_variables_is_read_unchanged() -> None:
     service, _notes = of_service("env_file: [{path: a.env, format: raw}]", {"a.env": b"A='$X' # none\nB=\"b\\n\nexport C= c \n"})
     assert service["environment"] == {"A": "'$$X' # none", "B": '"b\\n', "C": "c "}
 
@@ -544,8 +544,8 @@ def test_a_file_of_variables_that_is_taken_as_it_stands() -> None:
         (b"A=a#b #c\nB=#c\nC=$A-$X\nX=y\nD=$X", {"A": "a#b", "B": "", "C": "a#b-x", "X": "y", "D": "x"}),
     ],
 )
-def test_a_file_of_variables(text: bytes, values: dict[str, str]) -> None:
-    """What is set outside of the file goes before what stands above in it."""
+def test_a_file_of_variables_is_read(text: bytes, values: dict[str, str]) -> None:
+    """Values from outside the file override earlier lines of the file."""
     service, _notes = of_service("env_file: a.env", {"a.env": text}, X="x")
     assert service["environment"] == values
 
@@ -557,18 +557,18 @@ def test_a_mode_is_octal_however_it_is_written(mode: str) -> None:
 
 
 @pytest.mark.parametrize("port", ["65535", "65535:65535", "65534-65535:1-2", "1-2:65534-65535", {"target": 65535, "published": 65535}, {"target": 1}])
-def test_the_first_and_the_last_port_of_a_host(port: Any) -> None:
+def test_the_first_and_the_last_port_of_a_host_are_accepted(port: Any) -> None:
     service, notes = of_service(f"ports: [{json.dumps(port)}]")
     assert (service["ports"], notes) == ([port], [])
 
 
-def test_an_empty_part_of_a_port_is_none() -> None:
-    """Such as that of a variable that is not set, as for Compose."""
+def test_an_empty_part_of_a_port_is_ignored() -> None:
+    """For example from an unset variable, like in Compose."""
     service, notes = of_service("ports: ['${NOT_SET-}:8080:80', '${NOT_SET-}:81', {target: 82, published: '${NOT_SET-}'}]")
     assert (service["ports"], notes) == (["8080:80", ":81", {"target": 82}], [])
 
 
-def test_files_are_carried() -> None:
+def test_files_are_sent_along() -> None:
     stack = of_file(
         """
         services: {a: {image: i, configs: [c, d, f], secrets: [e]}}
@@ -590,13 +590,13 @@ def test_a_request_without_a_reservation_is_named() -> None:
 
 
 @pytest.mark.parametrize("value", ["on", "1e3", "0o14", "22:22", "1.10", "null", "~", "a: b", "two\nlines", "", "=", "<<", "é", "- a", "#a", "x #y"])
-def test_the_file_reads_back_as_what_was_meant(value: str) -> None:
+def test_the_file_can_be_read_back(value: str) -> None:
     text = to_yaml({"services": {"a": {"environment": {"A": value, value or "B": "1"}}}})
     assert yaml.safe_load(text)["services"]["a"]["environment"]["A"] == value
     assert f'A: "{value}"' in text or value in ("two\nlines",)
 
 
-def test_secrets_do_not_show() -> None:
+def test_secrets_are_not_shown() -> None:
     stack = of_file("services: {a: {image: i, environment: {API_KEY: k1, PLAIN: p, URL: 'http://u:pw@h'}}}")
     text, hidden = to_display(stack.document)
     assert "k1" not in text
@@ -606,7 +606,7 @@ def test_secrets_do_not_show() -> None:
 
 
 def is_translated(path: tuple[Any, ...], junk: Any) -> bool:
-    """Whether it is, with that at that place, and is not refused with an error that names the file or the service."""
+    """Return whether the file with this value is translated. If not, the error must name the file or the service."""
     found = yaml.safe_load(WHOLE)
     above = found
     for key in path[:-1]:
@@ -622,19 +622,19 @@ def is_translated(path: tuple[Any, ...], junk: Any) -> bool:
 
 
 @pytest.mark.parametrize(("number", "path"), list(enumerate(PLACES)))
-def test_whatever_stands_at_a_place_it_is_translated_or_one_error(number: int, path: tuple[Any, ...]) -> None:
-    for step in range(4):  # at each place others
+def test_any_value_in_any_place_is_translated_or_one_error(number: int, path: tuple[Any, ...]) -> None:
+    for step in range(4):  # other values in each place
         is_translated(path, JUNK[(7 * number + 5 * step) % len(JUNK)])
 
 
-def test_of_that_more_than_a_few_are_translated_and_more_than_a_few_refused() -> None:
+def test_many_such_files_are_translated_and_many_refused() -> None:
     found = [is_translated(path, JUNK[7 * number % len(JUNK)]) for number, path in enumerate(PLACES)]
     assert found.count(True) > 10
     assert found.count(False) > 20
 
 
 @pytest.mark.parametrize("deploy", ["mode: [x]", "replicas: []", "placement: text", "placement: {constraints: text}"])
-def test_what_deploy_cannot_be(deploy: str) -> None:
+def test_invalid_deploy_sections_are_refused(deploy: str) -> None:
     with pytest.raises(GpuSwarmError):
         specifications(of_file(f"services: {{a: {{image: i, deploy: {{{deploy}}}}}}}").document, "s")
 
@@ -652,7 +652,7 @@ services:
 
 
 def test_0_of_a_kind_is_an_error_that_says_what_it_does() -> None:
-    """As it stands in widely used stack files."""
+    """As in widely used stack files."""
     with pytest.raises(GpuSwarmError) as raised:
         translate(ZERO, "c.yml", lambda _path: None, {})
     where = "c.yml: services.llm.deploy.resources.reservations.generic_resources[0]: the value of NVIDIA-GPU is 0"

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A config or secret with another content has another name, and what no service uses any more is removed."""
+"""A config or secret with new content gets a new name, and unused ones are removed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def entries(content: str, text: str = COMPOSE, stack: str = "train") -> dict[str
     return {**found["configs"], **found.get("secrets", {})}
 
 
-def test_the_name_goes_with_the_content() -> None:
+def test_the_name_depends_on_the_content() -> None:
     one, same, other = entries("1"), entries("1"), entries("2")
     assert one == same
     for key in "cs":
@@ -42,7 +42,7 @@ def test_a_name_of_the_file_stays() -> None:
     assert found["e"] == {"external": True}
 
 
-def test_what_else_docker_does_not_change_makes_another_name() -> None:
+def test_other_unchangeable_values_also_change_the_name() -> None:
     template = COMPOSE.replace('"${X}"', '"${X}", template_driver: golang')
     assert entries("1", template)["c"]["name"] != entries("1")["c"]["name"]
 
@@ -51,7 +51,7 @@ def test_the_same_content_has_another_name_in_another_stack_and_under_another_ke
     assert entries("1", stack="b")["c"]["name"].rpartition("_")[2] != entries("1")["c"]["name"].rpartition("_")[2]
 
 
-def test_a_name_is_one_that_swarm_takes() -> None:
+def test_names_are_valid_for_swarm() -> None:
     long = "k" * 70
     found = entries("1", f"services: {{a: {{image: i}}}}\nconfigs: {{'{long}': {{content: x}}, 'a.b': {{content: x}}}}\nsecrets: {{}}")
     names = [one["name"] for one in found.values()]
@@ -60,7 +60,7 @@ def test_a_name_is_one_that_swarm_takes() -> None:
 
 
 class Swarm:
-    """What is requested of a manager: services, and lists that things are removed from."""
+    """Records requests to a manager. It has services, and lists from which things are removed."""
 
     def __init__(self, services: list[dict[str, Any]], in_use: str = "") -> None:
         self._services, self._in_use, self.removed = services, in_use, []
@@ -99,17 +99,17 @@ def spec(config: str | None = None, secret: str | None = None) -> dict[str, Any]
     return {"TaskTemplate": {"ContainerSpec": {"Configs": configs, "Secrets": secrets}}}
 
 
-def test_what_is_used_or_would_be_after_a_rollback_stays() -> None:
+def test_names_in_use_stay_even_for_a_rollback() -> None:
     swarm = Swarm([{"Spec": spec("id-c2", "id-s1"), "PreviousSpec": spec("id-c1")}, {"Spec": {"TaskTemplate": {}}}])
     assert remove_unused(swarm, "train") == ["c3"]  # type: ignore[arg-type]
     assert swarm.removed == ["id-c3"]
 
 
-def test_what_has_come_into_use_meanwhile_stays() -> None:
+def test_a_name_that_came_into_use_meanwhile_stays() -> None:
     swarm = Swarm([], in_use="id-c2")
     assert remove_unused(swarm, "train") == ["c1", "c3", "s1"]  # type: ignore[arg-type]
 
 
-def test_a_credential_specification_is_a_use() -> None:
+def test_a_credential_specification_counts_as_a_use() -> None:
     of_windows = {"TaskTemplate": {"ContainerSpec": {"Privileges": {"CredentialSpec": {"Config": "id-c1"}}}}}
     assert "c1" not in remove_unused(Swarm([{"Spec": of_windows}]), "train")  # type: ignore[arg-type]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What swarm would expand as a template reaches the container as it stands, or is a field of swarm."""
+"""Values that swarm would expand as templates reach the container unchanged, or are fields of swarm."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ OTHERS = [
     "Host(`{{ normalize .Name }}`)",
     "{{/* a comment */}}",
     "{{- x -}}",
-    "{{ x.Node.Hostname }}",  # a field of somebody else's
+    "{{ x.Node.Hostname }}",  # a field of another tool
 ]
 
 
 def expanded(text: str) -> str:
-    """As Go's text/template does: from each ``{{``, the leftmost first, to its end. Only these two kinds of action are known here."""
+    """Expand like Go's text/template: from each ``{{``, the leftmost first, to its end. Only these two actions are supported."""
     found = ""
     while "{{" in text:
         before, _braces, rest = text.partition("{{")
@@ -52,7 +52,7 @@ def test_swarms_fields_stay(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", OTHERS)
-def test_any_other_brace_reaches_the_container_as_it_stands(text: str) -> None:
+def test_any_other_brace_reaches_the_container_unchanged(text: str) -> None:
     assert not go_templates.only_fields(text)
     assert not go_templates.is_meant_for_swarm(text)
     assert expanded(go_templates.literal(text)) == text
@@ -60,7 +60,7 @@ def test_any_other_brace_reaches_the_container_as_it_stands(text: str) -> None:
     assert expanded(go_templates.literal(f"{text}{{{{.Node.ID}}}}")) in (f"{text}<field>", f"{text}{{{{.Node.ID}}}}")
 
 
-def test_whatever_the_text_is() -> None:
+def test_any_text_reaches_the_container_unchanged() -> None:
     chance = random.Random(7)
     for _number in range(2000):
         text = "".join(chance.choice(["{", "}", "{{", "}}", '"', "`", "a", ".", " ", "-", "\n"]) for _one in range(chance.randint(0, 12)))
@@ -78,5 +78,5 @@ def test_whatever_the_text_is() -> None:
         "{{.Node.ID}}{{.Task.Labels}}",
     ],
 )
-def test_a_field_that_does_not_stand_alone(text: str) -> None:
+def test_a_field_inside_a_text_is_kept(text: str) -> None:
     assert go_templates.is_meant_for_swarm(text)

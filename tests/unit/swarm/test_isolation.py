@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The level of isolation in a label of the swarm: what it becomes, who may write it, and what is left when all is off."""
+"""The level of isolation in a label of the swarm: its changes, who may write it, and what remains after off."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ DAY = 86400
         (Isolation("unknown"), {"level": "reserved"}, Isolation("reserved", NOW)),
     ],
 )
-def test_what_becomes_of_it(before, change, after):
+def test_the_label_changes_like_this(before, change, after):
     assert isolation.merged(before, change, NOW) == after
 
 
@@ -62,26 +62,26 @@ def one(last, *names):
         ({}, {}, {}),
         ({}, {"a": one(NOW - 5)}, {"a": AuditCount(("hidden",), NOW - 5)}),
         ({"a": AuditCount(("forged",), NOW - 9)}, {"a": one(NOW - 5)}, {"a": AuditCount(("forged", "hidden"), NOW - 5)}),
-        ({"a": AuditCount(("forged",), NOW - 9)}, {}, {"a": AuditCount(("forged",), NOW - 9)}),  # of a node that was not read, or booted since
+        ({"a": AuditCount(("forged",), NOW - 9)}, {}, {"a": AuditCount(("forged",), NOW - 9)}),  # of a node that was not read, or has booted since
         ({"a": AuditCount(("hidden",), NOW - 5)}, {"a": one(NOW - 9)}, {"a": AuditCount(("hidden",), NOW - 5)}),
         ({"a": AuditCount(("hidden",), NOW - 31 * DAY)}, {}, {}),
         ({}, {"a": one(NOW + DAY)}, {"a": AuditCount(("hidden",), NOW)}),  # a clock that is ahead
-        ({}, {"a": one(NOW - 101 * DAY)}, {}),  # of before the level
+        ({}, {"a": one(NOW - 101 * DAY)}, {}),  # older than the level
     ],
 )
-def test_what_nodes_counted_is_kept(known, found, after):
+def test_counts_of_nodes_are_kept(known, found, after):
     before = Isolation("audit", NOW - 100 * DAY, {}, known, 7)
     assert isolation.merged(before, {"found": found, "whole": True}, NOW) == before._replace(found=after, read=NOW)
     assert isolation.merged(before, {"found": found}, NOW) == before._replace(found=after)  # of some nodes
 
 
-def test_it_is_bounded_and_the_newest_stay():
+def test_the_label_is_bounded_and_the_newest_stay():
     before = Isolation("audit", 0)
     found = isolation.merged(before, {"found": {"s%02d" % place: one(NOW - place) for place in range(99)}}, NOW).found
     assert list(found) == ["s%02d" % place for place in range(isolation.MOST_SERVICES)]
 
 
-def test_services_that_exist_no_more_displace_none():
+def test_removed_services_displace_no_others():
     short = {"s%02d" % place: AuditCount(("hidden",), NOW - place) for place in range(isolation.MOST_SERVICES)}
     before = Isolation("audit", 0, {}, short)
     gone = {service: {"names": [], "last": 0} for service in short}
@@ -105,14 +105,14 @@ def test_only_audit_counts(level):
         Isolation("audit", 5, {"n1": "audit"}, {"a": AuditCount(("forged", "hidden"), 9)}, 10, 7),
     ],
 )
-def test_it_is_read_as_it_was_written(written):
+def test_the_label_is_read_as_it_was_written(written):
     spec = isolation.write({"Name": "default", "Labels": {"owner": "bob", isolation.LABEL: "x"}}, written)
     assert isolation.read(spec) == written
     assert (spec["Name"], spec["Labels"]["owner"], isolation.LABEL in spec["Labels"]) == ("default", "bob", written != Isolation())
 
 
 @pytest.mark.parametrize(("value", "level"), [("", "off"), ("audit", "audit"), ("x", "unknown"), ("[]", "unknown"), ('{"level": "x"}', "unknown")])
-def test_what_somebody_else_wrote(value, level):
+def test_labels_of_other_owners_are_no_level(value, level):
     assert isolation.read({"Labels": {isolation.LABEL: value}}).level == level
     assert isolation.read({"Labels": None}) == Isolation()
 
@@ -175,27 +175,27 @@ def held(holder):
         ("absent", held(BOB), "off"),  # another run changes this swarm
     ],
 )
-def test_it_is_written_with_the_lease_and_not_over_another_run_s(state, labels, level):
+def test_the_label_is_written_only_with_the_lease(state, labels, level):
     manager = Manager(**labels)
     answer = settled(manager, state=state, isolation={"level": "audit"})
     assert isolation.read(manager.kept["Spec"]).level == level == answer["isolation"]
     assert (manager.updates, answer["isolation_before"]) == (int(level == "audit"), "off")
 
 
-def test_in_check_mode_it_is_shown_and_not_written():
+def test_check_mode_shows_the_label_without_writing_it():
     manager = Manager()
     answer = settled(manager, check_mode=True, state="absent", isolation={"level": "audit"})
     assert (manager.updates, answer["changed"], answer["isolation"]) == (0, True, "audit")
     assert answer["diff"] == {"before": {}, "after": {isolation.LABEL: {"level": "audit", "since": NOW}}}
 
 
-def test_what_is_so_already_is_no_update():
+def test_an_equal_label_is_not_written():
     manager = Manager(**{isolation.LABEL: json.dumps({"level": "audit", "since": 5})})
     assert settled(manager, state="absent", isolation={"level": "audit"})["changed"] is False
     assert manager.updates == 0
 
 
-# -- what watchers found -------------------------------------------------------------------------------------------------
+# -- findings of watchers -----------------------------------------------------------------------------------------------
 
 CARD = "GPU-00000000-1111-2222-3333-444444444444"
 OUTSIDE = ["outside", CARD, "", "", "alice (py)", NOW - 5]
@@ -206,7 +206,7 @@ def findings_of(*found, read=NOW):
 
 
 @pytest.mark.parametrize("level", ["off", "audit", "reserved"])
-def test_what_watchers_found_is_kept_by_node_at_any_level(level):
+def test_findings_of_watchers_are_kept_by_node_at_any_level(level):
     before = Isolation(level, 5, {}, allocation_findings={"n1": findings_of(OUTSIDE, read=7), "n2": findings_of(OUTSIDE, read=7)})
     after = isolation.merged(before, {"allocation_findings": {"n1": [], "n3": [OUTSIDE, "x", [*OUTSIDE[:5], NOW + DAY]]}}, NOW).allocation_findings
     assert after == {"n2": findings_of(OUTSIDE, read=7), "n3": findings_of(OUTSIDE, [*OUTSIDE[:5], NOW])}  # a clock that is ahead
@@ -217,7 +217,7 @@ def test_what_watchers_found_is_kept_by_node_at_any_level(level):
     assert isolation.LABEL not in isolation.write(spec, isolation.merged(before, {"level": "off", "listed": []}, NOW))["Labels"]
 
 
-def test_nodes_that_lie_take_the_place_of_no_other_and_all_of_it_stays_small():
+def test_lying_nodes_displace_no_others_and_the_label_stays_small():
     liars = {f"liar{place:03}": [["outside", CARD, "", "", f"{place} {other} " + "x" * 99, 1] for other in range(99)] for place in range(100)}
     after = isolation.merged(Isolation(), {"allocation_findings": {**liars, "true": [OUTSIDE]}}, NOW)
     assert sum(len(one.found) for one in after.allocation_findings.values()) == allocation_findings.MOST_OF_ALL
@@ -226,11 +226,11 @@ def test_nodes_that_lie_take_the_place_of_no_other_and_all_of_it_stays_small():
 
 
 @pytest.mark.parametrize("kept", [5, ["x"], {"n1": 5}, {"n1": {"read": "x", "found": []}}, {"n1": {"found": []}}])
-def test_a_label_with_other_allocation_findings_is_none_of_this_collection(kept):
+def test_a_label_with_other_findings_belongs_to_another_owner(kept):
     assert isolation.read({"Labels": {isolation.LABEL: json.dumps({"level": "audit", "allocation_findings": kept})}}) == Isolation("unknown")
 
 
-def test_of_a_label_that_somebody_edited_what_is_no_finding_is_left_out():
+def test_invalid_findings_in_an_edited_label_are_skipped():
     kept = {"n1": {"read": NOW, "found": ["x", OUTSIDE]}}
     label = json.dumps({"level": "off", "allocation_findings": kept})
     assert isolation.read({"Labels": {isolation.LABEL: label}}).allocation_findings == {"n1": findings_of(OUTSIDE)}

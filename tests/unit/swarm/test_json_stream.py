@@ -16,14 +16,14 @@ VALUES = st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lam
 
 
 @given(st.lists(st.dictionaries(st.text(), VALUES)), st.integers(1, 40), st.integers(1, 60), st.sampled_from([None, 1]), st.booleans())
-def test_it_reads_what_json_reads_however_it_is_cut(listed, cut, piece, indent, ascii_only):
+def test_the_stream_gives_the_same_as_json_however_it_is_split(listed, cut, piece, indent, ascii_only):
     body = (json.dumps(listed, indent=indent, ensure_ascii=ascii_only) + "\n").encode()
     chunks = [body[start : start + cut] for start in range(0, len(body), cut)]
     assert list(objects(chunks, piece)) == listed
 
 
 @pytest.mark.parametrize("body", [b"[]", b"[]\n", b" [ ] ", b"null\n"])
-def test_empty_lists(body):
+def test_empty_lists_are_read(body):
     assert list(objects([body])) == []
 
 
@@ -31,7 +31,7 @@ def test_empty_lists(body):
     "body",
     [b"", b"[", b'[{"a":1}', b'[{"a":1},', b'[{"a":1},{"b":', b'{"message":"no"}', b"<html>", b"[1,2]", b'[{"a":1} x]', b'[{"a":\xff}]'],
 )
-def test_what_is_no_list_or_is_cut_off(body):
+def test_an_invalid_or_truncated_list_is_an_error(body):
     with pytest.raises(ValueError, match="not a list of objects|can't decode"):
         list(objects([body]))
 

@@ -26,20 +26,21 @@ LEADER = "m1"
 
 
 def lease(holder, since=-60, until=60, ttl=900, leader=LEADER):
-    """A label's value, with its times as seconds from now."""
+    """Return a label with these times, in seconds from now."""
     times = {"since": swarm_lease.format_time(NOW + since), "until": swarm_lease.format_time(NOW + until)}
     return json.dumps({"holder": holder, **times, "ttl": ttl, "leader": leader})
 
 
 def of_before(holder, until=60):
-    """A label as 0.2.0 wrote it."""
+    """Return a label as 0.2.0 wrote it."""
     return json.dumps({"holder": holder, "since": swarm_lease.format_time(NOW - 60), "until": swarm_lease.format_time(NOW + until)})
 
 
 class FakeManager:
-    """A swarm with a version, as a manager keeps one; `interfere` happens right before an update reaches it.
+    """A swarm with a version, like a manager's. `interfere` runs right before an update reaches it.
 
-    The leader's clock shows CLOCK; the one of this manager is `ahead` of it, in seconds."""
+    The leader's clock shows CLOCK; this manager's clock is `ahead` by so many seconds.
+    """
 
     def __init__(self, value=None, interfere=None, ahead=0, leaders=(LEADER,)):
         self.kept = cluster({"owner": "bob", **({LABEL: value} if value else {})})
@@ -115,7 +116,7 @@ def test_another_time_is_refused(text):
         (lease(BOB, until=-1), {"force": True}, True, 0, BOB),
     ],
 )
-def test_who_gets_the_lease_by_the_leader_s_clock(run, value, options, acquired, since, taken_from, ahead):
+def test_the_leader_s_clock_decides_who_gets_the_lease(run, value, options, acquired, since, taken_from, ahead):
     manager = FakeManager(value, ahead=ahead)
     result = run(manager, **options)
     assert (result["acquired"], result["changed"], result["holder"]) == (acquired, acquired, ALICE if acquired else BOB)
@@ -127,14 +128,14 @@ def test_who_gets_the_lease_by_the_leader_s_clock(run, value, options, acquired,
 
 
 @pytest.mark.parametrize(("until", "ended"), [(-5, 5), (0, 0), (60, None)])
-def test_a_lease_that_was_replaced_says_when_it_had_ended(run, until, ended):
+def test_a_replaced_lease_has_its_end(run, until, ended):
     assert run(FakeManager(lease(BOB, until=until)), force=True)["taken_after"] == ended
 
 
 @pytest.mark.parametrize("leader", ["m2", ""], ids=["another leader", "not counted yet"])
 @pytest.mark.parametrize("until", [-3600, 0, 3600])
-def test_by_another_leader_s_clock_a_lease_counts_as_a_whole(run, leader, until):
-    """Time that has passed looks like a clock that differs: the lease counts anew from here, and the next run goes on counting."""
+def test_under_another_leader_a_lease_counts_from_its_beginning(run, leader, until):
+    """Time that has passed looks like a different clock: the lease starts again from here, and the next run continues to count."""
     manager = FakeManager(lease(BOB, until=until, ttl=600, leader=leader))
     found = run(manager)
     assert (found["acquired"], found["holder"], found["expires_in"]) == (False, BOB, 600)
@@ -144,25 +145,25 @@ def test_by_another_leader_s_clock_a_lease_counts_as_a_whole(run, leader, until)
     assert run(manager).items() >= {"acquired": True, "taken_from": BOB, "taken_after": 0}.items()
 
 
-def test_a_lease_that_is_to_last_for_ever_is_one_that_can_be_read(run):
+def test_a_lease_of_any_duration_can_be_read(run):
     manager = FakeManager()
     assert run(manager, ttl=10**13)["acquired"]
     assert run(manager, ttl=10**13)["since"] == swarm_lease.format_time(NOW)
 
 
-def test_where_the_leader_changes_meanwhile_its_time_is_read_again(run):
+def test_if_the_leader_changes_its_time_is_read_again(run):
     manager = FakeManager(leaders=["m2", LEADER])
     assert run(manager)["acquired"]
     assert manager.value == lease(ALICE, 0, 900)
 
 
 NO_LEASES = ["mine", "{}", "[]", "null", '{"holder": "x", "since": "y", "until": "z"}', '{"holder": "x", "since": 1, "until": 2}']
-# By these nobody could say when it ends.
+# With these nobody could tell when it ends.
 NO_LEASES += [lease("x", ttl=ttl, leader="m2") for ttl in (float("inf"), float("nan"), 10**18, 0, -900, None)]
 
 
 @pytest.mark.parametrize("value", NO_LEASES)
-def test_a_label_that_is_no_lease_is_somebody_s_until_it_is_taken(run, value):
+def test_an_invalid_lease_counts_as_held_until_it_is_taken(run, value):
     manager = FakeManager(value)
     expected = {"acquired": False, "holder": value, "since": None, "expires_in": None}
     assert run(manager).items() >= expected.items()
@@ -180,14 +181,14 @@ def test_a_label_that_is_no_lease_is_somebody_s_until_it_is_taken(run, value):
         (lease(BOB, until=-1), False, BOB),
     ],
 )
-def test_only_our_own_is_given_up(run, value, changed, holder):
+def test_only_our_own_lease_is_released(run, value, changed, holder):
     manager = FakeManager(value)
     result = run(manager, state="absent")
     assert (result["changed"], result["acquired"], result["holder"]) == (changed, False, holder)
     assert (manager.updates, manager.value) == (int(changed), None if changed else value)
 
 
-def test_all_else_of_the_swarm_stays(run):
+def test_everything_else_of_the_swarm_stays(run):
     manager = FakeManager()
     before = copy.deepcopy(manager.kept["Spec"])
     run(manager)
@@ -196,9 +197,9 @@ def test_all_else_of_the_swarm_stays(run):
     assert manager.kept["Spec"] == before
 
 
-def test_a_swarm_without_labels(run):
+def test_a_swarm_may_have_no_labels(run):
     manager = FakeManager()
-    manager.kept["Spec"]["Labels"] = None  # as Go writes none
+    manager.kept["Spec"]["Labels"] = None  # as Go writes an empty value
     assert run(manager)["acquired"]
 
 
@@ -216,7 +217,7 @@ def test_check_mode_reports_and_acquires_nothing(run, options, value):
     assert found == run(manager, **options)
 
 
-def test_the_diff_shows_the_lease_alone(run):
+def test_the_diff_shows_only_the_lease(run):
     shown = {"holder": ALICE, "since": "2026-11-21T02:10:00Z", "until": "2026-11-21T02:25:00Z"}
     assert run(FakeManager())["diff"] == {"before": {}, "after": {LABEL: shown}}
     assert run(FakeManager(lease(BOB)))["diff"]["before"] == run(FakeManager(lease(BOB)))["diff"]["after"]
@@ -233,13 +234,13 @@ def interfere_once(change):
     return interfere
 
 
-def test_who_loses_the_race_reads_again_and_is_refused(run):
+def test_the_loser_of_a_race_reads_again_and_is_refused(run):
     manager = FakeManager(interfere=interfere_once(lambda labels: labels.update({LABEL: lease(BOB)})))
     assert run(manager).items() >= {"acquired": False, "holder": BOB}.items()
     assert manager.value == lease(BOB)
 
 
-def test_who_was_replaced_is_known_also_where_the_second_update_comes_too_late(run):
+def test_the_replaced_holder_is_known_even_if_the_second_update_is_late(run):
     manager = FakeManager(lease(BOB, until=-1))
     changes = iter([0, 0, 1])  # the leader's time, the lease, its end
     manager.interfere = lambda kept: kept["Version"].update(Index=kept["Version"]["Index"] + next(changes, 0))
@@ -252,7 +253,7 @@ def test_another_s_change_meanwhile_is_kept(run):
     assert manager.kept["Spec"]["Labels"]["owner"] == "eve"
 
 
-def test_a_swarm_that_changes_without_end_is_given_up(run):
+def test_a_swarm_that_changes_forever_is_given_up(run):
     def busy(kept):
         kept["Version"]["Index"] += 1
 
@@ -261,7 +262,7 @@ def test_a_swarm_that_changes_without_end_is_given_up(run):
 
 
 @pytest.mark.parametrize(("options", "expected"), [({"holder": ""}, "holder is empty"), ({"holder": None}, "holder"), ({"ttl": 0}, "ttl is 0")])
-def test_what_cannot_be_a_lease_is_refused_before_a_manager_is_queried(run, options, expected):
+def test_an_invalid_lease_is_refused_before_a_manager_is_queried(run, options, expected):
     with pytest.raises(SwarmError, match=expected):
         run(None, **options)
 
@@ -270,7 +271,7 @@ def test_what_cannot_be_a_lease_is_refused_before_a_manager_is_queried(run, opti
 
 
 class Module:
-    """Answers of the module, one a call."""
+    """Gives one answer of the module for each call."""
 
     def __init__(self, *answers):
         self.answers = list(answers)
@@ -282,7 +283,7 @@ class Module:
 
 
 def test_the_lease_of_a_run_that_has_ended_here_is_taken_at_once():
-    ended = this_run().rpartition(".")[0] + ".1)"  # began at the boot's first tick, as no process of a user
+    ended = this_run().rpartition(".")[0] + ".1)"  # started at the first tick after boot, unlike any process of a user
     run = Module({"acquired": False, "holder": ended}, {"acquired": True, "taken_from": ended})
     assert acquire(run, {"holder": ALICE, "takeover": ["eve"]})["acquired"]
     assert run.calls[1] == {"holder": ALICE, "takeover": ["eve", ended]}
@@ -299,11 +300,11 @@ def test_the_lease_of_a_run_that_has_ended_here_is_taken_at_once():
         ({"unreachable": True}, {}),
     ],
 )
-def test_any_other_answer_stands(answer, args):
+def test_any_other_answer_is_kept(answer, args):
     assert acquire(Module(answer), args) == answer
 
 
-def test_what_was_acquired_is_renewed_when_half_of_it_is_over():
+def test_a_lease_is_renewed_after_half_of_its_time():
     assert renewable({"acquired": True, "expires_in": 900}, 1000.0)["renew_at"] == 1450.0
     for answer in ({"acquired": False, "expires_in": 900}, {"failed": True, "msg": "no quorum"}, {}):
         assert renewable(answer, 1000.0) == answer
@@ -318,11 +319,11 @@ def test_what_was_acquired_is_renewed_when_half_of_it_is_over():
         ("release train", {"holder": "release train", "since": None, "expires_in": None}),
     ],
 )
-def test_a_lease_is_reported_as_it_stands(value, expected):
+def test_a_lease_is_reported_unchanged(value, expected):
     assert swarm_lease.result(FakeManager(value).kept["Spec"], CLOCK) == expected
 
 
-# -- what became of a run --------------------------------------------------------------------------------------------
+# -- the outcome of a run -------------------------------------------------------------------------------------------------
 
 NOTE = json.dumps({"ended": swarm_lease.format_time(NOW), "hosts": {"done": 7, "waiting": 1}, "always": True})
 OLD = json.dumps({"ended": "2026-11-01T00:00:00Z", "hosts": {"failed": 1}, "always": False})
@@ -339,7 +340,7 @@ OLD = json.dumps({"ended": "2026-11-01T00:00:00Z", "hosts": {"failed": 1}, "alwa
         (lease(ALICE), OLD, {"outcomes": {}}, None, True),  # deprovision
     ],
 )
-def test_a_run_notes_what_became_of_it_as_it_releases_the_lease(run, value, before, options, after, changed):
+def test_a_run_records_its_outcome_when_it_releases_the_lease(run, value, before, options, after, changed):
     manager = FakeManager(value)
     if before:
         manager.kept["Spec"]["Labels"][swarm_lease.LAST_RUN] = before
@@ -349,14 +350,14 @@ def test_a_run_notes_what_became_of_it_as_it_releases_the_lease(run, value, befo
     assert (labels.get(swarm_lease.LAST_RUN), labels["owner"], manager.updates) == (after, "bob", int(changed))
 
 
-def test_what_became_of_a_run_stays_while_a_lease_is_acquired(run):
+def test_the_outcome_of_a_run_stays_while_a_lease_is_acquired(run):
     manager = FakeManager()
     manager.kept["Spec"]["Labels"][swarm_lease.LAST_RUN] = OLD
     run(manager, outcomes={"done": 7})
     assert manager.kept["Spec"]["Labels"][swarm_lease.LAST_RUN] == OLD
 
 
-def test_in_check_mode_nothing_is_noted(run):
+def test_check_mode_records_nothing(run):
     manager = FakeManager()
     run(manager, check_mode=True, state="absent", outcomes={"done": 1})
     assert manager.updates == 0
@@ -375,9 +376,9 @@ def test_in_check_mode_nothing_is_noted(run):
         '{"ended": "2026-11-01T00:00:00Z", "hosts": {"done": Infinity}}',
     ],
 )
-def test_a_label_that_is_no_note(value):
+def test_an_invalid_record_is_ignored(value):
     assert swarm_lease.last_run({"Labels": {swarm_lease.LAST_RUN: value} if value is not None else None}) is None
 
 
-def test_a_note_is_read_back():
+def test_a_record_is_read_back():
     assert swarm_lease.last_run({"Labels": {swarm_lease.LAST_RUN: OLD}}) == {"ended": "2026-11-01T00:00:00Z", "hosts": {"failed": 1}, "always": False}

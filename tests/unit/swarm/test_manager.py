@@ -30,7 +30,7 @@ PARAMS = {
     "timeout": 60,
 }
 PEERS = [{"NodeID": "m2", "Addr": "192.0.2.2:2377"}, {"NodeID": "m1", "Addr": "192.0.2.1:2377"}]
-# As /info gave it on Docker 20.10.24.
+# From /info of Docker 20.10.24.
 MANAGER = {
     "NodeID": "m1",
     "LocalNodeState": "active",
@@ -69,7 +69,7 @@ def test_a_daemon_that_cannot_answer_says_why(swarm, state, expected):
 
 @pytest.fixture
 def serve(tmp_path):
-    """serve(answers, at=…, context=…) -> a daemon; on a Unix socket by default."""
+    """serve(answers, at=…, context=…) starts a daemon, on a Unix socket by default."""
     started = []
 
     def start(answers=(), at=None, context=None):
@@ -83,7 +83,7 @@ def serve(tmp_path):
 
 @pytest.fixture
 def manager(serve, tmp_path):
-    """manager(path=answer, …) -> a Manager whose daemon answers so; a plain path such as tasks in place of /tasks."""
+    """manager(path=answer, …) returns a Manager whose daemon answers so. ``tasks`` means /tasks."""
 
     def connect(answers=(), **options):
         connect.server = serve({"/" + path: answer for path, answer in dict(answers).items()})
@@ -92,13 +92,13 @@ def manager(serve, tmp_path):
     return connect
 
 
-def test_a_manager_is_taken(manager):
+def test_a_manager_is_accepted(manager):
     taken = manager()
     assert (taken.node_id, taken.swarm_id, taken.time) == ("m1", "c1", INFO["SystemTime"])
     assert manager.server.requests == ["/v1.41/info"]
 
 
-def test_a_socket_that_is_not_there(tmp_path):
+def test_a_missing_socket_is_an_error(tmp_path):
     where = "unix://%s/none.sock" % tmp_path
     with pytest.raises(swarm_manager.SwarmError, match="systemctl start docker") as caught:
         swarm_manager.connect(dict(PARAMS, docker_host=where))
@@ -106,7 +106,7 @@ def test_a_socket_that_is_not_there(tmp_path):
     assert caught.value.details == {"swarm_state": "unreachable"}
 
 
-def test_a_socket_that_belongs_to_root():
+def test_a_socket_of_root_is_an_error():
     words = "Error while fetching server API version: ('Connection aborted.', PermissionError(13, 'Permission denied'))"
     assert "become" in swarm_manager.unreachable("unix:///run/x.sock", words).message
 
@@ -136,7 +136,7 @@ def test_failures_of_calls_are_reported_with_their_remedy(manager, words, kind, 
     assert expected in caught.value.message
 
 
-def test_a_manager_that_does_not_answer_any_more(manager):
+def test_a_manager_that_stopped_answering_is_an_error(manager):
     connected = manager()
     manager.server.answers["/nodes"] = Streamed([CUT])
     with pytest.raises(swarm_manager.SwarmError, match="does not answer: .* Start it") as caught:
@@ -175,8 +175,8 @@ def test_a_daemon_that_refuses_the_api_version_does_answer(manager, tmp_path):
 
 
 @pytest.mark.parametrize(("path", "status"), [("info", 404), ("info", 403), ("_ping", 403), ("_ping", 404)])
-def test_what_is_no_docker_daemon_is_not_blamed_on_its_version(manager, path, status):
-    """Another manager may answer, so that it is one which does not."""
+def test_an_answer_of_another_server_is_not_blamed_on_the_version(manager, path, status):
+    """Another manager may answer, so this one counts as silent."""
     with pytest.raises(swarm_manager.SwarmError, match="does not answer: not here. Start it") as caught:
         manager({"_ping": (200, "OK"), path: (status, "not here\n")}, api_version="auto")
     assert caught.value.details == {"swarm_state": "unreachable"}
@@ -207,7 +207,7 @@ def test_a_manager_that_lost_its_swarm_meanwhile_says_why(manager, monkeypatch, 
 
 
 @pytest.mark.parametrize(("swarm", "autolocked"), [(MANAGER, False), (dict(MANAGER, Cluster=cluster()), True)])
-def test_whether_managers_lock_themselves_is_reported(manager, swarm, autolocked):
+def test_autolock_of_managers_is_reported(manager, swarm, autolocked):
     assert manager({"info": {"Swarm": swarm}}).autolocked == autolocked
 
 
@@ -225,11 +225,11 @@ def test_whether_managers_lock_themselves_is_reported(manager, swarm, autolocked
         ({"docker_host": "http://192.0.2.1:2375"}, "is used without TLS"),
         ({"docker_host": "192.0.2.1:2375"}, "is used without TLS"),
         ({"docker_host": "TCP://192.0.2.1:2375"}, "is used without TLS"),
-        ({"docker_host": ""}, None),  # DOCKER_HOST may be set, and empty: the local socket
+        ({"docker_host": ""}, None),  # DOCKER_HOST may be set but empty: the local socket
         ({"docker_host": " unix:///run/x.sock"}, None),
     ],
 )
-def test_an_api_that_is_not_protected_is_warned_of(options, warned):
+def test_an_unprotected_api_is_warned_of(options, warned):
     found = unprotected(dict(PARAMS, **options))
     assert [options["docker_host"] in text and warned in text for text in found] == ([True] if warned else [])
 
@@ -261,7 +261,7 @@ def test_tls_takes_its_files_from_options_or_the_environment(serve, tmp_path, mo
     assert swarm_manager.connect({**PARAMS, "docker_host": where, "validate_certs": True, **files}).node_id == "m1"
 
 
-def test_a_certificate_that_is_not_taken_is_an_error_with_its_remedy(serve, tmp_path):
+def test_a_refused_certificate_is_an_error_with_its_remedy(serve, tmp_path):
     authority = Authority(tmp_path, "ca")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*authority.pair("server", "127.0.0.1"))
@@ -289,12 +289,12 @@ def test_tls_files_that_do_not_fit_are_refused(options, expected):
 TASKS = [task("t%d" % number) for number in range(300)]
 
 
-def test_tasks_come_one_at_a_time(manager):
+def test_tasks_are_read_one_at_a_time(manager):
     body = json.dumps(TASKS) + "\n"
     assert list(manager({"tasks": Streamed(body[start : start + 5000] for start in range(0, len(body), 5000))}).tasks()) == TASKS
 
 
-def test_who_answers_is_reported_without_reading_the_ledger(monkeypatch):
+def test_the_answering_manager_is_reported_without_reading_the_ledger(monkeypatch):
     monkeypatch.setattr(swarm_gpu_info, "connect", lambda params: swarm_manager.Manager(None, "unix:///run/x.sock", MANAGER))
     assert swarm_gpu_info.run({"ledger": False}, False)["swarm"] == {
         "id": "c1",
@@ -305,7 +305,7 @@ def test_who_answers_is_reported_without_reading_the_ledger(monkeypatch):
     }
 
 
-def test_the_swarm_that_was_read_to_connect_is_returned_once_and_not_for_long(manager, monkeypatch, tmp_path):
+def test_the_swarm_that_was_read_to_connect_is_returned_once_and_only_briefly(manager, monkeypatch, tmp_path):
     monkeypatch.setattr(swarm_manager, "RECENT_S", 60.0)
     first = manager()
     second = swarm_manager.connect({**PARAMS, "docker_host": f"unix://{tmp_path / 'd.sock'}"})
@@ -328,7 +328,7 @@ def test_the_swarm_that_was_read_to_connect_is_returned_once_and_not_for_long(ma
         (Streamed(['{"message": "odd"}']), "list of tasks from the manager"),
     ],
 )
-def test_tasks_that_do_not_come(manager, answer, expected):
+def test_tasks_that_cannot_be_read_are_an_error(manager, answer, expected):
     with pytest.raises(swarm_manager.SwarmError, match=expected):
         list(manager({"tasks": answer}).tasks())
 
@@ -340,7 +340,7 @@ def test_a_task_s_log_comes_in_pieces_whole_or_its_last_lines(manager, last, que
     assert manager.server.requests[-1] == "/v1.41/tasks/t1/logs?stdout=1&stderr=1&" + query
 
 
-def test_a_log_that_does_not_come(manager):
+def test_a_log_that_cannot_be_read_is_an_error(manager):
     with pytest.raises(swarm_manager.NotFound, match="refused to read the log of task t1: task t1 not found"):
         list(manager({"tasks/t1/logs": refusing(404, "task t1 not found")}).task_log("t1"))
 
@@ -350,7 +350,7 @@ def test_a_log_that_does_not_come(manager):
 
 @pytest.mark.parametrize("end", [(), (CUT,)])
 def test_events_come_one_by_one_until_the_daemon_ends_them(manager, end):
-    """Each before the next one is sent; the first is that there is a stream at all."""
+    """Each event arrives before the next one is sent. The first one says that the stream exists."""
     more = threading.Event()
     events = manager({"events": Streamed(['{"Type":"node"}\n', more, '{"Type":"node"}\n', *end])}).node_events()
     next(events)
@@ -362,7 +362,7 @@ def test_events_come_one_by_one_until_the_daemon_ends_them(manager, end):
         next(events)
 
 
-def test_a_daemon_that_sends_no_events(manager):
+def test_a_daemon_without_events_is_an_error(manager):
     with pytest.raises(swarm_manager.SwarmError, match="refused to read the events of nodes: not here"):
         next(manager({"events": refusing(500, "not here")}).node_events())
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How every module that talks to a manager ends: with its result and warnings, or with an error and its details."""
+"""Every module that talks to a manager ends with its result and warnings, or with an error and its details."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Ended(Exception):
 
 @pytest.fixture
 def ended(monkeypatch):
-    """ended(run, …) -> (how the module ended, its answer, its warnings)"""
+    """ended(run, …) returns how the module ended, its answer, and its warnings."""
 
     class Module:
         def __init__(self, argument_spec, supports_check_mode):
@@ -47,7 +47,7 @@ def ended(monkeypatch):
     return call
 
 
-def test_a_result_with_its_findings_and_an_api_that_is_not_protected(ended):
+def test_a_result_has_its_findings_and_a_warning_about_an_unprotected_api(ended):
     result = {"changed": False, "findings": [{"text": "held twice"}]}
     how, answer, warned = ended(lambda params, check_mode: dict(result, check_mode=check_mode))
     assert (how, answer) == ("exit", dict(result, check_mode=True))
@@ -55,7 +55,7 @@ def test_a_result_with_its_findings_and_an_api_that_is_not_protected(ended):
     assert warned[1:] == ["held twice"]
 
 
-def test_an_error_with_its_details(ended):
+def test_an_error_has_its_details(ended):
     def run(_params, _check_mode):
         raise SwarmError("gone", swarm_state="unreachable")
 
@@ -65,7 +65,7 @@ def test_an_error_with_its_details(ended):
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_each_module_of_a_manager_ends_so(monkeypatch, name):
+def test_each_module_of_a_manager_ends_this_way(monkeypatch, name):
     module = importlib.import_module(f"ansible_collections.fleet.gpu_swarm.plugins.modules.swarm_{name}")
     called = []
     monkeypatch.setattr(manager_module, "main", lambda *given, **_more: called.append(given))

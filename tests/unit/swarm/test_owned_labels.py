@@ -55,11 +55,11 @@ RECORD = "gpu-swarm.labels"
         "clash with an empty value",
     ],
 )
-def test_compute(now, wanted, labels, clashes):
+def test_labels_are_computed(now, wanted, labels, clashes):
     assert compute(now, wanted, PREFIX) == (labels, clashes)
 
 
-def test_recorded_labels_that_are_not_known_stay():
+def test_recorded_but_unknown_labels_stay():
     now = {"cpu.a": "1", "cpu.b": "bob", "gpu.c": "1", RECORD: "cpu.a,gpu.c"}
     assert compute(now, {}, PREFIX, ["cpu."]) == ({"cpu.a": "1", "cpu.b": "bob", RECORD: "cpu.a"}, [])
     assert compute(now, {"cpu.a": "2"}, PREFIX, ["cpu."])[0]["cpu.a"] == "2"
@@ -71,7 +71,7 @@ dicts = st.dictionaries(keys, st.sampled_from(["1", "2"]))
 
 
 @given(now=dicts, first=dicts, second=dicts)
-def test_what_is_not_recorded_survives_and_what_is_goes_without_a_trace(now, first, second):
+def test_only_recorded_labels_are_removed_and_without_a_trace(now, first, second):
     labels, clashes = compute(now, first, PREFIX)
     if clashes:
         return
@@ -102,7 +102,7 @@ def test_values_become_strings(value, text):
         ({"a": ["x"]}, "['x']"),
     ],
 )
-def test_what_cannot_be_a_label_is_refused(labels, expected):
+def test_invalid_labels_are_refused(labels, expected):
     with pytest.raises(GpuSwarmError) as caught:
         normalise(labels, PREFIX, "n1")
     assert expected in caught.value.message
@@ -118,7 +118,7 @@ def test_what_cannot_be_a_label_is_refused(labels, expected):
         ("0,1,2,3,4,5,6,7,8,9", "10", "1,2,3,4,5,6,7,8,9,10"),
     ],
 )
-def test_the_latest_maintenances_are_noted(before, done, after):
+def test_the_latest_maintenances_are_recorded(before, done, after):
     labels = {"a": "1", **({"gpu-swarm.maintained": before} if before else {})}
     noted = add_maintained(labels, done, PREFIX)
     assert noted == {"a": "1", "gpu-swarm.maintained": after}
@@ -126,13 +126,13 @@ def test_the_latest_maintenances_are_noted(before, done, after):
     assert maintained({}, PREFIX) == []
 
 
-def test_what_was_noted_of_a_host_goes_with_its_mark():
+def test_records_of_a_host_are_removed_with_its_mark():
     labels = {"a": "1", "gpu-swarm.host": "g1", "gpu-swarm.maintained": "x"}
     assert mark(labels, "g1", REMOVE, PREFIX) == {"a": "1"}
     assert mark(labels, "g1", SET, PREFIX) == mark(labels, "g1", KEEP, PREFIX) == labels
 
 
-def test_consent_to_do_without_a_card_is_no_difference_in_the_next_run():
+def test_consent_to_exclude_a_card_is_no_difference_in_the_next_run():
     now = {"fleet.gpu-swarm.left-out": "ok reason=lost gpu=5", "gpu-swarm.labels": "fleet.gpu-swarm.left-out"}
     assert compute(now, {"fleet.gpu-swarm.left-out": "fault reason=lost gpu=5"}, "gpu-swarm.") == (now, [])
     assert compute(now, {}, "gpu-swarm.") == ({}, [])

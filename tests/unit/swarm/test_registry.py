@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a registry says of an image, in the words of dockerd: refused, let through, or no answer at all."""
+"""A registry's answer about an image, in dockerd's words: refused, accepted, or no answer."""
 
 from __future__ import annotations
 

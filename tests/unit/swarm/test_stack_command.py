@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The docker command gets the connection, the stack file and the logins, and its errors come back."""
+"""The docker command gets the connection, the stack file and the logins, and its errors are returned."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def docker(script: str) -> tuple[str, ...]:
         ({"docker_host": "tcp://m1:2376", "tls": True, "validate_certs": True, **CERTIFICATES}, OVER_TLS, []),
     ],
 )
-def test_the_command_line(tmp_path: Path, options: dict[str, Any], connection: list[str], flags: list[str]) -> None:
+def test_the_command_line_is_built(tmp_path: Path, options: dict[str, Any], connection: list[str], flags: list[str]) -> None:
     deploy(docker(f"open({str(tmp_path / 'seen')!r}, 'w').write('\\n'.join(sys.argv[1:]))"), str(tmp_path), {**PARAMS, **options})
     seen = (tmp_path / "seen").read_text().split("\n")
     assert seen == [*connection, "stack", "deploy", "--compose-file", str(tmp_path / "stack.yml"), *flags, "train"]
 
 
-def test_logins_that_came_along_replace_those_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logins_that_were_sent_replace_those_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_CONFIG", "/home/me/.docker")
     monkeypatch.delenv("DOCKER_API_VERSION", raising=False)
     writes = docker(f"open({str(tmp_path / 'seen')!r}, 'w').write(os.environ['DOCKER_CONFIG'] + ' ' + os.environ.get('DOCKER_API_VERSION', ''))")
@@ -63,19 +63,19 @@ def test_logins_that_came_along_replace_those_of_the_user(tmp_path: Path, monkey
 
 @pytest.mark.parametrize("variable", ["DOCKER_TLS", "DOCKER_TLS_VERIFY"])
 def test_only_the_options_turn_tls_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
-    """They have read these variables, as booleans. The docker command would turn TLS on for any value, 0 among them."""
+    """The options already include these variables, as booleans. The docker command would enable TLS for any value, even 0."""
     monkeypatch.setenv(variable, "0")
     deploy(docker(f"sys.exit(os.environ.get({variable!r}))"), str(tmp_path), PARAMS)
 
 
-def test_what_docker_refuses_is_the_error(tmp_path: Path) -> None:
+def test_a_refusal_of_docker_is_the_error(tmp_path: Path) -> None:
     for script, words in (("sys.exit('failed to create service a\\n')", "failed to create service a"), ("sys.exit(1)", "no reason given")):
         with pytest.raises(GpuSwarmError) as caught:
             deploy(docker(script), str(tmp_path), PARAMS)
         assert caught.value.message == words
 
 
-def test_the_reader_of_docker() -> None:
+def test_the_reader_of_docker_is_called() -> None:
     assert refusal(docker("sys.exit(sys.stdin.read() != 'a: b')"), "a: b") == ""
     assert refusal(docker("sys.exit('services.a must be\\n  a mapping')"), "x") == "services.a must be a mapping"
     assert refusal(docker("sys.exit(1)"), "x") == "no reason given"
@@ -84,7 +84,7 @@ def test_the_reader_of_docker() -> None:
         assert refusal(docker(f"sys.exit({words!r})"), "x") == ""
 
 
-def test_a_machine_without_docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_docker_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(GpuSwarmError) as caught:
         docker_path()

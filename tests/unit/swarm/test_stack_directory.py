@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The files of a stack are nobody else's, and none of them outlives the next run."""
+"""Only root can read the files of a stack, and none of them outlives the next run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def packed(files: dict[str, bytes]) -> str:
     return base64.b64encode(zip_file(files)).decode("ascii")
 
 
-def test_they_are_carried_and_removed(tmp_path: Path) -> None:
+def test_files_of_a_stack_are_sent_and_removed(tmp_path: Path) -> None:
     folder = tmp_path / "stacks"
     made = Path(carry(str(folder), "train", "", packed(FILES)))
     assert {str(path.relative_to(made)): path.read_bytes() for path in made.rglob("*") if path.is_file()} == FILES
@@ -36,7 +36,7 @@ def test_they_are_carried_and_removed(tmp_path: Path) -> None:
     assert clear(str(folder), "train", "") == []
 
 
-def test_what_a_killed_run_has_left_is_removed_by_the_next(tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_run_are_removed_by_the_next_one(tmp_path: Path) -> None:
     folder = str(tmp_path / "stacks")
     for stack, swarm in (("train", ""), ("train", "tcp://other"), ("old", "")):
         carry(folder, stack, swarm, packed(FILES))

@@ -15,7 +15,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._tasks.tasks impor
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.declaration import default_of
 
 HOUR = 3600
-NOW = epoch("2026-11-20T14:00:00Z")  # the tasks of swarm_api run for two hours then
+NOW = epoch("2026-11-20T14:00:00Z")  # by then, the tasks of swarm_api have run for two hours
 
 
 def labelled(value, key=KEY):
@@ -43,7 +43,7 @@ def labelled(value, key=KEY):
         ("1.5h", [10**9], [], False),
     ],
 )
-def test_until_when_a_label_keeps_a_task(value, kept_at, moved_at, readable):
+def test_a_label_keeps_a_task_until_this_time(value, kept_at, moved_at, readable):
     label = f"{KEY}={value}"
     assert [blocking_label(labelled(value), age, KEY) for age in kept_at] == [label] * len(kept_at)
     assert [blocking_label(labelled(value), age, KEY) for age in moved_at] == [None] * len(moved_at)
@@ -58,12 +58,12 @@ def test_without_the_label_nothing_is_kept():
 
 
 @pytest.mark.parametrize(("movable", "kept", "may"), [(True, None, True), (True, "k=true", False), (False, None, False), (False, "k=true", False)])
-def test_both_swarm_and_the_owner_have_their_say(movable, kept, may):
+def test_swarm_and_the_owner_both_decide(movable, kept, may):
     assert may_be_moved({"movable": movable, "kept": kept}) is may
 
 
 @pytest.mark.parametrize(("value", "key", "kept"), [("true", KEY, True), ("3h", KEY, True), ("2h", KEY, False), ("true", "team.keep", False)])
-def test_the_ledger_and_what_a_change_evicts_say_the_same(value, key, kept):
+def test_ledger_and_evictions_agree(value, key, kept):
     expected = f"{KEY}={value}" if kept else None
     before = {"Labels": {}, "Availability": "active"}
     change = {"id": "n1", "hostname": "h", "changed": True, "before": before, "after": dict(before, Availability="drain")}
@@ -71,8 +71,8 @@ def test_the_ledger_and_what_a_change_evicts_say_the_same(value, key, kept):
     ((evicted,),) = evictions([change], None, Listed((), [task("t1")], [labelled(value)], NOW, key))
     (record,) = found["nodes"][0]["tasks"]
     assert (record["kept"], evicted["kept"]) == (expected, expected)
-    assert (record["movable"], evicted["movable"]) == (True, True)  # for swarm it still is
+    assert (record["movable"], evicted["movable"]) == (True, True)  # swarm still counts it
 
 
-def test_what_keeps_tasks_by_default_is_the_same_everywhere():
+def test_the_default_keep_label_is_the_same_everywhere():
     assert default_of("provision_keep_label") == KEY

@@ -2,8 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What was seen on leaders with Docker 20.10.24 and 26.1.5: a task that was drained once, with one attempt, is not started again after
-the second drain, with a window of 20 s neither; a task of a global service always is, when its node is back."""
+"""Observed with leaders of Docker 20.10.24 and 26.1.5: a task with one attempt is not started again after a second drain, even with a window of 20 s.
+
+A task of a global service always starts again when its node is back.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ S = 1_000_000_000
 
 
 def made(at, attempts, window=None, ended=False, slot=1, image="bb:1", condition="any", **other):
-    """A task that was made ``at`` seconds after ten o'clock."""
+    """Return a task that was created ``at`` seconds after ten o'clock."""
     one = task(f"t{at}-{slot}-{image}", slot=slot, **dict({"state": "shutdown", "desired": "shutdown"} if ended else {}, **other))
     one["Spec"]["RestartPolicy"] = {"Condition": condition, "MaxAttempts": attempts, **({"Window": window * S} if window else {})}
     one["Spec"]["ContainerSpec"]["Image"] = image
@@ -30,7 +32,7 @@ def gone(*at, **options):
     return [made(one, ended=True, **options) for one in at]
 
 
-# the tasks of a slot, the last of which runs -> how many attempts it has left
+# the tasks of a slot, of which the last one runs -> how many attempts it has left
 CASES = {
     "no limit": ([made(0, 0)], None),
     "never restarted": ([made(0, 1)], 1),
@@ -54,19 +56,19 @@ def test_a_task_can_be_moved_while_an_attempt_is_left(tasks, left):
     assert (record["restarts_left"], record["movable"]) == (left, left != 0)
 
 
-def test_what_is_not_restarted_anyway_stays_so():
+def test_a_task_without_restarts_is_never_movable():
     (record,) = ledger(Listed([node()], [made(0, 3, condition="none")], [service()]), "gpu-swarm.")["nodes"][0]["tasks"]
     assert (record["restarts_left"], record["movable"]) == (3, False)
 
 
-def test_a_global_service_uses_up_none():
+def test_a_global_service_uses_no_attempts():
     tasks = [*gone(0, 30, attempts=1, slot=None), made(60, 1, slot=None)]
     (record,) = ledger(Listed([node()], tasks, [service(mode="Global")]), "gpu-swarm.")["nodes"][0]["tasks"]
     assert (record["restarts_left"], record["movable"]) == (None, True)
 
 
-def test_what_a_change_evicts_is_judged_alike():
-    """Also where the history comes after the task, and for each answer of several."""
+def test_evictions_use_the_same_rule():
+    """Even if the history comes after the task, and for each of several answers."""
     before, after = {"Labels": {"m": "1"}, "Availability": "active"}, {"Labels": {}, "Availability": "active"}
     change = {"id": "n1", "hostname": "h", "changed": True, "before": before, "after": after}
     drained = dict(change, after=dict(before, Availability="drain"))

@@ -15,7 +15,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._verify.probe_resu
 C = "GPU-5fa2e7a4-8888-4c53-9d1f-0c9a7d1e2f32"
 WITHOUT = "without a reservation, a task is refused"
 MORE = "with variables that request more than it reserved, a task is refused"
-# As swarm has it from the shim of containerd.
+# The form in which swarm has it from containerd's shim.
 REFUSED = (
     "starting container failed: failed to create task for container: failed to create shim task: OCI runtime create failed: gpu-swarm: "
     "the service gpu-swarm-verify-1f2e-2 is refused on this node (isolation: reserved): it sets DOCKER_RESOURCE_NVIDIA-GPU=all itself, "
@@ -57,7 +57,7 @@ def smi(*uuids):
         ("beside", ended(A), smi(A), "with variables that request more than it reserved, a task sees only the reserved GPU"),
     ],
 )
-def test_a_guard_that_holds(probe, made, log, verdict):
+def test_a_guard_may_hold(probe, made, log, verdict):
     assert judged(probe, made, log) == ("passed", verdict)
 
 
@@ -70,7 +70,7 @@ def test_a_guard_that_holds(probe, made, log, verdict):
         ("beside", ended(A), smi(B), "not allocated to it, %s, although isolation is reserved on this node. Run fleet.gpu_swarm.provision" % B),
     ],
 )
-def test_a_leak(probe, made, log, words):
+def test_a_leak_is_a_failure(probe, made, log, words):
     state, verdict = judged(probe, made, log)
     assert (state, verdict.startswith("NOT ISOLATED: ")) == ("failed", True)
     assert words in verdict
@@ -90,7 +90,7 @@ def test_a_leak(probe, made, log, words):
         (ended(A, state="failed", error="task: non-zero exit (7)"), "", None, "Try the command by hand"),
     ],
 )
-def test_what_proves_nothing_is_no_proof(probe, made, log, unread, words):
+def test_an_unclear_result_is_no_proof(probe, made, log, unread, words):
     state, verdict = judged(probe, made, log, unread)
     assert (state, words in verdict) == ("failed", True), verdict
 

@@ -46,19 +46,19 @@ def test_a_check_for_each_node_and_kind_that_names_gpus():
     ("gpus", "allocated", "count"),
     [("1", [], 1), (1, [], 1), ("2", [], 2), ("8", [], 3), ("all", [], 3), (" All ", [], 3), ("all", [B], 2), ("3", [B], 2), ("1", [A, B], 1)],
 )
-def test_only_what_is_free_is_reserved(gpus, allocated, count):
+def test_only_free_gpus_are_reserved(gpus, allocated, count):
     busy = [task("t1", given=named(*allocated))] if allocated else []
     (check,) = checks(nodes(node(resources=named(A, B, C)), tasks=busy), gpus=gpus)
     assert (check["state"], check["count"], check["others"]) == ("planned", count, 3 - count)
 
 
-def test_groups_are_reserved_as_whole_gpus_are():
+def test_groups_are_reserved_like_whole_gpus():
     groups = named(f"{A}+{B}", f"{C}+GPU-d", kind="NVIDIA-GROUP")
     assert brief(checks(nodes(node(resources=groups)), gpus="all")) == [("n1", "NVIDIA-GROUP", "planned", 2, 0, "")]
 
 
 @pytest.mark.parametrize(("gpus", "tasks", "tested"), [("1", [], 1), ("2", [], 2), ("8", [], 3), ("all", [], 3), ("all", [f"{A}.slot2"], 2)])
-def test_each_slot_has_a_task_of_its_own_since_several_may_be_of_several_cards(gpus, tasks, tested):
+def test_each_slot_has_its_own_task(gpus, tasks, tested):
     slots = named(f"{A}.slot1", f"{A}.slot2", f"{B}.slot1", kind="NVIDIA-SLOT")
     busy = [task("t1", given=named(*tasks, kind="NVIDIA-SLOT"))] if tasks else []
     found = brief(checks(nodes(node(resources=slots), tasks=busy), gpus=gpus))
@@ -79,7 +79,7 @@ def test_each_slot_has_a_task_of_its_own_since_several_may_be_of_several_cards(g
         (node("other", resources=named(A)), [], "failed", "not in the swarm. Run fleet.gpu_swarm.provision for it"),
     ],
 )
-def test_what_cannot_be_tested_says_why(one, tasks, state, words):
+def test_an_impossible_test_has_its_reason(one, tasks, state, words):
     (check,) = checks(nodes(one, tasks=tasks), wanted=["n1"])
     assert (check["state"], check["verdict"], check["count"]) == (state, words, 0)
 
@@ -88,14 +88,14 @@ def test_what_cannot_be_tested_says_why(one, tasks, state, words):
     ("sample", "chosen"),
     [("all", 4), ("100%", 4), ("1", 1), (3, 3), ("9", 4), ("50%", 2), ("1%", 1)],
 )
-def test_a_sample_is_of_nodes_that_have_something_free(sample, chosen):
+def test_a_sample_uses_nodes_with_free_gpus(sample, chosen):
     fleet = [node("n%d" % number, resources=named("GPU-%08d-0000-0000-0000-000000000000" % number)) for number in range(5)]
     found = checks(nodes(*fleet, tasks=[task("t1", "n0", given=named("GPU-00000000-0000-0000-0000-000000000000"))]), sample=sample)
     assert [check["state"] for check in found] == ["untested"] + ["planned"] * chosen + ["untested"] * (4 - chosen)
     assert [check["verdict"] for check in found if check["node"] != "n0"] == [""] * chosen + ["not in the sample"] * (4 - chosen)
 
 
-def test_a_sample_of_none_is_none():
+def test_an_empty_sample_has_no_checks():
     assert checks([], wanted=[]) == []
 
 
@@ -108,7 +108,7 @@ def probes(found):
 
 
 @pytest.mark.parametrize("level", ["reserved", "exclusive"])
-def test_what_a_guard_enforces_is_tested_without_a_reservation_and_beside_one(level):
+def test_a_guard_is_tested_without_a_reservation_and_beside_one(level):
     found = checks(nodes(node("n1", resources=named(A, B, C)), node("n2", resources=named(A))), levels={"n1": level})
     assert [check["probe"] for check in found] == ["allocated", "unreserved", "beside", "allocated"]
     assert probes(found) == [
@@ -121,7 +121,7 @@ BY_MEMORY = {"gpu.count": "1"}
 
 
 @pytest.mark.parametrize("wanted", [None, ["n1"]])
-def test_where_gpus_are_advertised_by_memory_alone_a_task_is_tried_without_a_reservation(wanted):
+def test_nodes_with_only_memory_are_tested_without_a_reservation(wanted):
     found = checks(nodes(node("n1", BY_MEMORY, resources=discrete(8000))), wanted, levels={"n1": "reserved"})
     assert [(check["probe"], check["state"], check["verdict"]) for check in found] == [
         ("allocated", "untested", "no named GPUs"),
@@ -136,13 +136,13 @@ def test_where_gpus_are_advertised_by_memory_alone_a_task_is_tried_without_a_res
     ("labels", "level", "more"),
     [({}, "reserved", {}), (BY_MEMORY, "audit", {}), (BY_MEMORY, None, {}), (BY_MEMORY, "reserved", {"availability": "drain"})],
 )
-def test_without_gpus_or_a_guard_that_enforces_something_none_is(labels, level, more):
+def test_without_gpus_or_an_enforcing_guard_nothing_is_tested(labels, level, more):
     (check,) = checks(nodes(node("n1", labels, resources=discrete(8000), **more)), ["n1"], levels={"n1": level})
     assert check["state"] == "untested"
 
 
 @pytest.mark.parametrize("level", ["off", "audit", None, "", "else"])
-def test_where_nothing_is_enforced_nothing_is_tested_for_it(level):
+def test_without_enforcement_isolation_is_not_tested(level):
     assert probes(checks(nodes(node(resources=named(A, B))), levels={"n1": level})) == []
 
 
@@ -153,10 +153,10 @@ def test_where_nothing_is_enforced_nothing_is_tested_for_it(level):
         ("all", [], ["unreserved", "after the others"]),
         ("2", [B], ["unreserved", "after the others"]),
         ("1", [A, B], ["unreserved", "after the others"]),
-        ("1", [A, B, C], ["unreserved"]),  # nothing is free, and none is needed
+        ("1", [A, B, C], ["unreserved"]),  # nothing is free, and nothing is needed
     ],
 )
-def test_where_other_checks_have_what_is_free_the_one_beside_a_reservation_comes_after_them(gpus, allocated, found):
+def test_a_check_beside_a_reservation_waits_for_free_gpus(gpus, allocated, found):
     busy = [task("t1", given=named(*allocated))] if allocated else []
     there = nodes(node(resources=named(A, B, C)), tasks=busy)
     made = checks(there, gpus=gpus, levels={"n1": "reserved"})
@@ -164,7 +164,7 @@ def test_where_other_checks_have_what_is_free_the_one_beside_a_reservation_comes
     assert [one["probe"] for one in together if one["probe"] != "allocated"] + ["after the others" for (_check,) in after] == found
 
 
-def test_many_are_tried_in_rounds_and_a_node_in_one_since_a_slot_that_is_free_again_would_be_given_out_again():
+def test_many_checks_run_in_rounds_with_each_node_in_one_round():
     fleet = nodes(*(node("n%d" % number, resources=named(f"{A}.slot1", f"{B}.slot1", kind="NVIDIA-SLOT")) for number in range(3)))
     found = guard_probes.rounds(checks(fleet, gpus="auto"), fleet, 5)
     assert [[check["node"] for check in part] for part in found] == [["n0", "n0", "n1", "n1"], ["n2", "n2"]]
@@ -173,7 +173,7 @@ def test_many_are_tried_in_rounds_and_a_node_in_one_since_a_slot_that_is_free_ag
 
 
 @pytest.mark.parametrize("allocated", [0, 1])
-def test_by_default_one_gpu_of_a_kind_is_tested_and_each_slot_that_is_free(allocated):
+def test_by_default_one_gpu_of_a_kind_and_each_free_slot_is_tested(allocated):
     slots = [f"{card}.slot{number}" for card in (A, B) for number in (1, 2)]
     busy = [task("t1", given=named(*slots[:allocated], kind="NVIDIA-SLOT"))] if allocated else []
     one = node(resources=[*named(C, C[:-1] + "3"), *named(*slots, kind="NVIDIA-SLOT")])
@@ -181,7 +181,7 @@ def test_by_default_one_gpu_of_a_kind_is_tested_and_each_slot_that_is_free(alloc
     assert found == [("n1", "NVIDIA-GPU", "planned", 1, 5, "")] + [("n1", "NVIDIA-SLOT", "planned", 1, 5, "")] * (4 - allocated)
 
 
-def test_of_very_many_slots_those_that_are_not_tested_by_default_are_named():
+def test_slots_that_are_not_tested_by_default_are_named():
     slots = named(*(f"{A}.slot{number}" for number in range(70)), kind="NVIDIA-SLOT")
     found = brief(checks(nodes(node(resources=slots)), gpus="auto"))
     assert found[:-1] == [("n1", "NVIDIA-SLOT", "planned", 1, 69, "")] * 64
@@ -193,7 +193,7 @@ MEMORY = {"VRAM-C1": {"devices": [A], "mib": 301}, "VRAM-C2": {"devices": [B], "
 
 
 @pytest.mark.parametrize("level", ["reserved", "exclusive", "audit", None])
-def test_where_memory_is_tied_to_its_card_a_task_reserves_the_least_of_each_and_sees_the_card(level):
+def test_a_task_reserves_the_least_memory_of_each_card_and_sees_the_card(level):
     one = node("n1", BY_MEMORY, resources=[*named(C), *discrete(8000, "VRAM-C1"), *discrete(8000, "VRAM-C2"), *discrete(5, "LICENSE")])
     found = [check for check in checks(nodes(one), levels={"n1": level}, memory={"n1": MEMORY}) if check["probe"] == "memory"]
     shown = [(check["kind"], check["count"], check["others"], check["reserved"], check["level"], check["state"]) for check in found]
@@ -201,7 +201,7 @@ def test_where_memory_is_tied_to_its_card_a_task_reserves_the_least_of_each_and_
     assert shown == (expected if level in ("reserved", "exclusive") else [])
 
 
-def test_memory_that_is_not_free_is_not_tested_and_what_the_manager_does_not_show_is_none():
+def test_memory_in_use_is_not_tested():
     busy = [task("t1", given=discrete(7900, "VRAM-C1"))]
     there = nodes(node("n1", BY_MEMORY, resources=discrete(8000, "VRAM-C1")), tasks=busy)
     found = [check for check in checks(there, levels={"n1": "reserved"}, memory={"n1": MEMORY}) if check["probe"] != "unreserved"]
@@ -209,7 +209,7 @@ def test_memory_that_is_not_free_is_not_tested_and_what_the_manager_does_not_sho
     assert found[0]["reserved"] == []
 
 
-def test_of_several_kinds_one_is_tested_beside_a_reservation_and_all_without():
+def test_one_of_several_kinds_is_tested_beside_a_reservation_and_all_without():
     two = node(resources=[*named(A, kind="NVIDIA-A"), *named(B, C, kind="NVIDIA-B"), *discrete(8000)])
     (without, beside) = probes(checks(nodes(two), levels={"n1": "reserved"}))
     assert without[-1] == ["NVIDIA_VISIBLE_DEVICES", "DOCKER_RESOURCE_NVIDIA-A", "DOCKER_RESOURCE_NVIDIA-B"]
@@ -238,24 +238,24 @@ def test_a_service_that_requests_more_than_it_reserves(which):
 
 
 @pytest.mark.parametrize(("option", "value"), [(key, value) for key in ("gpus", "sample") for value in ("0", "-1", "many", "", "1.5", "0%")])
-def test_what_is_no_number_is_refused(option, value):
+def test_a_value_that_is_no_number_is_refused(option, value):
     with pytest.raises(GpuSwarmError, match="^%s: '%s' is not a number of .*Give a number" % (option, value)):
         checks(nodes(node(resources=named(A))), **{option: value})
 
 
 @pytest.mark.parametrize(("line", "words"), [("nvidia-smi -L", ["nvidia-smi", "-L"]), ("sh -c 'a b'", ["sh", "-c", "a b"])])
-def test_a_command_line(line, words):
+def test_a_command_line_is_parsed(line, words):
     assert plan.argv(line) == words
 
 
 @pytest.mark.parametrize(("line", "expected"), [("", "it is empty"), ("sh 'a", "Close its quotes")])
-def test_no_command_line(line, expected):
+def test_an_invalid_command_line_is_refused(line, expected):
     with pytest.raises(GpuSwarmError, match=expected):
         plan.argv(line)
 
 
 @pytest.mark.parametrize(("others", "visible"), [(1, "all"), (0, "void")])
-def test_a_service_reserves_gpus_of_its_node_and_requests_what_swarm_must_win_over(others, visible):
+def test_a_service_reserves_gpus_and_requests_others_that_swarm_must_override(others, visible):
     check = dict(checks(nodes(node(resources=named(A, B))), gpus="2")[0], others=others, image={"reference": "cuda:1"})
     made = plan.service(check, "v-1", {"a": "b"}, ["nvidia-smi", "-L"])
     template = made.pop("TaskTemplate")
@@ -270,13 +270,13 @@ def test_a_service_reserves_gpus_of_its_node_and_requests_what_swarm_must_win_ov
 
 
 @pytest.mark.parametrize(("until", "found"), [("99", ["s1"]), ("100", []), ("101", []), ("", []), ("soon", []), (None, [])])
-def test_services_past_their_time_are_left_behind(until, found):
+def test_expired_services_count_as_leftovers(until, found):
     one = service()
     one["Spec"]["Labels"] = {} if until is None else {"gpu-swarm.verify": "1", "gpu-swarm.verify-until": until}
     assert plan.abandoned_services([one], PREFIX, 100) == found
 
 
-def test_the_slots_of_a_kind_of_a_node_are_tested_by_one_service_and_all_else_by_one_each():
+def test_slots_of_a_kind_share_a_service_and_other_checks_have_one_each():
     slots = named(f"{A}.slot1", f"{A}.slot2", kind="SLOT")
     fleet = nodes(*(node(name, resources=[*named(C), *slots, *named(f"{B}.slot1", kind="LARGE")]) for name in ("n1", "n2")))
     found = guard_probes.by_service(checks(fleet, gpus="auto", levels={"n1": "reserved"}))

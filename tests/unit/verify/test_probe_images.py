@@ -29,19 +29,19 @@ def images(checks, image=None, there=None, pulls="3"):
     return assign_images(checks, image, there or {}, pulls, first)
 
 
-def test_an_image_that_is_named_is_used_everywhere():
+def test_a_named_image_is_used_everywhere():
     found = images([check("n1"), check("n2")], image="cuda:1", there={"n1": [CUDA]}, pulls="0")
     assert brief(found) == [(node, "planned", ("cuda:1", "named")) for node in ("n1", "n2")]
 
 
-def test_an_image_that_is_there_is_used_by_its_id_so_that_nobody_pulls():
+def test_an_existing_image_is_used_by_its_id_so_that_no_node_pulls():
     found = images([check("n1"), check("n1", kind="MIG-1g.10gb")], there={"n1": [CUDA, {"id": "x", "name": "y", "cuda": False}]}, pulls="0")
     assert brief(found) == [("n1", "planned", (ID, "there"))] * 2
     assert found[0]["image"]["name"] == "nvidia/cuda:12"
 
 
 @pytest.mark.parametrize(("pulls", "count"), [("3", 3), ("0", 0), ("all", 5), (" All ", 5), ("40%", 2), (1, 1), ("9", 5)])
-def test_of_the_nodes_without_one_a_few_pull_and_the_others_are_not_tested(pulls, count):
+def test_a_few_nodes_without_an_image_pull_it_and_others_are_not_tested(pulls, count):
     found = images([check("n0"), *(check(f"n{n}") for n in range(1, 6))], there={"n0": [CUDA]}, pulls=pulls)
     assert brief(found)[0] == ("n0", "planned", (ID, "there"))
     assert brief(found)[1 : count + 1] == [(f"n{n}", "planned", (PULLED, "pull")) for n in range(1, count + 1)]
@@ -49,28 +49,28 @@ def test_of_the_nodes_without_one_a_few_pull_and_the_others_are_not_tested(pulls
     assert all("raise verify_pulls" in one["verdict"] for one in found[count + 1 :])
 
 
-def test_who_is_not_tested_pulls_nothing():
+def test_a_node_that_is_not_tested_pulls_nothing():
     found = images([check("n1", state="untested"), check("n2")], pulls="1")
     assert brief(found) == [("n1", "untested", None), ("n2", "planned", (PULLED, "pull"))]
 
 
 @pytest.mark.parametrize("there", [[], None, [{"id": "evil; rm", "name": "x"}], [{"name": "x"}], [{"id": 7}]])
-def test_what_is_no_id_of_an_image_is_not_used(there):
+def test_an_invalid_id_of_an_image_is_not_used(there):
     assert brief(images([check("n1")], there={"n1": there}))[0][2] == (PULLED, "pull")
 
 
 @pytest.mark.parametrize("pulls", ["many", "-1", "", "1.5", "0%"])
-def test_what_is_no_number_is_refused(pulls):
+def test_a_value_that_is_no_number_is_refused(pulls):
     with pytest.raises(GpuSwarmError, match="^pulls: '%s' is not a number of nodes. Give a number" % pulls):
         images([check("n1")], pulls=pulls)
 
 
 @pytest.mark.parametrize("image", [None, "", PULLED, f"registry.example:5000/a@{ID}", ID])
-def test_an_image_that_docker_takes(image):
+def test_valid_images_are_accepted(image):
     refuse_name(image)
 
 
 @pytest.mark.parametrize("image", ["lab/task:", "lab/Task", "a b", "https://registry.example/a"])
-def test_an_image_that_no_manager_takes_is_named_with_its_setting(image):
+def test_an_invalid_image_is_named_with_its_setting(image):
     with pytest.raises(GpuSwarmError, match=f"verify_image is {image!r}, which is not a valid image name. Write it as name:tag"):
         refuse_name(image)

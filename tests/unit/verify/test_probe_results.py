@@ -21,7 +21,7 @@ RUNTIME = "does not name DOCKER_RESOURCE_NVIDIA-GPU, or is not applied. Run flee
 
 
 def smi(*uuids):
-    """As nvidia-smi -L prints it."""
+    """Print like nvidia-smi -L."""
     lines = []
     for uuid in uuids:
         lines.append("  MIG 1g.10gb     Device  0: (UUID: %s)" % uuid if uuid.startswith("MIG") else "GPU 0: Tesla T4 (UUID: %s)" % uuid)
@@ -42,7 +42,7 @@ def smi(*uuids):
         ("GPU-c143e771 is shortened", []),
     ],
 )
-def test_what_a_task_lists(log, seen):
+def test_the_list_of_a_task_is_read(log, seen):
     assert probe_results.seen_in(log) == seen
 
 
@@ -63,12 +63,12 @@ def judged(made, log="", gpus=1, unread=None, record=None):
     return found["state"], found["verdict"]
 
 
-def test_a_task_that_sees_what_was_allocated_to_it():
+def test_a_task_may_see_its_allocation():
     found = probe_results.with_verdict(probe_results.Outcome(check(2), done(A, B), smi(B, A), None), timeout_s=30)
     assert found == dict(check(2), reserved=[A, B], seen=[B, A], state="passed", verdict=GOOD)
 
 
-def test_a_group_is_seen_as_the_cards_that_it_stands_for():
+def test_a_group_shows_as_its_cards():
     assert judged(done(f"{A}+{B}"), smi(A, B)) == ("passed", GOOD)
     assert "does not see %s" % B in judged(done(f"{A}+{B}"), smi(A))[1]
     assert "NOT ISOLATED: 2 allocated and 3 seen" in judged(done(f"{A}+{B}"), smi(A, B, f"{B[:-1]}f"))[1]
@@ -95,7 +95,7 @@ def test_a_slot_that_two_tasks_had_in_turn_is_tested_once():
         (5, smi(A), "failed", "swarm allocated 5 of 301 VRAM-C1 to the task."),
     ],
 )
-def test_memory_is_seen_as_the_card_that_it_is_of(given, log, state, words):
+def test_memory_shows_as_its_card(given, log, state, words):
     made = dict(done(), GenericResources=discrete(given, "VRAM-C1"))
     planned = dict(check(301, kind="VRAM-C1"), probe="memory", reserved=[A])
     found = probe_results.with_verdict(probe_results.Outcome(planned, made, log, None), timeout_s=1)
@@ -103,7 +103,7 @@ def test_memory_is_seen_as_the_card_that_it_is_of(given, log, state, words):
     assert words in found["verdict"]
 
 
-def test_memory_that_was_taken_meanwhile_is_not_tested():
+def test_memory_that_was_allocated_meanwhile_is_not_tested():
     pending = done(state="pending", err="no suitable node (insufficient resources on 1 node)")
     planned = dict(check(301, kind="VRAM-C1"), probe="memory", reserved=[A])
     (left,) = ledger(Listed([node("n1", resources=discrete(300, "VRAM-C1"))], [], [service()]), "gpu-swarm.")["nodes"]
@@ -111,13 +111,13 @@ def test_memory_that_was_taken_meanwhile_is_not_tested():
     assert found["verdict"] == "nothing free to test with: it was allocated meanwhile"
 
 
-def test_a_slot_is_seen_as_the_card_that_it_is_of():
+def test_a_slot_shows_as_its_card():
     assert judged(done(A + ".slot2"), smi(A)) == ("passed", GOOD)
     assert judged(done(A + ".slot1", A + ".slot2"), smi(A), gpus=2) == ("passed", GOOD)
     assert "NOT ISOLATED: 1 allocated and 2 seen, also %s." % B in judged(done(A + ".slot2"), smi(A, B))[1]
 
 
-def test_a_mig_device_under_its_card_is_what_was_given():
+def test_a_mig_device_shows_under_its_card():
     made = dict(done(), GenericResources=named(MIG1, kind="MIG-1g.10gb"))
     assert probe_results.with_verdict(probe_results.Outcome(check(kind="MIG-1g.10gb"), made, smi(CARD, MIG1), None), timeout_s=1)["verdict"] == GOOD
 
@@ -149,13 +149,13 @@ def test_a_mig_device_under_its_card_is_what_was_given():
         (done(state="pending", err="no suitable node (x)"), "", 1, "although the ledger shows 0 NVIDIA-GPU free: no suitable node (x)."),
     ],
 )
-def test_what_went_wrong_is_reported_with_what_to_do(made, log, gpus, words):
+def test_a_failure_is_reported_with_its_remedy(made, log, gpus, words):
     state, verdict = judged(made, log, gpus)
     assert state == "failed"
     assert words in verdict
 
 
-def test_an_image_without_glibc_that_nobody_named_says_nothing_of_the_node():
+def test_an_unnamed_image_without_glibc_proves_nothing_about_the_node():
     image = {"name": "app:7", "reference": "sha256:" + 64 * "0", "from": "there"}
     made = done(A, state="failed", err="task: non-zero exit (1)")
     log = "exec /usr/bin/nvidia-smi: no such file or directory"
@@ -182,19 +182,19 @@ def record(*free, held=(), availability="active"):
         (record(A, availability="drain"), "untested"),
     ],
 )
-def test_gpus_that_were_taken_meanwhile_are_no_failure(now, state):
+def test_gpus_that_were_allocated_meanwhile_are_no_failure(now, state):
     found, words = judged(done(state="pending", err="no suitable node (insufficient resources on 1 node)"), record=now)
     assert found == state
     assert ("allocated meanwhile" in words) == (state == "untested")
 
 
-def test_a_gpu_that_somebody_else_holds_too():
+def test_a_gpu_with_two_holders_is_a_failure():
     state, words = judged(done(A), smi(A), record=record(B, held=[A]))
     assert state == "failed"
     assert words.startswith("swarm allocated %s, which service train has already. docs/fix/known-issues.md has what ends that" % A)
 
 
-def test_a_gpu_that_is_free_again_meanwhile():
+def test_a_gpu_may_be_free_again_meanwhile():
     assert judged(done(A), smi(A), record=record(A, held=[B])) == ("passed", GOOD)
 
 
@@ -220,5 +220,5 @@ TWICE = [{"node": "n1", "kind": "NVIDIA-GPU", "value": A, "holders": [by(A), by(
         ({"NVIDIA-GPU": entry(0, [by(A)], [])}, [], ["0 NVIDIA-GPU in all, but 1 allocated (to train) and 0 free"]),
     ],
 )
-def test_a_ledger_that_adds_up_and_one_that_does_not(resources, twice, problems):
+def test_a_ledger_adds_up_or_does_not(resources, twice, problems):
     assert probe_results.ledger_problems({"id": "n1", "resources": resources}, twice) == problems

@@ -23,7 +23,7 @@ PARAMS = {
 
 
 class Clock:
-    """Time that passes only while somebody sleeps."""
+    """Time that passes only in sleep()."""
 
     def __init__(self):
         self.now = 0.0
@@ -39,7 +39,7 @@ class Clock:
 
 
 class FakeManager:
-    """A swarm of two GPU nodes whose tasks take some time and then end as ``outcome(service)`` says: (state, GPU, log).
+    """A swarm of two GPU nodes. Its tasks take a while and then end as ``outcome(service)`` says: (state, GPU, log).
 
     ``fail(what)`` may raise before anything is done.
     """
@@ -131,7 +131,7 @@ def states(result):
     return [(check["node"], check["state"]) for check in result["checks"]]
 
 
-def test_all_nodes_are_tried_at_once_and_nothing_stays(clock, run):
+def test_all_nodes_are_tested_at_once_and_nothing_remains(clock, run):
     manager = FakeManager(clock, good)
     result = run(manager)
     assert states(result) == [("n1", "passed"), ("n2", "passed")]
@@ -149,7 +149,7 @@ def test_one_bad_node_does_not_hide_the_others(clock, run):
     assert [check["node"] for check in result["failed_checks"]] == ["n2"]
 
 
-def test_by_default_each_node_uses_an_image_that_it_has_and_the_others_do_not_pull_at_once(clock, run):
+def test_by_default_nodes_use_existing_images_and_others_do_not_pull_at_once(clock, run):
     manager, there = FakeManager(clock, good), "sha256:" + 64 * "a"
     result = run(manager, image=None, images={"n1": [{"id": there, "name": "nvidia/cuda:12", "cuda": True}]}, pulls="0")
     assert states(result) == [("n1", "passed"), ("n2", "untested")]
@@ -157,13 +157,13 @@ def test_by_default_each_node_uses_an_image_that_it_has_and_the_others_do_not_pu
     assert [check["image"] and check["image"]["name"] for check in result["checks"]] == ["nvidia/cuda:12", None]
 
 
-def test_in_check_mode_nothing_is_made(clock, run):
+def test_check_mode_creates_nothing(clock, run):
     manager = FakeManager(clock, good)
     assert states(run(manager, check_mode=True)) == [("n1", "planned"), ("n2", "planned")]
     assert manager.made == manager.removed == []
 
 
-def test_a_task_that_does_not_end_is_waited_for_so_long_and_no_longer(clock, run):
+def test_a_task_that_does_not_end_has_a_time_limit(clock, run):
     manager = FakeManager(clock, good, seconds=1000)
     result = run(manager)
     assert states(result) == [("n1", "failed"), ("n2", "failed")]
@@ -171,14 +171,14 @@ def test_a_task_that_does_not_end_is_waited_for_so_long_and_no_longer(clock, run
     assert manager.present == {}
 
 
-def test_a_task_without_a_place_is_not_waited_for_to_the_end(clock, run):
+def test_a_task_without_a_place_is_given_up_early(clock, run):
     result = run(FakeManager(clock, lambda node_id: ("pending", None, "")))
     assert states(result) == [("n1", "failed"), ("n2", "failed")]
     assert verify_run.UNPLACED_S <= clock.now < verify_run.UNPLACED_S + 1
 
 
 @pytest.mark.parametrize("broken", ["create 0", "create 1", "tasks"])
-def test_what_was_made_goes_also_where_the_run_fails(clock, run, broken):
+def test_created_services_are_removed_even_if_the_run_fails(clock, run, broken):
     def fail(what):
         if what == broken:
             raise SwarmError("the manager is gone")
@@ -198,14 +198,14 @@ def test_a_node_whose_log_cannot_be_read_fails_alone(clock, run):
     assert [check["verdict"] for check in result["checks"]] == ["timed out", "timed out"]
 
 
-def test_what_the_manager_could_not_read_of_a_log_is_no_log(clock, run):
+def test_a_log_that_the_manager_could_not_read_is_no_log(clock, run):
     manager = FakeManager(clock, good)
     manager.task_log = lambda task_id, last: iter([framed(A), framed("node n1 is not available", source=3)])
     found = {check["verdict"] for check in run(manager)["checks"]}
     assert found == {"the log of the task could not be read: node n1 is not available"}
 
 
-def test_what_a_killed_run_left_behind_is_removed(clock, run):
+def test_leftovers_of_a_killed_run_are_removed(clock, run):
     manager = FakeManager(clock, good)
     template = {"Placement": {"Constraints": ["node.id==n1"]}}
     for name, until in (("old", NOW - 1), ("young", NOW + 5)):
@@ -216,7 +216,7 @@ def test_what_a_killed_run_left_behind_is_removed(clock, run):
     assert states(result) == [("n1", "passed"), ("n2", "passed")]
 
 
-def test_a_gpu_that_swarm_gives_out_twice(clock, run):
+def test_a_gpu_that_swarm_allocates_twice_is_a_failure(clock, run):
     manager = FakeManager(clock, lambda node_id: ("complete", A, A))
     manager.nodes = lambda: [node("n1", resources=named(A, B))]
     manager.tasks = lambda: [task("t1", "n1", given=named(A))]
@@ -227,7 +227,7 @@ def test_a_gpu_that_swarm_gives_out_twice(clock, run):
 
 
 def test_a_guard_is_tested_with_the_rest_and_a_leak_fails_the_node(clock, run):
-    """At the same time, but for what needs the only GPU, which comes after the test that has it."""
+    """At the same time, except for a check that needs the only GPU and comes after the test with it."""
     manager = FakeManager(clock, good)
     result = run(manager, isolation={"n1": "reserved", "n2": "audit"})
     assert [(check["node"], check["probe"], check["state"]) for check in result["checks"]] == [
@@ -250,11 +250,11 @@ def test_check_mode_shows_how_a_guard_would_be_tested(clock, run):
 
 
 class Slots(FakeManager):
-    """Of a node with one card of two slots. What has ended gives its slot back, and the next service gets that one again."""
+    """A node with one card of two slots. An ended task returns its slot, and the next service gets that slot again."""
 
     def __init__(self, clock, free=2):
         super().__init__(clock, None)
-        self.free = free  # somebody else takes one meanwhile
+        self.free = free  # another user takes one meanwhile
 
     def nodes(self):
         return [node("n1", resources=named(*SLOTS, kind="NVIDIA-SLOT"))]
@@ -279,19 +279,19 @@ def allocated(result):
     return [(check["reserved"], check["state"]) for check in result["checks"] if check["probe"] == "allocated"]
 
 
-def test_the_slots_of_a_kind_are_tested_by_replicas_of_one_service_which_swarm_places_at_once(clock, run):
+def test_slots_of_a_kind_are_tested_by_replicas_of_one_service(clock, run):
     manager = Slots(clock)
     assert allocated(run(manager, gpus="auto")) == [(SLOTS[:1], "passed"), (SLOTS[1:], "passed")]
     assert [spec["Mode"]["Replicated"]["Replicas"] for spec in manager.made] == [2]
     assert manager.present == {}
 
 
-def test_where_somebody_takes_a_slot_meanwhile_one_that_is_tested_twice_counts_once(clock, run):
+def test_a_slot_that_is_tested_twice_counts_once(clock, run):
     assert allocated(run(Slots(clock, free=1), gpus="auto")) == [(SLOTS[:1], "passed"), (SLOTS[:1], "untested")]
 
 
-def test_a_guard_is_proved_by_a_slot_that_an_ended_test_had(clock, run):
-    """The task beside the allocated ones comes after them, where these had all slots of a node."""
+def test_a_guard_is_tested_with_the_slot_of_an_ended_test(clock, run):
+    """The task beside the allocated ones runs after them, if they had all slots of a node."""
     result = run(Slots(clock), gpus="auto", isolation={"n1": "reserved"})
     found = [(check["probe"], check["reserved"], check["state"]) for check in result["checks"]]
     assert [one for one in found if one[0] != "unreserved"] == [

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Processes on GPUs against reservations: whose a process is, what its task has, and what is found."""
+"""Compares processes on GPUs with reservations: the owner of a process, the allocation of its task, and the findings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MIG = "MIG-00000000-1111-2222-3333-444444444444"
 DATA = Path(__file__).parents[1] / "data" / "guard"
 
 
-# -- whose a process is ------------------------------------------------------------------------------------------------
+# -- the owner of a process --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -51,11 +51,11 @@ DATA = Path(__file__).parents[1] / "data" / "guard"
         ("no colons\n:\n::\n\0\n", []),
     ],
 )
-def test_the_containers_of_a_process_the_outermost_first(cgroup, found):
+def test_the_containers_of_a_process_are_listed_from_the_outside(cgroup, found):
     assert process_owner.containers(cgroup) == found
 
 
-def test_a_process_as_the_kernel_has_it():
+def test_a_process_is_read_from_the_kernel():
     found = process_owner.read(os.getpid())
     stat = Path("/proc/self/stat").read_text()
     assert (found.uid, found.name, found.started.decode()) == (os.getuid(), Path("/proc/self/comm").read_text().strip(), stat.split()[-31])
@@ -71,15 +71,15 @@ def proc(folder, name=b"python3", started=b"77", cgroup=b"0::/\n", uid=b"1000"):
     return process_owner.read(7, str(folder))
 
 
-def test_the_name_of_a_process_is_its_own_and_is_made_printable(tmp_path):
+def test_the_name_of_a_process_is_made_printable(tmp_path):
     assert proc(tmp_path).name == "python3"
     assert proc(tmp_path, name=b") S 1 (").name == ") S 1 ("
     assert proc(tmp_path, name=b"\x1b[2K\nx").name == "\\x1b[2K\\nx"
     assert proc(tmp_path, name=b"\xff\xfe").name == "\ufffd\ufffd"
 
 
-def test_another_process_with_its_number_is_none(tmp_path, monkeypatch):
-    """Read again once all else is read: the number went to another one meanwhile."""
+def test_another_process_with_the_same_number_does_not_count(tmp_path, monkeypatch):
+    """Read again at the end, because another process may have got the number meanwhile."""
     assert proc(tmp_path) is not None
     read = process_owner._file
 
@@ -95,13 +95,13 @@ def test_another_process_with_its_number_is_none(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("stat", [b"", b"7 (x) S 1", b"7", b")(" * 9])
-def test_a_record_of_a_process_that_is_none(tmp_path, stat):
+def test_an_invalid_record_of_a_process_is_ignored(tmp_path, stat):
     proc(tmp_path)
     (tmp_path / "7" / "stat").write_bytes(stat)
     assert process_owner.read(7, str(tmp_path)) is None
 
 
-def test_a_user_is_looked_up_once_and_a_directory_that_does_not_answer_holds_nothing_up():
+def test_a_user_is_looked_up_once_and_a_silent_directory_delays_nothing():
     calls = []
 
     def getent(argv, _limit_s):
@@ -117,8 +117,8 @@ def test_a_user_is_looked_up_once_and_a_directory_that_does_not_answer_holds_not
 
 
 @pytest.mark.parametrize(("takes_s", "answers", "spent_s"), [(5, False, 10), (4, True, 8), (0.01, True, 10)])
-def test_all_look_ups_together_take_little_of_the_time(takes_s, answers, spent_s):
-    """Of a thousand users, and a directory that is slow or hangs: systemd ends a watcher that has not been heard for three minutes."""
+def test_all_lookups_together_have_a_time_limit(takes_s, answers, spent_s):
+    """With a thousand users and a slow directory, systemd would end the watcher after three minutes of silence."""
     clock = [1000.0]
     calls = []
 
@@ -140,7 +140,7 @@ def test_all_look_ups_together_take_little_of_the_time(takes_s, answers, spent_s
     assert names == ({"name%s" % uid for uid in calls[-3:]} if answers else {"user %s" % uid for uid in calls[-3:]})
 
 
-# -- what a task has ---------------------------------------------------------------------------------------------------
+# -- the allocation of a task -----------------------------------------------------------------------------------------
 
 RECORD = {
     "resources": [f"NVIDIA-GPU={A}"], "kinds": ["NVIDIA-GPU", "NVIDIA-SLOT", "VRAM-C1"], "gpus": [A, B, C],
@@ -157,7 +157,7 @@ OLD = {key: value for key, value in RECORD.items() if key != "map"}
         (Given("NVIDIA-SLOT", f"{B}:1"), RECORD, [(B,)]),
         (Given("PAIR", "pair-0"), RECORD, [(A, B)]),
         (Given("VRAM-C1", "", True), RECORD, [(C,)]),
-        (Given("VRAM-C1", "", True), OLD, [(A, B, C)]),  # which of them is on no record
+        (Given("VRAM-C1", "", True), OLD, [(A, B, C)]),  # its card is not on record
         (Given("NVIDIA-SLOT", slot_name(B, 1)), OLD, [(B,)]),
         (Given("PAIR", group_name([A, B])), OLD, [(A, B)]),
         (Given("SSD", "", True), OLD, []),
@@ -165,7 +165,7 @@ OLD = {key: value for key, value in RECORD.items() if key != "map"}
         (Given("NVIDIA-GPU", A), {}, [(A,)]),
     ],
 )
-def test_what_swarm_gave_a_task_stands_for_cards(given, record, devices):
+def test_an_allocation_stands_for_cards(given, record, devices):
     assert [tuple(one.devices) for one in holdings([given], record)] == devices
 
 
@@ -176,7 +176,7 @@ def container(folder, ident, task="", service="", running=True, name="/it", **la
     (home / "config.v2.json").write_text(json.dumps({"State": {"Running": running}, "Name": name, "Config": {"Labels": labels or None}}))
 
 
-def test_the_containers_that_run_and_what_their_tasks_have(tmp_path):
+def test_running_containers_and_their_allocations_are_read(tmp_path):
     (tmp_path / "swarm" / "worker").mkdir(parents=True)
     (tmp_path / "swarm" / "worker" / "tasks.db").write_bytes(gzip.decompress((DATA / "tasks-26.1.5.db.gz").read_bytes()))
     container(tmp_path, ONE, "os4h3yhd38lmqy77fykgvxym7", "train")
@@ -194,7 +194,7 @@ def test_the_containers_that_run_and_what_their_tasks_have(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"State": {"Running": true}}', '{"State": 1}', '{"State": {"Running": true}, "Config": 5}'])
-def test_a_container_that_is_being_made_or_removed_is_none(tmp_path, content):
+def test_a_container_that_is_being_created_or_removed_does_not_count(tmp_path, content):
     container(tmp_path, ONE)
     (tmp_path / "containers" / ONE / "config.v2.json").write_text(content)
     (tmp_path / "containers" / TWO).mkdir()
@@ -205,7 +205,7 @@ def test_a_container_that_is_being_made_or_removed_is_none(tmp_path, content):
         Containers(str(tmp_path / "none")).running()
 
 
-# -- what is found -----------------------------------------------------------------------------------------------------
+# -- the findings -----------------------------------------------------------------------------------------------------
 
 HELD = {"a": [Held("K", A, (A,))], "b": [Held("K", B, (B,))], "none": [], "unknown": None}
 
@@ -213,7 +213,7 @@ HELD = {"a": [Held("K", A, (A,))], "b": [Held("K", B, (B,))], "none": [], "unkno
 @pytest.mark.parametrize(
     ("requests", "found"),
     [
-        ([{"Driver": "", "Count": -1, "DeviceIDs": None, "Capabilities": [["gpu"]], "Options": {}}], ("all",)),  # --gpus all, as Docker keeps it
+        ([{"Driver": "", "Count": -1, "DeviceIDs": None, "Capabilities": [["gpu"]], "Options": {}}], ("all",)),  # --gpus all, as Docker stores it
         ([{"Driver": "nvidia", "Count": 2, "DeviceIDs": [], "Capabilities": [["compute", "gpu"]]}], ("0", "1")),
         ([{"Driver": "", "Count": 0, "DeviceIDs": ["1", A], "Capabilities": [["gpu"]]}], ("1", A)),
         ([{"Driver": "cdi", "Count": 0, "DeviceIDs": ["nvidia.com/gpu=all"]}], ("all",)),
@@ -224,7 +224,7 @@ HELD = {"a": [Held("K", A, (A,))], "b": [Held("K", B, (B,))], "none": [], "unkno
         (None, ()),
     ],
 )
-def test_what_a_container_of_docker_run_requests(requests, found):
+def test_requests_of_docker_run_are_read(requests, found):
     assert requested({"DeviceRequests": requests}) == found
 
 
@@ -233,19 +233,19 @@ def test_what_a_container_of_docker_run_requests(requests, found):
     [
         (["all"], [A, MIG, B]),
         (["0"], [A]),
-        (["1"], [MIG]),  # a card in MIG mode is its devices
+        (["1"], [MIG]),  # a card in MIG mode means its devices
         ([B, "7", ""], [B]),
-        ([A[:12], "GPU-f"], [A, B]),  # as NVIDIA's tools take them
+        ([A[:12], "GPU-f"], [A, B]),  # read like NVIDIA's tools do
         ([MIG], [MIG]),
         ([], []),
     ],
 )
-def test_the_cards_of_such_requests(requests, cards):
+def test_cards_of_requests_are_found(requests, cards):
     node = [{"index": index, "uuid": uuid, "pids": []} for index, uuid in enumerate([A, MIG, B])]
     assert cards_of(requests, node) == cards
 
 
-def test_an_operators_container_that_was_given_a_card_which_a_task_has_is_found_though_it_does_nothing():
+def test_an_idle_operator_s_container_with_the_card_of_a_task_is_found():
     given = [Use(A, "", "container notebook"), Use(C, "", "container notebook")]
     assert judge([], HELD, [A, B, C], given) == {found("seen-by-another", A, "", "a", "container notebook")}
     busy = [Use(A, "", "container notebook (py)"), Use(C, "", "container notebook (py)")]
@@ -255,11 +255,11 @@ def test_an_operators_container_that_was_given_a_card_which_a_task_has_is_found_
 
 @pytest.mark.parametrize("length", [40, 49, 50, 52, 53, 54, 55, 90])
 def test_a_container_with_a_long_name_is_one_finding(length):
-    """Also where the name leaves no room for that of its process."""
+    """Even if the name leaves no room for that of its process."""
     container, other = "container " + "n" * length, "container " + "n" * (length - 1)
     uses = [Use(A, "", text_of("%s (py)" % container))]
     assert {one.name for one in judge(uses, HELD, [A], [Use(A, "", text_of(container))])} == {"used-by-another"}
-    if length < 54:  # else both are cut to the same
+    if length < 54:  # otherwise both are cut to the same text
         assert {one.name for one in judge(uses, HELD, [A], [Use(A, "", text_of(other))])} == {"used-by-another", "seen-by-another"}
 
 
@@ -275,15 +275,15 @@ def found(name, card, task="", holder="", by="py"):
         (Use(C, "a", "py"), found("not-held", C, "a")),
         (Use(A, "none", "py"), found("used-by-another", A, "none", "a")),
         (Use(C, "none", "py"), found("not-held", C, "none")),
-        (Use(A, "unknown", "py"), None),  # what it has could not be read
-        (Use(A, "gone", "py"), None),  # it ended while all was read
+        (Use(A, "unknown", "py"), None),  # its allocation could not be read
+        (Use(A, "gone", "py"), None),  # it ended during the reading
         (Use(A, "", "alice (py)"), found("used-by-another", A, "", "a", "alice (py)")),
         (Use(C, "", "alice (py)"), found("outside", C, by="alice (py)")),
-        (Use(MIG, "", "alice (py)"), None),  # not of the swarm
+        (Use(MIG, "", "alice (py)"), None),  # outside the swarm
         (Use(MIG, "none", "py"), found("not-held", MIG, "none")),
     ],
 )
-def test_a_use_of_a_card(use, finding):
+def test_uses_of_a_card_are_compared(use, finding):
     assert judge([use], HELD, [A, B, C]) == ({finding} if finding else set())
 
 
@@ -293,7 +293,7 @@ def test_several_tasks_share_a_card_and_many_processes_are_one_finding():
     assert judge([Use(A, "c", "x%d" % place) for place in range(99)], shared, [A]) == {found("used-by-another", A, "c", "a", "x0")}
 
 
-def test_two_looks_have_to_agree_and_a_finding_keeps_its_time():
+def test_two_reads_must_agree_and_a_finding_keeps_its_time():
     comparison, wrong, well = Comparison(0), [Use(B, "a", "py")], [Use(A, "a", "py")]
 
     def compare(uses, now):
@@ -305,10 +305,10 @@ def test_two_looks_have_to_agree_and_a_finding_keeps_its_time():
     assert compare(well, 180) == []
     assert compare(wrong, 240) == []
     assert compare(wrong, 300) == [expected._replace(since=1240)]
-    assert compare(wrong, 3000) == []  # of the time between nothing is known
+    assert compare(wrong, 3000) == []  # the time between is unknown
 
 
-def test_what_is_held_and_not_used_for_long():
+def test_a_long_unused_allocation_is_found():
     comparison = Comparison(600)
 
     def compare(now, uses=(), known=(A, B), held=None):
@@ -318,7 +318,7 @@ def test_what_is_held_and_not_used_for_long():
         assert compare(now, [Use(A, "a", "py")]) == []
     assert compare(600, [Use(A, "a", "py")]) == [("b", B, 0)]
     assert compare(660, [Use(B, "b", "py")]) == []
-    assert compare(720, [Use(B, "a", "py")]) == []  # that of another task is none of its own
+    assert compare(720, [Use(B, "a", "py")]) == []  # another task's finding does not count
     for now in range(780, 1200, 60):
         assert compare(now) == []
     assert compare(1200) == [("a", A, 600)]
@@ -328,14 +328,14 @@ def test_what_is_held_and_not_used_for_long():
     assert Comparison(0).compare(Snapshot([], HELD, [], [A]), 0, 0) == []
 
 
-def test_of_what_stands_for_several_cards_one_has_to_be_used():
+def test_one_of_several_cards_must_be_used():
     comparison, held = Comparison(60), {"a": [Held("PAIR", "p", (A, B))]}
     for now in (0, 60, 120):
         assert comparison.compare(Snapshot([Use(B, "a", "py")], held, [], [A, B]), now, now) == []
     assert len(comparison.compare(Snapshot([], held, [], [A, B]), 180, 180)) == 1
 
 
-# -- all together ------------------------------------------------------------------------------------------------------
+# -- everything together ------------------------------------------------------------------------------------------------
 
 
 class Written:
@@ -390,10 +390,10 @@ def test_a_process_outside_containers_is_named_with_its_user(keeper, sleeper):
     assert keeper(on(A)) == []
     keeper(on(A, sleeper))
     assert len(keeper(on(A, sleeper))) == 1
-    assert keeper(None) == []  # NVML says nothing
+    assert keeper(None) == []  # NVML shows nothing
 
 
-def test_looks_are_a_minute_apart_the_one_that_has_to_agree_comes_sooner_and_none_where_cards_cannot_be_read(keeper, sleeper):
+def test_reads_are_a_minute_apart_and_a_confirming_one_comes_sooner(keeper, sleeper):
     keeper(on(A, sleeper))
     keeper.clock.now -= 51  # nine seconds later
     assert keeper(on(A, sleeper)) == []
@@ -416,12 +416,12 @@ def test_looks_are_a_minute_apart_the_one_that_has_to_agree_comes_sooner_and_non
         ("over", "train", ["outside", A, "", "", "container it (sleep)", 1000]),
     ],
 )
-def test_a_process_of_a_container_is_that_of_its_task(keeper, sleeper, monkeypatch, task, service, found):
+def test_a_process_of_a_container_belongs_to_its_task(keeper, sleeper, monkeypatch, task, service, found):
     (keeper.root / "swarm" / "worker").mkdir(parents=True)
     (keeper.root / "swarm" / "worker" / "tasks.db").write_bytes(gzip.decompress((DATA / "tasks-26.1.5.db.gz").read_bytes()))
     container(keeper.root, ONE, task, service)
     read = process_owner.read
-    monkeypatch.setattr(process_owner, "read", lambda pid: read(pid)._replace(containers=[TWO, ONE]))  # TWO is of a dockerd around this one
+    monkeypatch.setattr(process_owner, "read", lambda pid: read(pid)._replace(containers=[TWO, ONE]))  # TWO belongs to an outer dockerd
     keeper(on(A, sleeper))
     assert keeper(on(A, sleeper)) == ([found] if found else [])
 
@@ -430,7 +430,7 @@ def test_a_process_of_a_container_is_that_of_its_task(keeper, sleeper, monkeypat
     ("labels", "host", "expected"),
     [
         ({}, '{"DeviceRequests": [{"Count": -1, "Capabilities": [["gpu"]]}]}', True),
-        ({"monitors": "gpus"}, '{"DeviceRequests": [{"Count": -1, "Capabilities": [["gpu"]]}]}', False),  # it may see all
+        ({"monitors": "gpus"}, '{"DeviceRequests": [{"Count": -1, "Capabilities": [["gpu"]]}]}', False),  # it may see all cards
         ({}, '{"DeviceRequests": [{"Count": "x", "Capabilities": [["gpu"]]}]}', False),
         ({}, '{"DeviceRequests": 5}', False),
         ({}, "[]", False),
@@ -450,7 +450,7 @@ def test_an_idle_container_of_docker_run_is_a_finding(keeper, labels, host, expe
     assert keeper(on(held)) == ([["seen-by-another", held, "", task, "container notebook", 1000]] if expected else [])
 
 
-def test_what_goes_wrong_is_said_once_and_ends_nothing(tmp_path, monkeypatch):
+def test_an_error_is_reported_once_and_ends_nothing(tmp_path, monkeypatch):
     def broken():
         raise ValueError("x")
 
@@ -460,7 +460,7 @@ def test_what_goes_wrong_is_said_once_and_ends_nothing(tmp_path, monkeypatch):
     assert said == ["processes cannot be compared with reservations: ValueError('x')", "", ""]
 
 
-def test_the_server_of_mps_is_nobodys_use(keeper, sleeper, monkeypatch):
+def test_the_server_of_mps_does_not_count_as_a_use(keeper, sleeper, monkeypatch):
     read = process_owner.read
     monkeypatch.setattr(process_owner, "read", lambda pid: read(pid)._replace(name="nvidia-cuda-mps"))
     assert [keeper(on(A, sleeper)) for _time in range(2)] == [[], []]

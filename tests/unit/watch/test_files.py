@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the watcher knows without NVML: the kernel's log, the driver's files, and what this collection wrote on the node."""
+"""What the watcher knows without NVML: the kernel's log, the driver's files, and this collection's files on the node."""
 
 from __future__ import annotations
 
@@ -50,18 +50,18 @@ def test_errors_are_kept_for_this_boot(tmp_path, boot):
 
 
 @pytest.mark.parametrize("nvml_first", [True, False])
-def test_what_both_channels_report_counts_once(tmp_path, boot, nvml_first):
+def test_an_error_from_both_channels_counts_once(tmp_path, boot, nvml_first):
     it, of_log, of_nvml = gpu_errors.Events(str(tmp_path)), errors(LINE % 79, LINE % 31), [xids.Event("0000:c1:00", xid, "") for xid in (79, 31)]
     first = it.add(of_nvml if nvml_first else of_log, GPUS, SETTINGS)
     assert [event.xid for event in first] == ([79] if nvml_first else [79, 31])
     second = it.add(of_log if nvml_first else of_nvml, GPUS, SETTINGS)
-    assert second == (of_log if nvml_first else [])  # the log has more words
+    assert second == (of_log if nvml_first else [])  # the text in the log is longer
     assert it.read() == [{"uuid": UUID, "xid": 79, "state": "fault"}]
 
 
 @pytest.fixture
 def full(monkeypatch):
-    """Has what is written fail, as long as it says so."""
+    """Let every write fail with a full disk while the flag is set."""
     disk = {"full": True}
 
     def opened(path, mode="r", **more):
@@ -73,7 +73,7 @@ def full(monkeypatch):
     return disk
 
 
-def test_what_a_full_disk_does_not_take_counts_and_is_written_once_there_is_room(tmp_path, boot, full):
+def test_an_error_that_does_not_fit_on_a_full_disk_counts_and_is_written_later(tmp_path, boot, full):
     it = gpu_errors.Events(str(tmp_path))
     assert [event.xid for event in it.add(errors(LINE % 79), GPUS, SETTINGS)] == [79]
     assert it.failure == f"{tmp_path}/events.json: No space left on device"
@@ -86,7 +86,7 @@ def test_what_a_full_disk_does_not_take_counts_and_is_written_once_there_is_room
     assert (it.failure, gpu_errors.Events(str(tmp_path)).read()) == ("", it.read())
 
 
-def test_what_somebody_removes_is_over_also_where_the_disk_is_full(tmp_path, boot, full):
+def test_a_removed_error_is_over_even_on_a_full_disk(tmp_path, boot, full):
     full["full"] = False
     it = gpu_errors.Events(str(tmp_path))
     it.add(errors(LINE % 79), GPUS, SETTINGS)
@@ -100,7 +100,7 @@ def test_what_somebody_removes_is_over_also_where_the_disk_is_full(tmp_path, boo
     assert it.read() == gpu_errors.Events(str(tmp_path)).read() == []
 
 
-def test_a_disk_that_cannot_be_read_takes_nothing_away(tmp_path, boot, monkeypatch):
+def test_an_unreadable_disk_removes_no_error(tmp_path, boot, monkeypatch):
     it = gpu_errors.Events(str(tmp_path))
     it.add(errors(LINE % 79), GPUS, SETTINGS)
     (tmp_path / "events.json").write_text("changed")
@@ -113,7 +113,7 @@ def test_a_disk_that_cannot_be_read_takes_nothing_away(tmp_path, boot, monkeypat
 
 
 @pytest.mark.parametrize("broken", ["", "[]", "{", '{"boot": "one"}'])
-def test_what_is_kept_may_be_deleted_or_broken(tmp_path, boot, broken):
+def test_stored_errors_may_be_deleted_or_broken(tmp_path, boot, broken):
     (tmp_path / "events.json").write_text(broken)
     assert gpu_errors.Events(str(tmp_path)).read() == []
 
@@ -131,7 +131,7 @@ def test_the_log_is_read_from_now_on(tmp_path):
 
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
-    """A driver's library, and the module that is loaded."""
+    """Make a driver's library, and the loaded module."""
     (tmp_path / "libnvidia-ml.so.580.95.05").write_bytes(b"ELF")
     (tmp_path / driver.LIBRARY).symlink_to("libnvidia-ml.so.580.95.05")
     monkeypatch.setattr(driver, "MODULE_VERSION", str(tmp_path / "version"))
@@ -158,7 +158,7 @@ def test_another_driver_is_noticed(installed):
 
 @pytest.fixture
 def node(tmp_path, monkeypatch):
-    """A node's record, and the two files that it is of."""
+    """Make a node's record, and its two files."""
     monkeypatch.setattr(written, "TOOLKIT", (str(tmp_path / "nvidia-ctk"),))
     (tmp_path / "nvidia-ctk").touch()
     settings = {"daemon_config": str(tmp_path / "daemon.json"), "runtime_config": str(tmp_path / "config.toml")}
@@ -170,12 +170,12 @@ def node(tmp_path, monkeypatch):
     return written.Written(str(tmp_path / "health"), settings)
 
 
-def test_what_the_node_advertises(node):
+def test_the_advertised_resources_are_read(node):
     assert (node.read().expected, node.read().drift) == ([UUID], None)
 
 
 @pytest.mark.parametrize(("name", "content"), [("daemon.json", DAEMON), ("config.toml", RUNTIME), ("nvidia-ctk", b"")])
-def test_files_that_lost_what_was_written_there(node, tmp_path, name, content):
+def test_files_that_lost_our_parts_are_drift(node, tmp_path, name, content):
     assert node.read().drift is None
     (tmp_path / name).unlink()
     first = node.read().drift
@@ -187,8 +187,8 @@ def test_files_that_lost_what_was_written_there(node, tmp_path, name, content):
     assert node.read().drift is None
 
 
-def test_what_a_run_has_half_done_is_no_drift(node, tmp_path):
-    """It writes the files one after the other, and the record last."""
+def test_a_half_finished_run_is_no_drift(node, tmp_path):
+    """A run writes one file after the other, and the record last."""
     assert node.read().drift is None
     (tmp_path / "journal.json").touch()
     (tmp_path / "daemon.json").write_bytes(b"{}")
@@ -198,7 +198,7 @@ def test_what_a_run_has_half_done_is_no_drift(node, tmp_path):
 
 
 @pytest.mark.parametrize(("name", "content"), [("daemon.json", DAEMON.replace(b"{", b'{"debug": true, ', 1)), ("config.toml", b"# mine\n" + RUNTIME)])
-def test_an_edit_beside_that_is_no_drift(node, tmp_path, name, content):
+def test_another_edit_is_no_drift(node, tmp_path, name, content):
     assert node.read().drift is None
     (tmp_path / name).write_bytes(content)
     assert node.read().drift is None
@@ -210,11 +210,11 @@ def test_without_a_record_nothing_is_expected(node, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["record.json", "daemon.json"])
-def test_a_file_that_a_failing_disk_does_not_give_changes_nothing(node, tmp_path, name):
-    """What is known still counts, and the file is read again at the next look."""
+def test_an_unreadable_file_changes_nothing(node, tmp_path, name):
+    """The known state still counts, and the file is read again next time."""
     assert node.read().expected == [UUID]
     (tmp_path / name).rename(tmp_path / "kept")
-    (tmp_path / name).mkdir()  # root can read any file, and no directory as one
+    (tmp_path / name).mkdir()  # root can read any file, but not a directory as a file
     assert (node.read().expected, node.read().drift) == ([UUID], None)
     (tmp_path / name).rmdir()
     assert (node.read().expected, node.read().drift is None) == ([UUID] if name == "daemon.json" else [], name == "record.json")
@@ -222,7 +222,7 @@ def test_a_file_that_a_failing_disk_does_not_give_changes_nothing(node, tmp_path
     assert (node.read().expected, node.read().drift) == ([UUID], None)
 
 
-def test_a_library_that_is_half_removed_is_another_driver(tmp_path, monkeypatch):
+def test_a_half_removed_library_counts_as_another_driver(tmp_path, monkeypatch):
     monkeypatch.setattr(driver, "_FOLDERS", (str(tmp_path),))
     library = tmp_path / "libnvidia-ml.so.1"
     library.symlink_to(tmp_path / "libnvidia-ml.so.580.1")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The process that loads NVML: queried again and again, given up where it hangs, and never two at once."""
+"""The process that loads NVML: queried repeatedly, given up if it hangs, and never two at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WELL = {"error": None, "text": None, "gpus": [GPU]}
 
 @pytest.fixture
 def made(tmp_path, monkeypatch):
-    """A reader whose child does this, with the process that it is in as the reading's text."""
+    """Make a reader whose child does this. The child's process number is the text of the reading."""
     readers = []
 
     def make(work, limit=5.0):
@@ -44,7 +44,7 @@ def test_one_process_answers_again_and_again(made):
     assert it.read()["text"] != first["text"]
 
 
-def test_one_that_ends_is_a_driver_that_cannot_be_read_and_the_next_read_has_another(made, tmp_path):
+def test_an_ended_process_is_an_unreadable_driver_and_the_next_read_starts_another(made, tmp_path):
     flag = tmp_path / "flag"
 
     def read():
@@ -58,7 +58,7 @@ def test_one_that_ends_is_a_driver_that_cannot_be_read_and_the_next_read_has_ano
     assert it.read()["error"] is None
 
 
-def test_one_that_hangs_is_given_up(made, tmp_path):
+def test_a_hung_process_is_given_up(made, tmp_path):
     flag = tmp_path / "flag"
     it = made(lambda: WELL if flag.exists() else time.sleep(600), limit=0.3)
     assert (it.read()["error"], it._child) == ("hang", None)
@@ -68,7 +68,7 @@ def test_one_that_hangs_is_given_up(made, tmp_path):
 
 
 class Driver:
-    """NVML as a child sees it: answers at once, or, while there is a file, not at all."""
+    """NVML as a child sees it: it answers at once, or hangs while the file exists."""
 
     def __init__(self, folder):
         self.hangs = folder / "hangs"
@@ -80,7 +80,7 @@ class Driver:
 
 
 class Clock:
-    """The reader's time, of which a test can let some pass at once: no verdict hangs on how fast the machine is."""
+    """The reader's time. Tests move it forward, so no result depends on the speed of the machine."""
 
     def __init__(self):
         self.passed = 0.0
@@ -108,7 +108,7 @@ def driver(tmp_path, monkeypatch):
 
 
 def until(it, error, limit=20, **options):
-    """The first reading with this error, and those before."""
+    """Read until this error appears. Return that reading and the earlier ones."""
     found, end = [it.read(**options)], time.monotonic() + limit
     while found[-1]["error"] != error:
         assert time.monotonic() < end, found[-3:]
@@ -117,7 +117,7 @@ def until(it, error, limit=20, **options):
     return found[-1], [one["error"] for one in found[:-1]]
 
 
-def test_one_that_has_answered_before_hangs_sooner_and_is_slow_until_then(made, driver, clock):
+def test_a_process_that_answered_before_hangs_sooner_and_is_slow_until_then(made, driver, clock):
     it = made(driver, limit=60)
     assert it.read()["error"] is None
     child = it._child
@@ -131,7 +131,7 @@ def test_one_that_has_answered_before_hangs_sooner_and_is_slow_until_then(made, 
     hanging = it.read()
     assert (hanging["error"], hanging["slow"], it._child) == ("hang", True, None)
     assert hanging["text"] == "NVML gave no answer within 20 s"
-    # The next one has to start the cards, and gets the whole time for that.
+    # The next one must start the cards, and gets the whole time for that.
     assert [it.read()["error"] for _time in range(3)] == ["slow"] * 3
     clock.let_pass(1.5 * reader.HANG_S)
     assert it.read()["error"] == "slow"
@@ -140,7 +140,7 @@ def test_one_that_has_answered_before_hangs_sooner_and_is_slow_until_then(made, 
     assert (well.get("slow"), it.waits()) == (None, False)
 
 
-def test_an_answer_that_comes_late_is_taken_and_counts_as_slow(made, driver):
+def test_a_late_answer_is_used_and_counts_as_slow(made, driver):
     it = made(driver, limit=60)
     it.read()
     child = it._child
@@ -152,7 +152,7 @@ def test_an_answer_that_comes_late_is_taken_and_counts_as_slow(made, driver):
     assert it.read() == {**WELL, "text": str(child)}
 
 
-def test_a_driver_that_starts_its_cards_after_a_boot_has_the_time_that_it_takes(made, driver, clock):
+def test_after_a_boot_a_driver_has_time_to_start_its_cards(made, driver, clock):
     it = made(driver, limit=reader.HANG_S)
     driver.hangs.touch()
     assert it.read(patient=True)["error"] == "slow"
@@ -166,10 +166,10 @@ def test_a_driver_that_starts_its_cards_after_a_boot_has_the_time_that_it_takes(
     assert it.read(patient=True)["error"] == "slow"
     clock.let_pass(reader.HANG_S)
     hanging = it.read(patient=True)
-    assert (hanging["error"], hanging["slow"]) == ("hang", True)  # it has been started
+    assert (hanging["error"], hanging["slow"]) == ("hang", True)  # the cards are started
 
 
-def test_processes_that_are_not_answered_are_the_next_reading_s_to_report(made, driver, clock, monkeypatch):
+def test_hung_processes_are_reported_by_the_next_reading(made, driver, clock, monkeypatch):
     monkeypatch.setattr(reader, "_processes", lambda opened: [driver() and {"uuid": "GPU-1", "pids": []}])
     it = made(driver, limit=60)
     it.read()
@@ -187,15 +187,15 @@ def test_processes_that_are_not_answered_are_the_next_reading_s_to_report(made, 
 
 
 @pytest.mark.parametrize(("timeout_s", "limit_s"), [(60, 20), (300, 260), (30, 20), (5, 5)])
-def test_how_long_nvml_is_waited_for(tmp_path, timeout_s, limit_s):
-    """Whoever sets more time than by default has a slow machine."""
+def test_nvml_has_a_time_limit(tmp_path, timeout_s, limit_s):
+    """A user who sets more time than the default has a slow machine."""
     it = reader.Reader(str(tmp_path), {"nvml_timeout": timeout_s, "nvml_path": None}, lambda: None)
     assert it._limit_s() == timeout_s
     it._is_warm = True
     assert it._limit_s() == limit_s
 
 
-def test_its_end_is_awaited_and_no_longer_than_it_takes(made, monkeypatch):
+def test_the_end_of_a_process_is_awaited(made, monkeypatch):
     monkeypatch.setattr(reader, "_END_S", 60)
     it = made(lambda: WELL)
     for _time in range(5):
@@ -206,7 +206,7 @@ def test_its_end_is_awaited_and_no_longer_than_it_takes(made, monkeypatch):
         assert time.monotonic() - began < 30
 
 
-def test_no_second_one_is_started_while_one_is_there(made):
+def test_no_second_process_is_started_beside_the_first(made):
     first, second = made(lambda: WELL), made(lambda: WELL)
     assert first.read()["error"] is None
     assert second.read()["error"] == "hang"
@@ -216,7 +216,7 @@ def test_no_second_one_is_started_while_one_is_there(made):
 
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
-    """A reader of the lab's NVML, and the file that this goes by."""
+    """Make a reader of the lab's NVML, and the file that controls it."""
     path = tmp_path / "nvml.conf"
     path.write_text("[gpu 0-1]\nname = NVIDIA H100 80GB HBM3\ncompute = 9.0\nxid = 48\n")
     monkeypatch.setenv("GPU_LAB_NVML", str(path))
@@ -236,7 +236,7 @@ def await_events(it, number):
 
 
 def registered(it, path):
-    """Once NVML has the cards registered, what is added is reported: what was logged before is not."""
+    """Wait until NVML has registered the cards. Later errors are reported, but earlier ones are not."""
     for xid in range(900, 999):
         with path.open("a") as stream:
             stream.write(f"[gpu 0]\nxid = {xid}\n")
@@ -246,7 +246,7 @@ def registered(it, path):
     raise AssertionError("no event came")
 
 
-def test_errors_that_nvml_reports_come_by_themselves_and_readings_go_on(machine):
+def test_errors_of_nvml_arrive_on_their_own_and_readings_continue(machine):
     it, path = machine
     read = it.read()
     assert [gpu["action"] for gpu in read["gpus"]] == ["none", "none"]
@@ -273,7 +273,7 @@ def test_a_card_that_is_lost_ends_neither_readings_nor_the_process(machine):
 
 
 @pytest.mark.parametrize("line", ["events = off", "events = unsupported", "fault = nvmlDeviceRegisterEvents:not-supported"])
-def test_a_driver_that_reports_none_is_read_all_the_same(machine, line):
+def test_a_driver_without_events_is_still_read(machine, line):
     it, path = machine
     path.write_text(f"[gpu 0]\nname = NVIDIA X\n{line}\n")
     assert it.read()["error"] is None
@@ -294,10 +294,10 @@ def test_a_process_that_ends_while_nobody_reads_is_noticed_and_replaced(machine)
     assert it._child not in (None, child)
 
 
-def test_it_ends_with_the_service(made):
+def test_the_process_ends_with_the_service(made):
     it = made(lambda: WELL)
     child = int(it.read()["text"])
-    os.close(it._pipes[0])  # as when the service is killed
+    os.close(it._pipes[0])  # as if the service were killed
     assert os.waitpid(child, 0)[0] == child
     it._child = None
     os.close(it._pipes[1])

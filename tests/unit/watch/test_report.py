@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The process that writes the label: at once, or once no task runs here that an old leader could stop for it."""
+"""The process that writes the label: at once, or when no task runs there that an old leader could stop because of it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BY_HAND = {**TASK, "name": "by-hand", "service": None, "task": None}
 
 @pytest.fixture
 def it(tmp_path, monkeypatch):
-    """A node with a label, as its watcher has it."""
+    """Make a node with a label that its watcher wrote."""
     monkeypatch.setattr(engine, "POLL_S", 0.001)
     monkeypatch.setattr(installed, "runs", lambda *_process: True)
     found = node(tmp_path, health=True, health_faults=[79], health_ignored=[], nvml_timeout=60)
@@ -44,7 +44,7 @@ DONE = {"waits": None, "blocked": None}
 
 
 @pytest.mark.parametrize("label", ["warning reason=degraded", "ok drift=0a1b2c3d", "unwatched"])
-def test_what_is_no_new_fault_waits_for_tasks_of_the_swarm(it, label):
+def test_other_changes_wait_for_tasks_of_the_swarm(it, label):
     it.engine.carries = [TASK, BY_HAND]
     assert "(train)" in write(it, label)["waits"]
     assert shown(it) == [KEY + "ok"]
@@ -62,7 +62,7 @@ def test_a_directory_that_systemd_keeps_read_only_is_named_with_what_to_do(it, m
     assert (it.content(), shown(it)) == (before, [KEY + "ok"])
 
 
-def test_a_service_that_ends_leaves_the_model(it):
+def test_a_stopping_service_leaves_the_model(it):
     assert write(it, "ok model=Tesla-T4") == DONE
     assert write(it, "unwatched") == DONE
     assert shown(it) == [KEY + "unwatched model=Tesla-T4"]
@@ -80,27 +80,27 @@ def test_without_tasks_it_is_written(it):
     assert shown(it) == [KEY + "unwatched"]
 
 
-def test_a_fault_is_written_at_once_and_that_it_is_over_waits(it):
+def test_a_fault_is_written_at_once_and_its_end_waits(it):
     it.engine.carries = [TASK]
     assert write(it, FAULT) == DONE
     assert shown(it) == [KEY + FAULT]
     assert write(it, FAULT + " drift=0a1b2c3d")["waits"]
     assert write(it, "ok")["waits"]
     assert write(it, FAULT + " cards=2") == DONE
-    assert write(it, FAULT.replace("=1764000000", "=1764999999")) == DONE  # the same one anew
+    assert write(it, FAULT.replace("=1764000000", "=1764999999")) == DONE  # the same fault again
     it.engine.carries = []
     assert write(it, "ok") == DONE
     assert shown(it) == [KEY + "ok"]
 
 
-def test_a_card_that_is_advertised_no_more_is_not_reported_as_lost(it):
-    """Judged before a run had the node's lock, written after it: the run has put another card in its place."""
+def test_a_card_that_is_no_longer_advertised_is_not_reported_as_lost(it):
+    """The watcher checked it before a run had the node's lock, and wrote after it. The run has replaced the card."""
     assert "advertises" in write(it, FAULT.replace(UUIDS[0], UUIDS[3]))["blocked"]
     assert shown(it) == [KEY + "ok"]
 
 
-def test_a_service_that_ends_leaves_what_the_driver_logged(it, monkeypatch):
-    """A window that has to do with no card stops it too, and whatever restarts services after an update."""
+def test_a_stopping_service_leaves_logged_errors(it, monkeypatch):
+    """A window that has nothing to do with cards stops it too, and so does a restart of services after an update."""
     monkeypatch.setenv("SERVICE_RESULT", "success")
     monkeypatch.setattr(report._bounded, "run", lambda *_words, **_more: (0, "running", ""))
     path = Path(it.watcher.home, "events.json")

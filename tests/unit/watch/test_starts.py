@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A dockerd that somebody else has started has loaded what daemon.json was then, where that can be known."""
+"""A dockerd that another program started has loaded the daemon.json of that time, if that can be known."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ CASES = {
 
 
 @pytest.mark.parametrize(("known", "found", "loaded"), CASES.values(), ids=CASES)
-def test_learned(known, found, loaded):
+def test_the_loaded_file_is_known_or_unknown(known, found, loaded):
     assert learned(known, found) == {"process": found.process, "sha256": loaded, "seen": found.sha256}
 
 
 class Node:
-    """Files of a node, and a dockerd that a test starts."""
+    """The files of a node, and a dockerd that a test starts."""
 
     def __init__(self, home, monkeypatch):
         (home / "health").mkdir()
@@ -74,7 +74,7 @@ class Node:
         return Snapshot.take(str(self.config)).sha256
 
     def start(self, after_s):
-        """dockerd is started anew, so many seconds after the file was changed last."""
+        """Start dockerd this many seconds after the last change of the file."""
         self.process = dict(P1, tick=int((os.stat(self.config).st_ctime + after_s - self.clock) * os.sysconf("SC_CLK_TCK")))
 
 
@@ -83,7 +83,7 @@ def node(tmp_path, monkeypatch):
     return Node(tmp_path, monkeypatch)
 
 
-def test_systemd_is_queried_only_where_dockerd_is_another_one(node):
+def test_systemd_is_queried_only_about_another_dockerd(node):
     for _time in range(5):
         node.look()
     assert node.queries == 1
@@ -93,7 +93,7 @@ def test_systemd_is_queried_only_where_dockerd_is_another_one(node):
     assert node.queries == 2
 
 
-def test_its_file_is_written_only_where_something_else_is_known(node):
+def test_its_file_is_written_only_after_a_change(node):
     written = []
     for text in (None, None, '{"debug": true}', None):
         if text:
@@ -115,7 +115,7 @@ def test_an_edit_that_waits_is_not_loaded_until_dockerd_is_started_with_it(node)
     assert node.look() == node.sha256()
 
 
-def test_between_two_looks_the_order_is_known_by_times_while_nobody_sets_the_clock(node):
+def test_between_two_reads_times_give_the_order_unless_the_clock_is_set(node):
     node.look()
     node.config.write_text('{"debug": true}')
     node.start(1)
@@ -125,7 +125,7 @@ def test_between_two_looks_the_order_is_known_by_times_while_nobody_sets_the_clo
     assert node.look() is None
 
 
-def test_a_clock_that_was_set_says_nothing(node):
+def test_a_clock_that_was_set_proves_nothing(node):
     node.look()
     node.config.write_text('{"debug": true}')
     node.clock += 3600
@@ -133,7 +133,7 @@ def test_a_clock_that_was_set_says_nothing(node):
     assert node.look() is None
 
 
-def test_what_was_seen_before_a_boot_counts_after_it(node):
+def test_observations_from_before_a_boot_count_after_it(node):
     node.look()
     node.config.write_text('{"debug": true}')
     node.look()

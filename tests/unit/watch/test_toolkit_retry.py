@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""NVIDIA's toolkit is tried when files change, and each minute while it fails."""
+"""NVIDIA's toolkit is tried after changes of files, and every minute while it fails."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def node(tmp_path, monkeypatch):
     return Node(tmp_path, monkeypatch)
 
 
-def test_it_is_tried_once_as_long_as_no_file_changes(node):
+def test_the_toolkit_is_tried_once_while_no_file_changes(node):
     assert [node.minute() for _minute in range(5)] == [None] * 5
     assert node.calls == [["/usr/bin/nvidia-ctk", "cdi", "generate", "--output="]]
     node.config.write_text('[nvidia-container-runtime]\nmode = "legacy"\n')
@@ -49,18 +49,18 @@ def test_it_is_tried_once_as_long_as_no_file_changes(node):
     assert node.calls[1:] == [["/usr/bin/nvidia-container-cli", "info"]]
 
 
-def test_while_it_fails_it_is_tried_each_minute(node):
+def test_a_failing_toolkit_is_tried_each_minute(node):
     node.fails = True
     words = "'nvidia-ctk cdi generate --output=' ends with 1: it fails"
     assert [node.it.problem(UUIDS) for _read in range(3)] == [words] * 3
-    assert len(node.calls) == 4  # two trials, and what fails in one is tried again
+    assert len(node.calls) == 4  # two trials, because a failed one is repeated
     node.minute()
     assert len(node.calls) == 6
     node.fails = False
     assert (node.it.problem(UUIDS), node.minute(), len(node.calls)) == (words, None, 7)
 
 
-def test_the_read_that_confirms_a_fault_tries_it_again(node):
+def test_the_read_that_confirms_a_fault_tries_the_toolkit_again(node):
     """As while a package is half installed."""
     node.fails = True
     assert node.it.problem(UUIDS)
@@ -68,13 +68,13 @@ def test_the_read_that_confirms_a_fault_tries_it_again(node):
     assert [node.it.problem(UUIDS) for _read in range(2)] == [None, None]
 
 
-def test_what_was_found_is_for_who_assesses_the_node(node):
+def test_the_result_is_stored_for_assessments(node):
     node.minute()
     one = trial.trial_of({}, "jit-cdi", UUIDS)
     assert node.it.found == {"inputs": trial.digest_inputs(str(node.config), None, one), "problem": None}
 
 
-def test_a_toolkit_before_1_18_is_tried_as_it_works(node):
+def test_a_toolkit_before_1_18_is_tried_in_its_mode(node):
     node.version = "1.17.8"
     node.minute()
     assert node.calls == [["/usr/bin/nvidia-container-cli", "info"]]
@@ -85,7 +85,7 @@ def test_a_mode_that_needs_nothing_is_not_tried(node):
     assert (node.minute(), node.calls) == (None, [])
 
 
-def test_it_is_not_tried_where_that_is_accepted_or_nothing_is_advertised(node):
+def test_an_accepted_risk_or_nothing_advertised_means_no_trial(node):
     node.fails = True
     assert node.it.problem([]) is None
     node.it._settings = {**node.it._settings, "accept_risks": [NO_CONTAINER]}

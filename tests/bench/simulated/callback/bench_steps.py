@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Writes a line of JSON for each task of a run: how long it took, what it cost the controller, and on how many hosts it ran."""
+"""Writes a line of JSON for each task of a run: its duration, its cost on the controller, and its number of hosts."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class CallbackModule(CallbackBase):
             self._hosts = set()
         self._task, self._before, self._runs = task, now, 0
 
-    def v2_playbook_on_play_start(self, play):  # for each batch of a play, too
+    def v2_playbook_on_play_start(self, play):  # called for each batch of a play
         self._next("", play.get_name())
 
     def v2_playbook_on_task_start(self, task, is_conditional):
