@@ -5,7 +5,7 @@
 # The front door. Each target sets up what it needs; everything it makes lies under build/.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-all check unit lint sizes sanity docs-lint galaxy tarball sbom molecule e2e alerts chaos gpu bench venv lock packages promtool clean
+.PHONY: help demo demo-down test test-all check unit lint sizes sanity docs docs-lint galaxy tarball sbom molecule e2e alerts chaos gpu bench venv lock packages promtool clean
 
 bin := build/venv/bin
 export PATH := $(CURDIR)/$(bin):$(PATH)
@@ -45,6 +45,9 @@ sizes: venv ## Lists the long files, functions and parameter lists; nothing fail
 
 sanity: venv ## ansible-test sanity of what the tarball has
 	@$(bin)/python -m tests.run --only sanity
+
+docs: venv ## The documentation site in build/docs/html
+	@$(bin)/python -m tests.site
 
 docs-lint: venv ## antsibull-docs over plugins, roles and links
 	@$(bin)/python -m tests.run --only docs

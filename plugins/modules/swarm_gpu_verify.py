@@ -104,7 +104,6 @@ options:
     default: gpu-swarm.
 seealso:
   - module: fleet.gpu_swarm.swarm_gpu_info
-  - module: fleet.gpu_swarm.report
 """
 
 EXAMPLES = r"""

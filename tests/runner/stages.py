@@ -110,7 +110,7 @@ def newest() -> list[Stage]:
 
 
 # Unit tests of the repository's tools and texts, which run only with build/venv.
-OF_TOOLS = ("bench", "lab", "runner", *(f"test_{name}.py" for name in ("links", "platforms", "requirements", "rooms", "texts")))
+OF_TOOLS = ("bench", "lab", "runner", "site", *(f"test_{name}.py" for name in ("links", "platforms", "requirements", "rooms", "texts")))
 
 # Calls actions in a way that exists since ansible-core 2.19.
 OF_2_19 = ("calls/test_arguments.py",)
@@ -175,6 +175,7 @@ def stages(*, rare: bool = False) -> list[Stage]:
         pytest("alerts", "tests/alerts"),
         ansible_lint(),
         Stage("docs", tool("antsibull-docs", "lint-collection-docs", "--plugin-docs", "--validate-collection-refs=self", ".")),
+        Stage("docs-site", [PYTHON, "-m", "tests.site"]),
         Stage("mypy", tool("mypy")),
         Stage("yamllint", tool("yamllint", "--strict", ".")),
         Stage("changelog", tool("antsibull-changelog", "lint")),
