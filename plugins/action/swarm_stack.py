@@ -96,7 +96,7 @@ class ActionModule(ActionBase):
     def _present(self):
         name, folder = self._args["name"], Folder(self._args["compose"])
         stack = name_by_content(self._translated(folder), name)
-        self._masked = secret_values.masking(stack.document, stack.files, name)
+        self._masked = secret_values.build_masker(stack.document, stack.files, name)
         for note in stack.notes:
             self._say(f"note: {note}")
         stack, labels, placement = self._on_this_fleet(stack)

@@ -222,7 +222,7 @@ def test_missing_external_parts_are_one_error(fleet: Fleet, inventory: Path, pro
         manager.docker("network", "rm", "e2e-of-one-machine")
     assert run.rc == 2, run.output
     missing = "no config e2e-absent-config, no network e2e-absent, no network e2e-of-one-machine, no secret e2e-absent-secret"
-    assert f"The swarm has {missing}, but the Compose file uses that as external." in run.output
+    assert f"The swarm has {missing}, but the Compose file declares it as external." in run.output
     assert [manager.docker(kind, "ls", *of_stack).split() for kind in ("network", "service", "config")] == [[], [], []]
 
 
@@ -328,7 +328,7 @@ def test_x_gpu_chooses_nodes_and_images_and_provision_keeps_their_labels(fleet: 
     run = fleet.playbook(inventory, *arguments, playbook=PLAYBOOK)
     assert run.rc == 0, run.output
     assert "train-old: lab/task on g2, 2 of the replicas: node.labels.gpu.class.image-cuda12-2-" in run.output
-    assert "train-avx512 is not created: lab/cuda is currently the best image for no node" in run.output
+    assert "train-avx512 is not created: lab/cuda is not the best image for any node" in run.output
     services = [f"{STACK}_{name}" for name in ("picked", "train-new", "train-old")]
     assert {name: each(fleet, name) for name in ("old", "new")} == {"old": ["g2 lab/task"], "new": ["g1 lab/cuda"]}
     tasks = fleet["m1"].docker("service", "ps", "--filter", "desired-state=running", "--format", "{{.Name}} {{.Node}} {{.Image}}", *services)

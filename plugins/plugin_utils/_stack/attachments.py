@@ -25,7 +25,7 @@ from .references import DEFAULT, LOCAL_NETWORKS
 SUFFIX = "-gpu-swarm-network"
 MARK = "gpu-swarm.attaches"
 TRAP = "network-evicts-gpu-tasks"
-# The known issue, by the type of resource: which leaders evict tasks with such resources when their node is updated.
+# For each type of resource, the known issue of leaders that evict tasks with such resources when their node is updated.
 _EVICTS = {"named": "old-leader-evicts-gpu-tasks", "discrete": "old-leader-evicts-discrete-tasks"}
 
 
@@ -46,7 +46,7 @@ def add_attaching_services(document: Mapping[str, Any], swarm: Swarm) -> tuple[d
         networks = _overlays(service, document)
         nodes = [node for node in swarm.nodes if any(_is_evicting(node, kind, leader) for kind in _kinds(service))]
         if networks and nodes:
-            attaching[name + SUFFIX] = _service(name, service, networks, nodes, swarm)
+            attaching[name + SUFFIX] = _build_service(name, service, networks, nodes, swarm)
     if not attaching:
         return dict(document), []
     note = (
@@ -59,8 +59,8 @@ def add_attaching_services(document: Mapping[str, Any], swarm: Swarm) -> tuple[d
 def attaching_part(document: Mapping[str, Any]) -> dict[str, Any] | None:
     """The part of the document that is deployed first, or None."""
     first = {name: service for name, service in document["services"].items() if is_attaching(service)}
-    kept = {key: document[key] for key in ("version", "networks") if key in document}
-    return {**kept, "services": first} if first else None
+    shared = {key: document[key] for key in ("version", "networks") if key in document}
+    return {**shared, "services": first} if first else None
 
 
 def is_attaching(service: Mapping[str, Any]) -> bool:
@@ -69,8 +69,8 @@ def is_attaching(service: Mapping[str, Any]) -> bool:
 
 def not_running(answer: Mapping[str, Any], document: Mapping[str, Any], stack: str) -> list[str]:
     """The services of the document whose tasks do not all run yet."""
-    done = {one["service"] for one in answer["progress"] if one["done"] and one["running"]}
-    return [f"{stack}_{name}" for name in document["services"] if f"{stack}_{name}" not in done]
+    running = {service["service"] for service in answer["progress"] if service["done"] and service["running"]}
+    return [f"{stack}_{name}" for name in document["services"] if f"{stack}_{name}" not in running]
 
 
 def not_attached_error(lines: Mapping[str, str], names: Iterable[str]) -> str:
@@ -98,18 +98,23 @@ def _overlays(service: Mapping[str, Any], document: Mapping[str, Any]) -> list[s
     return [key for key in service.get("networks") or [DEFAULT] if (declared.get(key) or {}).get("name", "") not in LOCAL_NETWORKS]
 
 
-def _service(name: str, service: Mapping[str, Any], networks: list[str], nodes: list[dict[str, Any]], swarm: Swarm) -> dict[str, Any]:
-    """Build the attaching service. It uses the image of the service, which the nodes need anyway. If the deployed one already covers all nodes with
-    room, it stays unchanged, because it keeps the networks attached."""
-    own = (service["deploy"].get("placement") or {}).get("constraints") or []
-    room = swarm.feasible.get(f"{swarm.stack}_{name}", [])
-    former = ((swarm.former or {}).get("services") or {}).get(name + SUFFIX) or {}
-    if former.get("networks") == networks and _covers(former["deploy"]["placement"]["constraints"], own, room):
-        return dict(former)
+def _build_service(name: str, service: Mapping[str, Any], networks: list[str], nodes: list[dict[str, Any]], swarm: Swarm) -> dict[str, Any]:
+    """Build the attaching service, with the image of the service, which the nodes need anyway. If the deployed attaching service already covers all
+    nodes with room, return it unchanged, because it keeps the networks attached."""
+    own_constraints = (service["deploy"].get("placement") or {}).get("constraints") or []
+    ids_with_room = swarm.feasible.get(f"{swarm.stack}_{name}", [])
+    former_service = ((swarm.former or {}).get("services") or {}).get(name + SUFFIX) or {}
+    if former_service.get("networks") == networks and _is_covering(
+        former_service["deploy"]["placement"]["constraints"], own_constraints, ids_with_room
+    ):
+        return dict(former_service)
     busy = {node["id"]: holders for node in nodes if (holders := _holders(node, swarm.stack))}
-    _refuse([node for node in nodes if node["id"] in room and node["id"] in busy], busy, name)
-    without = {node["id"] for node in swarm.nodes} - ({node["id"] for node in nodes} - set(busy))
-    constraints = [*own, *(f"node.id!={node['id']}" for node in swarm.nodes if node["id"] in without and _meets(node, own))]
+    _refuse([node for node in nodes if node["id"] in ids_with_room and node["id"] in busy], busy, name)
+    attached_ids = {node["id"] for node in nodes} - set(busy)
+    constraints = [
+        *own_constraints,
+        *(f"node.id!={node['id']}" for node in swarm.nodes if node["id"] not in attached_ids and _meets_constraints(node, own_constraints)),
+    ]
     return {
         "image": service["image"],
         "entrypoint": ["sleep", "2147483647"],
@@ -126,27 +131,27 @@ def _service(name: str, service: Mapping[str, Any], networks: list[str], nodes: 
     }
 
 
-def _covers(former: list[str], own: list[str], room: Iterable[str]) -> bool:
-    return former[: len(own)] == own and not any(f"node.id!={node_id}" in former for node_id in room)
+def _is_covering(former_constraints: list[str], own_constraints: list[str], room: Iterable[str]) -> bool:
+    return former_constraints[: len(own_constraints)] == own_constraints and not any(f"node.id!={node_id}" in former_constraints for node_id in room)
 
 
-def _meets(node: Mapping[str, Any], constraints: Iterable[str]) -> bool:
-    """Whether the node meets the constraints, as far as the ledger knows the node."""
-    shown = {"ID": node["id"], "Description": {"Hostname": node["hostname"]}, "Spec": {"Labels": node["labels"], "Role": node["role"]}}
-    known = ("node.id", "node.hostname", "node.role", node_match.NODE_LABEL)
-    return all(node_match.is_met(one, shown) for one in constraints if one.strip().lower().startswith(known))
+def _meets_constraints(node: Mapping[str, Any], constraints: Iterable[str]) -> bool:
+    """Whether the node meets those constraints that can be compared with the ledger."""
+    described = {"ID": node["id"], "Description": {"Hostname": node["hostname"]}, "Spec": {"Labels": node["labels"], "Role": node["role"]}}
+    prefixes = ("node.id", "node.hostname", "node.role", node_match.NODE_LABEL)
+    return all(node_match.is_met(constraint, described) for constraint in constraints if constraint.strip().lower().startswith(prefixes))
 
 
 def _holders(node: Mapping[str, Any], stack: str) -> list[str]:
     """Tasks of other stacks on the node that have resources. [] if this stack has a task there, because its networks are attached already."""
-    own = f"{stack}_"
-    tasks = [task for task in node["tasks"] if not task["service"].startswith(own)]
+    own_prefix = f"{stack}_"
+    tasks = [task for task in node["tasks"] if not task["service"].startswith(own_prefix)]
     return [task["name"] for task in tasks if task["holding"]] if len(tasks) == len(node["tasks"]) else []
 
 
-def _refuse(nodes: list[dict[str, Any]], busy: Mapping[str, list[str]], name: str) -> None:
+def _refuse(nodes: list[dict[str, Any]], holders_by_node: Mapping[str, list[str]], name: str) -> None:
     if nodes:
-        where = "; ".join(f"{node['hostname']} ({', '.join(busy[node['id']])})" for node in nodes)
+        where = "; ".join(f"{node['hostname']} ({', '.join(holders_by_node[node['id']])})" for node in nodes)
         raise GpuSwarmError(
             f"services.{name} needs its network on nodes where tasks of others have GPUs. The leader's version of Docker would stop these "
             f"tasks ({TRAP}): {where}. Wait until they have ended, keep the service off these nodes with a constraint, set "

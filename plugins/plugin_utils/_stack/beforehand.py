@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Checks before a stack is deployed, besides its placement (pure): name conflicts, registries, and drivers for its images.
+"""Checks a stack before it is deployed (pure): name conflicts, registries, and drivers for its images. Placement is checked elsewhere.
 
 Private to this collection: no stability is promised to others.
 """
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from . import image_requirement, on_nodes, registries
 from .deploy_verdict import NOTHING
-from .on_nodes import Seen
+from .on_nodes import HostFacts
 from .references import content_digests, external_names, network_names, stack_networks
 from .registries import Logins
 from .translate import Stack
@@ -31,8 +31,8 @@ class Access(NamedTuple):
 
 def objects_to_compare(stack: Stack, name: str) -> dict[str, Any]:
     """The networks, configs and secrets of the stack that the manager compares with those of the swarm."""
-    found = external_names(stack.document).get("networks") or []
-    return {"networks": stack_networks(stack.document, name), "attached": found, "contents": content_digests(stack.document, stack.files)}
+    external_networks = external_names(stack.document).get("networks") or []
+    return {"networks": stack_networks(stack.document, name), "attached": external_networks, "contents": content_digests(stack.document, stack.files)}
 
 
 def query_options(document: Mapping[str, Any], stack: str, access: Access, query: bool) -> dict[str, Any]:
@@ -52,9 +52,9 @@ def image_of(service: Mapping[str, Any]) -> str:
 
 
 def check_answer(
-    answer: Mapping[str, Any], document: Mapping[str, Any], stack: str, access: Access, seen: Mapping[str, Seen]
+    answer: Mapping[str, Any], document: Mapping[str, Any], stack: str, access: Access, host_facts: Mapping[str, HostFacts]
 ) -> tuple[list[str], list[str]]:
-    """Return (errors that prevent the deployment, notes for the user). ``seen`` has what is known of each host of the inventory."""
+    """Return (errors that prevent the deployment, notes for the user). ``host_facts`` are by host of the inventory."""
     taken, errors = answer["networks_taken"], []
     if taken:
         errors.append(
@@ -63,19 +63,19 @@ def check_answer(
         )
     if answer["not_there"]:
         missing = answer["not_there"]
-        commands = " and ".join(f"'{command}'" for kind, command in CREATE_COMMANDS.items() if any(one.startswith(kind) for one in missing))
+        commands = " and ".join(f"'{command}'" for kind, command in CREATE_COMMANDS.items() if any(name.startswith(kind) for name in missing))
         errors.append(
-            f"The swarm has no {', no '.join(answer['not_there'])}, but the Compose file uses that as external. Create it with {commands}, "
+            f"The swarm has no {', no '.join(answer['not_there'])}, but the Compose file declares it as external. Create it with {commands}, "
             f"or correct its name. {NOTHING}"
         )
     errors += registries.refusal_errors(answer["refused"], access.logins, access.passed_on)
     notes: list[str] = []
     by_id = {node["id"]: node for node in answer["nodes"]}
-    feasible = {one["service"]: [by_id[node] for node in one["feasible"] if node in by_id] for one in answer["preflight"]}
+    feasible = {check["service"]: [by_id[node] for node in check["feasible"] if node in by_id] for check in answer["preflight"]}
     for key, service in with_gpus(document).items():
         name, image = f"{stack}_{key}", image_of(service)
-        own = {key: str(value).replace("$$", "$") for key, value in (service.get("environment") or {}).items()}
-        machines = on_nodes.machines(feasible.get(name, []), seen, image, answer["images"].get(image) or {}, own)
+        own_variables = {key: str(value).replace("$$", "$") for key, value in (service.get("environment") or {}).items()}
+        machines = on_nodes.machines(feasible.get(name, []), host_facts, image, answer["images"].get(image) or {}, own_variables)
         error, image_notes = image_requirement.check_image(name, image, machines)
         errors += [f"{error} {NOTHING}"] if error else []
         notes += image_notes
@@ -88,19 +88,19 @@ def with_gpus(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _reserved(service: Mapping[str, Any]) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = ((service.get("deploy") or {}).get("resources") or {}).get("reservations") or {}
-    return found
+    reservations: Mapping[str, Any] = ((service.get("deploy") or {}).get("resources") or {}).get("reservations") or {}
+    return reservations
 
 
 def images_with_gpus(stack: Stack) -> list[str]:
     """The images of services with generic resources, including all choices of x-gpu."""
-    chosen = [entry["image"] for one in stack.wanted.values() for entry in one.matrix]
-    return sorted({*chosen, *(image_of(service) for service in with_gpus(stack.document).values())})
+    x_gpu_images = [entry["image"] for request in stack.wanted.values() for entry in request.matrix]
+    return sorted({*x_gpu_images, *(image_of(service) for service in with_gpus(stack.document).values())})
 
 
 def name_conflict(answer: Mapping[str, Any], names: Iterable[str], stack: str, file: str) -> str | None:
     """Return an error if another stack in the swarm has this name, else None."""
-    existing = [one["service"] for one in answer["progress"]]
+    existing = [service["service"] for service in answer["progress"]]
     if not existing or set(existing).intersection(names):
         return None
     return (

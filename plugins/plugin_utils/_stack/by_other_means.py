@@ -27,15 +27,15 @@ INSTEAD = (
 
 
 def refuse(service: dict[str, Any], where: str) -> dict[str, Any]:
-    """Refuse a service that would run without the GPUs that it requests, or with other GPUs than those allocated to it."""
-    found = list(_requests(service))
-    if found:
-        place, what = found[0]
-        others = ", ".join(f"{one} by {by}" for one, by in found[1:])
-        also = f" The same holds for {others}." if others else ""
-        message = f"{where}.{place} requests GPUs by {what}, which swarm does not pass on.{also} {INSTEAD}"
+    """Refuse a service that would run without the GPUs that it requests, or with GPUs that swarm did not allocate to it."""
+    requests = list(_requests(service))
+    if requests:
+        place, what = requests[0]
+        others = ", ".join(f"{other} by {by}" for other, by in requests[1:])
+        same_for_others = f" The same holds for {others}." if others else ""
+        message = f"{where}.{place} requests GPUs by {what}, which swarm does not pass on.{same_for_others} {INSTEAD}"
         # Refused volumes are replaced, not removed, so that the others keep their numbers.
-        places = {one for one, _by in found}
+        places = {place for place, _by in requests}
         volumes = enumerate(_as_list(service.get("volumes")))
         mounts = [f"/volumes[{number}]" if f"volumes[{number}]" in places else mount for number, mount in volumes]
         raise SeveralErrors([message], {**service, "volumes": mounts} if mounts else service)
@@ -49,20 +49,20 @@ def _requests(service: dict[str, Any]) -> Iterator[tuple[str, str]]:
             yield f"devices[{number}]", _source_of(source)
     for number, entry in enumerate(_as_list(service.get("volumes"))):
         parts = [str(entry.get("source")), str(entry.get("target"))] if isinstance(entry, dict) else str(entry).split(":")
-        found = [part for part in parts if _DEVICE.match(part) or _REQUEST.match(part)]
+        matching = [part for part in parts if _DEVICE.match(part) or _REQUEST.match(part)]
         if _DEVICE.match(parts[0]) or any(_REQUEST.match(part) for part in parts):
-            yield f"volumes[{number}]", found[0]
+            yield f"volumes[{number}]", matching[0]
     for number, rule in enumerate(_as_list(service.get("device_cgroup_rules"))):
         if _RULE.match(str(rule).strip()):
             yield f"device_cgroup_rules[{number}]", "the rule for major number 195"
     annotations = service.get("annotations")
-    for text in [str(one) for one in (annotations.values() if isinstance(annotations, dict) else _as_list(annotations))]:
+    for text in [str(annotation) for annotation in (annotations.values() if isinstance(annotations, dict) else _as_list(annotations))]:
         if "nvidia.com/" in text:
             yield "annotations", "a CDI name"
 
 
-def _as_list(found: Any) -> list[Any]:
-    return found if isinstance(found, list) else []
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _source_of(text: str) -> str:

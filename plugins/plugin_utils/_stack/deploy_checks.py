@@ -23,7 +23,7 @@ from ...module_utils._swarm.image_name import is_image_name
 from . import mounts, ports, references, services, shapes
 from .fields import refuse_unknown
 
-# Where Docker checks it.
+# The places in Docker's source that make these checks.
 SCHEMA, LOADER = "docker/cli cli/compose/schema", "docker/cli cli/compose/loader"
 CONVERT, SECRETS = "docker/cli cli/compose/convert", "docker/cli cli/command/service/parse.go"
 STACK, VOLUMES = "docker/cli cli/command/stack", "docker/cli cli/compose/convert/volume.go"
@@ -61,7 +61,7 @@ class Check(NamedTuple):
 def refuse(stack: Stack) -> None:
     """Refuse a stack file with all errors of the table. Values that were refused earlier may be missing in its services."""
     errors = Errors()
-    for check in dict.fromkeys(check.by for check in CHECKS if check.by in _OF_A_FILE):
+    for check in dict.fromkeys(check.by for check in CHECKS if check.by in _FILE_CHECKS):
         errors.add(*errors.collect(_run_check, check, stack, instead=[]))
     errors.refuse()
 
@@ -89,15 +89,15 @@ def _image(stack: Stack) -> Iterator[str]:
             if not is_image_name(image) and (image or choices or written.get("image")):  # otherwise the image is missing, which another check reports
                 yield (
                     f"{stack.file}: services.{name}.{key} is {image!r}, which is not a valid image name."
-                    f"{_unset(stack, written.get('x-gpu') if choices else written.get('image'))} Write it as name:tag, in lower case, such as "
-                    "nvidia/cuda:13.0.0-base-ubuntu24.04."
+                    f"{_describe_unset(stack, written.get('x-gpu') if choices else written.get('image'))} Write it as name:tag, in lower case, such "
+                    "as nvidia/cuda:13.0.0-base-ubuntu24.04."
                 )
 
 
-def _unset(stack: Stack, written: Any) -> str:
+def _describe_unset(stack: Stack, written: Any) -> str:
     """A sentence about variables in ``written`` that are not set, or ''."""
-    found = [one for one in dict.fromkeys(_VARIABLE.findall(str(written))) if one in stack.unset]
-    return f" The variable {', '.join(found)} is not set: set it in .env, or in the environment." if found else ""
+    names = [name for name in dict.fromkeys(_VARIABLE.findall(str(written))) if name in stack.unset]
+    return f" The variable {', '.join(names)} is not set: set it in .env, or in the environment." if names else ""
 
 
 def _jobs(stack: Stack) -> Iterator[str]:
@@ -116,9 +116,9 @@ def _replicas_of_global(stack: Stack) -> Iterator[str]:
 
 def _credentials(stack: Stack) -> Iterator[str]:
     for where, service in _services(stack):
-        found = service.get("credential_spec") or {}
-        refuse_unknown(found, ("config", "file", "registry"), f"{where}.credential_spec")
-        sources = [key for key in ("config", "file", "registry") if found.get(key)]
+        spec = service.get("credential_spec") or {}
+        refuse_unknown(spec, ("config", "file", "registry"), f"{where}.credential_spec")
+        sources = [key for key in ("config", "file", "registry") if spec.get(key)]
         if len(sources) > 1:
             yield f"{where}.credential_spec has {' and '.join(sources)}. Keep only one of them."
 
@@ -129,7 +129,7 @@ def _volume_texts(stack: Stack) -> Iterator[str]:
             if isinstance(mount, str) and "\\" not in mount:
                 parts = mount.split(":")
                 if not all(parts) or len(parts) > 3:
-                    why = _unset(stack, stack.written[name]["volumes"][number])
+                    why = _describe_unset(stack, stack.written[name]["volumes"][number])
                     yield f"{stack.file}: services.{name}.volumes[{number}] is {mount!r}.{why} Write it as source:target or source:target:ro."
 
 
@@ -154,19 +154,19 @@ def _mount_sources(stack: Stack) -> Iterator[str]:
                 yield f"{where}.volumes[{number}] is of type {mount['type']} and has no source. Write one."
 
 
-def _carried_targets(section: str, root: str) -> Callable[[Stack], Iterator[str]]:
+def _same_targets(section: str, root: str) -> Callable[[Stack], Iterator[str]]:
     def check(stack: Stack) -> Iterator[str]:
         for where, service in _services(stack):
-            at: dict[str, str] = {}
-            for one in service.get(section) or []:
-                entry = one if isinstance(one, dict) else {"source": one}
+            source_at: dict[str, str] = {}
+            for item in service.get(section) or []:
+                entry = item if isinstance(item, dict) else {"source": item}
                 if not entry.get("source"):
                     continue  # another check reports this
                 target = entry.get("target") or entry["source"]
                 path = target if target.startswith("/") else root + target
-                if path in at:
-                    yield f"{where}.{section} has both {at[path]} and {entry['source']} at {path}. Write another target for one of them."
-                at[path] = entry["source"]
+                if path in source_at:
+                    yield f"{where}.{section} has both {source_at[path]} and {entry['source']} at {path}. Write another target for one of them."
+                source_at[path] = entry["source"]
 
     return check
 
@@ -214,7 +214,7 @@ def _external(stack: Stack) -> Iterator[str]:
         for name, entry in (stack.document.get(section) or {}).items():
             where, external = f"{stack.file}: {section}.{name}", (entry or {}).get("external")
             if isinstance(external, dict) and external.get("name") and entry.get("name"):
-                yield f"{where} has two names, one of them under external. Keep only the other one."
+                yield f"{where} has two names, one of them under external. Remove the name under external."
             beside = [key for key in ("driver", "driver_opts", "labels") if external and section == "volumes" and entry.get(key)]
             if beside:
                 yield f"{where} is external, but also has {', '.join(beside)}. Remove that: the volume exists already."
@@ -251,7 +251,7 @@ def _network_drivers(stack: Stack) -> Iterator[str]:
             )
         ipam = (entry.get("ipam") or {}).get("driver")
         if ipam not in (None, "", "default") and not re.search("[/:]", str(ipam)):
-            yield f"{where}.ipam.driver is {ipam}, but swarm only has default. Remove it."
+            yield f"{where}.ipam.driver is {ipam}, but swarm supports only default. Remove it."
 
 
 def _network_labels(stack: Stack) -> Iterator[str]:
@@ -260,7 +260,7 @@ def _network_labels(stack: Stack) -> Iterator[str]:
             yield f"{where}.labels has com.docker.swarm.predefined, which swarm keeps for its own networks. Remove it."
 
 
-# Docker refuses this size and more (MaxConfigSize in controlapi/config.go, MaxSecretSize in api/validation of swarmkit).
+# Docker refuses content of this size or larger (MaxConfigSize in controlapi/config.go, MaxSecretSize in api/validation of swarmkit).
 REFUSED_SIZE = {"configs": 1000 * 1024, "secrets": 500 * 1024}
 
 
@@ -278,7 +278,7 @@ def _contents(section: str) -> Callable[[Stack], Iterator[str]]:
     return check
 
 
-_secret_targets, _config_targets = _carried_targets("secrets", "/run/secrets/"), _carried_targets("configs", "/")
+_secret_targets, _config_targets = _same_targets("secrets", "/run/secrets/"), _same_targets("configs", "/")
 _secret_contents, _config_contents = _contents("secrets"), _contents("configs")
 
 # -- the table -----------------------------------------------------------------------------------------------------------------
@@ -311,7 +311,7 @@ CHECKS = [
     Check("port-number", "a `published` port above 65535: Docker accepts it, but the tasks wait for ever", ALLOCATOR, "", ports.translate_ports),
     Check("port-target", "a port without its `target`: Docker accepts it, but the port leads nowhere", ALLOCATOR, "", ports.translate_ports),
     Check("image", "an invalid image name, such as one with an empty tag", SERVICE, "", _image),
-    # The conversion: networks, secrets and configs are made by then.
+    # During the conversion. Docker has created networks, secrets and configs by then.
     Check("credential", "`credential_spec` with more than one of `config`, `file` and `registry`", CONVERT, "", _credentials),
     Check("declared-network", "a network that the file does not declare", CONVERT, "", references.check_declared),
     Check("declared-volume", "a volume that the file does not declare", VOLUMES, "", references.check_declared),
@@ -328,7 +328,7 @@ CHECKS = [
     Check("secret-target", "two secrets of a service with the same target", SECRETS, "", _secret_targets),
     Check("config-target", "two configs of a service with the same target", SECRETS, "", _config_targets),
     Check("external", "an external config, secret or network that the swarm does not have", STACK, "", on_swarm.not_there),
-    # The daemon: services are created one after the other.
+    # In the daemon, which creates one service after the other.
     Check("propagation", "an unknown `propagation`", MOBY, "", shapes.word),
     Check("restart-condition", "an unknown `condition` of `restart_policy`", MOBY, "", shapes.word),
     Check("failure-action", "an unknown `failure_action`", MOBY, "", shapes.word),
@@ -341,7 +341,7 @@ CHECKS = [
     Check("ipam-driver", "an unknown `ipam` driver", NETWORKS, "", _network_drivers),
     Check("subnet", "an invalid subnet", NETWORKS, "", shapes.subnet),
     Check("predefined-label", "a network with the label of swarm's own networks, `com.docker.swarm.predefined`", NETWORKS, "", _network_labels),
-    # Swarm, when it creates or updates a service.
+    # In swarm, when it creates or updates a service.
     Check("service-name", "a service whose name, with the stack's name, has a dot or more than 63 characters", COMMON, "", references.check_names),
     Check("service-taken", "a service whose name another service already has", SERVICE, "", on_swarm.taken),
     Check("cpus-least", "less than 0.001 CPUs", SERVICE, "", shapes.cpus),
@@ -374,7 +374,7 @@ CHECKS = [
     Check("secret-changed", "changed content of a secret that has its own `name:`", SECRET, "", clashes.contents),
     Check("carried-name", "a config or secret whose name has more than 64 characters, or special characters", COMMON, "", references.check_names),
 ]  # fmt: skip
-_OF_A_FILE = (
+_FILE_CHECKS = (
     _image, _jobs, _replicas_of_global, _credentials, _volume_texts, _mount_targets, _mount_sources, _secret_targets, _config_targets, _dnsrr,
     _port_twice, _port_in_stack, _section_names, _external, _network_names, _predefined, _network_drivers, _network_labels,
     _secret_contents, _config_contents,

@@ -27,46 +27,48 @@ _UNCHANGED = re.compile(r"failed to update (config|secret) ([^\s:]+): .*only upd
 
 def placement_errors(stack: str, answer: Mapping[str, Any], specs: Iterable[Mapping[str, Any]], allow_pending: bool) -> list[str]:
     """The reasons why this stack must not be deployed, or []."""
-    found, by_service = [], {spec["Name"]: _kinds(spec) for spec in specs}
+    errors, kinds_by_service = [], {spec["Name"]: _kinds(spec) for spec in specs}
     if answer["taken"]:
         names = ", ".join(answer["taken"])
-        found.append(f"The swarm already has {names}, which do not belong to the stack {stack}. Give the stack another name. {NOTHING}")
-    unknown = sorted({kind for kinds in by_service.values() for kind in kinds} - set(answer["kinds"]))
+        errors.append(f"The swarm already has {names}, which do not belong to the stack {stack}. Give the stack another name. {NOTHING}")
+    unknown = sorted({kind for kinds in kinds_by_service.values() for kind in kinds} - set(answer["kinds"]))
     if unknown:
         existing = f"; existing kinds are {', '.join(sorted(answer['kinds']))}" if answer["kinds"] else ""
-        found.append(
+        errors.append(
             f"No node of the swarm advertises {', '.join(unknown)}{existing}. Write another kind under generic_resources. For devices and gpus, set "
             f"gpu_stack_kind to it. {NOTHING}"
         )
     # A service with an unknown kind has its own error above.
-    unfit = [one for one in answer["preflight"] if not one["fits"] and not set(unknown).intersection(by_service.get(one["service"], ()))]
-    never, later = ([one for one in unfit if one["possible"] is possible] for possible in (False, True))
-    if never:
-        found.append(f"{_reasons(never)}. No node could ever run it: reserve less, or change its constraints. {NOTHING}")
-    if later and not allow_pending:
-        found.append(f"{_reasons(later)}. Make room, or let it wait with gpu_stack_allow_pending: true. {NOTHING}")
-    return found
+    unfit = [
+        check for check in answer["preflight"] if not check["fits"] and not set(unknown).intersection(kinds_by_service.get(check["service"], ()))
+    ]
+    impossible, waiting = ([check for check in unfit if check["possible"] is is_possible] for is_possible in (False, True))
+    if impossible:
+        errors.append(f"{_reasons(impossible)}. No node could ever run it: reserve less, or change its constraints. {NOTHING}")
+    if waiting and not allow_pending:
+        errors.append(f"{_reasons(waiting)}. Make room, or let it wait with gpu_stack_allow_pending: true. {NOTHING}")
+    return errors
 
 
 def docker_errors(answer: Mapping[str, Any], masked: Callable[[str], str] = str) -> list[str]:
-    """Errors if the managers, or Docker's own reader, would refuse the stack."""
-    found = [f"{one} {NOTHING}" for one in answer["clashes"]]
+    """Errors if the managers or 'docker stack config' would refuse the stack."""
+    errors = [f"{clash} {NOTHING}" for clash in answer["clashes"]]
     if answer["unread"]:
         reason = masked(answer["unread"]).rstrip(".")
-        found.append(f"'docker stack config' on the manager refuses the stack file: {reason}. Correct that. {NOTHING}")
-    return found
+        errors.append(f"'docker stack config' on the manager refuses the stack file: {reason}. Correct that. {NOTHING}")
+    return errors
 
 
 def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
     """Whether a deployment changed, created or removed a service of the stack."""
-    first, then = ({one["id"]: one["specified"] for one in answer["progress"]} for answer in (before, after))
+    first, then = ({service["id"]: service["specified"] for service in answer["progress"]} for answer in (before, after))
     return first != then
 
 
 def new_objects(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     """The names of objects that are new in ``after``, by kind and id."""
-    found = {kind: {one: name for one, name in now.items() if one not in before.get(kind, {})} for kind, now in after.items()}
-    return {kind: new for kind, new in found.items() if new}
+    new_by_kind = {kind: {object_id: name for object_id, name in now.items() if object_id not in before.get(kind, {})} for kind, now in after.items()}
+    return {kind: new for kind, new in new_by_kind.items() if new}
 
 
 def describe_leftovers(before: Mapping[str, Any], after: Mapping[str, Any], new: Mapping[str, Mapping[str, str]], removed: bool) -> str:
@@ -74,8 +76,8 @@ def describe_leftovers(before: Mapping[str, Any], after: Mapping[str, Any], new:
     names = ", ".join(f"the {kind[:-1]} {name}" for kind in sorted(new) for name in sorted(new[kind].values()))
     if removed:
         return f"The stack is new, so its parts are removed again: {names}."
-    former = {one["id"]: one["specified"] for one in before["progress"]}
-    updated = sorted(one["service"] for one in after["progress"] if former.get(one["id"], one["specified"]) != one["specified"])
+    former = {service["id"]: service["specified"] for service in before["progress"]}
+    updated = sorted(service["service"] for service in after["progress"] if former.get(service["id"], service["specified"]) != service["specified"])
     changed = [f"Created before the failure: {names}." if names else "", f"Updated before the failure: {', '.join(updated)}." if updated else ""]
     return " ".join(filter(None, changed)) or "Nothing was created or updated before the failure."
 
@@ -99,7 +101,7 @@ def _kinds(spec: Mapping[str, Any]) -> list[str]:
 
 
 def _reasons(services: Iterable[Mapping[str, Any]]) -> str:
-    return "; ".join(f"{one['service']} {one['text']}" for one in services)
+    return "; ".join(f"{service['service']} {service['text']}" for service in services)
 
 
 def has_jobs(specs: Iterable[Mapping[str, Any]]) -> bool:
@@ -110,77 +112,81 @@ def has_jobs(specs: Iterable[Mapping[str, Any]]) -> bool:
 def orphans(answer: Mapping[str, Any], specs: Iterable[Mapping[str, Any]]) -> list[str]:
     """Services of the stack in the swarm that are not among these."""
     names = {spec["Name"] for spec in specs}
-    return [one["service"] for one in answer["progress"] if one["service"] not in names]
+    return [service["service"] for service in answer["progress"] if service["service"] not in names]
 
 
 def placement_lines(answer: Mapping[str, Any], specs: Iterable[Mapping[str, Any]]) -> list[str]:
     """A line for each service with the nodes where it would fit."""
     names = {node["id"]: node["hostname"] for node in answer["nodes"]}
     by_name = {spec["Name"]: spec for spec in specs}
-    return [f"{one['service']}: {_placement_line(names, one, by_name[one['service']])}" for one in answer["preflight"]]
+    return [f"{check['service']}: {_placement_line(names, check, by_name[check['service']])}" for check in answer["preflight"]]
 
 
-def _placement_line(hostnames: Mapping[str, str], one: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
-    if not one["fits"]:
-        return str(one["text"])
-    names = [hostnames.get(node, node) for node in one["feasible"]]
+def _placement_line(hostnames: Mapping[str, str], check: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
+    if not check["fits"]:
+        return str(check["text"])
+    names = [hostnames.get(node, node) for node in check["feasible"]]
     at_once = spec["UpdateConfig"]["Parallelism"]
     number = f"{at_once} at a time" if at_once else "all at once"
-    if one["beside"]:
-        return f"its tasks are replaced, {number}; a new one {_where(names)}, and starts before the old one ends{_unless(one)}"
-    if one["stays"]:
+    if check["beside"]:
+        return f"its tasks are replaced, {number}; a new one {_where(names)}, and starts before the old one ends{_unless(check)}"
+    if check["stays"]:
         return f"its tasks are replaced, {number}" if spec["TaskTemplate"].get("ForceUpdate") else "its tasks stay where they are"
-    return _where(names) + _unless(one)
+    return _where(names) + _unless(check)
 
 
-def _unless(one: Mapping[str, Any]) -> str:
+def _unless(check: Mapping[str, Any]) -> str:
     """Warn about services that may take the room first. Swarm places services in any order and moves none later."""
-    return f", unless swarm places {' or '.join(one['rivals'])} there first" if one["rivals"] else ""
+    return f", unless swarm places {' or '.join(check['rivals'])} there first" if check["rivals"] else ""
 
 
 def _where(names: list[str]) -> str:
     shown = sorted(names)
-    return f"fits on {', '.join(shown[:5])}{f' and {len(shown) - 5} more' if len(shown) > 5 else ''}" if shown else "runs on no node now"
+    return f"fits on {', '.join(shown[:5])}{f' and {len(shown) - 5} more' if len(shown) > 5 else ''}" if shown else "fits on no node now"
 
 
 def progress_lines(answer: Mapping[str, Any], unsteady: Collection[str] = ()) -> dict[str, str]:
     """Describe the progress of each service. ``unsteady`` services are complete, but only since a moment ago."""
-    pending = {one["service"]: one["text"] for one in answer["pending_now"]}
-    return {one["service"]: _line(one, pending.get(one["service"]), one["service"] in unsteady) for one in answer["progress"]}
+    pending = {service["service"]: service["text"] for service in answer["pending_now"]}
+    return {service["service"]: _line(service, pending.get(service["service"]), service["service"] in unsteady) for service in answer["progress"]}
 
 
-def _line(one: Mapping[str, Any], pending: str | None, unsteady: bool) -> str:
-    ended = f", {one['complete']} complete" if one["complete"] else ""
-    words = [f"{one['running']} of {one['wanted']} {'complete' if one['job'] else 'running'}{ended}"]
-    if one["former"] and not one["update"].startswith("rollback"):
-        words = [f"{one['former']} serve (former version), {one['running']} of {one['wanted']} updated"]
-    if one["done"] and not unsteady:
-        return words[0]
-    if one["update"] == BACK:
-        words.append(ROLLED_BACK.format(", and it runs as before" if _is_back(one) else "", one["service"]))
-    elif one["update"] in STOPPED:
-        words.append(f"its update is {one['update'].replace('_', ' ')}")
-    if pending and one["running"] < one["wanted"]:
-        is_explained = one["update"] in ENDED and PAUSED_UPDATES[one["update"]] in pending
-        words = [*(words[:-1] if is_explained else words), pending]
-    if one["failed"]:
-        words.append(f"{one['failures']} failed, the last with: {one['failed']}")
-    return "; ".join(words)
+def _line(service: Mapping[str, Any], pending: str | None, unsteady: bool) -> str:
+    ended = f", {service['complete']} complete" if service["complete"] else ""
+    parts = [f"{service['running']} of {service['wanted']} {'complete' if service['job'] else 'running'}{ended}"]
+    if service["former"] and not service["update"].startswith("rollback"):
+        parts = [f"{service['former']} serve (former version), {service['running']} of {service['wanted']} updated"]
+    if service["done"] and not unsteady:
+        return parts[0]
+    if service["update"] == BACK:
+        parts.append(ROLLED_BACK.format(", and it runs as before" if _is_back(service) else "", service["service"]))
+    elif service["update"] in STOPPED:
+        parts.append(f"its update is {service['update'].replace('_', ' ')}")
+    if pending and service["running"] < service["wanted"]:
+        is_explained = service["update"] in ENDED and PAUSED_UPDATES[service["update"]] in pending
+        parts = [*(parts[:-1] if is_explained else parts), pending]
+    if service["failed"]:
+        parts.append(f"{service['failures']} failed, the last with: {service['failed']}")
+    return "; ".join(parts)
 
 
 def unfinished_services(answer: Mapping[str, Any]) -> list[str]:
-    """The services to wait for. Services that failed for good are not among them, nor are updates that swarm paused or rolled back completely. After
-    a rollback the tasks must run again first."""
-    return [one["service"] for one in answer["progress"] if not (one["done"] or one["over"] or one["update"] in ENDED or _is_back(one))]
+    """The services to wait for. Excluded are services that failed for good, paused updates, and completed rollbacks. A rollback is complete when the
+    tasks run again."""
+    return [
+        service["service"]
+        for service in answer["progress"]
+        if not (service["done"] or service["over"] or service["update"] in ENDED or _is_back(service))
+    ]
 
 
-def _is_back(one: Mapping[str, Any]) -> bool:
-    return one["update"] == BACK and one["running"] + one["complete"] >= one["wanted"]
+def _is_back(service: Mapping[str, Any]) -> bool:
+    return service["update"] == BACK and service["running"] + service["complete"] >= service["wanted"]
 
 
 def waiting_and_failed(answer: Mapping[str, Any], unsteady: Collection[str] = ()) -> tuple[list[str], list[str]]:
     """Return the names of services that are pending or starting, and of those that failed."""
-    never = {one["service"] for one in answer["pending_now"] if not one["possible"]}
-    short = [one for one in answer["progress"] if not one["done"] or (one["service"] in unsteady and one["failures"])]
-    wrong = [one["service"] for one in short if one["failures"] or one["update"] in STOPPED or one["service"] in never]
-    return [one["service"] for one in short if one["service"] not in wrong], wrong
+    impossible = {service["service"] for service in answer["pending_now"] if not service["possible"]}
+    incomplete = [service for service in answer["progress"] if not service["done"] or (service["service"] in unsteady and service["failures"])]
+    failed = [service["service"] for service in incomplete if service["failures"] or service["update"] in STOPPED or service["service"] in impossible]
+    return [service["service"] for service in incomplete if service["service"] not in failed], failed

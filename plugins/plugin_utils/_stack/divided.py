@@ -24,7 +24,7 @@ _NAME = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,28}[a-z0-9])?")
 # Docker's limit for the name of a service, including the name of its stack.
 _MAX_NAME = 63
 MAX_REPLICAS = 10_000
-_OF_THE_HOST = ("host", "bridge", "none")
+_LOCAL_NETWORKS = ("host", "bridge", "none")
 
 
 def check_names(matrix: Sequence[Mapping[str, Any]], where: str) -> None:
@@ -37,74 +37,74 @@ def check_names(matrix: Sequence[Mapping[str, Any]], where: str) -> None:
             )
 
 
-def names(service: str, matrix: Sequence[Mapping[str, Any]], stack: str) -> list[str]:
+def name_parts(service: str, matrix: Sequence[Mapping[str, Any]], stack: str) -> list[str]:
     """The names of the parts. They depend on what an image requires, so that a new tag does not change them."""
     slugs = [str(entry.get(images.NAME) or classes.slug(entry)) for entry in matrix]
-    more = [f"-{_digest(str(images.criterion(entry)))}" if slugs.count(slug) > 1 else "" for slug, entry in zip(slugs, matrix, strict=True)]
-    unique = [slug + one for slug, one in zip(slugs, more, strict=True)]
-    return [_short(f"{service}-{slug}", stack) for slug in unique]
+    suffixes = [f"-{_digest(str(images.criterion(entry)))}" if slugs.count(slug) > 1 else "" for slug, entry in zip(slugs, matrix, strict=True)]
+    unique = [slug + suffix for slug, suffix in zip(slugs, suffixes, strict=True)]
+    return [_shorten(f"{service}-{slug}", stack) for slug in unique]
 
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()[:6]
 
 
-def _short(name: str, stack: str) -> str:
+def _shorten(name: str, stack: str) -> str:
     room = _MAX_NAME - len(stack) - 1
     return name if len(name) <= room else f"{name[: max(room - 7, 1)].rstrip('-_')}-{_digest(name)}"
 
 
 def best_images(matrix: list[dict[str, Any]], nodes: Sequence[Node]) -> tuple[dict[str, list[int]], list[str]]:
     """Return the best images of each node, as their positions, and a reason for each node that can run none."""
-    found = {node.id: images.choose(matrix, node.facts) for node in nodes}
+    choices = {node.id: images.choose(matrix, node.facts) for node in nodes}
     unfit = [
-        f"{node.name} can run none: " + ", ".join(f"{matrix[place][images.IMAGE]}: {why}" for place, why in sorted(found[node.id].why.items()))
+        f"{node.name} can run none: " + ", ".join(f"{matrix[place][images.IMAGE]}: {why}" for place, why in sorted(choices[node.id].why.items()))
         for node in nodes
-        if not found[node.id].best
+        if not choices[node.id].best
     ]
-    return {node_id: choice.best for node_id, choice in found.items()}, unfit
+    return {node_id: choice.best for node_id, choice in choices.items()}, unfit
 
 
 def replicas_of_parts(service: Mapping[str, Any], nodes: Mapping[str, Sequence[Node]], former: Any, where: str) -> dict[str, int | None]:
-    """Return the replicas of each part, by name. None means one task on each node. Global parts are kept even without nodes, which may come later."""
+    """Return the replicas of each part, by name. None means one task on each node. Global parts exist even without nodes: nodes may join later."""
     deploy = service.get("deploy") or {}
     mode = str(deploy.get("mode") or "replicated")
     if mode.startswith("global"):
-        found: dict[str, int | None] = dict.fromkeys(nodes)
+        replicas_by_part: dict[str, int | None] = dict.fromkeys(nodes)
     else:
         total = deploy.get("replicas", 1)
         if isinstance(total, bool) or not isinstance(total, int) or not 0 <= total <= MAX_REPLICAS:
             raise GpuSwarmError(f"{where}: deploy.replicas is {total!r}, but must be a whole number up to {MAX_REPLICAS} to be divided.")
-        room = {name: sum(_room(service, node) for node in these) for name, these in nodes.items() if these}
-        replicas = shares(total, room, _former(former, room))
+        room_by_part = {name: sum(_room(service, node) for node in nodes_of_part) for name, nodes_of_part in nodes.items() if nodes_of_part}
+        replicas = shares(total, room_by_part, _former(former, room_by_part))
         # A job without tasks is not created.
-        found = {name: number for name, number in replicas.items() if number or not mode.endswith("-job")}
-    _check_ports(service, found, where)
-    return found
+        replicas_by_part = {name: number for name, number in replicas.items() if number or not mode.endswith("-job")}
+    _check_ports(service, replicas_by_part, where)
+    return replicas_by_part
 
 
 def _room(service: Mapping[str, Any], node: Node) -> int:
     """How many tasks of the service fit on the node now."""
     if not is_schedulable(node.record):
         return 0
-    generic = ((((service.get("deploy") or {}).get("resources") or {}).get("reservations") or {}).get("generic_resources")) or []
-    wants = {one["discrete_resource_spec"]["kind"]: one["discrete_resource_spec"]["value"] for one in generic}
+    reserved = ((((service.get("deploy") or {}).get("resources") or {}).get("reservations") or {}).get("generic_resources")) or []
+    needed = {item["discrete_resource_spec"]["kind"]: item["discrete_resource_spec"]["value"] for item in reserved}
     free = {kind: entry["free"] for kind, entry in node.record["resources"].items()}
     numbers = {kind: len(value) if isinstance(value, list) else value for kind, value in free.items()}
-    return min((numbers.get(kind, 0) // amount for kind, amount in wants.items()), default=1)
+    return min((numbers.get(kind, 0) // amount for kind, amount in needed.items()), default=1)
 
 
 def _former(file: Any, names: Mapping[str, int]) -> dict[str, int]:
     services = (file or {}).get("services") or {}
-    found = {name: ((services.get(name) or {}).get("deploy") or {}).get("replicas") for name in names}
-    return {name: number for name, number in found.items() if isinstance(number, int)}
+    replicas_by_part = {name: ((services.get(name) or {}).get("deploy") or {}).get("replicas") for name in names}
+    return {name: number for name, number in replicas_by_part.items() if isinstance(number, int)}
 
 
-def _check_ports(service: Mapping[str, Any], found: Mapping[str, Any], where: str) -> None:
+def _check_ports(service: Mapping[str, Any], parts: Mapping[str, Any], where: str) -> None:
     shared = [port for port in service.get("ports") or [] if not isinstance(port, dict) or port.get("mode") != "host"]
-    if shared and len(found) > 1:
+    if shared and len(parts) > 1:
         raise GpuSwarmError(
-            f"{where}: the service is split into {len(found)}, but only one of them can publish its ports for the whole swarm. Publish them in mode: "
+            f"{where}: the service is split into {len(parts)}, but only one of them can publish its ports for the whole swarm. Publish them in mode: "
             "host, or put another service in front of it."
         )
 
@@ -117,11 +117,11 @@ def build_part(service: dict[str, Any], image: str, replicas: int | None, name: 
     return result
 
 
-def _networks(found: Any, alias: str, declared: Mapping[str, Any]) -> dict[str, Any]:
-    named = found if isinstance(found, dict) else dict.fromkeys(found or ["default"])
+def _networks(networks: Any, alias: str, declared: Mapping[str, Any]) -> dict[str, Any]:
+    options_by_network = networks if isinstance(networks, dict) else dict.fromkeys(networks or ["default"])
     result = {}
-    for network, options in named.items():
-        of_the_host = ((declared.get(network) or {}).get("name") or network) in _OF_THE_HOST
+    for network, options in options_by_network.items():
+        of_the_host = ((declared.get(network) or {}).get("name") or network) in _LOCAL_NETWORKS
         aliases = {**(options or {}), "aliases": [*((options or {}).get("aliases") or []), alias]}
         result[network] = options if of_the_host else aliases
     return result

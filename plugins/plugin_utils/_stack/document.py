@@ -19,7 +19,7 @@ import yaml
 from ...module_utils._errors import TOO_DEEP, Errors, GpuSwarmError, SeveralErrors
 from ...module_utils._mask import mask_value_in_key
 
-# The limit after aliases are expanded. Real stack files have some hundred values.
+# The limit after aliases are expanded. Real stack files have a few hundred values.
 MAX_VALUES = 100_000
 _PLAIN_BOOL = re.compile(r"true|True|TRUE|false|False|FALSE")
 _PLAIN_INT = re.compile(r"[-+]?(?:0o?[0-7]+|0x[0-9a-fA-F]+|0|[1-9][0-9]*)")
@@ -38,7 +38,7 @@ _REASONS = {
 }
 
 
-class _Merging(yaml.SafeLoader):
+class _MergingLoader(yaml.SafeLoader):
     """A loader that limits how many values merge keys (``<<``) add, because PyYAML copies them for each alias and level."""
 
     def __init__(self, stream: str) -> None:
@@ -47,7 +47,7 @@ class _Merging(yaml.SafeLoader):
         self._merged: dict[int, Any] = {}
 
     def flatten_mapping(self, node: Any) -> None:
-        if id(node) not in self._merged:  # an anchored mapping comes several times
+        if id(node) not in self._merged:  # an anchored mapping is visited several times
             self._merged[id(node)] = node
             self._merge(node)
             super().flatten_mapping(node)
@@ -55,22 +55,22 @@ class _Merging(yaml.SafeLoader):
     def _merge(self, node: Any) -> None:
         """Merge the sources so that each key occurs once. The mapping's own values win."""
         own = [pair for pair in node.value if pair[0].tag != _MERGE]
-        found: dict[Any, Any] = {}
-        for source in [one for key, value in node.value if key.tag == _MERGE for one in reversed(self._sources(node, value))]:
+        merged: dict[Any, Any] = {}
+        for source in [mapping for key, value in node.value if key.tag == _MERGE for mapping in reversed(self._sources(node, value))]:
             self.flatten_mapping(source)
             self._count(len(source.value), node)
-            found.update((_identity(key), (key, item)) for key, item in source.value)
+            merged.update((_identity(key), (key, item)) for key, item in source.value)
         if len(own) < len(node.value):
-            node.value = list({**found, **{_identity(key): (key, item) for key, item in own}}.values())
+            node.value = list({**merged, **{_identity(key): (key, item) for key, item in own}}.values())
 
     def _sources(self, node: Any, value: Any) -> list[Any]:
-        found = value.value if isinstance(value, yaml.SequenceNode) else [value]
-        if not all(isinstance(one, yaml.MappingNode) for one in found):
+        sources = value.value if isinstance(value, yaml.SequenceNode) else [value]
+        if not all(isinstance(source, yaml.MappingNode) for source in sources):
             raise yaml.constructor.ConstructorError(None, None, "a merge key (<<) accepts only mappings", node.start_mark)
-        return list(found)
+        return list(sources)
 
-    def _count(self, number: int, node: Any) -> None:
-        self._remaining -= number
+    def _count(self, added: int, node: Any) -> None:
+        self._remaining -= added
         if self._remaining < 0:
             raise yaml.constructor.ConstructorError(None, None, f"merge keys (<<) add more than {MAX_VALUES} values", node.start_mark)
 
@@ -79,7 +79,7 @@ def _identity(key: Any) -> Any:
     return (key.tag, key.value) if isinstance(key, yaml.ScalarNode) else id(key)
 
 
-class _Loader(_Merging):
+class _Loader(_MergingLoader):
     """A loader with the types of YAML 1.2 that notes duplicate keys."""
 
     def __init__(self, stream: str) -> None:
@@ -87,14 +87,14 @@ class _Loader(_Merging):
         self.duplicates: list[str] = []
 
     def compose_mapping_node(self, anchor: Any) -> Any:
-        """Note duplicate keys. Merged keys come later and are no duplicates."""
+        """Note duplicate keys. Merged keys are added later, so they do not count as duplicates."""
         node = super().compose_mapping_node(anchor)
-        seen: set[str] = set()
+        names: set[str] = set()
         for key, _value in node.value:
             name, mark = key.value if isinstance(key.value, str) else repr(key.value), key.start_mark
-            if name in seen and key.tag != _MERGE:
+            if name in names and key.tag != _MERGE:
                 self.duplicates.append(f"line {mark.line + 1}, column {mark.column + 1}: the key {mask_value_in_key(name)} appears twice")
-            seen.add(name)
+            names.add(name)
         return node
 
 
@@ -126,24 +126,24 @@ _Loader.add_constructor("tag:yaml.org,2002:float", _read_float)
 def load_compose(text: str, name: str) -> dict[str, Any]:
     """Load the text of the Compose file ``name``."""
     errors = Errors()
-    found = errors.collect(load_yaml, text, name, _Loader)
-    if not isinstance(found, dict):
+    document = errors.collect(load_yaml, text, name, _Loader)
+    if not isinstance(document, dict):
         errors.refuse()
         raise GpuSwarmError(f"{name} is not a Compose file: it must be a mapping with the key services.")
-    errors.refuse(found)
-    return found
+    errors.refuse(document)
+    return document
 
 
-def load_yaml(text: str, name: str, loader: type[yaml.SafeLoader] = _Merging) -> Any:
+def load_yaml(text: str, name: str, loader: type[yaml.SafeLoader] = _MergingLoader) -> Any:
     """Load YAML with a limit on its size. Aliases are expanded into copies. By default the rules of YAML 1.1 apply."""
     try:
         reader = loader(text)
-        found = reader.get_single_data()
+        document = reader.get_single_data()
     except (yaml.YAMLError, *_TAG_ERRORS, RecursionError, TypeError) as problem:
         raise GpuSwarmError(f"{name} is not readable YAML: {_reason(problem)}. Fix it there.") from problem
-    result, duplicates = _Copy(name).of(found, ()), getattr(reader, "duplicates", [])
+    result, duplicates = _Copy(name).of(document, ()), getattr(reader, "duplicates", [])
     if duplicates:
-        raise SeveralErrors([f"{name} is not readable YAML: {one}. Fix it there." for one in duplicates], result)
+        raise SeveralErrors([f"{name} is not readable YAML: {duplicate}. Fix it there." for duplicate in duplicates], result)
     return result
 
 
@@ -170,9 +170,9 @@ class _Copy:
             raise GpuSwarmError(f"{self._name}: {path} contains itself: an alias (*name) is inside the value of its own anchor (&name). Remove it.")
         above = (*above, id(value))
         if isinstance(value, dict):
-            wrong = next((key for key in value if not isinstance(key, (str, int, float))), None)
-            if wrong is not None:
-                raise GpuSwarmError(f"{self._name}: {path or 'the file'} has the key {wrong!r}, which is not text. Put it in quotes.")
+            bad_key = next((key for key in value if not isinstance(key, (str, int, float))), None)
+            if bad_key is not None:
+                raise GpuSwarmError(f"{self._name}: {path or 'the file'} has the key {bad_key!r}, which is not text. Put it in quotes.")
             return {_key(key): self.of(item, above, f"{path}.{key}".lstrip(".")) for key, item in value.items()}
         if isinstance(value, (list, tuple, set)):
             return [self.of(item, above, f"{path}[{number}]") for number, item in enumerate(value)]
@@ -186,29 +186,29 @@ def _key(key: Any) -> str:
 
 
 def sort_by_place(messages: Iterable[str], document: Mapping[str, Any], name: str) -> list[str]:
-    """Sort errors of the file ``name`` by the place with which each begins. An error without a place stays behind the one before it."""
+    """Sort errors of the file ``name`` by the place with which each begins. An error without a place stays after the one before it."""
     placed: list[tuple[tuple[int, ...], str]] = []
     for message in messages:
         place = _place(message.removeprefix(f"{name}: "), document) if message.startswith(f"{name}: ") else None
         placed.append((place if place is not None else placed[-1][0] if placed else (), message))
-    return [message for _place, message in sorted(placed, key=lambda one: one[0])]
+    return [message for _place, message in sorted(placed, key=lambda pair: pair[0])]
 
 
-def _place(text: str, found: Any) -> tuple[int, ...]:
+def _place(text: str, value: Any) -> tuple[int, ...]:
     """Return the position of the path at the start of ``text``: its number among its neighbours, for each level."""
     places: list[int] = []
     while True:
-        if isinstance(found, Mapping):
-            keys = [key for key in found if text.startswith(key) and not re.match(r"[\w-]", text[len(key) :])]
+        if isinstance(value, Mapping):
+            keys = [key for key in value if text.startswith(key) and not re.match(r"[\w-]", text[len(key) :])]
             if not keys:
                 return tuple(places)
             key: Any = max(keys, key=len)
-            places.append(list(found).index(key))
+            places.append(list(value).index(key))
             text = text[len(key) :]
-        elif isinstance(found, list) and (number := re.match(r"\[([0-9]+)\]", text)) and int(number.group(1)) < len(found):
+        elif isinstance(value, list) and (number := re.match(r"\[([0-9]+)\]", text)) and int(number.group(1)) < len(value):
             key = int(number.group(1))
             places.append(key)
             text = text[number.end() :]
         else:
             return tuple(places)
-        found, text = found[key], text.removeprefix(".")
+        value, text = value[key], text.removeprefix(".")

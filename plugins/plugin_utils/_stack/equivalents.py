@@ -17,7 +17,7 @@ from ...module_utils._errors import Errors, GpuSwarmError
 from .fields import Notes, mapping, text_of
 from .shapes import size
 
-# For each key its place under deploy.
+# The place of each key under deploy.
 _PLACES = {
     "cpus": ("resources", "limits", "cpus"),
     "mem_limit": ("resources", "limits", "memory"),
@@ -47,11 +47,11 @@ def move_to_deploy(service: dict[str, Any], where: str) -> dict[str, Any]:
 
 def _values(service: dict[str, Any], where: str) -> dict[str, Any]:
     """The values of these keys. Zero is dropped where it means no limit for Docker."""
-    found, errors = {key: service[key] for key in _PLACES if service.get(key) is not None}, Errors()
-    if "cpus" not in found and service.get("cpu_quota") is not None:
-        found["cpus"] = errors.collect(_cpus_of_quota, service, where, instead=0)
-    found.update({key: errors.collect(size, found[key], f"{where}.{key}", instead=0) for key in _SIZES if key in found})
-    result = {key: value for key, value in found.items() if key == "scale" or str(value) not in ("0", "0.0", "-1")}
+    values, errors = {key: service[key] for key in _PLACES if service.get(key) is not None}, Errors()
+    if "cpus" not in values and service.get("cpu_quota") is not None:
+        values["cpus"] = errors.collect(_cpus_of_quota, service, where, instead=0)
+    values.update({key: errors.collect(size, values[key], f"{where}.{key}", instead=0) for key in _SIZES if key in values})
+    result = {key: value for key, value in values.items() if key == "scale" or str(value) not in ("0", "0.0", "-1")}
     errors.refuse(result)
     return result
 
@@ -68,45 +68,45 @@ def _cpus_of_quota(service: dict[str, Any], where: str) -> str | int:
 
 def _set(deploy: dict[str, Any], path: tuple[str, ...], value: Any, where: str, below: str) -> dict[str, Any]:
     key, *rest = path
-    here = f"{below}.{key}"
+    place = f"{below}.{key}"
     if rest:
-        inner = mapping(deploy.get(key), f"{where.rpartition('.')[0]}.{here}")
-        return {**deploy, key: _set(inner, tuple(rest), value, where, here)}
+        inner = mapping(deploy.get(key), f"{where.rpartition('.')[0]}.{place}")
+        return {**deploy, key: _set(inner, tuple(rest), value, where, place)}
     former = deploy.get(key)
     if former is not None and not _is_same(former, value, key):
-        raise GpuSwarmError(f"{where} and {here} have different values. Remove one of them.")
+        raise GpuSwarmError(f"{where} and {place} have different values. Remove one of them.")
     return {**deploy, key: value if former is None else former}
 
 
-def _is_same(one: Any, other: Any, key: str) -> bool:
+def _is_same(left: Any, right: Any, key: str) -> bool:
     try:
-        return size(one, key) == size(other, key) if key == "memory" else Decimal(str(one)) == Decimal(str(other))
+        return size(left, key) == size(right, key) if key == "memory" else Decimal(str(left)) == Decimal(str(right))
     except InvalidOperation:
         return False
 
 
-def _restart_policy(found: Any, where: str) -> dict[str, Any]:
+def _restart_policy(restart: Any, where: str) -> dict[str, Any]:
     """Return the restart policy, or {} if it is swarm's default."""
-    if found in (None, ""):
+    if restart in (None, ""):
         return {}
-    match = _RESTART.fullmatch(found) if isinstance(found, str) else None
+    match = _RESTART.fullmatch(restart) if isinstance(restart, str) else None
     if match is None:
-        shown = text_of(found, f"{where}.restart")
+        shown = text_of(restart, f"{where}.restart")
         raise GpuSwarmError(f"{where}.restart is {shown!r}, but must be no, always, on-failure or unless-stopped. Write one of them, in quotes.")
-    if found == "no":
+    if restart == "no":
         return {"condition": "none"}
-    if found.startswith("on-failure"):
-        most = int(match.group("most") or 0)
-        return {"condition": "on-failure", **({"max_attempts": most} if most else {})}
+    if restart.startswith("on-failure"):
+        max_attempts = int(match.group("most") or 0)
+        return {"condition": "on-failure", **({"max_attempts": max_attempts} if max_attempts else {})}
     return {}
 
 
-def shared_memory(found: Any, targets: list[str], where: str, notes: Notes) -> list[dict[str, Any]]:
+def shared_memory(shm_size: Any, targets: list[str], where: str, notes: Notes) -> list[dict[str, Any]]:
     """Return a mount for ``shm_size``. As in Docker, it has no effect if the service mounts something else there."""
-    wanted = 0 if found is None else size(found, f"{where}.shm_size")
-    if wanted and SHM in targets:
+    size_in_bytes = 0 if shm_size is None else size(shm_size, f"{where}.shm_size")
+    if size_in_bytes and SHM in targets:
         notes.ignored(where, "shm_size", f"nothing: the service mounts something at {SHM}")
-    return [{"type": "tmpfs", "target": SHM, "tmpfs": {"size": wanted}}] if wanted and SHM not in targets else []
+    return [{"type": "tmpfs", "target": SHM, "tmpfs": {"size": size_in_bytes}}] if size_in_bytes and SHM not in targets else []
 
 
 def network_of_host(service: dict[str, Any], declared: dict[str, Any], where: str) -> list[str]:

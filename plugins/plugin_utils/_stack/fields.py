@@ -17,7 +17,7 @@ from ...module_utils._mask import mask_value_in_key
 
 # The remedy for an unknown key.
 FIX = "Correct it or remove it."
-_WRONG = object()  # stands for a refused value
+_REFUSED = object()  # stands for a refused value
 # Reads a file beside the Compose file. Returns None if it does not exist.
 Reader = Callable[[str], "bytes | None"]
 
@@ -47,10 +47,10 @@ def mapping(value: Any, where: str) -> dict[str, Any]:
 
 def texts(value: Any, where: str) -> list[str]:
     """Return a list of strings. One string becomes a list of one."""
-    found = [value] if isinstance(value, str) else [] if value is None else value
-    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+    strings = [value] if isinstance(value, str) else [] if value is None else value
+    if not isinstance(strings, list) or not all(isinstance(string, str) for string in strings):
         raise GpuSwarmError(f"{where} is {kind_of(value)}, but must be a list of strings. Begin each with '- '.")
-    return found
+    return strings
 
 
 def kind_of(value: Any) -> str:
@@ -73,13 +73,13 @@ def not_known(place: str, remedy: str = FIX) -> str:
 def pairs(value: Any, where: str) -> dict[str, str | None]:
     """Read a mapping or a list of NAME=value. A name without a value gets None."""
     if isinstance(value, list):
-        split = [one.partition("=") for one in texts(value, where)]
+        split = [item.partition("=") for item in texts(value, where)]
         return {name: content if sign else None for name, sign, content in split}
-    found, errors = mapping(value, where), Errors()
-    converted = {key: errors.collect(text_of, item, f"{where}.{key}", instead=_WRONG) for key, item in found.items()}
-    right = {key: item for key, item in converted.items() if item is not _WRONG}
-    errors.refuse(right)
-    return right
+    values, errors = mapping(value, where), Errors()
+    converted = {key: errors.collect(text_of, item, f"{where}.{key}", instead=_REFUSED) for key, item in values.items()}
+    valid = {key: item for key, item in converted.items() if item is not _REFUSED}
+    errors.refuse(valid)
+    return valid
 
 
 def text_of(value: Any, where: str) -> str | None:

@@ -17,7 +17,7 @@ from ...module_utils._errors import GpuSwarmError
 MAX_BYTES = 4_000_000
 
 
-def decoded(content: bytes, name: str, encoding: str = "utf-8") -> str:
+def decode(content: bytes, name: str, encoding: str = "utf-8") -> str:
     try:
         return content.decode(encoding)
     except UnicodeDecodeError as problem:
@@ -35,7 +35,7 @@ class Folder:
         content = self.read(self.name)
         if content is None:
             raise GpuSwarmError(f"The file {self.path} does not exist on this machine. Correct the path of the Compose file.")
-        return decoded(content, str(self.path), "utf-8-sig")
+        return decode(content, str(self.path), "utf-8-sig")
 
     def read(self, path: str) -> bytes | None:
         """Return the content of a file, or None if it does not exist."""

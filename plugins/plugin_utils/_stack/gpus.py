@@ -42,45 +42,45 @@ def reserved(service: dict[str, Any], kind: str, where: str, notes: Notes) -> Re
     """Return the GPUs of a service, in whichever form they are written. ``where`` names the service in messages."""
     reservations = ((service.get("deploy") or {}).get("resources") or {}).get("reservations") or {}
     below, errors = f"{where}.deploy.resources.reservations", Errors()
-    own = errors.collect(_each, _generic, errors.collect(_list, reservations, "generic_resources", below), f"{below}.generic_resources")
+    generic = errors.collect(_each, _generic, errors.collect(_list, reservations, "generic_resources", below), f"{below}.generic_resources")
     devices = errors.collect(_devices, errors.collect(_list, reservations, "devices", below), f"{below}.devices", notes)
     gpus = errors.collect(_gpus, service.get("gpus"), f"{where}.gpus", notes)
     errors.refuse()
     if devices and gpus:
         raise GpuSwarmError(f"{where} requests GPUs in both gpus and deploy.resources.reservations.devices. Remove one of the two.")
-    kinds = [name for name, _value in own]
-    double = [name for name in dict.fromkeys(kinds) if kinds.count(name) > 1]
+    kinds = [name for name, _value in generic]
+    duplicates = [name for name in dict.fromkeys(kinds) if kinds.count(name) > 1]
     if devices + gpus and kind in kinds:
         raise GpuSwarmError(f"{where} requests {kind} in generic_resources, and again as devices or gpus, which become {kind}. Remove one.")
-    if double:
-        raise GpuSwarmError(f"{below}.generic_resources has {', '.join(double)} twice. Write it once, with the sum.")
-    wanted = own + ([(kind, sum(one.number for one in devices + gpus))] if devices + gpus else [])
-    named = dict.fromkeys(name for one in devices + gpus for name in one.capabilities if name in DRIVER)
-    return Reserved([{"discrete_resource_spec": {"kind": name, "value": value}} for name, value in wanted], list(named))
+    if duplicates:
+        raise GpuSwarmError(f"{below}.generic_resources has {', '.join(duplicates)} twice. Write it once, with the sum.")
+    wanted = generic + ([(kind, sum(device.number for device in devices + gpus))] if devices + gpus else [])
+    capabilities = dict.fromkeys(name for device in devices + gpus for name in device.capabilities if name in DRIVER)
+    return Reserved([{"discrete_resource_spec": {"kind": name, "value": value}} for name, value in wanted], list(capabilities))
 
 
 def _list(reservations: dict[str, Any], key: str, where: str) -> list[Any]:
-    found = reservations.get(key)
-    if found is not None and not isinstance(found, list):
-        raise GpuSwarmError(f"{where}.{key} is {_shown(found)}, but must be a list. Begin each entry with '- '.")
-    return found or []
+    entries = reservations.get(key)
+    if entries is not None and not isinstance(entries, list):
+        raise GpuSwarmError(f"{where}.{key} is {_shown(entries)}, but must be a list. Begin each entry with '- '.")
+    return entries or []
 
 
-def _each(read: Callable[[Any, str], Any], found: list[Any] | None, where: str) -> list[Any]:
+def _each(parse: Callable[[Any, str], Any], items: list[Any] | None, where: str) -> list[Any]:
     errors = Errors()
-    result = [errors.collect(read, item, f"{where}[{number}]") for number, item in enumerate(found or [])]
+    result = [errors.collect(parse, item, f"{where}[{number}]") for number, item in enumerate(items or [])]
     errors.refuse()
     return result
 
 
-def _devices(found: list[Any] | None, where: str, notes: Notes) -> list[_Device]:
+def _devices(items: list[Any] | None, where: str, notes: Notes) -> list[_Device]:
     errors, entries, places = Errors(), list[Any](), list[str]()
-    for number, item in enumerate(found or []):
-        before = entries[-1] if entries else None
-        if isinstance(item, dict) and isinstance(before, dict) and item and before and not before.keys() & item.keys():
+    for number, item in enumerate(items or []):
+        previous = entries[-1] if entries else None
+        if isinstance(item, dict) and isinstance(previous, dict) and item and previous and not previous.keys() & item.keys():
             key = next(iter(item))
             errors.add(f"{where}[{number}]: {key} belongs to the device before it. Remove the hyphen before {key}.")
-            entries[-1] = {**before, **item}  # so that other errors of the device, such as its count, are reported too
+            entries[-1] = {**previous, **item}  # so that other errors of the device, such as its count, are reported too
         else:
             entries.append(item)
             places.append(f"{where}[{number}]")
@@ -109,14 +109,14 @@ def _generic(item: Any, where: str) -> tuple[str, int]:
     return kind, _positive(value, f"{where}: the value of {kind}")
 
 
-def _gpus(found: Any, where: str, notes: Notes) -> list[_Device]:
-    if found is None:
+def _gpus(gpus: Any, where: str, notes: Notes) -> list[_Device]:
+    if gpus is None:
         return []
-    if found == "all":
+    if gpus == "all":
         raise GpuSwarmError(f"{where} is all. {_COUNTED}")
-    if not isinstance(found, list):
-        raise GpuSwarmError(f"{where} is {_shown(found)}, but must be a list. Write gpus: [{{count: 1}}].")
-    return _each(lambda item, place: _device(item, place, ["gpu"], notes), found, where)
+    if not isinstance(gpus, list):
+        raise GpuSwarmError(f"{where} is {_shown(gpus)}, but must be a list. Write gpus: [{{count: 1}}].")
+    return _each(lambda item, place: _device(item, place, ["gpu"], notes), gpus, where)
 
 
 def _device(item: Any, where: str, capabilities: list[str] | None, notes: Notes) -> _Device:
@@ -130,7 +130,7 @@ def _device(item: Any, where: str, capabilities: list[str] | None, notes: Notes)
     errors.collect(_refuse_driver, item, where)
     if item.get("driver") == CDI:
         errors.refuse()  # the entry must be rewritten, so further errors do not help
-    found = errors.collect(_capabilities, item.get("capabilities") or capabilities, where)
+    capability_names = errors.collect(_capabilities, item.get("capabilities") or capabilities, where)
     if item.get("device_ids"):
         errors.add(
             f"{where} names device_ids, but swarm chooses the cards. {_COUNTED} To choose nodes, use a constraint such as node.labels.gpu.model."
@@ -140,15 +140,15 @@ def _device(item: Any, where: str, capabilities: list[str] | None, notes: Notes)
     if item.get("options"):
         notes.ignored(where, "options", "nothing: Docker's driver for NVIDIA reads none")
     errors.refuse()
-    return _Device(count, found)
+    return _Device(count, capability_names)
 
 
 def _refuse_driver(item: dict[str, Any], where: str) -> None:
-    driver, found = item.get("driver"), item.get("device_ids")
-    names: list[Any] = found if isinstance(found, list) else []
-    others = [one for one in names if not str(one).startswith("nvidia.com/")]
+    driver, device_ids = item.get("driver"), item.get("device_ids")
+    names: list[Any] = device_ids if isinstance(device_ids, list) else []
+    others = [name for name in names if not str(name).startswith("nvidia.com/")]
     if driver == CDI and not others:
-        number = len(names) if names and not any(str(one).endswith("=all") for one in names) else 1
+        number = len(names) if names and not any(str(name).endswith("=all") for name in names) else 1
         by = f"by names such as {names[0]}" if names else "only by their names"
         raise GpuSwarmError(
             f"{where}: its driver is cdi, which finds devices {by}. Swarm allocates GPUs by number and chooses the cards itself. Write "
@@ -169,16 +169,16 @@ def _count(count: Any, where: str) -> int:
     return _positive(count, f"{where}: its count")
 
 
-def _capabilities(found: Any, where: str) -> list[str]:
-    if not isinstance(found, list) or not found:
-        raise GpuSwarmError(f"{where}: its capabilities are {_shown(found)}. Write capabilities: [gpu].")
-    strange = [one for one in found if one not in (*GENERAL, *DRIVER)]
-    if strange:
+def _capabilities(names: Any, where: str) -> list[str]:
+    if not isinstance(names, list) or not names:
+        raise GpuSwarmError(f"{where}: its capabilities are {_shown(names)}. Write capabilities: [gpu].")
+    unsupported = [name for name in names if name not in (*GENERAL, *DRIVER)]
+    if unsupported:
         raise GpuSwarmError(
-            f"{where}: its capabilities have {', '.join(map(_shown, strange))}, which NVIDIA's driver does not support. Write capabilities: [gpu], "
-            f"and add only {', '.join(DRIVER)}."
+            f"{where}: its capabilities have {', '.join(map(_shown, unsupported))}, which NVIDIA's driver does not support. Write capabilities: "
+            f"[gpu], and add only {', '.join(DRIVER)}."
         )
-    return found
+    return names
 
 
 def _positive(value: Any, what: str) -> int:

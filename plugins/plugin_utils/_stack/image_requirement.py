@@ -57,82 +57,86 @@ class Machine(NamedTuple):
 
 def facts_of(labels: Mapping[str, str]) -> dict[str, str | None]:
     """Read the facts of a node from its labels."""
-    own = about_gpus(labels)
-    found = {name: own.get(key) for name, key in (("cuda", "cuda"), ("driver", "driver"), ("arch", "compute_capability"))}
-    return {name: value if value and _VERSION.fullmatch(value) else None for name, value in found.items()}
+    gpu_labels = about_gpus(labels)
+    values = {name: gpu_labels.get(key) for name, key in (("cuda", "cuda"), ("driver", "driver"), ("arch", "compute_capability"))}
+    return {name: value if value and _VERSION.fullmatch(value) else None for name, value in values.items()}
 
 
 def in_legacy_mode(version: str) -> bool | None:
     """Whether provision uses legacy mode, which enforces requirements, for this version of the toolkit. None if it is not a version."""
-    return _order(version, FIRST_WITHOUT_CHECK) < 0 if _VERSION.fullmatch(version) else None
+    return _compare_versions(version, FIRST_WITHOUT_CHECK) < 0 if _VERSION.fullmatch(version) else None
 
 
 def requirements(variables: Mapping[str, str]) -> list[str]:
     """The requirements of a task with these variables. All must be met."""
     if variables.get(DISABLED) in TRUE:
         return []
-    found = [value for name, value in sorted(variables.items()) if name.startswith(PREFIX) and not name.startswith(JETPACK) and value]
+    required = [value for name, value in sorted(variables.items()) if name.startswith(PREFIX) and not name.startswith(JETPACK) and value]
     version = re.match(r"v?([0-9]+)(?:\.([0-9]+))?", variables.get(LEGACY, ""))
     if version and not variables.get(CUDA):
-        found.append(f"cuda>={version.group(1)}.{version.group(2) or '0'}")
-    return found
+        required.append(f"cuda>={version.group(1)}.{version.group(2) or '0'}")
+    return required
 
 
 def is_met(requirement: str, facts: Mapping[str, str | None]) -> bool | None:
     """Whether a node with these facts meets the requirement. None if unknown."""
-    answers = [_all(alternative, facts) for alternative in requirement.split(" ") if alternative]
-    return _or(answers) if answers else True
+    answers = [_is_alternative_met(alternative, facts) for alternative in requirement.split(" ") if alternative]
+    return _any_met(answers) if answers else True
 
 
-def _all(alternative: str, facts: Mapping[str, str | None]) -> bool | None:
-    answers = [_atom(atom, facts) for atom in alternative.split(",") if atom]
+def _is_alternative_met(alternative: str, facts: Mapping[str, str | None]) -> bool | None:
+    answers = [_is_atom_met(atom, facts) for atom in alternative.split(",") if atom]
     return False if False in answers else None if None in answers else True
 
 
-def _or(answers: Iterable[bool | None]) -> bool | None:
-    found = list(answers)
-    return True if True in found else None if None in found else False
+def _any_met(answers: Iterable[bool | None]) -> bool | None:
+    known_answers = list(answers)
+    return True if True in known_answers else None if None in known_answers else False
 
 
-def _atom(text: str, facts: Mapping[str, str | None]) -> bool | None:
-    found = _ATOM.fullmatch(text)
-    if found is None:
+def _is_atom_met(text: str, facts: Mapping[str, str | None]) -> bool | None:
+    match = _ATOM.fullmatch(text)
+    if match is None:
         return None
-    name, sign, value = found.group("name").lower(), found.group("sign"), found.group("value")
-    known = facts.get(name)
-    if known is None:
+    name, sign, value = match.group("name").lower(), match.group("sign"), match.group("value")
+    fact = facts.get(name)
+    if fact is None:
         return None
     if name == "brand":
-        same = known.lower() == value.lower()
+        same = fact.lower() == value.lower()
         return {"=": same, "!=": not same}.get(sign)
-    if not _VERSION.fullmatch(known) or not _VERSION.fullmatch(value):
+    if not _VERSION.fullmatch(fact) or not _VERSION.fullmatch(value):
         return None
-    return _COMPARED[sign](_order(known, value))
+    return _COMPARED[sign](_compare_versions(fact, value))
 
 
-def _order(one: str, other: str) -> int:
+def _compare_versions(left_version: str, right_version: str) -> int:
     """Compare two versions: the result is below, equal to or above 0. Missing parts count as 0."""
-    pairs = zip_longest(map(int, one.split(".")), map(int, other.split(".")), fillvalue=0)
+    pairs = zip_longest(map(int, left_version.split(".")), map(int, right_version.split(".")), fillvalue=0)
     return next((left - right for left, right in pairs if left != right), 0)
 
 
 def check_image(service: str, image: str, machines: Iterable[Machine]) -> tuple[str | None, list[str]]:
     """Return (error, notes): an error if a toolkit refuses the image, a note if its tasks may start but fail."""
-    unmet = [(one, need) for one in machines for need in requirements(one.variables) if is_met(need, one.facts) is False]
+    unmet = [(machine, need) for machine in machines for need in requirements(machine.variables) if is_met(need, machine.facts) is False]
     by_kind = {kind: [pair for pair in unmet if pair[0].enforces is kind] for kind in (True, False, None)}
     if by_kind[True]:
         return (
-            f"{_what(service, image, by_kind[True])}; the toolkit there, in legacy mode, refuses such tasks, even if CUDA's minor-version "
-            f"compatibility would allow them. Keep it off with a constraint such as node.labels.{by_kind[True][0][0].prefix}cuda_ge_12_4==true, "
-            f"or set {DISABLED}: '1' in its environment."
+            f"{_describe(service, image, by_kind[True])}; the toolkit there, in legacy mode, refuses such tasks, even if CUDA's minor-version "
+            f"compatibility would allow them. Keep the service off these nodes with a constraint such as "
+            f"node.labels.{by_kind[True][0][0].prefix}cuda_ge_12_4==true, or set {DISABLED}: '1' in its environment."
         ), []
-    return None, [f"{_what(service, image, by_kind[kind])}; {said}. A constraint keeps them off" for kind, said in NOTES.items() if by_kind[kind]]
+    return None, [
+        f"{_describe(service, image, by_kind[kind])}; {consequence}. A constraint keeps them off these nodes"
+        for kind, consequence in NOTES.items()
+        if by_kind[kind]
+    ]
 
 
-def _what(service: str, image: str, unmet: list[tuple[Machine, str]]) -> str:
+def _describe(service: str, image: str, unmet: list[tuple[Machine, str]]) -> str:
     """Describe the first unmet requirement, and the nodes that do not meet it."""
     machine, need = unmet[0]
-    names = sorted({one.hostname for one, other in unmet if other == need})
+    names = sorted({unmet_machine.hostname for unmet_machine, other_need in unmet if other_need == need})
     has = ", ".join(f"{name} {value}" for name, value in machine.facts.items() if value and re.search(rf"(?i)\b{name}\b", need))
     have = "has" if len(names) == 1 else "have"
     return f"{service}: its image {image} requires {_shortened(need)}, and {_shortened(', '.join(names))} {have} {has}"

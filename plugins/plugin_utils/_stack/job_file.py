@@ -34,7 +34,7 @@ _TYPES = {
 }
 _MAY_BE_SECRET = ("dict", "list", "raw")  # for example variables and the words of a command
 _TEXT = ("text", "Put it in quotes")
-_KINDS = {dict: "a mapping", list: "a list", str: "text", bool: "true or false", int: "a number", float: "a number", type(None): "empty"}
+_TYPE_NAMES = {dict: "a mapping", list: "a list", str: "text", bool: "true or false", int: "a number", float: "a number", type(None): "empty"}
 
 
 def read_job_file(path: str) -> dict[str, Any]:
@@ -45,60 +45,59 @@ def read_job_file(path: str) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as problem:
         raise GpuSwarmError(f"{path} cannot be read: {getattr(problem, 'strerror', None) or problem}. Make it readable. {NOTHING}") from None
     try:
-        found = load_yaml(text, path)  # YAML 1.1, as in Ansible's own files
+        options = load_yaml(text, path)  # YAML 1.1, as in Ansible's own files
     except GpuSwarmError as problem:
         raise GpuSwarmError(f"{problem.message} {NOTHING}") from None
-    if not isinstance(found, dict):
+    if not isinstance(options, dict):
         raise GpuSwarmError(f"{path} is not a mapping of options such as name and image. {NOTHING}")
-    if X_GPU in found and "x_gpu" not in found:
-        found["x_gpu"] = found.pop(X_GPU)
-    unknown = sorted(str(key) for key in found if key not in JOB_OPTIONS)
+    if X_GPU in options and "x_gpu" not in options:
+        options["x_gpu"] = options.pop(X_GPU)
+    unknown = sorted(str(key) for key in options if key not in JOB_OPTIONS)
     if unknown:
         message = f"{path}: {', '.join(map(mask_value_in_key, unknown))} is not known. Options are {', '.join(JOB_OPTIONS)}. {NOTHING}"
-        raise SeveralErrors([message], {key: value for key, value in found.items() if key in JOB_OPTIONS})
-    return found
+        raise SeveralErrors([message], {key: value for key, value in options.items() if key in JOB_OPTIONS})
+    return options
 
 
 def check_options(options: Mapping[str, Any]) -> Requirement:
-    """Return the x-gpu of the job. Raise all errors of its options, in their order. The errors do not depend on a manager, so none needs to be
-    called for it."""
-    errors, right = Errors(), {option: spec["default"] for option, spec in JOB_OPTIONS.items() if "default" in spec}
+    """Return the x-gpu of the job. Raise all errors of its options, in their order. This needs no call to a manager."""
+    errors, valid = Errors(), {option: spec["default"] for option, spec in JOB_OPTIONS.items() if "default" in spec}
     name, wants = str(options.get("name") or "without a name"), Requirement()
     for option, value in options.items():
         if option in JOB_OPTIONS or option in RUN_OPTIONS:
             before = len(errors.messages)
-            typed = errors.collect(_typed, name, option, value)
+            typed = errors.collect(_convert, name, option, value)
             errors.collect(definition.read_option, name, option, typed)
             if option == "x_gpu":
                 wants = errors.collect(for_job.parse_x_gpu, typed, name)
             if len(errors.messages) == before:
-                right[option] = typed
+                valid[option] = typed
     if not options.get("name"):
         errors.add(f"The job has no name. Write one: name: sweep. {NOTHING}")
-    elif "name" in right:
+    elif "name" in valid:
         errors.collect(definition.refuse_name, name)
     if options.get("state") != "absent":
-        known_wrong = {"image": "x"} if "image" in options and "image" not in right else {}
-        errors.collect(definition.jobs, {**right, "name": name, **known_wrong}, "")
+        image_stand_in = {"image": "x"} if "image" in options and "image" not in valid else {}
+        errors.collect(definition.jobs, {**valid, "name": name, **image_stand_in}, "")
     errors.refuse()
     return wants
 
 
-def _typed(name: str, option: str, value: Any) -> Any:
+def _convert(name: str, option: str, value: Any) -> Any:
     """Convert the value as Ansible's modules do."""
     spec = {**JOB_OPTIONS, **RUN_OPTIONS}[option]
     rule, remedy = _TYPES.get(spec["type"], _TEXT)
     if "choices" in spec:
         *others, last = spec["choices"]
         rule, remedy = f"{', '.join(others)} or {last}", "Write one of them"
-    found = ArgumentSpecValidator({option: spec}).validate({option: value})
+    validation = ArgumentSpecValidator({option: spec}).validate({option: value})
     # Ansible converts everything to text, and splits text at commas, for example a mount.
-    strange = isinstance(value, (dict, list)) if spec["type"] in ("path", "str") else rule == "a list" and isinstance(value, str) and "," in value
+    is_wrong = isinstance(value, (dict, list)) if spec["type"] in ("path", "str") else rule == "a list" and isinstance(value, str) and "," in value
     entries = value if isinstance(value, list) and spec.get("elements") == "str" else []
-    if not strange and any(one is None or isinstance(one, (dict, list)) for one in entries):
-        strange, rule, remedy = True, "a list of strings", "Put each entry in quotes"
-    if found.error_messages or strange:
+    if not is_wrong and any(entry is None or isinstance(entry, (dict, list)) for entry in entries):
+        is_wrong, rule, remedy = True, "a list of strings", "Put each entry in quotes"
+    if validation.error_messages or is_wrong:
         is_shown = isinstance(value, (str, int, float)) and spec["type"] not in _MAY_BE_SECRET and len(repr(value)) <= 60
-        shown = repr(value) if is_shown else _KINDS.get(type(value), "something else")
+        shown = repr(value) if is_shown else _TYPE_NAMES.get(type(value), "something else")
         raise GpuSwarmError(f"{option} of the job {name} is {shown}, but must be {rule}. {remedy}. {NOTHING}")
-    return found.validated_parameters[option]
+    return validation.validated_parameters[option]

@@ -128,7 +128,7 @@ INSTEAD = {
     "uts": "each task has its own host name; use hostname",
 }
 _BY_NAME = "swarm chooses the address; others use the name of the service"
-# The same for the options of a network of a service.
+# Ignored options of a service's network, with what to write instead.
 INSTEAD_ON_NETWORK = {
     "driver_opts": "set them where the network is declared",
     "gw_priority": "nothing: tasks leave the swarm through its own network on each node",
@@ -139,7 +139,7 @@ INSTEAD_ON_NETWORK = {
     "mac_address": "swarm chooses it",
     "priority": "nothing: swarm chooses the order of a task's networks",
 }
-# Refused, because the service would be another one without them.
+# Refused, because without them the service would behave differently.
 REFUSED = {
     "extends": "write the extended service out, or let 'docker compose config' do that",
     "label_file": "write the labels under labels",

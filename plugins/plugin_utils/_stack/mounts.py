@@ -27,25 +27,25 @@ _TMPFS_REFUSED = {"exec": "run programs", "suid": "run programs as their owners"
 _WINDOWS = re.compile(r"[A-Za-z]:[\\/]")
 
 
-def translate_volumes(found: Any, where: str, notes: Notes) -> list[Any]:
-    if not isinstance(found, list):
-        raise GpuSwarmError(f"{where} is {kind_of(found)}, but must be a list. Begin each volume with '- '.")
+def translate_volumes(volumes: Any, where: str, notes: Notes) -> list[Any]:
+    if not isinstance(volumes, list):
+        raise GpuSwarmError(f"{where} is {kind_of(volumes)}, but must be a list. Begin each volume with '- '.")
     errors = Errors()
-    result = [errors.collect(_volume, item, place, notes, instead=no_mount(place)) for item, place in _with_places(found, where)]
+    result = [errors.collect(_volume, item, place, notes, instead=no_mount(place)) for item, place in _with_places(volumes, where)]
     errors.refuse(result)  # refused volumes are replaced, not removed, so that the others keep their numbers
     return result
 
 
-def _with_places(found: list[Any], where: str) -> list[tuple[Any, str]]:
+def _with_places(items: list[Any], where: str) -> list[tuple[Any, str]]:
     """Each item with its place for messages."""
-    return [(item, f"{where}[{number}]") for number, item in enumerate(found)]
+    return [(item, f"{where}[{number}]") for number, item in enumerate(items)]
 
 
-def translate_tmpfs(found: Any, where: str, notes: Notes) -> list[dict[str, Any]]:
+def translate_tmpfs(tmpfs: Any, where: str, notes: Notes) -> list[dict[str, Any]]:
     """Translate ``tmpfs`` into mounts, because 'docker stack deploy' ignores the key. A stack supports only the size."""
     errors = Errors()
-    result = [errors.collect(_tmpfs, text, place, notes) for text, place in _with_places(texts(found, where), where)]
-    errors.refuse([one for one in result if one])
+    result = [errors.collect(_tmpfs, text, place, notes) for text, place in _with_places(texts(tmpfs, where), where)]
+    errors.refuse([mount for mount in result if mount])
     return result
 
 
@@ -82,9 +82,9 @@ def _volume(item: Any, where: str, notes: Notes) -> Any:
     if item.get("type") == "bind":
         errors.collect(_refuse_relative, str(item.get("source") or "."), where)
     result = dict(item)
-    for kind, known in keys.MOUNT_OPTIONS.items():
+    for kind, supported in keys.MOUNT_OPTIONS.items():
         if isinstance(item.get(kind), dict):
-            result[kind] = errors.collect(_options, item[kind], known, f"{where}.{kind}", notes, instead={})
+            result[kind] = errors.collect(_options, item[kind], supported, f"{where}.{kind}", notes, instead={})
     errors.collect(_refuse_mixed, result, where)
     if isinstance(result.get("tmpfs"), dict) and "size" in result["tmpfs"]:
         result["tmpfs"]["size"] = errors.collect(size, result["tmpfs"]["size"], f"{where}.tmpfs.size")
@@ -97,9 +97,9 @@ def _refuse_mixed(item: dict[str, Any], where: str) -> None:
     kind = item.get("type")
     if kind not in keys.MOUNT_TYPES:
         raise GpuSwarmError(f"{where}: its type is {'empty' if not kind else repr(kind)}. Write volume, bind, tmpfs, npipe or cluster.")
-    strange = [key for key in keys.MOUNT_OPTIONS if item.get(key) not in (None, {}) and key != kind]
+    unfit_keys = [key for key in keys.MOUNT_OPTIONS if item.get(key) not in (None, {}) and key != kind]
     errors = Errors()
-    errors.add(*(f"{where} has {key}, which needs the type {key}. Remove it." for key in strange))
+    errors.add(*(f"{where} has {key}, which needs the type {key}. Remove it." for key in unfit_keys))
     if kind == "tmpfs" and item.get("source"):
         errors.add(f"{where}: a tmpfs has no source. Remove it, or use another type.")
     errors.refuse()
@@ -110,13 +110,13 @@ def is_path(source: str) -> bool:
     return source.startswith((".", "/", "~")) or bool(_WINDOWS.match(source))
 
 
-def targets_of(found: list[Any]) -> list[str]:
-    return [target.rstrip("/") for one in found if (target := target_of(one))]
+def targets_of(mounts: list[Any]) -> list[str]:
+    return [target.rstrip("/") for mount in mounts if (target := target_of(mount))]
 
 
-def refuse_same_target(found: list[Any], where: str) -> None:
+def refuse_same_target(mounts: list[Any], where: str) -> None:
     """Refuse two mounts with one target. Swarm would refuse them only after other parts exist (validateMounts in swarmkit's manager/controlapi)."""
-    all_targets, errors = targets_of(found), Errors()
+    all_targets, errors = targets_of(mounts), Errors()
     for number, target in enumerate(all_targets):
         if target in all_targets[:number]:
             errors.add(f"{where} mounts two things at {target or '/'}, under volumes or tmpfs. Remove one of them.")
@@ -132,38 +132,39 @@ def target_of(mount: Any) -> str:
     return rest.partition(":")[0] if colon else first
 
 
-def _options(options: dict[str, Any], known: frozenset[str], where: str, notes: Notes) -> dict[str, Any]:
+def _options(options: dict[str, Any], supported: frozenset[str], where: str, notes: Notes) -> dict[str, Any]:
     if "subpath" in options:
         raise GpuSwarmError(f"{where}.subpath: swarm mounts only whole volumes. Mount the whole volume, and let the service use the directory in it.")
     if options.get("recursive") in ("disabled", "readonly"):
         raise GpuSwarmError(
-            f"{where}.recursive: swarm also mounts, writable, what is mounted below it. Remove the key and mount a directory without mounts below it."
+            f"{where}.recursive: swarm also mounts everything below it, writable. Remove the key and mount a directory without mounts "
+            "below it."
         )
-    for key in sorted(options.keys() - known):
+    for key in sorted(options.keys() - supported):
         notes.ignored(where, key, "prepare the directory on the nodes, or in the image")
-    return {key: value for key, value in options.items() if key in known}
+    return {key: value for key, value in options.items() if key in supported}
 
 
 def _refuse_relative(source: str, where: str, form: re.Pattern[str] = _RELATIVE) -> None:
-    found = form.match(source)
-    if found:
-        path = found.group() if form is _OWN_FOLDER else source
+    match = form.match(source)
+    if match:
+        path = match.group() if form is _OWN_FOLDER else source
         raise GpuSwarmError(
             f"{where}: the path {path} is on your machine, but a task may run on any node. Use an absolute path that exists on all nodes, such as a "
             "shared file system, or a named volume. Put single files into configs."
         )
 
 
-def refuse_own_folders(found: dict[str, Any], deployed: Collection[str], name: str) -> None:
+def refuse_own_folders(document: dict[str, Any], deployed: Collection[str], name: str) -> None:
     """Refuse paths that begin with $HOME or $PWD. Call this before variables are replaced, because later such paths look like any other.
     ``deployed`` has the services that the profiles select."""
     errors = Errors()
     for key in deployed:
-        service = found["services"][key]
+        service = document["services"][key]
         volumes = service.get("volumes") if isinstance(service, dict) else None
         for item, place in _with_places(volumes if isinstance(volumes, list) else [], f"{name}: services.{key}.volumes"):
             errors.collect(_refuse_relative, str(item.get("source") if isinstance(item, dict) else item), place, _OWN_FOLDER)
-    for key, volume in (found["volumes"].items() if isinstance(found.get("volumes"), dict) else ()):
+    for key, volume in (document["volumes"].items() if isinstance(document.get("volumes"), dict) else ()):
         options = volume.get("driver_opts") if isinstance(volume, dict) else None
         device = str(options.get("device") if isinstance(options, dict) else "")
         errors.collect(_refuse_relative, device, f"{name}: volumes.{key}.driver_opts.device", _OWN_FOLDER)

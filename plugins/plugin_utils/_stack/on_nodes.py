@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What images require of the driver, and whether a node's toolkit enforces that, according to the nodes (pure).
+"""Reads what nodes answer about images (pure): what the images require of the driver, and whether the node's toolkit enforces that.
 
 The playbook deploy registers the answers of the nodes as host variables. The role alone has no answers, so it uses the toolkit's version from the
 inventory. A node can answer anything, so answers of the wrong form are ignored.
@@ -26,26 +26,26 @@ _SHOWN = 5
 Variables = Mapping[str, str]
 
 
-class Seen(NamedTuple):
+class HostFacts(NamedTuple):
     """``enforces``: the toolkit refuses images with unmet requirements; None if unknown. ``images`` are the node's images."""
 
     enforces: bool | None = None
     images: Mapping[str, Variables] = {}
 
 
-def read_answers(hostvars: Mapping[str, Any]) -> tuple[dict[str, Seen], list[str]]:
-    """Return (what is known of each host of the inventory, notes about hosts without an answer)."""
-    found, silent = {}, []
+def read_answers(hostvars: Mapping[str, Any]) -> tuple[dict[str, HostFacts], list[str]]:
+    """Return (facts of each host of the inventory, notes about hosts without an answer)."""
+    host_facts, notes = {}, []
     for host in hostvars:
         answer, version = hostvars[host].get(ANSWER), hostvars[host].get(VERSION)
         by_version = in_legacy_mode(version) if isinstance(version, str) else None
-        found[host] = Seen(by_version)
+        host_facts[host] = HostFacts(by_version)
         if isinstance(answer, Mapping) and isinstance(answer.get("images"), Mapping):
-            found[host] = Seen(by_version if answer.get("enforces") is None else answer["enforces"] is True, _images(answer["images"]))
+            host_facts[host] = HostFacts(by_version if answer.get("enforces") is None else answer["enforces"] is True, _images(answer["images"]))
         elif isinstance(answer, Mapping) and "msg" in answer:
-            silent.append(f"the requirements of images on {host} are not known: {answer['msg']}")
-    more = [f"the same holds for {len(silent) - _SHOWN} more hosts"] if len(silent) > _SHOWN else []
-    return found, silent[:_SHOWN] + more
+            notes.append(f"the requirements of images on {host} are not known: {answer['msg']}")
+    more = [f"the same holds for {len(notes) - _SHOWN} more hosts"] if len(notes) > _SHOWN else []
+    return host_facts, notes[:_SHOWN] + more
 
 
 def _images(answer: Mapping[Any, Any]) -> dict[str, Variables]:
@@ -53,15 +53,17 @@ def _images(answer: Mapping[Any, Any]) -> dict[str, Variables]:
     return {image: {str(key): str(value) for key, value in variables.items()} for image, variables in pairs}
 
 
-def machines(nodes: Iterable[Mapping[str, Any]], seen: Mapping[str, Seen], image: str, elsewhere: Variables, own: Variables) -> list[Machine]:
-    """Return the nodes with the variables that a task has there: those of the image, and the service's ``own``.
+def machines(
+    nodes: Iterable[Mapping[str, Any]], host_facts: Mapping[str, HostFacts], image: str, manager_variables: Variables, own_variables: Variables
+) -> list[Machine]:
+    """Return the nodes with the variables that a task has there: those of the image and of the service (``own_variables``).
 
-    A node without the image will pull it. For it the variables of the image are taken from ``elsewhere`` (the manager), or from another node.
+    If a node does not have the image yet, the image's variables are those that the manager or another node reports.
     """
-    common = elsewhere or next((one.images[image] for _host, one in sorted(seen.items()) if one.images.get(image)), {})
-    found = []
+    image_variables = manager_variables or next((facts.images[image] for _host, facts in sorted(host_facts.items()) if facts.images.get(image)), {})
+    result = []
     for node in nodes:
-        here = seen.get(node["labels"].get(HOST_LABEL) or node["hostname"], Seen())
-        labels, variables = node["labels"], {**here.images.get(image, common), **own}
-        found.append(Machine(node["hostname"], facts_of(labels), here.enforces, variables, prefix_of(labels)))
-    return found
+        facts_here = host_facts.get(node["labels"].get(HOST_LABEL) or node["hostname"], HostFacts())
+        labels, variables = node["labels"], {**facts_here.images.get(image, image_variables), **own_variables}
+        result.append(Machine(node["hostname"], facts_of(labels), facts_here.enforces, variables, prefix_of(labels)))
+    return result

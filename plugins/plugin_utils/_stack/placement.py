@@ -49,9 +49,9 @@ class Swarm(NamedTuple):
     former: Any
 
 
-def parse_x_gpu(found: Any, where: str) -> Wanted | None:
+def parse_x_gpu(value: Any, where: str) -> Wanted | None:
     """Check an ``x-gpu`` value. Return None if it is empty."""
-    entry, errors = mapping(found, where), Errors()
+    entry, errors = mapping(value, where), Errors()
     for key in entry:
         if key not in (*FIELDS, IMAGES):
             errors.add(f"{where}.{key} is not known. x-gpu supports {', '.join((*FIELDS, IMAGES))}.")
@@ -73,17 +73,14 @@ def place_services(document: dict[str, Any], requests: Mapping[str, Wanted], sta
             result.document["services"][name] = service
             continue
         swarm = swarm if swarm.nodes else swarm._replace(nodes=with_gpus(records, request.where))
-        if request.matrix:
-            made = _divided(name, service, request, swarm, result)
-        else:
-            made = {name: _constrained(name, service, request, swarm.nodes, result)}
-        taken = [one for one in made if one in result.document["services"] or (one != name and one in document["services"])]
+        parts = _divide(name, service, request, swarm, result) if request.matrix else _constrain(name, service, request, swarm.nodes, result)
+        taken = [part for part in parts if part in result.document["services"] or (part != name and part in document["services"])]
         if taken:
             raise GpuSwarmError(
                 f"{request.where}: one of its services would be {taken[0]}, but another service has that name. Set another name beside the image."
             )
-        result.document["services"].update(made)
-        replaced[name] = list(made)
+        result.document["services"].update(parts)
+        replaced[name] = list(parts)
     _rename_dependencies(result.document["services"], replaced)
     result.lines.extend(describe_labels(result.labels, swarm.nodes))
     return result
@@ -92,49 +89,49 @@ def place_services(document: dict[str, Any], requests: Mapping[str, Wanted], sta
 # -- one image ---------------------------------------------------------------------------------------------------------
 
 
-def _constrained(name: str, service: dict[str, Any], want: Wanted, nodes: list[Node], result: Placed) -> dict[str, Any]:
-    found = constraints_for(want.wants, want.where, nodes)
-    _add_labels(result, found.classes, nodes)
-    result.lines.append(f"{name}: {found.line}")
-    names = [node.name for node in found.nodes]
-    result.placement.append({"service": name, "image": service["image"], "constraints": found.constraints, "nodes": names})
-    return with_constraints(service, found.constraints, found.classes)
+def _constrain(name: str, service: dict[str, Any], want: Wanted, nodes: list[Node], result: Placed) -> dict[str, dict[str, Any]]:
+    constrained = constraints_for(want.wants, want.where, nodes)
+    _add_labels(result, constrained.classes, nodes)
+    result.lines.append(f"{name}: {constrained.line}")
+    names = [node.name for node in constrained.nodes]
+    result.placement.append({"service": name, "image": service["image"], "constraints": constrained.constraints, "nodes": names})
+    return {name: with_constraints(service, constrained.constraints, constrained.classes)}
 
 
 # -- several images ----------------------------------------------------------------------------------------------------
 
 
-def _divided(name: str, service: dict[str, Any], want: Wanted, swarm: Swarm, result: Placed) -> dict[str, dict[str, Any]]:
+def _divide(name: str, service: dict[str, Any], want: Wanted, swarm: Swarm, result: Placed) -> dict[str, dict[str, Any]]:
     able = able_nodes(want.wants, want.where, swarm.nodes)
     chosen, unfit = divided.best_images(want.matrix, able)
-    clash = next((node for node in able if len(chosen[node.id]) > 1), None)
-    if clash:
-        both = " and ".join(want.matrix[place][images.IMAGE] for place in chosen[clash.id][:2])
+    ambiguous = next((node for node in able if len(chosen[node.id]) > 1), None)
+    if ambiguous:
+        both = " and ".join(want.matrix[place][images.IMAGE] for place in chosen[ambiguous.id][:2])
         raise GpuSwarmError(
-            f"{want.where}.{IMAGES} is ambiguous: {clash.name} can run {both}, and neither requires at least as much as the other. Add an image "
+            f"{want.where}.{IMAGES} is ambiguous: {ambiguous.name} can run {both}, and neither requires at least as much as the other. Add an image "
             "with the requirements of both, or let one of them require more."
         )
     if not any(chosen.values()):
         raise GpuSwarmError(f"{want.where}.{IMAGES}: no node can run any of them. {'; '.join(unfit[:_SHOWN])}. Add an image for one of these nodes.")
     of_place = {place: [node for node in able if chosen[node.id] == [place]] for place in range(len(want.matrix))}
-    names = divided.names(name, want.matrix, swarm.stack)
-    parts = divided.replicas_of_parts(service, {names[place]: these for place, these in of_place.items()}, swarm.former, want.where)
-    result.lines.extend(f"note: {name}: {one}" for one in unfit)
-    made: dict[str, dict[str, Any]] = {}
+    names = divided.name_parts(name, want.matrix, swarm.stack)
+    parts = divided.replicas_of_parts(service, {names[place]: nodes_of_part for place, nodes_of_part in of_place.items()}, swarm.former, want.where)
+    result.lines.extend(f"note: {name}: {reason}" for reason in unfit)
+    definitions: dict[str, dict[str, Any]] = {}
     for place, part in enumerate(names):
-        image, these = want.matrix[place][images.IMAGE], of_place[place]
+        image, nodes_of_part = want.matrix[place][images.IMAGE], of_place[place]
         if part not in parts:
-            result.lines.append(f"note: {part} is not created: {image} is currently the best image for no node")
+            result.lines.append(f"note: {part} is not created: {image} is not the best image for any node")
             continue
         key, meaning = classes.class_of_image(want.wants, want.matrix, place, class_prefix(swarm.nodes))
         constraint = f"node.labels.{key}=={classes.TRUE}"
         _add_labels(result, {key: meaning}, able)
         number = "one on each" if parts[part] is None else f"{parts[part]} of the replicas"
-        result.lines.append(f"{part}: {image} on {names_of(these) or 'no node yet'}, {number}: {constraint}")
-        result.placement.append({"service": part, "image": image, "constraints": [constraint], "nodes": [node.name for node in these]})
-        one = divided.build_part(service, image, parts[part], name, document=result.document)
-        made[part] = with_constraints(one, [constraint], {key: meaning})
-    return made
+        result.lines.append(f"{part}: {image} on {names_of(nodes_of_part) or 'no node yet'}, {number}: {constraint}")
+        result.placement.append({"service": part, "image": image, "constraints": [constraint], "nodes": [node.name for node in nodes_of_part]})
+        definition = divided.build_part(service, image, parts[part], name, document=result.document)
+        definitions[part] = with_constraints(definition, [constraint], {key: meaning})
+    return definitions
 
 
 # -- both --------------------------------------------------------------------------------------------------------------
@@ -159,4 +156,7 @@ def _add_labels(result: Placed, needed: Mapping[str, Any], nodes: list[Node]) ->
 def _rename_dependencies(services: dict[str, Any], replaced: Mapping[str, list[str]]) -> None:
     for name, service in services.items():
         if service.get("depends_on"):
-            services[name] = {**service, "depends_on": [one for other in service["depends_on"] for one in replaced.get(other, [other])]}
+            services[name] = {
+                **service,
+                "depends_on": [part for dependency in service["depends_on"] for part in replaced.get(dependency, [dependency])],
+            }

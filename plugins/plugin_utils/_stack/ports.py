@@ -38,12 +38,12 @@ class Port(NamedTuple):
         return f"{self.published}/{self.protocol}"
 
 
-def translate_ports(found: Any, where: str, notes: Notes) -> list[Any]:
-    if not isinstance(found, list):
-        raise GpuSwarmError(f"{where} is {kind_of(found)}, but must be a list. Begin each port with '- '.")
+def translate_ports(ports: Any, where: str, notes: Notes) -> list[Any]:
+    if not isinstance(ports, list):
+        raise GpuSwarmError(f"{where} is {kind_of(ports)}, but must be a list. Begin each port with '- '.")
     errors = Errors()
     # Refused ports are replaced, not removed, so that the others keep their numbers.
-    result = [errors.collect(_port, item, f"{where}[{number}]", notes, instead={"target": 1, "mode": HOST}) for number, item in enumerate(found)]
+    result = [errors.collect(_port, item, f"{where}[{number}]", notes, instead={"target": 1, "mode": HOST}) for number, item in enumerate(ports)]
     errors.refuse(result)
     return result
 
@@ -65,14 +65,13 @@ def _port(item: Any, where: str, notes: Notes) -> Any:
     for key in ("name", "app_protocol"):
         if key in item:
             notes.ignored(where, key, "nothing: it only describes the port")
-    accepted = keys.PORT | {"host_ip", "name", "app_protocol"}
-    errors.collect(refuse_unknown, item, accepted, where, "A port supports target, published, protocol and mode.")
-    result = errors.collect(_long, {key: value for key, value in item.items() if key in keys.PORT and value not in (None, "")}, where, notes)
+    errors.collect(refuse_unknown, item, keys.PORT | {"host_ip", "name", "app_protocol"}, where, "A port supports target, published, protocol and mode.")
+    result = errors.collect(_convert_long_form, {key: value for key, value in item.items() if key in keys.PORT and value not in (None, "")}, where, notes)
     errors.refuse()
     return result
 
 
-def _long(result: dict[str, Any], where: str, notes: Notes) -> dict[str, Any]:
+def _convert_long_form(result: dict[str, Any], where: str, notes: Notes) -> dict[str, Any]:
     errors = Errors()
     for key in ("target", "published"):
         if key == "target" or key in result:
@@ -92,10 +91,10 @@ def _long(result: dict[str, Any], where: str, notes: Notes) -> dict[str, Any]:
     return result
 
 
-def _number(found: Any, least: int, where: str) -> int:
-    text = str(found)
-    if not text.isdecimal() or not least <= int(text) <= HIGHEST:
-        raise GpuSwarmError(f"{where} is {found!r}. Write one number up to {HIGHEST}, and a separate entry for each further port.")
+def _number(value: Any, minimum: int, where: str) -> int:
+    text = str(value)
+    if not text.isdecimal() or not minimum <= int(text) <= HIGHEST:
+        raise GpuSwarmError(f"{where} is {value!r}. Write one number up to {HIGHEST}, and a separate entry for each further port.")
     return int(text)
 
 
@@ -109,13 +108,13 @@ def _refuse_address(where: str, address: str) -> None:
 
 
 def _parse_short_form(text: str, where: str) -> list[Port]:
-    found = _SHORT.fullmatch(text)
-    protocol = (found.group("protocol") or "tcp").lower() if found else ""
-    if found is None or protocol not in PROTOCOLS or (found.group("until") and not found.group("published")):
+    match = _SHORT.fullmatch(text)
+    protocol = (match.group("protocol") or "tcp").lower() if match else ""
+    if match is None or protocol not in PROTOCOLS or (match.group("until") and not match.group("published")):
         raise GpuSwarmError(f"{where} is {text!r}. Write it as published:target, such as 8080:80, with /udp or /sctp after it if it is not tcp.")
-    first, last = int(found.group("target")), int(found.group("last") or found.group("target"))
-    begin = int(found.group("published") or 0)
-    end = int(found.group("until") or begin)
+    first, last = int(match.group("target")), int(match.group("last") or match.group("target"))
+    begin = int(match.group("published") or 0)
+    end = int(match.group("until") or begin)
     if not 0 < first <= last <= HIGHEST or not begin <= end <= HIGHEST:
         raise GpuSwarmError(f"{where} is {text!r}, but a port is a number from 1 to {HIGHEST}, and a range starts with the lower one. Correct it.")
     count = last - first
@@ -123,7 +122,7 @@ def _parse_short_form(text: str, where: str) -> list[Port]:
         raise GpuSwarmError(f"{where} is {text!r}: its two ranges differ in length. Write the same number of ports on both sides.")
     if count:
         return [Port(begin + step if begin else 0, protocol, INGRESS, first + step) for step in range(count + 1)]
-    return [Port(one, protocol, INGRESS, first) for one in range(begin, end + 1)]
+    return [Port(number, protocol, INGRESS, first) for number in range(begin, end + 1)]
 
 
 def expanded(service: Mapping[str, Any], where: str = "") -> list[Port]:

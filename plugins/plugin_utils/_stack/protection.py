@@ -21,8 +21,8 @@ _LOOSENS = re.compile(
     r"|no-new-privileges[:=]false|writable-cgroups(?:[:=](?:true|false))?|unmask[:=].*",
     re.IGNORECASE,
 )
-# Modes that can be replaced on a swarm, or that are supported.
-_OWN_NETWORK = (None, "", "bridge", "default", "host")
+# Modes that a stack supports or that have an equivalent there.
+_SUPPORTED_MODES = (None, "", "bridge", "default", "host")
 # Values that isolate a task further. Other values of these keys give it more rights, or the default.
 _ISOLATES = {
     "cgroup": (("private",), "nodes with cgroup v2 do that by default; on others set default-cgroupns-mode in daemon.json"),
@@ -39,13 +39,13 @@ def refuse(service: dict[str, Any], where: str) -> None:
     for key, (values, instead) in _ISOLATES.items():
         value = str(service.get(key) or "").partition(":")[0]
         if value in values:
-            errors.add(f"{where}.{key}: {value} is not supported on Swarm, so the task would run without it. Remove it; {instead}.")
+            errors.add(f"{where}.{key}: {value} is not supported on Swarm, so the task would run without that protection. Remove it; {instead}.")
     errors.refuse()
 
 
-def _refuse_options(found: Any, where: str) -> None:
+def _refuse_options(options: Any, where: str) -> None:
     errors = Errors()
-    for option in texts(found, where):
+    for option in texts(options, where):
         if not _LOOSENS.fullmatch(option.replace(" ", "")):
             name = re.split(r"[:=]", option, maxsplit=1)[0]
             errors.add(
@@ -55,14 +55,14 @@ def _refuse_options(found: Any, where: str) -> None:
     errors.refuse()
 
 
-def _refuse_mode(found: Any, where: str) -> None:
-    mode = text_of(found, where)
+def _refuse_mode(value: Any, where: str) -> None:
+    mode = text_of(value, where)
     if mode == "none":
         raise GpuSwarmError(
-            f"{where} is none, but on Swarm each task gets a network. Remove it. If a network without access to the outside is enough, use one "
+            f"{where} is 'none', but on Swarm each task gets a network. Remove it. If a network without access to the outside is enough, use one "
             "with internal: true."
         )
-    if mode not in _OWN_NETWORK:
+    if mode not in _SUPPORTED_MODES:
         raise GpuSwarmError(
             f"{where} is {mode!r}, but on Swarm each task has its own network. Remove it and use networks: services in one network reach each "
             "other by name."

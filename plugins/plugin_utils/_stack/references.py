@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Checks that everything services use is declared, under names that swarm accepts (pure).
+"""Checks that everything that services use is declared, under names that swarm accepts (pure).
 
 'docker stack deploy' removes services, creates networks, secrets and configs, and only then checks the services. An error there leaves a stack half
 deployed (RunDeploy in cli/command/stack, cli/compose/convert/service.go and volume.go of docker/cli).
@@ -36,7 +36,7 @@ def check_declared(document: Mapping[str, Any], file: str) -> None:
     checked."""
     errors = Errors()
     for name, service in document["services"].items():
-        for key, section, used in errors.collect(_used, service, f"{file}: services.{name}", instead=[]):
+        for key, section, used in errors.collect(_references, service, f"{file}: services.{name}", instead=[]):
             if document.get(section, {}) is not None and used not in document.get(section, {}) and (section, used) != ("networks", DEFAULT):
                 errors.add(
                     f"{file}: services.{name}.{key} has {used}, but the file declares no such {section[:-1]}. Declare it under {section}, or correct "
@@ -45,18 +45,18 @@ def check_declared(document: Mapping[str, Any], file: str) -> None:
     errors.refuse()
 
 
-def _used(service: Mapping[str, Any], where: str) -> list[tuple[str, str, str]]:
+def _references(service: Mapping[str, Any], where: str) -> list[tuple[str, str, str]]:
     """Return (key of the service, section of the declaration, name) for everything that the service uses."""
     errors = Errors()
-    found = [("networks", "networks", str(name)) for name in service.get("networks") or []]
-    found += [("volumes", "volumes", name) for one in service.get("volumes") or [] if (name := _volume(one))]
+    references = [("networks", "networks", str(name)) for name in service.get("networks") or []]
+    references += [("volumes", "volumes", name) for mount in service.get("volumes") or [] if (name := _volume(mount))]
     for section in ("configs", "secrets"):
-        found += [(section, section, name) for name in errors.collect(_file_sources, service.get(section), f"{where}.{section}", instead=[])]
+        references += [(section, section, name) for name in errors.collect(_file_sources, service.get(section), f"{where}.{section}", instead=[])]
     credentials = service.get("credential_spec")
     if isinstance(credentials, dict) and credentials.get("config"):
-        found.append(("credential_spec", "configs", str(credentials["config"])))
-    errors.refuse(found)
-    return found
+        references.append(("credential_spec", "configs", str(credentials["config"])))
+    errors.refuse(references)
+    return references
 
 
 def _volume(mount: Any) -> str | None:
@@ -69,11 +69,11 @@ def _volume(mount: Any) -> str | None:
     return str(mount["source"]) if mount.get("type") in ("volume", "cluster") and mount.get("source") else None
 
 
-def _file_sources(found: Any, where: str) -> list[str]:
-    if found is not None and not isinstance(found, list):
-        raise GpuSwarmError(f"{where} is {kind_of(found)}, but must be a list. Begin each entry with '- '.")
+def _file_sources(entries: Any, where: str) -> list[str]:
+    if entries is not None and not isinstance(entries, list):
+        raise GpuSwarmError(f"{where} is {kind_of(entries)}, but must be a list. Begin each entry with '- '.")
     errors = Errors()
-    names = [one.get("source") if isinstance(one, dict) else one for one in found or []]
+    names = [entry.get("source") if isinstance(entry, dict) else entry for entry in entries or []]
     for number, name in enumerate(names):
         if not isinstance(name, str):
             errors.add(f"{where}[{number}] must be a name, or a mapping with source. Correct it.")
@@ -95,32 +95,36 @@ def stack_networks(document: Mapping[str, Any], stack: str) -> dict[str, dict[st
     for key, entry in (document.get("networks") or {}).items():
         configs = ((entry or {}).get("ipam") or {}).get("config") or []
         name = str((entry or {}).get("name") or f"{stack}_{key}")
-        result[name] = {"driver": (entry or {}).get("driver") or "", "subnets": [one["subnet"] for one in configs if one.get("subnet")]}
+        result[name] = {"driver": (entry or {}).get("driver") or "", "subnets": [config["subnet"] for config in configs if config.get("subnet")]}
     return {name: result.get(name, {}) for name in network_names(document, stack)}
 
 
 def content_digests(document: Mapping[str, Any], files: Mapping[str, bytes]) -> dict[str, dict[str, str]]:
     """The digests of configs and secrets that have their own ``name:``, by section and name."""
-    found: dict[str, dict[str, str]] = {"configs": {}, "secrets": {}}
-    for section, names in found.items():
+    digests: dict[str, dict[str, str]] = {"configs": {}, "secrets": {}}
+    for section, names in digests.items():
         for entry in (document.get(section) or {}).values():
             path, labels = str((entry or {}).get("file") or "").removeprefix("./"), (entry or {}).get("labels") or {}
             if path in files and VERSION_OF not in labels and entry.get("name"):
                 names[entry["name"]] = labels.get(CONTENT) or hashlib.sha256(files[path]).hexdigest()
-    return {section: names for section, names in found.items() if names}
+    return {section: names for section, names in digests.items() if names}
 
 
 def external_names(document: Mapping[str, Any]) -> dict[str, list[str]]:
-    """The configs, networks and secrets that services use and that have to be there already, by the names that the swarm knows."""
-    found: dict[str, set[str]] = {}
+    """The external configs, networks and secrets that services use, by section. The names are those in the swarm."""
+    names_by_section: dict[str, set[str]] = {}
     for name, service in document["services"].items():
         default = [] if service.get("networks") else [("networks", DEFAULT)]
-        for section, used in [*((section, used) for _key, section, used in _used(service, name)), *default]:
+        for section, used in [*((section, used) for _key, section, used in _references(service, name)), *default]:
             entry = (document.get(section) or {}).get(used) or {}
             if section in ("configs", "networks", "secrets") and entry.get("external"):
-                older = entry["external"].get("name") if isinstance(entry["external"], dict) else None
-                found.setdefault(section, set()).add(str(entry.get("name") or older or used))
-    return {section: left for section, names in found.items() if (left := sorted(names - LOCAL_NETWORKS if section == "networks" else names))}
+                former_name = entry["external"].get("name") if isinstance(entry["external"], dict) else None
+                names_by_section.setdefault(section, set()).add(str(entry.get("name") or former_name or used))
+    return {
+        section: external
+        for section, names in names_by_section.items()
+        if (external := sorted(names - LOCAL_NETWORKS if section == "networks" else names))
+    }
 
 
 def is_key(name: str) -> bool:
@@ -132,18 +136,18 @@ def check_names(document: Mapping[str, Any], stack: str) -> None:
     """Refuse names that swarm does not accept. Invalid keys were refused earlier."""
     errors = Errors()
     for name in filter(is_key, document["services"]):
-        errors.collect(_check, "service", f"{stack}_{name}", _NAME, _MAX_NAME, "letters, digits, - and _")
+        errors.collect(_refuse_name, "service", f"{stack}_{name}", _NAME, _MAX_NAME, "letters, digits, - and _")
     for name in network_names(document, stack):
-        errors.collect(_check, "network", name, _NAME, _MAX_NAME, "letters, digits, - and _")
+        errors.collect(_refuse_name, "network", name, _NAME, _MAX_NAME, "letters, digits, - and _")
     for section in ("configs", "secrets"):
         for key, entry in (document.get(section) or {}).items():
             if is_key(key) and not entry.get("external"):
                 name = str(entry.get("name") or f"{stack}_{key}")
-                errors.collect(_check, section[:-1], name, _FILE_NAME, _MAX_FILE_NAME, "letters, digits, ., - and _")
+                errors.collect(_refuse_name, section[:-1], name, _FILE_NAME, _MAX_FILE_NAME, "letters, digits, ., - and _")
     errors.refuse()
 
 
-def _check(what: str, name: str, form: re.Pattern[str], longest: int, characters: str) -> None:
+def _refuse_name(what: str, name: str, form: re.Pattern[str], longest: int, characters: str) -> None:
     if form.fullmatch(name) and len(name) <= longest:
         return
     raise GpuSwarmError(

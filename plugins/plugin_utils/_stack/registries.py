@@ -31,10 +31,10 @@ def registry_of(image: str) -> str:
     return first if slash and ("." in first or ":" in first or first == "localhost") and first not in _HUBS else HUB
 
 
-def logins_of(found: Any) -> Logins:
+def logins_of(registries: Any) -> Logins:
     """Check the logins. Return the user name and password of each registry. Messages show no values."""
     result: Logins = {}
-    for name, entry in (found or {}).items():
+    for name, entry in (registries or {}).items():
         bare = str(name).removeprefix("https://").removeprefix("http://").rstrip("/")
         registry = HUB if name in _HUBS or bare in _HUBS or bare == "index.docker.io/v1" else bare
         where = f"The login to the registry {registry} in gpu_stack_registries"
@@ -51,8 +51,8 @@ def logins_of(found: Any) -> Logins:
 def docker_config(logins: Logins) -> bytes:
     """The logins as Docker's config.json."""
     auths = {
-        HUB_KEY if registry == HUB else registry: {"auth": base64.b64encode(f"{one['username']}:{one['password']}".encode()).decode("ascii")}
-        for registry, one in logins.items()
+        HUB_KEY if registry == HUB else registry: {"auth": base64.b64encode(f"{login['username']}:{login['password']}".encode()).decode("ascii")}
+        for registry, login in logins.items()
     }
     return json.dumps({"auths": auths}).encode("utf-8")
 
@@ -69,17 +69,17 @@ def pack_logins(logins: Logins) -> str:
 
 def refusal_errors(refused: Iterable[Mapping[str, str]], logins: Logins, passed_on: bool) -> list[str]:
     """An error for each image that a registry refuses."""
-    found = []
-    for one in refused:
-        registry = registry_of(one["image"])
+    errors = []
+    for refusal in refused:
+        registry = registry_of(refusal["image"])
         if registry in logins:
             remedy = "Correct the login in gpu_stack_registries, or give that user read access to the image."
         elif passed_on:
             remedy = "Log in on the manager again ('docker login'), or add a login to gpu_stack_registries."
         else:
             remedy = f"Add a login to gpu_stack_registries: {{{registry}: {FORM}}}."
-        found.append(
-            f"The registry {registry} refuses the image {one['image']}: {one['said'].rstrip('.')}. {remedy} "
+        errors.append(
+            f"The registry {registry} refuses the image {refusal['image']}: {refusal['said'].rstrip('.')}. {remedy} "
             "If all nodes already have the image, set gpu_stack_query_registries: false. Nothing was deployed."
         )
-    return found
+    return errors

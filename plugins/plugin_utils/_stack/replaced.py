@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 # Keys that swarm changes without new tasks (IsTaskDirty in swarmkit's manager/orchestrator/task.go), or that docker/cli ignores.
-_OF_DEPLOY = ("replicas", "labels", "update_config", "rollback_config", "placement")
-_OF_SERVICE = ("depends_on", "deploy")
+_IGNORED_IN_DEPLOY = ("replicas", "labels", "update_config", "rollback_config", "placement")
+_IGNORED_IN_SERVICE = ("depends_on", "deploy")
 # Sections whose entries belong to the services that use them.
 _SECTIONS = ("configs", "secrets", "networks", "volumes")
 
@@ -40,9 +40,9 @@ def _definition(document: Mapping[str, Any], name: str) -> Any:
     service = (document.get("services") or {}).get(name)
     if service is None:
         return None
-    deploy = {key: value for key, value in (service.get("deploy") or {}).items() if key not in _OF_DEPLOY}
-    named = {section: (document.get(section) or {}) for section in _SECTIONS if service.get(section) or section == "networks"}
-    return {key: value for key, value in service.items() if key not in _OF_SERVICE}, deploy, named
+    deploy = {key: value for key, value in (service.get("deploy") or {}).items() if key not in _IGNORED_IN_DEPLOY}
+    sections = {section: (document.get(section) or {}) for section in _SECTIONS if service.get(section) or section == "networks"}
+    return {key: value for key, value in service.items() if key not in _IGNORED_IN_SERVICE}, deploy, sections
 
 
 def starts_first(specs: Iterable[Mapping[str, Any]]) -> bool:

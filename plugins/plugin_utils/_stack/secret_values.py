@@ -19,11 +19,13 @@ from ...module_utils._swarm.go_templates import as_written
 from .references import DEFAULT
 
 # Keys with values under names that users choose.
-_NAMED = frozenset(["environment", "labels", "driver_opts", "options"])
+_USER_NAMED = frozenset(["environment", "labels", "driver_opts", "options"])
 # Keys with the words of a command.
 _COMMANDS = frozenset(["command", "entrypoint", "test"])
 # Docker's own phrases. They must stay readable even if a secret value is one of their words.
-_DOCKERS = frozenset(f"failed to {verb} {what}" for verb in ("create", "update", "remove") for what in ("service", "network", "secret", "config"))
+_DOCKER_PHRASES = frozenset(
+    f"failed to {verb} {what}" for verb in ("create", "update", "remove") for what in ("service", "network", "secret", "config")
+)
 _PORTS = re.compile(r"[0-9]{1,5}(?::[0-9]{1,5})*(?:/[a-z]+)?")
 
 
@@ -37,18 +39,18 @@ def secret_places(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str,
             is_secret = bool(_COMMANDS.intersection(path[-1:])) and is_secret_word(value, number)
             yield from [(*path, str(number))] if is_secret else secret_places(item, (*path, str(number)))
     elif isinstance(value, (str, int, float)) and not isinstance(value, bool) and value != "":
-        by_name = _NAMED.intersection(path[:-1]) and is_name_of_secret(path[-1])
+        by_name = _USER_NAMED.intersection(path[:-1]) and is_name_of_secret(path[-1])
         if by_name or (isinstance(value, str) and has_secret(value)):
             yield path
 
 
-def masking(document: Mapping[str, Any], files: Mapping[str, bytes], stack: str) -> Callable[[str], str]:
+def build_masker(document: Mapping[str, Any], files: Mapping[str, bytes], stack: str) -> Callable[[str], str]:
     """Return a function that masks the values of this stack in a message of Docker."""
     shown = _names(document, stack)
-    found = {text for one in _values(document, document) for text in (one, as_written(one))}
-    found |= {one.replace("$$", "$") for one in found} | {*_contents(document, files)}
-    values = {one for one in found if one not in shown and not _PORTS.fullmatch(one) and not _is_host(one, shown)}
-    return lambda text: mask(mask_values(text, values, {*shown, *_DOCKERS}))
+    candidates = {text for value in _values(document, document) for text in (value, as_written(value))}
+    candidates |= {value.replace("$$", "$") for value in candidates} | {*_contents(document, files)}
+    values = {value for value in candidates if value not in shown and not _PORTS.fullmatch(value) and not _is_host(value, shown)}
+    return lambda text: mask(mask_values(text, values, {*shown, *_DOCKER_PHRASES}))
 
 
 def _is_host(text: str, shown: set[str]) -> bool:
@@ -59,19 +61,19 @@ def _is_host(text: str, shown: set[str]) -> bool:
 
 def _values(value: Any, document: Mapping[str, Any]) -> Iterator[str]:
     """All values under names that users choose, and other values that may be secret."""
-    places = {*_named(value), *secret_places(value)}
+    places = {*_user_named(value), *secret_places(value)}
     for place in places:
-        found: Any = document
+        item: Any = document
         for key in place:
-            found = found[int(key)] if isinstance(found, list) else found[key]
-        yield str(found)
+            item = item[int(key)] if isinstance(item, list) else item[key]
+        yield str(item)
 
 
-def _named(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+def _user_named(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     if isinstance(value, (dict, list)):
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _named(item, (*path, str(key)))
-    elif value is not None and not isinstance(value, bool) and _NAMED.intersection(path[:-1]):
+            yield from _user_named(item, (*path, str(key)))
+    elif value is not None and not isinstance(value, bool) and _USER_NAMED.intersection(path[:-1]):
         yield path
 
 
@@ -85,8 +87,8 @@ def _contents(document: Mapping[str, Any], files: Mapping[str, bytes]) -> Iterat
 
 def _names(document: Mapping[str, Any], stack: str) -> set[str]:
     """Names and images, which messages need to show."""
-    found = {stack, f"{stack}_{DEFAULT}"}
+    names = {stack, f"{stack}_{DEFAULT}"}
     for section in ("services", "networks", "volumes", "configs", "secrets"):
         for name, entry in (document.get(section) or {}).items():
-            found |= {name, f"{stack}_{name}", *(str(entry[key]) for key in ("name", "image", "hostname") if entry and entry.get(key))}
-    return found
+            names |= {name, f"{stack}_{name}", *(str(entry[key]) for key in ("name", "image", "hostname") if entry and entry.get(key))}
+    return names

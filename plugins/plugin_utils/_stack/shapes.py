@@ -28,7 +28,7 @@ _HOURS = {"d": 24, "w": 7 * 24}
 _AMOUNT = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h|d|w)")
 _MAX_INT = 2**63 - 1
 MILLISECOND = 10**6
-_WRONG = object()  # stands for a refused value
+_REFUSED = object()  # stands for a refused value
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(?:([kmgtp])(?:i?b)?|b)?", re.IGNORECASE)
 _BYTES = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
 _CPUS = re.compile(r"\+?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,2})?")
@@ -36,7 +36,7 @@ _CPUS = re.compile(r"\+?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,2})?")
 MIN_MEMORY, MIN_CPUS, NANO = 4 * 2**20, Decimal("0.001"), Decimal(10) ** 9
 
 
-def wrong(value: Any, where: str, rule: str, remedy: str = "Write one.") -> GpuSwarmError:
+def invalid_value(value: Any, where: str, rule: str, remedy: str = "Write one.") -> GpuSwarmError:
     shown = repr(value) if isinstance(value, (str, int, float)) and len(repr(value)) <= 60 else kind_of(value)
     if value == "":
         shown = "empty (perhaps a variable that is not set)"
@@ -52,22 +52,22 @@ def text(value: Any, where: str) -> str:
 
 def texts(value: Any, where: str) -> list[str]:
     """A list without duplicates. One string becomes a list of one."""
-    found = value if isinstance(value, list) else [value]
-    return list(dict.fromkeys(_items(found, where)))
+    strings = value if isinstance(value, list) else [value]
+    return list(dict.fromkeys(_items(strings, where)))
 
 
 def command(value: Any, where: str) -> str | list[str]:
     """Docker splits a string into words like a shell. A list stays as it is, except that numbers become text."""
-    found = words(value, where)
-    if isinstance(found, list):
-        return found
+    result = words(value, where)
+    if isinstance(result, list):
+        return result
     try:
-        shlex.split(found, comments=True)
+        shlex.split(result, comments=True)
     except ValueError as problem:
         raise GpuSwarmError(
             f"{where} cannot be split into words: a quote is not closed, or it ends with a backslash. Close the quote, or write a list."
         ) from problem
-    return found
+    return result
 
 
 def words(value: Any, where: str) -> str | list[str]:
@@ -75,9 +75,9 @@ def words(value: Any, where: str) -> str | list[str]:
     return _items(value, where) if isinstance(value, list) else text(value, where)
 
 
-def _items(found: list[Any], where: str) -> list[str]:
+def _items(items: list[Any], where: str) -> list[str]:
     errors = Errors()
-    result = [errors.collect(_item, one, f"{where}[{number}]") for number, one in enumerate(found)]
+    result = [errors.collect(_item, item, f"{where}[{number}]") for number, item in enumerate(items)]
     errors.refuse()
     return result
 
@@ -92,7 +92,7 @@ def flag(value: Any, where: str) -> bool:
     if isinstance(value, str) and value.lower() in _YES + _NO:
         return value.lower() in _YES
     if not isinstance(value, bool):
-        raise wrong(value, where, "true or false")
+        raise invalid_value(value, where, "true or false")
     return value
 
 
@@ -100,10 +100,10 @@ def whole(least: int = 0) -> Shape:
     """A whole number of ``least`` or more."""
 
     def check(value: Any, where: str) -> int:
-        found: Any = int(value) if isinstance(value, str) and re.fullmatch(r"[-+]?[0-9]{1,19}", value) else value
-        if isinstance(found, bool) or not isinstance(found, int) or not least <= found <= _MAX_INT:
-            raise wrong(value, where, f"a whole number of {least} or more")
-        return found
+        number: Any = int(value) if isinstance(value, str) and re.fullmatch(r"[-+]?[0-9]{1,19}", value) else value
+        if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= _MAX_INT:
+            raise invalid_value(value, where, f"a whole number of {least} or more")
+        return number
 
     return check
 
@@ -113,26 +113,26 @@ def file_mode(value: Any, where: str) -> int:
     if isinstance(value, str) and re.fullmatch(r"(?:0o)?[0-7]{1,5}", value):
         return int(value.removeprefix("0o"), 8)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 0o7777:
-        raise wrong(value, where, "the mode of a file", "Write it as 0440.")
+        raise invalid_value(value, where, "the mode of a file", "Write it as 0440.")
     return value
 
 
 def ratio(value: Any, where: str) -> float:
     try:
-        found = float(value) if isinstance(value, (str, int, float)) and not isinstance(value, bool) else -1.0
+        number = float(value) if isinstance(value, (str, int, float)) and not isinstance(value, bool) else -1.0
     except ValueError:
-        found = -1.0
-    if not 0 <= found <= 1:
-        raise wrong(value, where, "a number from 0 to 1", "Write 0.25 for a quarter of the tasks.")
-    return found
+        number = -1.0
+    if not 0 <= number <= 1:
+        raise invalid_value(value, where, "a number from 0 to 1", "Write 0.25 for a quarter of the tasks.")
+    return number
 
 
 def word(*words: str) -> Shape:
     def check(value: Any, where: str) -> str:
-        found = text(value, where).lower()
-        if found not in words:
-            raise wrong(value, where, " or ".join(filter(None, [", ".join(words[:-1]), words[-1]])))
-        return found
+        choice = text(value, where).lower()
+        if choice not in words:
+            raise invalid_value(value, where, " or ".join(filter(None, [", ".join(words[:-1]), words[-1]])))
+        return choice
 
     return check
 
@@ -141,60 +141,60 @@ def duration(least: int | None = 0) -> Shape:
     """A duration in Go's format. Days and weeks, which Compose allows, become hours. ``least`` is in nanoseconds; 0 is always allowed."""
 
     def check(value: Any, where: str) -> str:
-        found: Any = "0s" if value in (0, "0") and not isinstance(value, bool) else value
-        digits = found.lstrip("+-") if isinstance(found, str) else ""
+        duration_text: Any = "0s" if value in (0, "0") and not isinstance(value, bool) else value
+        digits = duration_text.lstrip("+-") if isinstance(duration_text, str) else ""
         parts = _AMOUNT.findall(digits)
         if not parts or "".join(number + unit for number, unit in parts) != digits:
-            raise wrong(value, where, "a duration with its unit", "Write it as 90s, 1m30s or 2h.")
+            raise invalid_value(value, where, "a duration with its unit", "Write it as 90s, 1m30s or 2h.")
         result = "".join(f"{Decimal(number) * _HOURS[unit]:f}h" if unit in _HOURS else number + unit for number, unit in parts)
-        amount: Decimal = sum((Decimal(number) * _UNITS[unit] for number, unit in _AMOUNT.findall(result)), Decimal(0))
-        nanoseconds = -amount if found.startswith("-") else amount
-        if amount > _MAX_INT:
-            raise wrong(value, where, "at most 2562047h")
+        absolute: Decimal = sum((Decimal(number) * _UNITS[unit] for number, unit in _AMOUNT.findall(result)), Decimal(0))
+        nanoseconds = -absolute if duration_text.startswith("-") else absolute
+        if absolute > _MAX_INT:
+            raise invalid_value(value, where, "at most 2562047h")
         if least is not None and nanoseconds and nanoseconds < max(least, 1):
-            raise wrong(value, where, "0, or 1ms or longer" if least else "0 or longer")
-        return f"-{result}" if found.startswith("-") else result
+            raise invalid_value(value, where, "0, or 1ms or longer" if least else "0 or longer")
+        return f"-{result}" if duration_text.startswith("-") else result
 
     return check
 
 
 def size(value: Any, where: str) -> int:
     """A size in bytes. As in Docker, 1 KB is 1024 bytes."""
-    found = _SIZE.fullmatch(str(value).strip())
-    if found is None or isinstance(value, bool):
-        raise wrong(value, where, "a size", "Write it as 8gb, or in bytes.")
-    return int(Decimal(found.group(1)) * _BYTES[(found.group(2) or "").lower()])
+    match = _SIZE.fullmatch(str(value).strip())
+    if match is None or isinstance(value, bool):
+        raise invalid_value(value, where, "a size", "Write it as 8gb, or in bytes.")
+    return int(Decimal(match.group(1)) * _BYTES[(match.group(2) or "").lower()])
 
 
 def memory(value: Any, where: str) -> str:
-    found = size(value, where)
-    if 0 < found < MIN_MEMORY:
+    amount = size(value, where)
+    if 0 < amount < MIN_MEMORY:
         remedy = f"Without a unit this is in bytes: write {value}g if you mean gigabytes." if str(value).strip().isdecimal() else "Write more."
-        raise wrong(value, where, "4m or more, the minimum of swarm", remedy)
+        raise invalid_value(value, where, "4m or more, the minimum of swarm", remedy)
     return str(value).strip()
 
 
 def cpus(value: Any, where: str) -> str:
-    found = text(value, where).strip()
-    if not _CPUS.fullmatch(found):
-        raise wrong(value, where, "a number of CPUs", "Write it as '0.5'.")
-    number = Decimal(found)
+    cpu_text = text(value, where).strip()
+    if not _CPUS.fullmatch(cpu_text):
+        raise invalid_value(value, where, "a number of CPUs", "Write it as '0.5'.")
+    number = Decimal(cpu_text)
     if number * NANO != (number * NANO).to_integral_value():
-        raise wrong(value, where, "a number with at most 9 decimals", "Write fewer.")
+        raise invalid_value(value, where, "a number with at most 9 decimals", "Write fewer.")
     if 0 < number < MIN_CPUS:
-        raise wrong(value, where, "0.001 or more, the minimum of swarm", "Write 0.5 for half a CPU.")
-    return found
+        raise invalid_value(value, where, "0.001 or more, the minimum of swarm", "Write 0.5 for half a CPU.")
+    return cpu_text
 
 
 def subnet(value: Any, where: str) -> str:
     """Return the subnet without host bits. Docker before 25.0 reads 10.1.2.3/24 as 10.1.2.0/24, later versions refuse it."""
-    found = text(value, where)
+    address = text(value, where)
     try:
-        network = ip_network(found, strict=False)
+        network = ip_network(address, strict=False)
     except ValueError as problem:
-        raise wrong(found, where, "a subnet", "Write it as 10.20.0.0/24.") from problem
-    if "/" not in found:
-        raise wrong(found, where, "a subnet with its length", "Write it as 10.20.0.0/24.")
+        raise invalid_value(address, where, "a subnet", "Write it as 10.20.0.0/24.") from problem
+    if "/" not in address:
+        raise invalid_value(address, where, "a subnet with its length", "Write it as 10.20.0.0/24.")
     return str(network)
 
 
@@ -207,14 +207,14 @@ def hosts(value: Any, where: str) -> list[str]:
     """A list of host:address. In a mapping the host is the key. A host with several addresses gets several entries."""
     errors = Errors()
     if isinstance(value, dict):
-        entries = [(key, one) for key, item in value.items() for one in (item if isinstance(item, list) else [item])]
-        found = [f"{key}={errors.collect(_item, one, f'{where}.{key}')}" for key, one in entries]
+        entries = [(key, address) for key, item in value.items() for address in (item if isinstance(item, list) else [item])]
+        entries_of_hosts = [f"{key}={errors.collect(_item, address, f'{where}.{key}')}" for key, address in entries]
     else:
-        found = texts(value, where)
-    lacking = [one for one in found if not re.search(r"[=:]", one)]
-    errors.add(*(wrong(one, where, "host:address", "Docker would ignore it. Write both.").message for one in lacking))
+        entries_of_hosts = texts(value, where)
+    incomplete = [entry for entry in entries_of_hosts if not re.search(r"[=:]", entry)]
+    errors.add(*(invalid_value(entry, where, "host:address", "Docker would ignore it. Write both.").message for entry in incomplete))
     errors.refuse()
-    split = [re.split("[=:]", one, maxsplit=1) for one in found]
+    split = [re.split("[=:]", entry, maxsplit=1) for entry in entries_of_hosts]
     return list(dict.fromkeys(f"{host}:{address.removeprefix('[').removesuffix(']')}" for host, address in split))
 
 
@@ -230,9 +230,9 @@ def _ulimit(value: Any, where: str) -> Any:
     return _of_each(whole(-1), value, where)
 
 
-def _of_each(shape: Shape, found: Mapping[str, Any], where: str) -> dict[str, Any]:
+def _of_each(shape: Shape, values: Mapping[str, Any], where: str) -> dict[str, Any]:
     errors = Errors()
-    result = {key: errors.collect(shape, item, f"{where}.{key}") for key, item in found.items()}
+    result = {key: errors.collect(shape, item, f"{where}.{key}") for key, item in values.items()}
     errors.refuse()
     return result
 
@@ -240,15 +240,15 @@ def _of_each(shape: Shape, found: Mapping[str, Any], where: str) -> dict[str, An
 # -- lists and mappings ----------------------------------------------------------------------------------------------------------
 
 
-def each(shape: Shape, stand_in: Callable[[str], Any] = lambda _where: _WRONG) -> Shape:
-    """A list of such values. ``stand_in(place)`` replaces a refused value, so that the others keep their numbers in later checks."""
+def each(shape: Shape, stand_in: Callable[[str], Any] = lambda _where: _REFUSED) -> Shape:
+    """A list of values of this shape. ``stand_in(place)`` replaces a refused value, so that the others keep their numbers in later checks."""
 
     def check(value: Any, where: str) -> list[Any]:
         if not isinstance(value, list):
             raise GpuSwarmError(f"{where} is {kind_of(value)}, but must be a list. Begin each entry with '- '.")
         errors = Errors()
-        result = [errors.collect(shape, one, f"{where}[{number}]", instead=stand_in(f"{where}[{number}]")) for number, one in enumerate(value)]
-        errors.refuse(None if _WRONG in result else result)
+        result = [errors.collect(shape, item, f"{where}[{number}]", instead=stand_in(f"{where}[{number}]")) for number, item in enumerate(value)]
+        errors.refuse(None if _REFUSED in result else result)
         return result
 
     return check
@@ -258,14 +258,14 @@ def keys(shapes: Mapping[str, Shape]) -> Shape:
     """A mapping whose values have these shapes. Keys without a shape are checked elsewhere."""
 
     def check(value: Any, where: str) -> dict[str, Any]:
-        found = {key: item for key, item in mapping(value, where).items() if item is not None}
+        present = {key: item for key, item in mapping(value, where).items() if item is not None}
         errors = Errors()
         converted = {
-            key: errors.collect(shapes[key], item, f"{where}.{key}", instead=_WRONG) if key in shapes else item for key, item in found.items()
+            key: errors.collect(shapes[key], item, f"{where}.{key}", instead=_REFUSED) if key in shapes else item for key, item in present.items()
         }
-        right = {key: item for key, item in converted.items() if item is not _WRONG}
-        errors.refuse(right)
-        return right
+        valid = {key: item for key, item in converted.items() if item is not _REFUSED}
+        errors.refuse(valid)
+        return valid
 
     return check
 
@@ -290,8 +290,8 @@ DEPLOY = keys(
         "update_config": keys({**_UPDATE, "failure_action": word("pause", "continue", "rollback")}),
     }
 )
-_AFTER = duration(MILLISECOND)
-_CARRIED = keys({"source": text, "target": text, "uid": text, "gid": text, "mode": file_mode})
+_DURATION = duration(MILLISECOND)
+_FILE_REFERENCE = keys({"source": text, "target": text, "uid": text, "gid": text, "mode": file_mode})
 _MOUNT = keys(
     {
         "type": text,
@@ -318,21 +318,21 @@ SERVICE: dict[str, Shape] = {
     "cap_add": texts,
     "cap_drop": texts,
     "command": command,
-    "configs": each(lambda value, where: _either(value, where, _CARRIED)),
+    "configs": each(lambda value, where: _either(value, where, _FILE_REFERENCE)),
     "credential_spec": keys({"config": text, "file": text, "registry": text}),
     "deploy": DEPLOY,
     "dns": texts,
     "dns_search": texts,
     "entrypoint": command,
     "extra_hosts": hosts,
-    "healthcheck": keys({"disable": flag, "interval": _AFTER, "retries": whole(), "start_period": _AFTER, "test": words, "timeout": _AFTER}),
+    "healthcheck": keys({"disable": flag, "interval": _DURATION, "retries": whole(), "start_period": _DURATION, "test": words, "timeout": _DURATION}),
     "hostname": text,
     "image": text,
     "init": flag,
     "isolation": text,
     "logging": keys({"driver": text, "options": name_values}),
     "read_only": flag,
-    "secrets": each(lambda value, where: _either(value, where, _CARRIED)),
+    "secrets": each(lambda value, where: _either(value, where, _FILE_REFERENCE)),
     "stdin_open": flag,
     "stop_grace_period": duration(None),
     "stop_signal": text,
@@ -346,9 +346,9 @@ SERVICE: dict[str, Shape] = {
 NETWORK = keys({"attachable": flag, "driver": text, "driver_opts": name_values, "internal": flag, "labels": name_values, "name": text})
 SUBNET = keys({"subnet": subnet})
 VOLUME = keys({"driver": text, "driver_opts": name_values, "labels": name_values, "name": text})
-CARRIED = keys({"driver": text, "driver_opts": name_values, "labels": name_values, "name": text, "template_driver": word("golang")})
+CONFIG_OR_SECRET = keys({"driver": text, "driver_opts": name_values, "labels": name_values, "name": text, "template_driver": word("golang")})
 
 
-def service(found: Mapping[str, Any], where: str) -> dict[str, Any]:
+def service(definition: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Return the service with all values converted for Docker."""
-    return dict(keys(SERVICE)(found, where))
+    return dict(keys(SERVICE)(definition, where))

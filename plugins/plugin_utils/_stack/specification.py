@@ -2,8 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Converts services of a stack file to specifications of Docker's API (pure). They have only what swarm's scheduler reads, and what swarm
-compares with other services.
+"""Converts services of a stack file to specifications of Docker's API (pure). They have only the fields that swarm's scheduler reads or compares with
+other services.
 
 Private to this collection: no stability is promised to others.
 """
@@ -31,13 +31,13 @@ def _service(name: str, service: dict[str, Any], document: dict[str, Any]) -> di
     return {
         "Name": name,
         "Mode": _mode(deploy),
-        "EndpointSpec": {"Ports": [_port(one) for one in ports.expanded(service)]},
+        "EndpointSpec": {"Ports": [_port(port) for port in ports.expanded(service)]},
         "UpdateConfig": _update(deploy.get("update_config") or {}),
         "TaskTemplate": {
-            "ContainerSpec": {"Mounts": [mount for one in service.get("volumes") or [] if (mount := _mount(one, document))]},
+            "ContainerSpec": {"Mounts": [mount for item in service.get("volumes") or [] if (mount := _mount(item, document))]},
             "Resources": {"Reservations": _reservations(resources.get("reservations") or {})},
             "Placement": {
-                "Constraints": [one.replace("$$", "$") for one in placement.get("constraints") or []],
+                "Constraints": [constraint.replace("$$", "$") for constraint in placement.get("constraints") or []],
                 "MaxReplicas": placement.get("max_replicas_per_node") or 0,
             },
             **({"LogDriver": {"Name": log}} if log else {}),
@@ -52,20 +52,20 @@ def _mode(deploy: dict[str, Any]) -> dict[str, Any]:
     return {_MODES[mode]: options.get(mode, {})}
 
 
-def _update(found: dict[str, Any]) -> dict[str, Any]:
+def _update(update_config: dict[str, Any]) -> dict[str, Any]:
     """By default Docker replaces one task at a time. A parallelism of 0 means all at once."""
-    return {"Order": found.get("order") or "stop-first", "Parallelism": found.get("parallelism", 1)}
+    return {"Order": update_config.get("order") or "stop-first", "Parallelism": update_config.get("parallelism", 1)}
 
 
-def _reservations(found: dict[str, Any]) -> dict[str, Any]:
+def _reservations(reserved: dict[str, Any]) -> dict[str, Any]:
     result: dict[str, Any] = {}
-    if found.get("cpus"):
-        result["NanoCPUs"] = int(Decimal(found["cpus"]) * NANO)
-    if found.get("memory"):
-        result["MemoryBytes"] = size(found["memory"], "memory")
-    if found.get("generic_resources"):
-        specs = [item["discrete_resource_spec"] for item in found["generic_resources"]]
-        result["GenericResources"] = [{"DiscreteResourceSpec": {"Kind": one["kind"], "Value": one["value"]}} for one in specs]
+    if reserved.get("cpus"):
+        result["NanoCPUs"] = int(Decimal(reserved["cpus"]) * NANO)
+    if reserved.get("memory"):
+        result["MemoryBytes"] = size(reserved["memory"], "memory")
+    if reserved.get("generic_resources"):
+        specs = [item["discrete_resource_spec"] for item in reserved["generic_resources"]]
+        result["GenericResources"] = [{"DiscreteResourceSpec": {"Kind": spec["kind"], "Value": spec["value"]}} for spec in specs]
     return result
 
 
@@ -73,9 +73,9 @@ def _port(port: ports.Port) -> dict[str, Any]:
     return {"Protocol": port.protocol, "TargetPort": port.target, "PublishedPort": port.published, "PublishMode": port.mode}
 
 
-def _mount(one: Any, document: dict[str, Any]) -> dict[str, Any] | None:
+def _mount(item: Any, document: dict[str, Any]) -> dict[str, Any] | None:
     """The specification of a mount that matters for placement: a volume with a driver, or a cluster volume. None for others."""
-    source, kind = (one.get("source"), one.get("type")) if isinstance(one, dict) else (one.partition(":")[0] if ":" in one else None, "volume")
+    source, kind = (item.get("source"), item.get("type")) if isinstance(item, dict) else (item.partition(":")[0] if ":" in item else None, "volume")
     if kind == "cluster":
         return {"Type": "cluster", "Source": source, "Target": "/"}
     driver = ((document.get("volumes") or {}).get(str(source)) or {}).get("driver") if kind == "volume" else None

@@ -17,16 +17,16 @@ from ...module_utils._swarm.go_templates import WRITE, is_meant_for_swarm, liter
 from .fields import Notes
 
 
-def escape_environment(found: dict[str, str], where: str, notes: Notes) -> dict[str, str]:
+def escape_environment(variables: dict[str, str], where: str, notes: Notes) -> dict[str, str]:
     """Escape the variables, so that the container sees each value unchanged."""
     errors = Errors()
-    for name, value in found.items():
+    for name, value in variables.items():
         if is_meant_for_swarm(value):
             errors.add(f"{where}.{name} has one of swarm's fields inside another template. {WRITE}.")
         elif not only_fields(value):
             notes.add(f"{where}.{name}: swarm would expand its '{{{{' as a template. It is escaped, so that the container sees it unchanged")
     errors.refuse()
-    return {name: literal(value) for name, value in found.items()}
+    return {name: literal(value) for name, value in variables.items()}
 
 
 def refuse_in_service(service: dict[str, Any], where: str) -> None:
@@ -35,24 +35,24 @@ def refuse_in_service(service: dict[str, Any], where: str) -> None:
 
 
 def refuse_in_volume(volume: dict[str, Any], where: str) -> None:
-    """Refuse templates in a volume, because each of its mounts carries its options and labels."""
+    """Refuse templates in a volume, because its options and labels become part of each of its mounts."""
     _refuse([(value, f"{where}.{key}") for key, value in volume.items()])
 
 
 def _refuse(values: list[tuple[Any, str]]) -> None:
     """``values`` are pairs of a value and its place for messages."""
-    wrong = [place for found, where in values for place, text in _texts(found, where) if not only_fields(text)]
+    places = [place for value, where in values for place, text in _texts(value, where) if not only_fields(text)]
     errors = Errors()
-    errors.add(*(f"{place} has '{{{{', which swarm would expand as a template. {WRITE}, or remove it." for place in wrong))
+    errors.add(*(f"{place} has '{{{{', which swarm would expand as a template. {WRITE}, or remove it." for place in places))
     errors.refuse()
 
 
-def _texts(found: Any, where: str) -> Iterator[tuple[str, str]]:
-    if isinstance(found, dict):
-        for key, value in found.items():
-            yield from _texts(value, f"{where}.{key}")
-    elif isinstance(found, list):
-        for number, value in enumerate(found):
-            yield from _texts(value, f"{where}[{number}]")
-    elif isinstance(found, str):
-        yield where, found
+def _texts(value: Any, where: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _texts(item, f"{where}.{key}")
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from _texts(item, f"{where}[{number}]")
+    elif isinstance(value, str):
+        yield where, value

@@ -17,7 +17,7 @@ from ...module_utils._errors import Errors, GpuSwarmError, SeveralErrors
 from ...module_utils._mask import mask_value_in_key
 from . import deploy_checks, document, keys, mounts, references, shapes, templates
 from .fields import Notes, Reader, mapping, not_known, refuse_unknown, text_of
-from .folder import decoded
+from .folder import decode
 from .placement import Wanted
 from .services import Context, translate_service
 from .variables import Variables, read_variables, replace_variables
@@ -26,7 +26,7 @@ from .variables import Variables, read_variables, replace_variables
 VERSION, VERSION_OF_PIDS = "3.8", "3.9"
 ENV = ".env"
 DEFAULT_KIND = "NVIDIA-GPU"
-_APART = "create the network with 'docker network create', and declare it here as external"
+_CREATE_NETWORK = "create the network with 'docker network create', and declare it here as external"
 
 
 class Stack(NamedTuple):
@@ -43,71 +43,73 @@ def translate(text: str, name: str, read: Reader, environment: Mapping[str, str]
     """Translate the text of the Compose file ``name``. Variables of ``environment`` override .env. All errors of the file are raised at once,
     in the order of the file."""
     notes, errors = Notes(), Errors()
-    own = read(ENV)
-    of_file = {} if own is None else read_variables(decoded(own, ENV), ENV, environment)
-    values = {**{key: value for key, value in of_file.items() if value is not None}, **environment}
+    env_content = read(ENV)
+    env_values = {} if env_content is None else read_variables(decode(env_content, ENV), ENV, environment)
+    values = {**{key: value for key, value in env_values.items() if value is not None}, **environment}
     variables = Variables(values)
-    read_in = errors.collect(document.load_compose, text, name)
-    if read_in is None:
+    written = errors.collect(document.load_compose, text, name)
+    if written is None:
         errors.refuse()
-    found = errors.collect(replace_variables, read_in, variables, name)
-    notes.texts += [f"{name}: the variable {one} is not set, so it is empty" for one in variables.unset]
+    replaced = errors.collect(replace_variables, written, variables, name)
+    notes.texts += [f"{name}: the variable {variable} is not set, so it is empty" for variable in variables.unset]
     context = Context(kind, variables, read, notes)
-    stack = errors.collect(_translated, _Read(found, read_in, name), context)
+    stack = errors.collect(_translate_sections, _ComposeFile(replaced, written, name), context)
     if errors.messages:
-        raise SeveralErrors(document.sort_by_place(errors.messages, read_in, name), stack)
+        raise SeveralErrors(document.sort_by_place(errors.messages, written, name), stack)
     return stack
 
 
-class _Read(NamedTuple):
-    """A Compose file with its variables replaced (``found``), and before that (``written``)."""
+class _ComposeFile(NamedTuple):
+    """A Compose file with its variables replaced (``compose``), and before that (``written``)."""
 
-    found: dict[str, Any]
+    compose: dict[str, Any]
     written: dict[str, Any]
     name: str
 
 
-def _translated(file: _Read, context: Context) -> Stack:
-    found, written, name = file
+def _translate_sections(file: _ComposeFile, context: Context) -> Stack:
+    compose, written, name = file
     notes, errors = context.notes, Errors()
-    errors.collect(_refuse, found, name)
-    sections = {key: errors.collect(_section, found, key, name) for key in ("networks", "volumes", "configs", "secrets")}
+    errors.collect(_refuse, compose, name)
+    sections = {key: errors.collect(_section, compose, key, name) for key in ("networks", "volumes", "configs", "secrets")}
     context.networks = dict(sections["networks"] or {})
     context.written = errors.collect(mapping, written.get("services"), f"{name}: services", instead={})
-    result: dict[str, Any] = {"version": VERSION, "services": errors.collect(_services, found, name, context, instead={})}
-    if any("pids" in ((one.get("deploy") or {}).get("resources") or {}).get("limits", {}) for one in result["services"].values()):
+    result: dict[str, Any] = {"version": VERSION, "services": errors.collect(_services, compose, name, context, instead={})}
+    if any("pids" in ((service.get("deploy") or {}).get("resources") or {}).get("limits", {}) for service in result["services"].values()):
         result["version"] = VERSION_OF_PIDS
     if context.profiles or not errors.messages:
-        errors.collect(_refuse_none, result["services"], context, name)
+        errors.collect(_refuse_empty, result["services"], context, name)
     errors.collect(mounts.refuse_own_folders, written, result["services"], name)
-    read: dict[str, Callable[..., Any]] = {"networks": _network, "volumes": _volume}
-    for section, one in read.items():
+    translators: dict[str, Callable[..., Any]] = {"networks": _network, "volumes": _volume}
+    for section, translate_entry in translators.items():
         entries = context.networks if section == "networks" else sections[section]
-        result[section] = {key: errors.collect(one, value, f"{name}: {section}.{key}", notes, instead={}) for key, value in (entries or {}).items()}
+        result[section] = {
+            key: errors.collect(translate_entry, value, f"{name}: {section}.{key}", notes, instead={}) for key, value in (entries or {}).items()
+        }
     files: dict[str, bytes] = {}
     for section in ("configs", "secrets"):
         listed = [_Entry(section, key, value, f"{name}: {section}.{key}") for key, value in (sections[section] or {}).items()]
-        result[section] = {entry.key: errors.collect(_carried, entry, context, files, instead={}) for entry in listed}
+        result[section] = {entry.key: errors.collect(_config_or_secret, entry, context, files, instead={}) for entry in listed}
     errors.collect(references.check_declared, {**result, **{key: None for key, value in sections.items() if value is None}}, name)
     choices = {key: [str(entry["image"]) for entry in want.matrix] for key, want in context.wanted.items()}
     errors.collect(deploy_checks.refuse, deploy_checks.Stack(result, files, name, context.written, context.variables.unset, choices))
-    stack = Stack(_escaped({key: value for key, value in result.items() if value}), files, notes.texts, context.wanted)
+    stack = Stack(_escape_dollars({key: value for key, value in result.items() if value}), files, notes.texts, context.wanted)
     errors.refuse(stack)
     return stack
 
 
-def _services(found: dict[str, Any], name: str, context: Context) -> dict[str, Any]:
+def _services(compose: dict[str, Any], name: str, context: Context) -> dict[str, Any]:
     errors = Errors()
-    entries = mapping(found.get("services"), f"{name}: services")
+    entries = mapping(compose.get("services"), f"{name}: services")
     services = {key: errors.collect(translate_service, key, value, name, context, instead={}) for key, value in entries.items()}
     result = {key: value for key, value in services.items() if value is not None}
     errors.refuse(result)
     return result
 
 
-def _refuse(found: dict[str, Any], name: str) -> None:
+def _refuse(compose: dict[str, Any], name: str) -> None:
     errors = Errors()
-    for key in found:
+    for key in compose:
         if key in keys.TOP_REFUSED:
             errors.add(f"{name}: {key} is not supported on Swarm: {keys.TOP_REFUSED[key]}.")
         elif key not in keys.TOP | {"version", "name"} and not key.startswith("x-"):
@@ -115,7 +117,7 @@ def _refuse(found: dict[str, Any], name: str) -> None:
     errors.refuse()
 
 
-def _refuse_none(services: dict[str, Any], context: Context, name: str) -> None:
+def _refuse_empty(services: dict[str, Any], context: Context, name: str) -> None:
     if context.profiles and not services:
         chosen = ", ".join(sorted(filter(None, context.chosen)))
         reason = f"none has a profile of COMPOSE_PROFILES={chosen}" if chosen else "Compose starts none of them by default"
@@ -127,13 +129,13 @@ def _refuse_none(services: dict[str, Any], context: Context, name: str) -> None:
         raise GpuSwarmError(f"{name} has no services to deploy. Write at least one under services.")
 
 
-def _section(found: dict[str, Any], key: str, name: str) -> dict[str, Any]:
-    return mapping(found.get(key), f"{name}: {key}")
+def _section(compose: dict[str, Any], key: str, name: str) -> dict[str, Any]:
+    return mapping(compose.get(key), f"{name}: {key}")
 
 
-def _network(found: Any, where: str, notes: Notes) -> dict[str, Any]:
+def _network(value: Any, where: str, notes: Notes) -> dict[str, Any]:
     errors = Errors()
-    result = dict(errors.collect(shapes.NETWORK, _supported(mapping(found, where), keys.NETWORK, where, notes), where))
+    result = dict(errors.collect(shapes.NETWORK, _supported(mapping(value, where), keys.NETWORK, where, notes), where))
     if result.get("ipam") is not None:
         result["ipam"] = errors.collect(_addresses, result["ipam"], f"{where}.ipam", notes)
     if result.get("driver") == "bridge":  # exists on one machine only
@@ -143,31 +145,31 @@ def _network(found: Any, where: str, notes: Notes) -> dict[str, Any]:
     return result
 
 
-def _addresses(found: Any, where: str, notes: Notes) -> dict[str, Any]:
-    result, entries, errors = _supported(mapping(found, where), keys.IPAM, where, notes), [], Errors()
+def _addresses(value: Any, where: str, notes: Notes) -> dict[str, Any]:
+    result, entries, errors = _supported(mapping(value, where), keys.IPAM, where, notes), [], Errors()
     if not isinstance(result.get("config", []), list):
         raise GpuSwarmError(f"{where}.config must be a list. Begin each subnet with '- '.")
     for number, entry in enumerate(result.get("config", [])):
         entries.append(errors.collect(_subnet, entry, f"{where}.config[{number}]", notes))
-    result = {**result, **({"config": [one for one in entries if one]} if entries else {})}
+    result = {**result, **({"config": [subnet for subnet in entries if subnet]} if entries else {})}
     errors.refuse(result)
     return result
 
 
-def _subnet(found: Any, where: str, notes: Notes) -> dict[str, Any]:
-    return dict(shapes.SUBNET(_supported(mapping(found, where), keys.IPAM_CONFIG, where, notes), where))
+def _subnet(value: Any, where: str, notes: Notes) -> dict[str, Any]:
+    return dict(shapes.SUBNET(_supported(mapping(value, where), keys.IPAM_CONFIG, where, notes), where))
 
 
-def _supported(found: dict[str, Any], known: frozenset[str], where: str, notes: Notes) -> dict[str, Any]:
+def _supported(options: dict[str, Any], supported: frozenset[str], where: str, notes: Notes) -> dict[str, Any]:
     """The keys that a network of a stack supports. Others are noted as ignored."""
-    for key in found:
-        if key not in known:
-            notes.ignored(where, key, _APART)
-    return {key: value for key, value in found.items() if key in known}
+    for key in options:
+        if key not in supported:
+            notes.ignored(where, key, _CREATE_NETWORK)
+    return {key: value for key, value in options.items() if key in supported}
 
 
-def _volume(found: Any, where: str, _notes: Notes) -> dict[str, Any]:
-    entry, errors = mapping(found, where), Errors()
+def _volume(value: Any, where: str, _notes: Notes) -> dict[str, Any]:
+    entry, errors = mapping(value, where), Errors()
     volume = dict(errors.collect(shapes.VOLUME, entry, where))
     errors.collect(refuse_unknown, volume, keys.VOLUME, where)
     errors.collect(mounts.refuse_relative_device, volume, where)
@@ -181,23 +183,23 @@ class _Entry(NamedTuple):
 
     section: str
     key: str
-    found: Any
+    value: Any
     where: str
 
 
-def _carried(one: _Entry, context: Context, files: dict[str, bytes]) -> dict[str, Any]:
+def _config_or_secret(entry_of_file: _Entry, context: Context, files: dict[str, bytes]) -> dict[str, Any]:
     """Translate a config or secret, and add its content to ``files``."""
-    section, key, found, where = one
+    section, key, value, where = entry_of_file
     errors = Errors()
-    written = mapping(found, where)
-    entry = dict(errors.collect(shapes.CARRIED, written, where))
-    known = ("file", "content", "environment", "external", "name", "labels", "driver", "driver_opts", "template_driver")
-    errors.collect(refuse_unknown, entry, known, where, "Remove it.")
-    sources = [one for one in ("file", "content", "environment", "external", "driver") if written.get(one) not in (None, False)]
+    written = mapping(value, where)
+    entry = dict(errors.collect(shapes.CONFIG_OR_SECRET, written, where))
+    supported = ("file", "content", "environment", "external", "name", "labels", "driver", "driver_opts", "template_driver")
+    errors.collect(refuse_unknown, entry, supported, where, "Remove it.")
+    sources = [source for source in ("file", "content", "environment", "external", "driver") if written.get(source) not in (None, False)]
     if len(sources) != 1:
         errors.add(f"{where} has {' and '.join(sources) or 'no content'}. Write one of file, content, environment, or external: true.")
     errors.refuse()
-    result = {one: value for one, value in entry.items() if one not in ("file", "content", "environment")}
+    result = {option: value for option, value in entry.items() if option not in ("file", "content", "environment")}
     if sources[0] in ("external", "driver"):
         return result
     path = f"{section}/{re.sub(r'[^A-Za-z0-9_.-]', '_', key)}"
@@ -221,10 +223,10 @@ def _content(source: str, value: Any, where: str, context: Context) -> bytes:
     return content
 
 
-def _escaped(value: Any) -> Any:
+def _escape_dollars(value: Any) -> Any:
     """Double each dollar sign, because 'docker stack deploy' replaces variables once more."""
     if isinstance(value, dict):
-        return {key: _escaped(item) for key, item in value.items()}
+        return {key: _escape_dollars(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_escaped(item) for item in value]
+        return [_escape_dollars(item) for item in value]
     return value.replace("$", "$$") if isinstance(value, str) else value

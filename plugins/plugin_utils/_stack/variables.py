@@ -22,7 +22,7 @@ _OPERATOR = re.compile(r":?[-?+]")
 # A name alone, or a name and its sign.
 _BEGIN = re.compile(r"\s*(?:export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_.-]*)[ \t]*(?:(?P<sign>[=:])[ \t]*|\Z)")
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\", "'": "'"}
-# Keys whose values are converted after a variable was replaced. Compose and 'docker stack' convert the same.
+# Keys whose values are converted after variables are replaced. Compose and 'docker stack' convert the same keys.
 NUMBERS = frozenset(
     [
         "replicas",
@@ -45,11 +45,11 @@ NUMBERS = frozenset(
 SWITCHES = frozenset(["disable", "init", "privileged", "read_only", "stdin_open", "tty", "external", "internal", "attachable", "nocopy", "required"])
 # Values under these keys are never converted.
 TEXTS = frozenset(["environment", "labels", "args", "driver_opts", "options", "sysctls"])
-_LACKING = object()
+_MISSING = object()
 
 
 class Variables:
-    """The values of variables. ``unset`` collects the names of those that are used without a value."""
+    """The values of variables. ``unset`` collects the names that are used without a value."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self.values = values
@@ -57,68 +57,69 @@ class Variables:
 
     def substitute(self, text: str, where: str) -> str:
         """Return the text with its variables replaced."""
-        found: list[str] = []
-        at = 0
+        parts: list[str] = []
+        position = 0
         while True:
-            dollar = text.find("$", at)
+            dollar = text.find("$", position)
             if dollar < 0:
-                return "".join([*found, text[at:]])
-            found.append(text[at:dollar])
-            value, at = self._one(text, dollar + 1, where)
-            found.append(value)
+                return "".join([*parts, text[position:]])
+            parts.append(text[position:dollar])
+            value, position = self._read_variable(text, dollar + 1, where)
+            parts.append(value)
 
-    def _one(self, text: str, at: int, where: str) -> tuple[str, int]:
+    def _read_variable(self, text: str, position: int, where: str) -> tuple[str, int]:
         """Return the value of the variable after a dollar sign, and the position behind it."""
-        if text[at : at + 1] == "$":
-            return "$", at + 1
-        braced = text[at : at + 1] == "{"
-        name = _NAME.match(text, at + braced)
+        if text[position : position + 1] == "$":
+            return "$", position + 1
+        braced = text[position : position + 1] == "{"
+        name = _NAME.match(text, position + braced)
         if name is None and not braced:  # a lone dollar sign stays, as in Compose: the end of a regular expression, or $(date) of a shell
-            return "$", at
+            return "$", position
         if name is None:
             raise _invalid(text, where)
         if not braced:
-            return self._plain(name.group()), name.end()
-        end = _closing(text, at + 1)
+            return self._value_of(name.group()), name.end()
+        end = _closing(text, position + 1)
         if end is None:
             raise _invalid(text, where)
-        return self._braced(name.group(), text[name.end() : end], where, text), end + 1
+        return self._evaluate(name.group(), text[name.end() : end], where, text), end + 1
 
-    def _plain(self, name: str) -> str:
+    def _value_of(self, name: str) -> str:
         if name not in self.values and name not in self.unset:
             self.unset.append(name)
         return self.values.get(name, "")
 
-    def _braced(self, name: str, rest: str, where: str, text: str) -> str:
-        if not rest:
-            return self._plain(name)
-        operator = _OPERATOR.match(rest)
+    def _evaluate(self, name: str, operation: str, where: str, text: str) -> str:
+        if not operation:
+            return self._value_of(name)
+        operator = _OPERATOR.match(operation)
         if operator is None:
             raise _invalid(text, where)
         # With a colon, an empty value counts as not set.
         is_set = bool(self.values.get(name)) if operator.group().startswith(":") else name in self.values
         kind = operator.group()[-1]
         if kind == "+":
-            return self.substitute(rest[operator.end() :], where) if is_set else ""
+            return self.substitute(operation[operator.end() :], where) if is_set else ""
         if is_set:
             return self.values[name]
-        other = rest[operator.end() :]
+        alternative = operation[operator.end() :]
         if kind == "?":  # variables in the message are not replaced, because their values may be secret
-            raise GpuSwarmError(f"{where}: the variable {name} is required: {other or 'it is not set'}. Set it in .env, or in the environment.")
-        return self.substitute(other, where)
+            reason = alternative or "it is not set"
+            raise GpuSwarmError(f"{where}: the variable {name} is required: {reason}. Set it in .env, or in the environment.")
+        return self.substitute(alternative, where)
 
 
-def _closing(text: str, at: int) -> int | None:
+def _closing(text: str, position: int) -> int | None:
     """The position of the brace that closes the one before ``at``, or None."""
     depth = 1
-    while at < len(text):
-        if text.startswith("${", at):
-            depth, at = depth + 1, at + 1
-        elif text[at] == "}":
+    while position < len(text):
+        if text.startswith("${", position):
+            depth, position = depth + 1, position + 1
+        elif text[position] == "}":
             depth -= 1
             if not depth:
-                return at
-        at += 1
+                return position
+        position += 1
     return None
 
 
@@ -130,12 +131,12 @@ def replace_variables(value: Any, variables: Variables, name: str, path: tuple[s
     """Replace variables in the values of a document. Keys stay unchanged. If a required variable is missing, its key is dropped and reported."""
     errors = Errors()
     if isinstance(value, dict):
-        result = {key: errors.collect(replace_variables, item, variables, name, (*path, key), instead=_LACKING) for key, item in value.items()}
-        errors.refuse(right := {key: item for key, item in result.items() if item is not _LACKING})
-        return right
+        result = {key: errors.collect(replace_variables, item, variables, name, (*path, key), instead=_MISSING) for key, item in value.items()}
+        errors.refuse(valid := {key: item for key, item in result.items() if item is not _MISSING})
+        return valid
     if isinstance(value, list):
-        items = [errors.collect(replace_variables, item, variables, name, path, instead=_LACKING) for item in value]
-        errors.refuse(None if _LACKING in items else items)  # a shorter list would change the numbers of its items
+        items = [errors.collect(replace_variables, item, variables, name, path, instead=_MISSING) for item in value]
+        errors.refuse(None if _MISSING in items else items)  # a shorter list would change the numbers of its items
         return items
     if not isinstance(value, str):
         return value
@@ -154,30 +155,30 @@ def convert_value(text: str, path: tuple[str, ...], where: str) -> Any:
     return text
 
 
-def read_variables(text: str, name: str, known: Mapping[str, str], raw: bool = False) -> dict[str, str | None]:
-    """Read a file such as ``.env`` or ``env_file``. A name without a value gets None. ``known`` are variables from before."""
-    found: dict[str, str | None] = {}
-    at, text, errors = 0, text.replace("\r\n", "\n").lstrip("\ufeff") + "\n", Errors()
-    while at < len(text):
-        end = text.index("\n", at)
-        line = text[at:end].strip()
+def read_variables(text: str, name: str, outer: Mapping[str, str], raw: bool = False) -> dict[str, str | None]:
+    """Read a file such as ``.env`` or ``env_file``. A name without a value gets None. Values may use variables of ``outer`` and of lines above."""
+    variables: dict[str, str | None] = {}
+    position, text, errors = 0, text.replace("\r\n", "\n").lstrip("\ufeff") + "\n", Errors()
+    while position < len(text):
+        end = text.index("\n", position)
+        line = text[position:end].strip()
         if not line or line.startswith("#"):
-            at = end + 1
+            position = end + 1
             continue
-        where = f"{name}, line {text.count(chr(10), 0, at) + 1}"
-        begin = _BEGIN.match(text, at, end)
+        where = f"{name}, line {text.count(chr(10), 0, position) + 1}"
+        begin = _BEGIN.match(text, position, end)
         if begin is None:
             errors.add(f"{where} is not of the form NAME=value. Correct it, or make it a comment with '#'.")
         if begin is None or not begin.group("sign"):
-            found.update({begin.group("name"): None} if begin else {})
-            at = end + 1
+            variables.update({begin.group("name"): None} if begin else {})
+            position = end + 1
             continue
-        before = {**{key: value for key, value in found.items() if value is not None}, **known}
-        found[begin.group("name")], at = errors.collect(
+        before = {**{key: value for key, value in variables.items() if value is not None}, **outer}
+        variables[begin.group("name")], position = errors.collect(
             _value, text, begin.end(), end, where, None if raw else Variables(before), instead=(None, end + 1)
         )
-    errors.refuse(found)
-    return found
+    errors.refuse(variables)
+    return variables
 
 
 def _value(text: str, begin: int, end: int, where: str, variables: Variables | None) -> tuple[str, int]:
@@ -197,4 +198,4 @@ def _value(text: str, begin: int, end: int, where: str, variables: Variables | N
 
 def _unescaped(text: str) -> str:
     """Replace escapes in double quotes. An escaped dollar sign stays a dollar sign."""
-    return re.sub(r"\\(.)", lambda found: "$$" if found.group(1) == "$" else _ESCAPES.get(found.group(1), found.group()), text, flags=re.DOTALL)
+    return re.sub(r"\\(.)", lambda match: "$$" if match.group(1) == "$" else _ESCAPES.get(match.group(1), match.group()), text, flags=re.DOTALL)

@@ -26,7 +26,7 @@ MAX_NAME, DIGITS = 64, 12
 
 
 def name_by_content(stack: Stack, name: str) -> Stack:
-    """Return the stack with a name for each content. Names from the file stay, because others may use them."""
+    """Return the stack with a name for each content. Names that the file sets stay, because other stacks may use them."""
     result = dict(stack.document)
     for section in SECTIONS:
         if section in result:
@@ -39,16 +39,16 @@ def _named(section: str, key: str, entry: dict[str, Any], files: dict[str, bytes
         return entry
     plain = re.sub(r"[^A-Za-z0-9_.-]", "_", f"{stack}_{key}")[: MAX_NAME - DIGITS - 1]
     # Other properties that Docker cannot change.
-    fixed = json.dumps({one: value for one, value in entry.items() if one not in ("file", "labels")}, sort_keys=True)
-    digest = _digest(section, f"{stack}\0{key}\0{fixed}\0".encode(), files[entry["file"].removeprefix("./")])
-    labels = {one: value or "" for one, value in pairs(entry.get("labels"), f"{section}.{key}.labels").items()}
+    properties = json.dumps({option: value for option, value in entry.items() if option not in ("file", "labels")}, sort_keys=True)
+    digest = _digest(section, f"{stack}\0{key}\0{properties}\0".encode(), files[entry["file"].removeprefix("./")])
+    labels = {label: value or "" for label, value in pairs(entry.get("labels"), f"{section}.{key}.labels").items()}
     if "name" in entry:
         return {**entry, "labels": {**labels, CONTENT: digest}}
     return {**entry, "name": f"{plain}_{digest}", "labels": {**labels, VERSION_OF: plain}}
 
 
 def _digest(section: str, salt: bytes, content: bytes) -> str:
-    """Everyone who can read services sees these names. So the digest of a secret is slow to compute, which makes guessing passwords slow."""
+    """Return the digest for the name. Everyone who can read services sees it, so a secret's is slow to compute, against guessed passwords."""
     if section == "secrets":
         return hashlib.scrypt(content, salt=salt, n=2**14, r=8, p=1, dklen=32).hex()[:DIGITS]
     return hashlib.sha256(salt + content).hexdigest()[:DIGITS]

@@ -97,7 +97,7 @@ BEGINS = [
     "services.ui.env_file[0]: own.env, line 2 is not of the form",
     "services.ui.env_file[0]: own.env, line 3: there is a '${' without",
     "services.ui.devices[0] requests GPUs by /dev/nvidia0, which swarm does not pass on. The same holds for devices[1] by /dev/nvidiactl.",
-    "services.ui.network_mode is none",
+    "services.ui.network_mode is 'none'",
     "services.ui.mem_limit is 'much'",
     "networks.default.ipam.config[0].subnet is '10.0.0.0'",
     "volumes.cache.driver_opts.device: the path ./cache is on your machine",

@@ -138,7 +138,7 @@ def test_missing_external_configs_networks_and_secrets_are_reported() -> None:
     assert found == ["config c", "network n", "secret other"]
     error, _notes = judged(not_there=found)
     assert error == (
-        "The swarm has no config c, no network n, no secret other, but the Compose file uses that as external. Create it with 'docker config "
+        "The swarm has no config c, no network n, no secret other, but the Compose file declares it as external. Create it with 'docker config "
         "create' and 'docker network create --driver overlay' and 'docker secret create', or correct its name. Nothing was deployed."
     )
 

@@ -165,7 +165,7 @@ def test_a_tmpfs_with_programs_becomes_a_volume() -> None:
 
 
 PROTECTS = [
-    ("network_mode: none", "services.a.network_mode is none, but on Swarm each task gets a network."),
+    ("network_mode: none", "services.a.network_mode is 'none', but on Swarm each task gets a network."),
     ("network_mode: service:other", "services.a.network_mode is 'service:other', but on Swarm each task has its own network"),
     ("network_mode: container:other", "services.a.network_mode is 'container:other'"),
     ("network_mode: mine", "services.a.network_mode is 'mine'"),

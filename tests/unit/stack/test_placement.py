@@ -214,7 +214,7 @@ def test_a_service_for_each_image_with_its_share_and_its_constraint() -> None:
     keys = {node: list(labels) for node, labels in made.labels.items()}
     assert keys.keys() == {"id-g1", "id-g2"}
     assert [f"node.labels.{key}==true" for key in keys["id-g1"]] == constraints(made, OLD)
-    assert any("train-cuda14-0 is not created: lab/task:14.0 is currently the best image for no node" in line for line in made.lines)
+    assert any("train-cuda14-0 is not created: lab/task:14.0 is not the best image for any node" in line for line in made.lines)
     assert any(f"{NEW}: lab/task:12.8 on g2, 1 of the replicas" in line for line in made.lines)
 
 

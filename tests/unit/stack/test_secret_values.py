@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from plugins.module_utils._secret_names import has_secret, is_name_of_secret
-from plugins.plugin_utils._stack.secret_values import masking, secret_places
+from plugins.plugin_utils._stack.secret_values import build_masker, secret_places
 from plugins.plugin_utils._stack.text import to_display
 from plugins.plugin_utils._stack.translate import Stack, translate
 
@@ -122,7 +122,7 @@ STACK = {
 
 def test_docker_repeats_no_value() -> None:
     stack = of(STACK, secrets={"k": {"file": "k"}})
-    masked = masking(stack.document, stack.files, "s")
+    masked = build_masker(stack.document, stack.files, "s")
     values = ["s3cr3t-{{Zq+Ul66", 'a"b\\c<d', "costs $5.00", "costs $$5.00", "first line\nsecond", "label-value", "option-value", f"{S}-k"]
     for value in [*values, "a:hunter2", "operator:12345", 's3cr3t-{{"{{"}}Zq+Ul66']:
         for said in (value, json.dumps(value), json.dumps(value).replace("<", "\\u003c"), json.dumps(json.dumps(value))[1:-1]):
@@ -134,7 +134,7 @@ def test_docker_repeats_no_value() -> None:
 
 def test_names_images_and_ports_stay() -> None:
     stack = of(STACK, secrets={"k": {"file": "k"}})
-    masked = masking(stack.document, stack.files, "s")
+    masked = build_masker(stack.document, stack.files, "s")
     said = 'service s_a with lab/task at a:5432, exec: "train.py": not found, abcde, port 8000'
     assert masked(said) == said
 
@@ -154,14 +154,14 @@ WORDS = {"NODE_ENV": "production", "MODE": "server", "KIND": "service", "WHAT": 
 def test_a_value_that_is_part_of_a_name_leaves_it_readable(said: str) -> None:
     service = {"image": "registry.example.org/prod/server:production", "environment": WORDS}
     stack = translate(yaml.safe_dump({"services": {"chat-server": service}}), "compose.yml", {}.get, {})
-    masked = masking(stack.document, stack.files, "prod-server")
+    masked = build_masker(stack.document, stack.files, "prod-server")
     assert masked(said) == said
     assert masked(f"{said} production, a server") == f"{said} ***, a ***"
 
 
 def test_a_value_with_a_name_in_it_is_masked_as_a_whole() -> None:
     stack = of({"environment": {"A": f"lab/task-{S}", "B": f"s_a {S}", "C": "first-part", "D": "part-second"}})
-    masked = masking(stack.document, stack.files, "s")
+    masked = build_masker(stack.document, stack.files, "s")
     assert masked(f"s_a: lab/task-{S} s_a {S} first-part-second") == "s_a: *** *** ***"
 
 
