@@ -71,7 +71,7 @@ class CallbackModule(CallbackBase):
         self._ended = True
         said = last_words.Collector.words
         failed, unreachable = (self._reasons_of({*names} - last_words.explained()) for names in (stats.failures, stats.dark))
-        more = last_words.of_failures(failed, unreachable, not said, last_words.Collector.printed)
+        more = last_words.words_about_failures(failed, unreachable, not said, last_words.Collector.printed)
         if constants.DEFAULT_STDOUT_CALLBACK.rpartition(".")[2] not in FOR_PROGRAMS:
             for words in [*said, *([more] if more else [])]:
                 last_words.show(words)

@@ -17,29 +17,29 @@ from ...module_utils._printable import NAMED, shortened
 Row = Mapping[str, Any]
 
 
-def describe(found: Sequence[Row]) -> str:
+def describe(services: Sequence[Row]) -> str:
     """Return a sentence that names the services, or ''. Global services are listed separately because they are meant to run on every node."""
-    others = [f"{one['service']} ({shortened(one['nodes'])})" for one in found if not _is_global(one)]
-    everywhere = [one["service"] for one in found if _is_global(one)]
-    parts = [shortened(others)] if others else []
-    parts += [f"global: {shortened(everywhere)}"] if everywhere else []
+    named = [f"{service['service']} ({shortened(service['nodes'])})" for service in services if not _is_global(service)]
+    global_services = [service["service"] for service in services if _is_global(service)]
+    parts = [shortened(named)] if named else []
+    parts += [f"global: {shortened(global_services)}"] if global_services else []
     return f"without a reservation on nodes with GPUs: {'; '.join(parts)}" if parts else ""
 
 
-def keep_off_commands(found: Iterable[Row]) -> list[str]:
+def keep_off_commands(services: Iterable[Row]) -> list[str]:
     """For each service on a dedicated node, the command that keeps it off."""
-    return [one["command"] for one in found if one["dedicated"] and one["command"]]
+    return [service["command"] for service in services if service["dedicated"] and service["command"]]
 
 
 def warnings(dedicated: bool, ledger: Mapping[str, Any] | None) -> list[str]:
     """If GPU nodes are dedicated, warn about the services that run there without a reservation."""
-    named = [one for one in (ledger or {}).get("on_gpu_nodes") or [] if dedicated and one["command"]]
-    if not named:
+    services = [service for service in (ledger or {}).get("on_gpu_nodes") or [] if dedicated and service["command"]]
+    if not services:
         return []
-    more = f" The playbook status lists {len(named) - NAMED} more." if len(named) > NAMED else ""
-    first = "; ".join(one["command"] for one in named[:NAMED])
-    return [f"gpu_swarm_dedicated: {describe(named)}. They stay there until you keep them off: {first}.{more}"]
+    more = f" The playbook status lists {len(services) - NAMED} more." if len(services) > NAMED else ""
+    first = "; ".join(service["command"] for service in services[:NAMED])
+    return [f"gpu_swarm_dedicated: {describe(services)}. They stay there until you keep them off: {first}.{more}"]
 
 
-def _is_global(one: Row) -> bool:
-    return one["mode"] == "global"
+def _is_global(service: Row) -> bool:
+    return service["mode"] == "global"

@@ -26,8 +26,8 @@ def fold(text: str, width: int | None, indent: str = "", hanging: str = "") -> l
     """Lines of at most ``width`` characters, the first one indented by ``indent`` and the others by ``hanging``. Without a width: one line."""
     if not width or len(indent) + len(text) <= width:
         return [indent + text]
-    first, *others = _fill(text, Room(width - len(hanging), len(indent) - len(hanging)), _LEVELS)
-    return [indent + first, *(hanging + line for line in others)]
+    first, *rest = _fill(text, Room(width - len(hanging), len(indent) - len(hanging)), _LEVELS)
+    return [indent + first, *(hanging + line for line in rest)]
 
 
 def fold_text(text: str, width: int) -> str:
@@ -63,15 +63,15 @@ class Level(NamedTuple):
 
 def _units(text: str) -> list[str]:
     """The words of a text. A number and what it counts are one unit."""
-    found: list[str] = []
+    units: list[str] = []
     joins_next = False
     for word in text.split(" "):
         if joins_next:
-            found[-1] += f" {word}"
+            units[-1] += f" {word}"
         else:
-            found.append(word)
+            units.append(word)
         joins_next = bool(_JOINS_NEXT.fullmatch(word))
-    return found
+    return units
 
 
 _LEVELS = (
@@ -90,9 +90,9 @@ def _fill(text: str, room: Room, levels: tuple[Level, ...]) -> list[str]:
         if used + len(blank + part) <= room.width:
             lines[-1] += blank + part
         elif finer and (len(part) > room.width or used < level.used * room.width):
-            first, *others = _fill(part, Room(room.width, used + len(blank)), finer)
+            first, *rest = _fill(part, Room(room.width, used + len(blank)), finer)
             lines[-1] += blank + first if first else ""
-            lines += others
+            lines += rest
         else:
             lines += [part] if lines[-1] or used else []
             lines[-1] = part

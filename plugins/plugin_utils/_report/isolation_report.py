@@ -21,18 +21,20 @@ _HOUR, _DAY = 3600, 86400
 
 def isolation(ledger: Mapping[str, Any]) -> dict[str, Any]:
     """The section *isolation* of ``output=json``. ``differ`` has the levels of nodes that differ, by host name, ``change`` the services to change."""
-    shown = isolation_in(ledger)
-    level = str(shown.get("level") or OFF)
-    recent = [one for one in shown.get("found") or [] if is_recent(one, shown["time"])] if level == AUDIT else []
-    differ = {node["hostname"]: level_of(node["id"], shown) for node in ledger["nodes"] if differs(node, shown)}
+    swarm_isolation = isolation_in(ledger)
+    level = str(swarm_isolation.get("level") or OFF)
+    recent = (
+        [violation for violation in swarm_isolation.get("found") or [] if is_recent(violation, swarm_isolation["time"])] if level == AUDIT else []
+    )
+    differ = {node["hostname"]: level_of(node["id"], swarm_isolation) for node in ledger["nodes"] if differs(node, swarm_isolation)}
     return {
         "level": level,
-        "since": shown.get("since"),
+        "since": swarm_isolation.get("since"),
         "differ": differ,
-        "change": [{"service": one["service"], "why": one["names"]} for one in recent],
-        "read": shown.get("read"),
-        "clear_for": shown.get("clear_for"),
-        "safe": level == AUDIT and not recent and not differ and (shown.get("clear_for") or 0) >= SAFE_S,
+        "change": [{"service": violation["service"], "why": violation["names"]} for violation in recent],
+        "read": swarm_isolation.get("read"),
+        "clear_for": swarm_isolation.get("clear_for"),
+        "safe": level == AUDIT and not recent and not differ and (swarm_isolation.get("clear_for") or 0) >= SAFE_S,
     }
 
 
@@ -42,30 +44,30 @@ def isolation_in(ledger: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def allocated_but_free_for_leader(task: Mapping[str, Any], shown: Mapping[str, Any]) -> list[str]:
     """The GPUs of a task that swarm may allocate again, because a leader that restarted later counts them as free."""
-    wrong = (shown.get("again") or {}).get(task["id"]) or []
+    free_for_leader = (shown.get("again") or {}).get(task["id"]) or []
     allocated = [value for values in task["holding"].values() if isinstance(values, list) for value in values]
-    return [value for value in wrong if value in allocated]
+    return [value for value in free_for_leader if value in allocated]
 
 
-def describe(found: Mapping[str, Any]) -> str:
+def describe(report: Mapping[str, Any]) -> str:
     """Return the level and, under ``audit``, whether it is safe to enforce isolation."""
-    return f"isolation: {found['level']}" + (f"; {_audit_result(found)}" if found["level"] == AUDIT else "")
+    return f"isolation: {report['level']}" + (f"; {_audit_result(report)}" if report["level"] == AUDIT else "")
 
 
-def _audit_result(found: Mapping[str, Any]) -> str:
-    if found["change"]:
-        return f"change before it is enforced: {shortened([_violation(one) for one in found['change']])}"
-    if found["differ"]:
-        return f"not all GPU nodes have it: run provision on {shortened(sorted(found['differ']))}"
-    if found["read"] is None:
+def _audit_result(report: Mapping[str, Any]) -> str:
+    if report["change"]:
+        return f"change before it is enforced: {shortened([_violation(violation) for violation in report['change']])}"
+    if report["differ"]:
+        return f"not all GPU nodes have it: run provision on {shortened(sorted(report['differ']))}"
+    if report["read"] is None:
         return "no run has read the violations of all nodes yet"
-    by = f" (read by the run of {found['read']})"
-    if found["safe"]:
-        return f"no violation for {found['clear_for'] // _DAY} days: safe to enforce{by}"
-    hours, days = (found["clear_for"] or 0) // _HOUR, (found["clear_for"] or 0) // _DAY
+    source = f" (read by the run of {report['read']})"
+    if report["safe"]:
+        return f"no violation for {report['clear_for'] // _DAY} days: safe to enforce{source}"
+    hours, days = (report["clear_for"] or 0) // _HOUR, (report["clear_for"] or 0) // _DAY
     long = f"{days} days" if days > 1 else f"{hours} hours"
-    return f"no violation for {long}; safe to enforce after {SAFE_S // _DAY} days without one{by}"
+    return f"no violation for {long}; safe to enforce after {SAFE_S // _DAY} days without one{source}"
 
 
-def _violation(one: Mapping[str, Any]) -> str:
-    return f"{one['service'] or 'the guard of a node'} ({', '.join(one['why'])})"
+def _violation(violation: Mapping[str, Any]) -> str:
+    return f"{violation['service'] or 'the guard of a node'} ({', '.join(violation['why'])})"

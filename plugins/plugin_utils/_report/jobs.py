@@ -12,39 +12,39 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from . import table as text
+from . import table as tables
 
 MAX_NEWS = 20  # lines at a time: an array may have a thousand jobs
 
 
 def state_changes(answer: Mapping[str, Any], reported: dict[str, str]) -> list[str]:
     """A line for each job whose state differs from the one in ``reported``. Updates ``reported``."""
-    found = []
-    for one in answer["jobs"]:
-        state = _describe_state(one)
-        if reported.get(one["service"]) != state:
-            reported[one["service"]] = state
-            found.append(f"{one['service']}: {state}")
-    more = len(found) - MAX_NEWS
-    return found if more <= 0 else [*found[:MAX_NEWS], f"and {more} more"]
+    lines = []
+    for job in answer["jobs"]:
+        state = _describe_state(job)
+        if reported.get(job["service"]) != state:
+            reported[job["service"]] = state
+            lines.append(f"{job['service']}: {state}")
+    left = len(lines) - MAX_NEWS
+    return lines if left <= 0 else [*lines[:MAX_NEWS], f"and {left} more"]
 
 
-def _describe_state(one: Mapping[str, Any]) -> str:
-    tries = f" (try {one['tries']})" if one["tries"] > 1 else ""
-    return f"{one['state']}{tries}" + (f": {one['error']}" if one["error"] else "")
+def _describe_state(job: Mapping[str, Any]) -> str:
+    tries = f" (try {job['tries']})" if job["tries"] > 1 else ""
+    return f"{job['state']}{tries}" + (f": {job['error']}" if job["error"] else "")
 
 
 def table(answer: Mapping[str, Any], width: int | None) -> str:
     jobs = answer["jobs"]
     if not jobs:
         return "no jobs match"
-    rows = [[one["service"], one["parameters"], one["state"], _exit_code(one), one["tries"], one["error"]] for one in jobs]
+    rows = [[job["service"], job["parameters"], job["state"], _exit_code(job), job["tries"], job["error"]] for job in jobs]
     counts: dict[str, int] = {}
-    for one in jobs:
-        counts[one["state"]] = counts.get(one["state"], 0) + 1
+    for job in jobs:
+        counts[job["state"]] = counts.get(job["state"], 0) + 1
     headings = ["job", "parameters", "state", "exit code", "tries", "reason"]
-    return "\n".join([text.render(headings, rows, width), "", ", ".join(f"{number} {state}" for state, number in counts.items())])
+    return "\n".join([tables.render(headings, rows, width), "", ", ".join(f"{number} {state}" for state, number in counts.items())])
 
 
-def _exit_code(one: Mapping[str, Any]) -> str:
-    return text.NOTHING if one["exit_code"] is None else str(one["exit_code"])
+def _exit_code(job: Mapping[str, Any]) -> str:
+    return tables.NOTHING if job["exit_code"] is None else str(job["exit_code"])

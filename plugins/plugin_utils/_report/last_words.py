@@ -27,7 +27,7 @@ DONE, WAITING, FAILED = "done", "waiting", "failed"
 FAILS, UNREACHABLE = "failed", "cannot be reached"
 COLOURS = {DONE: "green", WAITING: "yellow", FAILED: "red"}
 # Ansible's whole message about a command that failed, up to 2.20 and since 2.21.
-OF_COMMANDS = ("non-zero return code", "The command exited with a non-zero return code.")
+COMMAND_FAILED = ("non-zero return code", "The command exited with a non-zero return code.")
 # The last words give at most this many reasons of failures. They name all hosts.
 REASONS = 10
 
@@ -44,7 +44,7 @@ class LastWords(NamedTuple):
 
 
 class Collector:
-    """What the callbacks of a run know of each other. gpu_swarm_last_words sets ``active`` before Ansible forks the processes of actions."""
+    """The state that the callbacks of a run share. gpu_swarm_last_words sets ``active`` before Ansible forks the processes of actions."""
 
     active = False
     words: ClassVar[list[LastWords]] = []
@@ -68,19 +68,19 @@ def say(result: MutableMapping[str, Any], words: LastWords) -> None:
 
 def words_in(result: Mapping[str, Any]) -> list[LastWords]:
     """The last words in a task's result, or in the results of its loop."""
-    found = [_invocation(one).get(KEY) for one in (result, *_items(result))]
-    return [LastWords(**one) for one in found if isinstance(one, Mapping)]
+    words = [_invocation(part).get(KEY) for part in (result, *_items(result))]
+    return [LastWords(**fields) for fields in words if isinstance(fields, Mapping)]
 
 
 def without_words(result: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of a result without last words."""
-    left = {key: value for key, value in _invocation(result).items() if key != KEY}
-    return {**result, "invocation": left} if "invocation" in result else dict(result)
+    invocation = {key: value for key, value in _invocation(result).items() if key != KEY}
+    return {**result, "invocation": invocation} if "invocation" in result else dict(result)
 
 
 def _invocation(result: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = result.get("invocation")
-    return found if isinstance(found, Mapping) else {}
+    invocation = result.get("invocation")
+    return invocation if isinstance(invocation, Mapping) else {}
 
 
 def show(words: LastWords) -> None:
@@ -100,32 +100,34 @@ def failure_line(host: str, what: str, why: str, printed: Mapping[str, str]) -> 
     return f"{host} {what} for the same reason as {same}." if same else f"{host} {what}: {why}"
 
 
-def of_failures(failed: Mapping[str, str], unreachable: Mapping[str, str], ended_early: bool, printed: Collection[str] = ()) -> LastWords | None:
+def words_about_failures(
+    failed: Mapping[str, str], unreachable: Mapping[str, str], ended_early: bool, printed: Collection[str] = ()
+) -> LastWords | None:
     """The last words about failures that no action explained, or None. ``failed`` and ``unreachable`` are reasons by host. The reasons of the hosts
     in ``printed`` are on the screen already."""
     parts = []
     for what, reasons in ((FAILS, failed), (UNREACHABLE, unreachable)):
-        above = [name for name in reasons if name in printed]
-        new = {name: why for name, why in reasons.items() if name not in printed}
-        parts += [(names, f"{', '.join(names)} {what}: {why}") for why, names in _by_reason(new).items()]
-        parts += [(above, f"{', '.join(above)} {what}, see above.")] if above else []
+        printed_names = [name for name in reasons if name in printed]
+        unprinted = {name: why for name, why in reasons.items() if name not in printed}
+        parts += [(names, f"{', '.join(names)} {what}: {why}") for why, names in _by_reason(unprinted).items()]
+        parts += [(printed_names, f"{', '.join(printed_names)} {what}, see above.")] if printed_names else []
     if not parts:
         return None
-    others = [name for names, _line in parts[REASONS:] for name in names]
-    more = [f"Failed for other reasons: {', '.join(others)}"] if others else []
+    unnamed = [name for names, _line in parts[REASONS:] for name in names]
+    more = [f"Failed for other reasons: {', '.join(unnamed)}"] if unnamed else []
     return LastWords(FAILED, ("The run ended early. " if ended_early else "") + "\n".join([*(line for _names, line in parts[:REASONS]), *more]))
 
 
 def _by_reason(reasons: Mapping[str, str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    names_by_reason: dict[str, list[str]] = {}
     for name, why in reasons.items():
-        found.setdefault(why, []).append(name)
-    return found
+        names_by_reason.setdefault(why, []).append(name)
+    return names_by_reason
 
 
-def verdict_of(waiting: Collection[str], wrong: Collection[str]) -> str:
-    """The verdict of a run, from the names of what waits and of what is wrong."""
-    return FAILED if wrong else WAITING if waiting else DONE
+def verdict_of(waiting: Collection[str], failed: Collection[str]) -> str:
+    """The verdict of a run, from the names of waiting and of failed hosts or services."""
+    return FAILED if failed else WAITING if waiting else DONE
 
 
 def worst(verdicts: Iterable[str]) -> str:
@@ -135,12 +137,12 @@ def worst(verdicts: Iterable[str]) -> str:
 
 def reason(result: Mapping[str, Any]) -> str:
     """Why a task failed, from its result. Further lines are indented, so that they cannot be taken for other lines of the run."""
-    parts: Sequence[Mapping[str, Any]] = [one for one in _items(result) if one.get("failed") or one.get("unreachable")] or [result]
+    parts: Sequence[Mapping[str, Any]] = [item for item in _items(result) if item.get("failed") or item.get("unreachable")] or [result]
     why = next((str(parts[0][key]) for key in ("msg", "reason", "censored") if parts[0].get(key)), "no reason given")
-    if why in OF_COMMANDS:
+    if why in COMMAND_FAILED:
         why = f"{why.rstrip('.')}: {parts[0].get('stderr') or parts[0].get('stdout') or 'it printed nothing'}"
     return "\n  ".join(printable_lines(why).removeprefix("Task failed: ").strip().split("\n"))
 
 
 def _items(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [one for one in result.get("results") or () if isinstance(one, Mapping)] if isinstance(result.get("results"), list) else []
+    return [item for item in result.get("results") or () if isinstance(item, Mapping)] if isinstance(result.get("results"), list) else []

@@ -49,12 +49,12 @@ def _running_resources(answer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _differing_kinds(answer: Mapping[str, Any], shown: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the decided kinds that are shown otherwise. None if all are as decided, or if nothing was decided."""
+    """Return the decided kinds that the manager shows differently. None if all are as decided, or if nothing was decided."""
     if answer.get("failed") or "resources" not in answer:
         return None
     wanted = generic_resources.parse(answer["resources"])
     differs = {kind: values for kind, values in wanted.items() if _comparable(values) != _comparable(shown.get(kind))}
-    # Kinds that others configured stay. GPUs under another kind than decided are drift, which the assessment of the node found too.
+    # Kinds that others configured stay. GPUs under a kind that was not decided are drift, which the assessment of the node found too.
     gpus_of_other_kind = bool(answer.get("drift")) and any(kind not in wanted and _are_gpus(values) for kind, values in shown.items())
     return differs or (wanted if gpus_of_other_kind else None)
 

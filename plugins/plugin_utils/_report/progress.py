@@ -160,5 +160,8 @@ def notes_in(action: str, host: str, result: Mapping[str, Any]) -> list[str]:
     if action != "ansible.builtin.debug":
         return []
     items = result["results"] if isinstance(result.get("results"), list) else [result]
-    messages = [one["msg"] for one in items if isinstance(one, Mapping) and one.get("msg") and not one.get("skipped")]
-    return [f"  {host}: {printable(one if isinstance(one, str) else json.dumps(one, ensure_ascii=False, default=str))}" for one in messages]
+    messages = [item["msg"] for item in items if isinstance(item, Mapping) and item.get("msg") and not item.get("skipped")]
+    return [
+        f"  {host}: {printable(message if isinstance(message, str) else json.dumps(message, ensure_ascii=False, default=str))}"
+        for message in messages
+    ]

@@ -23,7 +23,7 @@ from .._rollout.ends import End, finished_before, not_done, not_returned, refuse
 from . import offer
 from .fold import paragraphs
 from .last_words import DONE, FAILED, WAITING, LastWords
-from .rerun import Again
+from .rerun import RerunCommand
 from .table import NOTHING, render
 
 HEADINGS = ("node", "GPUs", "advertised", "free", "state")
@@ -60,15 +60,15 @@ def by_verdict(states: Mapping[str, HostState]) -> dict[Verdict, list[str]]:
     return {verdict: [name for name, state in states.items() if state.verdict is verdict] for verdict in Verdict}
 
 
-def outcome(states: Mapping[str, HostState], changed: Sequence[str], done_is: str = "as they should be") -> LastWords:
+def outcome(states: Mapping[str, HostState], changed: Sequence[str], done_text: str = "as they should be") -> LastWords:
     """The line that sums up a run. ``changed`` has the hosts on which the run did anything."""
-    by = by_verdict(states)
-    done = f"{len(by[Verdict.DONE])} of {len(states)} hosts are {done_is}"
-    wrong, waiting = by[Verdict.FAILED] + by[Verdict.UNTOUCHED], by[Verdict.WAITING]
-    if wrong:
-        first = f"{wrong[0]}: {states[wrong[0]].text.partition('. ')[0]}"
-        more = f", and {len(wrong) - 1} more" if len(wrong) > 1 else ""
-        return LastWords(FAILED, f"{first}{more}. {done}.", hosts=wrong)
+    hosts_by_verdict = by_verdict(states)
+    done = f"{len(hosts_by_verdict[Verdict.DONE])} of {len(states)} hosts are {done_text}"
+    failed, waiting = hosts_by_verdict[Verdict.FAILED] + hosts_by_verdict[Verdict.UNTOUCHED], hosts_by_verdict[Verdict.WAITING]
+    if failed:
+        first = f"{failed[0]}: {states[failed[0]].text.partition('. ')[0]}"
+        more = f", and {len(failed) - 1} more" if len(failed) > 1 else ""
+        return LastWords(FAILED, f"{first}{more}. {done}.", hosts=failed)
     if waiting:
         wait = "1 node waits" if len(waiting) == 1 else f"{len(waiting)} nodes wait"
         return LastWords(WAITING, f"{wait} for work to end: {shortened(waiting)}. {done}.")
@@ -78,17 +78,17 @@ def outcome(states: Mapping[str, HostState], changed: Sequence[str], done_is: st
 
 def list_by_verdict(verdicts: Mapping[Verdict, list[str]], width: int | None) -> str:
     """The hosts by verdict, as text. '' if all are done."""
-    others = [f"{verdict.value}: {', '.join(names)}" for verdict, names in verdicts.items() if names and verdict is not Verdict.DONE]
-    return paragraphs([f"{Verdict.DONE.value}: {len(verdicts[Verdict.DONE])} hosts", *others], width) if others else ""
+    lines = [f"{verdict.value}: {', '.join(names)}" for verdict, names in verdicts.items() if names and verdict is not Verdict.DONE]
+    return paragraphs([f"{Verdict.DONE.value}: {len(verdicts[Verdict.DONE])} hosts", *lines], width) if lines else ""
 
 
-def command_for_the_rest(verdicts: Mapping[Verdict, list[str]], command: Callable[[list[str]], Again]) -> str:
+def command_for_the_rest(verdicts: Mapping[Verdict, list[str]], command: Callable[[list[str]], RerunCommand]) -> str:
     """The command that repeats this run for the hosts that are not done. It is not folded, so that it can be copied."""
     unfinished = [name for verdict, names in verdicts.items() if verdict is not Verdict.DONE for name in names]
     if not unfinished:
         return ""
     again = command(unfinished)
-    more = [f"and the values that this run had for {', '.join(again.others)} (-e), which may be secrets"] if again.others else []
+    more = [f"and the values that this run had for {', '.join(again.hidden)} (-e), which may be secrets"] if again.hidden else []
     return "\n".join([f"To continue: {again.command}", *more])
 
 
@@ -106,9 +106,9 @@ def check_outcome(steps: Mapping[str, Step]) -> LastWords:
 def deprovision_state(step: Step, end: End) -> HostState:
     """The state of a host after deprovision: done, or the one thing that is left. If the swarm has no manager any more, that counts as an answer."""
     node = end.node
-    missed = not_done(step, end.outcome, node) or refused(end)
-    if missed:
-        return missed
+    unfinished = not_done(step, end.outcome, node) or refused(end)
+    if unfinished:
+        return unfinished
     if not end.answered and ({"labels", "leave", "entry"} & set(step.needs) or MARKED in step.groups):
         return State.NOT_KNOWN.of()
     if node and {"leave", "entry"} & set(step.needs):
@@ -158,8 +158,8 @@ def row(host: Host, node: Mapping[str, Any] | None, state: HostState) -> list[st
 
 def cards(models: Sequence[str], sizes_mib: Sequence[float | None]) -> str:
     """The column *GPUs*, such as ``8 × NVIDIA-H100-80GB-HBM3 (79.6 GiB)``."""
-    found = Counter(zip(models, sizes_mib, strict=True))
-    words = [f"{count} × {model}" + (f" ({mib / MIB_PER_GIB:.1f} GiB)" if mib else "") for (model, mib), count in found.items()]
+    counts = Counter(zip(models, sizes_mib, strict=True))
+    words = [f"{count} × {model}" + (f" ({mib / MIB_PER_GIB:.1f} GiB)" if mib else "") for (model, mib), count in counts.items()]
     return ", ".join(words) or NOTHING
 
 

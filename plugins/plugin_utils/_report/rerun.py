@@ -46,24 +46,26 @@ CONFIG_NAMES = {
 SHOWN = ("provision_", "maintain_", "deprovision_", "verify_", "gpu_node_", "swarm_member_", "gpu_swarm_isolation", "gpu_swarm_dedicated")
 
 
-class Again(NamedTuple):
+class RerunCommand(NamedTuple):
+    """The command to paste."""
+
     command: str
-    others: list[str]  # the names of further variables on the command line
+    hidden: list[str]  # the names of variables on the command line whose values are not shown
 
 
-def rerun_command(options: Mapping[str, Any], defaults: Mapping[str, Any], hosts: Iterable[str] = ()) -> Again:
+def rerun_command(options: Mapping[str, Any], defaults: Mapping[str, Any], hosts: Iterable[str] = ()) -> RerunCommand:
     """Return the command for ``hosts``. ``options`` is Ansible's record of the command line, ``defaults`` has the default of each option."""
     chosen = {key: value for key, value in options.items() if value != defaults.get(key)}
     words = [flag for key, flag in FLAGS.items() if chosen.get(key)]
     words += [word for key, option in VALUES.items() for value in _as_list(chosen.get(key)) for word in (option, str(value))]
     words += [f"--{key.replace('_', '-')}={mask(str(chosen[key]))}" for key in SSH if chosen.get(key)]
-    words += [word for key, (option, between) in JOINED.items() for word in _joined(option, between, chosen.get(key))]
-    shown, others = _variables(options.get("extra_vars") or ())
+    words += [word for key, (option, separator) in JOINED.items() for word in _joined(option, separator, chosen.get(key))]
+    shown, hidden = _variables(options.get("extra_vars") or ())
     names = [word for host in [",".join(hosts)] if host for word in ("--limit", host)]
-    return Again(shlex.join(["ansible-playbook", *words, *options.get("args", ()), *shown, *names]), others)
+    return RerunCommand(shlex.join(["ansible-playbook", *words, *options.get("args", ()), *shown, *names]), hidden)
 
 
-def this_command(hosts: Iterable[str]) -> Again:
+def this_command(hosts: Iterable[str]) -> RerunCommand:
     """Return the command that repeats this run for ``hosts``."""
     return rerun_command(context.CLIARGS, {key: config.get_config_value(name) for key, name in CONFIG_NAMES.items()}, hosts)
 
@@ -74,16 +76,16 @@ def _as_list(value: Any) -> Sequence[Any]:
     return value if isinstance(value, (list, tuple)) else [value]
 
 
-def _joined(option: str, between: str, value: Any) -> list[str]:
+def _joined(option: str, separator: str, value: Any) -> list[str]:
     """Return the option and its joined values. Ansible keeps tags unordered, and the tag 'all' if there are none."""
-    many = [str(one) for one in _as_list(value)]
-    many = many if between == ":" else sorted(many)
-    return [option, between.join(many)] if many and many != ["all"] else []
+    items = [str(item) for item in _as_list(value)]
+    items = items if separator == ":" else sorted(items)
+    return [option, separator.join(items)] if items and items != ["all"] else []
 
 
 def _variables(texts: Iterable[str]) -> tuple[list[str], list[str]]:
     """The words for ``--extra-vars`` that may be shown, and the names of the variables that may not."""
-    words, others = [], []
+    words, hidden = [], []
     for text in map(str, texts):
         if text.startswith("@"):  # a file: it can be read again
             words += ["-e", text]
@@ -91,19 +93,19 @@ def _variables(texts: Iterable[str]) -> tuple[list[str], list[str]]:
         for name, value in _parse_extra_vars(text):
             secret = not name.startswith(SHOWN) or mask(json.dumps(value, default=str)) != json.dumps(value, default=str)
             if secret:
-                others.append(name)
+                hidden.append(name)
             else:
                 words += ["-e", _assignment(name, value)]
-    return words, list(dict.fromkeys(others))
+    return words, list(dict.fromkeys(hidden))
 
 
 def _parse_extra_vars(text: str) -> list[tuple[str, Any]]:
     """The variables that an ``--extra-vars`` text sets. An unreadable text has none; Ansible has already refused it."""
     try:
-        found = yaml_load(text) if text.lstrip()[:1] in ("{", "[") else parse_kv(text)
+        variables = yaml_load(text) if text.lstrip()[:1] in ("{", "[") else parse_kv(text)
     except (AnsibleError, YAMLError):
         return []
-    return [(str(name), value) for name, value in found.items() if name != "_raw_params"] if isinstance(found, Mapping) else []
+    return [(str(name), value) for name, value in variables.items() if name != "_raw_params"] if isinstance(variables, Mapping) else []
 
 
 def _assignment(name: str, value: Any) -> str:

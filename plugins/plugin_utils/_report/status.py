@@ -32,52 +32,52 @@ Row = dict[str, Any]
 
 
 def status(ledger: Mapping[str, Any], fault_limit: int = Host.fault_limit) -> dict[str, Any]:
-    """The whole status, as ``output=json`` prints it: a list of rows for each section, and the names of what waits and what is wrong.
+    """The whole status, as ``output=json`` prints it: a list of rows for each section, and the names of waiting and of failed nodes and services.
     ``fault_limit`` is the percentage of GPU nodes that may be paused for a fault."""
-    kept = kept_in_service(ledger["nodes"], fault_limit)
-    found: dict[str, Any] = {
-        "nodes": [_node(node, isolation_in(ledger), kept.get(node["id"])) for node in ledger["nodes"]],
+    kept_reasons = kept_in_service(ledger["nodes"], fault_limit)
+    result: dict[str, Any] = {
+        "nodes": [_node(node, isolation_in(ledger), kept_reasons.get(node["id"])) for node in ledger["nodes"]],
         "totals": _totals(ledger),
         "holders": list(_holders(ledger["nodes"], ledger.get("owners") or {})),
         "free": list(_free(ledger["nodes"])),
-        "pending": [_service(one) for one in ledger.get("explained") or []],
+        "pending": [_service(service) for service in ledger.get("explained") or []],
         "isolation": isolation(ledger),
-        "allocation_findings": [_allocation_finding(one) for one in ledger.get("allocation_findings") or []],
+        "allocation_findings": [_allocation_finding(finding) for finding in ledger.get("allocation_findings") or []],
         "on_gpu_nodes": ledger["on_gpu_nodes"],
     }
-    found["faulty"] = [*_faulty(found["nodes"], ledger["held_twice"]), *_allocated_but_free(ledger)]
-    found["waiting"] = [*_named(found["nodes"], "node", Verdict.WAITING), *_named(found["pending"], "service", Verdict.WAITING)]
-    found["wrong"] = [
-        *_named(found["nodes"], "node", Verdict.FAILED),
-        *_named(found["pending"], "service", Verdict.FAILED),
-        *(row["node"] for row in found["faulty"] if row["what"] == "allocated twice"),
+    result["faulty"] = [*_faulty(result["nodes"], ledger["held_twice"]), *_allocated_but_free(ledger)]
+    result["waiting"] = [*_named(result["nodes"], "node", Verdict.WAITING), *_named(result["pending"], "service", Verdict.WAITING)]
+    result["wrong"] = [
+        *_named(result["nodes"], "node", Verdict.FAILED),
+        *_named(result["pending"], "service", Verdict.FAILED),
+        *(row["node"] for row in result["faulty"] if row["what"] == "allocated twice"),
     ]
-    return found
+    return result
 
 
-def outcome(found: Mapping[str, Any]) -> str:
+def outcome(fleet_status: Mapping[str, Any]) -> str:
     """One line: what is wrong and what waits, or that all is well."""
-    parts = [f"{word}: {shortened(names)}" for word, names in (("Wrong", found["wrong"]), ("Waiting", found["waiting"])) if names]
+    parts = [f"{word}: {shortened(names)}" for word, names in (("Wrong", fleet_status["wrong"]), ("Waiting", fleet_status["waiting"])) if names]
     return ". ".join(parts) + "." if parts else "All is as it should be."
 
 
 def of_service(ledger: Mapping[str, Any], service: str) -> Row | None:
     """The row of one service, by its name or id. None if the swarm has no such service."""
-    return next((_service(one, ledger["nodes"]) for one in ledger.get("explained") or [] if service in (one["service"], one["id"])), None)
+    return next((_service(entry, ledger["nodes"]) for entry in ledger.get("explained") or [] if service in (entry["service"], entry["id"])), None)
 
 
 # -- nodes -----------------------------------------------------------------------------------------------------------
 
 
-def _node(node: Mapping[str, Any], of_swarm: Mapping[str, Any], kept: str | None) -> Row:
-    state, verdict, why = _with_excluded_cards(_state(node, of_swarm), node)
+def _node(node: Mapping[str, Any], swarm_isolation: Mapping[str, Any], kept_reason: str | None) -> Row:
+    state, verdict, why = _with_excluded_cards(_state(node, swarm_isolation), node)
     reported = node.get("health") or {}
     return {
         "node": node["hostname"],
         "id": node["id"],
         "role": node["role"],
         "state": state,
-        "why": "; ".join(filter(None, [why, kept])),
+        "why": "; ".join(filter(None, [why, kept_reason])),
         # A lower limit: for this long the manager has recorded no change of the node.
         "for": node.get("unchanged_for") if verdict is not Verdict.DONE else None,
         "since": reported.get("since") or node.get("set_at"),
@@ -87,40 +87,44 @@ def _node(node: Mapping[str, Any], of_swarm: Mapping[str, Any], kept: str | None
     }
 
 
-def _state(node: Mapping[str, Any], of_swarm: Mapping[str, Any]) -> tuple[str, Verdict, str]:
+def _state(node: Mapping[str, Any], swarm_isolation: Mapping[str, Any]) -> tuple[str, Verdict, str]:
     """Return the state in a word or two, its verdict, and details."""
-    closed, reported = availability.why_closed(node), node.get("health") or {}
+    unschedulable, reported = availability.why_closed(node), node.get("health") or {}
     problem = _report_of(reported)
     if node["state"] != "ready":
         return node["state"], Verdict.FAILED, "; ".join(filter(None, [node.get("message"), problem]))
     if node.get("paused_for") and node["availability"] == availability.PAUSED:
         former = f"it returns to {node['former_availability']} with the first run of provision that finds nothing wrong"
-        return closed, Verdict.FAILED, "; ".join([in_words(node["paused_for"]), former])
+        return unschedulable, Verdict.FAILED, "; ".join([in_words(node["paused_for"]), former])
     if _has_fault(reported):
-        return FAULT if node["availability"] == availability.ACTIVE else f"{closed}; {FAULT}", Verdict.FAILED, problem
+        return FAULT if node["availability"] == availability.ACTIVE else f"{unschedulable}; {FAULT}", Verdict.FAILED, problem
     if node["availability"] != availability.ACTIVE:
         former = f"it returns to {node['former_availability']} with the next run of provision" if node["set_by_run"] else ""
-        return closed, Verdict.WAITING, "; ".join(filter(None, [problem, former]))
+        return unschedulable, Verdict.WAITING, "; ".join(filter(None, [problem, former]))
     notes = ["a GPU is excluded"] if is_excluded(node) and not left_out(node["labels"]) else []
-    other = _other_isolation(node, of_swarm)
-    again = [value for task in node["tasks"] for value in allocated_but_free_for_leader(task, of_swarm)]
-    notes += [f"may be allocated again: {shortened(again)} (what=faulty)"] if again else []
+    other = _other_isolation(node, swarm_isolation)
+    reallocatable = [value for task in node["tasks"] for value in allocated_but_free_for_leader(task, swarm_isolation)]
+    notes += [f"may be allocated again: {shortened(reallocatable)} (what=faulty)"] if reallocatable else []
     attention = bool(reported) and (not (reported["state"] in (OK, WARNING) or reported["returned"]) or reported["drift"])
     return "ready", Verdict.WAITING if attention or other else Verdict.DONE, "; ".join([*filter(None, [problem, other]), *notes])
 
 
 def _with_excluded_cards(state: tuple[str, Verdict, str], node: Mapping[str, Any]) -> tuple[str, Verdict, str]:
-    """The same with the failed cards that the node does not advertise. They are a failure until somebody consents to fewer GPUs."""
-    missed = ", ".join(map(describe_label, left_out(node["labels"])))
-    if not missed:
+    """Add the failed cards that the node does not advertise. They count as a failure until somebody consents to fewer GPUs."""
+    cards = ", ".join(map(describe_label, left_out(node["labels"])))
+    if not cards:
         return state
-    text = f"excluded without consent: {missed}. Repair it, or consent with gpu_node_expect. Then run provision"
+    text = f"excluded without consent: {cards}. Repair it, or consent with gpu_node_expect. Then run provision"
     return f"{state[0]}; {EXCLUDED}", Verdict.FAILED, "; ".join(filter(None, [state[2], text]))
 
 
-def _other_isolation(node: Mapping[str, Any], of_swarm: Mapping[str, Any]) -> str:
+def _other_isolation(node: Mapping[str, Any], swarm_isolation: Mapping[str, Any]) -> str:
     """Describe how the isolation of a node differs from that of its swarm, or ''."""
-    return f"isolation {level_of(node['id'], of_swarm)}, not {of_swarm['level']}" if of_swarm and differs(node, of_swarm) else ""
+    return (
+        f"isolation {level_of(node['id'], swarm_isolation)}, not {swarm_isolation['level']}"
+        if swarm_isolation and differs(node, swarm_isolation)
+        else ""
+    )
 
 
 def _report_of(reported: Mapping[str, Any]) -> str:
@@ -185,71 +189,77 @@ def _faulty(nodes: Iterable[Row], twice: Iterable[Mapping[str, Any]]) -> Iterabl
         if node["verdict"] == Verdict.FAILED.value or FAULTY in states or NOT_ADVERTISED in states:
             missing = f"{states.count(NOT_ADVERTISED)} not advertised" if NOT_ADVERTISED in states else ""
             yield {"node": node["node"], "what": node["state"], "details": "; ".join(filter(None, [node["why"], missing]))}
-    for one in twice:
-        tasks = " and ".join(holder["name"] for holder in one["holders"])
-        yield {"node": one["hostname"], "what": "allocated twice", "details": f"{one['kind']} {one['value']}: {tasks}"}
+    for conflict in twice:
+        tasks = " and ".join(holder["name"] for holder in conflict["holders"])
+        yield {"node": conflict["hostname"], "what": "allocated twice", "details": f"{conflict['kind']} {conflict['value']}: {tasks}"}
 
 
 def _allocated_but_free(ledger: Mapping[str, Any]) -> Iterable[Row]:
     """GPUs that a task has but the leader counts as free."""
-    of_swarm = isolation_in(ledger)
+    swarm_isolation = isolation_in(ledger)
     for node in ledger["nodes"]:
         for task in node["tasks"]:
-            for value in allocated_but_free_for_leader(task, of_swarm):
-                found = f"{value}: {task['name']} has it, but the managers' leader, which restarted later, counts it as free."
+            for value in allocated_but_free_for_leader(task, swarm_isolation):
+                problem = f"{value}: {task['name']} has it, but the managers' leader, which restarted later, counts it as free."
                 restart = f"restart this service (docker service update --detach --force {task['service']}) and the other old tasks there"
-                text = f"{found} Pause the node, {restart}, then make the node active again"
+                text = f"{problem} Pause the node, {restart}, then make the node active again"
                 yield {"node": node["hostname"], "what": "may be allocated again", "details": text}
 
 
 # -- the whole swarm -------------------------------------------------------------------------------------------------
 
 
-def _allocation_finding(one: Mapping[str, Any]) -> Row:
-    return {"node": one["hostname"], "card": one["card"], "finding": one["name"], "details": allocation_report.describe(one), "read": one["read"]}
+def _allocation_finding(finding: Mapping[str, Any]) -> Row:
+    return {
+        "node": finding["hostname"],
+        "card": finding["card"],
+        "finding": finding["name"],
+        "details": allocation_report.describe(finding),
+        "read": finding["read"],
+    }
 
 
 def _totals(ledger: Mapping[str, Any]) -> list[Row]:
-    """The sums by kind and model. ``schedulable`` is what is free on schedulable nodes. A task needs all of its GPUs on one node."""
-    found: dict[tuple[str, str], Row] = {}
+    """The sums by kind and model. ``schedulable`` counts free resources on schedulable nodes. A task needs all of its GPUs on one node."""
+    rows: dict[tuple[str, str], Row] = {}
     for node in ledger["nodes"]:
         model = model_of(node)
         for kind, entry in node["resources"].items():
             free = _amount(entry["free"])
             schedulable = free if _is_schedulable(node) else 0
             row = {"kind": kind, "model": model, "total": 0, "allocated": 0, "free": 0, "schedulable": 0, "most on one node": 0}
-            row = found.setdefault((kind, model), row)
+            row = rows.setdefault((kind, model), row)
             row["total"] += entry["total"]
             row["allocated"] += sum(item.get("amount", 1) for item in entry["held"])
             row["free"] += free
             row["schedulable"] += schedulable
             row["most on one node"] = max(row["most on one node"], schedulable)
-    return [found[key] for key in sorted(found)]
+    return [rows[key] for key in sorted(rows)]
 
 
 def _amount(free: int | list[str]) -> int:
     return len(free) if isinstance(free, list) else free
 
 
-def _service(one: Mapping[str, Any], nodes: Iterable[Mapping[str, Any]] = ()) -> Row:
+def _service(service: Mapping[str, Any], nodes: Iterable[Mapping[str, Any]] = ()) -> Row:
     names = {node["id"]: node["hostname"] for node in nodes}
-    waits = one["needed"] > 0 or bool(one["without_tasks"])
+    waits = service["needed"] > 0 or bool(service["without_tasks"])
     # If a service has all of its tasks, it does not matter whether one more would fit.
-    settled = one["over"] or (one["live"] and not waits)
-    verdict = Verdict.DONE if settled else Verdict.FAILED if not one["possible"] else Verdict.WAITING if waits else Verdict.DONE
+    settled = service["over"] or (service["live"] and not waits)
+    verdict = Verdict.DONE if settled else Verdict.FAILED if not service["possible"] else Verdict.WAITING if waits else Verdict.DONE
     # For a service without pending tasks, the text says what one more task would need.
-    text = one["text"] if waits or one["fits"] else f"it has all of its tasks; one more {one['text']}"
-    return {**one, "text": text, "feasible": [names.get(node_id, node_id) for node_id in one["feasible"]], "verdict": verdict.value}
+    text = service["text"] if waits or service["fits"] else f"it has all of its tasks; one more {service['text']}"
+    return {**service, "text": text, "feasible": [names.get(node_id, node_id) for node_id in service["feasible"]], "verdict": verdict.value}
 
 
 def _named(rows: Iterable[Row], key: str, verdict: Verdict) -> list[str]:
     return [row[key] for row in rows if row["verdict"] == verdict.value]
 
 
-def only_service(one: Row) -> dict[str, Any]:
+def only_service(service: Row) -> dict[str, Any]:
     """The status of one service, as ``output=json`` prints it."""
     return {
-        "pending": [one],
-        "waiting": _named([one], "service", Verdict.WAITING),
-        "wrong": _named([one], "service", Verdict.FAILED),
+        "pending": [service],
+        "waiting": _named([service], "service", Verdict.WAITING),
+        "wrong": _named([service], "service", Verdict.FAILED),
     }

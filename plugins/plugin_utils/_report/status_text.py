@@ -38,7 +38,7 @@ class Screen:
     def __init__(self, width: int | None = None, paint: Paint = plain) -> None:
         self._width, self._paint = width, paint
 
-    def show(self, found: Mapping[str, Any], what: str) -> str:
+    def show(self, fleet_status: Mapping[str, Any], what: str) -> str:
         """The sections for ``what``."""
         sections = {
             "all": (self._nodes, self._totals, self._pending, self._allocation_findings),
@@ -47,68 +47,73 @@ class Screen:
             "pending": (self._pending,),
             "faulty": (self._faulty,),
         }[what]
-        return "\n\n".join(filter(None, [*(section(found) for section in sections), self._summary(found)]))
+        return "\n\n".join(filter(None, [*(section(fleet_status) for section in sections), self._summary(fleet_status)]))
 
-    def service(self, one: Mapping[str, Any]) -> str:
+    def service(self, service: Mapping[str, Any]) -> str:
         """Explain why a service is pending, or where it fits."""
-        head = self._fold(f"{one['service']}: {one['text']}")
-        tasks = f"{one['live']} of {NOTHING if one['wanted'] is None else one['wanted']} tasks have a node, {one['waiting']} wait"
+        head = self._fold(f"{service['service']}: {service['text']}")
+        tasks = f"{service['live']} of {NOTHING if service['wanted'] is None else service['wanted']} tasks have a node, {service['waiting']} wait"
         facts = [
-            tasks + (f" (for {duration(one['age'])})" if one["age"] is not None else ""),
-            f"feasible nodes: {shortened(one['feasible']) or 'none'}" + ("" if one["room"] is None else f"; room for {one['room']} tasks"),
-            *(fact for fact in one["without_tasks"] if fact not in one["text"]),
-            *([f"swarm's message: {one['said']}"] if one["said"] and one["waiting"] else []),
-            *(f"not checked: {name}" for name in one["unchecked"]),
+            tasks + (f" (for {duration(service['age'])})" if service["age"] is not None else ""),
+            f"feasible nodes: {shortened(service['feasible']) or 'none'}"
+            + ("" if service["room"] is None else f"; room for {service['room']} tasks"),
+            *(fact for fact in service["without_tasks"] if fact not in service["text"]),
+            *([f"swarm's message: {service['said']}"] if service["said"] and service["waiting"] else []),
+            *(f"not checked: {name}" for name in service["unchecked"]),
         ]
-        parts = [self._paint(head, COLOURS.get(one["verdict"], "green")), "\n".join(self._fold(fact, "  ") for fact in facts)]
-        if one["excluded"]:
-            parts.append(self._table(("filter", "nodes"), [((row["filter"], row["nodes"]), "") for row in one["excluded"]]))
-        if one["nearest"]:
-            parts.append(self._table(("nearest misses",), [((near["text"],), "") for near in one["nearest"]]))
+        parts = [self._paint(head, COLOURS.get(service["verdict"], "green")), "\n".join(self._fold(fact, "  ") for fact in facts)]
+        if service["excluded"]:
+            parts.append(self._table(("filter", "nodes"), [((row["filter"], row["nodes"]), "") for row in service["excluded"]]))
+        if service["nearest"]:
+            parts.append(self._table(("nearest misses",), [((near["text"],), "") for near in service["nearest"]]))
         return "\n\n".join(parts)
 
     # -- sections ----------------------------------------------------------------------------------------------------
 
-    def _nodes(self, found: Mapping[str, Any]) -> str:
+    def _nodes(self, fleet_status: Mapping[str, Any]) -> str:
         # The allocations come last, because that column is the widest.
-        rows = [((row["node"], _state(row), _marks(row["gpus"]), _tasks(found["holders"], row)), row["verdict"]) for row in found["nodes"]]
+        rows = [
+            ((row["node"], _state(row), _marks(row["gpus"]), _tasks(fleet_status["holders"], row)), row["verdict"]) for row in fleet_status["nodes"]
+        ]
         return self._table(("node", "state", "GPUs", "allocated to"), rows) + f"\n\n{self._fold(LEGEND)}"
 
-    def _totals(self, found: Mapping[str, Any]) -> str:
-        rows = [((row["kind"], row["model"] or NOTHING, *list(row.values())[2:]), "") for row in found["totals"]]
+    def _totals(self, fleet_status: Mapping[str, Any]) -> str:
+        rows = [((row["kind"], row["model"] or NOTHING, *list(row.values())[2:]), "") for row in fleet_status["totals"]]
         return self._table(("kind", "model", "total", "allocated", "free", "schedulable", "most on one node"), rows)
 
-    def _pending(self, found: Mapping[str, Any]) -> str:
-        rows = [((row["service"], row["needed"], duration(row["age"]), row["text"]), row["verdict"]) for row in found["pending"]]
+    def _pending(self, fleet_status: Mapping[str, Any]) -> str:
+        rows = [((row["service"], row["needed"], duration(row["age"]), row["text"]), row["verdict"]) for row in fleet_status["pending"]]
         return self._table(("service", "tasks", "for", "why it is pending"), rows) if rows else "Nothing is pending."
 
-    def _free(self, found: Mapping[str, Any]) -> str:
-        rows = [((row["node"], row["kind"], row["free"], row["not placed"] or NOTHING, " ".join(row["resources"])), "") for row in found["free"]]
+    def _free(self, fleet_status: Mapping[str, Any]) -> str:
+        rows = [
+            ((row["node"], row["kind"], row["free"], row["not placed"] or NOTHING, " ".join(row["resources"])), "") for row in fleet_status["free"]
+        ]
         return self._table(("node", "kind", "free", "takes no tasks", "resources"), rows) if rows else "Nothing is free."
 
-    def _holders(self, found: Mapping[str, Any]) -> str:
+    def _holders(self, fleet_status: Mapping[str, Any]) -> str:
         columns = ("node", "task", "owner", "for", "kind", "resource")  # no column for the service: the task's name begins with it
-        rows = [dict(row, **{"for": duration(row["age"]), "owner": row["owner"] or NOTHING}) for row in found["holders"]]
+        rows = [dict(row, **{"for": duration(row["age"]), "owner": row["owner"] or NOTHING}) for row in fleet_status["holders"]]
         return self._table(columns, [([row[name] for name in columns], "") for row in rows]) if rows else "Nothing is allocated."
 
-    def _faulty(self, found: Mapping[str, Any]) -> str:
-        rows = [((row["node"], row["what"], row["details"]), Verdict.FAILED.value) for row in found["faulty"]]
+    def _faulty(self, fleet_status: Mapping[str, Any]) -> str:
+        rows = [((row["node"], row["what"], row["details"]), Verdict.FAILED.value) for row in fleet_status["faulty"]]
         return self._table(("node", "what", "details"), rows) if rows else "Nothing is faulty."
 
-    def _allocation_findings(self, found: Mapping[str, Any]) -> str:
+    def _allocation_findings(self, fleet_status: Mapping[str, Any]) -> str:
         """Where processes differ from the allocations; '' if they agree."""
-        rows = [((row["node"], row["card"], row["details"]), Verdict.WAITING.value) for row in found["allocation_findings"]]
+        rows = [((row["node"], row["card"], row["details"]), Verdict.WAITING.value) for row in fleet_status["allocation_findings"]]
         return self._table(("node", "GPU", "what uses it"), rows) if rows else ""
 
-    def _summary(self, found: Mapping[str, Any]) -> str:
-        ready = sum(row["verdict"] == Verdict.DONE.value for row in found["nodes"])
-        parts = [f"nodes: {len(found['nodes'])}, ready: {ready}", isolation_report.describe(found["isolation"])]
-        parts += filter(None, [dedicated.describe(found["on_gpu_nodes"])])
-        return "\n".join([*(self._fold(part) for part in parts), *self._commands(found["on_gpu_nodes"])])
+    def _summary(self, fleet_status: Mapping[str, Any]) -> str:
+        ready = sum(row["verdict"] == Verdict.DONE.value for row in fleet_status["nodes"])
+        parts = [f"nodes: {len(fleet_status['nodes'])}, ready: {ready}", isolation_report.describe(fleet_status["isolation"])]
+        parts += filter(None, [dedicated.describe(fleet_status["on_gpu_nodes"])])
+        return "\n".join([*(self._fold(part) for part in parts), *self._commands(fleet_status["on_gpu_nodes"])])
 
-    def _commands(self, found: Sequence[Mapping[str, Any]]) -> list[str]:
+    def _commands(self, services: Sequence[Mapping[str, Any]]) -> list[str]:
         """The commands are not folded, so that they can be copied."""
-        commands = dedicated.keep_off_commands(found)
+        commands = dedicated.keep_off_commands(services)
         return ["to keep them off dedicated nodes:", *(f"  {printable(command)}" for command in commands)] if commands else []
 
     # -- layout ------------------------------------------------------------------------------------------------------
@@ -154,5 +159,5 @@ def _marks_of_kind(marks: Mapping[str, Any]) -> str:
 
 
 def _tasks(holders: Iterable[Mapping[str, Any]], node: Mapping[str, Any]) -> str:
-    found = {row["task"]: [*filter(None, [row["owner"]]), duration(row["age"])] for row in holders if row["node_id"] == node["id"]}
-    return ", ".join(f"{task} ({', '.join(known)})" for task, known in found.items()) or NOTHING
+    details_by_task = {row["task"]: [*filter(None, [row["owner"]]), duration(row["age"])] for row in holders if row["node_id"] == node["id"]}
+    return ", ".join(f"{task} ({', '.join(details)})" for task, details in details_by_task.items()) or NOTHING

@@ -47,44 +47,44 @@ def layout(headings: Sequence[str], rows: Sequence[Sequence[object]], width: int
         return blocks
     head, *folded = [[fold(cell, limit) for cell, limit in zip(row, limits, strict=True)] for row in [headings, *cells]]
     widths = [max(len(line) for row in [head, *folded] for line in row[i]) for i in range(len(headings))]
-    right = [bool(rows) and all(isinstance(row[i], (int, float)) for row in rows) for i in range(len(headings))]
+    align_right = [bool(rows) and all(isinstance(row[i], (int, float)) for row in rows) for i in range(len(headings))]
 
     def line(row: Sequence[str]) -> str:
-        parts = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, right, strict=True)]
+        parts = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, align_right, strict=True)]
         return GAP.join(parts).rstrip()
 
     def whole(row: Sequence[list[str]]) -> list[str]:
         return [line(parts) for parts in zip_longest(*row, fillvalue="")]
 
-    table = Table([*whole(head), GAP.join("─" * one for one in widths)], [whole(row) for row in folded])
+    table = Table([*whole(head), GAP.join("─" * column_width for column_width in widths)], [whole(row) for row in folded])
     return blocks if blocks and width and blocks.size(width) < table.size(width) else table
 
 
 def _limits(columns: Sequence[Sequence[str]], width: int | None) -> list[int]:
     """The greatest width of each column, or [] if the table does not fit. The widest columns shrink first, but no name in them is split."""
-    most = [max(map(len, column)) for column in columns]
-    room = (width or sum(most) + len(GAP) * len(most)) - len(GAP) * (len(most) - 1)
-    least = [_least(column, room) for column in columns]
-    capped = ([max(low, min(wide, cap)) for low, wide in zip(least, most, strict=True)] for cap in range(max(most), -1, -1))
+    maximum = [max(map(len, column)) for column in columns]
+    room = (width or sum(maximum) + len(GAP) * len(maximum)) - len(GAP) * (len(maximum) - 1)
+    minimum = [_min_width(column, room) for column in columns]
+    capped = ([max(low, min(wide, cap)) for low, wide in zip(minimum, maximum, strict=True)] for cap in range(max(maximum), -1, -1))
     return next((limits for limits in capped if sum(limits) <= room), [])
 
 
-def _least(column: Sequence[str], room: int) -> int:
+def _min_width(column: Sequence[str], room: int) -> int:
     """The least width of a column that keeps its names whole. A name that is too long for any table sticks out of its column."""
     heading, *cells = column
-    most = max(map(len, cells), default=0)
-    return max(longest_unit(heading), min(most, max([MIN_COLUMN, *(long for cell in cells if (long := longest_unit(cell)) <= room)])))
+    longest = max(map(len, cells), default=0)
+    return max(longest_unit(heading), min(longest, max([MIN_COLUMN, *(long for cell in cells if (long := longest_unit(cell)) <= room)])))
 
 
 def _block(headings: Sequence[str], row: Sequence[str], width: int) -> list[str]:
     """A row as a block of lines: the first cell, and below it the other cells, several on a line."""
-    (_heading, first), *others = zip(headings, row, strict=True)
-    found, beside = fold(f"{headings[0]}: {first}", width, "", GAP * 2), False
-    for text in (f"{heading}: {cell}" for heading, cell in others if cell not in ("", NOTHING)):
-        if beside and len(found[-1] + GAP + text) <= width:
-            found[-1] += GAP + text
+    (_heading, first), *rest = zip(headings, row, strict=True)
+    lines, beside = fold(f"{headings[0]}: {first}", width, "", GAP * 2), False
+    for text in (f"{heading}: {cell}" for heading, cell in rest if cell not in ("", NOTHING)):
+        if beside and len(lines[-1] + GAP + text) <= width:
+            lines[-1] += GAP + text
             continue
         added = fold(text, width, GAP, GAP * 2)
-        found += added
+        lines += added
         beside = len(added) == 1
-    return found
+    return lines

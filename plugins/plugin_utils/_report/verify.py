@@ -29,7 +29,7 @@ from .table import NOTHING
 HEADINGS = ["node", "reserved", "seen", "verdict"]
 WHY = {NAMED: "which was named", ON_NODE: "which the node has", PULL: "which is pulled, because the node has no suitable image"}
 PROVISION = "Run fleet.gpu_swarm.provision for this host"
-# What the levels mean that enforce nothing.
+# The levels that enforce nothing, with the consequence for tasks.
 OPEN = {
     OFF: "isolation off (gpu_swarm_isolation): a task can see all GPUs of its node",
     AUDIT: "isolation audit: nothing is enforced, and a task can see all GPUs of its node",
@@ -57,35 +57,35 @@ class SwarmResult(NamedTuple):
 
 
 def host_result(
-    assessed: Mapping[str, Any] | None, node: Mapping[str, Any] | None, node_id: str | None, swarm: SwarmResult, mistaken: str | None = None
+    assessed: Mapping[str, Any] | None, node: Mapping[str, Any] | None, node_id: str | None, swarm: SwarmResult, id_error: str | None = None
 ) -> HostResult:
     """Combine all results for a host. ``assessed`` is the host's answer of gpu_node, ``node`` the manager's entry for it.
-    ``mistaken`` is the reason why the node id that the host shows cannot be right, or None."""
+    ``id_error`` is the reason why the node id that the host shows cannot be right, or None."""
     tested = swarm.tested
     if not assessed or assessed.get("unreachable") or assessed.get("failed"):
         why = (assessed or {}).get("msg") or "the host did not answer"
         return HostResult([], [f"could not be read: {why}"])
     if not (assessed.get("engine") or {}).get("running"):
         return HostResult([], ["dockerd does not run. See its log (journalctl -u docker), or run fleet.gpu_swarm.provision for this host"])
-    if mistaken:
-        return HostResult([], [mistaken])
+    if id_error:
+        return HostResult([], [id_error])
     if node is None:
         return HostResult([], [f"not in this manager's swarm. {PROVISION}"])
     checks = [check for check in tested.get("checks") or [] if check["node"] == node_id]
-    wrong = _differences(assessed, node) + _isolation_differences(assessed, node, swarm.isolation or {})
-    return HostResult(checks, wrong + list((tested.get("ledger_problems") or {}).get(node_id, [])))
+    problems = _differences(assessed, node) + _isolation_differences(assessed, node, swarm.isolation or {})
+    return HostResult(checks, problems + list((tested.get("ledger_problems") or {}).get(node_id, [])))
 
 
 def _differences(assessed: Mapping[str, Any], node: Mapping[str, Any]) -> list[str]:
     """Differences between GPUs, files, daemon and manager."""
-    found = [refused["text"] for refused in assessed.get("refused") or []]
+    problems = [refused["text"] for refused in assessed.get("refused") or []]
     if assessed["drift"]:
-        found.append(f"drift: {'; '.join(assessed['drift'])}. {PROVISION}")
-    found += [assessed["cuda"]] if assessed.get("cuda") else []
+        problems.append(f"drift: {'; '.join(assessed['drift'])}. {PROVISION}")
+    problems += [assessed["cuda"]] if assessed.get("cuda") else []
     shown = difference(assessed, node)
-    if shown and not found:  # otherwise it is a result of the drift
-        found.append(f"{shown}. {PROVISION}")
-    return found + [f"label {text}. {PROVISION}" for text in _wrong_labels(assessed, node["labels"])]
+    if shown and not problems:  # otherwise it is a result of the drift
+        problems.append(f"{shown}. {PROVISION}")
+    return problems + [f"label {text}. {PROVISION}" for text in _wrong_labels(assessed, node["labels"])]
 
 
 def _isolation_differences(assessed: Mapping[str, Any], node: Mapping[str, Any], shown: Mapping[str, Any]) -> list[str]:
@@ -106,9 +106,9 @@ def _isolation_differences(assessed: Mapping[str, Any], node: Mapping[str, Any],
 
 def _wrong_labels(assessed: Mapping[str, Any], labels: Mapping[str, str]) -> list[str]:
     wanted, keep = assessed.get("labels") or {}, assessed.get("labels_unknown") or []
-    should, clashes = owned_labels.compute(labels, wanted, LABEL_PREFIX, keep)
+    labels_to_set, clashes = owned_labels.compute(labels, wanted, LABEL_PREFIX, keep)
     record = LABEL_PREFIX + owned_labels.RECORD
-    keys = sorted({*clashes, *(key for key in {*should, *labels} if key != record and should.get(key) != labels.get(key))})
+    keys = sorted({*clashes, *(key for key in {*labels_to_set, *labels} if key != record and labels_to_set.get(key) != labels.get(key))})
     return [f"{key} is {labels.get(key, 'not set')}, but should be {wanted.get(key, 'not set')}" for key in keys]
 
 
@@ -116,15 +116,15 @@ def _describe_check(check: Mapping[str, Any]) -> str:
     return f"{check['kind']}: {check['verdict']}" if check["kind"] else str(check["verdict"])
 
 
-def rows(name: str, found: HostResult) -> list[list[str]]:
+def rows(name: str, result: HostResult) -> list[list[str]]:
     """The rows of a host: one for each tested kind, with equal rows merged, and one for each fault of the node itself.
 
     Remedies are not in the table; they are reported elsewhere."""
-    equal = Counter(tuple(_row(name, check)) for check in found.checks)
+    equal = Counter(tuple(_row(name, check)) for check in result.checks)
     lines = [
         [name, f"{count} × {reserved}" if count > 1 and reserved != NOTHING else reserved, *rest] for (_name, reserved, *rest), count in equal.items()
     ]
-    return lines + [[name, NOTHING, NOTHING, f"FAILED: {_first_sentence(text)}"] for text in found.node]
+    return lines + [[name, NOTHING, NOTHING, f"FAILED: {_first_sentence(text)}"] for text in result.node]
 
 
 def _row(name: str, check: Mapping[str, Any]) -> list[str]:
@@ -150,22 +150,22 @@ def images(names: Mapping[str, str], tested: Mapping[str, Any]) -> list[str]:
     for check in tested.get("checks") or []:
         image, name = check.get("image"), names.get(check["node"])
         if image and name:
-            found = used.setdefault(f"image {printable(image['name'])}, {WHY[image['from']]}", [])
-            if name not in found:
-                found.append(name)
-    return [f"{words}: {', '.join(found)}" for words, found in used.items()]
+            hosts = used.setdefault(f"image {printable(image['name'])}, {WHY[image['from']]}", [])
+            if name not in hosts:
+                hosts.append(name)
+    return [f"{words}: {', '.join(hosts)}" for words, hosts in used.items()]
 
 
 def enforcement(answers: Mapping[str, Mapping[str, Any] | None]) -> list[str]:
     """Lines that name the hosts on which tasks can see all GPUs, and why. ``answers`` has the answer of gpu_node for each host."""
-    found: dict[str, list[str]] = {}
+    hosts_by_text: dict[str, list[str]] = {}
     for name, answer in answers.items():
         if answer and "isolation" in answer and (answer.get("engine") or {}).get("running"):
             isolation = answer["isolation"] or {"level": OFF, "turned_off": False}
             words = TURNED_OFF if isolation["turned_off"] else OPEN.get(isolation["level"])
             if words:
-                found.setdefault(words, []).append(name)
-    return [f"{words}: {', '.join(names)}" for words, names in found.items()]
+                hosts_by_text.setdefault(words, []).append(name)
+    return [f"{words}: {', '.join(names)}" for words, names in hosts_by_text.items()]
 
 
 def untested(ids: Mapping[str, str | None], tested: Mapping[str, Any]) -> dict[str, str]:
@@ -195,10 +195,10 @@ def summary(hosts: Sequence[str], problems: Mapping[str, Any], tested: Mapping[s
     """The counts for the line below the table."""
     checks = tested.get("checks") or []
     allocated = [check for check in checks if check["probe"] not in DESCRIPTIONS and check["state"] == PASSED]
-    seen = len({device for check in allocated for device in check["seen"]})  # several slots see the same card
+    cards = len({device for check in allocated for device in check["seen"]})  # several slots see the same card
     passed = {check["node"] for check in allocated}
     parts = [f"nodes: {len(hosts)}", f"with something wrong: {len(problems)}"]
-    parts += [f"proved by a task: {len(passed)}", f"GPUs allocated and seen: {seen}"]
+    parts += [f"proved by a task: {len(passed)}", f"GPUs allocated and seen: {cards}"]
     probes = [check for check in checks if check["probe"] in DESCRIPTIONS]
     if probes:
         leaking = {check["node"] for check in probes if check["state"] != PASSED}

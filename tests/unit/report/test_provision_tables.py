@@ -11,7 +11,7 @@ from node_lab import UUIDS, gpu
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import END, MARKED, PREPARE, WINDOW, Host
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.outcome import HostState, Outcome, State, Verdict
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report import provision_tables
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report.rerun import Again
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report.rerun import RerunCommand
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout import ends
 
 FAILED = Outcome(State.FAILED, "dockerd did not start")
@@ -244,15 +244,15 @@ def test_the_end_names_unfinished_hosts_and_the_command_to_continue():
     states = {"a": READY, "b": State.WAITING.of("x"), "c": State.LOST.of("y"), "d": State.UNTOUCHED.of("z"), "e": READY}
     verdicts = provision_tables.by_verdict(states)
     assert provision_tables.list_by_verdict(verdicts, None).splitlines() == ["done: 2 hosts", "waiting: b", "untouched: d", "failed: c"]
-    command = provision_tables.command_for_the_rest(verdicts, lambda left: Again(f"ansible-playbook p.yml --limit {','.join(left)}", []))
+    command = provision_tables.command_for_the_rest(verdicts, lambda left: RerunCommand(f"ansible-playbook p.yml --limit {','.join(left)}", []))
     assert command == "To continue: ansible-playbook p.yml --limit b,d,c"
-    more = provision_tables.command_for_the_rest(verdicts, lambda left: Again("x", ["token"])).splitlines()[-1]
+    more = provision_tables.command_for_the_rest(verdicts, lambda left: RerunCommand("x", ["token"])).splitlines()[-1]
     assert more == "and the values that this run had for token (-e), which may be secrets"
 
 
 def test_if_all_are_done_the_outcome_is_enough():
     verdicts = provision_tables.by_verdict({"a": READY})
-    command = provision_tables.command_for_the_rest(verdicts, lambda left: Again("x", []))
+    command = provision_tables.command_for_the_rest(verdicts, lambda left: RerunCommand("x", []))
     assert (provision_tables.list_by_verdict(verdicts, None), command) == ("", "")
 
 
