@@ -11,7 +11,7 @@ from ..plugin_utils._answers.answer import for_plan, malformed, plain
 from ..plugin_utils._calls.arguments import named_value, of_role
 from ..plugin_utils._calls.delegation import lost, refuse_facts
 from ..plugin_utils._calls.libraries import ASSESSED, CarryingAction
-from ..plugin_utils._plan.warnings import NOTED, named
+from ..plugin_utils._plan.warnings import NOTED, add_host_name
 from ..plugin_utils._settings.module_options import explain_option_errors
 from ..plugin_utils._settings.values import run_settings
 
@@ -54,7 +54,7 @@ class ActionModule(CarryingAction):
         if without_prefix(self._task.args):
             raise AnsibleActionFail(without_prefix(self._task.args))
         self._noted = (task_vars.get(ASSESSED) or {}).get(NOTED) or ()
-        # Where a plan follows, it warns of all hosts together.
+        # Where a plan follows, it warns of all hosts merge_noted.
         self._later = self._task.check_mode and WARNS_LATER in task_vars
         # Before the rest: meanwhile Ansible packs the module for the other hosts, which takes one process of it as long.
         ledger = self._ledger(task_vars) if READS_LEDGER in task_vars else None
@@ -92,7 +92,7 @@ class ActionModule(CarryingAction):
         wrong = malformed(answer)
         if wrong:
             return {"failed": True, "msg": NOT_ITS_ANSWER % (host, wrong)}
-        answer = named(answer, host, self._noted, later=self._later)
+        answer = add_host_name(answer, host, self._noted, later=self._later)
         answer = with_inventory_labels(with_allowed_labels(answer, host, *prefixes(self._task.args)), self._task.args)
         if self._later and self._display.verbosity < VERBOSE:
             answer = for_plan(answer)

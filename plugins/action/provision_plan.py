@@ -19,7 +19,7 @@ from ..plugin_utils._fleet.room import rooms
 from ..plugin_utils._plan import deprovision, isolation_change, isolation_label, react, warnings
 from ..plugin_utils._plan.consent import check_reservations, plan_finished_jobs
 from ..plugin_utils._plan.displaced_services import without
-from ..plugin_utils._plan.first_manager import where_it_begins
+from ..plugin_utils._plan.first_manager import check_first_manager
 from ..plugin_utils._plan.impact import leader_warnings, toolkit_warnings
 from ..plugin_utils._plan.provision import cleared, hosts_in, in_batches, only_paused, plan, to_change, to_pause
 from ..plugin_utils._report import dedicated, last_words, provision_tables, terminal
@@ -71,18 +71,18 @@ class ActionModule(ActionBase):
         result.update(changed=False, manager=answers.manager, managers=answers.found["live"], unread=unread, settings=settings)
         if unread:
             return result
-        swarm = Swarm(where_it_begins(answers.found, hosts), answers.ledger, _by_node(args["evicted"]))
+        swarm = Swarm(check_first_manager(answers.found, hosts), answers.ledger, _by_node(args["evicted"]))
         try:
-            chosen = settings[LEVEL] or (None if absent or args["maintain"] else isolation_change.by_default(swarm))
+            chosen = settings[LEVEL] or (None if absent or args["maintain"] else isolation_change.default_level(swarm))
             level = isolation_change.OFF if absent else isolation_change.level_of(chosen, swarm.ledger)
             steps, lost = _steps(hosts, swarm, args, settings, level)
             cut = in_batches(hosts, steps, settings["provision_batch"])
         except GpuSwarmError as problem:
             raise AnsibleActionFail(problem.message) from problem
         groups = _checked(steps) if self._task.check_mode else hosts_in(steps, cut)
-        setting = isolation_label.to_set(chosen, hosts, steps)
-        change = {} if absent else isolation_label.change(setting, hosts, swarm.ledger)
-        if words := self._show(hosts, steps, swarm.nodes, absent, isolation_label.in_words(change, swarm.ledger)):
+        setting = isolation_label.level_to_write(chosen, hosts, steps)
+        change = {} if absent else isolation_label.update_at_start(setting, hosts, swarm.ledger)
+        if words := self._show(hosts, steps, swarm.nodes, absent, isolation_label.describe_change(change, swarm.ledger)):
             last_words.say(result, words)
         result.update(
             warnings=_warnings(Planned(hosts, steps, swarm), task_vars["groups"].get(MANAGERS, []), settings, absent),
@@ -95,7 +95,7 @@ class ActionModule(ActionBase):
             hosts_in=groups,
             batches=cut,
             to_change=to_change(groups),
-            isolation={"level": level, "set": bool(setting), "change": change, "label": isolation_label.at_first(level)},
+            isolation={"level": level, "set": bool(setting), "change": change, "label": isolation_label.initial_labels(level)},
             **_of_run(steps, args["state"], swarm.ledger, settings, self._task.check_mode),
         )
         return result
@@ -127,7 +127,7 @@ def _warnings(planned, managers, settings, absent):
     return [
         *leader_warnings(hosts, steps, swarm),
         *toolkit_warnings(hosts, steps),
-        *warnings.together({host.name: host.assessed for host in hosts}),
+        *warnings.merge_noted({host.name: host.assessed for host in hosts}),
         *warnings.even_managers(managers, {name: step.needs for name, step in steps.items()}),
         *advertised.warnings({host.name: _advertises_else(host) for host in hosts if not absent}),
         *react.warnings([] if absent else hosts, swarm),

@@ -282,7 +282,7 @@ def test_a_decision_of_an_operator_counts(fleet: Fleet, inventory: Path, before:
         fleet[name].run("systemctl", "restart", UNIT)
     wait_until("an alarm", lambda: "returned to service" in "".join(journal(fleet[name]) for name in MANAGERS), 30)
     shown = fleet.playbook(inventory, playbook="fleet.gpu_swarm.status", env={"COLUMNS": "400"})
-    assert "stays in service, since somebody returned it" in shown.row("h1"), shown.output
+    assert "stays in service, because somebody returned it" in shown.row("h1"), shown.output
     assert not is_paused(fleet, "h1")
     manager.docker("node", "update", "--availability", "drain", "h2")
     began = replace(fleet["h2"], "[gpu 0]", "[gpu 0]\nfault = lost")

@@ -315,7 +315,7 @@ def test_the_effect_of_a_policy_is_shown(fleet: Fleet, inventory: Path, swarm: S
     run, consented = shown(fleet, inventory, f"plan={policy}"), shown(fleet, inventory, f"plan={policy}", "provision_allow_pending=true")
     for name in ("g1", "g2"):
         assert re.search(rf"(?m)^{name} +cannot be changed: services would have no place .*: service holder", run.output), run.output
-    place = "leaves without a place service holder"
+    place = "leaves no place for service holder"
     assert re.search(rf"(?m)^g1 +\+2 TRAINING; −2 NVIDIA-GPU; restarts dockerd; .*service web; {place}", consented.output), consented.output
     assert re.search(rf"(?m)^g2 +−4 NVIDIA-GPU; restarts dockerd; .*service holder; {place}", consented.output), consented.output
     assert (run.rc, consented.rc) == (2, 0)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""In which batches members of the swarm are changed (pure): canaries first, then the others.
+"""Divides the members of the swarm into batches (pure): canaries first, then the others.
 
 Private to this collection: no stability is promised to others.
 """
@@ -17,7 +17,7 @@ from ...module_utils._policy.quantity import count_of
 
 # The size of a batch without a setting, as a share of the nodes that carry work.
 SHARE = "10%"
-# How many canaries are changed at a time. All at once, they could be the whole fleet, and a failure would stop nothing.
+# How many canaries are changed at a time. The canaries may be the whole fleet, so changing all of them at once would protect nothing.
 MOST_CANARIES = 3
 
 
@@ -25,14 +25,14 @@ def batches(idle: Mapping[str, str], busy: Mapping[str, str], setting: Any = Non
     """The hosts in batches. ``idle`` and ``busy`` are hosts without and with work, by name, each with its GPU models.
 
     ``setting`` is ``provision_batch``: a number, a percentage, or a list of these. As for Ansible's ``serial``, the last item of a list repeats. It
-    sizes the batches of busy hosts. Of the idle hosts, the first item is the number of canaries; all others follow at once.
+    sizes the batches of busy hosts. For idle hosts, the first item is the number of canaries; all others follow at once.
     Without a setting, the canaries are one host of each model, a few at a time. The other busy hosts follow in tenths.
     """
     if setting in (None, "", []):
         return _by_model(idle, busy)
     sizes = setting if isinstance(setting, (list, tuple)) else [setting]
     idle_sizes = [_size(sizes[0], len(idle)), len(idle)] if sizes and idle else []
-    return _cut(list(idle), idle_sizes) + _cut(list(busy), [_size(one, len(busy)) for one in sizes])
+    return _cut(list(idle), idle_sizes) + _cut(list(busy), [_size(size, len(busy)) for size in sizes])
 
 
 def _by_model(idle: Mapping[str, str], busy: Mapping[str, str]) -> list[list[str]]:
@@ -49,26 +49,26 @@ def _by_model(idle: Mapping[str, str], busy: Mapping[str, str]) -> list[list[str
 
 
 def _one_of_each(models: Mapping[str, str], proven: Iterable[str] = ()) -> list[str]:
-    seen, found = set(proven), []
+    models_seen, hosts = set(proven), []
     for name, model in models.items():
-        if model not in seen:
-            seen.add(model)
-            found.append(name)
-    return found
+        if model not in models_seen:
+            models_seen.add(model)
+            hosts.append(name)
+    return hosts
 
 
 def _cut(names: list[str], sizes: Sequence[int]) -> list[list[str]]:
-    cut: list[list[str]] = []
-    at = 0
-    while at < len(names):
-        size = sizes[min(len(cut), len(sizes) - 1)]
-        cut.append(names[at : at + size])
-        at += size
-    return cut
+    parts: list[list[str]] = []
+    start = 0
+    while start < len(names):
+        size = sizes[min(len(parts), len(sizes) - 1)]
+        parts.append(names[start : start + size])
+        start += size
+    return parts
 
 
-def _size(one: Any, total: int) -> int:
-    size = count_of(one, total)
+def _size(setting: Any, total: int) -> int:
+    size = count_of(setting, total)
     if size is None:
-        raise GpuSwarmError(f"provision_batch: {one!r} is no size of a batch. Give a number such as 2, a share such as 25%, or a list of these.")
+        raise GpuSwarmError(f"provision_batch: {setting!r} is not a batch size. Give a number such as 2, a share such as 25%, or a list of these.")
     return size

@@ -23,8 +23,8 @@ UPDATED = {*WINDOWS, LABEL, MARKED}
 
 
 def check_reservations(hosts: Iterable[Host], steps: dict[str, Step], swarm: Swarm, allowed: Any) -> list[Loss]:
-    """Refuse the change of hosts that would take away resources which a service reserves and would find nowhere else. Return the losses to which
-    the user consented."""
+    """Refuse changes of hosts after which a service would find the resources that it reserves on no node. Return the losses to which the user
+    consented."""
     nodes, changes, joining = swarm.nodes, {}, []
     changing = [host for host in hosts if host.assessed and "advertised" in host.assessed and _is_changed(steps[host.name])]
     for host in changing:
@@ -33,21 +33,21 @@ def check_reservations(hosts: Iterable[Host], steps: dict[str, Step], swarm: Swa
             changes[node["id"]] = decided_totals(host.assessed or {}, node)
         elif JOIN in steps[host.name].groups:
             joining.append(decided_totals(host.assessed or {}, None))
-    found = losses(swarm.ledger, changes, joining)
-    for host in changing if found else []:
+    all_losses = losses(swarm.ledger, changes, joining)
+    for host in changing if all_losses else []:
         node = nodes.get(steps[host.name].membership.node_id or "")
-        mine = [loss for loss in found if node and is_open(node) and takes_away(loss, totals(node), changes[node["id"]])]
-        refused = [loss for loss in mine if not consented(loss.service, allowed)]
+        losses_of_host = [loss for loss in all_losses if node and is_open(node) and takes_away(loss, totals(node), changes[node["id"]])]
+        refused = [loss for loss in losses_of_host if not consented(loss.service, allowed)]
         if refused:
             steps[host.name] = settle(Step(error=refusal(refused)), host, node)
-        steps[host.name].impact += [f"leaves without a place {loss.text}" for loss in mine if not refused]
-    return [loss for loss in found if consented(loss.service, allowed)]
+        steps[host.name].impact += [f"leaves no place for {loss.text}" for loss in losses_of_host if not refused]
+    return [loss for loss in all_losses if consented(loss.service, allowed)]
 
 
 def plan_finished_jobs(hosts: Iterable[Host], steps: dict[str, Step], swarm: Swarm, remove: bool) -> None:
     """If the update of a node would run a finished job again, its host waits; with consent (``remove``), the run removes that job first.
 
-    Only hosts whose nodes this run updates are judged."""
+    This concerns only hosts whose nodes this run updates."""
     for host in hosts:
         step = steps[host.name]
         # A host that is left alone may still return to service, which is an update too. A node that leaves stays paused until it is removed.
@@ -61,7 +61,7 @@ def plan_finished_jobs(hosts: Iterable[Host], steps: dict[str, Step], swarm: Swa
             step.impact.append(f"removes {', '.join(f'finished job {job}' for job in jobs)}")
         elif jobs:
             waits_for = finished_jobs.in_words(jobs) + step.work.waits_for
-            # It does not return to service either: that is an update too.
+            # The host does not return to service either, because that is an update too.
             steps[host.name] = replace(step, work=replace(step.work, waits_for=waits_for, left_alone=True), groups=[END])
 
 

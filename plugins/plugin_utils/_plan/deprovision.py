@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What deprovision removes on each host (pure), by the assessments and the ledger.
+"""Plans what deprovision removes on each host (pure), from the assessments and the ledger.
 
 Private to this collection: no stability is promised to others.
 """
@@ -20,13 +20,13 @@ from .._fleet.model import IDLE, MARKED, PREPARE, WINDOW_MANAGERS, Host, Planned
 from .._fleet.workload import CONTAINERS, NOTHING, TASKS
 from .._settings.declaration import ALL
 from .impact import RELEASES, RESTARTS
-from .provision import apply_disruption_policy, as_docker_has_them, identified, settle
+from .provision import apply_disruption_policy, identified, nodes_as_in_docker, settle
 
 # A label with the host's name, set before a node leaves. If a run is killed, the next one finds the node's entry by this label: the host itself has
 # no node id any more, and host names of nodes are not unique.
 LEAVING = "gpu-swarm-leaving"
 
-# What is removed, in this order: the words before it is done, and after.
+# The steps of a removal in their order, each with the text for the plan and the text for the result.
 WORDS = {
     "labels": ("removes node labels", "node labels"),
     "configure": ("restores its files", "files"),
@@ -36,11 +36,11 @@ WORDS = {
     "repository": ("removes the repository of the NVIDIA Container Toolkit, which is not installed", "repository"),
     "state": ("clears /var/lib/gpu-swarm", ""),
     "leave": ("leaves the swarm", "membership"),
-    "dissolve": ("ends the swarm, being its last manager", ""),
-    "entry": ("goes from the manager's list of nodes", "list of nodes"),
+    "dissolve": ("ends the swarm, because it is the last manager", ""),
+    "entry": ("is removed from the manager's list of nodes", "list of nodes"),
 }
 
-# What is done at the latest when the files are restored.
+# The steps that are done at the latest when the files are restored.
 UP_TO_FILES = ("labels", "configure", "restart")
 
 # The contents of the swarm, by the names of Docker's API: services, secrets, configs.
@@ -51,37 +51,43 @@ def plan(hosts: list[Host], swarm: Swarm, contents: Contents | None) -> dict[str
     """The step of each host, by name. ``contents`` is None if the contents of the swarm could not be read."""
     nodes = swarm.nodes
     hosts = identified(hosts, nodes)
-    gone: dict[str, str] = {}
+    leaving: dict[str, str] = {}
     steps: dict[str, Step] = {}
 
-    def turn(host: Host) -> tuple[bool, bool]:
+    def leave_order(host: Host) -> tuple[bool, bool]:
         node = nodes.get(host.node_id or "", {})
         return node.get("role") == "manager", bool(node.get("leader"))
 
-    # Each manager is judged as if all managers before it had left.
-    for host in sorted(hosts, key=turn):
+    # The plan of each manager assumes that all managers before it have left.
+    for host in sorted(hosts, key=leave_order):
         node = nodes.get(host.node_id or "")
-        step = settle(_decide(host, node, swarm, gone, contents), host, node)
+        step = settle(_decide(host, node, swarm, leaving, contents), host, node)
         if step.removal and step.removal.entry:
-            gone[step.removal.entry] = host.name
+            leaving[step.removal.entry] = host.name
         elif node and "leave" in step.needs and not step.work.left_alone:
-            gone[node["id"]] = host.name
+            leaving[node["id"]] = host.name
         steps[host.name] = step
     return {host.name: steps[host.name] for host in hosts}
 
 
-def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, gone: dict[str, str], contents: Contents | None) -> Step:
-    error = host.unfit or _packages_held(host) or _used_by_docker(host) or _cannot(host, node, swarm) or _manager_error(host, node, swarm, gone)
+def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, leaving: dict[str, str], contents: Contents | None) -> Step:
+    error = (
+        host.unfit
+        or _packages_held(host)
+        or _used_by_docker(host)
+        or _membership_error(host, node, swarm)
+        or _manager_error(host, node, swarm, leaving)
+    )
     if error or not host.assessed:
         return Step(error=error, removal=Removal())
-    remains = _remains(host, node, swarm, gone, contents) if _is_last(host, node, swarm, gone) else None
+    remains = _reason_to_stay(host, node, swarm, leaving, contents) if _is_last(host, node, swarm, leaving) else None
     leaves = _would_leave(host) and not remains
-    entry = None if _in_a_swarm(host) else _left_behind(host, swarm)
+    entry = None if _in_a_swarm(host) else _old_entry(host, swarm)
     # The mark shows whose entry this is. It is removed with the node, or with the other labels.
     mark = owned_labels.KEEP if leaves else owned_labels.REMOVE
     removal = Removal({LEAVING: host.name} if leaves and node else {}, mark, remains, entry)
     step = Step(work=PlannedWork(host.disrupt), removal=removal)
-    step.needs = _needs(host, node, leaves, entry, _is_last(host, node, swarm, gone))
+    step.needs = _needs(host, node, leaves, entry, _is_last(host, node, swarm, leaving))
     step.impact = _impact(step, contents)
     step.work.stops = _stops(step)
     if step.needs:
@@ -115,8 +121,8 @@ def _packages_held(host: Host) -> str | None:
     if not (host.packages and host.gpu and held) or host.hold is not None:
         return None
     return (
-        f"The NVIDIA Container Toolkit was to be removed, and the package manager holds {', '.join(held)}. With "
-        "nvidia_container_toolkit_hold: false the hold is removed; with deprovision_packages: false the packages stay."
+        f"The NVIDIA Container Toolkit cannot be removed, because the package manager holds {', '.join(held)}. Set "
+        "nvidia_container_toolkit_hold: false to remove the hold, or deprovision_packages: false to keep the packages."
     )
 
 
@@ -126,17 +132,17 @@ def _used_by_docker(host: Host) -> str | None:
     if not (host.packages and host.gpu and assessed["toolkit_version"] and assessed.get("runtime_stays")):
         return None
     return (
-        "The NVIDIA Container Toolkit was to be removed, and Docker has a runtime nvidia that was there before the first run: its containers "
-        "could not be started any more. Take it out (runtimes in daemon.json, or --add-runtime of dockerd) and run this again, or keep the "
-        "packages with deprovision_packages: false. Nothing was changed."
+        "The NVIDIA Container Toolkit cannot be removed, because Docker had a runtime nvidia before the first run, and its containers could no "
+        "longer start. Remove that runtime (runtimes in daemon.json, or --add-runtime of dockerd) and run this again, or keep the packages with "
+        "deprovision_packages: false. Nothing was changed."
     )
 
 
 def _own_labels(node: Mapping[str, Any]) -> set[str]:
-    own = owned_labels.recorded(node["labels"], LABEL_PREFIX) | {BOUND, LABEL_PREFIX + owned_labels.MAINTAINED}
+    keys = owned_labels.recorded(node["labels"], LABEL_PREFIX) | {BOUND, LABEL_PREFIX + owned_labels.MAINTAINED}
     if not node.get("set_by_run"):  # otherwise they are removed when the node returns to service
-        own |= {LABEL_PREFIX + key for key in NOTES}
-    return own & set(node["labels"])
+        keys |= {LABEL_PREFIX + key for key in NOTES}
+    return keys & set(node["labels"])
 
 
 def _stops(step: Step) -> str:
@@ -157,13 +163,13 @@ def _would_leave(host: Host) -> bool:
     return host.leave and _in_a_swarm(host)
 
 
-def _left_behind(host: Host, swarm: Swarm) -> str | None:
+def _old_entry(host: Host, swarm: Swarm) -> str | None:
     """The node id of this host's old entry in the manager's list: a run was killed after the host had left."""
     return next((node_id for node_id, node in swarm.nodes.items() if node["labels"].get(LEAVING) == host.name), None)
 
 
-def _cannot(host: Host, node: dict[str, Any] | None, swarm: Swarm) -> str | None:
-    """Why this host's membership cannot be judged or ended."""
+def _membership_error(host: Host, node: dict[str, Any] | None, swarm: Swarm) -> str | None:
+    """Why this host's membership is unknown or cannot be ended, or None."""
     if not host.has_engine:
         return None
     if swarm.found.get("live") and swarm.found.get("error"):
@@ -174,53 +180,53 @@ def _cannot(host: Host, node: dict[str, Any] | None, swarm: Swarm) -> str | None
     if not swarm.nodes:
         reason = swarm.error if swarm.found.get("live") else "None of its managers answered"
         return (
-            f"This host is in a swarm. {reason}. Fix that and run this again; if the swarm is worth nothing, run "
+            f"This host is in a swarm. {reason}. Fix that and run this again. If nobody needs the swarm any more, run "
             "'docker swarm leave --force' on this host first."
         )
     if node is None and host.leave:
         return (
-            f"This host (node id {host.node_id}) is in a swarm that is not that of {swarm.found['live'][0]}, or was taken off its list. "
-            "Run 'docker swarm leave' on it, or set deprovision_leave: false for it, and run this again."
+            f"This host (node id {host.node_id}) is in another swarm than {swarm.found['live'][0]}, or was removed from its list of nodes. "
+            "Run 'docker swarm leave' on this host, or set deprovision_leave: false for it, and run this again."
         )
     return None
 
 
-def _other_managers(host: Host, swarm: Swarm, gone: Mapping[str, str]) -> list[dict[str, Any]]:
-    return [node for node_id, node in swarm.nodes.items() if node["role"] == "manager" and node_id not in gone and node_id != host.node_id]
+def _other_managers(host: Host, swarm: Swarm, leaving: Mapping[str, str]) -> list[dict[str, Any]]:
+    return [node for node_id, node in swarm.nodes.items() if node["role"] == "manager" and node_id not in leaving and node_id != host.node_id]
 
 
-def _is_last(host: Host, node: dict[str, Any] | None, swarm: Swarm, gone: Mapping[str, str]) -> bool:
+def _is_last(host: Host, node: dict[str, Any] | None, swarm: Swarm, leaving: Mapping[str, str]) -> bool:
     """Whether this host leaves as the last manager."""
-    return bool(node and node["role"] == "manager" and host.leave and not _other_managers(host, swarm, gone))
+    return bool(node and node["role"] == "manager" and host.leave and not _other_managers(host, swarm, leaving))
 
 
-def _manager_error(host: Host, node: dict[str, Any] | None, swarm: Swarm, gone: Mapping[str, str]) -> str | None:
-    """Why this manager may not become a worker. It has to, before it leaves."""
-    others = _other_managers(host, swarm, gone)
+def _manager_error(host: Host, node: dict[str, Any] | None, swarm: Swarm, leaving: Mapping[str, str]) -> str | None:
+    """Why this manager may not become a worker, which it must before it leaves. None if it may."""
+    others = _other_managers(host, swarm, leaving)
     if not node or node["role"] != "manager" or not host.leave or not others:
         return None
-    if not set(swarm.found["live"]) - {host.name, *gone.values()}:
+    if not set(swarm.found["live"]) - {host.name, *leaving.values()}:
         return (
-            f"The other managers of its swarm ({_names(others)}) are not in the group swarm_managers or did not answer, so that "
-            "none could take this one off its list. Put one of them into that group and run this again."
+            f"The other managers of its swarm ({_names(others)}) are not in the group swarm_managers or did not answer, so "
+            "none of them could remove this host from its list. Put one of them into that group and run this again."
         )
-    return demotion_error(as_docker_has_them(swarm), node["id"], leaving=gone)
+    return demotion_error(nodes_as_in_docker(swarm), node["id"], leaving=leaving)
 
 
-def _remains(host: Host, node: dict[str, Any] | None, swarm: Swarm, gone: Mapping[str, str], contents: Contents | None) -> str | None:
-    """Why the last manager does not leave: the swarm would end with it."""
-    others = [other for node_id, other in swarm.nodes.items() if node_id not in gone and node_id != host.node_id]
+def _reason_to_stay(host: Host, node: dict[str, Any] | None, swarm: Swarm, leaving: Mapping[str, str], contents: Contents | None) -> str | None:
+    """Why the last manager does not leave, although the swarm would end with it. None if it leaves."""
+    others = [other for node_id, other in swarm.nodes.items() if node_id not in leaving and node_id != host.node_id]
     if others:
         return (
-            f"it is the swarm's last manager, and {_names(others)} would be left without one. Run this again when they have "
-            "left; a node that is gone for good is taken off the list with 'docker node rm --force'."
+            f"it is the swarm's last manager, and {_names(others)} would have no manager. Run this again when they have left. "
+            "Remove nodes that no longer exist from the list with 'docker node rm --force'."
         )
     if contents is None:
-        return "it is the swarm's last manager, and what is in the swarm could not be read. Run this again."
+        return "it is the swarm's last manager, and the contents of the swarm could not be read. Run this again."
     lost = _named(contents)
     if lost and host.disrupt != ALL:
         return (
-            f"it is the swarm's last manager, and {', '.join(lost)} would be lost with the swarm. Remove what nobody needs and run "
+            f"it is the swarm's last manager, and {', '.join(lost)} would be lost with the swarm. Remove what nobody needs, and run "
             f"this again, or consent to the loss with provision_disrupt: {ALL}."
         )
     return None
@@ -231,15 +237,15 @@ def _named(contents: Contents) -> list[str]:
 
 
 def remaining_toolkit(hosts: Iterable[Host]) -> list[str]:
-    """What remains of the toolkit, since it is not removed by default; hosts with the same files together."""
-    found: dict[tuple[str, ...], list[str]] = {}
+    """Lines about the toolkit where it remains, because it is not removed by default. Hosts with the same files share a line."""
+    hosts_by_files: dict[tuple[str, ...], list[str]] = {}
     for host in hosts:
         assessed = host.assessed or {}
         if host.gpu and not host.packages and not host.unfit and assessed.get("toolkit_version") and assessed.get("toolkit_files"):
-            found.setdefault(tuple(assessed["toolkit_files"]), []).append(host.name)
+            hosts_by_files.setdefault(tuple(assessed["toolkit_files"]), []).append(host.name)
     return [
-        f"{', '.join(names)}: the NVIDIA Container Toolkit stays, and so do {', '.join(files)}. deprovision_packages: true removes them."
-        for files, names in found.items()
+        f"{', '.join(names)}: the NVIDIA Container Toolkit stays, and so do {', '.join(files)}. Set deprovision_packages: true to remove them."
+        for files, names in hosts_by_files.items()
     ]
 
 

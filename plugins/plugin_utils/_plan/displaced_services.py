@@ -4,7 +4,7 @@
 
 """The services that would fit nowhere after a run has changed what nodes advertise (pure).
 
-By the totals of the nodes, as if nothing were allocated: free resources change by themselves, a resource that no node has does not come back.
+Compares the totals of the nodes, as if nothing were allocated. Free resources change by themselves; a resource that no node has does not come back.
 Private to this collection: no stability is promised to others.
 """
 
@@ -34,17 +34,17 @@ class Loss:
 def losses(ledger: Any, changes: Mapping[str, Mapping[str, int]], joining: Sequence[Mapping[str, int]] = ()) -> list[Loss]:
     """The services of the ledger that fit somewhere now, and nowhere after the ``changes`` (by node id), not even on nodes that are ``joining``. A
     service that fits nowhere now loses nothing."""
-    now = {node["id"]: totals(node) for node in (ledger or {}).get("nodes") or [] if is_open(node)}
-    then = {**now, **{node_id: changed for node_id, changed in changes.items() if node_id in now}}
+    before = {node["id"]: totals(node) for node in (ledger or {}).get("nodes") or [] if is_open(node)}
+    after = {**before, **{node_id: changed for node_id, changed in changes.items() if node_id in before}}
     # Whether a new node will meet a constraint is unknown.
-    coming = {f"joining {number}": found for number, found in enumerate(joining)}
+    joining_totals = {f"joining {number}": result for number, result in enumerate(joining)}
     groups = [_at_least(group, _named(ledger)) for group in (ledger or {}).get("reservations") or []]
-    found = []
+    result = []
     for group in groups:
-        why = _why(group, now, then, coming) or _too_little(group, groups, now, {**then, **coming})
-        if why:
-            found.append(Loss(group["service"], f"service {group['service']} ({_tasks(group['tasks'])}): {why}", frozenset(group["wants"])))
-    return found
+        reason = _displacement_reason(group, before, after, joining_totals) or _shortage(group, groups, before, {**after, **joining_totals})
+        if reason:
+            result.append(Loss(group["service"], f"service {group['service']} ({_tasks(group['tasks'])}): {reason}", frozenset(group["wants"])))
+    return result
 
 
 def _named(ledger: Any) -> set[str]:
@@ -54,23 +54,23 @@ def _named(ledger: Any) -> set[str]:
 
 
 def _at_least(group: Mapping[str, Any], named: set[str]) -> dict[str, Any]:
-    """The group with the least that each of its tasks needs. A task that reserves 0 of a named kind takes all free ones, at least one."""
+    """Return the group with the minimum that each of its tasks needs. A task that reserves 0 of a named kind takes all free ones, at least one."""
     wants = {kind: amount or (1 if kind in named else 0) for kind, amount in group["wants"].items()}
     return {**group, "wants": wants, "or_more": [kind for kind in wants if not group["wants"][kind]]}
 
 
 def decided_totals(assessed: Mapping[str, Any], node: Mapping[str, Any] | None) -> dict[str, int]:
-    """What a node will have of each kind. A missing or failed GPU still counts: it is no effect of the policy, and its owner has consented to it
-    elsewhere."""
+    """The amount of each kind that a node will have. A missing or failed GPU still counts: the policy did not remove it, and the user consents to
+    that elsewhere."""
     wanted = generic_resources.parse(assessed["advertised"])
     counts = {kind: value if isinstance(value, int) else len(value) for kind, value in wanted.items()}
-    failed = [one["uuid"] for one in assessed.get("left_out") or []]
-    there = [uuid.lower() for gpu in assessed.get("gpus") or [] for uuid in _uuids(gpu) if gpu["uuid"] not in failed]
+    failed = [card["uuid"] for card in assessed.get("left_out") or []]
+    uuids = [uuid.lower() for gpu in assessed.get("gpus") or [] for uuid in _uuids(gpu) if gpu["uuid"] not in failed]
     for kind, entry in ((node or {}).get("resources") or {}).items():
         gpus = [devices_of(value.lower()) for value in entry["values"] or () if value.startswith(("GPU-", "MIG-"))]
-        gone = [devices for devices in gpus if not all(any(uuid.startswith(one) for uuid in there) for one in devices)]
-        if gone and assessed.get("gpus"):
-            counts[kind] = min(counts.get(kind, 0) + len(gone), max(entry["total"], counts.get(kind, 0)))
+        missing = [devices for devices in gpus if not all(any(uuid.startswith(device) for uuid in uuids) for device in devices)]
+        if missing and assessed.get("gpus"):
+            counts[kind] = min(counts.get(kind, 0) + len(missing), max(entry["total"], counts.get(kind, 0)))
     return counts
 
 
@@ -89,22 +89,22 @@ def consented(service: str, allowed: Any) -> bool:
     return allowed is True or (isinstance(allowed, (list, tuple)) and service in allowed)
 
 
-def without(rooms: Mapping[str, Any], found: Iterable[Loss], ignored: Any = None) -> dict[str, Any]:
-    """The services that must still have room when the run ends. Without services that lose it by consent, and without those ``ignored`` by
+def without(rooms: Mapping[str, Any], lost_services: Iterable[Loss], ignored: Any = None) -> dict[str, Any]:
+    """The services that must still have room when the run ends. Excluded are services that lose their room by consent, and services ``ignored`` by
     provision_ignore_pending (a list of names, or a text with commas)."""
-    lost = {loss.service for loss in found}.union(_split(ignored) if isinstance(ignored, str) else ignored or ())
-    return {service: room for service, room in rooms.items() if service not in lost}
+    ignored_services = {loss.service for loss in lost_services}.union(_split(ignored) if isinstance(ignored, str) else ignored or ())
+    return {service: room for service, room in rooms.items() if service not in ignored_services}
 
 
 def _split(names: str) -> list[str]:
-    return [one.strip() for one in names.split(",")]
+    return [name.strip() for name in names.split(",")]
 
 
-def refusal(found: Iterable[Loss]) -> str:
-    lost = list(found)
-    names = ", ".join(dict.fromkeys(loss.service for loss in lost))
+def refusal(lost_services: Iterable[Loss]) -> str:
+    unique = list(lost_services)
+    names = ", ".join(dict.fromkeys(loss.service for loss in unique))
     return (
-        f"services would have no place under the new policy: {'; '.join(dict.fromkeys(loss.text for loss in lost))}. Keep the kind, have them "
+        f"services would have no place under the new policy: {'; '.join(dict.fromkeys(loss.text for loss in unique))}. Keep the kind, have them "
         f"reserve another one first, or consent with provision_allow_pending: [{names}] (true for all). Then run this again."
     )
 
@@ -114,34 +114,34 @@ def is_open(node: Mapping[str, Any]) -> bool:
     return node["state"] == "ready" and (node.get("former_availability") or node["availability"]) == "active"
 
 
-def _why(group: Mapping[str, Any], now: Totals, then: Totals, coming: Totals) -> str | None:
+def _displacement_reason(group: Mapping[str, Any], before: Totals, after_change: Totals, joining_totals: Totals) -> str | None:
     """Why no task of the group would fit any more, or None. A task of a global service must fit on each of its nodes."""
-    wants, able = group["wants"], group["able"]
+    wants, feasible = group["wants"], group["able"]
     if group["nodes"] is not None:
-        lost = [node for node in group["nodes"] if node in now and _fits(wants, now[node]) and not _fits(wants, then[node])]
-        return f"{_tasks(len(lost))} would have no {_in_words(group)} on {'its node' if len(lost) == 1 else 'their nodes'}" if lost else None
-    nodes = [node for node in now if able is None or node in able]
-    after = [then[node] for node in nodes] + (list(coming.values()) if able is None else [])
-    if not any(_fits(wants, now[node]) for node in nodes) or any(_fits(wants, one) for one in after):
+        lost = [node for node in group["nodes"] if node in before and _fits(wants, before[node]) and not _fits(wants, after_change[node])]
+        return f"{_tasks(len(lost))} would have no {_describe_wants(group)} on {'its node' if len(lost) == 1 else 'their nodes'}" if lost else None
+    nodes = [node for node in before if feasible is None or node in feasible]
+    after = [after_change[node] for node in nodes] + (list(joining_totals.values()) if feasible is None else [])
+    if not any(_fits(wants, before[node]) for node in nodes) or any(_fits(wants, amounts) for amounts in after):
         return None
-    return f"no node that it may run on would have {_in_words(group)}"
+    return f"no node that it may run on would have {_describe_wants(group)}"
 
 
-def _too_little(group: Mapping[str, Any], groups: Iterable[Mapping[str, Any]], now: Totals, then: Totals) -> str | None:
+def _shortage(group: Mapping[str, Any], groups: Iterable[Mapping[str, Any]], before: Totals, after: Totals) -> str | None:
     for kind in group["wants"]:
-        reserved = sum(one["tasks"] * one["wants"].get(kind, 0) for one in groups)
-        had, left = (sum(found.get(kind, 0) for found in nodes.values()) for nodes in (now, then))
-        if left < min(reserved, had):
-            return f"{reserved} {kind} are reserved, and {left} would be left"
+        reserved = sum(other["tasks"] * other["wants"].get(kind, 0) for other in groups)
+        had, remaining = (sum(found.get(kind, 0) for found in nodes.values()) for nodes in (before, after))
+        if remaining < min(reserved, had):
+            return f"{reserved} {kind} are reserved, and {remaining} would be left"
     return None
 
 
-def _fits(wants: Mapping[str, int], found: Mapping[str, int]) -> bool:
+def _fits(wants: Mapping[str, int], amounts: Mapping[str, int]) -> bool:
     """Whether a task fits. A task that reserves 0 of a kind needs at least one."""
-    return all(found.get(kind, 0) >= required_free(amount) for kind, amount in wants.items())
+    return all(amounts.get(kind, 0) >= required_free(amount) for kind, amount in wants.items())
 
 
-def _in_words(group: Mapping[str, Any]) -> str:
+def _describe_wants(group: Mapping[str, Any]) -> str:
     return " and ".join(kind if kind in group["or_more"] else f"{amount} {kind}" for kind, amount in group["wants"].items())
 
 
@@ -150,4 +150,4 @@ def _tasks(count: int) -> str:
 
 
 def _uuids(gpu: Mapping[str, Any]) -> list[str]:
-    return [one["uuid"] for one in [gpu, *(gpu.get("mig_devices") or [])] if one.get("uuid")]
+    return [device["uuid"] for device in [gpu, *(gpu.get("mig_devices") or [])] if device.get("uuid")]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether a new swarm can be initialised on its first manager (pure).
+"""Checks whether a new swarm can be initialised on its first manager (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -15,21 +15,21 @@ from typing import Any
 from .._fleet.model import Host
 
 
-def where_it_begins(found: Mapping[str, Any], hosts: Iterable[Host]) -> dict[str, Any]:
-    """The result of find_swarm; with an error if Docker could not choose the address that the first manager advertises.
+def check_first_manager(swarm_state: Mapping[str, Any], hosts: Iterable[Host]) -> dict[str, Any]:
+    """Return the result of find_swarm, with an error if Docker cannot choose the address that the first manager advertises.
 
-    A host that joins needs no such choice: the manager sees its address.
+    A host that joins does not have to choose, because the manager sees its address.
     """
-    first = next((host for host in hosts if host.name == found.get("init_on")), None)
-    undecided = [] if first is None or first.advertise_addr else ((first.assessed or {}).get("swarm") or {}).get("undecided") or []
-    if first is None or not undecided:
-        return dict(found)
+    first = next((host for host in hosts if host.name == swarm_state.get("init_on")), None)
+    addresses = [] if first is None or first.advertise_addr else ((first.assessed or {}).get("swarm") or {}).get("undecided") or []
+    if first is None or not addresses:
+        return dict(swarm_state)
     return {
-        **found,
+        **swarm_state,
         "init_on": None,
         "error": (
-            f"There is no swarm yet, and on {first.name}, where it is to begin, Docker cannot choose the address to advertise: "
-            f"{', '.join(map(str, undecided))}. Set swarm_member_advertise_addr of {first.name} to one of these addresses, or to an interface that "
+            f"There is no swarm yet, and Docker on its first manager {first.name} cannot choose the address to advertise: "
+            f"{', '.join(map(str, addresses))}. Set swarm_member_advertise_addr of {first.name} to one of these addresses, or to an interface that "
             "has only one."
         ),
     }

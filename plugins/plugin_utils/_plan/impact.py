@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a plan means for the users of the fleet, in words (pure): its impact on each host, and warnings of the run.
+"""Describes what a plan means for the users of the fleet (pure): its impact on each host, and warnings of the run.
 
 Private to this collection: no stability is promised to others.
 """
@@ -17,7 +17,7 @@ from ...module_utils._policy import generic_resources
 from .._fleet.model import LABEL, WINDOW, WINDOW_MANAGERS, Host, Step, Swarm
 from . import faults, isolation_change, toolkit_version, watchers
 
-# Deprovision does this too.
+# These texts are also used by deprovision.
 RESTARTS, RELEASES = "restarts dockerd", "no longer holds the toolkit's version"
 
 
@@ -25,12 +25,12 @@ def describe_impact(step: Step, host: Host, new: bool) -> None:
     """Add to the step's impact. ``new``: the swarm is initialised on this host."""
     assessed = host.assessed or {}
     if "toolkit" in step.needs:
-        now, wanted = assessed["toolkit_version"], toolkit_version.version_of(step.target.toolkit)
-        step.impact.append(f"toolkit {now} → {wanted}" if now not in (None, wanted) else f"installs toolkit {wanted}")
+        installed, wanted = assessed["toolkit_version"], toolkit_version.version_of(step.target.toolkit)
+        step.impact.append(f"toolkit {installed} → {wanted}" if installed not in (None, wanted) else f"installs toolkit {wanted}")
     if "hold" in step.needs:
         step.impact.append("holds the toolkit's version" if host.hold else RELEASES)
     if "configure" in step.needs:
-        changes = [*(_gained_and_lost(assessed) or watchers.in_words(host)), *isolation_change.in_words(host)]
+        changes = [*(_gained_and_lost(assessed) or watchers.describe_drift(host)), *isolation_change.describe_change(host)]
         step.impact.extend(changes or ["keeps pynvml on the node"])
     step.impact.extend(f"takes over {note}" for note in assessed.get("adopted") or [])
     if "restart" in step.needs:
@@ -47,46 +47,46 @@ def describe_impact(step: Step, host: Host, new: bool) -> None:
 
 
 def leader_warnings(hosts: list[Host], steps: Mapping[str, Step], swarm: Swarm) -> list[str]:
-    """What an old leader does to tasks on the nodes that this run will update, each warning once."""
+    """Warn about what an old leader does to tasks on the nodes that this run will update. Each text occurs once."""
     nodes = swarm.nodes
     leader = next((node.get("engine_version") for node in nodes.values() if node.get("leader")), None)
-    named: dict[str, list[str]] = {}
+    hosts_by_text: dict[str, list[str]] = {}
     for host in hosts:
         node = nodes.get(host.node_id or "")
         if node is None or not {WINDOW, WINDOW_MANAGERS, LABEL} & set(steps[host.name].groups):
             continue
         allocated = {kind: entry["total"] if entry["type"] == "discrete" else [] for kind, entry in node["resources"].items() if entry.get("held")}
         for finding in checks.leader_findings(leader, allocated):
-            named.setdefault(finding.text, []).append(host.name)
-    found = [f"{', '.join(names)}: {text}" for text, names in named.items()]
-    return [*found, *watchers.warnings(hosts, steps, swarm), *faults.warnings(hosts, steps, swarm)]
+            hosts_by_text.setdefault(finding.text, []).append(host.name)
+    warnings = [f"{', '.join(names)}: {text}" for text, names in hosts_by_text.items()]
+    return [*warnings, *watchers.warnings(hosts, steps, swarm), *faults.warnings(hosts, steps, swarm)]
 
 
 def toolkit_warnings(hosts: list[Host], steps: Mapping[str, Step]) -> list[str]:
     """A warning if the fleet will have several versions of the toolkit."""
-    will = {host.name: steps[host.name].target.toolkit or (host.assessed or {}).get("toolkit_version") for host in hosts if host.gpu}
-    return toolkit_version.mixture({name: str(toolkit_version.version_of(version)) for name, version in will.items() if version})
+    versions = {host.name: steps[host.name].target.toolkit or (host.assessed or {}).get("toolkit_version") for host in hosts if host.gpu}
+    return toolkit_version.mixture_warnings({name: str(toolkit_version.version_of(version)) for name, version in versions.items() if version})
 
 
 def _gained_and_lost(assessed: dict[str, Any]) -> list[str]:
-    """By kind, what the node will advertise more or less than its daemon does now."""
+    """Describe by kind what the node will advertise more or less than its daemon does now."""
     wanted = generic_resources.parse(assessed["resources"])
-    now = generic_resources.from_info((assessed["engine"] or {}).get("generic_resources"))
-    there, here = _gpus_by_kind(wanted), _gpus_by_kind(now)
+    current = generic_resources.from_info((assessed["engine"] or {}).get("generic_resources"))
+    wanted_gpus, current_gpus = _gpus_by_kind(wanted), _gpus_by_kind(current)
     changes = []
-    for kind in dict.fromkeys([*there, *here]):
-        gained, lost = there.get(kind, set()) - here.get(kind, set()), here.get(kind, set()) - there.get(kind, set())
+    for kind in dict.fromkeys([*wanted_gpus, *current_gpus]):
+        gained, lost = wanted_gpus.get(kind, set()) - current_gpus.get(kind, set()), current_gpus.get(kind, set()) - wanted_gpus.get(kind, set())
         if gained:
             changes.append(f"+{len(gained)} {kind}")
         if lost:
             changes.append(f"−{len(lost)} {kind}")
     for kind, amount in wanted.items():
-        if isinstance(amount, int) and amount != now.get(kind):
-            changes.append(f"{kind} {now[kind]} → {amount}" if isinstance(now.get(kind), int) else f"+{amount} {kind}")
+        if isinstance(amount, int) and amount != current.get(kind):
+            changes.append(f"{kind} {current[kind]} → {amount}" if isinstance(current.get(kind), int) else f"+{amount} {kind}")
     return changes
 
 
 def _gpus_by_kind(resources: dict[str, Any]) -> dict[str, set[str]]:
     """The named resources whose values are GPUs or MIG devices, by kind. Other kinds of the node are not reported."""
     named = {kind: values for kind, values in resources.items() if isinstance(values, list)}
-    return {kind: set(values) for kind, values in named.items() if all(one.startswith(("GPU-", "MIG-")) for one in values)}
+    return {kind: set(values) for kind, values in named.items() if all(value.startswith(("GPU-", "MIG-")) for value in values)}

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Why a run would have no host, by the groups of the inventory (pure).
+"""Explains by the groups of the inventory why a run would have no host (pure).
 
 Ansible skips a play without hosts and reports success, so a misspelt group would look like a fleet in which all is well.
 Private to this collection: no stability is promised to others.
@@ -29,33 +29,33 @@ def no_hosts_reason(groups: Mapping[str, Sequence[str]], wanted: Sequence[str], 
     """Why no group of ``wanted`` has a host in this run, or ''. ``limited`` are the hosts that ``--limit`` leaves."""
     members = [host for group in wanted for host in groups.get(group, ())]
     if not members:
-        return f"There is no host to work on: {_in_words(wanted, groups)}. {_found(groups, wanted)}"
+        return f"There is no host to work on: {_describe_missing(wanted, groups)}. {_describe_inventory(groups, wanted)}"
     if limited is None or set(members) & set(limited):
         return ""
     matched = f"it leaves {', '.join(limited)}" if limited else "it leaves no host at all"
-    return f"There is no host to work on: --limit leaves none of {_either(wanted)}; {matched}. Name hosts of these groups there."
+    return f"There is no host to work on: --limit leaves none of {_join(wanted)}; {matched}. Name hosts of these groups there."
 
 
-def _in_words(wanted: Sequence[str], groups: Mapping[str, Sequence[str]]) -> str:
-    there = [group for group in wanted if group in groups]
+def _describe_missing(wanted: Sequence[str], groups: Mapping[str, Sequence[str]]) -> str:
+    existing = [group for group in wanted if group in groups]
     if len(wanted) == 1:
-        return f"the group {wanted[0]} is {'empty' if there else 'not in the inventory'}"
-    return f"none of the groups {_either(wanted)} has one"
+        return f"the group {wanted[0]} is {'empty' if existing else 'not in the inventory'}"
+    return f"none of the groups {_join(wanted)} has a host"
 
 
-def _found(groups: Mapping[str, Sequence[str]], wanted: Sequence[str]) -> str:
-    """Which groups the inventory has instead, and what to do."""
-    others = [group for group in groups if group not in OF_ANSIBLE and group not in wanted]
+def _describe_inventory(groups: Mapping[str, Sequence[str]], wanted: Sequence[str]) -> str:
+    """Name the groups that the inventory has instead, and what to do."""
+    other_groups = [group for group in groups if group not in OF_ANSIBLE and group not in wanted]
     if not groups.get("all"):
         return "The inventory has no hosts at all. Give one with -i."
-    meant = [
-        f"{close[0]} by {group}" for group in others if (close := difflib.get_close_matches(group.lower().replace("-", "_"), wanted, 1, 0.75))
+    corrections = [
+        f"{close[0]} by {group}" for group in other_groups if (close := difflib.get_close_matches(group.lower().replace("-", "_"), wanted, 1, 0.75))
     ]
-    has = f"It has the groups {', '.join(others)}" if others else "It has no groups"
-    question = f" Did you mean {' and '.join(meant)}?" if meant else ""
-    return f"{has}.{question} Put hosts into {_either(wanted)}, and run this again."
+    listed = f"It has the groups {', '.join(other_groups)}" if other_groups else "It has no groups"
+    question = f" Did you mean {' and '.join(corrections)}?" if corrections else ""
+    return f"{listed}.{question} Put hosts into {_join(wanted)}, and run this again."
 
 
-def _either(names: Sequence[str]) -> str:
+def _join(names: Sequence[str]) -> str:
     *others, last = names
     return f"{', '.join(others)} and {last}" if others else last

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What provision and maintain do on each host (pure), by the assessments and the ledger.
+"""Plans what provision and maintain do on each host (pure), from the assessments and the ledger.
 
 Private to this collection: no stability is promised to others.
 """
@@ -48,8 +48,8 @@ from .batches import batches
 from .impact import describe_impact
 
 LOCKS = (
-    "dockerd has to be restarted, which would lock this manager, since its swarm is autolocked. Run 'docker swarm update "
-    "--autolock=false' on a manager, run this again, and put the lock back with '--autolock=true', which shows a new unlock key."
+    "dockerd must be restarted, which would lock this manager, because its swarm is autolocked. Run 'docker swarm update "
+    "--autolock=false' on a manager and run this again. Then set '--autolock=true' again, which shows a new unlock key."
 )
 
 
@@ -57,8 +57,8 @@ def plan(hosts: list[Host], swarm: Swarm, maintain: str | None = None, level: st
     """The step of each host, by name. ``maintain`` describes a maintenance: with it, every member gets a window. ``level`` is the swarm's."""
     nodes = swarm.nodes
     report = watchers.report_of(hosts, swarm)
-    hosts = [react.as_reported(host, swarm) for host in identified(hosts, nodes)]
-    hosts = [_classed(replace(host, report=report, isolation=isolation_change.wanted(host, level)), swarm) for host in hosts]
+    hosts = [react.keep_needed_service(host, swarm) for host in identified(hosts, nodes)]
+    hosts = [_add_class_labels(replace(host, report=report, isolation=isolation_change.wanted_level(host, level)), swarm) for host in hosts]
     # New managers are promoted before other managers are demoted.
     new_managers = [host.assessed for host in hosts if host.manager and not host.error]
     steps = {host.name: _step(host, nodes.get(host.node_id or ""), swarm, new_managers, maintain) for host in hosts}
@@ -67,31 +67,31 @@ def plan(hosts: list[Host], swarm: Swarm, maintain: str | None = None, level: st
 
 
 def identified(hosts: list[Host], nodes: Mapping[str, Mapping[str, Any]]) -> list[Host]:
-    """The hosts; each knows whether the node id that it reports is believed."""
+    """Return the hosts. ``mistaken`` of a host has the reason if the node id that it reports cannot be right."""
     mistaken = problems({host.name: host.shown_id for host in hosts}, nodes)
     return [replace(host, mistaken=mistaken.get(host.name)) for host in hosts]
 
 
-def _classed(host: Host, swarm: Swarm) -> Host:
-    """The host with the labels of the classes that services need of its node."""
+def _add_class_labels(host: Host, swarm: Swarm) -> Host:
+    """Add the class labels that services need on the host's node."""
     labels = (host.assessed or {}).get("labels")
     if not labels or not host.assessed:
         return host
-    more = with_classes(labels, host.assessed.get("labels_unknown") or (), host.node_id, swarm.ledger)
-    return replace(host, assessed={**host.assessed, "labels": more})
+    labels_with_classes = with_classes(labels, host.assessed.get("labels_unknown") or (), host.node_id, swarm.ledger)
+    return replace(host, assessed={**host.assessed, "labels": labels_with_classes})
 
 
 def in_batches(hosts: list[Host], steps: Mapping[str, Step], setting: Any = None) -> list[list[str]]:
-    """The members that get a window, batch by batch. Hosts that have to wait come last of their kind. After all others come the managers, one at a
-    time, and the leader last, so that it changes only once."""
-    order = sorted(hosts, key=lambda host: bool(steps[host.name].work.waits_for))
-    idle, busy = ({host.name: ", ".join(sorted({*host.models})) for host in order if group in steps[host.name].groups} for group in (IDLE, WINDOW))
+    """The members that get a window, in batches. Hosts that wait come last among the idle and among the busy hosts. Managers come after all others,
+    one at a time, and the leader last, so that the leader changes only once."""
+    ordered = sorted(hosts, key=lambda host: bool(steps[host.name].work.waits_for))
+    idle, busy = ({host.name: ", ".join(sorted({*host.models})) for host in ordered if group in steps[host.name].groups} for group in (IDLE, WINDOW))
     managers = [host.name for host in hosts if WINDOW_MANAGERS in steps[host.name].groups]
     return [*batches(idle, busy, setting), *([name] for name in sorted(managers, key=lambda name: steps[name].membership.leader))]
 
 
 def hosts_in(steps: Mapping[str, Step], cut: Sequence[Sequence[str]] = ()) -> dict[str, list[str]]:
-    """The hosts by group, in the order of the changes: in the order of the batches (``cut``), the leader last."""
+    """The hosts by group, in the order in which they are changed: by batch (``cut``), the leader last."""
     groups: dict[str, list[str]] = {}
     for name in sorted(steps, key=lambda name: steps[name].membership.leader):
         for group in steps[name].groups:
@@ -101,8 +101,8 @@ def hosts_in(steps: Mapping[str, Step], cut: Sequence[Sequence[str]] = ()) -> di
 
 def only_paused(steps: Mapping[str, Step]) -> list[str]:
     """The hosts that an earlier run left paused, and that may return to service at once."""
-    alone = [name for name, step in steps.items() if MARKED in step.groups and set(step.groups) <= {MARKED, LABEL, END}]
-    return [name for name in alone if steps[name].membership.left_paused and not steps[name].work.jobs]
+    idle = [name for name, step in steps.items() if MARKED in step.groups and set(step.groups) <= {MARKED, LABEL, END}]
+    return [name for name in idle if steps[name].membership.left_paused and not steps[name].work.jobs]
 
 
 def cleared(steps: Mapping[str, Step]) -> list[str]:
@@ -123,12 +123,12 @@ def to_change(groups: Mapping[str, Iterable[str]]) -> list[str]:
 def _step(host: Host, node: dict[str, Any] | None, swarm: Swarm, new_managers: list[Any], maintain: str | None) -> Step:
     step = _decide(host, node, swarm, new_managers, maintain)
     fault = faults.fault_of(host, node)
-    step.fault = PlannedFault(fault, faults.is_to_pause(fault, node), cleared=not step.error and faults.is_over(host, node))
+    step.fault = PlannedFault(fault, faults.should_pause(fault, node), cleared=not step.error and faults.is_over(host, node))
     return settle(step, host, node)
 
 
 def settle(step: Step, host: Host, node: dict[str, Any] | None) -> Step:
-    """The step, completed with what is the same for every plan: its membership, and its last groups."""
+    """Complete the step with the parts that every plan has: its membership, and its last groups."""
     left_paused = bool(node and node.get("former_availability"))
     if node:
         by_hand = left_paused and node["availability"] == "active"
@@ -146,19 +146,19 @@ def settle(step: Step, host: Host, node: dict[str, Any] | None) -> Step:
 def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, new_managers: list[Any], maintain: str | None) -> Step:
     if maintain:  # packages are left to the user's own tasks
         host = replace(host, toolkit=None, hold=None)
-    wrong = host.error or isolation_change.clash(host)
-    if wrong or not host.assessed:
-        return Step(error=wrong)
+    host_error = host.error or isolation_change.clash_error(host)
+    if host_error or not host.assessed:
+        return Step(error=host_error)
     role = "manager" if host.manager else "worker"
     # Errors of the host itself come first: its dockerd may be the manager that is missing.
     candidate = Candidate(host.assessed, role, move=host.move, advertise_addr=host.advertise_addr)
-    member = membership(candidate, None if swarm.error else as_docker_has_them(swarm), new_managers=new_managers)
-    own = _toolkit_error(host) or _refused(host)
-    error = member["error"] or swarm.error or own or (node and _label_clash(node, host.assessed["labels"]))
+    member = membership(candidate, None if swarm.error else nodes_as_in_docker(swarm), new_managers=new_managers)
+    toolkit_or_refusal = _toolkit_error(host) or _refused(host)
+    error = member["error"] or swarm.error or toolkit_or_refusal or (node and _label_clash(node, host.assessed["labels"]))
     if error:
         return Step(error=error)
     if maintain and node is None:
-        return Step(error="it is no member of the swarm. Make it one with fleet.gpu_swarm.provision, or leave it out with --limit.")
+        return Step(error="it is not a member of the swarm. Add it with fleet.gpu_swarm.provision, or exclude it with --limit.")
     if maintain and node and host.settings.get("maintain_id") in owned_labels.maintained(node["labels"], LABEL_PREFIX):
         return Step(work=PlannedWork(host.disrupt), maintained=host.settings["maintain_id"])
     needs = _needs(host, host.assessed, node, member["action"])
@@ -194,32 +194,32 @@ def _stops(needs: set[str]) -> str:
 def apply_disruption_policy(step: Step, host: Host, node: dict[str, Any] | None, swarm: Swarm, groups: list[str]) -> None:
     """Decide by provision_disrupt and the running work whether the host is changed now, and how. ``groups`` are its groups in that case."""
     work = what_is_stopped(step.work.stops, work_on((host.assessed or {})["containers"], node))
-    stay = must_stay(work, host.disrupt)
+    staying = must_stay(work, host.disrupt)
     # If the node is drained first, its new labels can evict nothing.
-    moved, kept = ([], []) if WINDOWS & set(groups) and step.work.stops != NOTHING else _evicted(step, host, node, swarm)
-    step.work.waits_for = in_words(stay) + kept
+    evicted, protected = ([], []) if WINDOWS & set(groups) and step.work.stops != NOTHING else _evicted(step, host, node, swarm)
+    step.work.waits_for = in_words(staying) + protected
     # A window waits for work that its change would stop, but not for tasks that only the labels would evict.
-    step.work.left_alone = bool(kept) or (bool(stay) and (host.disrupt == NEVER or not WINDOWS & set(groups)))
+    step.work.left_alone = bool(protected) or (bool(staying) and (host.disrupt == NEVER or not WINDOWS & set(groups)))
     if step.work.left_alone:
         return
     step.groups = [WINDOW if group == IDLE and work else group for group in groups]
-    ends = [item for item in work if item not in stay]
+    ends = [item for item in work if item not in staying]
     step.work.long_running = long_running(ends)
     cut_off = [item for item in ends if step.work.stops == TASKS and not item.service]
     becomes = what_becomes((item for item in ends if item not in cut_off), leaves="leave" in step.needs)
-    for word, names in [*becomes, ("disconnects", in_words(cut_off)), ("evicts", moved)]:
+    for word, names in [*becomes, ("disconnects", in_words(cut_off)), ("evicts", evicted)]:
         if names:
             step.impact.append(f"{word} {', '.join(names)}")
 
 
 def _evicted(step: Step, host: Host, node: dict[str, Any] | None, swarm: Swarm) -> tuple[list[str], list[str]]:
-    """The tasks that a change of labels would evict: those that may be evicted, and those that must not."""
+    """The tasks that a change of labels would evict: first those that may be evicted, then those that must not."""
     if not node or "labels" not in step.needs:
         return [], []
     movable = {task["id"]: may_be_moved(task) for task in node.get("tasks") or []}
     evicted = swarm.evicted.get(node["id"], {})
-    may = [text for task, text in evicted.items() if host.disrupt == ALL or (host.disrupt == SERVICES and movable.get(task))]
-    return may, [text for text in evicted.values() if text not in may]
+    allowed = [text for task, text in evicted.items() if host.disrupt == ALL or (host.disrupt == SERVICES and movable.get(task))]
+    return allowed, [text for text in evicted.values() if text not in allowed]
 
 
 def _refused(host: Host) -> str | None:
@@ -237,29 +237,29 @@ def _may_end(refused: str, wanted: str, now: str | None) -> bool:
 
 
 def _toolkit_error(host: Host) -> str | None:
-    return toolkit_version.error(host.toolkit, host.hold, host.assessed or {}) if host.gpu else None
+    return toolkit_version.version_error(host.toolkit, host.hold, host.assessed or {}) if host.gpu else None
 
 
-def as_docker_has_them(swarm: Swarm) -> list[dict[str, Any]]:
-    """The nodes as Docker's API has them, for membership(). A new swarm has none: a host that is in a swarm already is in another one."""
+def nodes_as_in_docker(swarm: Swarm) -> list[dict[str, Any]]:
+    """The nodes as Docker's API shows them, for membership(). A new swarm has none, so a host that is in a swarm is in another swarm."""
     return [
         {"ID": node["id"], "Spec": {"Role": node["role"]}, "ManagerStatus": {"Reachability": node["reachability"]}} for node in swarm.nodes.values()
     ]
 
 
 def _needs(host: Host, assessed: dict[str, Any], node: dict[str, Any] | None, action: str) -> list[str]:
-    lacking, held = host.gpu and toolkit_version.is_lacking(host.toolkit, assessed), set(assessed.get("toolkit_held") or ())
+    needs_packages, held = host.gpu and toolkit_version.needs_packages(host.toolkit, assessed), set(assessed.get("toolkit_held") or ())
     joins = action in ("join", "recover", "move")
     needs = {
-        "toolkit": lacking,
+        "toolkit": needs_packages,
         # Installing packages sets the hold too.
-        "hold": host.gpu and not lacking and host.hold is not None and held != (set(packages.PACKAGES) if host.hold else set()),
-        # Not by "changed", which an assessment in a real run does not report. A missing library would be sent again in every run.
+        "hold": host.gpu and not needs_packages and host.hold is not None and held != (set(packages.PACKAGES) if host.hold else set()),
+        # An assessment in a real run does not report "changed", so the parts are compared.
         "configure": bool(assessed["drift"])
         or bool({"nvml_binding", "toml_parser"} & set(assessed["missing"]))
-        or watchers.is_to_change(host)
-        or isolation_change.is_to_change(host),
-        "restart": assessed["restart_required"] or isolation_change.takes_restart(host),
+        or watchers.report_differs(host)
+        or isolation_change.level_differs(host),
+        "restart": assessed["restart_required"] or isolation_change.needs_restart(host),
         "join": joins,
         "move": action == "move",
         "role": action in ("promote", "demote"),

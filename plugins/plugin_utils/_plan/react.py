@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which managers have, get or keep the service that pauses nodes with faults (pure).
+"""Decides which managers get or keep the service that pauses nodes with faults (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -19,8 +19,8 @@ from .._fleet.model import Host, Swarm
 _NAMED = 5  # how many nodes the warning names
 
 
-def as_reported(host: Host, swarm: Swarm) -> Host:
-    """The host. It keeps its service while nodes of the swarm report although the inventory has no GPU node: the group may be misspelt, or in another
+def keep_needed_service(host: Host, swarm: Swarm) -> Host:
+    """Return the host. It keeps its service if the inventory has no GPU node but nodes of the swarm report. The group may be misspelt, or in another
     inventory, and those nodes would lose their protection."""
     return replace(host, reacts=host.fault_limit) if _keeps(host) and _reporting(swarm) else host
 
@@ -32,8 +32,8 @@ def warnings(hosts: Iterable[Host], swarm: Swarm) -> list[str]:
         return []
     named = ", ".join(nodes[:_NAMED]) + (f" and {len(nodes) - _NAMED} more" if len(nodes) > _NAMED else "")
     text = (
-        f"{', '.join(keep)}: the inventory has no host in gpu_nodes, and nodes of the swarm report the health of their GPUs ({named}), so the "
-        "service gpu-swarm-manager stays. Put these nodes into gpu_nodes; or remove the service with swarm_member_react: false."
+        f"{', '.join(keep)}: the inventory has no host in gpu_nodes, but nodes of the swarm report the health of their GPUs ({named}), so the "
+        "service gpu-swarm-manager stays. Put these nodes into gpu_nodes, or remove the service with swarm_member_react: false."
     )
     return [text]
 
@@ -47,11 +47,11 @@ def _reporting(swarm: Swarm) -> list[str]:
 
 
 def react_differs(host: Host) -> bool:
-    found = (host.assessed or {}).get("react")
-    if host.reacts is None or not found:
-        return (host.reacts is not None) != bool(found)
-    settings = (found["settings"].get("limit"), found["settings"].get("metrics_directory", ""))
-    return (found["version"], *settings, found["running"]) != (_version(), host.reacts, host.metrics, True)
+    installed = (host.assessed or {}).get("react")
+    if host.reacts is None or not installed:
+        return (host.reacts is not None) != bool(installed)
+    settings = (installed["settings"].get("limit"), installed["settings"].get("metrics_directory", ""))
+    return (installed["version"], *settings, installed["running"]) != (_version(), host.reacts, host.metrics, True)
 
 
 @lru_cache

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which version of the NVIDIA Container Toolkit a host gets (pure).
+"""Decides which version of the NVIDIA Container Toolkit a host gets (pure).
 
 ``wanted`` is nvidia_container_toolkit_version of the host. None: an installed version stays, and DEFAULT is installed if there is none.
 Private to this collection: no stability is promised to others.
@@ -29,29 +29,29 @@ def version_after(wanted: str | None, assessed: Mapping[str, Any]) -> str:
     return wanted or assessed["toolkit_version"] or DEFAULT
 
 
-def is_lacking(wanted: str | None, assessed: Mapping[str, Any]) -> bool:
+def needs_packages(wanted: str | None, assessed: Mapping[str, Any]) -> bool:
     """Whether packages have to be installed."""
-    broken_off = "toolkit_packages" in assessed["missing"]  # a run was killed while it installed them
-    return broken_off or version_of(version_after(wanted, assessed)) != assessed["toolkit_version"]
+    is_incomplete = "toolkit_packages" in assessed["missing"]  # a run was killed while it installed them
+    return is_incomplete or version_of(version_after(wanted, assessed)) != assessed["toolkit_version"]
 
 
-def error(wanted: str | None, hold: bool | None, assessed: Mapping[str, Any]) -> str | None:
+def version_error(wanted: str | None, hold: bool | None, assessed: Mapping[str, Any]) -> str | None:
     """Why this version cannot be installed there, or None."""
     if wanted and not FORM.fullmatch(wanted):
         return (
-            f"nvidia_container_toolkit_version is {wanted}. It has to be one version of the packages, such as {DEFAULT} or {DEFAULT}-1. "
-            f"Leave it out to keep what is installed, and to have {DEFAULT} where nothing is."
+            f"nvidia_container_toolkit_version is {wanted}. It must be one version of the packages, such as {DEFAULT} or {DEFAULT}-1. "
+            f"Remove the setting to keep the installed version, or to install {DEFAULT} where there is none."
         )
-    held, there = assessed.get("toolkit_held"), assessed.get("toolkit_version")
-    if hold is not None or not held or not there or version_of(wanted) in (None, there):
+    held, installed = assessed.get("toolkit_held"), assessed.get("toolkit_version")
+    if hold is not None or not held or not installed or version_of(wanted) in (None, installed):
         return None
     return (
-        f"Version {version_of(wanted)} of the NVIDIA Container Toolkit is wanted and {there} is installed, "
-        f"where the package manager holds {', '.join(held)}. With nvidia_container_toolkit_hold: true the new version is held, with false none is."
+        f"Version {version_of(wanted)} of the NVIDIA Container Toolkit is wanted and {installed} is installed, "
+        f"where the package manager holds {', '.join(held)}. Set nvidia_container_toolkit_hold: true to hold the new version, or false to hold none."
     )
 
 
-def mixture(versions: Mapping[str, str]) -> list[str]:
+def mixture_warnings(versions: Mapping[str, str]) -> list[str]:
     """A warning if the hosts have several versions. ``versions`` are by host, as they will be after the run."""
     hosts: dict[str, list[str]] = {}
     for host, version in versions.items():
@@ -60,4 +60,4 @@ def mixture(versions: Mapping[str, str]) -> list[str]:
         return []
     newest_first = sorted(hosts, key=lambda version: tuple(map(int, version.split("."))), reverse=True)
     named = "; ".join(f"{version} on {', '.join(hosts[version])}" for version in newest_first)
-    return [f"The NVIDIA Container Toolkit has several versions in this fleet: {named}. nvidia_container_toolkit_version makes them one."]
+    return [f"The NVIDIA Container Toolkit has several versions in this fleet: {named}. Set nvidia_container_toolkit_version to have one version."]

@@ -20,15 +20,15 @@ NOTED = "noted"
 NAMED = 5
 
 
-def named(answer: dict[str, Any], host: str, noted: Iterable[str] = (), later: bool = False) -> dict[str, Any]:
-    """The answer of ``host``, with its name in each warning. Warnings that were ``noted`` before are dropped. With ``later``, all are left to the
+def add_host_name(answer: dict[str, Any], host: str, noted: Iterable[str] = (), later: bool = False) -> dict[str, Any]:
+    """Return the answer of ``host``, with its name in each warning. Warnings that were ``noted`` before are dropped. If ``later``, keep all for the
     plan."""
     texts = [_text(warning) for warning in answer.get("warnings") or ()]
-    rest = {key: value for key, value in answer.items() if key not in ("warnings", NOTED)}
+    other_fields = {key: value for key, value in answer.items() if key not in ("warnings", NOTED)}
     if later:
-        return {**rest, NOTED: texts}
+        return {**other_fields, NOTED: texts}
     shown = [text if text.startswith(f"{host}: ") else f"{host}: {text}" for text in texts if text not in list(noted)]
-    return {**rest, "warnings": shown} if shown else rest
+    return {**other_fields, "warnings": shown} if shown else other_fields
 
 
 def _text(warning: Any) -> str:
@@ -36,7 +36,7 @@ def _text(warning: Any) -> str:
     return str(getattr(getattr(warning, "event", None), "msg", warning))
 
 
-def together(answers: Mapping[str, Mapping[str, Any] | None]) -> list[str]:
+def merge_noted(answers: Mapping[str, Mapping[str, Any] | None]) -> list[str]:
     """The noted warnings of all hosts, each text once, with the names of its hosts."""
     hosts: dict[str, list[str]] = {}
     for name, answer in answers.items():
@@ -47,8 +47,8 @@ def together(answers: Mapping[str, Mapping[str, Any] | None]) -> list[str]:
 
 def unread_keeps(nodes: Iterable[Mapping[str, Any]]) -> list[str]:
     """Warnings about services whose label about moving their tasks cannot be read. ``nodes`` are the ledger's."""
-    kept = {task["service"]: task["kept"] for node in nodes for task in node.get("tasks") or () if task.get("kept")}
-    labels = {service: label for service, label in kept.items() if not is_readable(label)}
+    labels = {task["service"]: task["kept"] for node in nodes for task in node.get("tasks") or () if task.get("kept")}
+    labels = {service: label for service, label in labels.items() if not is_readable(label)}
     return [
         f"service {service}: its label {label} is neither true, false, nor an age such as 12h or 2d, and counts as true. Its tasks are not moved "
         f"before that is corrected: docker service update --label-add {label.partition('=')[0]}=12h {service}"
@@ -58,18 +58,19 @@ def unread_keeps(nodes: Iterable[Mapping[str, Any]]) -> list[str]:
 
 def long_runners(tasks: Mapping[str, Iterable[str]], keep_label: str) -> list[str]:
     """A warning about tasks that are moved after they have run for long. ``tasks`` are by host."""
-    found = [f"{task} on {host}" for host, names in tasks.items() for task in names]
-    if not found:
+    long_running = [f"{task} on {host}" for host, names in tasks.items() for task in names]
+    if not long_running:
         return []
-    named = ", ".join(found[:NAMED]) + (f" and {len(found) - NAMED} more" if len(found) > NAMED else "")
-    text = f"these tasks have run for longer than a day, and are about to be moved: {named}. To have those of a service stay where they are: "
+    named = ", ".join(long_running[:NAMED]) + (f" and {len(long_running) - NAMED} more" if len(long_running) > NAMED else "")
+    text = f"these tasks have run for longer than a day, and are about to be moved: {named}. To keep the tasks of a service where they are: "
     return [text + f"docker service update --label-add {keep_label}=true SERVICE"]
 
 
 def even_managers(managers: Sequence[str], needs: Mapping[str, Sequence[str]]) -> list[str]:
-    """A warning if this run leads to an even number of managers. ``needs`` are those of each host."""
+    """A warning if this run leads to an even number of managers. ``needs`` are the needs of each host."""
     count = len(managers)
     if count % 2 or not any({"join", "move", "role"} & set(needs.get(name, ())) for name in managers):
         return []
-    lost = (count - 1) // 2 or "none"
-    return [f"swarm_managers has {count} hosts: a swarm of {count} managers can lose {lost} of them, as one of {count - 1} can. Use an odd number."]
+    tolerated = (count - 1) // 2 or "none"
+    same = f"a swarm of {count} managers can lose {tolerated} of them, like a swarm of {count - 1}"
+    return [f"swarm_managers has {count} hosts: {same}. Use an odd number."]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the watchers of a fleet report while tasks run on their nodes, by the versions of the managers (pure).
+"""Decides by the versions of the managers what the watchers of a fleet report while tasks run on their nodes (pure).
 
 Each label that a watcher writes updates its node, and an old leader may stop a task there because of that.
 Private to this collection: no stability is promised to others.
@@ -33,56 +33,56 @@ def report_of(hosts: Iterable[Host], swarm: Swarm) -> str:
 def may_report_now(host: Host, swarm: Swarm) -> bool:
     """Whether an update of this node stops no task and runs no finished job again, whichever manager leads."""
     versions = _versions([], swarm)
-    if not versions or any(checks.parse_version(one) is None for one in versions):
+    if not versions or any(checks.parse_version(version) is None for version in versions):
         return False
-    stops = any(checks.affects(name, one) for one in versions for name in _STOPS)
+    stops = any(checks.affects(name, version) for version in versions for name in _STOPS)
     return not stops and not in_the_way(swarm.ledger, host.node_id, (host.assessed or {}).get("resources"))
 
 
-def is_to_change(host: Host) -> bool:
+def report_differs(host: Host) -> bool:
     """Whether the watcher of this host should report something else."""
     health = (host.assessed or {}).get("health") or {}
     return host.gpu and bool(health) and health.get("report") != host.report
 
 
-def in_words(host: Host) -> list[str]:
+def describe_drift(host: Host) -> list[str]:
     """The drift of a node, and the change of its watcher."""
     drift = (host.assessed or {}).get("drift") or ()
-    return ["installs the watcher of its GPUs" if text == NOT_INSTALLED else text for text in drift] or _change_in_words(host)
+    return ["installs the watcher of its GPUs" if text == NOT_INSTALLED else text for text in drift] or _describe_report_change(host)
 
 
-def _change_in_words(host: Host) -> list[str]:
+def _describe_report_change(host: Host) -> list[str]:
     what = "everything" if host.report == ALL else "only faults while tasks run"
-    return [f"has the watcher of its GPUs report {what}"] if is_to_change(host) else []
+    return [f"has the watcher of its GPUs report {what}"] if report_differs(host) else []
 
 
 def warnings(hosts: Sequence[Host], steps: Mapping[str, Step], swarm: Swarm) -> list[str]:
     """A warning that an old manager limits what watchers report, when watchers are installed or changed."""
     report = report_of(hosts, swarm)
-    coming = [host.name for host in hosts if steps[host.name].groups and (_comes(host) or is_to_change(replace(host, report=report)))]
-    if report == ALL or not coming:
+    affected = [host.name for host in hosts if steps[host.name].groups and (_lacks_watcher(host) or report_differs(replace(host, report=report)))]
+    if report == ALL or not affected:
         return []
     old = _too_old(_versions(hosts, swarm))
-    named = ", ".join(coming[:_NAMED]) + (f" and {len(coming) - _NAMED} more" if len(coming) > _NAMED else "")
+    named = ", ".join(affected[:_NAMED]) + (f" and {len(affected) - _NAMED} more" if len(affected) > _NAMED else "")
     text = (
-        f"{named}: A manager has Docker Engine {', '.join(old)}. With this version, each report of a node's watcher may stop a task on the node or "
+        f"{named}: a manager has Docker Engine {', '.join(old)}. With this version, each report of a node's watcher may stop a task on the node or "
         "run a finished job again. So the watcher reports a fault at once, and everything else only while no task of the swarm runs on the node. "
         "Upgrade all managers to Docker Engine 29.6.0 or newer, or set gpu_node_health: false to do without the watcher (docs/reference/watcher.md)."
     )
     return [text]
 
 
-def _comes(host: Host) -> bool:
+def _lacks_watcher(host: Host) -> bool:
     return bool((host.assessed or {}).get("watcher_missing"))
 
 
 def _versions(hosts: Iterable[Host], swarm: Swarm) -> list[str]:
     """The versions of the managers, and of the hosts that become managers."""
     listed: list[Any] = [node.get("engine_version") for node in swarm.nodes.values() if node["role"] == "manager"]
-    coming = [((host.assessed or {}).get("engine") or {}).get("version") for host in hosts if host.manager and not host.failed]
-    return sorted({str(version or "of an unknown version") for version in listed + coming})
+    joining = [((host.assessed or {}).get("engine") or {}).get("version") for host in hosts if host.manager and not host.failed]
+    return sorted({str(version or "of an unknown version") for version in listed + joining})
 
 
 def _too_old(versions: Iterable[str]) -> list[str]:
-    leader = [trap.id for trap in checks.TRAPS if trap.component == "leader" and trap.versions]
-    return [one for one in versions if checks.parse_version(one) is None or any(checks.affects(trap, one) for trap in leader)]
+    leader_traps = [trap.id for trap in checks.TRAPS if trap.component == "leader" and trap.versions]
+    return [version for version in versions if checks.parse_version(version) is None or any(checks.affects(trap, version) for trap in leader_traps)]

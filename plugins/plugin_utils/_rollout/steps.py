@@ -124,14 +124,16 @@ def _levels(batch: Batch) -> dict[str, Any]:
     """The isolation levels of the nodes at the end of the run."""
     if batch.absent:
         nodes = batch.ledger.get("nodes") or []
-        return isolation_label.without((node["id"] for node in nodes if owned_labels.bound_to(node["labels"], LABEL_PREFIX)), batch.ledger)
+        return isolation_label.update_after_removal(
+            (node["id"] for node in nodes if owned_labels.bound_to(node["labels"], LABEL_PREFIX)), batch.ledger
+        )
     now = {}
     for member in batch.view(name for name in batch.plan["steps"] if name in batch.hosts):
         level = batch.plan["steps"][member.name]["target"]["isolation"]
         if member.node_id and level:
-            now[member.node_id] = isolation_change.reached(member.assessed, member.applied, level)
+            now[member.node_id] = isolation_change.level_at_end(member.assessed, member.applied, level)
     planned = batch.plan["isolation"]
-    return isolation_label.at_the_end(planned["level"], planned["set"], now, batch.ledger)
+    return isolation_label.update_at_end(planned["level"], planned["set"], now, batch.ledger)
 
 
 def _count_verdicts(batch: Batch, refused: list[dict[str, Any]], unlabelled: str) -> dict[str, int]:

@@ -118,7 +118,7 @@ def run(answer):
     bad = model.Host("gpu-1", True, False, with_allowed_labels(dict(answer), "gpu-1", "gpu.", "cpu."))
     hosts = [bad, host("gpu-2", node_id="n2", toolkit_version="1.19.0")]
     find_swarm({"gpu-1": answer, "m": assessed("m1", gpus=0)}, ["m", "gpu-1"], ["m"])
-    warnings.together({one.name: one.assessed for one in hosts})
+    warnings.merge_noted({one.name: one.assessed for one in hosts})
     for bad.advertise_addr in ("", "eth0"):
         advertised.difference(bad.advertise_addr, (bad.assessed or {}).get("swarm") or {})
     for known in (swarm(member(), member("n2")), swarm()):
@@ -130,7 +130,7 @@ def run(answer):
             state = report_provision.deprovision_state(steps[one.name], ends.End(known.nodes.get(one.node_id or ""), None))
             report_provision.deprovision_row(one, steps[one.name], state)
             report_verify.host_result(one.assessed, known.nodes.get(one.node_id or ""), one.node_id, report_verify.SwarmResult({}, ISOLATION))
-        isolation_label.change("audit", hosts, {**(known.ledger or {}), "swarm": {"isolation": ISOLATION}})
+        isolation_label.update_at_start("audit", hosts, {**(known.ledger or {}), "swarm": {"isolation": ISOLATION}})
         report_verify.enforcement({one.name: one.assessed for one in hosts})
     tried(bad)
 

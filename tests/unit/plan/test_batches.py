@@ -81,5 +81,5 @@ def test_the_size_applies_to_busy_hosts_and_to_canaries_of_idle_ones(setting, cu
 
 @pytest.mark.parametrize("setting", [0, "0%", -1, "many", "5 %%", True, 1.5, [1, "x"], {"a": 1}])
 def test_an_invalid_size_is_refused(setting):
-    with pytest.raises(GpuSwarmError, match=r"provision_batch: .* is no size of a batch\. Give a number"):
+    with pytest.raises(GpuSwarmError, match=r"provision_batch: .* is not a batch size\. Give a number"):
         batches({}, {"a": "T4"}, setting)

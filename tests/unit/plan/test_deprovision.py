@@ -242,7 +242,7 @@ def test_managers_leave_and_the_last_one_ends_the_swarm():
     assert {name: step.problem for name, step in steps.items()} == dict.fromkeys(steps)
     assert list(steps) == ["m1", "m2", "m3", "g1"]
     assert [name for name, step in steps.items() if "dissolve" in step.needs] == ["m1"]  # the leader
-    assert steps["m1"].impact == ["ends the swarm, being its last manager"]
+    assert steps["m1"].impact == ["ends the swarm, because it is the last manager"]
     assert steps["m2"].impact == ["leaves the swarm"]
 
 
@@ -264,11 +264,11 @@ def test_another_manager_must_remove_it_from_the_list():
 
 # the rest of the swarm, its contents, the consent -> why the last manager stays
 LAST = {
-    "another node": ([bare("w9")], EMPTY, "all", "host-w9 would be left without one"),
+    "another node": ([bare("w9")], EMPTY, "all", "host-w9 would have no manager"),
     "a service": ([], dict(EMPTY, services=["shop"]), "never", "service shop would be lost with the swarm"),
     "everything": ([], {"services": ["a"], "secrets": ["b"], "configs": ["c"]}, "never", "service a, secret b, config c would be lost"),
-    "who knows": ([], None, "never", "what is in the swarm could not be read"),
-    "even by consent": ([], None, "all", "what is in the swarm could not be read"),
+    "who knows": ([], None, "never", "the contents of the swarm could not be read"),
+    "even by consent": ([], None, "all", "the contents of the swarm could not be read"),
 }
 
 
@@ -286,7 +286,7 @@ def test_the_last_manager_stays_in_the_swarm_but_is_deprovisioned(others, holds,
 
 def test_with_consent_the_swarm_ends_with_its_contents():
     step = step_of(host(node_id="m1", disrupt="all"), swarm(M1), contents=dict(EMPTY, services=["shop"], configs=["c"]))
-    assert (step.problem, step.impact) == (None, ["ends the swarm, being its last manager", "destroys service shop, config c"])
+    assert (step.problem, step.impact) == (None, ["ends the swarm, because it is the last manager", "destroys service shop, config c"])
 
 
 def test_a_node_that_does_not_leave_keeps_the_last_manager():
@@ -316,7 +316,7 @@ ERRORS = {
         replace(swarm(M1, entry()), found={"live": ["m"], "init_on": None, "error": "two swarms"}),
         "two swarms",
     ),
-    "another swarm": ({"node_id": "x9"}, swarm(M1), "is in a swarm that is not that of m"),
+    "another swarm": ({"node_id": "x9"}, swarm(M1), "is in another swarm than m"),
 }
 
 

@@ -159,7 +159,7 @@ def test_with_limit_the_other_hosts_count_as_in_the_ledger():
 def test_with_consent_the_loss_is_reported_and_nothing_waits(allowed):
     steps, consent = planned(renamed(), groups=[group()], nodes=["n1"], allowed=allowed)
     assert steps["gpu-1"].error is None
-    assert any(text.startswith("leaves without a place service train (2 tasks)") for text in steps["gpu-1"].impact)
+    assert any(text.startswith("leaves no place for service train (2 tasks)") for text in steps["gpu-1"].impact)
     assert without({"train": {}, "web": {}}, consent) == {"web": {}}
 
 

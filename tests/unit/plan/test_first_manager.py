@@ -10,7 +10,7 @@ import pytest
 from fleet_lab import host
 
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import END, Swarm
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.first_manager import where_it_begins
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.first_manager import check_first_manager
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.provision import plan
 
 FOUND = {"live": [], "init_on": "m1", "error": None}
@@ -23,9 +23,9 @@ def inactive(name, undecided):
 
 def test_nothing_starts_before_the_first_node_knows_its_address():
     hosts = [inactive("m1", CHOICE), inactive("g1", CHOICE)]
-    found = where_it_begins(FOUND, hosts)
+    found = check_first_manager(FOUND, hosts)
     assert found["error"].startswith(
-        "There is no swarm yet, and on m1, where it is to begin, Docker cannot choose the address to advertise: "
+        "There is no swarm yet, and Docker on its first manager m1 cannot choose the address to advertise: "
         "10.0.0.5 (eth0), 10.1.0.5 (eth1). Set swarm_member_advertise_addr of m1 to"
     )
     steps = plan(hosts, Swarm(found))
@@ -44,4 +44,4 @@ def test_nothing_starts_before_the_first_node_knows_its_address():
     ],
 )
 def test_other_hosts_may_start(found, first):
-    assert where_it_begins(found, [first, inactive("g1", CHOICE)]) == found
+    assert check_first_manager(found, [first, inactive("g1", CHOICE)]) == found

@@ -12,7 +12,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.inventory_gr
 
 WANTED = ["swarm_managers", "gpu_nodes", "swarm_workers"]
 RIGHT = {"all": ["m1", "g1", "w1"], "ungrouped": [], "swarm_managers": ["m1"], "gpu_nodes": ["g1"], "web": ["w1"]}
-NONE = "none of the groups swarm_managers, gpu_nodes and swarm_workers has one"
+NONE = "none of the groups swarm_managers, gpu_nodes and swarm_workers has a host"
 
 
 @pytest.mark.parametrize(("limited", "groups"), [(None, RIGHT), (["g1"], RIGHT), (["w1", "m1"], RIGHT), (None, dict(RIGHT, gpu_nodes=[]))])

@@ -77,12 +77,12 @@ def test_without_a_swarm_the_setting_counts():
 )
 def test_without_a_setting_the_level_depends_on_the_creator_of_the_swarm(found, shown, level):
     swarm = Swarm({"live": [], "init_on": None, "error": None, **found}, shown)
-    assert isolation_change.by_default(swarm) == level
+    assert isolation_change.default_level(swarm) == level
 
 
 def test_a_swarm_is_created_with_its_level():
-    assert (isolation_label.at_first("off"), isolation_label.at_first("reserved")) == ({}, {LABEL: "reserved"})
-    made = read({"Labels": isolation_label.at_first("audit")})
+    assert (isolation_label.initial_labels("off"), isolation_label.initial_labels("reserved")) == ({}, {LABEL: "reserved"})
+    made = read({"Labels": isolation_label.initial_labels("audit")})
     assert (made.level, made.since) == ("audit", None)
     after = merged(made, {"nodes": {"n1": "audit"}, "listed": ["n1"]}, NOW)
     assert (after.level, after.since, merged(after, {"listed": ["n1"]}, NOW + 5).since) == ("audit", NOW, NOW)
@@ -106,7 +106,7 @@ def test_slots_and_groups_exist_at_each_level(level, value):
 def test_with_off_slots_keep_the_guard_without_a_restart(resource, restarts):
     one = at("audit")
     one.assessed.update(resources=[resource], isolation_level="audit", engine={"running": True, "lost_at_reload": ["--authorization-plugin"]})
-    assert isolation_change.takes_restart(replace(one, isolation="off")) is restarts
+    assert isolation_change.needs_restart(replace(one, isolation="off")) is restarts
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_a_level_for_only_one_host_is_an_error():
     ],
 )
 def test_the_level_is_written_before_any_change(setting, one, label, written):
-    found = isolation_label.change(setting, [one], shows(label))
+    found = isolation_label.update_at_start(setting, [one], shows(label))
     assert found == ({**written, "listed": ["n1"]} if written else {})
 
 
@@ -206,19 +206,20 @@ def clashing(name="gpu-1"):
 )
 def test_the_level_of_the_swarm_stays_if_a_node_may_not_change(hosts, errors, written):
     steps = {one.name: Step(error="x" if one.name in errors else None) for one in hosts}
-    assert isolation_label.to_set("reserved", hosts, steps) == written
-    assert isolation_label.to_set(None, hosts, steps) is None
+    assert isolation_label.level_to_write("reserved", hosts, steps) == written
+    assert isolation_label.level_to_write(None, hosts, steps) is None
 
 
 def test_counts_of_audit_are_written_once():
     one, label = at("audit", found=COUNTED), {"level": "audit", "since": 5, "nodes": {"audit": ["n1"]}, "read": NOW}
-    found = isolation_label.change(None, [one], shows(label, services=["train"]))["found"]
+    found = isolation_label.update_at_start(None, [one], shows(label, services=["train"]))["found"]
     assert found == {"train": {"names": ["forged"], "last": NOW - 60}}
-    assert isolation_label.change(None, [one], shows({**label, "found": {"train": {"names": ["forged"], "last": 7}}}, services=["train"])) == {}
+    recorded = {**label, "found": {"train": {"names": ["forged"], "last": 7}}}
+    assert isolation_label.update_at_start(None, [one], shows(recorded, services=["train"])) == {}
     broken = {"a": {"broken": {"last": NOW}, "unread": {"last": NOW}}}
-    found = isolation_label.change(None, [at("audit", found=broken)], shows(label, services=["a"]))["found"]
+    found = isolation_label.update_at_start(None, [at("audit", found=broken)], shows(label, services=["a"]))["found"]
     assert found == {"a": {"names": ["broken"], "last": NOW}}
-    assert isolation_label.change(None, [at("reserved", found=COUNTED)], shows({"level": "reserved", "nodes": {"reserved": ["n1"]}})) == {}
+    assert isolation_label.update_at_start(None, [at("reserved", found=COUNTED)], shows({"level": "reserved", "nodes": {"reserved": ["n1"]}})) == {}
 
 
 def test_removed_services_are_dropped_before_the_newest_are_kept():
@@ -226,29 +227,30 @@ def test_removed_services_are_dropped_before_the_newest_are_kept():
     label = {"level": "audit", "since": 5, "nodes": {"audit": ["n1"]}, "read": NOW, "found": kept}
     counted = {**COUNTED, "short99": {"hidden": {"last": NOW}}, "": {"broken": {"last": NOW}}}
     known = shows(label, services=["train"])
-    found = isolation_label.change(None, [at("audit", found=counted)], known)["found"]
+    found = isolation_label.update_at_start(None, [at("audit", found=counted)], known)["found"]
     after = merged(read({"Labels": {LABEL: json.dumps(label)}}), {"found": found}, NOW).found
     assert sorted(after) == ["", "train"]
-    assert isolation_label.change(None, [at("audit")], known) == {}  # their removal alone is not written
+    assert isolation_label.update_at_start(None, [at("audit")], known) == {}  # their removal alone is not written
 
 
 def test_an_unread_node_keeps_its_counts():
     label = {"level": "audit", "since": 5, "nodes": {"audit": ["n1", "n2"]}}
-    found = isolation_label.change(None, [at("audit", found=COUNTED)], shows(label, member(), member("n2"), services=["train"]))
+    found = isolation_label.update_at_start(None, [at("audit", found=COUNTED)], shows(label, member(), member("n2"), services=["train"]))
     assert ("whole" in found, list(found["found"])) == (False, ["train"])
-    assert isolation_label.change(None, [at("audit")], shows(label, member(), member("n2"))) == {}
+    assert isolation_label.update_at_start(None, [at("audit")], shows(label, member(), member("n2"))) == {}
     both = [at("audit"), at("audit", "gpu-2", "n2")]
     never = {"level": "audit", "since": 5, "nodes": {"audit": ["n1"]}}  # n2 was in no run, or in none with this level
-    assert "whole" not in isolation_label.change(None, [at("audit", found=COUNTED)], shows(never, member(), member("n2")))
-    assert "whole" not in isolation_label.change(None, [at("audit", found=COUNTED), at("off", "gpu-2", "n2")], shows(never, member(), member("n2")))
+    assert "whole" not in isolation_label.update_at_start(None, [at("audit", found=COUNTED)], shows(never, member(), member("n2")))
+    one_off = [at("audit", found=COUNTED), at("off", "gpu-2", "n2")]
+    assert "whole" not in isolation_label.update_at_start(None, one_off, shows(never, member(), member("n2")))
     without_gpus = member("n2", labels={}, shown=())
-    assert isolation_label.change(None, [at("audit")], shows(never, member(), without_gpus))["whole"] is True
-    assert isolation_label.change(None, both, shows(label, member(), member("n2")))["whole"] is True
+    assert isolation_label.update_at_start(None, [at("audit")], shows(never, member(), without_gpus))["whole"] is True
+    assert isolation_label.update_at_start(None, both, shows(label, member(), member("n2")))["whole"] is True
 
 
 @pytest.mark.parametrize("counted", [None, [], {"a": 1}, {"a": {"forged": 1}}, {"a": {"forged": {"last": "x"}}}, {"a": {"forged": {"last": -1}}}])
 def test_a_lying_node_breaks_nothing(counted):
-    assert isolation_label.change("audit", [at("audit", found=counted)], shows(""))["found"] == {}
+    assert isolation_label.update_at_start("audit", [at("audit", found=counted)], shows(""))["found"] == {}
 
 
 CARD = "GPU-00000000-1111-2222-3333-444444444444"
@@ -281,21 +283,21 @@ def known(found, read):
     ],
 )
 def test_findings_of_a_watcher_are_written_once_even_without_a_guard(found, label, written):
-    change = isolation_label.change(None, [found_by(found)], shows(label))
+    change = isolation_label.update_at_start(None, [found_by(found)], shows(label))
     assert change.get("allocation_findings") == (None if written is None else {"n1": written})
     other = found_by([FINDING], "gpu-2", "n2")
-    after = isolation_label.change(None, [other], shows(known([FINDING], NOW - 90000), member(), member("n2")))
+    after = isolation_label.update_at_start(None, [other], shows(known([FINDING], NOW - 90000), member(), member("n2")))
     assert after["allocation_findings"] == {"n2": [FINDING]}
 
 
 def test_hosts_that_are_no_members_or_did_not_answer_are_skipped():
-    assert isolation_label.change("audit", [at("audit", node_id="other"), host("x", failed=True)], shows(""))["nodes"] == {}
-    assert isolation_label.change("audit", [at("off")], None) == {}
+    assert isolation_label.update_at_start("audit", [at("audit", node_id="other"), host("x", failed=True)], shows(""))["nodes"] == {}
+    assert isolation_label.update_at_start("audit", [at("off")], None) == {}
 
 
 def test_the_change_of_the_swarm_is_announced():
-    assert isolation_label.in_words({"level": "audit"}, shows("")) == "The isolation of the swarm becomes audit; it is off."
-    assert isolation_label.in_words({"level": "audit"}, shows({"level": "audit"})) == isolation_label.in_words({}, shows("")) == ""
+    assert isolation_label.describe_change({"level": "audit"}, shows("")) == "The isolation of the swarm becomes audit; it is off."
+    assert isolation_label.describe_change({"level": "audit"}, shows({"level": "audit"})) == isolation_label.describe_change({}, shows("")) == ""
 
 
 @pytest.mark.parametrize(
@@ -308,7 +310,7 @@ def test_the_change_of_the_swarm_is_announced():
     ],
 )
 def test_a_host_ends_with_this_level(applied, level):
-    assert isolation_change.reached(at("audit").assessed, applied, "reserved") == level
+    assert isolation_change.level_at_end(at("audit").assessed, applied, "reserved") == level
 
 
 @pytest.mark.parametrize(
@@ -320,11 +322,11 @@ def test_a_host_ends_with_this_level(applied, level):
     ],
 )
 def test_the_level_is_written_when_a_run_ends(level, label, written):
-    assert isolation_label.at_the_end(level, True, {"n1": "audit"}, shows(label)) == written
-    assert isolation_label.at_the_end(level, True, {"n1": "audit"}, None) == {}
+    assert isolation_label.update_at_end(level, True, {"n1": "audit"}, shows(label)) == written
+    assert isolation_label.update_at_end(level, True, {"n1": "audit"}, None) == {}
 
 
 def test_the_level_is_removed_with_the_last_node():
-    assert isolation_label.without([], shows("audit")) == {"level": "off", "listed": []}
-    assert isolation_label.without(["n2"], shows("audit")) == {"listed": ["n2"]}
-    assert isolation_label.without([], shows("")) == {}
+    assert isolation_label.update_after_removal([], shows("audit")) == {"level": "off", "listed": []}
+    assert isolation_label.update_after_removal(["n2"], shows("audit")) == {"listed": ["n2"]}
+    assert isolation_label.update_after_removal([], shows("")) == {}

@@ -403,7 +403,7 @@ def test_a_broken_installation_is_finished_with_its_version():
 def test_an_invalid_version_is_refused_with_the_variable_and_the_remedy(version):
     step = step_of(host(toolkit=version, toolkit_version="1.19.0"), swarm(member()))
     assert step.groups == [END]
-    assert step.error.startswith(f"nvidia_container_toolkit_version is {version}. It has to be one version")
+    assert step.error.startswith(f"nvidia_container_toolkit_version is {version}. It must be one version")
     assert step_of(host(gpu=False, toolkit=version), swarm(member())).error is None
 
 

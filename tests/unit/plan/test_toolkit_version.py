@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.toolkit_version import DEFAULT, mixture, version_of
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.toolkit_version import DEFAULT, mixture_warnings, version_of
 
 DEFAULTS = Path(__file__).parents[3] / "roles" / "nvidia_container_toolkit" / "defaults" / "main.yml"
 
@@ -24,6 +24,6 @@ def test_the_plan_announces_the_version_that_the_role_installs():
 
 
 def test_versions_are_listed_with_their_hosts_and_the_newest_first():
-    (text,) = mixture({"g1": "1.9.0", "g2": "1.20.0", "g3": "1.9.0"})
+    (text,) = mixture_warnings({"g1": "1.9.0", "g2": "1.20.0", "g3": "1.9.0"})
     assert "1.20.0 on g2; 1.9.0 on g1, g3." in text
-    assert mixture({"g1": "1.20.0", "g2": "1.20.0"}) == mixture({}) == []
+    assert mixture_warnings({"g1": "1.20.0", "g2": "1.20.0"}) == mixture_warnings({}) == []

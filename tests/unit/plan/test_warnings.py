@@ -8,7 +8,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.warnings import even_managers, long_runners, named, together, unread_keeps
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.warnings import (
+    add_host_name,
+    even_managers,
+    long_runners,
+    merge_noted,
+    unread_keeps,
+)
 
 OLD = "Docker Engine 20.10.24: upgrade it."
 AS_ANSIBLE_KEEPS_IT = SimpleNamespace(event=SimpleNamespace(msg=OLD))
@@ -16,26 +22,26 @@ AS_ANSIBLE_KEEPS_IT = SimpleNamespace(event=SimpleNamespace(msg=OLD))
 
 @pytest.mark.parametrize("warning", [OLD, AS_ANSIBLE_KEEPS_IT])
 def test_a_warning_names_its_host(warning):
-    assert named({"warnings": [warning], "changed": False}, "g1") == {"warnings": [f"g1: {OLD}"], "changed": False}
+    assert add_host_name({"warnings": [warning], "changed": False}, "g1") == {"warnings": [f"g1: {OLD}"], "changed": False}
 
 
 def test_an_earlier_warning_is_not_repeated():
-    assert named({"warnings": [OLD, "g1: label x is dropped"]}, "g1", noted=[OLD]) == {"warnings": ["g1: label x is dropped"]}
-    assert named({"warnings": [OLD]}, "g1", noted=[OLD]) == {}
+    assert add_host_name({"warnings": [OLD, "g1: label x is dropped"]}, "g1", noted=[OLD]) == {"warnings": ["g1: label x is dropped"]}
+    assert add_host_name({"warnings": [OLD]}, "g1", noted=[OLD]) == {}
 
 
 def test_the_plan_has_one_warning_for_all_hosts():
-    answers = {name: named({"warnings": texts}, name, later=True) for name, texts in {"g1": [OLD], "g2": [], "g3": [OLD, "other"]}.items()}
-    assert together({**answers, "gone": None, "bare": {}}) == [f"g1, g3: {OLD}", "g3: other"]
+    answers = {name: add_host_name({"warnings": texts}, name, later=True) for name, texts in {"g1": [OLD], "g2": [], "g3": [OLD, "other"]}.items()}
+    assert merge_noted({**answers, "gone": None, "bare": {}}) == [f"g1, g3: {OLD}", "g3: other"]
 
 
 def test_a_warning_of_a_host_is_not_a_warning_of_the_plan():
-    assert named({"noted": "anything"}, "g1") == {}
+    assert add_host_name({"noted": "anything"}, "g1") == {}
 
 
 @pytest.mark.parametrize(
     ("count", "words"),
-    [(1, None), (2, "2 managers can lose none of them, as one of 1 can"), (3, None), (4, "4 managers can lose 1 of them, as one of 3 can")],
+    [(1, None), (2, "2 managers can lose none of them, like a swarm of 1"), (3, None), (4, "4 managers can lose 1 of them, like a swarm of 3")],
 )
 def test_an_even_number_of_managers_is_mentioned_when_one_is_added(count, words):
     managers = [f"m{number}" for number in range(count)]

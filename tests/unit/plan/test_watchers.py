@@ -98,7 +98,7 @@ def test_a_new_watcher_is_reported_once():
     old, new = swarm(manager("26.1.5"), *nodes), swarm(manager("29.6.0"), *nodes)
     said = watchers.warnings(hosts, plan(hosts, old), old)
     assert len(said) == 1
-    assert said[0].startswith("g1, g2: A manager has Docker Engine 26.1.5")
+    assert said[0].startswith("g1, g2: a manager has Docker Engine 26.1.5")
     assert watchers.warnings(hosts, plan(hosts, new), new) == []
     assert watchers.warnings(hosts[2:], plan(hosts[2:], old), old) == []
 

@@ -114,7 +114,7 @@ def test_a_node_is_ready_or_has_a_reason(one, state, verdict, why):
 
 
 LOST = f"fault {A} reason=lost since=1764000000"
-FULL = "stays in service, since 1 of the 2 GPU nodes are paused for a fault, as many as may be (swarm_member_react_limit 20 %)"
+FULL = "stays in service, because 1 of the 2 GPU nodes are paused for a fault, which is the limit (swarm_member_react_limit 20 %)"
 
 
 @pytest.mark.parametrize(
@@ -123,8 +123,8 @@ FULL = "stays in service, since 1 of the 2 GPU nodes are paused for a fault, as 
         ({}, [claims(node("g2", availability="pause", labels={MARK: "active", PAUSED_FOR: LOST}), LOST)], FULL),
         ({}, [claims(node("g2"), "ok")], ""),  # the service on the managers will pause it
         ({}, [claims(node("g%d" % number), "ok") for number in range(2, 12)], ""),
-        ({"fleet.gpu-swarm.on-loss": "report"}, [], "stays in service, since gpu_node_on_loss is report for it"),
-        ({MARK: "active", PAUSED_FOR: LOST}, [], "stays in service, since somebody returned it after it was paused for that"),
+        ({"fleet.gpu-swarm.on-loss": "report"}, [], "stays in service, because gpu_node_on_loss is report for it"),
+        ({MARK: "active", PAUSED_FOR: LOST}, [], "stays in service, because somebody returned it after it was paused for that"),
         ({MARK: "active", PAUSED_FOR: LOST.replace("lost", "hang")}, [], ""),
         ({MARK: "active", PAUSED_FOR: LOST + "1"}, [], ""),  # it is back
     ],
