@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether a host can advertise its configured address, and whether a member advertises it (pure).
+"""Checks whether a host can advertise its configured address, and whether a member advertises it (pure).
 
 When a node joins, Docker ignores an address that it cannot resolve. A member keeps the address with which it joined.
 Private to this collection: no stability is promised to others.
@@ -37,27 +37,27 @@ def unresolved(setting: str, swarm: Mapping[str, Any]) -> str | None:
 
 
 def difference(setting: str, swarm: Mapping[str, Any]) -> str | None:
-    """What a member advertises instead of the configured address, or that the machine lacks the advertised one; None if all is well.
+    """Describe which address a member advertises instead of the configured one, or that the machine does not have it. None if all is well.
 
     The text does not name the host.
     """
-    have, there = str(swarm.get("addr") or ""), swarm.get("addresses")
-    if swarm.get("state") != "active" or not have or not there:
+    current, interfaces = str(swarm.get("addr") or ""), swarm.get("addresses")
+    if swarm.get("state") != "active" or not current or not interfaces:
         return None
     if not setting:
-        lost = not _is_loopback(have) and not any(_same(have, one) for found in there.values() for one in found)
-        return printable(f"advertises {have}, and the machine has {_list_addresses(there)}") if lost else None
+        missing = not _is_loopback(current) and not any(_same(current, address) for addresses in interfaces.values() for address in addresses)
+        return printable(f"advertises {current}, and the machine has {_list_addresses(interfaces)}") if missing else None
     try:
-        wanted = advertised_address(setting, there)
+        wanted = advertised_address(setting, interfaces)
     except ValueError as reason:
-        return printable(f"advertises {have}, and {SETTING} is {setting}, but {reason}")
-    if _same(wanted, have):
+        return printable(f"advertises {current}, and {SETTING} is {setting}, but {reason}")
+    if _same(wanted, current):
         return None
-    return printable(f"advertises {have}, and {SETTING} is {setting}{'' if wanted in setting else f' ({wanted})'}")
+    return printable(f"advertises {current}, and {SETTING} is {setting}{'' if wanted in setting else f' ({wanted})'}")
 
 
 def warnings(differences: Mapping[str, str | None]) -> list[str]:
-    """One warning for all hosts. ``differences`` are by host."""
+    """Return one warning for all hosts. ``differences`` are by host."""
     texts = [f"{host} {text}" for host, text in differences.items() if text]
     if not texts:
         return []
@@ -70,15 +70,15 @@ def warnings(differences: Mapping[str, str | None]) -> list[str]:
 
 
 def _list_addresses(interfaces: Mapping[str, Iterable[str]]) -> str:
-    own = {name: found for name, found in interfaces.items() if not DOCKERS.fullmatch(name)}
-    return ", ".join(f"{address} ({name})" for name, found in (own or interfaces).items() for address in found)
+    own_interfaces = {name: addresses for name, addresses in interfaces.items() if not DOCKERS.fullmatch(name)}
+    return ", ".join(f"{address} ({name})" for name, addresses in (own_interfaces or interfaces).items() for address in addresses)
 
 
-def _same(one: str, other: str) -> bool:
+def _same(left: str, right: str) -> bool:
     try:
-        return ipaddress.ip_address(one) == ipaddress.ip_address(other)
+        return ipaddress.ip_address(left) == ipaddress.ip_address(right)
     except ValueError:
-        return one == other
+        return left == right
 
 
 def _is_loopback(address: str) -> bool:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Finished jobs that an update of their node would run again (pure).
+"""Finds finished jobs that an update of their node would run again (pure).
 
 At each update of an active node, a leader before 29.6.0 still counts the resources of ended job tasks there. If they are allocated again, or no
 longer advertised, it rejects the ended task and queues the job's next one (moby#52652).
@@ -18,10 +18,10 @@ from ...module_utils._policy import generic_resources
 
 
 def in_the_way(ledger: Any, node_id: str | None, advertised: list[str] | None) -> list[str]:
-    """The jobs whose ended tasks on this node would be rejected once it advertises ``advertised``. None: what it advertises now."""
+    """The jobs whose ended tasks on this node would be rejected once it advertises ``advertised``. None means its current resources."""
     after = None if advertised is None else generic_resources.parse(advertised)
-    here = [job for job in (ledger or {}).get("finished_jobs") or [] if job["node"] == node_id]
-    return list(dict.fromkeys(job["service"] for job in here if job["clash"] or (after is not None and _is_gone(job, after))))
+    jobs = [job for job in (ledger or {}).get("finished_jobs") or [] if job["node"] == node_id]
+    return list(dict.fromkeys(job["service"] for job in jobs if job["clash"] or (after is not None and _is_gone(job, after))))
 
 
 def in_words(jobs: list[str]) -> list[str]:
@@ -29,7 +29,7 @@ def in_words(jobs: list[str]) -> list[str]:
 
 
 def _is_gone(job: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    found = after.get(job["kind"])
+    advertised = after.get(job["kind"])
     if job["values"] is None:
-        return not isinstance(found, int) or found < job["amount"]
-    return not isinstance(found, list) or not set(job["values"]) <= set(found)
+        return not isinstance(advertised, int) or advertised < job["amount"]
+    return not isinstance(advertised, list) or not set(job["values"]) <= set(advertised)

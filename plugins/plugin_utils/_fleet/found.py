@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What this run has found out of hosts: the variables that set_fact and register make, in which no templates are left (pure).
+"""Reads variables of hosts that set_fact and register made (pure). They contain no templates any more.
 
-Ansible's hostvars[name] templates each one that is read of it all the same, with all that is in it, and does so for each host anew: of the plan,
-which every host has and which has every host, that is the square of the fleet. So these are read as they stand there.
+Ansible's hostvars[name] still templates each variable that is read, with everything in it, and repeats that for each host. Every host has the plan,
+and the plan has every host, so that cost would grow with the square of the fleet. So the variables are read without templating.
 Private to this collection: no stability is promised to others.
 """
 
@@ -16,14 +16,14 @@ from typing import Any
 
 
 class Found(Mapping[str, Mapping[str, Any]]):
-    """By host, its variables without templating; not for what an inventory sets. Of a host that is read twice, the second reading is new."""
+    """The variables of each host, without templating. Do not use it for variables of an inventory. Each access reads the variables again."""
 
     def __init__(self, hostvars: Any) -> None:
         self._hostvars = hostvars
 
     def __getitem__(self, name: str) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self._hostvars.raw_get(name)
-        return found
+        variables: Mapping[str, Any] = self._hostvars.raw_get(name)
+        return variables
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._hostvars)

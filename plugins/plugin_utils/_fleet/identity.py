@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which node of the swarm a host of the inventory is (pure).
+"""Checks which node of the swarm a host of the inventory is (pure).
 
 A host reports its own node id, and whoever controls the host can report any id. So the first run that labels a node binds it to the host by a node
 label, which only managers can change. From then on no other host can pass for that node.
@@ -25,19 +25,19 @@ Nodes = Mapping[str, Mapping[str, Any]]
 
 
 def problems(shown: Mapping[str, str | None], nodes: Nodes) -> dict[str, str]:
-    """By host, why its node id is not believed. ``shown`` are the ids that the hosts report, by name."""
+    """The reasons why node ids cannot be right, by host. ``shown`` are the ids that the hosts report, by name."""
     hosts = defaultdict(list)
     for name, node_id in shown.items():
         if node_id:
             hosts[node_id].append(name)
-    found = {}
+    errors = {}
     for node_id, names in hosts.items():
         labels = (nodes.get(node_id) or {}).get("labels") or {}
         for name in names:
             problem = _shared(name, names, node_id, labels) if len(names) > 1 else stranger(name, node_id, labels)
             if problem:
-                found[name] = problem
-    return found
+                errors[name] = problem
+    return errors
 
 
 def stranger(name: str, node_id: str, labels: Mapping[str, str]) -> str | None:
@@ -46,9 +46,9 @@ def stranger(name: str, node_id: str, labels: Mapping[str, str]) -> str | None:
     if bound in (None, name):
         return None
     return (
-        f"It shows node id {node_id}, which belongs to the host {bound} by the node's label {BOUND}, so nothing is done with that node in the "
-        f"name of {name}. If that machine is called {name} in the inventory now, run '{_rebind(name, node_id)}' on a manager and run this "
-        "again. If it is another machine, find out why it shows that id: it is a copy of the other one, or somebody controls it."
+        f"It shows node id {node_id}, which belongs to the host {bound} by the node's label {BOUND}, so nothing is done with that node for "
+        f"{name}. If that machine is called {name} in the inventory now, run '{_rebind(name, node_id)}' on a manager and run this "
+        "again. If it is another machine, find out why it shows that id: it is a copy of the other machine, or somebody controls it."
     )
 
 
@@ -57,7 +57,7 @@ def _shared(name: str, names: Iterable[str], node_id: str, labels: Mapping[str, 
     owner = f" By its label {BOUND} that node is {bound}." if bound else ""
     others = ", ".join(other for other in names if other != name)
     return (
-        f"{name} and {others} show the same node id {node_id}, so nothing is done with either.{owner} If this is one machine, keep one of these "
+        f"{name} and {others} show the same node id {node_id}, so nothing is done with any of them.{owner} If this is one machine, keep one of these "
         "names in the inventory. If one is a copy of the other (a cloned virtual machine), run 'docker swarm leave --force' on the copy; "
         "it joins as a node of its own when you run this again."
     )

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The hosts of a fleet as records, from Ansible's variables.
+"""Builds the records of a fleet's hosts from Ansible's variables.
 
 Private to this collection: no stability is promised to others.
 """
@@ -33,7 +33,7 @@ def hosts_of(
 ) -> list[Host]:
     """The hosts in ``names``. The assessment of a host is the latest of its registered ``results``.
 
-    A failed result counts only if there is no other, since it says nothing about the node. ``template(value)`` templates variables of the play.
+    A failed result counts only if there is no other, because it says nothing about the node. ``template(value)`` templates variables of the play.
     """
     settings = values(task_vars, names, SETTINGS, template)
     watched = _is_watched(task_vars, template)
@@ -41,15 +41,15 @@ def hosts_of(
 
 
 def _is_watched(task_vars: Mapping[str, Any], template: Callable[[Any], Any]) -> bool | None:
-    """Whether any GPU node of the inventory has a watcher, also outside this run: without one, managers have nothing to react to. None if the
+    """Whether any GPU node of the inventory has a watcher, in this run or not. Without a watcher, managers have nothing to react to. None if the
     inventory has no GPU node."""
     nodes = [name for name in task_vars["groups"].get(GPU_NODES, []) if name in task_vars["hostvars"]]
-    return any(found[HEALTH] for found in values(task_vars, nodes, (HEALTH,), template).values()) if nodes else None
+    return any(settings[HEALTH] for settings in values(task_vars, nodes, (HEALTH,), template).values()) if nodes else None
 
 
 def current_answer(answer: dict[str, Any] | None, alive: bool) -> dict[str, Any] | None:
-    """The answer of a host. If it is not ``alive``, since an earlier task of this run failed there, that failure is its answer: the other one may be
-    from another playbook of this run."""
+    """Return the answer of a host. If it is not ``alive``, because an earlier task of this run failed there, return that failure instead: the answer
+    may be from another playbook of this run."""
     return answer if alive or not answer or _failed(answer) else {"failed": True, "msg": FAILED_BEFORE}
 
 
@@ -61,8 +61,8 @@ def with_current_answers(hosts: list[Host], alive: Iterable[str]) -> list[Host]:
 
 def _host(task_vars: Mapping[str, Any], name: str, results: tuple[str, ...], settings: Mapping[str, Any], watched: bool | None) -> Host:
     groups, raw = task_vars["groups"], task_vars["hostvars"].raw_get(name)
-    found = [dict(raw[result]) for result in results if raw.get(result)]
-    assessed = next((answer for answer in reversed(found) if not _failed(answer)), found[-1] if found else None)
+    answers = [dict(raw[result]) for result in results if raw.get(result)]
+    assessed = next((answer for answer in reversed(answers) if not _failed(answer)), answers[-1] if answers else None)
     may_react = settings[REACT] and name in groups.get(MANAGERS, [])
     keeps = may_react and watched is None and settings[HEALTH]
     return Host(

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Why a host did not become a member of a swarm, and what to do about it (pure).
+"""Explains why a host did not become a member of a swarm, and what to do about it (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-# What a failed join has left on the node, by the state of the swarm there.
+# The result of a failed join on the node, by the state of the swarm there.
 LEFT = {"active": "The node is a member, but not yet a working one.", "inactive": "The node is in no swarm, as before."}
 
 
 def explained(answer: Mapping[str, Any], host: str, args: Mapping[str, Any]) -> str:
-    """The message for ``host``, by the failed answer of swarm_member and the arguments of that call."""
+    """Return the message for ``host``, from the failed answer of swarm_member and the arguments of that call."""
     reason = str(answer.get("msg") or "no reason given").strip().rstrip(".")
     if args.get("state") == "joined":
         return _not_joined(answer, host, args, reason) if "swarm" in answer and answer.get("reachable") else _not_tried(answer, host, args, reason)
@@ -35,8 +35,8 @@ def _not_tried(answer: Mapping[str, Any], host: str, args: Mapping[str, Any], re
     where = ", ".join(args["managers"]) or "any address"
     return (
         f"{host} reaches no manager of the swarm: nothing answered at {where} within {args.get('port_timeout')} s. "
-        "Open TCP port 2377 from this node to the managers, or set swarm_member_remote_addrs to where this node reaches them. "
-        "The node was left as it was."
+        "Open TCP port 2377 from this node to the managers, or set swarm_member_remote_addrs to addresses where this node reaches them. "
+        "The node is unchanged."
     )
 
 

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The steps of the role swarm_member (pure): which hosts run the swarm, what a host has to do to become a member, and whether it may.
+"""The steps of the role swarm_member (pure): which hosts run the swarm, which steps make a host a member, and whether it may take them.
 
-Each step returns a record for the role's tasks. If a step is impossible, the record has an ``error``. membership.py judges a single host.
+Each step returns a record for the role's tasks. If a step is impossible, the record has an ``error``. membership.py decides about a single host.
 Private to this collection: no stability is promised to others.
 """
 
@@ -18,7 +18,7 @@ from ...module_utils._health import label
 from . import advertised
 from .membership import Answer, Candidate, Node, find_swarm, membership, swarm_of, unconfirmed_claim
 
-# The facts with a host's answers about itself, the newest last: the assessment, and this role's own query, which is made if there is no
+# The facts with a host's answers about itself, the newest last: the assessment, and this role's own query. The role queries the host if there is no
 # assessment, and after a change.
 ANSWERS = ("gpu_node_assessed", "__swarm_member_inspected")
 # Facts that the role sets: the host's Decision, and False while the swarm may count the host among its managers before it works as one.
@@ -34,19 +34,19 @@ class Survey:
 
     live: list[str]  # the hosts that run it, in the order in which they are queried
     init_on: str | None  # the host on which it is initialised
-    error: str | None  # why there is neither
-    manager: str  # the host that is queried about the others, or will be; empty if there is none
-    complaint: str  # the error that this manager reports of its swarm
+    error: str | None  # why no host runs it and it cannot be initialised
+    manager: str  # the host that is or will be queried about the others; empty if there is none
+    complaint: str  # the error that this manager reports about its swarm
     in_play: bool  # whether that manager may be changed in this run
     unanswered: list[str]  # the managers without an answer yet
-    new_managers: list[dict[str, Any]]  # what hosts answered of their swarm that become managers before any manager is demoted
-    external: list[str] = field(default_factory=list)  # the managers of which only the API is used, and nothing is changed
+    new_managers: list[dict[str, Any]]  # the swarm answers of hosts that become managers before any manager is demoted
+    external: list[str] = field(default_factory=list)  # the managers that are only queried over their API and never changed
     claims: list[str] = field(default_factory=list)  # the hosts that claim to run a swarm, without confirmation by a manager
 
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of a host when its step is decided."""
+    """The data about a host from which its step is decided."""
 
     host: str  # its name in the inventory
     answer: Answer  # its own answer
@@ -64,13 +64,13 @@ class Decision:
 
     action: str = "none"  # none, join, recover, move, promote, demote, or unknown; see membership()
     node_id: str = ""  # its id in the swarm, if it is a member
-    initialises: bool = False  # it makes the swarm
-    joins: bool = False  # it joins an existing swarm, or the one that another host makes
-    becomes_manager: bool = False  # by its join or a promotion: the next new manager has to wait for it
+    initialises: bool = False  # it initialises the swarm
+    joins: bool = False  # it joins an existing swarm, or the swarm that another host initialises
+    becomes_manager: bool = False  # by its join or a promotion; the next new manager must wait for it
     reacts: bool = False  # it has the service that pauses nodes with faults
-    noted: str = ""  # what a member advertises instead of the configured address
+    noted: str = ""  # the warning about an advertised address that differs from the configured one
     reported: bool = False  # nodes of the swarm report to that service
-    would: str = ""  # what check mode reports
+    would: str = ""  # the change that check mode reports
     error: str | None = None  # why nothing is done
 
 
@@ -91,24 +91,24 @@ class Leave:
 
 
 def answers_of(variables: Variables, names: Iterable[str], queried: Iterable[Mapping[str, Any]]) -> dict[str, Answer]:
-    """The answers of hosts, by name. ``queried`` are the results of a loop over managers; a host's own answer takes precedence."""
-    found: dict[str, Answer] = {result["item"]: result for result in queried}
+    """The answers of hosts, by name. ``queried`` are the results of a loop over managers. A host's own answer takes precedence."""
+    answers: dict[str, Answer] = {result["item"]: result for result in queried}
     for name in dict.fromkeys(names):
         if name in variables:  # hostvars returns an undefined value for a name that is not in the inventory
             host = variables[name]
-            found.update((name, host[key]) for key in ANSWERS if host.get(key))
-    return found
+            answers.update((name, host[key]) for key in ANSWERS if host.get(key))
+    return answers
 
 
 def survey(answers: Mapping[str, Answer], managers: Iterable[str], playing: Iterable[str], external: Iterable[str] = ()) -> Survey:
-    """Which hosts run the swarm, or where it may be initialised. ``playing`` are the hosts of the play."""
+    """Find the hosts that run the swarm, or the host where it may be initialised. ``playing`` are the hosts of the play."""
     managers, external = list(managers), list(external)
     in_play = [name for name in playing if name not in external]
-    found = find_swarm(answers, managers, in_play)
-    manager = next((name for name in [*found["live"], found["init_on"]] if name), "")
+    swarm = find_swarm(answers, managers, in_play)
+    manager = next((name for name in [*swarm["live"], swarm["init_on"]] if name), "")
     answer = answers.get(manager) or {}
     return Survey(
-        **found,
+        **swarm,
         manager=manager,
         complaint=str((swarm_of(answer) or {}).get("error") or ""),
         in_play=manager in in_play,
@@ -143,10 +143,10 @@ WOULD = {
 
 
 def decide(known: Known, role: str, move: bool, advertise_addr: str = "") -> Decision:
-    """What a host has to do to become a member in ``role``. ``move``: whether it may leave another swarm for that."""
-    found, new_managers = known.found, [{"swarm": swarm} for swarm in known.found.new_managers]
+    """Decide how a host becomes a member in ``role``. ``move``: whether it may leave another swarm for that."""
+    survey_result, new_managers = known.found, [{"swarm": swarm} for swarm in known.found.new_managers]
     plan = membership(Candidate(known.answer, role, known.host, move, advertise_addr), known.nodes, new_managers=new_managers)
-    action, initialises = plan["action"], found.init_on == known.host
+    action, initialises = plan["action"], survey_result.init_on == known.host
     joins = action in WOULD_JOIN and not initialises
     return Decision(
         action=action,
@@ -158,12 +158,12 @@ def decide(known: Known, role: str, move: bool, advertise_addr: str = "") -> Dec
         noted=advertised.difference(advertise_addr, swarm_of(known.answer) or {}) or "",
         reported=any(map(_reports, known.nodes or ())),
         would="initialise the swarm" if initialises else WOULD.get(action, "").format(role=role),
-        error=_external(known) or _unlisted(known) or found.error or _unconfirmed(known) or plan["error"],
+        error=_external(known) or _unlisted(known) or survey_result.error or _unconfirmed(known) or plan["error"],
     )
 
 
 def _unconfirmed(known: Known) -> str | None:
-    """Why a host that claims to run a swarm is left out, or None. The others go on without it."""
+    """Why a host that claims to run a swarm is excluded, or None. The others go on without it."""
     return unconfirmed_claim(known.host) if known.host in known.found.claims else None
 
 
@@ -172,7 +172,7 @@ def _external(known: Known) -> str | None:
     if known.host not in known.found.external:
         return None
     return (
-        f"{known.host} has swarm_manager_docker_host, so it is an external manager and nothing is changed on it. Leave it out of this play "
+        f"{known.host} has swarm_manager_docker_host, so it is an external manager and nothing is changed on it. Exclude it from this play "
         "('hosts: swarm_workers'), or remove swarm_manager_docker_host."
     )
 
@@ -198,14 +198,14 @@ def promotion_error(host: str, manager: str, variables: Variables, names: Iterab
     if not unsettled:
         return None
     return (
-        f"{', '.join(unsettled)} was to become a manager before {host} and is not yet a working one; another one now could cost the swarm "
-        f"its quorum. This host was left as it was. See 'docker node ls' on {manager} and 'journalctl -u docker' on that host, and "
-        "run this again."
+        f"{', '.join(unsettled)} should become a manager before {host}, but does not work as one yet. Another new manager could now cost the "
+        f"swarm its quorum, so {host} is unchanged. See 'docker node ls' on {manager} and 'journalctl -u docker' on the host that should become a "
+        "manager, and run this again."
     )
 
 
 def demotion_error(known: Known, variables: Variables, names: Iterable[str]) -> str | None:
-    """Why a host may not become a worker now, or None. Of ``names``, each demoted host is judged as if those before it were demoted already."""
+    """Why a host may not become a worker now, or None. Demotions of earlier hosts in ``names`` count as done."""
     decisions = [variables[name].get(DECISION) or {} for name in names]
     leaving = [decision["node_id"] for decision in decisions if decision.get("action") == "demote"]
     return _unlisted(known) or membership(Candidate(known.answer, "worker", known.host), known.nodes, leaving)["error"]
@@ -215,7 +215,7 @@ def demotion_error(known: Known, variables: Variables, names: Iterable[str]) -> 
 
 
 def leave(known: Known, dissolve: bool, entry: str) -> Leave:
-    """How a host leaves its swarm and is removed from the manager's list. ``entry`` is an entry there from an earlier membership."""
+    """Decide how a host leaves its swarm and is removed from the manager's list. ``entry`` is an entry there from an earlier membership."""
     swarm = swarm_of(known.answer) or {}
     others = [name for name in known.found.live if name != known.host]
     manager = others[0] if others else ""
@@ -244,7 +244,7 @@ def _unanswered(known: Known, has_manager: bool) -> str | None:
         return None
     return (
         f"No manager of the swarm of {known.host} answered (managers {', '.join(known.answer['swarm'].get('managers') or [])}). Bring one "
-        "back and run this again; if the swarm is worth nothing, run 'docker swarm leave --force' on this host."
+        "back and run this again. If nobody needs the swarm any more, run 'docker swarm leave --force' on this host."
     )
 
 
@@ -253,20 +253,20 @@ def _no_node(known: Known) -> str | None:
     node_id = known.answer["swarm"].get("node_id")
     if node_id not in [node["ID"] for node in known.nodes or ()]:
         return (
-            f"{known.host} (node id {node_id}) is not in the swarm of {known.found.manager}. Run 'docker swarm leave' on it if it is to "
-            "leave the swarm that it is in."
+            f"{known.host} (node id {node_id}) is not in the swarm of {known.found.manager}. If it should leave its current swarm, run "
+            "'docker swarm leave' on it."
         )
     return membership(Candidate(known.answer, "manager", known.host), known.nodes)["error"]
 
 
 def _last(known: Known, others: list[str], dissolve: bool) -> str | None:
     """Why this host may not leave as the last manager, or None."""
-    left = [node["Description"]["Hostname"] for node in known.nodes or () if node["ID"] != known.answer["swarm"].get("node_id")]
-    if others or (dissolve and not left):
+    others_left = [node["Description"]["Hostname"] for node in known.nodes or () if node["ID"] != known.answer["swarm"].get("node_id")]
+    if others or (dissolve and not others_left):
         return None
-    if left:
-        return f"{known.host} is the last manager of its swarm with {', '.join(left)} as other nodes. Have these leave first."
+    if others_left:
+        return f"{known.host} is the last manager of its swarm, which also has the nodes {', '.join(others_left)}. Have these leave first."
     return (
-        f"{known.host} is the last manager of its swarm. The swarm ends when it leaves, with all services, secrets and configs: "
-        "swarm_member_dissolve: true is your consent."
+        f"{known.host} is the last manager of its swarm. When it leaves, the swarm ends with all services, secrets and configs. To consent, set "
+        "swarm_member_dissolve: true."
     )

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which hosts run the swarm, and what a host has to do to become a member (pure).
+"""Finds the hosts that run the swarm, and decides how a host becomes a member (pure).
 
-An *answer* is what gpu_node returned in check mode on a host, also if it failed. An unreachable host has no answer. Nodes are identified by id, never
-by host name, since two nodes may share one.
+An *answer* is the result of gpu_node in check mode on a host, even if it failed. An unreachable host has no answer. Nodes are identified by id, never
+by host name, because two nodes may have the same name.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Answer = Mapping[str, Any]
 Node = Mapping[str, Any]
 
 LOCKED = (
-    "as an autolocked one is after each restart of dockerd: run 'docker swarm unlock' there and give it the unlock key, which "
+    "as an autolocked swarm is after each restart of dockerd: run 'docker swarm unlock' there and give it the unlock key, which "
     "'docker swarm unlock-key' shows on a manager that is not locked"
 )
 # The state that gpu_node returns if dockerd is stopped.
@@ -30,7 +30,7 @@ UNKNOWN = "unknown"
 
 
 def swarm_of(answer: Any) -> dict[str, Any] | None:
-    """What a host answered about its membership, or None.
+    """The part of a host's answer about its membership, or None.
 
     An assessment that failed for another reason, such as NVML, still has it. An assessment with a stopped dockerd does not: the node may be a member.
     """
@@ -91,29 +91,30 @@ def _runs_a_swarm(swarm: Mapping[str, Any] | None) -> bool:
 
 
 def _hides_its_id(swarm: Mapping[str, Any] | None) -> bool:
-    """Whether a manager does not show its node id, since it is locked or does not answer. Other hosts could claim that id."""
+    """Whether a manager does not show its node id, because it is locked or does not answer. Other hosts could claim that id."""
     return swarm is None or not (swarm.get("node_id") or swarm["state"] == "inactive" or swarm.get("half_joined"))
 
 
 def _confirmed(strangers: list[str], running: list[str], swarms: Mapping[str, dict[str, Any]]) -> list[str]:
-    """The ``strangers`` that a host of ``running`` lists as managers of its own swarm. A node id that two hosts show confirms neither."""
-    shown = [swarm.get("node_id") for swarm in swarms.values()]
-    known = {(swarms[host].get("id"), node_id) for host in running for node_id in swarms[host].get("manager_ids") or ()}
+    """The ``strangers`` that a host of ``running`` lists as managers of its own swarm. If two hosts show the same node id, neither is confirmed."""
+    ids_shown = [swarm.get("node_id") for swarm in swarms.values()]
+    confirmed = {(swarms[host].get("id"), node_id) for host in running for node_id in swarms[host].get("manager_ids") or ()}
     return [
         host for host in strangers
-        if swarms[host].get("id") and (swarms[host]["id"], swarms[host].get("node_id")) in known and shown.count(swarms[host]["node_id"]) == 1
+        if swarms[host].get("id") and (swarms[host]["id"], swarms[host].get("node_id")) in confirmed and ids_shown.count(swarms[host]["node_id"]) == 1
     ]  # fmt: skip
 
 
 def _why_no_swarm_is_meant(managers: list[str], swarms: Mapping[str, dict[str, Any]]) -> str | None:
-    """Why no swarm is chosen: the managers run several. Hosts of the other swarms would join the first one, and with consent leave theirs."""
+    """The error if the managers run several swarms, or None. Otherwise hosts of the other swarms would join the first one, and with consent leave
+    theirs."""
     ids = {host: printable(str(swarms[host]["id"])) for host in managers if swarms[host].get("id")}
     if len(set(ids.values())) < 2:
         return None
     return (
-        f"The hosts of the group swarm_managers run different swarms: {', '.join(f'{host} swarm {one}' for host, one in ids.items())}. "
-        "An inventory has one swarm, also with --limit. Give each swarm its own inventory (docs/operate/several-swarms.md); or, if only one is "
-        "meant, take the managers of the others out of the group."
+        f"The hosts of the group swarm_managers run different swarms: {', '.join(f'{host} swarm {swarm_id}' for host, swarm_id in ids.items())}. "
+        "An inventory has one swarm, also with --limit. Give each swarm its own inventory (docs/operate/several-swarms.md). If you mean only one of these "
+        "swarms, remove the managers of the others from the group."
     )
 
 
@@ -122,7 +123,7 @@ def _why_no_swarm_may_be_made(
 ) -> str | None:
     if not managers:
         return "No manager is named: put at least one host into the inventory group swarm_managers."
-    # Half-joined nodes never were in a swarm: their join failed.
+    # Half-joined nodes were never in a swarm: their join failed.
     bound = [host for host in managers if host in swarms and swarms[host]["state"] != "inactive" and not swarms[host].get("half_joined")]
     unconfirmed = "".join(f" {unconfirmed_claim(host)}" for host in claims)
     locked = [host for host in bound if swarms[host]["state"] == "locked"]
@@ -135,7 +136,7 @@ def _why_no_swarm_may_be_made(
         return (
             "No working swarm manager was found, and a new swarm is only initialised if every manager of the inventory "
             f"answers and none is in a swarm. {'; '.join(reasons)}. "
-            f"Bring these hosts back, or take them out of the group swarm_managers.{unconfirmed}"
+            f"Bring these hosts back, or remove them from the group swarm_managers.{unconfirmed}"
         )
     return None
 
@@ -154,10 +155,10 @@ def _complaint(swarm: Mapping[str, Any]) -> str:
 
 
 def listening_at(managers: Iterable[Any]) -> list[str]:
-    """The addresses of managers as Docker wants them: reachable nodes of its API, and addresses as a user wrote them."""
+    """The addresses of managers in Docker's form. ``managers`` are nodes of its API, of which only reachable ones count, and addresses of a user."""
     managers = list(managers)
-    written = [_complete(one) for one in managers if isinstance(one, str)]
-    return written + [address for one in managers if not isinstance(one, str) for address in _listening(one)]
+    written = [_complete(manager) for manager in managers if isinstance(manager, str)]
+    return written + [address for manager in managers if not isinstance(manager, str) for address in _listening(manager)]
 
 
 def _listening(node: Node) -> list[str]:
@@ -196,11 +197,11 @@ class Candidate:
 def membership(
     candidate: Candidate, nodes: Iterable[Node] | None, leaving: Iterable[str] = (), new_managers: Iterable[Any] = ()
 ) -> dict[str, Any]:
-    """What a host has to do to become a member of the swarm in its role.
+    """Decide how a host becomes a member of the swarm in its role.
 
     ``nodes`` is the manager's list. It is None if no swarm exists yet, or if the list cannot be read before something is installed. ``leaving`` are
-    the ids of nodes that will be demoted, in order: each is judged as if those before it were done. ``new_managers`` are the answers of hosts that
-    become managers before that. Returns ``{action, error, node_id}``; the action is one of none, join, recover, move, promote, demote, unknown.
+    the ids of nodes that will be demoted, in order. Earlier demotions count as done. ``new_managers`` are the answers of hosts that become managers
+    before that. Returns ``{action, error, node_id}``; the action is one of none, join, recover, move, promote, demote, unknown.
     """
     swarm = swarm_of(candidate.answer)
     if swarm is None or _has_no_engine(candidate.answer):
@@ -215,22 +216,22 @@ def membership(
         return _plan("none", _bad_state(state, swarm.get("error")), node_id)
     if nodes is None:
         return _plan("unknown", None, node_id)
-    known = {node["ID"]: node for node in nodes}
-    if node_id not in known:
-        found = _stranger(swarm, candidate.move)
-        return {**found, "error": found["error"] or unheard}
-    change = _of_member(known[node_id], candidate.role, candidate.host)
+    nodes_by_id = {node["ID"]: node for node in nodes}
+    if node_id not in nodes_by_id:
+        change = _stranger(swarm, candidate.move)
+        return {**change, "error": change["error"] or unheard}
+    change = _of_member(nodes_by_id[node_id], candidate.role, candidate.host)
     if change["action"] == "demote":
-        change["error"] = demotion_error(known.values(), node_id, leaving, new_managers=[swarm_of(other) or {} for other in new_managers])
+        change["error"] = demotion_error(nodes_by_id.values(), node_id, leaving, new_managers=[swarm_of(other) or {} for other in new_managers])
     return change
 
 
 def _of_member(node: Node, role: str, host: str | None) -> dict[str, Any]:
-    """What a member of this swarm has to do. Whether it may be demoted depends on the other managers, see demotion_error()."""
+    """Decide the change of a member's role. Whether it may be demoted depends on the other managers, see demotion_error()."""
     node_id, spec = node["ID"], node.get("Spec") or {}
-    mistaken = stranger(host, node_id, spec.get("Labels") or {}) if host else None
-    if mistaken:
-        return _plan("none", mistaken, node_id)
+    id_error = stranger(host, node_id, spec.get("Labels") or {}) if host else None
+    if id_error:
+        return _plan("none", id_error, node_id)
     if spec.get("Role") == role:
         return _plan("none", None, node_id)
     return _plan("promote" if role == "manager" else "demote", None, node_id)
@@ -246,12 +247,12 @@ def _bad_state(state: str, error: Any) -> str:
         return f"The swarm is locked on this node, {LOCKED}, and run this again."
     if state == "pending":
         return (
-            f"This node is still trying to reach a swarm (state pending){detail}. Wait until it has, or end that with "
+            f"This node is still trying to reach a swarm (state pending){detail}. Wait until it has joined, or stop it with "
             "'docker swarm leave --force', and run this again."
         )
     return (
         f"This node is in swarm state {state}{detail}, and it was a member before, so nothing is removed without consent. If its "
-        "certificate expired or its manager moved, repair that; if the membership is worth nothing, run "
+        "certificate expired or its manager moved, repair that. If nobody needs the membership any more, run "
         "'docker swarm leave --force' on it, and run this again."
     )
 
@@ -261,12 +262,12 @@ def _stranger(swarm: Mapping[str, Any], move: bool) -> dict[str, Any]:
         return _plan(
             "none",
             f"This node (id {swarm.get('node_id')}) is a manager of another swarm. Leaving could destroy that swarm, so it is "
-            "never done here: demote it there first, or run 'docker swarm leave --force' on it if that swarm is worth nothing.",
+            "never done here: demote it there first, or run 'docker swarm leave --force' on it if nobody needs that swarm any more.",
         )
     if not move:
         return _plan(
             "none",
-            f"This node (id {swarm.get('node_id')}) is not in the list of this swarm's manager: it is a worker of another "
+            f"This node (id {swarm.get('node_id')}) is not in the list of this swarm's manager. It is a worker of another "
             f"swarm (managers {', '.join(swarm.get('managers') or []) or 'unknown'}) or was removed from this one. "
             "Set swarm_member_move: true to have it leave and join this one.",
         )
@@ -291,13 +292,13 @@ def demotion_error(nodes: Iterable[Node], node_id: str, leaving: Iterable[str] =
 
 
 def _demotion_error_of(reachable: Mapping[str, bool], node_id: str) -> str | None:
-    after = {other: up for other, up in reachable.items() if other != node_id}
-    if not after:
+    remaining = {other: up for other, up in reachable.items() if other != node_id}
+    if not remaining:
         return "This node is the swarm's last manager and cannot become a worker. Put another host into the group swarm_managers first."
-    needed = len(after) // 2 + 1
-    if sum(after.values()) < needed:
+    needed = len(remaining) // 2 + 1
+    if sum(remaining.values()) < needed:
         return (
-            f"Without this manager {sum(after.values())} of {len(after)} managers would be reachable and {needed} are needed "
+            f"Without this manager {sum(remaining.values())} of {len(remaining)} managers would be reachable and {needed} are needed "
             "for a quorum. Bring the other managers back first."
         )
     return None

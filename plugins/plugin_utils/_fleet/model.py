@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The records of a run: hosts, their swarm, and what the run does with each host.
+"""The records of a run: hosts, their swarm, and the step of the run for each host.
 
 Private to this collection: no stability is promised to others.
 """
@@ -23,18 +23,18 @@ from .workload import NOTHING
 
 # The groups of hosts that the plays of a run are for. A play over an empty group costs nothing.
 FETCH = "gpu_swarm_fetch"  # packages are downloaded and not installed, whatever runs there
-PREPARE = "gpu_swarm_prepare"  # in no swarm yet, or the change stops nothing
+PREPARE = "gpu_swarm_prepare"  # hosts that are in no swarm yet, or whose change stops nothing
 # Members of the swarm are paused, changed, and returned to service.
 IDLE = "gpu_swarm_idle"  # nothing runs there
-WINDOW = "gpu_swarm_window"  # in batches: with the idle ones, and the managers after them
-WINDOW_MANAGERS = "gpu_swarm_window_managers"  # each a batch of its own
+WINDOW = "gpu_swarm_window"  # work runs there; they are changed in batches, together with the idle hosts and before the managers
+WINDOW_MANAGERS = "gpu_swarm_window_managers"  # each manager is its own batch
 WINDOWS = frozenset((IDLE, WINDOW, WINDOW_MANAGERS))
 JOIN = "gpu_swarm_join"
 LABEL = "gpu_swarm_label"
-MARKED = "gpu_swarm_marked"  # returns to service: paused in this run, or in an earlier one and nothing is wrong with it
+MARKED = "gpu_swarm_marked"  # hosts that return to service: paused in this run, or in an earlier run and without a problem now
 END = "gpu_swarm_end"  # hosts of the groups above, hosts that wait, and hosts that cannot go on
 
-# The needs during which no work may run there.
+# The needs that allow no running work on the host.
 DISRUPTIVE = frozenset(("toolkit", "restart", "maintain"))
 
 
@@ -42,8 +42,8 @@ DISRUPTIVE = frozenset(("toolkit", "restart", "maintain"))
 class Host:
     """A host by the inventory and by its assessment.
 
-    ``toolkit`` is the wanted version, None for any. ``hold`` is whether the package manager holds that version, None to leave the hold as it is.
-    ``disrupt`` is what may be stopped there. ``leave`` and ``packages`` are what deprovision removes. ``kept``: /var/lib/gpu-swarm exists.
+    ``toolkit`` is the wanted version, None for any. ``hold`` says whether the package manager holds that version; None leaves the hold as it is.
+    ``disrupt`` says which work may be stopped there. ``leave`` and ``packages`` say what deprovision removes. ``kept``: /var/lib/gpu-swarm exists.
     """
 
     name: str  # in the inventory
@@ -57,21 +57,21 @@ class Host:
     packages: bool = default_of("deprovision_packages")
     kept: bool = False
     hold: bool | None = None
-    mistaken: str | None = None  # why the node id that it shows is not believed
+    mistaken: str | None = None  # why the node id that it shows cannot be right
     advertise_addr: str = ""  # the address that it advertises to others
     report: str | None = None  # what the watcher of its GPUs should report while tasks run there
     isolation: str = ""  # the wanted level
     settings: dict[str, Any] = field(default_factory=dict)  # the settings that tasks read, by name
-    reacts: int | None = None  # of a manager whose service pauses nodes with faults: at most this percentage of the GPU nodes
-    keeps_reacting: bool = False  # a manager keeps this service, since nodes report although the inventory has no GPU node
+    reacts: int | None = None  # the service on this manager pauses at most this percentage of the GPU nodes; None if it has no service
+    keeps_reacting: bool = False  # a manager keeps this service, because nodes report although the inventory has no GPU node
     fault_limit: int = 20  # at most this percentage of the GPU nodes is paused for a fault by a run
     metrics: str = ""  # the directory to which that service writes metrics
 
     @property
     def models(self) -> list[str]:
-        """The model of each GPU, spelled as in the label gpu.model. The node has on record which model a silent card is."""
+        """The model of each GPU, spelled as in the label gpu.model. For a silent card, the node has a record of its model."""
         assessed = self.assessed or {}
-        last_known = {one["index"]: model_of(one) for one in assessed.get("left_out") or [] if one.get("last_known")}
+        last_known = {card["index"]: model_of(card) for card in assessed.get("left_out") or [] if card.get("last_known")}
         return [gpu["model"] or last_known.get(gpu["index"]) or "?" for gpu in assessed.get("gpus") or []]
 
     @property
@@ -105,15 +105,15 @@ class Host:
 
     @property
     def shown_id(self) -> str | None:
-        """The node id by the host's own answer."""
+        """The node id in the host's own answer."""
         return ((self.assessed or {}).get("swarm") or {}).get("node_id")
 
 
 @dataclass
 class Swarm:
-    """The swarm: which hosts run it (``found``, from find_swarm) and what a manager shows (``ledger``).
+    """The swarm: the hosts that run it (``found``, from find_swarm) and a manager's ``ledger``.
 
-    ``evicted`` are the tasks that new labels would evict: by node, the task ids with the reason in words.
+    ``evicted`` has the tasks that new labels would evict, by node: task ids, each with a text that says why.
     """
 
     found: Mapping[str, Any]
@@ -130,7 +130,7 @@ class Swarm:
 
     @property
     def error(self) -> str | None:
-        """Why the membership of no host can be judged."""
+        """Why no host's membership is known, or None."""
         if self.found.get("error"):
             return str(self.found["error"])
         if self.found.get("live") and not self.nodes:
@@ -141,16 +141,16 @@ class Swarm:
 
 @dataclass
 class PlannedWork:
-    """What runs on a host, and what its change does with that."""
+    """The work on a host, and what the change of the host does to it."""
 
-    disrupt: str = default_of("provision_disrupt")  # what may be stopped there
-    stops: str = NOTHING  # what the change would stop
-    waits_for: list[str] = field(default_factory=list)  # what must end there first, in words
-    left_alone: bool = False  # nothing is done there before what it waits for has ended
+    disrupt: str = default_of("provision_disrupt")  # which work may be stopped there
+    stops: str = NOTHING  # which work the change would stop
+    waits_for: list[str] = field(default_factory=list)  # descriptions of the work that must end there first
+    left_alone: bool = False  # the host is not changed before that work has ended
     long_running: list[str] = field(default_factory=list)  # the tasks that are moved after a long time, with their age
-    jobs: list[str] = field(default_factory=list)  # finished jobs that are removed first, since the change would run them again
-    remove_jobs: bool | None = None  # whether finished jobs may be removed; None where nothing is judged
-    restart_waits: int = 0  # how long the call that restarts dockerd waits for the drain (seconds); 0 if a task before it waits
+    jobs: list[str] = field(default_factory=list)  # finished jobs that are removed first, because the change would run them again
+    remove_jobs: bool | None = None  # whether finished jobs may be removed; None if jobs are not checked
+    restart_waits: int = 0  # how long the call that restarts dockerd waits for the drain (seconds); 0 if an earlier task waits
 
 
 @dataclass
@@ -159,25 +159,25 @@ class PlannedFault:
 
     text: str = ""  # the fault that keeps it out of service, as its watcher reports it
     pauses: bool = False  # whether this run pauses it for that
-    left_in_service: bool = False  # whether it stays in service with that fault: somebody returned it, or as many as may be are paused
-    too_many: bool = False  # whether it is not paused since as many as may be are paused
+    left_in_service: bool = False  # whether it stays in service with that fault: somebody returned it, or the limit of paused nodes is reached
+    too_many: bool = False  # whether it is not paused because the limit of paused nodes is reached
     cleared: bool = False  # it is in service and still reports a fault that this run does not find
-    paused_for: str = ""  # the fault for which it is paused already
+    paused_for: str = ""  # the fault for which it is already paused
 
 
 @dataclass
 class PlannedMembership:
-    """The node that a host is in the swarm, as the manager lists it before the run."""
+    """The node of a host in the swarm, as the manager lists it before the run."""
 
     node_id: str | None = None
-    leader: bool = False  # of the swarm's managers
+    leader: bool = False  # whether it leads the swarm's managers
     left_paused: bool = False  # an earlier run left it paused
-    by_hand: bool = False  # somebody returned it to service since, and the notes of that run are still there
+    by_hand: bool = False  # somebody returned it to service since, but the notes of that run are still there
 
 
 @dataclass
 class Target:
-    """What the change of a host brings it to."""
+    """The wanted state of a host after its change."""
 
     toolkit: str | None = None  # the version that is installed
     report: str | None = None  # what the watcher of its GPUs reports while tasks run there
@@ -188,12 +188,12 @@ class Target:
 
 @dataclass
 class Removal:
-    """What deprovision leaves of a host in the swarm."""
+    """The traces of a host that deprovision leaves in the swarm."""
 
-    labels: dict[str, str] = field(default_factory=dict)  # the labels of this collection that its node has from here on
-    mark: str = owned_labels.KEEP  # what becomes of the label that binds the node to the host
-    remains: str | None = None  # why it remains a member, though it was to leave
-    entry: str | None = None  # the node id that a run left in the manager's list when it was killed after the host had left
+    labels: dict[str, str] = field(default_factory=dict)  # the labels of this collection that its node has from now on
+    mark: str = owned_labels.KEEP  # what happens to the label that binds the node to the host
+    remains: str | None = None  # why it remains a member although it should leave
+    entry: str | None = None  # the node id in the manager's list that a killed run left there after the host had left
 
 
 _PARTS = {"work": PlannedWork, "fault": PlannedFault, "membership": PlannedMembership, "target": Target, "removal": Removal}
@@ -201,40 +201,40 @@ _PARTS = {"work": PlannedWork, "fault": PlannedFault, "membership": PlannedMembe
 
 @dataclass
 class Step:
-    """What a run does with one host, and what that means for its users.
+    """The changes that a run makes on one host, and their impact on users.
 
     ``work``, ``fault``, ``membership`` and ``target`` are described above.
     """
 
-    needs: list[str] = field(default_factory=list)  # what is to be done, such as toolkit, restart or join; nothing is done where it is empty
-    groups: list[str] = field(default_factory=list)  # the names above whose plays are for this host
-    impact: list[str] = field(default_factory=list)  # what the change means for users, in words
-    error: str | None = None  # why nothing is done there, or not all of it
-    playbook: str = ""  # in words; a node that the run pauses has it as a note
+    needs: list[str] = field(default_factory=list)  # the changes to make, such as toolkit, restart or join; empty if there are none
+    groups: list[str] = field(default_factory=list)  # the groups above whose plays run on this host
+    impact: list[str] = field(default_factory=list)  # descriptions of the impact on users
+    error: str | None = None  # why the host is not changed, or not completely
+    playbook: str = ""  # the playbook's description; a node that the run pauses has it as a note
     maintained: str = ""  # the maintenance that an earlier run finished there
-    settings: dict[str, Any] = field(default_factory=dict)  # of the host, those that tasks read, by name
+    settings: dict[str, Any] = field(default_factory=dict)  # the host's settings that tasks read, by name
     work: PlannedWork = field(default_factory=PlannedWork)
     fault: PlannedFault = field(default_factory=PlannedFault)
     membership: PlannedMembership = field(default_factory=PlannedMembership)
     target: Target = field(default_factory=Target)
-    removal: Removal | None = None  # of a deprovision
+    removal: Removal | None = None  # only in a deprovision
 
     @classmethod
     def from_plan(cls, plain: Mapping[str, Any]) -> Step:
-        """The step from the facts of a run, which have it as asdict() returns it."""
+        """Build the step from the facts of a run, which store the result of asdict()."""
         return cls(**{name: _PARTS[name](**value) if name in _PARTS and value is not None else value for name, value in plain.items()})
 
     @property
     def remains(self) -> str | None:
-        """Why the host remains a member though it was to leave."""
+        """Why the host remains a member although it should leave, or None."""
         return self.removal.remains if self.removal else None
 
     @property
     def problem(self) -> str | None:
-        """What the run ends with an error for, whatever else it does on the host."""
+        """The reason why the run ends with an error, whatever else it does on the host. None if there is none."""
         return self.error or self.remains or (f"unfit for work: {in_words(self.fault.text)}" if self.fault.text else None)
 
 
 def in_words(fault: str) -> str:
-    """A fault as its node reports it, for people."""
+    """Describe a fault that is written as its node reports it."""
     return label.describe_label(label.parse_label(fault))

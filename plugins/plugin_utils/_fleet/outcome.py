@@ -4,7 +4,7 @@
 
 """The states of a host at the end of a run (pure), with the text that is shown and the verdict.
 
-Code decides by the members of these enumerations, also on the exit status. Their text is for people.
+Code compares the members of these enumerations, also to choose the exit status. Their text is for people.
 Private to this collection: no stability is promised to others.
 """
 
@@ -23,7 +23,7 @@ class Verdict(str, Enum):
     """The result of a run for a host. The values are printed under the table, before the names of the hosts."""
 
     DONE = "done"  # exit status 0
-    WAITING = "waiting"  # exit status 75, if no host has one of the next two
+    WAITING = "waiting"  # exit status 75, unless a host is untouched or failed
     UNTOUCHED = "untouched"  # exit status 2, like a failed host
     FAILED = "failed"  # exit status 2
 
@@ -46,7 +46,7 @@ class State(Enum):
     OUT = ("out", "out: {}")  # its maintenance was not finished, or its change could not be undone: it is not as it was before
     UNTOUCHED = ("untouched", "untouched: {}", Verdict.UNTOUCHED)  # its turn did not come
 
-    # What the end of a run finds of a host without an outcome.
+    # The states of hosts without an outcome at the end of a run.
     READY = ("ready", "ready", Verdict.DONE)  # in the wanted state; notes may follow
     ABSENT = ("absent", "deprovisioned", Verdict.DONE)  # after deprovision: everything was removed
     NOT_KNOWN = ("not_known", "not known: no manager answered at the end")
@@ -56,7 +56,7 @@ class State(Enum):
     UNFIT = ("unfit", "paused for a fault: {}")  # it takes no new tasks until that is fixed
     # Still paused or drained by a run.
     NOT_RETURNED = ("not_returned", "still on {}: its former availability, {}, could not be restored. Run this again")
-    NOT_CONVERGED = ("not_converged",)  # the manager shows other resources than were decided, in words
+    NOT_CONVERGED = ("not_converged",)  # the manager shows other resources than were decided; the text says which
     STILL_LISTED = ("still_listed", "it left the swarm, but the manager still lists it. Run this again")
     STILL_A_MEMBER = ("still_a_member", "still in the swarm: {}")  # though it should leave
     STILL_LABELLED = ("still_labelled", "the manager still shows labels of this collection. Run this again")
@@ -102,10 +102,10 @@ class Outcome(NamedTuple):
 
 
 def outcome_of(variables: Mapping[str, Any]) -> Outcome | None:
-    """The outcome in a host's facts; None if all went well so far. If the task that determines it failed, the host is lost."""
-    kept = variables.get(FACT)
-    if not kept:
+    """The outcome in a host's facts. None if there was no problem so far. If the task that determines it failed, the host is lost."""
+    stored = variables.get(FACT)
+    if not stored:
         return None
-    if "state" not in kept:  # the task that determines the outcome failed, for example by a time-out
-        return Outcome(State.LOST, printable_lines(str(kept.get("msg") or NO_REASON)))
-    return Outcome(State(str(kept["state"])), printable_lines(str(kept.get("reason") or NO_REASON)), bool(kept.get("leave_paused")))
+    if "state" not in stored:  # the task that determines the outcome failed, for example by a time-out
+        return Outcome(State.LOST, printable_lines(str(stored.get("msg") or NO_REASON)))
+    return Outcome(State(str(stored["state"])), printable_lines(str(stored.get("reason") or NO_REASON)), bool(stored.get("leave_paused")))

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Why a host cannot be reached, as a table shows it (pure).
+"""Shortens the reason why a host cannot be reached, for tables (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -15,11 +15,11 @@ _HOST_KEY = re.compile(r"No \S+ host key is known for \S+|Host key for \S+ has c
 
 
 def reason(message: str) -> str:
-    """Ansible's message; for an unknown or changed host key, one sentence in place of ssh's screen of text."""
-    found = _HOST_KEY.search(message)
-    if not found or "Host key verification failed" not in message:
+    """Return Ansible's message. For an unknown or changed host key, return one sentence instead of the many lines of ssh."""
+    match = _HOST_KEY.search(message)
+    if not match or "Host key verification failed" not in message:
         return message
     return (
-        f"{found[0]}: nothing was sent there. If the key that it shows is the host's own, put it into known_hosts in place of the former one; "
-        "if not, find out who answers at that address"
+        f"{match[0]}: nothing was sent there. If the key is the host's own, put it into known_hosts in place of the former key. "
+        "If it is not, find out who answers at that address"
     )

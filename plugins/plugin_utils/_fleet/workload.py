@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What runs on a node, and what may be done with it (pure).
+"""Lists the work on a node, and decides which of it may be stopped (pure).
 
-A node is read from two sides. Its own daemon knows every container. The swarm's manager knows every task, also a task without a container, whose
-image is still being pulled.
+The work comes from two sources. The node's daemon knows every container. The swarm's manager knows every task, also tasks without a container, for
+example while their image is pulled.
 Private to this collection: no stability is promised to others.
 """
 
@@ -42,9 +42,9 @@ class Work:
     age_s: int | None = None
     networks: tuple[str, ...] = ()
     spent: bool = False
-    kept: str | None = None  # the label of its service that keeps it from being moved
-    removed: bool = False  # whether its service was removed, so that swarm is stopping it already
-    elsewhere: bool | None = True  # whether another node could run it; None for tasks that belong to this node, as of global services
+    kept: str | None = None  # the label of its service that forbids moving it
+    removed: bool = False  # whether its service was removed, so that swarm is already stopping it
+    elsewhere: bool | None = True  # whether another node could run it; None for tasks that belong to this node, such as those of global services
 
     @property
     def of_swarm(self) -> bool:
@@ -99,15 +99,15 @@ def what_is_stopped(stops: str, work: list[Work]) -> list[Work]:
 
 
 def in_words(work: Iterable[Work]) -> list[str]:
-    """For people: services with the number of their tasks, and by name the work that has to end first."""
+    """Describe work: services with the number of their tasks, and by name the work that must end first."""
     work = list(work)
     services = Counter(item.service for item in work if item.movable and not item.kept)
     services_in_words = [f"service {name}" + (f" ({count} tasks)" if count > 1 else "") for name, count in services.items()]
-    return services_in_words + [_one(item) for item in work if not item.movable or item.kept]
+    return services_in_words + [_describe(item) for item in work if not item.movable or item.kept]
 
 
 def what_becomes(ends: Iterable[Work], leaves: bool = False) -> list[tuple[str, list[str]]]:
-    """What happens to the work that a change ends, as (verb, names). A node that ``leaves`` the swarm does not come back."""
+    """Describe what happens to the work that a change ends, as (verb, names). A node that ``leaves`` the swarm does not come back."""
     ends = list(ends)
     movable, rest = [item for item in ends if item.movable], [item for item in ends if not item.movable]
     bound = [item for item in movable if not item.elsewhere]
@@ -121,21 +121,22 @@ def what_becomes(ends: Iterable[Work], leaves: bool = False) -> list[tuple[str, 
 
 
 def long_running(ends: Iterable[Work]) -> list[str]:
-    """The tasks that a change moves after they have run for long, with their age. Not tasks of global services: they exist as long as their node."""
+    """The tasks that a change moves after they have run for long, with their age. Tasks of global services are excluded: they exist as long as their
+    node."""
     moved = [item for item in ends if item.movable and item.elsewhere is not None]
     return [f"{item.name} ({age(item.age_s)})" for item in moved if item.age_s is not None and item.age_s > LONG_S]
 
 
 def of_swarm(containers: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The containers that end, or lose their network, if the node leaves its swarm, in words."""
+    """Descriptions of the containers that end or lose their network if the node leaves its swarm."""
     return in_words(item for item in work_on(containers, None) if item.of_swarm)
 
 
-def _one(item: Work) -> str:
+def _describe(item: Work) -> str:
     if item is UNREAD:
         return item.name
-    what = f"task {item.name} of service {item.service}" if item.service else f"container {item.name}"
-    what += f" on the swarm's network {', '.join(item.networks)}" if item.networks else ""
+    text = f"task {item.name} of service {item.service}" if item.service else f"container {item.name}"
+    text += f" on the swarm's network {', '.join(item.networks)}" if item.networks else ""
     notes = [] if item.age_s is None else [f"for {age(item.age_s)}"]
     if item.spent:
         notes.append(SPENT)
@@ -143,7 +144,7 @@ def _one(item: Work) -> str:
         notes.append(STOPPING)
     if item.kept:
         notes.append(f"kept by its label {item.kept}")
-    return f"{what} ({', '.join(notes)})" if notes else what
+    return f"{text} ({', '.join(notes)})" if notes else text
 
 
 def age(seconds: int) -> str:

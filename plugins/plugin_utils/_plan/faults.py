@@ -77,8 +77,8 @@ def warnings(hosts: Iterable[Host], steps: Mapping[str, Step], swarm: Swarm) -> 
     paused_after = paused + sum(step.fault.pauses for step in steps.values())
     text = (
         f"{', '.join(kept_in_service_hosts)}: unfit for work, but left in service, so swarm may place tasks there: with this run "
-        f"{paused_after} of {watched} GPU nodes are paused for a fault, and the limit is {max_paused} (swarm_member_react_limit). To take more out of service, run "
-        "'docker node update --availability pause NODE'."
+        f"{paused_after} of {watched} GPU nodes are paused for a fault, and the limit is {max_paused} (swarm_member_react_limit). "
+        "To take more out of service, run 'docker node update --availability pause NODE'."
     )
     return [text]
 

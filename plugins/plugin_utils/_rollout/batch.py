@@ -30,7 +30,7 @@ ELECTION_S = 20
 class Batch:
     """The hosts of one step, and the manager that is called for them.
 
-    ``ledger`` and ``lease`` are the manager's latest answers. ``outcomes`` are those of hosts that do not get through this step.
+    ``ledger`` and ``lease`` are the manager's latest answers. ``outcomes`` has the outcomes of hosts that stop at this step.
     """
 
     hosts: list[str]
@@ -44,7 +44,7 @@ class Batch:
     check_mode: bool = False
     ledger: Mapping[str, Any] = field(default_factory=dict)
     lease: Mapping[str, Any] = field(default_factory=dict)
-    lease_known: bool = False  # whether this step has asked for the lease; else each host goes by the answer that its own batch got
+    lease_known: bool = False  # whether this step has asked for the lease; otherwise each host uses the answer that its own batch got
     say: Callable[[str], None] = print
     warn: Callable[[str], None] = print
     outcomes: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -53,22 +53,22 @@ class Batch:
     _members: dict[str, Member] = field(default_factory=dict)
 
     def member(self, name: str) -> Member:
-        """A host of the run, with what this step has found out so far."""
+        """A host of the run, with everything that this step knows about it so far."""
         if name not in self._members:
             self._members[name] = member_of(name, self.variables[name])
         return replace(self._members[name], lease=self.lease) if self.lease_known else self._members[name]
 
     def view(self, names: Iterable[str] | None = None) -> View:
-        """These hosts (by default the whole batch), and the swarm by the latest ledger."""
+        """These hosts (by default the whole batch), and the swarm in the latest ledger."""
         return self.view_by(self.ledger, names)
 
     def view_by(self, ledger: Mapping[str, Any] | None, names: Iterable[str] | None = None) -> View:
-        """The same by this ``ledger``. Use None if the latest ledger is older than the lease: it would show who had the lease before."""
+        """The same with this ``ledger``. Use None if the latest ledger is older than the lease: it would show the former holder."""
         return by_ledger((self.member(name) for name in (self.hosts if names is None else names)), ledger)
 
     @property
     def left(self) -> list[str]:
-        """The hosts without an outcome: they go on."""
+        """The hosts without an outcome, which go on."""
         return [name for name in self.hosts if not self.member(name).outcome]
 
     def give_outcome(self, names: Iterable[str], state: State, reason: str, **more: Any) -> None:
@@ -83,6 +83,7 @@ class Batch:
         return max((self.plan["steps"][name]["settings"][setting] for name in self.hosts), default=0)
 
     def query(self) -> Answer:
+        """Query the manager for its ledger."""
         return self.call("swarm_gpu_info", **self._keep_label)
 
     @property
@@ -110,8 +111,8 @@ class Batch:
 
     def write(self, updates: list[dict[str, Any]], **more: Any) -> Answer:
         """Call swarm_nodes. It writes only while this run has the lease, so that a call that hung cannot write later. ``more`` are its options."""
-        own = {"holder": self.lease["holder"]} if self.lease.get("acquired") else {}
-        return self._elected(lambda: self.call("swarm_nodes", nodes=updates, **own, **self._keep_label, **more))
+        holder = {"holder": self.lease["holder"]} if self.lease.get("acquired") else {}
+        return self._elected(lambda: self.call("swarm_nodes", nodes=updates, **holder, **self._keep_label, **more))
 
     def set_lease(self, lease: Answer) -> None:
         self.lease, self.lease_known = lease, True

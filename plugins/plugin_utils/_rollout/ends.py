@@ -32,36 +32,36 @@ class End(NamedTuple):
     node: Mapping[str, Any] | None  # its entry in the manager's ledger
     outcome: Outcome | None = None  # why its change was not finished
     answered: bool = True  # whether a manager gave a ledger
-    kept: tuple[str, ...] = ()  # the tasks because of which its labels or availability were not written
+    kept: tuple[str, ...] = ()  # the tasks that prevented writing its labels or availability
 
 
 def state_of(host: Host, step: Step, end: End) -> HostState:
     """Ready, or the one reason why this host is not ready."""
     node = end.node
-    missed = not_done(step, end.outcome, node) or refused(end)
-    if missed:
-        return missed
+    unfinished = not_done(step, end.outcome, node) or refused(end)
+    if unfinished:
+        return unfinished
     if node is None:
         return (State.NOT_A_MEMBER if end.answered else State.NOT_KNOWN).of()
     if node["state"] != "ready":
         return State.NOT_READY.of(node["state"])
     if node.get("former_availability"):
         return not_returned(node)
-    different = difference(host.assessed or {}, node)
-    if different:
-        return State.NOT_CONVERGED.of(different)
+    deviation = difference(host.assessed or {}, node)
+    if deviation:
+        return State.NOT_CONVERGED.of(deviation)
     unfit = step.problem if step.fault.text and (host.assessed or {}).get("fault") else None
     notes = [unfit] if unfit else []
     notes += [f"left alone, {finished_before(step)}"] if step.maintained else []
     notes += [f"GPU {_gpu(gpu)} excluded: {gpu['reason']}" for gpu in (host.assessed or {}).get("left_out") or []]
-    more = "".join(f", {text}" for text in notes)
+    suffix = "".join(f", {text}" for text in notes)
     if node["availability"] != ACTIVE:
-        return State.BY_HAND.of(why_closed(node), more=more)
-    return State.FAILED.of(unfit) if unfit else State.READY.of(more=more)
+        return State.BY_HAND.of(why_closed(node), more=suffix)
+    return State.FAILED.of(unfit) if unfit else State.READY.of(more=suffix)
 
 
 def _gpu(gpu: Mapping[str, Any]) -> str:
-    """The index of a GPU, or, if it failed, what is known of the card, for the person who replaces it."""
+    """The index of a GPU. If it failed, a description of the card, for the person who replaces it."""
     return describe_gpu(gpu) if "last_known" in gpu else str(gpu["index"])
 
 
@@ -75,7 +75,7 @@ def not_done(step: Step, outcome: Outcome | None, node: Mapping[str, Any] | None
     if outcome and outcome.state is not State.WAITING:
         return _and_not_returned(outcome.state.of(outcome.reason), node)
     if outcome or step.work.left_alone:
-        # Otherwise it is no node, or it returned to service before this run found what it waits for.
+        # Otherwise the host is not a node, or it returned to service before this run found the work that it waits for.
         paused = "; paused" if outcome and MARKED in step.groups and (node is None or node["availability"] != "active") else ""
         return State.WAITING.of(outcome.reason if outcome else ", ".join(step.work.waits_for), more=paused)
     return None
@@ -108,33 +108,34 @@ def not_returned(node: Mapping[str, Any]) -> HostState:
 
 
 def ends(view: View, kept: Iterable[Mapping[str, Any]] = (), unlabelled: str = "") -> dict[str, End]:
-    """The end of each host. ``kept`` are the nodes that swarm_nodes refused to change, as it returns them. ``unlabelled`` is why labels could not be
-    set."""
+    """The end of each host. ``kept`` are the nodes that swarm_nodes refused to change, as it returns them. ``unlabelled`` is the reason why labels
+    could not be set, or ''."""
     tasks = refused_by_node(kept)
-    mistaken = problems({member.name: member.node_id for member in view}, view.nodes)  # hosts that joined in this run; the plan has reported others
-    left = _left_undone(view, unlabelled)
-    found = {}
+    id_errors = problems({member.name: member.node_id for member in view}, view.nodes)  # hosts that joined in this run; the plan has reported others
+    unfinished = _left_undone(view, unlabelled)
+    result = {}
     for member in view:
         outcome = member.outcome
-        if not outcome and member.name in mistaken:
-            outcome = Outcome(State.FAILED, mistaken[member.name])
-        node = None if member.name in mistaken or not member.node_id else member.node
-        refused_there = () if member.name in mistaken else tasks.get(member.node_id or "", ())
-        found[member.name] = End(node, outcome or left.get(member.name), bool(view.nodes), tuple(refused_there))
-    return found
+        if not outcome and member.name in id_errors:
+            outcome = Outcome(State.FAILED, id_errors[member.name])
+        node = None if member.name in id_errors or not member.node_id else member.node
+        refused_there = () if member.name in id_errors else tasks.get(member.node_id or "", ())
+        result[member.name] = End(node, outcome or unfinished.get(member.name), bool(view.nodes), tuple(refused_there))
+    return result
 
 
 def _left_undone(view: View, unlabelled: str) -> dict[str, Outcome]:
-    """By host, why its labels are not set, or why it has not returned to service: the call failed, or another run changes the swarm."""
+    """The outcomes of hosts without their labels, or not yet in service, by host: the call failed, or another run changes the swarm."""
     to_label = View(tuple(member for member in view if LABEL in member.step.groups), view.ledger)
     if unlabelled:
         return dict.fromkeys((member.name for member in to_label), Outcome(State.FAILED, UNLABELLED % unlabelled))
-    left = {update["host"]: UNLABELLED for update in wanted_labels(to_label, clashes=True)}
-    left.update((member.name, NOT_RETURNED) for member in view if member.not_returned)
-    return {one.name: Outcome(State.UNTOUCHED, left[one.name] % one.lost_lease) for one in view if one.name in left and one.lost_lease}
+    reasons = {update["host"]: UNLABELLED for update in wanted_labels(to_label, clashes=True)}
+    reasons.update((member.name, NOT_RETURNED) for member in view if member.not_returned)
+    blocked = [member for member in view if member.name in reasons and member.lost_lease]
+    return {member.name: Outcome(State.UNTOUCHED, reasons[member.name] % member.lost_lease) for member in blocked}
 
 
 def failed_before(ledger: Mapping[str, Any] | None) -> bool:
     """Whether the last run noted failed hosts. The alert about them ends only when a run notes that no host failed."""
-    noted = ((ledger or {}).get("swarm") or {}).get("last_run") or {}
-    return (noted.get("hosts") or {}).get(Verdict.FAILED.value, 0) > 0
+    last_run = ((ledger or {}).get("swarm") or {}).get("last_run") or {}
+    return (last_run.get("hosts") or {}).get(Verdict.FAILED.value, 0) > 0

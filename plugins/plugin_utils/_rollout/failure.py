@@ -16,7 +16,7 @@ from .._answers.answer import CONTAINERS
 from .._fleet.outcome import FACT, State
 from .member import member_of
 
-LOST_OVER = "gpu_swarm_connection_lost"  # by the callback gpu_swarm_lost_connections
+LOST_OVER = "gpu_swarm_connection_lost"  # the callback gpu_swarm_lost_connections sets this fact
 LATE = "failed to execute in the expected time frame"
 NO_REASON = "see above"
 
@@ -35,10 +35,10 @@ def is_late(result: Mapping[str, Any]) -> bool:
 
 
 def outcome(name: str, facts: Mapping[str, Any], failure: Failure, failed_as: str | None = None) -> dict[str, Any]:
-    """The state and the reason, by the ``facts`` of the host. ``failed_as`` is the state of a host that answers, if its change is not undone."""
-    known = facts.get(FACT)
-    if known:  # with run_once, one failure fails all hosts
-        return dict(known)
+    """Return the state and the reason, from the ``facts`` of the host. ``failed_as`` is the state of a host that answers if its change stays."""
+    existing = facts.get(FACT)
+    if existing:  # with run_once, one failure fails all hosts
+        return dict(existing)
     blocking = _started_work(name, facts, failure.result)
     if failure.gone or is_late(failure.result):
         state = State.LOST
@@ -51,17 +51,17 @@ def outcome(name: str, facts: Mapping[str, Any], failure: Failure, failed_as: st
 
 
 def _started_work(name: str, facts: Mapping[str, Any], result: Mapping[str, Any]) -> list[str]:
-    """Work that started between the assessment and the restart of dockerd, and has to end first. Tasks of swarm had their time, with the drain. The
-    result may be that of any module, and of a host that lies."""
-    came, busy = (result[key] if CONTAINERS(result.get(key)) else None for key in ("came", "busy"))
-    found = [item for item in busy or () if not item["service"]] if came is None else came
-    return member_of(name, facts).blocking(found) + list(facts.get("swarm_member_waits_for") or ())
+    """Work that started between the assessment and the restart of dockerd, and must end first. Tasks of swarm already had the time of the drain. The
+    result may come from any module, or from a host that lies."""
+    started, busy = (result[key] if CONTAINERS(result.get(key)) else None for key in ("came", "busy"))
+    started_work = [item for item in busy or () if not item["service"]] if started is None else started
+    return member_of(name, facts).blocking(started_work) + list(facts.get("swarm_member_waits_for") or ())
 
 
 def _reason(lost_over: str | None, failure: Failure, failed_as: str | None) -> str:
-    said = str(failure.result.get("msg", NO_REASON))
-    if lost_over and lost_over in said:
+    message = str(failure.result.get("msg", NO_REASON))
+    if lost_over and lost_over in message:
         return str(lost_over)  # without Ansible's text about the condition that reported it
     # A user's task only reports that its command failed, and a late task only its time-out. So name the task.
-    named = is_late(failure.result) or failed_as == State.OUT.value
-    return f"the task {failure.task}: {said}" if named else said
+    names_task = is_late(failure.result) or failed_as == State.OUT.value
+    return f"the task {failure.task}: {message}" if names_task else message

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a run writes to the swarm's nodes, and whether the manager shows what was decided (pure).
+"""Decides what a run writes to the swarm's nodes, and checks whether the manager shows what was decided (pure).
 
-What is returned here is the option ``nodes`` of the module swarm_nodes. Private to this collection: no stability is promised to others.
+The functions return the option ``nodes`` of the module swarm_nodes. Private to this collection: no stability is promised to others.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ PAUSE, DRAIN, FORMER = "pause", "drain", "former"
 
 
 def availability_updates(view: View, to: str, labels: bool = True) -> list[dict[str, Any]]:
-    """The availability of these hosts' nodes. A host is left out if its node is not listed, if another run has the lease, or if it stays as it is.
+    """The updates of the nodes' availability. Hosts whose node is not listed or stays as it is have none, nor do hosts if another run has the lease.
 
-    ``pause``: the scheduler places no new tasks there. ``drain``: swarm also starts elsewhere what still runs there, by the ledger. ``former``: the
-    nodes return to service as they were, with their ``labels`` as decided; without ``labels``, only those that are paused or drained by a run.
+    ``pause``: the scheduler places no new tasks there. ``drain``: swarm also moves the tasks that the ledger shows there. ``former``: the nodes
+    return to their former availability, with their ``labels`` as decided. Without ``labels``, only nodes that a run paused or drained return.
     """
     updates = []
     for member in view:
@@ -46,26 +46,26 @@ def availability_updates(view: View, to: str, labels: bool = True) -> list[dict[
             by = {"by": member.step.playbook} if member.step.playbook else {}
             updates.append({"id": member.node_id, "host": member.name, "availability": to, "remember": True, **by, **evicts})
         if to == FORMER and _may_return(member, view, labels):
-            back = {"id": member.node_id, "host": member.name, "availability": to, "remember": False}
-            updates.append({**back, **_written_on_return(member, view, labels), **_evict(member)})
+            update = {"id": member.node_id, "host": member.name, "availability": to, "remember": False}
+            updates.append({**update, **_written_on_return(member, view, labels), **_evict(member)})
     return updates
 
 
 def _leaves_service(member: Member, to: str) -> bool:
-    """Whether it is paused or drained: nothing has ended its change, and, for a drain, there is something to move."""
+    """Whether to pause or drain the node: its change goes on, and for a drain, tasks run there that must move."""
     return not member.outcome and (to == PAUSE or _may_be_drained(member))
 
 
 def _may_be_drained(member: Member) -> bool:
-    """Whether tasks run there that the change would stop, and nothing that a drain would end for good."""
+    """Whether the change would stop tasks there, and a drain would end none of them for good."""
     readable = "containers" in member.assessed and not member.assessed.get("failed")
     work = member.stopped_work()
     return readable and bool((member.node or {}).get("tasks") and work) and not member.must_stay(work)
 
 
 def _may_return(member: Member, view: View, labels: bool) -> bool:
-    """Whether nothing keeps it out of service: neither its outcome, nor a fault, nor a finished job that would run again."""
-    # A node that was in service when this run began may return though its change failed: it is as it was then.
+    """Whether nothing keeps the node out of service: neither its outcome, nor a fault, nor a finished job that would run again."""
+    # A node that was in service when this run began may return although its change failed, because it is as it was then.
     if member.outcome and (member.outcome.stays_paused or (member.step.membership.left_paused and member.outcome.state in BAD)):
         return False
     if not labels and member.node and not member.not_returned:
@@ -76,44 +76,45 @@ def _may_return(member: Member, view: View, labels: bool) -> bool:
 
 
 def _is_unfit(member: Member) -> bool:
-    """Whether it still has a fault that keeps it out of service. What was done in its window, such as the reset of a GPU, may have ended it."""
+    """Whether the node still has a fault that keeps it out of service. The work in its window, such as a reset of the GPU, may have ended it."""
     return bool(member.decided.get("fault")) and member.step.settings.get("gpu_node_on_loss") != label.REPORT
 
 
 def _was_left_in_service(member: Member) -> bool:
-    """Whether it had this very fault when the run began, and no run has paused it for that."""
+    """Whether the node had the same fault when the run began, and no run has paused it for that."""
     return member.step.fault.left_in_service and label.is_like_fault(str(member.decided.get("fault")), member.step.fault.text)
 
 
 def _written_on_return(member: Member, view: View, labels: bool) -> dict[str, Any]:
-    """What else is written when the node returns to service."""
+    """The other parts of the update that returns the node to service."""
     step = member.step
-    known = step.fault.paused_for or step.fault.text  # for another fault somebody has paused it since
-    written = {**({"paused_for": known} if known else {}), **_fault_that_is_over(member.decided)}
+    fault = step.fault.paused_for or step.fault.text  # if the node has another fault by now, somebody has paused it since
+    update = {**({"paused_for": fault} if fault else {}), **_fault_that_is_over(member.decided)}
     if member.outcome or step.work.left_alone or step.error:
-        return written
-    return {**written, **(_labels(member, view) if labels else {}), **_maintained(member)}
+        return update
+    return {**update, **(_labels(member, view) if labels else {}), **_maintained(member)}
 
 
-def _fault_that_is_over(found: Mapping[str, Any]) -> dict[str, str]:
-    """The fault that a node still reports though none was found: under some managers it reports the end only when its tasks have ended."""
-    shown = label.parse_label(str((found.get("health") or {}).get("shown") or ""))
-    return {"over": label.format_label(shown.of_cards)} if shown.state == label.FAULT and not found.get("fault") else {}
+def _fault_that_is_over(decided: Mapping[str, Any]) -> dict[str, str]:
+    """The fault that a node still reports although this run found none. Under some managers, it reports the end only when its tasks have ended."""
+    shown = label.parse_label(str((decided.get("health") or {}).get("shown") or ""))
+    return {"over": label.format_label(shown.of_cards)} if shown.state == label.FAULT and not decided.get("fault") else {}
 
 
 def _maintained(member: Member) -> dict[str, Any]:
-    """The maintenance that was finished there. In its window, gpu_node comes last."""
-    done = member.step.settings.get("maintain_id")
-    return {"maintained": done} if done and "maintain" in member.step.needs and member.applied else {}
+    """The maintenance that was finished there. gpu_node runs last in its window, so its answer shows that."""
+    finished = member.step.settings.get("maintain_id")
+    return {"maintained": finished} if finished and "maintain" in member.step.needs and member.applied else {}
 
 
 def _evict(member: Member) -> dict[str, str]:
-    """What the update may evict. Before there is a plan everything is previewed, so that the plan can name it."""
+    """The option that limits which tasks the update may evict. Before the plan there is no limit: it previews everything that would be evicted."""
     return {"evict": EVICT[member.step.work.disrupt]} if member.planned else {}
 
 
 def fault_updates(faults: Mapping[str, str], view: View) -> list[dict[str, Any]]:
-    """Pauses hosts for their ``faults``, also hosts that could not be assessed. What somebody has decided since the plan is the module's to check."""
+    """The updates that pause hosts for their ``faults``, also hosts that could not be assessed. The module checks whether somebody has decided
+    otherwise since the plan."""
     updates = []
     for member in view:
         node_id = member.step.membership.node_id
@@ -127,7 +128,7 @@ def fault_updates(faults: Mapping[str, str], view: View) -> list[dict[str, Any]]
 
 
 def label_updates(view: View, clashes: bool = False) -> list[dict[str, Any]]:
-    """The labels of these hosts' nodes, without those of hosts that must not be changed now since another run has the lease. See wanted_labels()."""
+    """The label updates of these hosts, except hosts that must not be changed now because another run has the lease. See wanted_labels()."""
     lost = {member.name for member in view if member.lost_lease}
     return [update for update in wanted_labels(view, clashes) if update["host"] not in lost]
 
@@ -135,14 +136,14 @@ def label_updates(view: View, clashes: bool = False) -> list[dict[str, Any]]:
 def wanted_labels(view: View, clashes: bool = False) -> list[dict[str, Any]]:
     """The labels as planned, else as decided, of hosts on which nothing failed.
 
-    With a ledger, only labels that differ from what it shows; if somebody else has set such a label, only with ``clashes``. A host that shows the
-    id of another host's node gets none: the plan or the report says so.
+    With a ledger, only labels that differ from it are returned. If somebody else has set such a label, it is returned only with ``clashes``. A host
+    that shows the id of another host's node gets no labels; the plan or the report says so.
     """
-    mistaken = problems({member.name: member.node_id for member in view}, view.nodes)
+    id_errors = problems({member.name: member.node_id for member in view}, view.nodes)
     updates = []
     for member in view:
         labels = _labels(member, view)
-        if not member.node_id or not labels or member.name in mistaken or member.outcome:
+        if not member.node_id or not labels or member.name in id_errors or member.outcome:
             continue
         if view.ledger is None or (member.node and _differs(member.node, member.name, labels, clashes)):
             updates.append({"id": member.node_id, "host": member.name, **labels, **_evict(member)})
@@ -159,42 +160,42 @@ def _labels(member: Member, view: View) -> dict[str, Any]:
     return {"labels": wanted, "mark": removal.mark if removal else owned_labels.SET, **({"keep": keep} if keep else {})}
 
 
-def _differs(node: Mapping[str, Any], host: str, wants: Mapping[str, Any], also_clashes: bool) -> bool:
+def _differs(node: Mapping[str, Any], host: str, wanted: Mapping[str, Any], also_clashes: bool) -> bool:
     """``wants`` is what _labels() returns for this host."""
-    then, clashes = owned_labels.compute(node["labels"], wants["labels"], LABEL_PREFIX, wants.get("keep", ()))
-    return also_clashes if clashes else owned_labels.mark(then, host, wants["mark"], LABEL_PREFIX) != node["labels"]
+    new_labels, clashes = owned_labels.compute(node["labels"], wanted["labels"], LABEL_PREFIX, wanted.get("keep", ()))
+    return also_clashes if clashes else owned_labels.mark(new_labels, host, wanted["mark"], LABEL_PREFIX) != node["labels"]
 
 
 # -- finished jobs -----------------------------------------------------------------------------------------------------
 
 
 def finished_jobs(view: View, remove: bool, updates_left: bool = False) -> list[str]:
-    """The finished jobs that an update of these hosts' nodes would run again. With ``remove``: the names of those that this run may remove. Without:
-    in words, those that it may not remove. Hosts with an outcome do not count.
+    """The finished jobs that an update of these hosts' nodes would run again. With ``remove``: the names of jobs that this run may remove. Without:
+    descriptions of jobs that it may not remove. Hosts with an outcome do not count.
 
-    With ``updates_left``, only hosts that are still to be labelled or returned to service: at the end of a run most are not.
+    With ``updates_left``, only hosts count that still have to be labelled or returned to service. At the end of a run, most do not.
     """
     members = _still_to_update(view) if updates_left else view.members
-    judged = [member for member in members if member.step.work.remove_jobs is remove and not member.outcome]
-    jobs = list(dict.fromkeys(job for member in judged for job in _jobs_in_the_way(member, view)))
+    relevant = [member for member in members if member.step.work.remove_jobs is remove and not member.outcome]
+    jobs = list(dict.fromkeys(job for member in relevant for job in _jobs_in_the_way(member, view)))
     return jobs if remove else in_words(jobs)
 
 
 def _still_to_update(view: View) -> list[Member]:
-    mine = [member for member in view if not member.lost_lease]
-    to_label = View(tuple(member for member in mine if LABEL in member.step.groups), view.ledger)
+    own_members = [member for member in view if not member.lost_lease]
+    to_label = View(tuple(member for member in own_members if LABEL in member.step.groups), view.ledger)
     labelled = {update["host"] for update in wanted_labels(to_label, clashes=True)}
-    return [member for member in mine if member.name in labelled or (MARKED in member.step.groups and member.not_returned)]
+    return [member for member in own_members if member.name in labelled or (MARKED in member.step.groups and member.not_returned)]
 
 
 def _jobs_in_the_way(member: Member, view: View) -> list[str]:
-    # If its change was not done, or nobody knows whether it was, the node advertises what the ledger shows.
+    # If the change was not done, or if nobody knows, the node advertises the resources that the ledger shows.
     changed = not (member.step.work.left_alone or member.outcome)
     return in_the_way(view.ledger, member.node_id, member.decided.get("advertised") if changed else None)
 
 
 def _runs_a_job_again(member: Member, view: View) -> bool:
-    """Whether its return to service would run a finished job again. Jobs that may be removed are removed by then, though the ledger is older."""
+    """Whether its return to service would run a finished job again. Jobs that may be removed are gone by then; the ledger may be older."""
     removed = member.step.work.remove_jobs is True and not member.outcome
     return not removed and bool(_jobs_in_the_way(member, view))
 
@@ -203,6 +204,6 @@ def _runs_a_job_again(member: Member, view: View) -> bool:
 
 
 def not_converged(view: View) -> list[str]:
-    """The hosts of which the ledger does not show yet what was decided; hosts that failed do not count."""
-    judged = [member for member in view if not (member.outcome or member.step.work.left_alone or member.step.error)]
-    return [member.name for member in judged if is_not_ready(member.node) or difference(member.decided, member.node or {})]
+    """The hosts for which the ledger does not show yet what was decided. Hosts that failed do not count."""
+    relevant = [member for member in view if not (member.outcome or member.step.work.left_alone or member.step.error)]
+    return [member.name for member in relevant if is_not_ready(member.node) or difference(member.decided, member.node or {})]

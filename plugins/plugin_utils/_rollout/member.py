@@ -4,8 +4,8 @@
 
 """A host during a run, and all hosts of one step together with the swarm's ledger (pure).
 
-Ansible keeps what a run knows of a host in several facts: the plan, what was found, what was done, why the host does not go on. They are read here,
-once per step. Private to this collection: no stability is promised to others.
+Ansible keeps the state of a host in several facts: its plan, its assessment, the applied changes, and its outcome. They are read here, once per
+step. Private to this collection: no stability is promised to others.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .run_lease import lease_blocker, lease_by
 PLAN, ASSESSED, APPLIED = "gpu_swarm_plan", "gpu_node_assessed", "gpu_node_applied"
 INSPECTED, JOINED = "gpu_swarm_inspected", "swarm_member_state"
 
-# By host, its facts.
+# The facts of each host, by name.
 Variables = Mapping[str, Mapping[str, Any]]
 Node = Mapping[str, Any]
 
@@ -36,15 +36,15 @@ class Member:
 
     name: str
     step: Step  # what is planned for it
-    planned: bool = False  # False before there is a plan for it: then the step says only that everything may be stopped there
+    planned: bool = False  # False before it has a plan: its step then only says that everything may be stopped there
     outcome: Outcome | None = None  # why it does not go on in this run
-    node_id: str | None = None  # None where it is in no swarm, or has left it
+    node_id: str | None = None  # None if it is in no swarm, or has left it
     has_left: bool = False  # whether it left its swarm in this run
     node: Node | None = None  # its entry in the manager's ledger
-    lease: Mapping[str, Any] = field(default_factory=dict)  # who has the swarm's lease; empty where this run needs none
+    lease: Mapping[str, Any] = field(default_factory=dict)  # who has the swarm's lease; empty if this run needs none
     assessed: Mapping[str, Any] = field(default_factory=dict)  # what gpu_node found
     applied: Mapping[str, Any] = field(default_factory=dict)  # what gpu_node did in this run
-    containers: list[dict[str, Any]] | None = None  # as they were last read; None where they could not be read
+    containers: list[dict[str, Any]] | None = None  # as they were last read; None if they could not be read
 
     @property
     def decided(self) -> Mapping[str, Any]:
@@ -58,25 +58,25 @@ class Member:
 
     @property
     def not_returned(self) -> bool:
-        """Whether a run has it paused or drained still."""
+        """Whether a run paused or drained the node and has not returned it to service."""
         return bool((self.node or {}).get("former_availability"))
 
     def stopped_work(self, containers: list[dict[str, Any]] | None = None) -> list[Work]:
-        """What runs here and the change would stop; ``containers`` are by default those that were last read."""
-        stops, found = self.step.work.stops, self.containers if containers is None else containers
-        if found is None:  # unread containers are not "no containers"
+        """The work here that the change would stop. ``containers`` are by default those that were last read."""
+        stops, containers_here = self.step.work.stops, self.containers if containers is None else containers
+        if containers_here is None:  # unread containers are not "no containers"
             return [] if stops == NOTHING else [UNREAD, *what_is_stopped(stops, work_on([], self.node))]
-        return what_is_stopped(stops, work_on(found, self.node))
+        return what_is_stopped(stops, work_on(containers_here, self.node))
 
     def must_stay(self, work: list[Work]) -> list[Work]:
         """The part of ``work`` that must not be stopped here."""
         return must_stay(work, self.step.work.disrupt)
 
     def blocking(self, containers: list[dict[str, Any]] | None = None) -> list[str]:
-        """What runs here and must not be stopped, for people.
+        """Descriptions of the work here that must not be stopped.
 
-        ``containers`` are by default those that were last read. An empty list leaves the tasks; those of a removed service get the name of their
-        containers all the same.
+        ``containers`` are by default those that were last read. With an empty list, only the tasks count. Tasks of a removed service still get the
+        name that their containers have.
         """
         if self.outcome:
             return []
@@ -99,7 +99,7 @@ class View:
 
     @cached_property
     def nodes(self) -> dict[str, Node]:
-        """The nodes of the ledger by id; empty where no manager could be read."""
+        """The nodes of the ledger by id; empty if no manager could be read."""
         return nodes_of(self.ledger)
 
     def of(self, names: Iterable[str]) -> View:
@@ -108,7 +108,7 @@ class View:
         return View(tuple(by_name[name] for name in names), self.ledger)
 
     def blocking(self, containers: list[dict[str, Any]] | None = None) -> list[str]:
-        """What runs on any of these hosts and must not be stopped, see Member.blocking()."""
+        """Descriptions of the work on any of these hosts that must not be stopped, see Member.blocking()."""
         return [text for member in self.members for text in member.blocking(containers)]
 
 
@@ -117,19 +117,19 @@ def nodes_of(ledger: Mapping[str, Any] | None) -> dict[str, Node]:
 
 
 def view(names: Iterable[str], variables: Variables, ledger: Mapping[str, Any] | None = None) -> View:
-    """These hosts by their facts, and by the ledger."""
+    """Build the view of these hosts from their facts and the ledger."""
     return by_ledger((member_of(name, variables[name]) for name in names), ledger)
 
 
 def by_ledger(members: Iterable[Member], ledger: Mapping[str, Any] | None) -> View:
-    """The members with what the ledger shows of them: their nodes, and who has the lease now."""
+    """Build the view of these members. The ledger shows their nodes, and who has the lease now."""
     nodes = nodes_of(ledger)
-    seen = (replace(one, node=nodes.get(one.node_id or ""), lease=lease_by(one.lease, ledger)) for one in members)
-    return View(tuple(seen), ledger)
+    updated = (replace(member, node=nodes.get(member.node_id or ""), lease=lease_by(member.lease, ledger)) for member in members)
+    return View(tuple(updated), ledger)
 
 
 def member_of(name: str, facts: Mapping[str, Any]) -> Member:
-    """A host by its facts alone."""
+    """Build a member from the facts of its host alone."""
     planned = ((facts.get(PLAN) or {}).get("steps") or {}).get(name)
     assessed, applied, inspected = (facts.get(fact) or {} for fact in (ASSESSED, APPLIED, INSPECTED))
     return Member(
@@ -142,13 +142,13 @@ def member_of(name: str, facts: Mapping[str, Any]) -> Member:
         lease=facts.get(LEASE) or {},
         assessed=assessed,
         applied=applied,
-        containers=next((one["containers"] for one in (inspected, assessed) if "containers" in one), None),
+        containers=next((answer["containers"] for answer in (inspected, assessed) if "containers" in answer), None),
     )
 
 
 def _node_id(facts: Mapping[str, Any], planned: Mapping[str, Any] | None) -> str | None:
-    """Of a member, the plan decides which node it is, since the plan has checked what the host shows. Of a host that joined in this run, the join
-    shows it. Without a plan it is what the host shows."""
+    """The node id of a host. For a member it comes from the plan, which has checked the id that the host shows. For a host that joined in this run it
+    comes from the join. Without a plan it is the id that the host shows."""
     joined = facts.get(JOINED) or {}
     if joined.get("state") == "inactive":
         return None

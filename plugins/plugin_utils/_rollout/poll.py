@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Query until nothing is waited for any more.
+"""Queries until there is nothing left to wait for.
 
-Ansible's own ``until`` shows each round as a failure and the last one as an error, though waiting is the purpose of the task.
+Ansible's own ``until`` shows each round as a failure and the last one as an error, although waiting is the purpose of the task.
 Private to this collection: no stability is promised to others.
 """
 
@@ -27,20 +27,20 @@ def poll(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Answer:
-    """The first answer for which ``waits_for`` is empty, or the last one before ``timeout`` seconds are over. Reports once what it waits for."""
+    """Return the first answer for which ``waits_for`` is empty, or the last one after ``timeout`` seconds. Report once what it waits for."""
     end = clock() + timeout
     answer = query()
-    said = False
-    while (left := waits_for(answer)) and clock() < end:
-        if not said:
-            more = f" and {len(left) - MAX_NAMED} more" if len(left) > MAX_NAMED else ""
-            say(f"waiting for {', '.join(left[:MAX_NAMED])}{more} (up to {timeout:g} s)")
-            said = True
+    reported = False
+    while (waiting_for := waits_for(answer)) and clock() < end:
+        if not reported:
+            more = f" and {len(waiting_for) - MAX_NAMED} more" if len(waiting_for) > MAX_NAMED else ""
+            say(f"waiting for {', '.join(waiting_for[:MAX_NAMED])}{more} (up to {timeout:g} s)")
+            reported = True
         sleep(max(0.0, min(delay, end - clock())))
         answer = query()
     return answer
 
 
-def apart(args: Mapping[str, Any], own: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Split the options of an action into its ``own`` ones and those of the module that it runs."""
-    return {key: args[key] for key in own if key in args}, {key: value for key, value in args.items() if key not in own}
+def apart(args: Mapping[str, Any], own_names: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Split the options of an action into its own (``own_names``) and those of the module that it runs."""
+    return {key: args[key] for key in own_names if key in args}, {key: value for key, value in args.items() if key not in own_names}

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a change of nodes may evict, and the tasks because of which swarm_nodes refused it (pure).
+"""Describes the tasks that a change of nodes would evict, and the tasks for which swarm_nodes refused it (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -29,7 +29,7 @@ Record = Mapping[str, Any]
 
 
 def describe(task: Record) -> str:
-    """A task of ``evicted`` or ``refused``, and why it would end."""
+    """Describe a task of ``evicted`` or ``refused``, and why it would end."""
     why = f"{task['constraint']} would no longer be met" if task["constraint"] else _REASONS[task["reason"]]
     spent = f", and {SPENT}" if task.get("restarts_left") == 0 else ""
     kept = f", and it is kept by its label {task['kept']}" if task.get("kept") else ""
@@ -37,16 +37,16 @@ def describe(task: Record) -> str:
 
 
 def refused_by_node(refused: Iterable[Record]) -> dict[str, list[str]]:
-    """By node id, the tasks because of which swarm_nodes did not write everything, each task once. ``refused`` may be of several calls."""
+    """The tasks for which swarm_nodes did not write everything, by node id, each task once. ``refused`` may come from several calls."""
     tasks: dict[str, dict[str, None]] = {}
     for item in refused:
         tasks.setdefault(item["id"], {}).update(dict.fromkeys(map(describe, item["tasks"])))
     return {node_id: list(words) for node_id, words in tasks.items()}
 
 
-def not_written(answer: Mapping[str, Any], node_id: str, what: str) -> dict[str, str]:
-    """The outcome of a host whose node swarm_nodes did not write, or {}. ``what`` begins the reason if the call failed."""
+def not_written(answer: Mapping[str, Any], node_id: str, prefix: str) -> dict[str, str]:
+    """The outcome of a host whose node swarm_nodes did not write, or {}. ``prefix`` starts the reason if the call failed."""
     if "nodes" not in answer:
-        return {"state": State.FAILED.value, "reason": f"{what}: {answer.get('msg') or NO_REASON}"}
+        return {"state": State.FAILED.value, "reason": f"{prefix}: {answer.get('msg') or NO_REASON}"}
     tasks = refused_by_node(answer.get("refused") or []).get(node_id)
     return {"state": State.WAITING.value, "reason": ", ".join(tasks)} if tasks else {}

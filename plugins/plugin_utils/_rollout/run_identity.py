@@ -27,7 +27,7 @@ NO_START = "-"
 
 def this_run(proc: Path = PROC) -> str:
     """The name of this run: the same for all its tasks, and unique."""
-    parent = multiprocessing.parent_process()  # Ansible runs each task in a process of its own
+    parent = multiprocessing.parent_process()  # Ansible runs each task in its own process
     pid = (parent and parent.pid) or os.getpid()
     machine = _machine(proc) or hashlib.sha256(str(uuid.getnode()).encode()).hexdigest()[:8]
     return f"{_user()}@{socket.gethostname()} pid {pid} (run {machine}.{_start(pid, proc) or NO_START})"
@@ -35,15 +35,15 @@ def this_run(proc: Path = PROC) -> str:
 
 def is_gone(holder: str, proc: Path = PROC) -> bool:
     """Whether this holder was a process of this machine that has ended. A process that cannot be identified counts as running."""
-    found = HOLDER.fullmatch(holder)
-    if not found or found[2] != _machine(proc):
+    match = HOLDER.fullmatch(holder)
+    if not match or match[2] != _machine(proc):
         return False
-    pid = int(found[1])
-    return not _exists(pid) or _start(pid, proc) not in (None, found[3])
+    pid = int(match[1])
+    return not _exists(pid) or _start(pid, proc) not in (None, match[3])
 
 
 def left_lease(ledger: Any) -> str:
-    """The holder of a lease that was never released, though its run has ended or its time seems to be over; '' if there is none."""
+    """The holder of a lease that was never released although its run has ended or its time seems to be over. '' if there is none."""
     lease = ((ledger or {}).get("swarm") or {}).get("lease")
     if not lease:
         return ""
@@ -59,7 +59,7 @@ def _user() -> str:
 
 
 def _exists(pid: int) -> bool:
-    """Whether a process exists. Not by its folder in /proc, which may be hidden from other users (hidepid)."""
+    """Whether a process exists. Its folder in /proc does not show that, because it may be hidden from other users (hidepid)."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -70,7 +70,7 @@ def _exists(pid: int) -> bool:
 
 
 def _machine(proc: Path) -> str | None:
-    """An id of this boot of the machine and of the PID namespace: containers may share host names."""
+    """An id of this boot of the machine and of the PID namespace. Host names do not suffice, because containers may share them."""
     try:
         parts = [(proc / "sys/kernel/random/boot_id").read_text().strip(), os.readlink(proc / "self/ns/pid")]
     except OSError:
@@ -79,7 +79,8 @@ def _machine(proc: Path) -> str | None:
 
 
 def _start(pid: int, proc: Path) -> str | None:
-    """When a process started, in ticks since the boot, since process ids are used again. '' for a zombie, None if it cannot be read."""
+    """When a process started, in ticks since the boot. Process ids are used again, so an id alone does not identify a process. '' for a zombie, None
+    if the time cannot be read."""
     try:
         stat = (proc / str(pid) / "stat").read_text()
     except OSError:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether this run may change the swarm, and for how long its lease has to last (pure).
+"""Checks whether this run may change the swarm, and computes how long its lease must last (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -22,31 +22,31 @@ CHANGE_S = 900
 
 
 def lease_by(answer: Mapping[str, Any], ledger: Any) -> Mapping[str, Any]:
-    """Who has the lease now: by the ``answer`` that this run got, or by the ``ledger``, if that shows that another run has taken it since."""
-    others = _taken_by_another(answer, ledger) if answer else None
-    return {**others, "acquired": False} if others else answer
+    """The current lease: the ``answer`` that this run got, or the lease in the ``ledger`` if another run has taken it since."""
+    taken = _taken_by_another(answer, ledger) if answer else None
+    return {**taken, "acquired": False} if taken else answer
 
 
 def _taken_by_another(answer: Mapping[str, Any], ledger: Any) -> Mapping[str, Any] | None:
     """The lease that the ledger shows, if another run has taken it from this one. Only the leader's clock says whether that lease has ended."""
-    now = ((ledger or {}).get("swarm") or {}).get("lease")
-    return now if answer.get("acquired") and now and now["holder"] != answer["holder"] else None
+    current = ((ledger or {}).get("swarm") or {}).get("lease")
+    return current if answer.get("acquired") and current and current["holder"] != answer["holder"] else None
 
 
 def is_due(answer: Mapping[str, Any], ledger: Any = None, now: float | None = None) -> bool:
-    """Whether this run has to renew its lease before it goes on: half of it is over, or the ledger shows that another run has it.
+    """Whether this run must renew its lease before it goes on: half of its time is over, or the ledger shows that another run has it.
 
-    Not by Ansible's now(): local time repeats an hour a year.
+    Ansible's now() cannot be used, because local time repeats one hour every year.
     """
     half_over = "renew_at" in answer and (time.time() if now is None else now) >= answer["renew_at"]
     return half_over or _taken_by_another(answer, ledger) is not None
 
 
 def lease_blocker(answer: Mapping[str, Any], since: str | None = None) -> str:
-    """Why this run may change nothing now, or ''. ``answer`` is that of swarm_lease. With ``since``, the lease must be the one that this run acquired
-    then."""
+    """Why this run may change nothing now, or ''. ``answer`` is the answer of swarm_lease. With ``since``, the lease must be the one that this run
+    acquired at that time."""
     if answer.get("acquired") and since not in (None, answer.get("since")):
-        return "its turn did not come, since the lease of this swarm had ended, and another run has had it meanwhile. Run this again."
+        return "its turn did not come, since the lease of this swarm had ended, and another run has taken it in the meantime. Run this again."
     if answer.get("acquired"):
         return ""
     if "acquired" not in answer:
@@ -55,31 +55,31 @@ def lease_blocker(answer: Mapping[str, Any], since: str | None = None) -> str:
     since = f" since {answer['since']}" if answer.get("since") else ""
     return (
         f"its turn did not come, since another run changes this swarm: {answer['holder']}{since}. Its lease {_remaining(answer.get('expires_in'))}. "
-        "Run this again when it is through; if it is dead, with -e provision_take_lease=true."
+        "Run this again when that run has ended. If it was killed, add -e provision_take_lease=true."
     )
 
 
 def _remaining(expires_in: int | None) -> str:
     if expires_in is None:
         return "does not end by itself"
-    return f"ends in {expires_in} s unless that goes on" if expires_in > 0 else f"ended {-expires_in} s ago by the clock of a manager"
+    return f"ends in {expires_in} s unless that run renews it" if expires_in > 0 else f"ended {-expires_in} s ago by the clock of a manager"
 
 
 def lease_seconds(hosts: Iterable[str], plan: Mapping[str, Any], forks: int, maintain: bool = False) -> int:
-    """How long the lease has to last for this batch (seconds). It is renewed before each batch, and within one when half of it is over."""
+    """How long the lease must last for this batch (seconds). It is renewed before each batch, and during a batch when half of its time is over."""
     if plan["settings"]["provision_lease"]:
         return plan["settings"]["provision_lease"]
     settings = [plan["steps"][name]["settings"] for name in hosts if name in plan["steps"]]
 
     def longest(key: str) -> int:
-        return max((one[key] for one in settings), default=0)
+        return max((host_settings[key] for host_settings in settings), default=0)
 
     wait = longest("provision_wait")
-    each = wait + longest("provision_drain_timeout") + CHANGE_S
+    per_round = wait + longest("provision_drain_timeout") + CHANGE_S
     if maintain:
         # The user's tasks, the reboot, and the first answer. Before a reboot, the run waits once more for work to end.
-        each += wait + 3 * longest("maintain_timeout")
+        per_round += wait + 3 * longest("maintain_timeout")
     # Ansible works on ``forks`` hosts at a time.
     rounds = max(1, -(-min(len(settings), len(plan["to_change"])) // int(forks)))
     # The run waits for tasks once for all hosts, and once more if the manager is lost; then it waits for containers on each host.
-    return 2 * wait + rounds * each
+    return 2 * wait + rounds * per_round

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How a run starts and ends, and the table of all steps. The steps of a window are in window.py.
+"""The first and last steps of a run, and the table of all steps. The steps of a window are in window.py.
 
 Private to this collection: no stability is promised to others.
 """
@@ -29,19 +29,19 @@ from .run_lease import lease_blocker
 
 
 def start(batch: Batch) -> Answer:
-    """Before anything is changed: acquire the lease, return nodes to service that an earlier run left paused and that need nothing else, and pause
-    nodes with faults. So a rollout has the room of the returned nodes from its first batch on."""
+    """Prepare the run before anything is changed. Acquire the lease, return nodes to service that an earlier run left paused and that need nothing
+    else, and pause nodes with faults. So the rollout has the room of the returned nodes from its first batch on."""
     answered = True
     faults, level = batch.plan["to_pause"], batch.plan["isolation"]["change"]
     if batch.plan["to_change"] or faults or level:
         answered = acquire(batch, **({"isolation": level} if level else {}))["answered"]
     elif batch.plan["left_lease"] and batch.call("swarm_lease", ttl=batch.ttl).get("acquired"):
-        # The lease of a run that was killed after its last change, and has ended by the leader's clock.
+        # Release the lease of a run that was killed after its last change. By the leader's clock, that lease has ended.
         batch.call("swarm_lease", state="absent")
     # First the nodes whose fault is over: when a node returns to service, a manager may pause one more, and would choose a node that still reports.
     first = list(dict.fromkeys([*batch.plan["cleared"], *batch.plan["only_paused"]]))
     if first and batch.lease.get("acquired"):
-        # Without the ledger, which is older than the lease. What fails here is done once more at the end of the run.
+        # Do not use the ledger, which is older than the lease. If this fails, the end of the run does it again.
         batch.write(availability_updates(batch.view_by(None, first), FORMER, labels=False))
     if faults and batch.lease.get("acquired"):
         answered = _pause_for_faults(batch, faults)
@@ -57,9 +57,9 @@ def start(batch: Batch) -> Answer:
 def _pause_for_faults(batch: Batch, faults: dict[str, str]) -> bool:
     updates = fault_updates(faults, batch.view(faults))
     written = batch.write(updates) if updates else {"nodes": []}
-    gone = written.get("unknown") or []
-    if "nodes" not in written and gone:  # nodes removed since the plan would keep all others in service
-        updates = [update for update in updates if update["id"] not in gone]
+    unknown = written.get("unknown") or []
+    if "nodes" not in written and unknown:  # nodes removed since the plan would keep all others in service
+        updates = [update for update in updates if update["id"] not in unknown]
         written = batch.write(updates) if updates else {"nodes": []}
     if "nodes" in written:
         return True
@@ -69,10 +69,10 @@ def _pause_for_faults(batch: Batch, faults: dict[str, str]) -> bool:
 
 
 def acquire(batch: Batch, **more: Any) -> Answer:
-    """Acquire the lease. Without it, hosts that were to be changed stay untouched."""
+    """Acquire the lease. Without it, hosts that should be changed stay untouched."""
     answered = batch.acquire(**more)
     if more and answered and not batch.lease["acquired"] and not batch.plan["to_change"]:
-        batch.warn("the isolation of the swarm was not written, since another run changes this swarm. Run this again.")
+        batch.warn("the isolation of the swarm was not written, because another run changes this swarm. Run this again.")
     batch.give_outcome([name for name in batch.hosts if name in batch.plan["to_change"]], State.UNTOUCHED, lease_blocker(batch.lease))
     return batch.answer(answered)
 
@@ -86,18 +86,18 @@ def finish(batch: Batch) -> Answer:
             batch.give_outcome([name], State.WAITING, ", ".join(finished_jobs(batch.view([name]), False, updates_left=True)))
         window.remove_jobs(batch, updates_left=True)
     groups = batch.plan["hosts_in"]
-    # The labels come in a call of their own: a clash over one host's label would keep all nodes out of service.
-    # Also the nodes whose fault is over: a manager may have paused them after the plan.
+    # Labels are written in a separate call, because a clash over one host's label would keep all nodes out of service.
+    # Nodes whose fault is over are included, because a manager may have paused them after the plan.
     marked = list(dict.fromkeys([*batch.plan["cleared"], *(groups.get(MARKED) or [])]))
-    back = availability_updates(batch.view(marked), FORMER, labels=batch.absent)
-    returned = batch.write(back) if back else {}
+    returning = availability_updates(batch.view(marked), FORMER, labels=batch.absent)
+    returned = batch.write(returning) if returning else {}
     labels = label_updates(batch.view(groups.get(LABEL) or []), clashes=True)
-    last = not (back or batch.absent or batch.check_mode or not_converged(batch.view()))
-    labelled = batch.write(labels, **(_with_release(batch) if last else {})) if labels else {}
+    is_last_call = not (returning or batch.absent or batch.check_mode or not_converged(batch.view()))
+    labelled = batch.write(labels, **(_with_release(batch) if is_last_call else {})) if labels else {}
     refused = [item for answer in (returned, labelled) for item in answer.get("refused") or []]
     unlabelled = labelled.get("msg") or "" if "nodes" not in labelled else ""
     if not (batch.absent or batch.check_mode):
-        if back:
+        if returning:
             batch.wait(lambda ledger: [] if "nodes" in ledger else NO_MANAGER, window.CONVERGES_S, 1)
         window.converge(batch)
     if not labelled.get("lease") and (batch.lease or not (batch.absent or batch.check_mode)):  # a swarm that was made in this run has no lease
@@ -108,16 +108,16 @@ def finish(batch: Batch) -> Answer:
 
 
 def _with_release(batch: Batch) -> dict[str, Any]:
-    """The options with which the call that writes the last labels also releases the lease. It notes how the run ends if all labels are written; if
-    one is not, that call keeps the lease."""
+    """The options that make the call that writes the last labels also release the lease. If all labels are written, that call notes how the run
+    ended; otherwise it keeps the lease."""
     return {"release": batch.holder, **_notes_of_run(batch, [], "")}
 
 
 def _notes_of_run(batch: Batch, refused: list[dict[str, Any]], unlabelled: str) -> dict[str, Any]:
-    """What is noted of this run on the swarm: the same as the report will show, so nothing may be waited for after it."""
-    noted = {} if batch.absent else _count_verdicts(batch, refused, unlabelled)
+    """The notes about this run on the swarm. They must agree with the report, so the run must not wait for anything after this."""
+    counts = {} if batch.absent else _count_verdicts(batch, refused, unlabelled)
     level = _levels(batch)
-    return {"outcomes": noted, "always": batch.plan["settings"]["provision_note_run"], **({"isolation": level} if level else {})}
+    return {"outcomes": counts, "always": batch.plan["settings"]["provision_note_run"], **({"isolation": level} if level else {})}
 
 
 def _levels(batch: Batch) -> dict[str, Any]:
@@ -127,28 +127,28 @@ def _levels(batch: Batch) -> dict[str, Any]:
         return isolation_label.update_after_removal(
             (node["id"] for node in nodes if owned_labels.bound_to(node["labels"], LABEL_PREFIX)), batch.ledger
         )
-    now = {}
+    levels = {}
     for member in batch.view(name for name in batch.plan["steps"] if name in batch.hosts):
         level = batch.plan["steps"][member.name]["target"]["isolation"]
         if member.node_id and level:
-            now[member.node_id] = isolation_change.level_at_end(member.assessed, member.applied, level)
+            levels[member.node_id] = isolation_change.level_at_end(member.assessed, member.applied, level)
     planned = batch.plan["isolation"]
-    return isolation_label.update_at_end(planned["level"], planned["set"], now, batch.ledger)
+    return isolation_label.update_at_end(planned["level"], planned["set"], levels, batch.ledger)
 
 
 def _count_verdicts(batch: Batch, refused: list[dict[str, Any]], unlabelled: str) -> dict[str, int]:
-    """How many hosts came to which verdict."""
+    """The number of hosts with each verdict."""
     steps = {name: Step.from_plan(step) for name, step in batch.plan["steps"].items()}
-    when, judged = plan_time({PLAN: batch.plan}), [name for name in steps if name in batch.hosts]
+    made_at, in_batch = plan_time({PLAN: batch.plan}), [name for name in steps if name in batch.hosts]
     # A host that was lost before the plan has facts of another playbook of this run.
-    members = [batch.member(name) if plan_time(batch.variables[name]) == when else member_of(name, {}) for name in judged]
+    members = [batch.member(name) if plan_time(batch.variables[name]) == made_at else member_of(name, {}) for name in in_batch]
     view = by_ledger(members, batch.ledger)
-    found = Counter((Verdict.FAILED if step.error else Verdict.DONE).value for name, step in steps.items() if name not in judged)
+    counts = Counter((Verdict.FAILED if step.error else Verdict.DONE).value for name, step in steps.items() if name not in in_batch)
     at_the_end = ends(view, refused, unlabelled)
     for member in view:
         host = Host(member.name, gpu=False, manager=False, assessed=dict(member.decided))
-        found[state_of(host, steps[member.name], at_the_end[member.name]).verdict.value] += 1
-    return dict(found)
+        counts[state_of(host, steps[member.name], at_the_end[member.name]).verdict.value] += 1
+    return dict(counts)
 
 
 # By the option ``step`` of the action swarm_batch.

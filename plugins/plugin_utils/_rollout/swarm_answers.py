@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a plan is made from: which hosts run the swarm, what the first manager shows, and what still has to be read there.
+"""Collects the answers for a plan: which hosts run the swarm, what the first manager shows, and what must still be read there.
 
 Private to this collection: no stability is promised to others.
 """
@@ -20,7 +20,7 @@ from .member import ASSESSED, view
 
 # Registered results of managers that are not in the play.
 _QUERIED = ("gpu_swarm_manager_answers", "gpu_swarm_external_answers")
-# What may still have to be read.
+# The parts that may still have to be read.
 LEDGER, EVICTIONS, CONTENTS = "ledger", "evictions", "contents"
 
 
@@ -34,22 +34,22 @@ class SwarmAnswers:
 
     @property
     def manager(self) -> str:
-        """The host that is queried about the swarm; '' if no host runs one."""
+        """The host that is queried about the swarm. '' if no host runs a swarm."""
         return next(iter(self.found["live"]), "")
 
     def unread(self, absent: bool) -> list[str]:
-        """What the plan needs and nobody has read yet."""
+        """The parts that the plan needs and that have not been read yet."""
         if not self.manager:
             return []
         if self.ledger is None:
             return [LEDGER, *([CONTENTS] if absent else [])]
-        # A changed label evicts tasks with a constraint on it. The plan has to know them.
+        # A changed label evicts tasks with a constraint on it. The plan must know these tasks.
         changes = label_updates(view(self.assessed, self.assessed, self.ledger))
         return [*([EVICTIONS] if changes else []), *([CONTENTS] if absent else [])]
 
 
 def read(task_vars: Mapping[str, Any], ledger: Mapping[str, Any] | None) -> SwarmAnswers:
-    """What the hosts and managers answered. ``ledger`` was read by a task of its own; without one, it came with a manager's assessment."""
+    """Collect the answers of the hosts and managers. ``ledger`` was read by a separate task. If it is None, a manager's assessment has the ledger."""
     managers, playing = task_vars["groups"].get(MANAGERS, []), task_vars["ansible_play_hosts"]
     assessed = {name: {ASSESSED: task_vars["hostvars"].raw_get(name).get(ASSESSED)} for name in dict.fromkeys([*playing, *managers])}
     answers = {name: assessed[name][ASSESSED] or {} for name in managers}

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The steps of a window for a batch of hosts, and whether these hosts may be changed.
+"""The steps of a window for a batch of hosts, and the checks whether these hosts may be changed.
 
 A step is one call of the action swarm_batch on one manager. It returns whether the manager ``answered``, and an outcome for each host that does not
 go on. If the manager did not answer, the next manager repeats the step: each step can be done twice. The decisions at the end are pure.
@@ -28,9 +28,9 @@ from .run_lease import is_due, lease_blocker
 
 # How long a manager may take to show what a restarted dockerd advertises, and to find its peers again (seconds).
 CONVERGES_S, REJOINS_S = 60, 15
-# A longer call hung: an answer takes seconds, an election within it 20.
+# A call that took longer than this hung: an answer takes seconds, an election 20 (seconds).
 HANGS_S = 120
-# How long moved tasks may wait for a place, whatever provision_wait is (seconds, at least and at most).
+# How long moved tasks may wait for a place: provision_wait, but at least and at most this (seconds).
 SETTLE_S = (10, 30)
 # How long a connection may be silent (seconds). Firewalls forget an idle connection after minutes. Not configurable: a longer drain time-out does
 # not make a longer silence safe.
@@ -79,8 +79,8 @@ def _settle(batch: Batch) -> bool:
 
 
 def pause(batch: Batch) -> Answer:
-    """Pause the nodes, then wait for tasks that must not be stopped. A node is paused before it is inspected again: else the scheduler may place
-    work there between the inspection and the change."""
+    """Pause the nodes, then wait for tasks that must not be stopped. A node is paused before it is inspected again. Otherwise the scheduler could
+    place work there between the inspection and the change."""
     if not batch.left:
         return batch.answer()
     written = batch.write(availability_updates(batch.view_by(None), PAUSE))
@@ -94,7 +94,7 @@ def pause(batch: Batch) -> Answer:
 
 
 def _await_tasks(batch: Batch) -> Answer:
-    """Wait, and return the manager's last answer. If a manager fails once in a wait of hours, it is queried again before another one is called."""
+    """Wait, and return the manager's last answer. A wait may take hours, so a manager that fails once is queried again before another one is used."""
 
     def waits_for(ledger: Answer) -> list[str]:
         return batch.view_by(ledger).blocking(containers=[]) if "nodes" in ledger else []
@@ -108,7 +108,7 @@ def _await_tasks(batch: Batch) -> Answer:
 
 
 def drain(batch: Batch) -> Answer:
-    """A host waits if work on it must end first. The other nodes are drained, while this run has the lease: swarm starts their tasks elsewhere."""
+    """Drain the nodes, if this run still has the lease: swarm moves their tasks. A host waits if work on it must end first."""
     for name in batch.left:
         view = batch.view([name])
         # A job may have finished meanwhile, and the update would run it again.
@@ -128,7 +128,7 @@ def restart_waits(step: Step, drain_timeout_s: int, maintain: bool) -> int:
 
 
 def _renew_if_due(batch: Batch) -> bool:
-    """Renew the lease before a drain, if it would be due during the drain: two runs must not drain at once."""
+    """Renew the lease before a drain if its renewal would be due during the drain. Two runs must not drain at the same time."""
     drain_s = batch.longest("provision_drain_timeout")
     if not batch.left or not is_due(batch.lease, batch.ledger, batch.clock() + drain_s):
         return True
@@ -141,8 +141,8 @@ def renew(batch: Batch) -> Answer:
 
 
 def _renew(batch: Batch, lost: State) -> bool:
-    """Renew the lease. If another run has had it since, give the hosts the outcome ``lost`` and leave them as they are: that run may have changed
-    them, or be about to."""
+    """Renew the lease. If another run has taken it in the meantime, give the hosts the outcome ``lost`` and leave them as they are, because that run
+    may change them."""
     since = batch.lease.get("since")
     answered = batch.acquire()
     batch.give_outcome(batch.hosts, lost, lease_blocker(batch.lease, since), leave_paused=True)
@@ -157,18 +157,18 @@ def remove_jobs(batch: Batch, updates_left: bool = False) -> bool:
     pruned = batch.call("swarm_job_prune", services=jobs)
     why = ", ".join(item["reason"] for item in pruned.get("kept") or []) or pruned.get("msg") or "the manager did not answer"
     for name in batch.left:
-        of_host = finished_jobs(batch.view([name]), True, updates_left)
-        left = [f"job {job}" for job in of_host if job not in (pruned.get("removed") or [])]
-        batch.give_outcome([name], State.WAITING, f"{', '.join(left)} could not be removed: {why}" if left else "")
+        jobs_of_host = finished_jobs(batch.view([name]), True, updates_left)
+        remaining = [f"job {job}" for job in jobs_of_host if job not in (pruned.get("removed") or [])]
+        batch.give_outcome([name], State.WAITING, f"{', '.join(remaining)} could not be removed: {why}" if remaining else "")
     return "removed" in pruned
 
 
-def _write(batch: Batch, updates: list[dict[str, Any]], what: str) -> bool:
+def _write(batch: Batch, updates: list[dict[str, Any]], prefix: str) -> bool:
     written = batch.write(updates)
     for member in batch.view(batch.left):
-        missed = not_written(written, member.node_id or "", what)
-        if missed:
-            batch.give_outcome([member.name], State(missed["state"]), missed["reason"])
+        outcome = not_written(written, member.node_id or "", prefix)
+        if outcome:
+            batch.give_outcome([member.name], State(outcome["state"]), outcome["reason"])
     return "nodes" in written
 
 
@@ -183,26 +183,26 @@ def unlabel(batch: Batch) -> Answer:
 
 
 def restore(batch: Batch) -> Answer:
-    """Return the nodes to service with their labels, once the manager shows what was decided. The end of the run reports what it does not show, and
-    writes again what could not be written here."""
+    """Return the nodes to service with their labels once the manager shows what was decided. The end of the run reports nodes that do not get there,
+    and repeats updates that fail here."""
     began = batch.clock()
     if _restore_at_once(batch):
         return batch.answer()
-    # If the call hung, this manager is not called again: the nodes would be out of service for twice as long.
+    # If the call hung, do not call this manager again: the nodes would be out of service for twice as long.
     if batch.clock() - began > HANGS_S or not batch.read_ledger():
         return batch.answer(False)
     converge(batch)
     updates = availability_updates(batch.view(), FORMER)
     if not updates:
         return batch.answer()
-    # A restarted manager has to find its peers first.
+    # A restarted manager must find its peers first.
     written = batch.poll(lambda: batch.write(updates), lambda answer: [] if "nodes" in answer else NO_MANAGER, REJOINS_S, batch.say, 1)
     return batch.answer("nodes" in written)
 
 
 def _restore_at_once(batch: Batch) -> bool:
-    """Return all nodes by one call, in which the manager itself checks whether it shows what was decided. Most batches need no more. False if a node
-    was held back, or if something is wrong with one; then each node is judged here by a new ledger."""
+    """Return all nodes to service with one call, in which the manager checks that it shows what was decided. That is enough for most batches.
+    False if a node was held back or has a problem; then each node is checked with a new ledger."""
     if batch.left != batch.hosts or "nodes" not in batch.ledger:
         return False
     updates = availability_updates(batch.view(), FORMER)
@@ -224,40 +224,39 @@ def converge(batch: Batch) -> None:
 # -- whether a host may be changed (pure) ------------------------------------------------------------------------------
 
 
-def rollout_blocker(view: View, before: Mapping[str, Room] | None, max_failed: int) -> str:
+def rollout_blocker(view: View, rooms_before: Mapping[str, Room] | None, max_failed: int) -> str:
     """Why no further host may be changed now, or ''.
 
-    ``view`` has all hosts of the run. ``before`` has the services that had room when the run began (of rooms()), None where the run takes the room
-    away for good.
+    ``view`` has all hosts of the run. ``rooms_before`` is the result of rooms() when the run began, None if the run takes the room away for good.
     """
-    bad = _gone_wrong(view)
-    if bad and len(bad) >= max_failed:
-        return f"its turn did not come, since {', '.join(bad)} failed. Fix that and run this again."
+    failed = _gone_wrong(view)
+    if failed and len(failed) >= max_failed:
+        return f"its turn did not come, since {', '.join(failed)} failed. Fix that and run this again."
     ledger = view.ledger or {}
     if "nodes" not in ledger:
         reason = ledger.get("msg") or "none of them answered"
         return f"its turn did not come, since no manager could be queried about the swarm ({reason}). Fix that and run this again."
-    new = newly_pending(ledger, before)
-    if new:
-        named = ", ".join(new[:5]) + (", …" if len(new) > 5 else "")
-        return f"its turn did not come, since tasks find no room that had some when this run began: {named}. Make room for them, and run this again."
+    without_room = newly_pending(ledger, rooms_before)
+    if without_room:
+        named = ", ".join(without_room[:5]) + (", …" if len(without_room) > 5 else "")
+        return f"its turn did not come, since tasks that had room when this run began now have none: {named}. Make room for them, and run this again."
     return ""
 
 
 def _gone_wrong(view: View) -> list[str]:
-    """The hosts that failed, and those that were changed and whose nodes the manager does not show as decided."""
-    wrong = []
+    """The hosts that failed, and changed hosts whose nodes the manager does not show as decided."""
+    failed = []
     for member in view:
         node = member.node if member.applied and not member.outcome else None
         if (member.outcome and member.outcome.state in BAD) or (node and (node["state"] != "ready" or difference(member.applied, node))):
-            wrong.append(member.name)
-    return wrong
+            failed.append(member.name)
+    return failed
 
 
 def manager_blocker(name: str, view: View) -> str:
-    """Why this manager must not be taken out now, or ''. ``view`` has the managers that this run changes, ``name`` among them.
+    """Why this manager must not be taken out of service now, or ''. ``view`` has the managers that this run changes, including ``name``.
 
-    A swarm of one or two managers stands still during a restart in any case. From three managers on it must not.
+    A swarm of one or two managers stops working during a restart in any case. With three or more it must keep working.
     """
     for other in view:
         if other.name != name and other.outcome and other.outcome.state in BAD:
@@ -265,23 +264,23 @@ def manager_blocker(name: str, view: View) -> str:
     managers = [node for node in view.nodes.values() if node["role"] == "manager"]
     if not managers:
         reason = (view.ledger or {}).get("msg") or "it gave no list of nodes"
-        return f"left alone: no manager could be queried who else runs the swarm ({reason}). Fix that and run this again."
+        return f"left alone: no manager could be queried about the other managers ({reason}). Fix that and run this again."
     own_ids = [member.node_id for member in view if member.name == name]
-    up = [node for node in managers if node["reachability"] == "reachable" and node["id"] not in own_ids]
-    if len(managers) > 2 and len(up) <= len(managers) // 2:
+    reachable = [node for node in managers if node["reachability"] == "reachable" and node["id"] not in own_ids]
+    if len(managers) > 2 and len(reachable) <= len(managers) // 2:
         return (
-            f"left alone: without it {len(up)} of {len(managers)} managers could be reached, too few to run the swarm. "
+            f"left alone: without this manager, only {len(reachable)} of {len(managers)} managers would be reachable, too few to run the swarm. "
             "Bring the other managers back and run this again."
         )
     return ""
 
 
 def not_emptied(step: Step, answer: Mapping[str, Any], remedy: str) -> str:
-    """Why a drained node is not empty, or '', by the ``answer`` of gpu_node. If its containers could not be read, it does not count as empty."""
+    """Why a drained node is not empty, or ''. ``answer`` is the answer of gpu_node. If the containers could not be read, the node is not empty."""
     if "containers" not in answer:
         reason = answer.get("msg") or "no reason given"
-        return f"the node was drained, and what still runs there could not be read ({reason}). Nothing was changed. Run this again."
+        return f"the node was drained, but its containers could not be read ({reason}). Nothing was changed. Run this again."
     # If only the membership ends, containers that were started by hand keep running, unless they are on a network of the swarm.
-    counts = [item for item in answer["containers"] if step.work.stops != TASKS or item["service"] or item.get("swarm_networks")]
-    left = [] if step.work.disrupt == ALL else [item["name"] for item in counts]
-    return f"{', '.join(left)} still runs here. {remedy}, then run this again." if left else ""
+    running = [item for item in answer["containers"] if step.work.stops != TASKS or item["service"] or item.get("swarm_networks")]
+    remaining = [] if step.work.disrupt == ALL else [item["name"] for item in running]
+    return f"{', '.join(remaining)} still runs here. {remedy}, then run this again." if remaining else ""

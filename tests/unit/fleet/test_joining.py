@@ -294,7 +294,7 @@ def test_an_invalid_address_is_an_error():
     [
         ({"m1": {}, "m2": {}, "w1": {}}, None),
         ({"m1": {"__swarm_member_settled": True}, "m2": {"__swarm_member_settled": False}}, None),  # its own settings do not count
-        ({"m1": {"__swarm_member_settled": False}, "m2": {}, "m3": {"__swarm_member_settled": False}}, "m1, m3 was to become a manager before m2"),
+        ({"m1": {"__swarm_member_settled": False}, "m2": {}, "m3": {"__swarm_member_settled": False}}, "m1, m3 should become a manager before m2"),
     ],
 )
 def test_a_manager_waits_for_earlier_managers(settled, waits_for):
@@ -370,10 +370,10 @@ STAYING = {
     "others would be left without a manager": (
         Fleet({"m1": manager("i1")}, me="m1", nodes=[node("i1", "manager"), node("i3", hostname="gpu-3")]),
         True,
-        "m1 is the last manager of its swarm with gpu-3 as other nodes. Have these leave first.",
+        "m1 is the last manager of its swarm, which also has the nodes gpu-3. Have these leave first.",
     ),
     "the swarm would end without consent": (
-        Fleet({"m1": manager("i1")}, me="m1", nodes=[node("i1", "manager")]), False, "m1 is the last manager of its swarm. The swarm ends when"
+        Fleet({"m1": manager("i1")}, me="m1", nodes=[node("i1", "manager")]), False, "m1 is the last manager of its swarm. When it leaves, the swarm ends"
     ),
     "its dockerd is stopped": (Fleet({"m1": manager("i1"), "w1": STOPPED}), True, "dockerd is not running on this host: start it."),
     "its swarm is locked": (Fleet({"m1": manager("i1"), "w1": answer_of("locked")}), True, "The swarm is locked on this node"),

@@ -123,14 +123,14 @@ def test_remaining_packages_are_listed_with_their_removal():
         host("g", gpu=False, toolkit_files=FILES),
     ]  # fmt: skip
     assert deprovision.remaining_toolkit(hosts) == [
-        f"a, c: the NVIDIA Container Toolkit stays, and so do {', '.join(FILES)}. deprovision_packages: true removes them.",
-        f"b: the NVIDIA Container Toolkit stays, and so do {FILES[0]}. deprovision_packages: true removes them.",
+        f"a, c: the NVIDIA Container Toolkit stays, and so do {', '.join(FILES)}. Set deprovision_packages: true to remove them.",
+        f"b: the NVIDIA Container Toolkit stays, and so do {FILES[0]}. Set deprovision_packages: true to remove them.",
     ]
 
 
 def test_packages_that_are_held_are_not_removed_without_consent():
     step = step_of(host(node_id=None, packages=True, kept=True, toolkit_held=HELD), swarm())
-    assert "the package manager holds nvidia-container-toolkit. With nvidia_container_toolkit_hold: false" in step.error
+    assert "the package manager holds nvidia-container-toolkit. Set nvidia_container_toolkit_hold: false" in step.error
     assert (step.needs, step.groups) == ([], [END])
 
 
@@ -138,7 +138,7 @@ def test_packages_that_a_runtime_of_the_user_needs_are_not_removed():
     """Nothing else is done there either, because the run would end half-way with an error."""
     adopted = dict(kept=True, runtime_stays=True, **TAKEN)
     step = step_of(host(packages=True, **adopted), swarm(M1, entry()))
-    assert "Docker has a runtime nvidia that was there before" in step.error
+    assert "Docker had a runtime nvidia before the first run" in step.error
     assert "deprovision_packages: false" in step.error
     assert (step.needs, step.groups) == ([], [END])
     assert step_of(host(**adopted), swarm(M1, entry())).needs == PROVISIONED

@@ -412,7 +412,7 @@ def test_several_versions_in_one_fleet_are_reported():
     hosts = [host("a", toolkit="1.20.0-1", **old), host("b", node_id="n2"), host("c", node_id="n3", **old), host("m", gpu=False, node_id=None)]
     steps = plan(hosts, swarm(member("n1", bound="a"), member("n2", bound="b"), member("n3", bound="c")))
     (text,) = toolkit_warnings(hosts, steps)
-    assert "1.20.0 on a, b; 1.9.0 on c. nvidia_container_toolkit_version" in text
+    assert "1.20.0 on a, b; 1.9.0 on c. Set nvidia_container_toolkit_version" in text
     assert toolkit_warnings(hosts[:2], steps) == []
 
 
@@ -435,7 +435,7 @@ def test_the_packages_of_the_toolkit_are_held(hold, held, needs, impact):
 def test_a_held_version_is_changed_only_if_the_inventory_says_so(hold):
     step = step_of(replace(host(toolkit="1.20.0", toolkit_version="1.19.1", toolkit_held=list(PACKAGES[3:])), hold=hold), swarm(member()))
     if hold is None:
-        assert "the package manager holds nvidia-container-toolkit. With nvidia_container_toolkit_hold: true" in step.error
+        assert "the package manager holds nvidia-container-toolkit. Set nvidia_container_toolkit_hold: true" in step.error
     else:
         assert (step.error, step.needs) == (None, ["toolkit"])  # which holds or releases it in the same task
 
@@ -846,7 +846,7 @@ def test_every_member_gets_a_window_for_maintenance():
     steps = plan(hosts, known, "runs driver.yml and reboots")
     assert [steps[name].groups[:2] for name in ("gpu-1", "b", "m")] == [[IDLE, MARKED], [WINDOW, MARKED], [WINDOW_MANAGERS, MARKED]]
     assert steps["b"].impact == ["runs driver.yml and reboots", "moves service train"]
-    assert "no member of the swarm" in steps["new"].error
+    assert "not a member of the swarm" in steps["new"].error
     step = plan([host(containers=BUSY[2:], disrupt="never")], known, "runs driver.yml")["gpu-1"]
     assert (step.work.left_alone, step.work.waits_for) == (True, ["container by-hand"])
 

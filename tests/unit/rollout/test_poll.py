@@ -147,7 +147,7 @@ def test_a_connection_lost_during_the_drain_leaves_no_list(monkeypatch, answers)
     run, _calls = node(monkeypatch, *answers)
     drained = run(event="drained", wait_timeout=9)
     assert drained["failed"]
-    assert "what still runs there could not be read (no route). Nothing was changed." in drained["msg"]
+    assert "its containers could not be read (no route). Nothing was changed." in drained["msg"]
 
 
 BUSY, IDLE, MUTE = {"containers": [NOTEBOOK]}, {"containers": []}, {"failed": True, "msg": "dockerd hangs"}

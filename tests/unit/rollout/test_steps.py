@@ -158,7 +158,7 @@ def test_a_manager_that_the_quorum_needs_is_not_changed():
     running, answers = batch(Manager(swarm_gpu_info=ledger(*down), swarm_lease=HELD), "abc", made=made), {}
     running.hosts = ["a"]
     answers = STEPS["begin"](running)["outcomes"]
-    assert "without it 1 of 3 managers could be reached" in answers["a"]["reason"]
+    assert "without this manager, only 1 of 3 managers would be reachable" in answers["a"]["reason"]
 
 
 def test_hosts_that_may_be_changed_are_paused_in_the_same_call():
@@ -295,7 +295,7 @@ def test_the_lease_is_renewed_when_it_would_be_due_after_the_drain(now, renewed)
     ("found", "words", "answered"),
     [
         (OTHERS, "another run changes this swarm: bob", True),
-        ({**HELD, "since": "12:00"}, "another run has had it meanwhile", True),
+        ({**HELD, "since": "12:00"}, "another run has taken it in the meantime", True),
         (DEAD, "could not be taken: no route", False),
     ],
 )
@@ -495,7 +495,7 @@ def test_hosts_do_not_join_a_swarm_while_another_run_has_the_lease():
     assert STEPS["acquire"](batch(Manager(swarm_lease=HELD)))["outcomes"] == {}
 
 
-@pytest.mark.parametrize(("found", "reason"), [(HELD, None), ({**HELD, "since": "12:00"}, "another run has had it meanwhile")])
+@pytest.mark.parametrize(("found", "reason"), [(HELD, None), ({**HELD, "since": "12:00"}, "another run has taken it in the meantime")])
 def test_a_renewed_lease_stays_the_same(found, reason):
     answer = STEPS["renew"](batch(Manager(swarm_lease=found)))
     assert [outcome["state"] for outcome in answer["outcomes"].values()] == (["out", "out"] if reason else [])

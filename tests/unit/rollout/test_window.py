@@ -75,7 +75,7 @@ def test_if_only_the_membership_ends_containers_on_swarm_networks_are_waited_for
 
 
 ATTACHED, OF_WEB = dict(CONTAINER, name="ranks", swarm_networks=["train"]), {"name": "web.1.x", "service": "web", "task": "t"}
-UNREAD = "the node was drained, and what still runs there could not be read (%s). Nothing was changed. Run this again."
+UNREAD = "the node was drained, but its containers could not be read (%s). Nothing was changed. Run this again."
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_a_manager_is_not_changed_if_the_swarm_would_stop_without_it(count, down
     assert reason == (
         ""
         if left is None
-        else f"left alone: without it {left} of {count} managers could be reached, too few to run the swarm. "
+        else f"left alone: without this manager, only {left} of {count} managers would be reachable, too few to run the swarm. "
         "Bring the other managers back and run this again."
     )
 
@@ -234,7 +234,7 @@ def test_after_a_failed_manager_no_other_is_changed():
 )
 def test_without_a_ledger_no_manager_is_changed(book, reason):
     blocker = manager_blocker("a", view(["a"], {"a": variables("n1")}, book))
-    assert blocker == f"left alone: no manager could be queried who else runs the swarm ({reason}). Fix that and run this again."
+    assert blocker == f"left alone: no manager could be queried about the other managers ({reason}). Fix that and run this again."
 
 
 # --- waiting for a drain ----------------------------------------------------------------------------------------------
