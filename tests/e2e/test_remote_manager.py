@@ -134,7 +134,7 @@ def test_the_fault_of_the_inventory_is_reported(appliance: Appliance) -> None:
     """It is reported before any query."""
     run = appliance.run(tls={"cert": "/c"})
     assert run.rc != 0
-    assert f"{HOST}: swarm_manager_docker_tls has cert; it takes tls, validate_certs" in run.output
+    assert f"{HOST}: swarm_manager_docker_tls has cert, which is not known. Its keys are tls, validate_certs" in run.output
 
 
 @pytest.mark.parametrize(

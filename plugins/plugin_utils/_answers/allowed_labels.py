@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which labels of a node's answer are allowed (pure).
+"""Keeps only the allowed labels of a node's answer (pure).
 
-Labels decide where tasks run and who may see their data, so somebody who controls a node must not choose them. Only labels
-under the prefixes of the inventory are kept.
+Labels decide where tasks run and who may see their data, so somebody who controls a node must not choose them. Only labels under the prefixes of the
+inventory are allowed.
 Private to this collection: no stability is promised to others.
 """
 
@@ -29,14 +29,14 @@ MOST = 256
 
 
 def prefixes(args: Mapping[str, Any]) -> tuple[str, str]:
-    """The prefixes of labels about GPUs and about the CPU, from the arguments of gpu_node; '' for no such labels."""
-    given = [args.get(name) for name in ("label_prefix", "label_cpu_prefix")]
-    gpu, cpu = (default if value is None else str(value) for value, default in zip(given, (Options().prefix, Options().cpu_prefix), strict=True))
+    """The prefixes of labels about GPUs and about the CPU, from the arguments of gpu_node. '' means no such labels."""
+    configured = [args.get(name) for name in ("label_prefix", "label_cpu_prefix")]
+    gpu, cpu = (default if value is None else str(value) for value, default in zip(configured, (Options().prefix, Options().cpu_prefix), strict=True))
     return gpu, cpu
 
 
 def with_allowed_labels(answer: dict[str, Any], host: str, gpu_prefix: str, cpu_prefix: str) -> dict[str, Any]:
-    """The answer of gpu_node with only the allowed labels, and with labels that only the controller can compute."""
+    """Return the answer of gpu_node with only the allowed labels, and with labels that only the controller can compute."""
     if "labels" not in answer:
         return answer
     answer = {**answer, "labels_unknown": []}
@@ -56,7 +56,7 @@ def with_allowed_labels(answer: dict[str, Any], host: str, gpu_prefix: str, cpu_
 
 
 def with_inventory_labels(answer: dict[str, Any], args: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer with labels that come from settings, not from GPUs. They are taken from the task's arguments, so a node cannot choose them.
+    """Return the answer with labels that come from settings, not from GPUs. They come from the task's arguments, so a node cannot choose them.
 
     They say what happens if a card is lost (no label for the default), whether the node is dedicated to services with a reservation, and which
     cards are excluded, with or without consent.
@@ -68,8 +68,8 @@ def with_inventory_labels(answer: dict[str, Any], args: Mapping[str, Any]) -> di
     if args.get("state", "present") == "present" and args.get("advertise", True):
         labels.update({ON_LOSS: on_loss} if on_loss != PAUSE else {})
         labels.update({key: "true"} if is_dedicated(args) else {})
-        missed = [left_out(one, _consents(args)) for one in answer.get("left_out") or [] if "last_known" in one]
-        labels.update({LEFT_OUT: format_labels(missed)} if missed else {})
+        card_labels = [left_out(card, _consents(args)) for card in answer.get("left_out") or [] if "last_known" in card]
+        labels.update({LEFT_OUT: format_labels(card_labels)} if card_labels else {})
     return {**answer, "labels": labels}
 
 
@@ -83,12 +83,12 @@ def is_dedicated(args: Mapping[str, Any]) -> bool:
 
 
 def without_prefix(args: Mapping[str, Any]) -> str | None:
-    """Why these arguments cannot dedicate a node; None if they can, or do not try to."""
+    """The error if these arguments dedicate a node but cannot, or None."""
     if not is_dedicated(args) or prefixes(args)[0] or args.get("state", "present") != "present" or not args.get("advertise", True):
         return None
     return (
-        "dedicated (gpu_swarm_dedicated) is a label of the node under label_prefix (gpu_node_label_prefix), which is empty. Set that, such as to "
-        "gpu., or leave dedicated out. Nothing was changed."
+        "dedicated (gpu_swarm_dedicated) is a label of the node under label_prefix (gpu_node_label_prefix), which is empty. Set label_prefix, such "
+        "as to gpu., or remove dedicated. Nothing was changed."
     )
 
 
@@ -101,7 +101,7 @@ def _may_be(key: Any, value: Any, prefix: str) -> bool:
 def _dropped(host: str, dropped: list[Any], prefix: str) -> str:
     shown = ", ".join(repr(key)[:60] for key in dropped[:5]) + (", …" if len(dropped) > 5 else "")
     return (
-        f"{host}: its answer has node labels that it may not set, and they were dropped: {shown}. A node sets labels under "
-        f"gpu_node_label_prefix ({prefix or 'empty'}) only, with values of letters, digits, '.', '-' and '_'. This collection never answers "
-        "such labels: find out who changed what runs on that machine."
+        f"{host}: its answer has node labels that it may not set, and they were dropped: {shown}. A node may only set labels under "
+        f"gpu_node_label_prefix ({prefix or 'empty'}), with values of letters, digits, '.', '-' and '_'. This collection never returns "
+        "such labels: find out who changed the software on that machine."
     )

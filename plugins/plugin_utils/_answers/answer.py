@@ -18,14 +18,14 @@ from typing import Any
 from ...module_utils._policy import generic_resources
 from ...module_utils._printable import printable, printable_lines
 
-# Keys on which Ansible acts anywhere in a task's result (plugins/strategy and executor/task_executor of ansible-core). None of our
-# modules returns them. Variables are the worst of them: in a call for all hosts, those of the first host would count.
+# Keys in a task's result on which Ansible acts (plugins/strategy and executor/task_executor of ansible-core). None of our modules returns them.
+# Variables are the worst: in a call for all hosts, the variables of the first host would apply to all.
 ACTED_ON = frozenset(
     ("ansible_facts", "ansible_stats", "add_host", "add_group", "results", "unreachable", "skipped", "failed_when_result", "ansible_job_id")
 )
 # Texts that may have several lines. Every other text is a name or a sentence.
 LINES = frozenset(("msg", "diff", "exception", "stdout", "stderr", "module_stdout", "module_stderr"))
-# Set by the controller: where it found Python on the node.
+# The controller sets these keys to where it found Python on the node.
 DISCOVERED = ("discovered_interpreter_", "ansible_discovered_interpreter_")
 
 # Numbers that JSON allows, but that no record of a machine contains: larger than any counter, or not finite.
@@ -64,7 +64,7 @@ def is_version(value: Any) -> bool:
 
 
 def is_resources(value: Any) -> bool:
-    """Whether these are entries of KIND=value that dockerd would take."""
+    """Whether these are entries of KIND=value that dockerd would accept."""
     try:
         return is_texts(value) and _are_resources(generic_resources.parse(value))
     except (generic_resources.ResourceError, ValueError):
@@ -79,8 +79,8 @@ def is_info(value: Any) -> bool:
         return False
 
 
-def _are_resources(found: Mapping[Any, Any]) -> bool:
-    return all(is_text(kind) and (is_count(value) or is_texts(value)) for kind, value in found.items())
+def _are_resources(resources: Mapping[Any, Any]) -> bool:
+    return all(is_text(kind) and (is_count(value) or is_texts(value)) for kind, value in resources.items())
 
 
 def nullable(is_valid: Validator) -> Validator:
@@ -102,14 +102,17 @@ def records(fields: Mapping[str, Validator]) -> Validator:
 
 
 def is_memory(value: Any) -> bool:
-    """Whether this is a guard's record of the kinds that are amounts of memory."""
+    """Whether this is a guard's record of its kinds that count memory."""
     return isinstance(value, dict) and all(map(record({"devices": is_texts, "mib": is_count}), value.values()))
 
 
 def is_addresses(value: Any) -> bool:
     """Whether these are IP addresses by interface."""
+    if not isinstance(value, dict):
+        return False
     try:
-        return isinstance(value, dict) and all(is_texts(found) and found and list(map(ipaddress.ip_address, found)) for found in value.values())
+        valid = [is_texts(addresses) and addresses and list(map(ipaddress.ip_address, addresses)) for addresses in value.values()]
+        return all(valid)
     except ValueError:
         return False
 
@@ -126,7 +129,7 @@ GPU: dict[str, Validator] = {
     "index": is_count, "uuid": nullable(is_text), "model": nullable(is_text), "memory_mib": nullable(is_number),
     "mig_devices": optional(records({"uuid": nullable(is_text)})),
 }  # fmt: skip
-# The parts of gpu_node's answer that a run reads of all hosts at once, so that a single one could end it for all.
+# The parts of gpu_node's answer that a run reads for all hosts at once, so that one malformed answer could end the run for all hosts.
 PARTS: dict[str, Validator] = {
     "msg": is_text,
     "gpus": records(GPU),
@@ -186,15 +189,15 @@ ALWAYS = (
 
 
 def plain(answer: dict[str, Any]) -> dict[str, Any]:
-    """The answer of a module without keys on which Ansible would act, and with printable texts."""
+    """Return the answer of a module without keys on which Ansible would act, and with printable texts."""
     facts = answer.get("ansible_facts")
-    found = {key: value for key, value in facts.items() if str(key).startswith(DISCOVERED)} if isinstance(facts, Mapping) else {}
-    kept = {key: value for key, value in answer.items() if key not in ACTED_ON}
-    return shown({**kept, "ansible_facts": found} if found else kept)
+    discovered = {key: value for key, value in facts.items() if str(key).startswith(DISCOVERED)} if isinstance(facts, Mapping) else {}
+    fields_left = {key: value for key, value in answer.items() if key not in ACTED_ON}
+    return shown({**fields_left, "ansible_facts": discovered} if discovered else fields_left)
 
 
 def shown(value: Any, lines: bool = False) -> Any:
-    """The value as plain data with only printable texts, also in keys. Since 2.19, ansible-core keeps warnings and errors in dataclasses."""
+    """Return the value as plain data with only printable texts, also in keys. Since 2.19, ansible-core keeps warnings and errors in dataclasses."""
     if isinstance(value, str):
         return printable_lines(value) if lines else printable(value)
     if isinstance(value, Mapping):
@@ -203,25 +206,25 @@ def shown(value: Any, lines: bool = False) -> Any:
         items = [shown(item, lines) for item in value]
         return tuple(items) if isinstance(value, tuple) else items
     if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{one.name: shown(getattr(value, one.name), lines=True) for one in fields(value) if one.init})
+        return replace(value, **{field.name: shown(getattr(value, field.name), lines=True) for field in fields(value) if field.init})
     return value
 
 
 def malformed(answer: Mapping[str, Any]) -> str | None:
-    """The part of gpu_node's answer that does not have the form of this module's results; None if all is well."""
-    lacking = [] if answer.get("failed") else [key for key in ALWAYS if key not in answer]
-    if lacking:
-        return f"{lacking[0]} is not there"
-    wrong = [key for key, is_valid in PARTS.items() if key in answer and not is_valid(answer[key])]
-    return f"{wrong[0]} is not what it should be" if wrong else None
+    """Describe the first part of gpu_node's answer that does not have the right form. None if the whole answer is well-formed."""
+    missing = [] if answer.get("failed") else [key for key in ALWAYS if key not in answer]
+    if missing:
+        return f"{missing[0]} is missing"
+    invalid = [key for key, is_valid in PARTS.items() if key in answer and not is_valid(answer[key])]
+    return f"{invalid[0]} does not have the right form" if invalid else None
 
 
 def for_plan(answer: dict[str, Any]) -> dict[str, Any]:
-    """A well-formed answer without the fields that a plan does not read. With eight GPUs those are most of it, and Ansible copies a whole
-    result several times, in the one process that works for all hosts."""
+    """Return a well-formed answer without the fields that a plan does not read. With eight GPUs these are most of the answer, and Ansible copies the
+    whole result several times, in one process for all hosts."""
     gpus = [{key: value for key, value in gpu.items() if key in GPU} for gpu in answer.get("gpus") or ()]
-    rest = {key: value for key, value in answer.items() if key != "invocation"}
-    return {**rest, "gpus": gpus} if "gpus" in answer else rest
+    other_fields = {key: value for key, value in answer.items() if key != "invocation"}
+    return {**other_fields, "gpus": gpus} if "gpus" in answer else other_fields
 
 
 def is_cpu(item: Any) -> bool:

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The name of a node's CPU, computed from its kernel's report: archspec lists the features of each micro-architecture.
+"""Computes the name of a node's CPU from its kernel's report. archspec lists the features of each micro-architecture.
 
-archspec runs on the controller. It is made to describe its own machine, but its table serves for any other.
+archspec runs on the controller. It is made to describe its own machine, but its table also works for other machines.
 Private to this collection: no stability is promised to others.
 """
 
@@ -18,7 +18,7 @@ try:
     from archspec.cpu import TARGETS, Microarchitecture
     from archspec.cpu.schema import TARGETS_JSON
 
-    # Read at import, in the process from which all workers are forked, and not once per host.
+    # Read once at import, in the process from which all workers are forked, instead of once per host.
     FAMILIES = {name: target.family.name for name, target in TARGETS.items()}
     HAS_ARCHSPEC = bool(FAMILIES)
 except ImportError:
@@ -29,9 +29,9 @@ X86 = "x86_64"
 ARM = "aarch64"
 
 MISSING = (
-    "The controller has no archspec, so the labels that name a node's CPU are not known; those that the nodes have stay as"
-    " they are. Install it: 'pip install archspec' into the Python that runs Ansible, or add it to the execution environment."
-    " Or leave these labels out with label_cpu_prefix: '' (role: gpu_node_label_cpu_prefix)."
+    "The controller has no archspec, so the labels that name a node's CPU are not known, and existing ones stay as they are."
+    " Install it: 'pip install archspec' into the Python that runs Ansible, or add it to the execution environment."
+    " Or disable these labels with label_cpu_prefix: '' (role: gpu_node_label_cpu_prefix)."
 )
 
 
@@ -44,12 +44,12 @@ def cpu_labels(cpu: Mapping[str, Any] | None) -> dict[str, str]:
     prefix = cpu["label_prefix"] if cpu else ""
     if not cpu or not prefix:
         return {}
-    found = _best(cpu)
-    if found is None:
+    target = _best(cpu)
+    if target is None:
         return {}
-    labels = {"microarchitecture": found.name}
-    if found.family.name == X86:
-        labels["x86_64_level"] = "v" + (found.generic.name.partition(X86 + "_v")[2] or "1")
+    labels = {"microarchitecture": target.name}
+    if target.family.name == X86:
+        labels["x86_64_level"] = "v" + (target.generic.name.partition(X86 + "_v")[2] or "1")
     return {prefix + key: value for key, value in labels.items()}
 
 
@@ -58,19 +58,19 @@ def _best(cpu: Mapping[str, Any]) -> Any:
     if not HAS_ARCHSPEC:
         raise ArchspecMissing(MISSING)
     vendor = cpu["vendor"] or TARGETS_JSON["conversions"]["arm_vendors"].get(cpu["implementer"], GENERIC)
-    # Made a record of archspec's, which knows what a kernel leaves unsaid.
+    # A record of archspec also has the features that the kernel does not list.
     features = Microarchitecture("", [], vendor, set(cpu["features"]), {}).features
     possible = [
         target for name, target in TARGETS.items() if FAMILIES[name] == cpu["machine"] and _can_be(target, cpu, vendor, features)
     ]
     generic = max((target for target in possible if target.vendor == GENERIC), key=_depth, default=None)
-    # Descendants of the best generic one only: a niche feature that the firmware hides must not cost a generation.
+    # Only descendants of the best generic CPU count. Otherwise a feature that the firmware hides would make the CPU a generation older.
     return max((target for target in possible if generic and target > generic), key=_depth, default=generic)
 
 
 def _can_be(target: Any, cpu: Mapping[str, Any], vendor: str, features: set[str]) -> bool:
     if cpu["machine"] == ARM:
-        # The versions of that architecture do not differ by features, but each core has a number.
+        # The versions of this architecture do not differ by features, but each core has a number.
         return target.name == ARM or (target.vendor == vendor and target.cpu_part == cpu["part"])
     if cpu["machine"].startswith("ppc"):
         return target.generation <= _generation(cpu["model"])
@@ -78,8 +78,8 @@ def _can_be(target: Any, cpu: Mapping[str, Any], vendor: str, features: set[str]
 
 
 def _generation(model: str | None) -> int:
-    found = re.search(r"POWER(\d+)", model or "")
-    return int(found.group(1)) if found else 0
+    match = re.search(r"POWER(\d+)", model or "")
+    return int(match.group(1)) if match else 0
 
 
 def _depth(target: Any) -> tuple[int, int]:

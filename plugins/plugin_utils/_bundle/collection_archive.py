@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 
 """Packs installed collections into archives that ansible-galaxy can install. An archive has the files that FILES.json lists and that exist. The
-package ``ansible`` omits tests and hidden files of its collections, so both lists are written anew.
+package ``ansible`` omits tests and hidden files of its collections, so FILES.json and MANIFEST.json are written again.
 
 Private to this collection: no stability is promised to others.
 """
@@ -51,33 +51,33 @@ class Collection:
 
 
 def read_collection(path: Path) -> Collection:
-    """The collection in a folder, either installed or a checkout of its source. Raises GpuSwarmError if it is not a collection."""
+    """Read the collection in a folder, either installed or a checkout of its source. Raise GpuSwarmError if it is not a collection."""
     try:
         installed = (path / MANIFEST).exists()
-        found = json.loads((path / MANIFEST).read_text())["collection_info"] if installed else yaml.safe_load((path / SOURCE).read_text())
-        return Collection(f"{found['namespace']}.{found['name']}", str(found["version"]), path, found.get("dependencies") or {})
+        info = json.loads((path / MANIFEST).read_text())["collection_info"] if installed else yaml.safe_load((path / SOURCE).read_text())
+        return Collection(f"{info['namespace']}.{info['name']}", str(info["version"]), path, info.get("dependencies") or {})
     except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError) as problem:
-        raise GpuSwarmError(f"{path} is no collection that can be packed: {problem}. Install it with ansible-galaxy.") from None
+        raise GpuSwarmError(f"{path} is not a collection that can be packed: {problem}. Install it with ansible-galaxy.") from None
 
 
 def with_dependencies(name: str, find: Find) -> list[Collection]:
     """The collection with this name and all its dependencies. Raises GpuSwarmError if one is not installed."""
-    found: dict[str, Collection] = {}
+    collections: dict[str, Collection] = {}
     wanted = [name]
     while wanted:
-        one = wanted.pop()
-        if one in found:
+        dependency = wanted.pop()
+        if dependency in collections:
             continue
-        path = find(one)
+        path = find(dependency)
         if path is None:
-            raise GpuSwarmError(f"the collection {one} is not installed here. Install it: ansible-galaxy collection install {one}")
-        found[one] = read_collection(path)
-        wanted.extend(found[one].dependencies)
-    return sorted(found.values(), key=lambda collection: collection.name)
+            raise GpuSwarmError(f"the collection {dependency} is not installed here. Install it: ansible-galaxy collection install {dependency}")
+        collections[dependency] = read_collection(path)
+        wanted.extend(collections[dependency].dependencies)
+    return sorted(collections.values(), key=lambda collection: collection.name)
 
 
 def pack(collection: Collection) -> bytes:
-    """The archive of an installed collection, with the same bytes each time. Raises GpuSwarmError if a file differs from FILES.json."""
+    """Build the archive of an installed collection, with the same bytes each time. Raise GpuSwarmError if a file differs from FILES.json."""
     listed = json.loads((collection.path / FILES).read_text())
     entries = [entry for entry in listed["files"] if _is_there(collection, entry)]
     files = _as_json({**listed, "files": entries})
@@ -105,7 +105,7 @@ def _is_there(collection: Collection, entry: dict[str, Any]) -> bool:
     if hashlib.sha256(path.read_bytes()).hexdigest() != entry["chksum_sha256"]:
         raise GpuSwarmError(
             f"{path} is not the file of {collection.name} {collection.version}: it was changed after the installation. "
-            f"Install it anew: ansible-galaxy collection install --force {collection.name}"
+            f"Install it again: ansible-galaxy collection install --force {collection.name}"
         )
     return True
 
@@ -127,10 +127,10 @@ def _member(name: str, mode: int, size: int) -> tarfile.TarInfo:
 
 
 def build(source: Path, folder: Path) -> None:
-    """The archive of a checkout, built by the ansible-galaxy of the same Ansible. In a virtual environment, that need not be on the PATH."""
+    """Build the archive of a checkout with the ansible-galaxy of the same Ansible, which may not be on the PATH of a virtual environment."""
     folder = folder.resolve()
     command = [sys.executable, "-m", "ansible", "galaxy", "collection", "build", "--force", "--output-path", str(folder), str(source.resolve())]
-    # Python looks for modules where it is started first: not among the user's files.
+    # Start it in another folder than the user's: Python first looks for modules in the folder where it is started.
     done = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise GpuSwarmError(f"{source} cannot be packed: {' '.join(done.stderr.split())}")
@@ -142,10 +142,10 @@ def put(collection: Collection, folder: Path, builder: Build = build) -> bool:
     if collection.is_source:
         with TemporaryDirectory() as work:
             builder(collection.path, Path(work))
-            made = Path(work) / collection.archive
-            if target.exists() and _listed(target) == _listed(made):
+            built = Path(work) / collection.archive
+            if target.exists() and _listed(target) == _listed(built):
                 return False  # ansible-galaxy writes the time into it
-            target.write_bytes(made.read_bytes())
+            target.write_bytes(built.read_bytes())
         return True
     content = pack(collection)
     if target.exists() and target.read_bytes() == content:
@@ -156,8 +156,8 @@ def put(collection: Collection, folder: Path, builder: Build = build) -> bool:
 
 def _listed(archive: Path) -> bytes:
     with tarfile.open(archive) as tar:
-        found = tar.extractfile(FILES)
-        return found.read() if found else b""
+        member = tar.extractfile(FILES)
+        return member.read() if member else b""
 
 
 def checksums(folder: Path, listed: str) -> str:

@@ -4,8 +4,8 @@
 
 """Computes arguments of gpu_node without templates.
 
-Ansible compiles a template for each argument of each host, in a process that ends with the task: for the two dozen of gpu_node, most of which
-are ``{{ name }}``, that was the larger part of what a host costs the controller.
+Ansible compiles a template for each argument of each host, in a process that ends with the task. gpu_node has two dozen arguments, most of them
+``{{ name }}``, and their templates cost the controller more than everything else about a host.
 Private to this collection: no stability is promised to others.
 """
 
@@ -21,24 +21,24 @@ _NAME = re.compile(r"\{\{ *([A-Za-z_][A-Za-z0-9_]*) *\}\}")
 
 
 def named_value(value: Any, variables: Mapping[str, Any]) -> Any:
-    """The variable behind a value of the form ``{{ name }}``, which may be a template itself; any other value unchanged."""
-    found = _NAME.fullmatch(value) if isinstance(value, str) else None
-    return variables[found[1]] if found and found[1] in variables and _is_trusted(value) else value
+    """Return the variable behind a value of the form ``{{ name }}``, which may itself be a template. Any other value is returned unchanged."""
+    match = _NAME.fullmatch(value) if isinstance(value, str) else None
+    return variables[match[1]] if match and match[1] in variables and _is_trusted(value) else value
 
 
 def of_role(variables: Mapping[str, Any], template: Callable[[Any], Any]) -> dict[str, Any]:
-    """The arguments that depend on variables other than their own: whether the host has GPUs, and settings of the whole swarm.
+    """The arguments that depend on other variables than their own: whether the host has GPUs, and settings of the whole swarm.
 
-    The level of the plan (``_gpu_node_level``) goes before the swarm's, also where it is none.
+    The level of the plan (``_gpu_node_level``) overrides the swarm's, even if it is empty.
     """
-    found: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     if not boolean(template(variables.get("gpu_node_has_gpus", True)), strict=False):
-        found = {"advertise": [], "extra_resources": []}
+        arguments = {"advertise": [], "extra_resources": []}
     if dedicated := template(variables.get("gpu_swarm_dedicated")):
-        found["dedicated"] = dedicated
+        arguments["dedicated"] = dedicated
     planned = "_gpu_node_level" in variables
     level = template(variables.get("_gpu_node_level" if planned else "gpu_swarm_isolation"))
-    return {**found, "isolation": level} if planned or level not in ("", None) else found
+    return {**arguments, "isolation": level} if planned or level not in ("", None) else arguments
 
 
 def _is_trusted(value: str) -> bool:

@@ -21,7 +21,7 @@ CAUSES = (
     ),
     (
         r"(sudo): (?:a (?:password|terminal) is required|no tty present|no password was provided|.*incorrect password)|(su|doas): Auth",
-        "%s needs a password, and got none or a wrong one. Give it with -K or as ansible_become_password, or allow the user to do without.",
+        "%s needs a password, and got none or a wrong one. Give it with -K or as ansible_become_password, or let the user become root without one.",
     ),
     (
         r"(sudo): sorry, you must have a tty",
@@ -29,20 +29,20 @@ CAUSES = (
     ),
     (
         r"is not in the (sudo)ers file|is not allowed to execute .* as root|may not run (sudo)|(doas): Operation not permitted",
-        "%s does not let this user become root. Add it to sudoers, or log in as another one (ansible_user).",
+        "%s does not let this user become root. Add the user to sudoers, or log in as another user (ansible_user).",
     ),
 )
 
 
 def explained(answer: dict[str, Any], host: str) -> dict[str, Any]:
-    """The answer. If the module did not run because the task could not become root on ``host``, its message says so."""
+    """Return the answer. If the module did not run because the task could not become root on ``host``, its message says so."""
     if not answer.get("failed") or "module_stderr" not in answer:
         return answer
     output = f"{answer['module_stderr']}\n{answer.get('module_stdout') or ''}"
     for pattern, words in CAUSES:
-        found = re.search(pattern, output)
-        if found:
-            who = next((group for group in found.groups() if group), "sudo")
-            rest = {key: value for key, value in answer.items() if key != "exception"}  # which Ansible would show in place of the message
-            return {**rest, "msg": f"{host}: the task cannot become root: {words % who}"}
+        match = re.search(pattern, output)
+        if match:
+            program = next((group for group in match.groups() if group), "sudo")
+            other_fields = {key: value for key, value in answer.items() if key != "exception"}  # Ansible would show it instead of the message
+            return {**other_fields, "msg": f"{host}: the task cannot become root: {words % program}"}
     return answer

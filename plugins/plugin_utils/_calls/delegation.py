@@ -24,29 +24,29 @@ from .._settings.facts import problem
 from .become import explained
 from .limit import NoAnswer, within
 
-# A call on a manager takes seconds, and some minutes where it updates a thousand nodes. Its Docker API has a time-out of its own.
+# A call on a manager takes seconds, or minutes if it updates a thousand nodes. Its Docker API has its own time-out.
 MANAGER_LIMIT_S = 600.0
 
 
 def answered(call: Callable[[], dict[str, Any]], who: str, limit_s: float | None = MANAGER_LIMIT_S, connection: Any = None) -> dict[str, Any]:
-    """The answer of ``call()`` without keys that Ansible would act on; or a failure, if ``connection`` does not reach the host ``who``."""
+    """Return the answer of ``call()`` without keys on which Ansible would act, or a failure if ``connection`` does not reach the host ``who``."""
     try:
         return explained(plain(within(limit_s, call) if limit_s else call()), who)
     except AnsibleConnectionFailure as failure:
         return {"failed": True, "msg": printable(f"{who} cannot be reached: {failure}")}
     except NoAnswer:
-        if connection:  # without pipelining, Ansible would remove this directory after the task: over the connection that hangs, and without a limit
+        if connection:  # without pipelining, Ansible would later remove this directory over the hanging connection, without a time limit
             connection._shell.tmpdir = None
         return {
             "failed": True,
-            "msg": f"{who} gave no answer within {limit_s:.0f} s: the machine, or the connection to it, hangs. "
+            "msg": f"{who} gave no answer within {limit_s:.0f} s: the machine or the connection to it hangs. "
             f"Check whether 'ssh {who} docker info' answers.",
         }
 
 
 def lost(task: Any, failure: AnsibleConnectionFailure) -> dict[str, Any]:
-    """A failure for a host that this task could not reach, with the text of the callback gpu_swarm_lost_connections. If a play ignores unreachable
-    hosts, Ansible would otherwise continue with the next task, and no rescue would run."""
+    """Return a failure for a host that this task could not reach, with the text of the callback gpu_swarm_lost_connections. If the host were
+    "unreachable" in a play that ignores such hosts, Ansible would continue with the next task, and no rescue would run."""
     return {"failed": True, "msg": f"the connection was lost over '{task.get_name()}': {printable(str(failure))}"}
 
 
@@ -60,7 +60,7 @@ class Call(NamedTuple):
 
 
 def called(action: ActionBase, call: Call, task_vars: Any, who: str) -> dict[str, Any]:
-    """The answer of a module with secrets in its arguments or answer. At -vvv, ssh would print them, so lower its verbosity."""
+    """Call a module with secrets in its arguments or answer, and return the answer. At -vvv, ssh would print them, so lower its verbosity."""
     context, task = action._connection._play_context, action._task
     former = context.no_log, task.check_mode
     context.no_log, task.check_mode = True, call.checks or task.check_mode
@@ -72,10 +72,10 @@ def called(action: ActionBase, call: Call, task_vars: Any, who: str) -> dict[str
 
 
 def refuse_facts(task: Any, task_vars: Mapping[str, Any]) -> None:
-    """Fail if the host's own facts would decide what this task does. A delegated task for all hosts is not checked, since it would fail for all."""
-    wrong = None if task.delegate_to else problem(task_vars)
-    if wrong:
-        raise AnsibleActionFail(wrong)
+    """Fail if the host's own facts would change what this task does. A delegated task for all hosts is not checked, because it would fail for all."""
+    error = None if task.delegate_to else problem(task_vars)
+    if error:
+        raise AnsibleActionFail(error)
 
 
 class ManagerAction(ActionBase):

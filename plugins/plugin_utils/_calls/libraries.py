@@ -37,7 +37,7 @@ ASSESSED = "gpu_node_assessed"
 
 
 class CarryingAction(ActionBase):
-    """Runs MODULE. If it fails because libraries are missing that the controller has, runs it again with those."""
+    """Runs MODULE. If it fails because of missing libraries that the controller has, runs it again with these libraries."""
 
     MODULE = ""
     # Libraries that a host probably lacks. They are sent at once if the controller has them.
@@ -46,12 +46,12 @@ class CarryingAction(ActionBase):
     def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
         result = super().run(tmp, task_vars)
         refuse_facts(self._task, task_vars)
-        known = at_hand(self.likely) if self._task.check_mode else lacking(task_vars)
-        answer = carry(partial(self._run_module, task_vars), self._task.args, known)
+        libraries = at_hand(self.likely) if self._task.check_mode else lacking(task_vars)
+        answer = carry(partial(self._run_module, task_vars), self._task.args, libraries)
         return merge_hash(result, self.finish(answer, self._task.delegate_to or task_vars["inventory_hostname"]))
 
     def finish(self, answer: dict[str, Any], host: str) -> dict[str, Any]:
-        """The result of the task for this answer of the host. Subclasses change it."""
+        """Return the result of the task for this answer of the host. Subclasses change it."""
         return answer
 
     def _run_module(self, task_vars: Any, args: Mapping[str, Any]) -> dict[str, Any]:
@@ -63,33 +63,32 @@ class CarryingAction(ActionBase):
 
 
 def lacking(task_vars: Mapping[str, Any]) -> list[str]:
-    """The libraries that the host lacks according to its assessment, so that the real run need not fail first."""
+    """The libraries that the host lacks according to its assessment. Sending them at once avoids a failing first call."""
     return [name for name in (task_vars.get(ASSESSED) or {}).get("missing") or () if name in LIBRARIES]
 
 
 def at_hand(names: Iterable[str]) -> list[str]:
-    """Those of these libraries that the controller has."""
-    found = []
+    """The libraries among ``names`` that the controller has."""
+    available = []
     for name in names:
         with suppress(AnsibleActionFail):
             LIBRARIES[name]()
-            found.append(name)
-    return found
+            available.append(name)
+    return available
 
 
 def carry(run: Run, args: Mapping[str, Any], known: Iterable[str] = ()) -> dict[str, Any]:
-    """The answer of ``run(args)``. While it fails because a library is missing that can be sent, runs again with that library.
+    """Return the answer of ``run(args)``. As long as it fails because of a missing library that can be sent, run again with that library.
 
-    The libraries are part of the module's arguments, which with pipelining costs no further round trip. A module stops at
-    the first missing library, so a node can need a second round. The libraries in ``known`` are sent at once. Nothing is
-    sent if the user set ``library_path``.
+    The libraries are part of the module's arguments, which costs no further round trip with pipelining. A module stops at the first missing library,
+    so a node can need a second round. The libraries in ``known`` are sent at once. Nothing is sent if the user set ``library_path``.
     """
     if args.get("library_path"):
         return run(args)
     sent = list(known)
     answer = run(dict(args, libraries=pack(sent)) if sent else args)
-    while more := [name for name in wanted(answer) if name not in sent]:
-        sent += more
+    while missing := [name for name in wanted(answer) if name not in sent]:
+        sent += missing
         answer = run(dict(args, libraries=pack(sent)))
     return answer
 
@@ -100,13 +99,13 @@ def wanted(answer: Mapping[str, Any]) -> list[str]:
 
 
 def pack(names: Iterable[str]) -> str:
-    """The zip file with these libraries as base64 text. The same libraries give the same text."""
+    """Return the zip file with these libraries as base64 text. The same libraries give the same text."""
     files = {inside: source.read_bytes() for name in sorted(names) for inside, source in LIBRARIES[name]().items()}
     return base64.b64encode(zip_file(files)).decode("ascii")
 
 
 def zip_file(files: Mapping[str, bytes]) -> bytes:
-    """A zip file of these files. The same files give the same bytes."""
+    """Return a zip file of these files. The same files give the same bytes."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for inside, content in files.items():
@@ -124,14 +123,14 @@ def _binding() -> dict[str, Path]:
     source = Path(spec.origin)
     if source.name != "pynvml.py":
         raise AnsibleActionFail(
-            f"The controller's pynvml at {source.parent} is not the one of nvidia-ml-py but an old package. "
+            f"The controller's pynvml at {source.parent} is an old package, not that of nvidia-ml-py. "
             "Replace it: 'pip uninstall pynvml' and 'pip install nvidia-ml-py' into the Python that runs Ansible."
         )
     return {"pynvml.py": source}
 
 
 def _toml_parser() -> dict[str, Path]:
-    """tomli, or the standard library's copy of it under that name."""
+    """The files of tomli, or of the standard library's copy under that name."""
     spec = importlib.util.find_spec("tomli")
     home = Path(spec.origin).parent if spec and spec.origin else Path(sysconfig.get_path("stdlib"), "tomllib")
     sources = sorted(home.glob("*.py"))

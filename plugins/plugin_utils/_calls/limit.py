@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A time limit for calls of another machine, whose connection may hang.
+"""Limits the time of a call to another machine, whose connection may hang.
 
-The ``timeout`` of a task does not serve: it fails the task whatever failed_when says, and with run_once it fails every host.
+The ``timeout`` of a task cannot be used: it fails the task whatever failed_when says, and with run_once it fails every host.
 Private to this collection: no stability is promised to others.
 """
 
@@ -24,7 +24,7 @@ class _Late(BaseException):
 
 
 def within(limit_s: float, call: Callable[[], Any]) -> Any:
-    """The result of ``call()``. Raises NoAnswer if it takes longer. If the task has its own ``timeout``, only that applies."""
+    """Return the result of ``call()``. Raise NoAnswer if it takes longer than the limit. If the task has its own ``timeout``, only that applies."""
     if signal.getitimer(signal.ITIMER_REAL)[0]:
         return call()
 

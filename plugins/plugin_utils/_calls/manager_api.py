@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The address of a manager's Docker API, from the variables of its host (pure).
+"""Finds the address of a manager's Docker API in the variables of its host (pure).
 
 A manager is called on its own inventory host. By default that is the manager itself, and the API is a socket. If the variable
 ``swarm_manager_docker_host`` is set, the host is a machine that reaches the API over the network, often the controller. Such an external
@@ -29,34 +29,34 @@ Variables = Mapping[str, Mapping[str, Any]]
 
 
 def api(name: str, variables: Variables, socket: str | None = None) -> dict[str, Any]:
-    """The connection options of a module that talks to the manager ``name``. ``socket`` is where its dockerd listens by default."""
+    """The connection options for a module that calls the manager ``name``. ``socket`` is the path where its dockerd listens by default."""
     host = variables[name]
     where = host.get(WHERE)
     if not where:
         return {"docker_host": f"unix://{socket or host.get(SOCKET) or '/var/run/docker.sock'}"}
     if not str(where).startswith(SCHEMES):
-        raise GpuSwarmError(f"{name}: {WHERE} is {where!r}; write it like tcp://manager.example.org:2376.")
+        raise GpuSwarmError(f"{name}: {WHERE} is {where!r}. Write it as tcp://manager.example.org:2376.")
     return {"docker_host": where, **_tls(name, host.get(TLS) or {})}
 
 
 def _tls(name: str, options: Any) -> dict[str, Any]:
     if not isinstance(options, Mapping):
-        raise GpuSwarmError(f"{name}: {TLS} is {options!r}; make it a dictionary of {', '.join(TLS_OPTIONS)}.")
+        raise GpuSwarmError(f"{name}: {TLS} is {options!r}, but must be a mapping. Its keys are {', '.join(TLS_OPTIONS)}.")
     unknown = sorted(set(options) - set(TLS_OPTIONS))
     if unknown:
-        raise GpuSwarmError(f"{name}: {TLS} has {', '.join(unknown)}; it takes {', '.join(TLS_OPTIONS)}.")
+        raise GpuSwarmError(f"{name}: {TLS} has {', '.join(unknown)}, which is not known. Its keys are {', '.join(TLS_OPTIONS)}.")
     return dict(options)
 
 
 def external(managers: Iterable[str], variables: Variables) -> list[str]:
-    """The external managers. Raises an error for settings that would fail later."""
-    found = [name for name in managers if name in variables and variables[name].get(WHERE)]
-    for name in found:
+    """Return the external managers. Raise an error for settings that would fail later."""
+    names = [name for name in managers if name in variables and variables[name].get(WHERE)]
+    for name in names:
         api(name, variables)
-        both = [group for group in MEMBERS if group in variables[name].get("group_names", [])]
-        if both:
+        groups = [group for group in MEMBERS if group in variables[name].get("group_names", [])]
+        if groups:
             raise GpuSwarmError(
-                f"{name} has {WHERE}, so it is an external manager and nothing is changed on it, but it is in the group {' and '.join(both)} too. "
-                f"Take it out of there, or remove {WHERE}."
+                f"{name} has {WHERE}, so it is an external manager and nothing is changed on it, but it is also in the group {' and '.join(groups)}. "
+                f"Remove it from there, or remove {WHERE}."
             )
-    return found
+    return names

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which result of a module counts as an answer of a manager (pure). Managers are called in order until one answers.
+"""Decides whether the result of a module is an answer of a manager (pure). Managers are called in order until one answers.
 
 Private to this collection: no stability is promised to others.
 """
@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-# By module: the keys of its result that only an answer of a manager has.
+# For each module, the keys of its result that only an answer of a manager has.
 MODULES = {
     "swarm_batch": ("answered",),
     "swarm_explain": ("nodes",),
@@ -22,27 +22,27 @@ MODULES = {
     "swarm_job_prune": ("removed", "wrong"),
     "swarm_stack": ("answered",),
 }
-# Of these not that they are there: what its action says of it, and that something is wrong with the arguments, which is so on each manager.
+# Keys that must be true to count. The module's action sets ``answered``. ``wrong`` means wrong arguments, which no other manager would accept.
 TRUE = ("answered", "wrong")
 NO_REASON = "no reason given"
 
 
 def called(module: str, result: Mapping[str, Any], manager: str, reasons: Sequence[str] = ()) -> dict[str, Any]:
-    """The result of the module on one manager. It never counts as failed, so that the next manager can be called. ``msg`` has the error.
+    """Return the result of the module on one manager. It never counts as failed, so that the next manager can be called. ``msg`` has the error.
 
     ``reasons`` say why earlier managers did not answer. If this one does not answer either, ``manager`` is empty, and ``msg`` has all reasons.
     """
     answered = any(bool(result.get(key)) if key in TRUE else key in result for key in MODULES[module])
-    kept = {key: value for key, value in result.items() if key != "exception"}  # which Ansible would show as if something had failed
+    fields = {key: value for key, value in result.items() if key != "exception"}  # Ansible would show it as if something had failed
     if not answered:
-        tried = [*reasons, reason_of(manager, result).rstrip(".")]
-        why = f"No manager of the swarm answers: {'; '.join(tried)}."
-        return {**kept, "failed": False, "answered": False, "manager": "", "reasons": tried, "msg": why}
-    wrong = {"msg": result.get("msg") or NO_REASON} if result.get("failed") else {}
-    return {**kept, **wrong, "failed": False, "answered": True, "manager": manager}
+        all_reasons = [*reasons, reason_of(manager, result).rstrip(".")]
+        why = f"No manager of the swarm answers: {'; '.join(all_reasons)}."
+        return {**fields, "failed": False, "answered": False, "manager": "", "reasons": all_reasons, "msg": why}
+    failure = {"msg": result.get("msg") or NO_REASON} if result.get("failed") else {}
+    return {**fields, **failure, "failed": False, "answered": True, "manager": manager}
 
 
 def reason_of(manager: str, answer: Mapping[str, Any]) -> str:
-    """Why a module on this ``manager`` failed. The manager's name is added unless the message begins with it already."""
+    """Why a module on this ``manager`` failed. The manager's name is added unless the message already begins with it."""
     text = str(answer.get("msg") or NO_REASON)
     return text if re.match(rf"{re.escape(manager)}(?![\w.-])", text) else f"{manager}: {text}"

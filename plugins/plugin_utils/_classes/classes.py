@@ -26,7 +26,7 @@ from .requirement import Requirement
 # The keys of such labels begin with this, after the prefix of GPU labels.
 CLASS = "class."
 TRUE = "true"
-# The definition of a class: its requirements, and for images also the list of images and the position of the one that the class is for.
+# The definition of a class: its requirements, and for images also the list of images and the position of the image that the class is for.
 Meaning = dict[str, Any]
 WANTS, IMAGES, PLACE = "wants", "images", "image"
 # The digest is part of the key, because a service must not be able to set a label of the operator, such as zone.class.secure.
@@ -43,8 +43,8 @@ def key_of(meaning: Meaning, name: str, prefix: str) -> str:
 
 
 def class_of_requirement(wants: Requirement, prefix: str) -> tuple[str, Meaning]:
-    found = requirement.canonical(wants)
-    return key_of({WANTS: found}, "-".join(f"{field}-{value}" for field, value in found.items()), prefix), {WANTS: found}
+    wanted = requirement.canonical(wants)
+    return key_of({WANTS: wanted}, "-".join(f"{field}-{value}" for field, value in wanted.items()), prefix), {WANTS: wanted}
 
 
 def class_of_image(wants: Requirement, matrix: Sequence[Mapping[str, Any]], place: int, prefix: str) -> tuple[str, Meaning]:
@@ -55,9 +55,10 @@ def class_of_image(wants: Requirement, matrix: Sequence[Mapping[str, Any]], plac
 
 def slug(entry: Mapping[str, Any]) -> str:
     """A short name for what an image requires."""
-    found = images.criterion(entry)
-    words = {"cuda": "cuda", "compute_capability": "cc", "memory_min": "mem"}
-    parts = [words.get(key, "") + str(value) for key, value in found.items() if key in ("cuda", "compute_capability", "cpu", "memory_min", "model")]
+    properties = images.criterion(entry)
+    prefixes = {"cuda": "cuda", "compute_capability": "cc", "memory_min": "mem"}
+    shown = ("cuda", "compute_capability", "cpu", "memory_min", "model")
+    parts = [prefixes.get(key, "") + str(value) for key, value in properties.items() if key in shown]
     return re.sub(r"[^a-z0-9_]+", "-", "-".join(parts).lower()).strip("-_") or "any"
 
 
@@ -72,39 +73,41 @@ def is_in(meaning: Meaning, node: Facts) -> bool:
     return IMAGES not in meaning or images.choose(meaning[IMAGES], node).best == [meaning[PLACE]]
 
 
-def labels(found: Facts, classes: Mapping[str, Meaning | None], now: Mapping[str, str]) -> dict[str, str]:
+def labels(node_facts: Facts, classes: Mapping[str, Meaning | None], now: Mapping[str, str]) -> dict[str, str]:
     """The class labels that a node must have. ``now`` are its current labels: classes that this version does not understand stay as they are. A class
     keeps the key from its service, even if the prefix of the node's labels has changed."""
-    return {key: TRUE for key, meaning in classes.items() if (key in now if meaning is None else is_in(meaning, found))}
+    return {key: TRUE for key, meaning in classes.items() if (key in now if meaning is None else is_in(meaning, node_facts))}
 
 
 def is_key(key: str) -> bool:
+    """Whether a label with this key may be the label of a class."""
     return bool(_KEY.fullmatch(key)) and not key.startswith(RESERVED)
 
 
 def class_prefix_of(key: str) -> str:
     """The prefix of all class keys with the same GPU prefix as this key, or '' if it is not a class key."""
-    found = _KEY.fullmatch(key)
-    return found.group(1) if found else ""
+    match = _KEY.fullmatch(key)
+    return match.group(1) if match else ""
 
 
 # -- the label of a service --------------------------------------------------------------------------------------------
 
 
 def to_label(classes: Mapping[str, Meaning]) -> str:
+    """Write the classes as the value of a service's label."""
     return _text(classes)
 
 
 def read_classes(texts: Iterable[str]) -> dict[str, Meaning | None]:
-    """Read the classes from labels of services. A class that cannot be understood is None, such as one for a CPU without archspec here."""
-    found: dict[str, Meaning | None] = {}
+    """Read the classes from labels of services. A class that cannot be understood is None, for example a class for a CPU without archspec here."""
+    meanings: dict[str, Meaning | None] = {}
     for text in texts:
         try:
             definitions = json.loads(text) if len(text) <= _MAX_CHARACTERS else {}
-            found.update({key: _checked(meaning) for key, meaning in definitions.items() if is_key(key)})
+            meanings.update({key: _checked(meaning) for key, meaning in definitions.items() if is_key(key)})
         except (AttributeError, RecursionError, TypeError, ValueError):
             continue
-    return {key: meaning if number < MAX_CLASSES else None for number, (key, meaning) in enumerate(found.items())}
+    return {key: meaning if number < MAX_CLASSES else None for number, (key, meaning) in enumerate(meanings.items())}
 
 
 def _checked(meaning: Any) -> Meaning | None:

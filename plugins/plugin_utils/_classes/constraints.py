@@ -30,8 +30,8 @@ Labels = dict[str, dict[str, str]]
 class Node:
     """A node of the ledger with its properties."""
 
-    def __init__(self, record: Mapping[str, Any], found: Facts) -> None:
-        self.record, self.facts = record, found
+    def __init__(self, record: Mapping[str, Any], node_facts: Facts) -> None:
+        self.record, self.facts = record, node_facts
         self.id, self.name, self.labels = str(record["id"]), str(record["hostname"]), record["labels"]
         self.prefix = prefix_of(self.labels)
 
@@ -49,7 +49,7 @@ class Constrained(NamedTuple):
 
 
 def with_gpus(records: Sequence[Mapping[str, Any]], where: str) -> list[Node]:
-    nodes = [Node(record, found) for record in records if (found := facts(record["labels"])).gpus]
+    nodes = [Node(record, node_facts) for record in records if (node_facts := facts(record["labels"])).gpus]
     if not nodes:
         raise GpuSwarmError(_without_labels(records, where))
     return nodes
@@ -57,40 +57,41 @@ def with_gpus(records: Sequence[Mapping[str, Any]], where: str) -> list[Node]:
 
 def class_prefix(nodes: Iterable[Node]) -> str:
     """The label prefix that most nodes have."""
-    return min(Counter(node.prefix for node in nodes).items(), key=lambda one: (-one[1], one[0]))[0]
+    return min(Counter(node.prefix for node in nodes).items(), key=lambda pair: (-pair[1], pair[0]))[0]
 
 
 def constraints_for(wants: Requirement, where: str, nodes: list[Node]) -> Constrained:
-    fitting = able_nodes(wants, where, nodes)
-    known = {field: label for field in wants if (label := _known_label(field, wants[field], nodes))}
-    others = {field: value for field, value in wants.items() if field not in known}
-    needed = dict([classes.class_of_requirement(others, class_prefix(nodes))]) if others else {}
-    constraints = [f"node.labels.{key}=={value}" for key, value in known.values()] + [f"node.labels.{key}=={classes.TRUE}" for key in needed]
-    return Constrained(constraints, needed, fitting)
+    able = able_nodes(wants, where, nodes)
+    existing_labels = {field: label for field in wants if (label := _known_label(field, wants[field], nodes))}
+    uncovered = {field: value for field, value in wants.items() if field not in existing_labels}
+    needed = dict([classes.class_of_requirement(uncovered, class_prefix(nodes))]) if uncovered else {}
+    constraints = [f"node.labels.{key}=={value}" for key, value in existing_labels.values()]
+    constraints += [f"node.labels.{key}=={classes.TRUE}" for key in needed]
+    return Constrained(constraints, needed, able)
 
 
 def able_nodes(wants: Requirement, where: str, nodes: list[Node]) -> list[Node]:
     """The nodes that meet all requirements. Raises an error if there are none."""
-    fitting = [node for node in nodes if not requirement.unmet(wants, node.facts)]
-    if wants and not fitting:
+    able = [node for node in nodes if not requirement.unmet(wants, node.facts)]
+    if wants and not able:
         raise GpuSwarmError(_nothing_has(wants, where, nodes))
-    return fitting
+    return able
 
 
 def missing_labels(needed: Mapping[str, classes.Meaning], nodes: Iterable[Node]) -> Labels:
-    found = {}
+    labels_by_node = {}
     for node in nodes:
         labels = {key: value for key, value in classes.labels(node.facts, needed, node.labels).items() if node.labels.get(key) != value}
         if labels:
-            found[node.id] = labels
-    return found
+            labels_by_node[node.id] = labels
+    return labels_by_node
 
 
 def describe_labels(labels: Labels, nodes: Iterable[Node]) -> list[str]:
     """A line for each label, with the nodes that get it."""
-    found = list(nodes)
-    keys = sorted({key for own in labels.values() for key in own})
-    return [f"label {key}={classes.TRUE} is added to {names_of(node for node in found if key in labels.get(node.id, {}))}" for key in keys]
+    listed = list(nodes)
+    keys = sorted({key for labels_of_node in labels.values() for key in labels_of_node})
+    return [f"label {key}={classes.TRUE} is added to {names_of(node for node in listed if key in labels.get(node.id, {}))}" for key in keys]
 
 
 def names_of(nodes: Iterable[Node]) -> str:
@@ -103,18 +104,18 @@ def _known_label(field: str, value: Any, nodes: list[Node]) -> tuple[str, str] |
     key, text = _LABELS.get(field, lambda _value: (None, ""))(value)
     if key is None:
         return None
-    meant = {node.id for node in nodes if not requirement.unmet({field: value}, node.facts)}
+    able_ids = {node.id for node in nodes if not requirement.unmet({field: value}, node.facts)}
     for label in sorted({node.prefix + key for node in nodes}):
-        have = {node.id: node.labels[label] for node in nodes if node.labels.get(label, "").lower() == text.lower()}
-        if have and set(have) == meant:
-            return label, min(have.values())
+        label_values = {node.id: node.labels[label] for node in nodes if node.labels.get(label, "").lower() == text.lower()}
+        if label_values and set(label_values) == able_ids:
+            return label, min(label_values.values())
     return None
 
 
 def _threshold(prefix: str, value: str) -> tuple[str | None, str]:
-    found = bounds(value) or []
-    single = len(found) == 1 and found[0].sign == ">="
-    return (prefix + "_".join(map(str, found[0].version)), classes.TRUE) if single else (None, "")
+    limits = bounds(value) or []
+    single = len(limits) == 1 and limits[0].sign == ">="
+    return (prefix + "_".join(map(str, limits[0].version)), classes.TRUE) if single else (None, "")
 
 
 # For each field, the label without its prefix and the value of the label.
@@ -128,11 +129,11 @@ _LABELS: dict[str, Any] = {
 
 def _without_labels(records: Iterable[Mapping[str, Any]], where: str) -> str:
     """The error if no node has GPU labels: no node was provisioned, or labels are disabled."""
-    bare = [record for record in records if bound_to(record["labels"], PREFIX) and has_gpus(record)]
-    if not bare:
+    unlabelled = [record for record in records if bound_to(record["labels"], PREFIX) and has_gpus(record)]
+    if not unlabelled:
         return f"{where} chooses nodes by their GPU labels, but no node of the swarm has any. Run provision."
     return (
-        f"{where} chooses nodes by their GPU labels, but {names_of(Node(record, Facts()) for record in bare)} have none: "
+        f"{where} chooses nodes by their GPU labels, but {names_of(Node(record, Facts()) for record in unlabelled)} have none: "
         f"gpu_node_label_prefix is empty there. Set it, such as to {DEFAULT.prefix}, and run provision. Or remove x-gpu and choose a node with the "
         "constraint node.hostname==NAME."
     )
@@ -147,10 +148,10 @@ def _nothing_has(wants: Requirement, where: str, nodes: list[Node]) -> str:
 
 
 def _existing(field: str, nodes: list[Node]) -> str:
-    found: dict[str, list[Node]] = {}
+    nodes_by_value: dict[str, list[Node]] = {}
     for node in nodes:
-        found.setdefault(requirement.value_of(field, node.facts), []).append(node)
-    return ", ".join(f"{value} ({names_of(these)})" for value, these in sorted(found.items()))
+        nodes_by_value.setdefault(requirement.value_of(field, node.facts), []).append(node)
+    return ", ".join(f"{value} ({names_of(holders)})" for value, holders in sorted(nodes_by_value.items()))
 
 
 def _reasons(wants: Requirement, nodes: list[Node]) -> str:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which CPUs run software that was built for another CPU (pure), according to archspec.
+"""Checks by archspec which CPUs run software that was built for another CPU (pure).
 
 The names are those of https://archspec.readthedocs.io. Levels such as x86-64-v3 are from the psABI of x86-64.
 Private to this collection: no stability is promised to others.
@@ -16,7 +16,7 @@ import re
 try:
     from archspec.cpu import TARGETS
 
-    ANCESTORS = {name: frozenset(one.name for one in target.ancestors) for name, target in TARGETS.items()}
+    ANCESTORS = {name: frozenset(ancestor.name for ancestor in target.ancestors) for name, target in TARGETS.items()}
 except ImportError:  # optional on the controller
     ANCESTORS = {}
 
@@ -26,18 +26,18 @@ LEVELS = ("x86_64", "x86_64_v2", "x86_64_v3", "x86_64_v4")
 
 def canonical(name: str) -> str:
     """Convert a name to the form of archspec: the psABI's x86-64-v3 becomes x86_64_v3."""
-    found = _PSABI.fullmatch(name.strip().lower())
-    return LEVELS[int(found.group(1) or 1) - 1] if found else name.strip().lower()
+    match = _PSABI.fullmatch(name.strip().lower())
+    return LEVELS[int(match.group(1) or 1) - 1] if match else name.strip().lower()
 
 
 def problem(name: str) -> str | None:
-    """Return why this is no known CPU, or None. ``name`` is in canonical form."""
+    """Return why this CPU is not known, or None if it is. ``name`` is in canonical form."""
     if name in LEVELS or name in ANCESTORS:
         return None
     if not ANCESTORS:
         return f"is {name!r}, but archspec is not installed here. Run 'pip install archspec', or write a level such as x86-64-v3"
-    near = difflib.get_close_matches(name, ANCESTORS, 3)
-    similar = f" Similar names: {', '.join(near)}." if near else ""
+    similar_names = difflib.get_close_matches(name, ANCESTORS, 3)
+    similar = f" Similar names: {', '.join(similar_names)}." if similar_names else ""
     return f"is {name!r}, which archspec does not know.{similar} Write a name that archspec knows, or a level such as x86-64-v3"
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether a node's driver runs an image's version of CUDA (pure), by NVIDIA's compatibility rules.
+"""Checks by NVIDIA's compatibility rules whether a node's driver runs an image's version of CUDA (pure).
 
 https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html and
 https://docs.nvidia.com/deploy/cuda-compatibility/forward-compatibility.html
@@ -49,10 +49,10 @@ def how(cuda: Version | None, node: Facts, ptx: bool = False, forward: Sequence[
 
 
 def _is_minor(cuda: Version, node: Facts) -> bool:
-    least = _MINOR_FROM.get(cuda[0])
-    if least is None or node.cuda is None or node.driver is None:
+    first_driver = _MINOR_FROM.get(cuda[0])
+    if first_driver is None or node.cuda is None or node.driver is None:
         return False
-    return node.cuda.version[0] == cuda[0] and node.driver >= least
+    return node.cuda.version[0] == cuda[0] and node.driver >= first_driver
 
 
 def _why(cuda: Version, node: Facts, ptx: bool, forward: Sequence[int]) -> str:
@@ -67,6 +67,7 @@ def _why(cuda: Version, node: Facts, ptx: bool, forward: Sequence[int]) -> str:
 
 def branches(value: Any) -> list[int] | None:
     """Parse driver branches. Return None if one is invalid."""
-    found = value if isinstance(value, list) else [value]
-    good = all(not isinstance(one, bool) and str(one).isascii() and str(one).isdecimal() and 300 <= int(str(one)) < 10_000 for one in found)
-    return sorted({int(str(one)) for one in found}) if good else None
+    entries = value if isinstance(value, list) else [value]
+    texts = ["" if isinstance(entry, bool) else str(entry) for entry in entries]
+    valid = all(text.isascii() and text.isdecimal() and 300 <= int(text) < 10_000 for text in texts)
+    return sorted(map(int, texts)) if valid else None

@@ -28,19 +28,19 @@ class Placed(NamedTuple):
     lines: list[str]
 
 
-def parse_x_gpu(found: Any, name: str) -> Requirement:
+def parse_x_gpu(value: Any, name: str) -> Requirement:
     """Check x-gpu. The result is empty if there is none."""
     where = f"The job {name}: x-gpu"
-    if found in (None, ""):
+    if value in (None, ""):
         return {}
-    if not isinstance(found, Mapping):
+    if not isinstance(value, Mapping):
         raise GpuSwarmError(f"{where} must be a mapping. Write {{memory_min: 40000}}. {NOTHING}")
     errors = Errors()
-    for key in sorted(str(key) for key in found if key not in FIELDS):
+    for key in sorted(str(key) for key in value if key not in FIELDS):
         errors.add(f"{where}.{key} is not known. x-gpu supports {', '.join(FIELDS)}.")
-    wants: Requirement = errors.collect(requirement.parse, found, where)
+    wants: Requirement = errors.collect(requirement.parse, value, where)
     if errors.messages:
-        raise SeveralErrors([f"{one} {NOTHING}" for one in errors.messages])
+        raise SeveralErrors([f"{message} {NOTHING}" for message in errors.messages])
     return wants
 
 
@@ -49,10 +49,10 @@ def place_job(wants: Requirement, name: str, records: Sequence[Mapping[str, Any]
     where = f"The job {name}: x-gpu"
     try:
         nodes = with_gpus(records, where)
-        found = constraints_for(wants, where, nodes)
+        constrained = constraints_for(wants, where, nodes)
     except GpuSwarmError as problem:
         raise GpuSwarmError(f"{problem.message} {NOTHING}") from None
-    labels = missing_labels(found.classes, nodes)
-    own = {LABEL: classes.to_label(found.classes)} if found.classes else {}
-    placement = {"constraints": found.constraints, "labels": own, "nodes": labels}
-    return Placed(placement, labels, [f"{name}: {found.line}", *describe_labels(labels, nodes)])
+    labels = missing_labels(constrained.classes, nodes)
+    service_labels = {LABEL: classes.to_label(constrained.classes)} if constrained.classes else {}
+    placement = {"constraints": constrained.constraints, "labels": service_labels, "nodes": labels}
+    return Placed(placement, labels, [f"{name}: {constrained.line}", *describe_labels(labels, nodes)])

@@ -24,15 +24,15 @@ def with_classes(wanted: Mapping[str, str], unknown: Iterable[str], node_id: str
     if not wanted or not needed:
         return dict(wanted)
     node = next((node for node in (ledger or {}).get("nodes") or [] if node["id"] == node_id), None)
-    now = (node or {}).get("labels") or {}
-    known = {key: value for key, value in now.items() if key.startswith(tuple(unknown))}
-    labels = {**known, **wanted}
-    return {**wanted, **classes.labels(facts(labels, labels), needed, now)}
+    current_labels = (node or {}).get("labels") or {}
+    unread_labels = {key: value for key, value in current_labels.items() if key.startswith(tuple(unknown))}
+    labels = {**unread_labels, **wanted}
+    return {**wanted, **classes.labels(facts(labels, labels), needed, current_labels)}
 
 
 @functools.lru_cache(maxsize=8)
 def _read(texts: tuple[str, ...]) -> dict[str, Any]:
-    """Cached, because all hosts have the same classes."""
+    """Read the classes. The result is cached, because all hosts have the same classes."""
     return classes.read_classes(texts)
 
 

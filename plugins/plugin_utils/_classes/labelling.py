@@ -33,19 +33,19 @@ class Manager(NamedTuple):
 def add(labels: Labels, manager: Manager, nothing: str, checks: bool) -> bool:
     """Label the nodes. Return whether any label was missing. ``nothing`` says that nothing was deployed.
 
-    swarm_nodes labels the nodes that it may, and lists the others. So it is first called in check mode, to find out whether there are others.
+    swarm_nodes labels the nodes that it may label, and lists the others. So it is called in check mode first, to find out whether it refuses any.
     """
     if not labels:
         return False
     arguments = {**manager.api, "nodes": [{"id": node_id, "labels": more, "keep": [""], "evict": "none"} for node_id, more in labels.items()]}
-    would = _changed(manager.call(MODULE, arguments, True), manager.who, nothing)
-    return _changed(manager.call(MODULE, arguments, False), manager.who, nothing) if would and not checks else would
+    would_change = _changed(manager.call(MODULE, arguments, True), manager.who, nothing)
+    return _changed(manager.call(MODULE, arguments, False), manager.who, nothing) if would_change and not checks else would_change
 
 
 def _changed(answer: Mapping[str, Any], who: str, nothing: str) -> bool:
     if "nodes" not in answer:
         raise GpuSwarmError(f"{who}: the nodes could not be labelled: {answer.get('msg') or 'no reason given'} {nothing}")
-    stopped = [f"{one['hostname']} ({', '.join(task['service'] for task in one['tasks'])})" for one in answer["refused"]]
+    stopped = [f"{node['hostname']} ({', '.join(task['service'] for task in node['tasks'])})" for node in answer["refused"]]
     if stopped:
         raise GpuSwarmError(
             f"{who}: x-gpu needs a new label on {', '.join(stopped)}, but the update would make swarm stop a task of the services in "

@@ -40,24 +40,24 @@ class Facts(NamedTuple):
 
 def facts(labels: Mapping[str, str], keys: Collection[str] | None = None) -> Facts:
     """Read the properties from labels. ``keys`` are the labels of this collection, by default those that it has recorded."""
-    own, cpu = about_gpus(labels, keys), about_cpu(labels, keys)
-    model = own.get("model")
+    gpu_labels, cpu = about_gpus(labels, keys), about_cpu(labels, keys)
+    model = gpu_labels.get("model")
     level = {"v1": LEVELS[0]}.get(cpu.get("x86_64_level", ""), f"{LEVELS[0]}_{cpu.get('x86_64_level', '')}")
     return Facts(
-        gpus=own.get("count"),
+        gpus=gpu_labels.get("count"),
         model=None if model == MIXED else model,
-        memory_gb=_value(own, "memory", "mem_ge_"),
-        compute_capability=_value(own, "compute_capability", "cc_ge_"),
-        cuda=_value(own, "cuda", "cuda_ge_"),
-        driver=version(own.get("driver", "")),
+        memory_gb=_value(gpu_labels, "memory", "mem_ge_"),
+        compute_capability=_value(gpu_labels, "compute_capability", "cc_ge_"),
+        cuda=_value(gpu_labels, "cuda", "cuda_ge_"),
+        driver=version(gpu_labels.get("driver", "")),
         cpus=tuple(name for name in (cpu.get(CPU_NAME), level if level in LEVELS else None) if name),
     )
 
 
-def _value(own: Mapping[str, str], key: str, threshold: str) -> Value | None:
-    found = version(own.get(key, ""))
-    if found:
-        return Value(found)
+def _value(gpu_labels: Mapping[str, str], key: str, threshold: str) -> Value | None:
+    parsed = version(gpu_labels.get(key, ""))
+    if parsed:
+        return Value(parsed)
     # The node has several models. All its GPUs meet the threshold labels.
-    met = [version(name[len(threshold) :].replace("_", ".")) for name, value in own.items() if name.startswith(threshold) and value == "true"]
-    return max((Value(one, exact=False) for one in met if one), default=None)
+    met = [version(name[len(threshold) :].replace("_", ".")) for name, value in gpu_labels.items() if name.startswith(threshold) and value == "true"]
+    return max((Value(version_met, exact=False) for version_met in met if version_met), default=None)

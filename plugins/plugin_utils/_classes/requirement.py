@@ -30,12 +30,12 @@ _MODEL = re.compile(r"[A-Za-z0-9 ._*?-]{1,100}")
 _BOUNDS = "Write it with a sign, in quotes: '>=8.0', or '>=8.0,<9.0'."
 
 
-def parse(found: Mapping[str, Any], where: str) -> Requirement:
+def parse(x_gpu: Mapping[str, Any], where: str) -> Requirement:
     """Check the requirements and convert them to their canonical form."""
     result: Requirement = {}
     errors = Errors()
     for field in FIELDS:
-        value = found.get(field)
+        value = x_gpu.get(field)
         if value is not None and value != "":
             result[field] = errors.collect(_PARSERS[field], value, f"{where}.{field}")
     errors.refuse()
@@ -89,8 +89,8 @@ def unmet(requirement: Requirement, node: Facts) -> list[str]:
 
 
 def _misses_memory(wanted: int, node: Facts) -> str | None:
-    found = node.memory_gb
-    if found and found.version[0] * 1024 >= wanted:
+    memory = node.memory_gb
+    if memory and memory.version[0] * 1024 >= wanted:
         return None
     return f"has {value_of(MEMORY, node)}, not {wanted} MiB"
 
@@ -103,8 +103,8 @@ def _misses_cuda(wanted: str, node: Facts) -> str | None:
     return None if _has(wanted, node.cuda) else f"has a driver for CUDA {value_of(CUDA, node)}, not {wanted}"
 
 
-def _has(wanted: str, found: Value | None) -> bool:
-    return found is not None and (found.exact or is_least(wanted)) and meets(wanted, found.version)
+def _has(wanted: str, value: Value | None) -> bool:
+    return value is not None and (value.exact or is_least(wanted)) and meets(wanted, value.version)
 
 
 def _misses_model(wanted: str, node: Facts) -> str | None:
@@ -117,7 +117,7 @@ def matches(pattern: str, model: str) -> bool:
 
 
 def _misses_cpu(wanted: str, node: Facts) -> str | None:
-    return None if any(cpus.runs(one, wanted) for one in node.cpus) else f"has the CPU {value_of(CPU, node)}, which does not run {wanted}"
+    return None if any(cpus.runs(cpu, wanted) for cpu in node.cpus) else f"has the CPU {value_of(CPU, node)}, which does not run {wanted}"
 
 
 _MISSES: dict[str, Callable[[Any, Facts], str | None]] = {
@@ -132,8 +132,8 @@ _MISSES: dict[str, Callable[[Any, Facts], str | None]] = {
 def value_of(field: str, node: Facts) -> str:
     """Describe the value of a field on a node."""
     if field == MEMORY:
-        found = node.memory_gb
-        return f"{found.version[0]} GB{'' if found.exact else ' or more'}" if found else "unknown memory"
+        memory = node.memory_gb
+        return f"{memory.version[0]} GB{'' if memory.exact else ' or more'}" if memory else "unknown memory"
     if field in (CAPABILITY, CUDA):
         value = node.compute_capability if field == CAPABILITY else node.cuda
         return f"{shown(value.version)}{'' if value.exact else ' or more'}" if value else "unknown"

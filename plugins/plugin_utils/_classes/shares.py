@@ -15,8 +15,7 @@ from collections.abc import Mapping
 def shares(total: int, room: Mapping[str, int], former: Mapping[str, int]) -> dict[str, int]:
     """Return the replicas of each class, in proportion to the tasks that fit there now (``room``).
 
-    Each class keeps its ``former`` replicas if the total allows it, because swarm cannot move tasks between classes, and another division would stop
-    tasks.
+    Each class keeps its ``former`` replicas if the total allows it. Swarm cannot move tasks between classes, so another division would stop tasks.
     """
     result = {name: former.get(name, 0) for name in room}
     order = list(room)

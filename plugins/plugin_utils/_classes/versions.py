@@ -35,16 +35,16 @@ def version(text: str) -> Version | None:
 
 def bounds(text: str) -> list[Bound] | None:
     """Parse bounds, or return None."""
-    found = [_ONE.fullmatch(part.strip()) for part in text.split(",")]
-    return [_bound(*one.groups()) for one in found if one] if all(found) else None
+    matches = [_ONE.fullmatch(part.strip()) for part in text.split(",")]
+    return [_bound(*match.groups()) for match in matches if match] if all(matches) else None
 
 
 def _bound(sign: str, text: str) -> Bound:
     return Bound("==" if sign == "=" else sign, version(text) or (0, 0))
 
 
-def meets(wanted: str, found: Version) -> bool:
-    return all(_OPERATORS[bound.sign](found, bound.version) for bound in bounds(wanted) or [])
+def meets(wanted: str, version_found: Version) -> bool:
+    return all(_OPERATORS[bound.sign](version_found, bound.version) for bound in bounds(wanted) or [])
 
 
 def least(wanted: str) -> Version:
@@ -57,5 +57,6 @@ def is_least(wanted: str) -> bool:
     return all(bound.sign in (">=", ">") for bound in bounds(wanted) or [])
 
 
-def shown(found: Version) -> str:
-    return ".".join(map(str, found))
+def shown(version_parts: Version) -> str:
+    """Write the version as text."""
+    return ".".join(map(str, version_parts))

@@ -44,9 +44,9 @@ def refused_by_node(refused: Iterable[Record]) -> dict[str, list[str]]:
     return {node_id: list(words) for node_id, words in tasks.items()}
 
 
-def not_written(answer: Mapping[str, Any], node_id: str, prefix: str) -> dict[str, str]:
-    """The outcome of a host whose node swarm_nodes did not write, or {}. ``prefix`` starts the reason if the call failed."""
+def not_written(answer: Mapping[str, Any], node_id: str, what: str) -> dict[str, str]:
+    """The outcome of a host whose node swarm_nodes did not write, or {}. ``what`` starts the reason if the call failed."""
     if "nodes" not in answer:
-        return {"state": State.FAILED.value, "reason": f"{prefix}: {answer.get('msg') or NO_REASON}"}
+        return {"state": State.FAILED.value, "reason": f"{what}: {answer.get('msg') or NO_REASON}"}
     tasks = refused_by_node(answer.get("refused") or []).get(node_id)
     return {"state": State.WAITING.value, "reason": ", ".join(tasks)} if tasks else {}

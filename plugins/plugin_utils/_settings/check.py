@@ -43,7 +43,7 @@ class Problems(NamedTuple):
 
 
 class CachedHostvars:
-    """Ansible's hostvars, with the raw variables of each host cached. For 500 hosts, collecting them takes longer than all further work with them."""
+    """Ansible's hostvars, with the raw variables of each host cached. For 500 hosts, collecting them takes longer than everything else here."""
 
     def __init__(self, hostvars: Any) -> None:
         self._hostvars = hostvars
@@ -64,24 +64,24 @@ class CachedHostvars:
 def check(
     task_vars: Mapping[str, Any], names: list[str], template: Callable[[Any], Any], roles: Iterable[str] = ROLES, line: CommandLine = NO_COMMAND_LINE
 ) -> Problems:
-    """Find what is wrong with the settings of the hosts ``names``. ``template(value)`` evaluates a template for the host of the task."""
+    """Find the errors in the settings of the hosts ``names``. ``template(value)`` evaluates a template for the host of the task."""
     settings = declared_settings(roles)
     known, hostvars = Names(settings), task_vars["hostvars"]
-    of_play = _of_play(task_vars, settings)
+    play_variables = _play_variables(task_vars, settings)
     run = [*_policy_errors(task_vars), *misspelt_groups(task_vars.get("groups", {}), GROUPS)]
-    own = {key: value for key, value in of_play.items() if not str(key).startswith(command_line.OTHERS)}
-    run += command_line.misspelt_errors(line, settings, [own, *(hostvars.raw_get(name) for name in names)])
+    variables_of_play = {key: value for key, value in play_variables.items() if not str(key).startswith(command_line.OTHERS)}
+    run += command_line.misspelt_errors(line, settings, [variables_of_play, *(hostvars.raw_get(name) for name in names)])
     run += _short_name_errors(line, settings, template)
-    run += _value_errors(of_play, settings, known, lambda key: template(of_play[key]))
-    found: dict[str, list[str]] = {}
+    run += _value_errors(play_variables, settings, known, lambda key: template(play_variables[key]))
+    hosts_by_text: dict[str, list[str]] = {}
     for name in names:
         raw = hostvars.raw_get(name)
-        own_values = {key: value for key, value in raw.items() if key not in of_play} if of_play.keys() & raw.keys() else raw
+        own_values = {key: value for key, value in raw.items() if key not in play_variables} if play_variables.keys() & raw.keys() else raw
         for text in _value_errors(own_values, settings, known, partial(_templated, hostvars, name)):
-            found.setdefault(text, []).append(name)
-    run += _all_inconsistent(task_vars, names, [setting for setting in settings.values() if setting.once and setting.name not in of_play])
-    run += [text for text, where in found.items() if len(where) == len(names)]
-    return Problems(run, {text: where for text, where in found.items() if text not in run})
+            hosts_by_text.setdefault(text, []).append(name)
+    run += _all_inconsistent(task_vars, names, [setting for setting in settings.values() if setting.once and setting.name not in play_variables])
+    run += [text for text, where in hosts_by_text.items() if len(where) == len(names)]
+    return Problems(run, {text: where for text, where in hosts_by_text.items() if text not in run})
 
 
 def as_message(problems: Problems) -> str:
@@ -90,14 +90,14 @@ def as_message(problems: Problems) -> str:
 
 
 def _list_hosts(hosts: list[str]) -> str:
-    more = len(hosts) - MAX_HOSTS
-    return ", ".join(hosts[:MAX_HOSTS]) + (f" and {more} more" if more > 0 else "")
+    left = len(hosts) - MAX_HOSTS
+    return ", ".join(hosts[:MAX_HOSTS]) + (f" and {left} more" if left > 0 else "")
 
 
 def _short_name_errors(line: CommandLine, settings: Mapping[str, Setting], template: Callable[[Any], Any]) -> Iterator[str]:
-    for name, of in line.used_short_names().items():
+    for name, setting_name in line.used_short_names().items():
         value = line.variables[name]
-        text = _error_of(replace(settings[of], name=name), value, partial(template, value))
+        text = _error_of(replace(settings[setting_name], name=name), value, partial(template, value))
         yield from [text] if text else []
 
 
@@ -110,7 +110,7 @@ def _policy_errors(task_vars: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def _of_play(task_vars: Mapping[str, Any], settings: Mapping[str, Setting]) -> dict[str, Any]:
+def _play_variables(task_vars: Mapping[str, Any], settings: Mapping[str, Setting]) -> dict[str, Any]:
     """The variables of the play, for example from import_playbook. They apply to all hosts, but no host's variables contain them."""
     raw = task_vars["hostvars"].raw_get(task_vars["inventory_hostname"])
     return {key: value for key, value in task_vars.items() if key not in raw or (key in settings and value != raw[key])}
@@ -125,13 +125,13 @@ def _all_inconsistent(task_vars: Mapping[str, Any], names: list[str], once: list
     hostvars = task_vars["hostvars"]
     managed = [name for name in names if not hostvars.raw_get(name).get(EXTERNAL)]
     yield from _inconsistent(hostvars, managed, [setting for setting in once if not setting.swarm])
-    yield from _inconsistent(hostvars, _of_fleet(task_vars, managed), [setting for setting in once if setting.swarm])
+    yield from _inconsistent(hostvars, _fleet_hosts(task_vars, managed), [setting for setting in once if setting.swarm])
 
 
-def _of_fleet(task_vars: Mapping[str, Any], names: list[str]) -> list[str]:
+def _fleet_hosts(task_vars: Mapping[str, Any], names: list[str]) -> list[str]:
     """These hosts and all others in the groups of the inventory, also those that --limit excludes."""
-    others = [name for group in GROUPS for name in task_vars.get("groups", {}).get(group, []) if name in task_vars["hostvars"]]
-    return list(dict.fromkeys([*names, *others]))
+    fleet_names = [name for group in GROUPS for name in task_vars.get("groups", {}).get(group, []) if name in task_vars["hostvars"]]
+    return list(dict.fromkeys([*names, *fleet_names]))
 
 
 def _inconsistent(hostvars: Any, names: list[str], settings: Iterable[Setting]) -> Iterator[str]:
@@ -141,11 +141,11 @@ def _inconsistent(hostvars: Any, names: list[str], settings: Iterable[Setting]) 
         if len(set(map(str, written.values()))) < 2:
             continue
         # The first host with each value. A host without a value has the default.
-        found: dict[str, str] = {}
+        host_by_value: dict[str, str] = {}
         for name, value in written.items():
-            found.setdefault(str(_or_default(setting, _evaluated(hostvars, name, setting.name, value))), name)
-        if len(found) > 1:
-            values = ", and ".join(f"{_describe_value(setting, written[name])} for {name}" for name in list(found.values())[:2])
+            host_by_value.setdefault(str(_or_default(setting, _evaluated(hostvars, name, setting.name, value))), name)
+        if len(host_by_value) > 1:
+            values = ", and ".join(f"{_describe_value(setting, written[name])} for {name}" for name in list(host_by_value.values())[:2])
             yield f"{setting.name} applies to the whole run, but is {values}. Set it once, in group_vars/all.yml or with -e."
 
 

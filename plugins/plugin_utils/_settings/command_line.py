@@ -4,7 +4,7 @@
 
 """The short names that a playbook accepts with -e, and misspelt short names (pure).
 
-Short names are everyday words such as state and plan, and users also pass variables of their own. So a name counts as misspelt only if it is one edit
+Short names are everyday words such as state and plan, and users also pass their own variables. So a name counts as misspelt only if it is one edit
 away from a short name or a likely guess for one, and if neither the inventory nor import_playbook uses it.
 Private to this collection: no stability is promised to others.
 """
@@ -20,7 +20,7 @@ from .validation import is_template
 
 # Prefixes of variables of this collection, of Ansible, and of AWX under both of its names.
 OTHERS = ("_", "ansible_", "awx_", "tower_")
-# Words that are one edit away from a short name, but that users use for variables of their own.
+# Words that are one edit away from a short name, but that users use for their own variables.
 WORDS = frozenset(("chat", "hat", "lan", "slack", "slate", "stage", "stock", "that", "tier", "time", "times"))
 
 
@@ -32,7 +32,7 @@ class CommandLine(NamedTuple):
 
     def used_short_names(self) -> dict[str, str]:
         """The short names on the command line, each with its setting."""
-        return {name: of for name, of in self.short.items() if name in self.variables}
+        return {name: setting_name for name, setting_name in self.short.items() if name in self.variables}
 
 
 def misspelt_errors(line: CommandLine, settings: Mapping[str, Setting], written: Collection[Mapping[str, Any]]) -> Iterator[str]:
@@ -46,30 +46,30 @@ def misspelt_errors(line: CommandLine, settings: Mapping[str, Setting], written:
 
 def _intended(name: str, short: Iterable[str], guesses: Mapping[str, str]) -> str | None:
     plain = re.sub(r"[^a-z0-9]", "", name.lower())
-    return guesses.get(name.lower()) or next((one for one in short if _is_near(plain, one.replace("_", ""))), None)
+    return guesses.get(name.lower()) or next((short_name for short_name in short if _is_near(plain, short_name.replace("_", ""))), None)
 
 
 def _guesses(short: Mapping[str, str], settings: Mapping[str, Setting]) -> dict[str, str]:
-    """Names that people might guess, with the short name: the end of a setting, as stack_name for gpu_stack_name, and plan_file for plan."""
-    found = {}
-    for name, of in short.items():
-        words = of.split("_")
-        found.update({"_".join(words[at:]): name for at in range(1, len(words) - 1)})
-        found.update({f"{name}_file": name} if settings[of].type == "path" else {})
-    return found
+    """Names that people might guess, with the short name: the end of a setting, such as stack_name for gpu_stack_name, and plan_file for plan."""
+    guesses = {}
+    for name, setting_name in short.items():
+        words = setting_name.split("_")
+        guesses.update({"_".join(words[start:]): name for start in range(1, len(words) - 1)})
+        guesses.update({f"{name}_file": name} if settings[setting_name].type == "path" else {})
+    return guesses
 
 
-def _is_near(one: str, other: str) -> bool:
+def _is_near(left: str, right: str) -> bool:
     """Whether the words differ by one added, missing or different letter, or by two swapped neighbours."""
-    if one == other or one in _shorter(other) or other in _shorter(one):
+    if left == right or left in _shorter(right) or right in _shorter(left):
         return True
-    differ = [at for at in range(len(one)) if one[at] != other[at]] if len(one) == len(other) else []
-    swapped = len(differ) == 2 and differ[0] + 1 == differ[1] and one[differ[0]] + one[differ[1]] == other[differ[1]] + other[differ[0]]
+    differ = [index for index in range(len(left)) if left[index] != right[index]] if len(left) == len(right) else []
+    swapped = len(differ) == 2 and differ[0] + 1 == differ[1] and left[differ[0]] + left[differ[1]] == right[differ[1]] + right[differ[0]]
     return len(differ) == 1 or swapped
 
 
 def _shorter(word: str) -> set[str]:
-    return {word[:at] + word[at + 1 :] for at in range(len(word))}
+    return {word[:index] + word[index + 1 :] for index in range(len(word))}
 
 
 def _is_used(name: str, written: Iterable[Mapping[str, Any]]) -> bool:
@@ -82,5 +82,5 @@ def _templates(value: Any) -> Iterator[str]:
     if is_template(value):
         yield value
     elif isinstance(value, (Mapping, list, tuple)):
-        for one in value.values() if isinstance(value, Mapping) else value:
-            yield from _templates(one)
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from _templates(item)

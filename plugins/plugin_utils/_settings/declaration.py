@@ -50,11 +50,11 @@ class Setting:
 
 
 def _are_sizes(value: Any) -> bool:
-    return all(count_of(one, 100) for one in (value if isinstance(value, (list, tuple)) else [value]))
+    return all(count_of(size, 100) for size in (value if isinstance(value, (list, tuple)) else [value]))
 
 
 def _are_names_or_all(value: Any) -> bool:
-    return isinstance(value, (bool, str)) or (isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value))
+    return isinstance(value, (bool, str)) or (isinstance(value, (list, tuple)) and all(isinstance(name, str) for name in value))
 
 
 def _is_full_path(value: Any) -> bool:

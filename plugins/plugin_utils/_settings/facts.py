@@ -4,8 +4,8 @@
 
 """Finds facts of a host that would override settings (pure).
 
-Any module can return facts, modules of ansible-core too, whose results this collection cannot filter. By default, Ansible turns facts into variables,
-which override role defaults and the inventory. Variables of set_fact and register do not count as facts, unless they are cacheable.
+Any module can return facts, including modules of ansible-core, whose results this collection cannot filter. By default, Ansible turns facts into
+variables, which override role defaults and the inventory. Variables of set_fact and register do not count as facts, unless they are cacheable.
 Private to this collection: no stability is promised to others.
 """
 
@@ -28,9 +28,9 @@ def problem(task_vars: Mapping[str, Any]) -> str | None:
         return None
     shown = ", ".join(printable(name)[:WIDTH] for name in names[:SHOWN]) + (", …" if len(names) > SHOWN else "")
     return (
-        f"{task_vars['inventory_hostname']}: this host returned facts with names of settings ({shown}), which would take the place of what "
-        "the inventory sets, so nothing is done there. Find out who controls that machine. Where such a fact is your own (facts of a module, "
-        "set_fact with cacheable: true), give it another name, remove it from the fact cache (--flush-cache), and run this again."
+        f"{task_vars['inventory_hostname']}: this host returned facts with names of settings ({shown}), which would override the inventory, so "
+        "nothing is done there. Find out who controls that machine. If such a fact is your own (facts of a module, set_fact with cacheable: "
+        "true), give it another name, remove it from the fact cache (--flush-cache), and run this again."
     )
 
 

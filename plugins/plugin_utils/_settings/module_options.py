@@ -25,14 +25,14 @@ NUMBERS = {"gpu_node_expect": "GPUs"}
 
 
 def explain_option_errors(answer: dict[str, Any], role: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the answer. If the module failed over an option of the wrong type or outside its choices, the message explains that."""
+    """Return the answer. If the module failed because an option has the wrong type or is not one of the choices, the message explains that."""
     if not answer.get("failed"):
         return answer
     refused = re.findall(r"value of (\w+) must be one of", str(answer.get("msg")))  # a module may have more choices than its role
-    explainable = [one for one in settings_of_roles([role]) if not one.choices or one.name.removeprefix(f"{role}_") in refused]
+    explainable = [setting for setting in settings_of_roles([role]) if not setting.choices or setting.name.removeprefix(f"{role}_") in refused]
     settings = {setting.name: setting for setting in explainable}
-    known = [(settings[f"{role}_{name}"], name, value) for name, value in options.items() if f"{role}_{name}" in settings]
-    problems = [text for setting, name, value in known if (text := value_error(_as_option(setting, name), value))]
+    values = [(settings[f"{role}_{name}"], name, value) for name, value in options.items() if f"{role}_{name}" in settings]
+    problems = [text for setting, name, value in values if (text := value_error(_as_option(setting, name), value))]
     if not problems:
         return answer
     # Ansible would print the exception instead of the message.

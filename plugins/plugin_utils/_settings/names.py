@@ -34,10 +34,10 @@ class Names:
         self._not_misspelt = set(self._known)
 
     def misspelt(self, names: Set[str]) -> dict[str, str]:
-        """Return the misspelt ones of these names, each with the setting that was meant."""
-        found = {name: self.meant(name) for name in sorted(name for name in names - self._not_misspelt if isinstance(name, str))}
-        self._not_misspelt.update(name for name, meant in found.items() if meant is None)  # most hosts have the same variables
-        return {name: meant for name, meant in found.items() if meant}
+        """Return the misspelt names, each with the setting that was meant."""
+        meant_by_name = {name: self.meant(name) for name in sorted(name for name in names - self._not_misspelt if isinstance(name, str))}
+        self._not_misspelt.update(name for name, meant in meant_by_name.items() if meant is None)  # most hosts have the same variables
+        return {name: meant for name, meant in meant_by_name.items() if meant}
 
     def meant(self, name: str) -> str | None:
         """Return the setting that was meant, or None if the name is a setting or resembles none."""
@@ -49,13 +49,13 @@ class Names:
         if one_edit or prefix is None:
             return one_edit
         rests = [known.removeprefix(prefix) for known in self._known if known.startswith(prefix) and known not in FACTS]
-        found = difflib.get_close_matches(name.removeprefix(prefix), rests, 1, MIN_SIMILARITY)
+        similar = difflib.get_close_matches(name.removeprefix(prefix), rests, 1, MIN_SIMILARITY)
         # gpu_node_advertise_h100 is a user's own variable, from which gpu_node_advertise may be assembled.
-        return prefix + found[0] if found and not name.startswith(f"{prefix}{found[0]}_") else None
+        return prefix + similar[0] if similar and not name.startswith(f"{prefix}{similar[0]}_") else None
 
 
 def _shortened(name: str) -> set[str]:
-    return {name, *(name[:at] + name[at + 1 :] for at in range(len(name)))}
+    return {name, *(name[:index] + name[index + 1 :] for index in range(len(name)))}
 
 
 def misspelt_error(name: str, meant: str) -> str:
@@ -65,16 +65,16 @@ def misspelt_error(name: str, meant: str) -> str:
 def misspelt_groups(groups: Mapping[str, Sequence[str]], known: Sequence[str]) -> Iterator[str]:
     """Errors for misspelt groups of an inventory, whose hosts would silently be ignored. ``known`` has the right names.
 
-    Upper case and hyphens do not matter. A group is no error if its hosts are also in the right group, such as ``gpu_nodes1`` below ``gpu_nodes``.
+    Upper case and hyphens do not matter. A group is fine if its hosts are also in the right group, such as ``gpu_nodes1`` below ``gpu_nodes``.
     """
     names = Names(known)
     for group in sorted(groups.keys() - set(known)):
         plain = group.lower().replace("-", "_")
         near = None if OTHER_NODES.fullmatch(plain) else names.meant(plain)
         meant = plain if plain in known else near
-        lost = [host for host in groups[group] if host not in groups.get(meant or "", ())]
-        if meant and lost:
-            named = ", ".join(lost[:MAX_HOSTS]) + (f" and {len(lost) - MAX_HOSTS} more" if len(lost) > MAX_HOSTS else "")
+        ignored = [host for host in groups[group] if host not in groups.get(meant or "", ())]
+        if meant and ignored:
+            named = ", ".join(ignored[:MAX_HOSTS]) + (f" and {len(ignored) - MAX_HOSTS} more" if len(ignored) > MAX_HOSTS else "")
             yield (
                 f"The inventory has {named} in the group {group}, but not in {meant}. Rename the group to {meant}. If {group} is a group of your "
                 f"own, give it another name, or add its hosts to {meant} too."

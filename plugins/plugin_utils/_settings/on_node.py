@@ -42,13 +42,13 @@ def _refusal(name: str, value: str) -> str | None:
 def _check_rules(value: Any) -> None:
     """Check rules as the module does, which accepts numbers written as text."""
     try:
-        found = ArgumentSpecValidator({"advertise": argument_spec()["advertise"]}).validate({"advertise": value})
+        validation = ArgumentSpecValidator({"advertise": argument_spec()["advertise"]}).validate({"advertise": value})
     except TypeError:  # the validator fails on anything but a mapping
         check_rules(value)
         raise
-    check_rules(value if found.error_messages else _without_nulls(found.validated_parameters["advertise"]))
-    if found.error_messages:
-        raise GpuSwarmError(f"{'. '.join(found.error_messages)}.")
+    check_rules(value if validation.error_messages else _without_nulls(validation.validated_parameters["advertise"]))
+    if validation.error_messages:
+        raise GpuSwarmError(f"{'. '.join(validation.error_messages)}.")
 
 
 def _without_nulls(value: Any) -> Any:

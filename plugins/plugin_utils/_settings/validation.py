@@ -112,7 +112,7 @@ def _is_list(value: Any, elements: str) -> bool:
     if isinstance(value, str) and elements != "dict":  # Ansible splits it at commas
         value = value.split(",")
     is_type = _TYPE_CHECKS.get(elements)
-    return isinstance(value, (list, tuple)) and (is_type is None or all(is_template(one) or is_type(one) for one in value))
+    return isinstance(value, (list, tuple)) and (is_type is None or all(is_template(item) or is_type(item) for item in value))
 
 
 def _is_within(setting: Setting, value: Any) -> bool:

@@ -4,8 +4,8 @@
 
 """The values of the settings, converted to their declared types.
 
-The plan reads them once for the whole run, and the tasks read them from the plan. They do not read the variables, because a task knows no defaults
-and a variable may have changed since, for example through facts that a host returned.
+The plan reads them once for the whole run, and the tasks read them from the plan. Tasks do not read the variables, because they do not know the
+defaults, and a variable may have changed since, for example through facts that a host returned.
 Each playbook begins with _settings/check, which reports wrong values. Here they become the default: they can only come from later facts.
 Private to this collection: no stability is promised to others.
 """
@@ -44,21 +44,21 @@ def values(
     task_vars: Mapping[str, Any], names: Iterable[str], wanted: Iterable[str], template: Template, roles: Iterable[str] = ROLES
 ) -> dict[str, dict[str, Any]]:
     """Return the settings ``wanted`` for each host. ``template(value)`` evaluates a template of the play."""
-    known, hostvars = declared_settings(roles), task_vars["hostvars"]
-    settings = [replace(known[key], default=None) if key in WITHOUT_DEFAULT else known[key] for key in wanted]
-    of_play = _of_play(task_vars, settings, template)
+    declared, hostvars = declared_settings(roles), task_vars["hostvars"]
+    settings = [replace(declared[key], default=None) if key in WITHOUT_DEFAULT else declared[key] for key in wanted]
+    of_play = _values_of_play(task_vars, settings, template)
     of_hosts = [setting for setting in settings if setting.name not in of_play]
-    return {name: {**of_play, **_of_host(hostvars, name, of_hosts)} for name in names}
+    return {name: {**of_play, **_values_of_host(hostvars, name, of_hosts)} for name in names}
 
 
-def _of_play(task_vars: Mapping[str, Any], settings: Iterable[Setting], template: Template) -> dict[str, Any]:
+def _values_of_play(task_vars: Mapping[str, Any], settings: Iterable[Setting], template: Template) -> dict[str, Any]:
     """The variables of the play, for example from import_playbook. They apply to all hosts, but no host's variables contain them."""
     raw = task_vars["hostvars"].raw_get(task_vars["inventory_hostname"])
-    found = [one for one in settings if one.name in task_vars and (one.name not in raw or task_vars[one.name] != raw[one.name])]
-    return {one.name: _value(one, task_vars[one.name], lambda one=one: template(task_vars[one.name])) for one in found}  # type: ignore[misc]
+    set_by_play = [one for one in settings if one.name in task_vars and (one.name not in raw or task_vars[one.name] != raw[one.name])]
+    return {one.name: _value(one, task_vars[one.name], lambda one=one: template(task_vars[one.name])) for one in set_by_play}  # type: ignore[misc]
 
 
-def _of_host(hostvars: Any, name: str, settings: Iterable[Setting]) -> dict[str, Any]:
+def _values_of_host(hostvars: Any, name: str, settings: Iterable[Setting]) -> dict[str, Any]:
     raw = hostvars.raw_get(name)
     return {one.name: _value(one, raw.get(one.name), lambda one=one: hostvars[name][one.name]) for one in settings}  # type: ignore[misc]
 

@@ -87,19 +87,19 @@ GUARDED = {"level": "reserved", "turned_off": False, "found": {}}
     ],
 )
 def test_an_answer_of_another_form_is_reported_by_its_part(key, value):
-    assert malformed({**answered_by_module(), key: value}) == f"{key} is not what it should be"
+    assert malformed({**answered_by_module(), key: value}) == f"{key} does not have the right form"
 
 
 @pytest.mark.parametrize("part", ["drift", "engine", "toolkit_version", "advertised"])
 def test_a_missing_part_is_reported(part):
     answer = answered_by_module()
     del answer[part]
-    assert malformed(answer) == f"{part} is not there"
+    assert malformed(answer) == f"{part} is missing"
 
 
 def test_a_failure_has_fewer_parts():
     assert malformed({"failed": True, "msg": "NVML failed."}) is None
-    assert malformed({"failed": True, "msg": "NVML failed.", "containers": "none"}) == "containers is not what it should be"
+    assert malformed({"failed": True, "msg": "NVML failed.", "containers": "none"}) == "containers does not have the right form"
 
 
 @pytest.mark.parametrize("memory", [{}, {"memory": None}, {"memory": {}}, {"memory": {"VRAM": {"devices": ["GPU-1"], "mib": 301}}}])

@@ -99,7 +99,7 @@ def test_dependencies_are_packed_too(tmp_path):
 def test_a_folder_without_a_collection_is_refused(tmp_path, content):
     if content is not None:
         (tmp_path / "MANIFEST.json").write_text(content)
-    with pytest.raises(GpuSwarmError, match="is no collection that can be packed"):
+    with pytest.raises(GpuSwarmError, match="is not a collection that can be packed"):
         archive.read_collection(tmp_path)
 
 

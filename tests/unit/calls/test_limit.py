@@ -26,7 +26,7 @@ def hangs():
 def test_a_host_that_hangs_counts_as_unreachable():
     answer = answered(hangs, "m1", 0.2)
     assert answer["failed"]
-    assert answer["msg"].startswith("m1 gave no answer within 0 s: the machine, or the connection to it, hangs.")
+    assert answer["msg"].startswith("m1 gave no answer within 0 s: the machine or the connection to it hangs.")
 
 
 def test_no_temporary_files_are_removed_over_a_hung_connection():

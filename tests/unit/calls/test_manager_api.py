@@ -40,10 +40,10 @@ def test_the_api_is_a_socket_unless_the_host_says_where(variables, socket, optio
 @pytest.mark.parametrize(
     ("variables", "text"),
     [
-        (remote(where="m1.example.org:2376"), r"m1: swarm_manager_docker_host is 'm1\.example\.org:2376'; write it like tcp://"),
-        (remote({"cert": "/c"}), "m1: swarm_manager_docker_tls has cert; it takes tls, validate_certs, ca_path"),
-        (remote("/c"), "m1: swarm_manager_docker_tls is '/c'; make it a dictionary"),
-        (remote(group_names=["gpu_nodes", "swarm_managers"]), "m1 has swarm_manager_docker_host, .* in the group gpu_nodes too"),
+        (remote(where="m1.example.org:2376"), r"m1: swarm_manager_docker_host is 'm1\.example\.org:2376'. Write it as tcp://"),
+        (remote({"cert": "/c"}), "m1: swarm_manager_docker_tls has cert, which is not known. Its keys are tls, validate_certs, ca_path"),
+        (remote("/c"), "m1: swarm_manager_docker_tls is '/c', but must be a mapping"),
+        (remote(group_names=["gpu_nodes", "swarm_managers"]), "m1 has swarm_manager_docker_host, .* also in the group gpu_nodes"),
     ],
 )
 def test_impossible_settings_are_refused_before_any_query(variables, text):

@@ -282,7 +282,7 @@ def test_nothing_is_changed_on_the_host_of_an_external_manager(others):
 
 def test_an_invalid_address_is_an_error():
     variables = {"m1": {"swarm_manager_docker_host": "m1:2376"}}
-    with pytest.raises(AnsibleActionFail, match="write it like tcp://manager"):
+    with pytest.raises(AnsibleActionFail, match="Write it as tcp://manager"):
         ActionModule.__new__(ActionModule)._survey({"managers": ["m1"], "queried": []}, {"ansible_play_hosts": ["w1"], "hostvars": variables})
 
 
@@ -373,7 +373,9 @@ STAYING = {
         "m1 is the last manager of its swarm, which also has the nodes gpu-3. Have these leave first.",
     ),
     "the swarm would end without consent": (
-        Fleet({"m1": manager("i1")}, me="m1", nodes=[node("i1", "manager")]), False, "m1 is the last manager of its swarm. When it leaves, the swarm ends"
+        Fleet({"m1": manager("i1")}, me="m1", nodes=[node("i1", "manager")]),
+        False,
+        "m1 is the last manager of its swarm. When it leaves, the swarm ends",
     ),
     "its dockerd is stopped": (Fleet({"m1": manager("i1"), "w1": STOPPED}), True, "dockerd is not running on this host: start it."),
     "its swarm is locked": (Fleet({"m1": manager("i1"), "w1": answer_of("locked")}), True, "The swarm is locked on this node"),

@@ -64,8 +64,8 @@ def test_an_unreadable_label_has_one_warning_for_its_service():
     ("tasks", "words"),
     [
         ({"g1": [], "g2": []}, None),
-        ({"g1": ["a.1 (2 d)", "b.1 (1 d 1 h)"], "g2": ["a.2 (3 d)"]}, "moved: a.1 (2 d) on g1, b.1 (1 d 1 h) on g1, a.2 (3 d) on g2. To have"),
-        ({"g1": [f"a.{number} (2 d)" for number in range(7)]}, "a.4 (2 d) on g1 and 2 more. To have"),
+        ({"g1": ["a.1 (2 d)", "b.1 (1 d 1 h)"], "g2": ["a.2 (3 d)"]}, "moved: a.1 (2 d) on g1, b.1 (1 d 1 h) on g1, a.2 (3 d) on g2. To keep"),
+        ({"g1": [f"a.{number} (2 d)" for number in range(7)]}, "a.4 (2 d) on g1 and 2 more. To keep"),
     ],
 )
 def test_long_running_tasks_that_move_are_warned_of(tasks, words):
