@@ -65,8 +65,10 @@ def _port(item: Any, where: str, notes: Notes) -> Any:
     for key in ("name", "app_protocol"):
         if key in item:
             notes.ignored(where, key, "nothing: it only describes the port")
-    errors.collect(refuse_unknown, item, keys.PORT | {"host_ip", "name", "app_protocol"}, where, "A port supports target, published, protocol and mode.")
-    result = errors.collect(_convert_long_form, {key: value for key, value in item.items() if key in keys.PORT and value not in (None, "")}, where, notes)
+    accepted = keys.PORT | {"host_ip", "name", "app_protocol"}
+    errors.collect(refuse_unknown, item, accepted, where, "A port supports target, published, protocol and mode.")
+    entry = {key: value for key, value in item.items() if key in keys.PORT and value not in (None, "")}
+    result = errors.collect(_convert_long_form, entry, where, notes)
     errors.refuse()
     return result
 

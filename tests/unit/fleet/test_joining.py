@@ -360,10 +360,12 @@ STAYING = {
         Fleet({"w1": worker("i3")}, refused="a worker"), True, "No manager of the swarm of w1 answered (managers 192.0.2.1:2377)"
     ),
     "only a worker says that it runs the swarm too": (
-        Fleet({"m1": manager("i1"), "w1": manager("i3")}, me="m1", nodes=ONE, managers=("m1",)), True, "m1 is the last manager of its swarm, which also has the nodes i3"
+        Fleet({"m1": manager("i1"), "w1": manager("i3")}, me="m1", nodes=ONE, managers=("m1",)),
+        True,
+        "m1 is the last manager of its swarm, which also has the nodes i3",
     ),
     "no list": (replace(RUNS, nodes=None, refused="timed out"), True, "The manager m1 did not return its list of nodes: timed out. If"),
-    "it is in another swarm": (OTHERS, True, "w1 (node id x9) is not in the swarm of m1. If it should leave its current swarm, run 'docker swarm leave'"),
+    "it is in another swarm": (OTHERS, True, "w1 (node id x9) is not in the swarm of m1. If it should leave its current swarm, run 'docker"),
     "it shows another one's node": (
         replace(RUNS, nodes=[node("i1", "manager"), node("i3", host="w2")]), True, "which belongs to the host w2 by the node's label"
     ),
