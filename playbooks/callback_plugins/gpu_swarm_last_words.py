@@ -69,13 +69,13 @@ class CallbackModule(CallbackBase):
         if self._ended:
             return None
         self._ended = True
-        said = last_words.Collector.words
+        words_of_actions = last_words.Collector.words
         failed, unreachable = (self._reasons_of({*names} - last_words.explained()) for names in (stats.failures, stats.dark))
-        more = last_words.words_about_failures(failed, unreachable, not said, last_words.Collector.printed)
+        others = last_words.words_about_failures(failed, unreachable, not words_of_actions, last_words.Collector.printed)
         if constants.DEFAULT_STDOUT_CALLBACK.rpartition(".")[2] not in FOR_PROGRAMS:
-            for words in [*said, *([more] if more else [])]:
+            for words in [*words_of_actions, *([others] if others else [])]:
                 last_words.show(words)
-        return None if stats.failures or stats.dark else STATUSES[last_words.worst(words.verdict for words in said)]
+        return None if stats.failures or stats.dark else STATUSES[last_words.worst(words.verdict for words in words_of_actions)]
 
     def _reasons_of(self, names):
         return {name: self._reasons.get(name, "no reason given") for name in sorted(names)}

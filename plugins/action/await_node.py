@@ -25,7 +25,7 @@ DELAY_S, DELAY_OF_A_START_S = 2, 5
 
 
 def work_left(member, with_tasks, answer):
-    """What must not be stopped on the host. Its tasks were waited for before. If one is left, the host stays paused in any case, and this wait
+    """The work that must not be stopped on the host. An earlier step waited for its tasks. If one is left, the host stays paused anyway, so this wait
     ends."""
     if "containers" not in answer:
         return NO_ANSWER
@@ -35,14 +35,14 @@ def work_left(member, with_tasks, answer):
 
 
 def service_containers_left(_member, _with_tasks, answer):
-    """The containers that the drain still has to end."""
+    """The containers of services that the drain has not ended yet."""
     if "containers" not in answer:
         return NO_ANSWER
     return [f"container {item['name']}" for item in answer["containers"] if item["service"]]
 
 
 def start_left(_member, _with_tasks, answer):
-    """What of the node is not back after a reboot. If a read hangs once, the next one does too, so nobody waits for it."""
+    """The parts of the node that are not back after a reboot. If a read hangs once, the next read hangs too, so the wait ends."""
     if answer.get("hangs"):
         return []
     if answer.get("failed"):
@@ -54,23 +54,23 @@ EVENTS = {"work_ended": work_left, "drained": service_containers_left, "returned
 
 
 class ActionModule(NodeAction):
-    """Queries a node again until the event."""
+    """Queries a node again and again until the event."""
 
     def run(self, tmp=None, task_vars=None):
-        own, args = apart(self._task.args, OWN)
-        event, timeout = own["event"], float(own["wait_timeout"])
+        own_options, args = apart(self._task.args, OWN)
+        event, timeout = own_options["event"], float(own_options["wait_timeout"])
         self._task.args = args if event == "returned" else {**args, "state": "gathered"}
         host = task_vars["inventory_hostname"]
-        # Not from a template: that would be the ledger of the whole swarm for each host.
-        ledger = task_vars["gpu_swarm_ledger"] if boolean(own.get("with_tasks", False)) else None
+        # Read the variable here, because a template would copy the ledger of the whole swarm for each host.
+        ledger = task_vars["gpu_swarm_ledger"] if boolean(own_options.get("with_tasks", False)) else None
         (member,) = view([host], Found(task_vars["hostvars"]), ledger)
-        left, delay = partial(EVENTS[event], member, bool(ledger)), DELAY_OF_A_START_S if event == "returned" else DELAY_S
+        find_left, delay = partial(EVENTS[event], member, bool(ledger)), DELAY_OF_A_START_S if event == "returned" else DELAY_S
 
         def show(text):
             self._display.display(terminal.fit(f"  {host}: {text}", self._display.columns))
 
         def wait(query):
-            return poll(query, left, timeout, show, float(own.get("delay", delay)))
+            return poll(query, find_left, timeout, show, float(own_options.get("delay", delay)))
 
         query = partial(self.query, tmp, task_vars)
         if event == "returned":
@@ -79,7 +79,7 @@ class ActionModule(NodeAction):
             answer = _answer(partial(wait, query))
             why = not_emptied(member.step, answer, not_drained(timeout))
             return {**answer, "failed": True, "msg": why} if why else answer
-        answer = _answer(partial(_until_ended, query, left, wait))
+        answer = _answer(partial(_until_ended, query, find_left, wait))
         return {**answer, "blocking": member.blocking(answer["containers"])} if "containers" in answer else answer
 
 
@@ -95,7 +95,7 @@ def _swarm_state(answer):
 
 
 def _answer(query):
-    """The answer of the node. No answer is a failure: with ignore_unreachable, Ansible would go on as if nothing ran there."""
+    """Return the answer of the node. No answer is a failure, because with ignore_unreachable Ansible would go on as if nothing ran there."""
     try:
         return query()
     except AnsibleConnectionFailure as failure:
@@ -103,8 +103,8 @@ def _answer(query):
 
 
 def _until_ended(query, left, wait):
-    """The last answer in which containers are listed. A node that cannot be reached at first is not waited for. Later, a round without an answer
-    changes nothing: what ran there is assumed to run on."""
+    """Return the last answer that lists containers. If the node cannot be reached at first, do not wait. Later, a missing answer changes nothing: the
+    containers are assumed to run on."""
     first = query()
     if not left(first):
         return first

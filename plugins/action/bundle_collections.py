@@ -17,7 +17,7 @@ OWN, COLLECTIONS, SUMS = "fleet.gpu_swarm", "collections", "SHA256SUMS"
 
 
 def installed(name):
-    """Where Ansible finds a collection: its finder of modules knows all paths that are configured."""
+    """Return the folder where Ansible finds a collection, or None. Ansible's module finder knows all configured paths."""
     try:
         spec = importlib.util.find_spec(f"ansible_collections.{name}")
     except ModuleNotFoundError:  # its namespace
@@ -37,10 +37,13 @@ class ActionModule(ActionBase):
         _validation, args = self.validate_argument_spec(argument_spec={"directory": {"type": "path", "required": True}})
         folder = Path(args["directory"])
         try:
-            found = collection_archive.with_dependencies(OWN, installed)
-            result.update(changed=False, collections=[{"name": one.name, "version": one.version, "file": one.archive} for one in found])
+            collections = collection_archive.with_dependencies(OWN, installed)
+            result.update(
+                changed=False,
+                collections=[{"name": collection.name, "version": collection.version, "file": collection.archive} for collection in collections],
+            )
             if not self._task.check_mode:
-                result.update(changed=_write(folder, found))
+                result.update(changed=_write(folder, collections))
         except GpuSwarmError as problem:
             raise AnsibleActionFail(problem.message) from problem
         except OSError as problem:
@@ -48,9 +51,9 @@ class ActionModule(ActionBase):
         return result
 
 
-def _write(folder, found):
+def _write(folder, collections):
     (folder / COLLECTIONS).mkdir(exist_ok=True)
-    changed = [one.name for one in found if collection_archive.put(one, folder / COLLECTIONS)]
+    changed = [collection.name for collection in collections if collection_archive.put(collection, folder / COLLECTIONS)]
     sums = collection_archive.checksums(folder, SUMS)
     before = (folder / SUMS).read_text() if (folder / SUMS).exists() else None
     if sums != before:

@@ -22,11 +22,11 @@ class ActionModule(ActionBase):
 
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
-        own, by_default = apart(self._task.args, OWN)
+        own_options, defaults = apart(self._task.args, OWN)
         manager = self._task.delegate_to or task_vars["inventory_hostname"]
-        self._task.args = {**by_default, **self._connection_args(manager, task_vars), **own["arguments"]}
+        self._task.args = {**defaults, **self._connection_args(manager, task_vars), **own_options["arguments"]}
         action = self._shared_loader_obj.action_loader.get(
-            f"fleet.gpu_swarm.{own['module']}",
+            f"fleet.gpu_swarm.{own_options['module']}",
             task=self._task,
             connection=self._connection,
             play_context=self._play_context,
@@ -35,9 +35,9 @@ class ActionModule(ActionBase):
             shared_loader_obj=self._shared_loader_obj,
         )
         answer = action.run(task_vars=task_vars)
-        if own["module"] not in last_words.SPEAKERS:
+        if own_options["module"] not in last_words.SPEAKERS:
             answer = last_words.without_words(answer)
-        return merge_hash(result, called(own["module"], answer, manager, own.get("reasons", [])))
+        return merge_hash(result, called(own_options["module"], answer, manager, own_options.get("reasons", [])))
 
     def _connection_args(self, manager, task_vars):
         try:

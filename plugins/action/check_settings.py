@@ -39,8 +39,11 @@ class ActionModule(ActionBase):
         return result
 
     def _settings(self, task_vars, host, line, roles):
-        """The values of the settings that have a short name, which counts on the command line alone: an inventory may have it for its own ends."""
-        known = declared_settings(roles)
-        found = values(task_vars, host, line.short.values(), self._templar.template, roles).get("".join(host), {})
-        given = {of: convert(known[of], self._templar.template(line.variables[name])) for name, of in line.used_short_names().items()}
-        return {**found, **given}
+        """The values of the settings that have a short name. Short names only apply on the command line; an inventory may use them otherwise."""
+        declared = declared_settings(roles)
+        from_variables = values(task_vars, host, line.short.values(), self._templar.template, roles).get("".join(host), {})
+        from_command_line = {
+            setting_name: convert(declared[setting_name], self._templar.template(line.variables[name]))
+            for name, setting_name in line.used_short_names().items()
+        }
+        return {**from_variables, **from_command_line}

@@ -17,16 +17,15 @@ from ..plugin_utils._settings.values import run_settings
 
 WARNS_LATER = "_gpu_swarm_warns_later"
 READS_LEDGER = "_gpu_swarm_reads_ledger"
-# Which of the role's own tasks this is, for which of_role() counts too. What the assessment finds to change belongs to a later task.
+# The variable with the name of the role's own task. For such tasks, of_role() adds arguments. A later task makes the changes that ASSESS finds.
 ROLE_TASK = "_gpu_node_task"
 ASSESS = "assess"
-# Whose variables of the role are empty where they are not set. Zero and false are values: a number of GPUs, and a bare "off".
+# Arguments whose role variables are empty if they are not set. Zero and false are values: a number of GPUs, and a bare "off".
 MAY_BE_EMPTY = ("expect", "isolation", "nvml_path")
-# From here on Ansible shows the arguments of a module and its whole answer.
-VERBOSE = 3
+VERBOSE = 3  # from this verbosity on, Ansible shows the arguments of a module and its whole answer
 NOT_ITS_ANSWER = (
-    "%s: what came back is no answer of this module (%s), so nothing of it is used. Run this again; if that does not help, find out who "
-    "changed what runs on that machine."
+    "%s: the answer is not one of this module (%s), so it is ignored. Run this again. If that does not help, find out who changed the software on "
+    "that machine."
 )
 
 
@@ -35,7 +34,7 @@ class ActionModule(CarryingAction):
 
     @classmethod
     def finalize_task_arg(cls, name, value, templar, *dummy_context):
-        """As ansible-core 2.19 and newer call it for each argument; older ones do all of this themselves."""
+        """Evaluate an argument. ansible-core 2.19 and newer call this for each argument; older versions do it themselves."""
         return templar.template(named_value(value, templar.available_variables))
 
     def run(self, tmp=None, task_vars=None):
@@ -47,32 +46,32 @@ class ActionModule(CarryingAction):
             return lost(self._task, failure)
 
     def query(self, tmp=None, task_vars=None):
-        """One call of the module; it raises where the host cannot be reached."""
+        """Call the module once and return its answer. Raise AnsibleConnectionFailure if the host cannot be reached."""
         if ROLE_TASK in task_vars:
             self._task.args = {**self._task.args, **of_role(task_vars, self._templar.template)}
         self._task.args = {name: value for name, value in self._task.args.items() if not (name in MAY_BE_EMPTY and value in ("", None))}
         if without_prefix(self._task.args):
             raise AnsibleActionFail(without_prefix(self._task.args))
         self._noted = (task_vars.get(ASSESSED) or {}).get(NOTED) or ()
-        # Where a plan follows, it warns of all hosts merge_noted.
+        # If a plan follows, the plan warns about all hosts together.
         self._later = self._task.check_mode and WARNS_LATER in task_vars
-        # Before the rest: meanwhile Ansible packs the module for the other hosts, which takes one process of it as long.
+        # Read the ledger first: meanwhile one process of Ansible packs the module for the other hosts, which takes as long.
         ledger = self._ledger(task_vars) if READS_LEDGER in task_vars else None
         if ledger and ledger.get("failed"):
             ledger = None
             reads = self._task.args.get("advertise") and self._task.args.get("state") != "absent"
-            # As a rule it has no swarm yet, and nothing else either.
+            # Such a host usually has no swarm yet, and no libraries either.
             self.likely = ("nvml_binding",) if reads else ()
         result = super().run(tmp, task_vars)
         if task_vars.get(ROLE_TASK) == ASSESS and not task_vars["ansible_check_mode"]:
             result = {**result, "changed": False, "diff": []}
         if not ledger or result.get("failed") or not (result.get("swarm") or {}).get("control_available"):
             return result
-        # Of the swarm as a whole: no plan names hosts with them.
+        # These warnings are about the whole swarm, so the plan adds no host names to them.
         return dict(result, ledger=ledger, warnings=[*(result.get("warnings") or []), *(ledger.pop("warnings", None) or [])])
 
     def _ledger(self, task_vars):
-        """What the first manager of the inventory says about its swarm, read in the same task, also where that fails; None on other hosts.
+        """Return the ledger of the first manager of the inventory, read in the same task, or the failure to read it. None on other hosts.
         A host that cannot be reached is not tried twice."""
         host = task_vars["inventory_hostname"]
         if task_vars["groups"].get("swarm_managers", [])[:1] != [host]:
@@ -89,9 +88,9 @@ class ActionModule(CarryingAction):
         return plain(self._execute_module(**call))
 
     def finish(self, answer, host):
-        wrong = malformed(answer)
-        if wrong:
-            return {"failed": True, "msg": NOT_ITS_ANSWER % (host, wrong)}
+        problem = malformed(answer)
+        if problem:
+            return {"failed": True, "msg": NOT_ITS_ANSWER % (host, problem)}
         answer = add_host_name(answer, host, self._noted, later=self._later)
         answer = with_inventory_labels(with_allowed_labels(answer, host, *prefixes(self._task.args)), self._task.args)
         if self._later and self._display.verbosity < VERBOSE:

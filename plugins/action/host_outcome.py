@@ -27,9 +27,10 @@ class ActionModule(ActionBase):
         host = task_vars["inventory_hostname"]
         # If a task with run_once failed, the other hosts have no failed result.
         failed, task = task_vars.get("ansible_failed_result") or {}, task_vars.get("ansible_failed_task") or {}
-        # A lost host may fail over something else, so ping it. Not after a time-out: the task may still run there. An existing outcome is kept.
-        gone = "" if is_late(failed) or outcome_of(task_vars) else self._gone(task_vars)
-        failure = Failure(failed, self._templated(str(task.get("name") or "")), gone)
+        # The task of a lost host may fail with another error, so ping the host. Do not ping after a time-out, because the task may still run there.
+        # An existing outcome stays.
+        reason_lost = "" if is_late(failed) or outcome_of(task_vars) else self._gone(task_vars)
+        failure = Failure(failed, self._templated(str(task.get("name") or "")), reason_lost)
         return merge_hash(result, outcome(host, Found(task_vars["hostvars"])[host], failure, args["failed_as"]))
 
     def _templated(self, name):
@@ -43,7 +44,7 @@ class ActionModule(ActionBase):
         try:
             within(LIMIT_S, lambda: self._execute_module(module_name="ansible.builtin.ping", module_args={}, task_vars=task_vars))
         except NoAnswer:
-            return f"no answer within {LIMIT_S:.0f} s: the machine, or the connection to it, hangs"
+            return f"no answer within {LIMIT_S:.0f} s: the machine or the connection to it hangs"
         except AnsibleConnectionFailure as failure:
             return printable(str(failure)) or "no reason given"
         except AnsibleError:

@@ -46,7 +46,7 @@ SPEC = {
 
 
 class Planned(NamedTuple):
-    """The step of each host, with the hosts and the swarm by which it was decided."""
+    """The step of each host, with the hosts and the swarm from which it was decided."""
 
     hosts: list
     steps: dict
@@ -75,11 +75,11 @@ class ActionModule(ActionBase):
         try:
             chosen = settings[LEVEL] or (None if absent or args["maintain"] else isolation_change.default_level(swarm))
             level = isolation_change.OFF if absent else isolation_change.level_of(chosen, swarm.ledger)
-            steps, lost = _steps(hosts, swarm, args, settings, level)
-            cut = in_batches(hosts, steps, settings["provision_batch"])
+            steps, losses = _steps(hosts, swarm, args, settings, level)
+            batches = in_batches(hosts, steps, settings["provision_batch"])
         except GpuSwarmError as problem:
             raise AnsibleActionFail(problem.message) from problem
-        groups = _checked(steps) if self._task.check_mode else hosts_in(steps, cut)
+        groups = _checked(steps) if self._task.check_mode else hosts_in(steps, batches)
         setting = isolation_label.level_to_write(chosen, hosts, steps)
         change = {} if absent else isolation_label.update_at_start(setting, hosts, swarm.ledger)
         if words := self._show(hosts, steps, swarm.nodes, absent, isolation_label.describe_change(change, swarm.ledger)):
@@ -87,13 +87,13 @@ class ActionModule(ActionBase):
         result.update(
             warnings=_warnings(Planned(hosts, steps, swarm), task_vars["groups"].get(MANAGERS, []), settings, absent),
             steps={name: asdict(step) for name, step in steps.items()},
-            # A deprovision takes room away for good, so there is nothing to wait for.
-            rooms=None if absent else without(rooms(swarm.ledger), lost, settings["provision_ignore_pending"]),
+            # A deprovision takes room away for good, so no room comes back to wait for.
+            rooms=None if absent else without(rooms(swarm.ledger), losses, settings["provision_ignore_pending"]),
             ledger=swarm.ledger or {},
             left_lease=left_lease(swarm.ledger),
             made=time.monotonic_ns(),
             hosts_in=groups,
-            batches=cut,
+            batches=batches,
             to_change=to_change(groups),
             isolation={"level": level, "set": bool(setting), "change": change, "label": isolation_label.initial_labels(level)},
             **_of_run(steps, args["state"], swarm.ledger, settings, self._task.check_mode),
@@ -103,10 +103,10 @@ class ActionModule(ActionBase):
     def _hosts(self, task_vars, names):
         return with_current_answers(hosts_of(task_vars, names, ASSESSED, self._templar.template), task_vars["ansible_play_hosts"])
 
-    def _show(self, hosts, steps, nodes, absent, of_swarm):
-        """Print the impact. Return the last words of a run that ends here; without them, its report has them."""
+    def _show(self, hosts, steps, nodes, absent, swarm_change):
+        """Print the impact. Return the last words of a run that ends here, or None if its report has them."""
         width = terminal.width(self._display.columns)
-        impact = "\n\n".join(filter(None, [provision_tables.impact(steps, width), paragraphs([of_swarm], width)]))
+        impact = "\n\n".join(filter(None, [provision_tables.impact(steps, width), paragraphs([swarm_change], width)]))
         if impact:
             self._display.display("\n" + impact + "\n")
         if any(step.groups for step in steps.values()):
@@ -116,9 +116,9 @@ class ActionModule(ActionBase):
             rows = [provision_tables.deprovision_row(host, steps[host.name], states[host.name]) for host in hosts]
             table = provision_tables.table(rows, width, provision_tables.DEPROVISION_HEADINGS)
         else:
-            own = {name: nodes.get(step.membership.node_id) for name, step in steps.items()}
-            states = {host.name: ends.state_of(host, steps[host.name], ends.End(own[host.name])) for host in hosts}
-            table = provision_tables.table([provision_tables.row(host, own[host.name], states[host.name]) for host in hosts], width)
+            nodes_by_host = {name: nodes.get(step.membership.node_id) for name, step in steps.items()}
+            states = {host.name: ends.state_of(host, steps[host.name], ends.End(nodes_by_host[host.name])) for host in hosts}
+            table = provision_tables.table([provision_tables.row(host, nodes_by_host[host.name], states[host.name]) for host in hosts], width)
         return provision_tables.outcome(states, [], "deprovisioned" if absent else "as they should be")._replace(text=table)
 
 
@@ -144,8 +144,7 @@ def _advertises_else(host):
 
 
 def _of_run(steps, state, ledger, settings, checks):
-    """The hosts that are returned to service, or paused, or whose fault is over, before anything else is done; and whether a run without changes is
-    noted on the swarm."""
+    """The hosts that first return to service, are paused, or whose fault is over; and whether a run without changes is noted on the swarm."""
     notes = settings["provision_note_run"] or ends.failed_before(ledger)
     return {
         "only_paused": only_paused(steps),
@@ -156,7 +155,7 @@ def _of_run(steps, state, ledger, settings, checks):
 
 
 def _by_node(evicted):
-    """By node id, the tasks that new labels would evict, each with the reason."""
+    """The tasks that new labels would evict, by node id, each with the reason."""
     tasks: dict = {}
     for item in evicted:
         tasks.setdefault(item["node"], {})[item["task"]] = describe(item)
@@ -164,25 +163,25 @@ def _by_node(evicted):
 
 
 def _steps(hosts, swarm, args, settings, level=isolation_change.OFF):
-    """The step of each host, and the services that fit nowhere any more with the user's consent. ``settings`` are those of the run."""
+    """The step of each host, and the services that no longer fit anywhere, to which the user consented. ``settings`` are the settings of the run."""
     remove_jobs = settings["provision_remove_finished_jobs"]
     if args["state"] == "absent":
         deprovisioned = deprovision.plan(hosts, swarm, args["contents"])
         plan_finished_jobs(hosts, deprovisioned, swarm, remove_jobs)
         return {host.name: replace(deprovisioned[host.name], settings=host.settings, playbook="deprovision") for host in hosts}, []
     steps = plan(hosts, swarm, args["maintain"], level)
-    lost = check_reservations(hosts, steps, swarm, settings["provision_allow_pending"])
+    losses = check_reservations(hosts, steps, swarm, settings["provision_allow_pending"])
     plan_finished_jobs(hosts, steps, swarm, remove_jobs)
     for host in hosts:
         step = steps[host.name]
         step.settings = host.settings
         step.playbook = f"maintain ({args['maintain']})" if args["maintain"] else "provision"
         step.work.restart_waits = restart_waits(step, host.settings["provision_drain_timeout"], bool(args["maintain"]))
-    return steps, lost
+    return steps, losses
 
 
 def _checked(steps):
-    """The groups in check mode: packages are searched, and hosts that cannot go on fail."""
+    """The groups in check mode: package managers look for the packages, and hosts that cannot go on fail."""
     failing = [name for name, step in steps.items() if step.problem and END in step.groups]
     fetching = [name for name, step in steps.items() if FETCH in step.groups]
     return {group: names for group, names in ((FETCH, fetching), (END, failing)) if names}

@@ -25,7 +25,7 @@ from ..plugin_utils._rollout.member import ASSESSED, member_of, view
 from ..plugin_utils._rollout.planned import plan_time
 from ..plugin_utils._rollout.refused_evictions import refused_by_node
 
-# A host's assessment, and what the run then applied to it.
+# The results with a host's assessment, and with the changes that the run then applied.
 OF_A_NODE = ("gpu_node_assessed", "gpu_node_applied")
 PENDING = "pending, since no node that is left in the swarm has room for them: %s"
 OPTIONS = {
@@ -53,7 +53,7 @@ class ActionModule(ActionBase):
 
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
-        _validation, args = self.validate_argument_spec(argument_spec=OPTIONS, required_if=[("of", *one) for one in NEEDED.items()])
+        _validation, args = self.validate_argument_spec(argument_spec=OPTIONS, required_if=[("of", *item) for item in NEEDED.items()])
         reports = {"provision": self._of_a_plan, "deprovision": self._of_a_plan, "status": self._status, "verify": self._verify}
         words, answer = reports[args["of"]](args, task_vars)
         last_words.say(result, words)
@@ -66,13 +66,13 @@ class ActionModule(ActionBase):
         """Compare each host with what was decided for it. The table has a line for each."""
         removes = args["of"] == "deprovision"
         variables = _of_this_plan(task_vars, args["steps"])
-        seen = view(variables, variables, args["ledger"])
+        swarm_view = view(variables, variables, args["ledger"])
         steps = {name: Step.from_plan(step) for name, step in args["steps"].items()}
         hosts = hosts_of(task_vars, list(steps), OF_A_NODE, self._templar.template)
-        states, table = (self._deprovisioned if removes else self._provisioned)(hosts, steps, args, seen)
+        states, table = (self._deprovisioned if removes else self._provisioned)(hosts, steps, args, swarm_view)
         verdicts = provision_tables.by_verdict(states)
-        done_is = "deprovisioned" if removes else "as they should be"
-        words = provision_tables.outcome(states, [name for name, step in steps.items() if step.groups], done_is)
+        done_text = "deprovisioned" if removes else "as they should be"
+        words = provision_tables.outcome(states, [name for name, step in steps.items() if step.groups], done_text)
         text = "\n\n".join(filter(None, [table, provision_tables.list_by_verdict(verdicts, self._width())]))
         answer = {
             "states": {name: state.text for name, state in states.items()},
@@ -80,28 +80,28 @@ class ActionModule(ActionBase):
             "not_ready": verdicts[Verdict.FAILED] + verdicts[Verdict.UNTOUCHED],
         }
         if not removes:
-            answer["warnings"] = provision_tables.old_entries({member.name: member.node_id for member in seen}, seen.nodes)
-        elif short := without_room(args["ledger"]):
-            answer["warnings"] = [PENDING % ", ".join(short)]
+            answer["warnings"] = provision_tables.old_entries({member.name: member.node_id for member in swarm_view}, swarm_view.nodes)
+        elif pending_services := without_room(args["ledger"]):
+            answer["warnings"] = [PENDING % ", ".join(pending_services)]
         return words._replace(text=text, command=provision_tables.command_for_the_rest(verdicts, this_command)), answer
 
-    def _provisioned(self, hosts, steps, args, seen):
-        at_the_end = ends.ends(seen, args["refused"], args["unlabelled"])
+    def _provisioned(self, hosts, steps, args, swarm_view):
+        at_the_end = ends.ends(swarm_view, args["refused"], args["unlabelled"])
         states = {host.name: ends.state_of(host, steps[host.name], at_the_end[host.name]) for host in hosts}
         rows = [provision_tables.row(host, at_the_end[host.name].node, states[host.name]) for host in hosts]
         return states, provision_tables.table(rows, self._width())
 
-    def _deprovisioned(self, hosts, steps, args, seen):
-        kept, states, rows = refused_by_node(args["refused"]), {}, []
-        members = {member.name: member for member in seen}
+    def _deprovisioned(self, hosts, steps, args, swarm_view):
+        refused_tasks, states, rows = refused_by_node(args["refused"]), {}, []
+        members = {member.name: member for member in swarm_view}
         # If all managers have left, there is no swarm to read.
-        left = [name for name in args["managers"] if name in members and members[name].has_left]
-        answered = bool(seen.nodes) or left == args["managers"]
+        managers_left = [name for name in args["managers"] if name in members and members[name].has_left]
+        answered = bool(swarm_view.nodes) or managers_left == args["managers"]
         for host in hosts:
             step, member = steps[host.name], members[host.name]
-            # By the id that it had, since the manager should list it no longer.
+            # Look for the host's former id, because the manager should no longer list it.
             node_id = (step.removal and step.removal.entry) or step.membership.node_id or ""
-            end = ends.End(seen.nodes.get(node_id), member.outcome, answered, tuple(kept.get(node_id, ())))
+            end = ends.End(swarm_view.nodes.get(node_id), member.outcome, answered, tuple(refused_tasks.get(node_id, ())))
             states[host.name] = provision_tables.deprovision_state(step, end)
             files = "restart_required" in member.applied and not member.applied.get("failed")
             rows.append(provision_tables.deprovision_row(host, step, states[host.name], files))
@@ -110,44 +110,44 @@ class ActionModule(ActionBase):
     # -- status ----------------------------------------------------------------------------------------------------
 
     def _status(self, args, _task_vars):
-        """Show the answer of a manager. An error beside the ledger fails the task after the table."""
+        """Show the answer of a manager. If the answer also has an error, the task fails after the table."""
         ledger = args["ledger"]
         if "nodes" not in ledger:
             raise AnsibleActionFail(ledger["msg"])
         screen = Screen(self._width(), color.stringc if color.ANSIBLE_COLOR else plain)
         if args["service"]:
-            found, text = _of_service(screen, ledger, args["service"])
+            fleet_status, text = _of_service(screen, ledger, args["service"])
         else:
-            found = status.status(ledger, args["fault_limit"])
-            text = screen.show(found, args["what"])
-            found = found if args["what"] == "all" else {key: found[key] for key in (args["what"], "waiting", "wrong")}
+            fleet_status = status.status(ledger, args["fault_limit"])
+            text = screen.show(fleet_status, args["what"])
+            fleet_status = fleet_status if args["what"] == "all" else {key: fleet_status[key] for key in (args["what"], "waiting", "wrong")}
         if args["output"] == "json":
-            self._display.display(json.dumps(found, ensure_ascii=False))
+            self._display.display(json.dumps(fleet_status, ensure_ascii=False))
             text = ""
-        line = "" if args["service"] or not text else status.outcome(found)
-        answer = {"waiting": found["waiting"], "not_ready": found["wrong"]}
+        line = "" if args["service"] or not text else status.outcome(fleet_status)
+        answer = {"waiting": fleet_status["waiting"], "not_ready": fleet_status["wrong"]}
         if ledger.get("msg"):
             answer.update(failed=True, msg=f"{ledger['manager']}: {ledger['msg']}")
-        return last_words.LastWords(last_words.verdict_of(found["waiting"], found["wrong"]), line, text), answer
+        return last_words.LastWords(last_words.verdict_of(fleet_status["waiting"], fleet_status["wrong"]), line, text), answer
 
     # -- verify ----------------------------------------------------------------------------------------------------
 
     def _verify(self, args, task_vars):
-        """Compare each host with what the manager shows and what its tasks saw."""
+        """Compare each host with the manager's ledger and with what its test tasks saw."""
         nodes = {node["id"]: node for node in args["ledger"].get("nodes") or []}
         assessed = _assessed(task_vars, args["hosts"])
         ids = {name: member_of(name, {ASSESSED: answer}).node_id for name, answer in assessed.items()}
-        mistaken = identity.problems(ids, nodes)
+        id_errors = identity.problems(ids, nodes)
         swarm = verify.SwarmResult(args["tested"], (args["ledger"].get("swarm") or {}).get("isolation"))
         rows, problems = [], {}
         for name, node_id in ids.items():
-            found = verify.host_result(assessed[name], nodes.get(node_id), node_id, swarm, mistaken.get(name))
-            rows.extend(verify.rows(name, found))
-            if found.wrong:
-                problems[name] = found.wrong
-        used = verify.images({node_id: name for name, node_id in ids.items() if node_id}, args["tested"])
+            host_result = verify.host_result(assessed[name], nodes.get(node_id), node_id, swarm, id_errors.get(name))
+            rows.extend(verify.rows(name, host_result))
+            if host_result.wrong:
+                problems[name] = host_result.wrong
+        image_lines = verify.images({node_id: name for name, node_id in ids.items() if node_id}, args["tested"])
         untested = {} if self._task.check_mode else verify.untested(ids, args["tested"])
-        below = [verify.summary(args["hosts"], problems, args["tested"]), *used, *verify.enforcement(assessed)]
+        below = [verify.summary(args["hosts"], problems, args["tested"]), *image_lines, *verify.enforcement(assessed)]
         text = f"{render(verify.HEADINGS, rows, self._width())}\n\n{paragraphs(below, self._width())}"
         line = verify.outcome(args["hosts"], problems, untested)
         words = last_words.LastWords(last_words.verdict_of(untested, problems), line, text, hosts=list(problems))
@@ -158,12 +158,12 @@ class ActionModule(ActionBase):
 
 
 def _of_service(screen, ledger, service):
-    one = status.of_service(ledger, service)
-    if one is None:
+    row = status.of_service(ledger, service)
+    if row is None:
         raise AnsibleActionFail(
             f"The swarm has no service {service}. A service of a stack is named STACK_SERVICE. 'docker service ls' on a manager lists all names."
         )
-    return status.only_service(one), screen.service(one)
+    return status.only_service(row), screen.service(row)
 
 
 def _assessed(task_vars, names):
@@ -172,6 +172,6 @@ def _assessed(task_vars, names):
 
 
 def _of_this_plan(task_vars, names):
-    """The variables of the hosts. Those of a host that was lost before this plan are left out: an earlier playbook of this run set them."""
-    found = {name: task_vars["hostvars"].raw_get(name) for name in names}
-    return {name: own if plan_time(own) == plan_time(task_vars) else {} for name, own in found.items()}
+    """The variables of the hosts. A host that was lost before this plan gets none, because an earlier playbook of this run set its variables."""
+    variables_by_host = {name: task_vars["hostvars"].raw_get(name) for name in names}
+    return {name: variables if plan_time(variables) == plan_time(task_vars) else {} for name, variables in variables_by_host.items()}

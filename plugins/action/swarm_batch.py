@@ -22,7 +22,7 @@ from ..plugin_utils._rollout.steps import STEPS
 from .swarm_lease import acquire, renewable
 
 OWN = ("step", "hosts", "force")
-# The modules whose changes count. The lease does not: at the end of the run it is as before, unless the isolation level was changed.
+# The modules whose changes count. Changes of the lease do not count: at the end of the run it is as before, unless the isolation level was changed.
 CHANGING = ("swarm_nodes", "swarm_job_prune")
 MAINTAIN = "_gpu_swarm_maintain"
 
@@ -32,19 +32,19 @@ class ActionModule(ActionBase):
 
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
-        own, self._connection_args = apart(self._task.args, OWN)
+        own_options, self._connection_args = apart(self._task.args, OWN)
         self._who = self._task.delegate_to or task_vars["inventory_hostname"]
         self._changed: bool = False
         self._shown: dict[str, list] = {"warnings": [], "diff": []}
         plan = task_vars["gpu_swarm_plan"]
         batch = Batch(
-            hosts=own["hosts"],
+            hosts=own_options["hosts"],
             variables=Found(task_vars["hostvars"]),
             plan=plan,
             call=partial(self._call, task_vars),
             holder=this_run(),
-            ttl=lease_seconds(own["hosts"], plan, task_vars["ansible_forks"], maintain=MAINTAIN in task_vars),
-            force=boolean(own.get("force", False)),
+            ttl=lease_seconds(own_options["hosts"], plan, task_vars["ansible_forks"], maintain=MAINTAIN in task_vars),
+            force=boolean(own_options.get("force", False)),
             absent=task_vars.get("gpu_swarm_state") == "absent",
             check_mode=self._task.check_mode,
             ledger=task_vars.get("gpu_swarm_ledger") or {},
@@ -52,15 +52,15 @@ class ActionModule(ActionBase):
             say=self._display.display,
             warn=self._shown["warnings"].append,
         )
-        answer = STEPS[own["step"]](batch)
+        answer = STEPS[own_options["step"]](batch)
         return merge_hash(result, {**answer, **self._shown, "manager": self._who, "changed": self._changed})
 
     def _call(self, task_vars, module, **args):
         if module == "swarm_lease":
             answer = renewable(acquire(partial(self._run_module, task_vars, module), {"holder": this_run(), **args}), time.time())
         else:
-            more = {"holder": this_run()} if module == "swarm_job_prune" else {}
-            answer = self._run_module(task_vars, module, {**args, **more})
+            holder = {"holder": this_run()} if module == "swarm_job_prune" else {}
+            answer = self._run_module(task_vars, module, {**args, **holder})
         # In a wait of hours each query repeats its warnings.
         self._shown["warnings"] += [warning for warning in answer.get("warnings") or [] if warning not in self._shown["warnings"]]
         self._note_change(module, answer)
@@ -68,17 +68,17 @@ class ActionModule(ActionBase):
 
     def _note_change(self, module, answer):
         nodes = answer.get("nodes") or []
-        of_lease = answer if module == "swarm_lease" else answer.get("lease") or {}
-        sets_level = of_lease.get("isolation") != of_lease.get("isolation_before")
-        # If the call also released the lease, that part is no change.
+        lease = answer if module == "swarm_lease" else answer.get("lease") or {}
+        sets_level = lease.get("isolation") != lease.get("isolation_before")
+        # If the call also released the lease, that part does not count as a change.
         written = any(node["changed"] for node in nodes) if answer.get("lease") else module in CHANGING and bool(answer.get("changed"))
-        self._changed = self._changed or written or (sets_level and bool(of_lease.get("changed")))
-        shown = [answer.get("diff") if module in CHANGING else None, of_lease.get("diff") if sets_level else None]
-        self._shown["diff"] += [diff for diff in shown if diff]
+        self._changed = self._changed or written or (sets_level and bool(lease.get("changed")))
+        diffs = [answer.get("diff") if module in CHANGING else None, lease.get("diff") if sets_level else None]
+        self._shown["diff"] += [diff for diff in diffs if diff]
 
     def _run_module(self, task_vars, module, args):
         call = dict(module_name=f"fleet.gpu_swarm.{module}", module_args={**self._connection_args, **args}, task_vars=task_vars)
         try:
             return answered(lambda: self._execute_module(**call), self._who, connection=self._connection)
-        except Exception as problem:  # of a connection plugin, say. Another manager may answer, and with run_once a failure fails all hosts.
+        except Exception as problem:  # for example of a connection plugin. Another manager may answer, and with run_once a failure fails all hosts.
             return {"failed": True, "msg": printable(f"{self._who}: {problem}")}

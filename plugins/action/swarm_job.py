@@ -37,13 +37,13 @@ class ActionModule(ActionBase):
 
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
-        own, self._given = apart(self._task.args, tuple(OWN))
+        own_options, self._options = apart(self._task.args, tuple(OWN))
         self._vars, self._who = task_vars, self._task.delegate_to or task_vars["inventory_hostname"]
         self._placement = {}
         # Whether it makes sense to try another manager.
         result["answered"] = True
         try:
-            validated = self._own(own)
+            validated = self._own(own_options)
             self._arguments()
             result.update(self._all(validated))
             last_words.say(result, self._words._replace(hosts=[task_vars["inventory_hostname"]]))
@@ -55,9 +55,9 @@ class ActionModule(ActionBase):
             result.update(failed=True, msg=printable(mask(problem.message)))
         return result
 
-    def _own(self, own):
-        """The other options are judged by the module itself."""
-        former, self._task.args = self._task.args, own
+    def _own(self, own_options):
+        """Validate the action's own options. The module validates the others."""
+        former, self._task.args = self._task.args, own_options
         try:
             return self.validate_argument_spec(argument_spec=OWN)[1]
         finally:
@@ -65,70 +65,70 @@ class ActionModule(ActionBase):
 
     def _arguments(self):
         path, errors = self._task.args.get("file"), Errors()
-        found = errors.collect(read_job_file, str(path)) if path else {}
-        if found is None:
+        from_file = errors.collect(read_job_file, str(path)) if path else {}
+        if from_file is None:
             errors.refuse()
-        self._given = {**found, **self._given}
-        if self._given.get("state") == "absent":  # for which the name is enough
-            self._given = {key: value for key, value in self._given.items() if key == "name" or key not in JOB_OPTIONS}
+        self._options = {**from_file, **self._options}
+        if self._options.get("state") == "absent":  # a removal needs only the name
+            self._options = {key: value for key, value in self._options.items() if key == "name" or key not in JOB_OPTIONS}
             errors = Errors()
-        self._wants = errors.collect(check_options, self._given)
+        self._wants = errors.collect(check_options, self._options)
         if errors.messages:
-            raise ErrorList(errors.messages, os.path.basename(path) if path else f"The job {self._given.get('name') or ''}".rstrip(), NOTHING)
-        self._given.pop("x_gpu", None)
-        self._given.update({"x_gpu": self._wants} if self._wants else {})
+            raise ErrorList(errors.messages, os.path.basename(path) if path else f"The job {self._options.get('name') or ''}".rstrip(), NOTHING)
+        self._options.pop("x_gpu", None)
+        self._options.update({"x_gpu": self._wants} if self._wants else {})
 
-    def _all(self, own):
-        first = self._reconcile(self._given)
+    def _all(self, options):
+        first = self._reconcile(self._options)
         problems = [*first["problems"]]
-        # What is to run once more does so once.
-        later = {**self._given, "again": "never"}
-        absent = self._given.get("state") == "absent"
-        waits = own["wait"] and not self._task.check_mode
-        said: dict[str, str] = {}
+        # Jobs that should run again are submitted only once.
+        later = {**self._options, "again": "never"}
+        absent = self._options.get("state") == "absent"
+        waits = options["wait"] and not self._task.check_mode
+        reported: dict[str, str] = {}
         answers = [first]
 
         def query():
             answer = answers.pop() if answers else self._ending(later) if absent else self._reconcile(later)
-            for line in report.state_changes(answer, said):
+            for line in report.state_changes(answer, reported):
                 self._show(line)
-            problems.extend(one for one in answer["problems"] if one not in problems)
+            problems.extend(problem_text for problem_text in answer["problems"] if problem_text not in problems)
             return answer
 
-        again = tolerate_silence(query, first, NoManager, lambda text: self._show(f"note: {text}"))
+        query_patiently = tolerate_silence(query, first, NoManager, lambda text: self._show(f"note: {text}"))
         try:
-            last = poll(again, _left, own["wait_timeout"] if waits else 0, lambda _text: None, DELAY_S)
+            last = poll(query_patiently, _left, options["wait_timeout"] if waits else 0, lambda _text: None, DELAY_S)
         except NoManager as problem:
-            if first["changed"] and self._given.get("again", "never") != "never":
+            if first["changed"] and self._options.get("again", "never") != "never":
                 # Another manager would submit it once more.
-                what = f"{problem.message.rstrip('.')}. The job {self._given['name']} was submitted, and it is not known how far it is."
-                raise GpuSwarmError(f"{what} Run this again without 'again' when a manager answers.") from None
+                text = f"{problem.message.rstrip('.')}. The job {self._options['name']} was submitted, and it is not known how far it is."
+                raise GpuSwarmError(f"{text} Run this again without 'again' when a manager answers.") from None
             raise
         for text in problems:
             self._display.warning(printable(f"{self._who}: {text}"))
         changed = first["changed"] or last["changed"]
-        found = {**last, "changed": changed, "diff": first["diff"], "problems": problems}
-        found.update({"jobs": first["jobs"], "waiting": conclusion.allocations_of(found["ending"])} if absent else {})
-        summary = printable(self._removed(found, first, waits) if absent else conclusion.jobs_sentence(self._given["name"], found, waits))
-        table = report.table(found, terminal.width(self._display.columns))
-        how = last_words.verdict_of(found["waiting"] if waits else [], found["not_ready"] + problems)
-        self._words = last_words.LastWords(how, summary, table)
-        return {**found, "summary": summary}
+        result = {**last, "changed": changed, "diff": first["diff"], "problems": problems}
+        result.update({"jobs": first["jobs"], "waiting": conclusion.allocations_of(result["ending"])} if absent else {})
+        summary = printable(self._removed(result, first, waits) if absent else conclusion.jobs_sentence(self._options["name"], result, waits))
+        table = report.table(result, terminal.width(self._display.columns))
+        verdict = last_words.verdict_of(result["waiting"] if waits else [], result["not_ready"] + problems)
+        self._words = last_words.LastWords(verdict, summary, table)
+        return {**result, "summary": summary}
 
-    def _removed(self, found, first, waits):
-        what, services = f"job {self._given['name']}", len(first["jobs"]) or (None if first["ending"] else 0)
+    def _removed(self, result, first, waits):
+        subject, services = f"job {self._options['name']}", len(first["jobs"]) or (None if first["ending"] else 0)
         if self._task.check_mode:
-            return conclusion.removal_check_sentence(what, len(first["jobs"]))
-        if found["problems"]:
-            return conclusion.partial_removal_sentence(what, found["problems"], found["ending"])
-        return conclusion.removal_sentence(what, services, found["ending"], waits)
+            return conclusion.removal_check_sentence(subject, len(first["jobs"]))
+        if result["problems"]:
+            return conclusion.partial_removal_sentence(subject, result["problems"], result["ending"])
+        return conclusion.removal_sentence(subject, services, result["ending"], waits)
 
     def _ending(self, arguments):
-        """What tasks of removed jobs still have. Nothing is removed: by now the jobs of this name may be those that somebody has submitted since."""
+        """Query what tasks of removed jobs still have allocated. Remove nothing: somebody may have submitted new jobs with this name since."""
         return {**self._queried(arguments, checks=True), "jobs": [], "changed": False}
 
     def _reconcile(self, arguments):
-        """One pass over the jobs. Where any are to be submitted, what x_gpu means is worked out before: once, by the nodes of that time."""
+        """Make one pass over the jobs. If any must be submitted, first translate x_gpu into a placement, once, for the nodes of that time."""
         answer = self._queried({**arguments, **self._placement})
         if answer["unplaced"]:
             self._placement = {"placement": self._on_this_fleet(arguments)}
@@ -139,12 +139,12 @@ class ActionModule(ActionBase):
         self._display.display(terminal.fit(f"  {printable(line)}", self._display.columns))
 
     def _on_this_fleet(self, arguments):
-        """The placement, for which nodes get the labels that they lack; where the job is refused, they get none."""
-        api = {key: value for key, value in self._given.items() if key in CONNECTION_OPTIONS}
-        found = self._call("fleet.gpu_swarm.swarm_stack_on_manager", {**api, "stack": self._given["name"]})
-        if "nodes" not in found:
-            raise NoManager(reason_of(self._who, found))
-        placed = for_job.place_job(self._wants, self._given["name"], found["nodes"])
+        """Return the placement, and add missing labels to nodes. If the job is refused, no label is added."""
+        api = {key: value for key, value in self._options.items() if key in CONNECTION_OPTIONS}
+        ledger = self._call("fleet.gpu_swarm.swarm_stack_on_manager", {**api, "stack": self._options["name"]})
+        if "nodes" not in ledger:
+            raise NoManager(reason_of(self._who, ledger))
+        placed = for_job.place_job(self._wants, self._options["name"], ledger["nodes"])
         for line in placed.lines:
             self._show(line)
         if placed.labels:
@@ -155,20 +155,20 @@ class ActionModule(ActionBase):
     def _queried(self, arguments, checks=False):
         answer = self._call(MODULE, arguments, checks)
         if "jobs" in answer:
-            answer.pop("invocation", None)  # which is shown at -vvv
+            answer.pop("invocation", None)  # Ansible would show it at -vvv
             return answer
         failure = GpuSwarmError if answer.get("wrong") else NoManager
         raise failure(reason_of(self._who, answer))
 
     def _call(self, module, arguments, checks=False):
-        """Answers have no variables in them, but the arguments do."""
+        """Call a module without logging, because the arguments contain variables of jobs. Answers contain none."""
         return called(self, Call(module, arguments, checks), self._vars, self._who)
 
 
 def _left(answer):
-    """What is waited for: jobs that are not over, or what tasks of removed ones still have."""
+    """The things to wait for: jobs that are not over, or resources that tasks of removed jobs still have."""
     return answer["waiting"] or conclusion.allocations_on_ready_nodes(answer["ending"])
 
 
 class NoManager(GpuSwarmError):
-    """This one does not answer; another may."""
+    """This manager does not answer. Another one may."""

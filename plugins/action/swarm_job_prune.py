@@ -9,7 +9,7 @@ from ..plugin_utils._rollout.run_identity import this_run
 
 
 class ActionModule(ManagerAction):
-    """Says whose lease is this run's own; only the controller knows that."""
+    """Adds the holder of this run's lease, because only the controller knows it."""
 
     MODULE = "fleet.gpu_swarm.swarm_job_prune"
 

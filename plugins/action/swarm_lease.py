@@ -15,7 +15,7 @@ from ..plugin_utils._rollout.run_identity import is_gone, this_run
 
 
 class ActionModule(ActionBase):
-    """Adds the holder of the lease. Only the controller knows it, and which of its runs have ended."""
+    """Adds the holder of the lease. Only the controller knows the holder, and which of its runs have ended."""
 
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
@@ -30,7 +30,7 @@ class ActionModule(ActionBase):
 
 
 def acquire(run, args):
-    """The answer of ``run(args)``. If the lease belongs to a run of this controller that has ended, call again and take that lease."""
+    """Return the answer of ``run(args)``. If the lease belongs to a run of this controller that has ended, call again and take that lease."""
     answer = run(args)
     holder = answer.get("holder")
     if args.get("state") == "absent" or answer.get("acquired", True) or not is_gone(holder):
@@ -39,5 +39,5 @@ def acquire(run, args):
 
 
 def renewable(answer, now):
-    """The answer, with the time at which an acquired lease has to be renewed: long before another run may take it."""
+    """Return the answer, with the time when an acquired lease must be renewed: long before another run may take it."""
     return dict(answer, renew_at=now + answer["expires_in"] / 2) if answer.get("acquired") else answer

@@ -14,7 +14,7 @@ from ..plugin_utils._fleet.membership import listening_at
 
 MODULE = "fleet.gpu_swarm.swarm_member"
 TOKENS = "join_tokens"
-# Longer than its own waits, for a host or a connection that froze.
+# How much longer than its own waits the call may take, in case the host or the connection hangs (seconds).
 SPARE_S = 300.0
 
 
@@ -33,9 +33,9 @@ class ActionModule(ActionBase):
         host = self._task.delegate_to or task_vars["inventory_hostname"]
         limit = SPARE_S + sum(float(args.get(name) or 0) for name in ("timeout", "port_timeout"))
         answer = called(self, Call(MODULE, args, limit_s=limit), task_vars, host)
-        wrong = malformed({"failed": True, "swarm": answer["swarm"]}) if "swarm" in answer else None
-        if wrong:
-            answer = {"failed": True, "msg": f"{host} answered with something that is no membership: {wrong}."}
+        problem = malformed({"failed": True, "swarm": answer["swarm"]}) if "swarm" in answer else None
+        if problem:
+            answer = {"failed": True, "msg": f"{host} gave an answer that does not describe a membership: {problem}."}
         if answer.get("failed"):
             answer["msg"] = explained(answer, host, args)
         return merge_hash(result, {**answer, "_ansible_no_log": True} if TOKENS in answer else answer)

@@ -51,7 +51,7 @@ class ActionModule(ActionBase):
         return result
 
     def _survey(self, args, task_vars):
-        """Whether its error matters is decided for each host."""
+        """Find the hosts that run the swarm. A later step decides for each host whether an error here matters."""
         in_play = task_vars["ansible_play_hosts"]
         try:
             managed_by_others = external(args["managers"], task_vars["hostvars"])
@@ -61,9 +61,9 @@ class ActionModule(ActionBase):
         return asdict(joining.survey(answers, args["managers"], in_play, managed_by_others))
 
     def _assess(self, args, task_vars):
-        known = _known(args, task_vars)
-        decided = joining.decide(known, args["role"], args["move"], args["advertise_addr"])
-        return {**asdict(decided), "warnings": advertised.warnings({known.host: decided.noted})}
+        host_data = _known(args, task_vars)
+        decided = joining.decide(host_data, args["role"], args["move"], args["advertise_addr"])
+        return {**asdict(decided), "warnings": advertised.warnings({host_data.host: decided.noted})}
 
     def _promote(self, args, task_vars):
         host, names = task_vars["inventory_hostname"], task_vars["ansible_play_hosts_all"]
@@ -77,5 +77,5 @@ class ActionModule(ActionBase):
 
 
 def _known(args, task_vars):
-    found = joining.Survey(**{key: args["found"][key] for key in joining.Survey.__dataclass_fields__})
-    return joining.Known(task_vars["inventory_hostname"], args["answer"], found, args["listed"])
+    survey = joining.Survey(**{key: args["found"][key] for key in joining.Survey.__dataclass_fields__})
+    return joining.Known(task_vars["inventory_hostname"], args["answer"], survey, args["listed"])

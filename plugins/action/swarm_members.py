@@ -10,7 +10,7 @@ TOKENS = "join_tokens"
 
 
 class ActionModule(ManagerAction):
-    """No callback gets to see join tokens, whatever the task says."""
+    """Hides join tokens from callbacks, whatever the task says."""
 
     MODULE = "fleet.gpu_swarm.swarm_members"
 

@@ -46,7 +46,7 @@ OPTIONS = {
     "registries": {"type": "dict", "default": {}, "no_log": True},
     "query_registries": {"type": "bool", "default": True},
 }
-# docker's own rule, for names of services and of what belongs to a stack.
+# The rule of Docker for names of stacks. Names of their services, networks and so on begin with it.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 # How long the services that attach networks may take if the user sets no time to wait (seconds): a large image may be pulled for them.
 ATTACHING_S = 600
@@ -68,8 +68,8 @@ class ActionModule(ActionBase):
             self._refuse_arguments()
             change = self._present if self._args["state"] == "present" else self._absent
             result.update(change())
-            how = last_words.verdict_of(result.get("waiting", []), result.get("not_ready", []))
-            last_words.say(result, last_words.LastWords(how, result["summary"], hosts=[task_vars["inventory_hostname"]]))
+            verdict = last_words.verdict_of(result.get("waiting", []), result.get("not_ready", []))
+            last_words.say(result, last_words.LastWords(verdict, result["summary"], hosts=[task_vars["inventory_hostname"]]))
         except NoManager as problem:
             result.update(failed=True, answered=self._deployed, msg=problem.message)
         except ErrorList as problem:
@@ -91,7 +91,7 @@ class ActionModule(ActionBase):
         if self._args["state"] == "present" and not self._args["compose"]:
             raise GpuSwarmError(f"There is no Compose file for the stack {name}. Name it in compose: -e compose=compose.yml.")
 
-    # -- there -----------------------------------------------------------------------------------------------------
+    # -- present ---------------------------------------------------------------------------------------------------
 
     def _present(self):
         name, folder = self._args["name"], Folder(self._args["compose"])
@@ -101,11 +101,11 @@ class ActionModule(ActionBase):
             self._say(f"note: {note}")
         stack, labels, placement = self._on_this_fleet(stack)
         specs = specifications(stack.document, name)
-        wanted = self._queries(stack)
+        queries = self._queries(stack)
         options = {"labels": labels, "prune": self._args["prune"]}
-        before = self._read(services=specs, **options, **wanted)
+        before = self._read(services=specs, **options, **queries)
         specs = self._marked(stack, specs, before)
-        if replaced.starts_first(specs):  # whether the tasks of that are replaced was not known before
+        if replaced.starts_first(specs):  # the first query did not know yet that these tasks are replaced
             before = {**before, "preflight": self._read(services=specs, **options)["preflight"]}
         for line in deploy_verdict.placement_lines(before, specs):
             self._say(line)
@@ -114,7 +114,7 @@ class ActionModule(ActionBase):
         result = {**self._described(stack, before), "placement": placement}
         orphans = deploy_verdict.orphans(before, specs)
         if orphans and not self._args["prune"]:
-            self._say(f"note: the stack has {', '.join(orphans)}, of which {folder.name} says nothing; -e gpu_stack_prune=true removes them")
+            self._say(f"note: the stack has {', '.join(orphans)}, which {folder.name} does not have. -e gpu_stack_prune=true removes them")
         refused = self._refusal(stack, specs, before)
         if refused:
             raise ErrorList(refused, f"The stack {name}", deploy_verdict.NOTHING, **{**result, "changed": False})
@@ -124,7 +124,7 @@ class ActionModule(ActionBase):
             changed = result["changed"] or labelled
             return {**result, "changed": changed, "summary": conclusion.deployment_check_sentence(self._args["name"], changed)}
         if not result["changed"] and deploy_verdict.has_jobs(specs):
-            self._say("nothing has changed, and it is not deployed again: its jobs would run once more")
+            self._say("nothing has changed, so the stack is not deployed again: its jobs would run once more")
             return {**result, "changed": labelled, **self._awaited(before)}
         self._deploy_ahead(stack.document, before)
         after = self._deploy(stack, before, prune=self._args["prune"], keep=text.to_yaml(stack.document))
@@ -141,51 +141,53 @@ class ActionModule(ActionBase):
         return stack
 
     def _queries(self, stack):
-        """What the manager is queried for before anything is deployed, besides the room for services."""
+        """The options of the query before anything is deployed, except those about the room for services."""
         wanted = beforehand.query_options(stack.document, self._args["name"], self._access(), self._args["query_registries"])
         return {**wanted, "compared": beforehand.objects_to_compare(stack, self._args["name"]), "stack_file": text.to_yaml(stack.document)}
 
     def _refusal(self, stack, specs, before):
         """The reasons why nothing is deployed. Empty if it is deployed."""
         name, file = self._args["name"], Folder(self._args["compose"]).name
-        seen, silent = on_nodes.read_answers(self._vars.get("hostvars") or {}) if beforehand.with_gpus(stack.document) else ({}, [])
-        wrong, notes = beforehand.check_answer(before, stack.document, name, self._access(), seen)
-        for note in silent + notes:
+        host_facts, silent_notes = on_nodes.read_answers(self._vars.get("hostvars") or {}) if beforehand.with_gpus(stack.document) else ({}, [])
+        errors, notes = beforehand.check_answer(before, stack.document, name, self._access(), host_facts)
+        for note in silent_notes + notes:
             self._say(f"note: {note}")
-        strange = None if self._args["prune"] else beforehand.name_conflict(before, [spec["Name"] for spec in specs], name, file)
-        if strange:
-            return [strange]
+        conflict = None if self._args["prune"] else beforehand.name_conflict(before, [spec["Name"] for spec in specs], name, file)
+        if conflict:
+            return [conflict]
         unplaced = deploy_verdict.placement_errors(name, before, specs, self._args["allow_pending"])
-        return [*deploy_verdict.docker_errors(before, self._masked), *unplaced, *wrong]
+        return [*deploy_verdict.docker_errors(before, self._masked), *unplaced, *errors]
 
     def _on_this_fleet(self, stack):
         """The stack with x-gpu of its services as constraints, the labels that nodes get for it, and the placement."""
         if not stack.wanted:
             return stack, {}, []
-        found = self._read()
-        made = place_services(stack.document, stack.wanted, self._args["name"], found["nodes"], _former(found))
-        for line in made.lines:
+        ledger = self._read()
+        placed = place_services(stack.document, stack.wanted, self._args["name"], ledger["nodes"], _former(ledger))
+        for line in placed.lines:
             self._say(line)
-        return stack._replace(document=made.document), made.labels, made.placement
+        return stack._replace(document=placed.document), placed.labels, placed.placement
 
     def _marked(self, stack, specs, before):
-        return replaced.mark_replaced(specs, self._args["name"], stack.document, _former(before), [one["service"] for one in before["progress"]])
+        return replaced.mark_replaced(
+            specs, self._args["name"], stack.document, _former(before), [service["service"] for service in before["progress"]]
+        )
 
     def _attached(self, stack, before):
         """The stack with the services that attach its networks, if the leader needs them."""
-        feasible = {one["service"]: one["feasible"] for one in before["preflight"] if one["fits"]}
-        document, said = attachments.add_attaching_services(stack.document, Swarm(self._args["name"], before["nodes"], feasible, _former(before)))
-        for line in said:
+        feasible = {check["service"]: check["feasible"] for check in before["preflight"] if check["fits"]}
+        document, notes = attachments.add_attaching_services(stack.document, Swarm(self._args["name"], before["nodes"], feasible, _former(before)))
+        for line in notes:
             self._say(line)
         return stack._replace(document=document)
 
     def _access(self):
-        """The logins of the task. Without any, nodes may get those of the manager."""
+        """The logins of the task. If it has none, nodes may get the manager's logins."""
         logins = registries.logins_of(self._args["registries"])
         return beforehand.Access(logins, self._args["with_registry_auth"] and not logins)
 
     def _described(self, stack, before):
-        """The stack file beside the deployed one, without its secrets."""
+        """Compare the stack file with the deployed one, without secrets."""
         shown, hidden = text.to_display(stack.document)
         former = None if before["kept"] is None else "\n".join(before["kept"])
         deployed = text.to_display(load_compose(former, "the deployed stack file"))[0] if former else ""
@@ -197,7 +199,7 @@ class ActionModule(ActionBase):
             "stack_file": shown,
             "hidden": hidden,
             "notes": stack.notes,
-            "services": [{key: one[key] for key in ("service", "fits", "possible", "text")} for one in before["preflight"]],
+            "services": [{key: check[key] for key in ("service", "fits", "possible", "text")} for check in before["preflight"]],
             "diff": {"before_header": "deployed", "after_header": FILE, "before": deployed, "after": shown},
         }
 
@@ -208,13 +210,13 @@ class ActionModule(ActionBase):
             return
         self._deploy(Stack(first, {}, [], {}), before, prune=False)
         answer = poll(self._read, lambda answer: attachments.not_running(answer, first, name), self._args["wait_timeout"] or ATTACHING_S, self._say)
-        if left := attachments.not_running(answer, first, name):
-            raise GpuSwarmError(attachments.not_attached_error(deploy_verdict.progress_lines(answer), left))
+        if unfinished := attachments.not_running(answer, first, name):
+            raise GpuSwarmError(attachments.not_attached_error(deploy_verdict.progress_lines(answer), unfinished))
 
     def _deploy(self, stack, before, **options):
-        """Deploy on the manager and return what it reads afterwards. If 'docker stack deploy' fails, a part of the stack may exist by then.
+        """Deploy on the manager and return its answer afterwards. If 'docker stack deploy' fails, a part of the stack may already exist.
 
-        The files are in the arguments of the module, so that with pipelining Ansible writes them to no file.
+        The files are in the arguments of the module, so that Ansible does not write them to a file if pipelining is on.
         """
         files = {FILE: text.to_yaml(stack.document).encode("utf-8"), **stack.files}
         logins = self._access().logins
@@ -232,20 +234,20 @@ class ActionModule(ActionBase):
             raise
 
     def _left_behind(self, before):
-        """Say what a failed deployment has made. If the stack is new, remove these parts and nothing else."""
+        """Describe what a failed deployment created. If the stack is new, remove these parts and nothing else."""
         try:
             after = self._read(compared={})
-            made = deploy_verdict.new_objects(before["there"], after["there"])
-            removed = made if not before["there"]["services"] else {}
+            new_objects = deploy_verdict.new_objects(before["there"], after["there"])
+            removed = new_objects if not before["there"]["services"] else {}
             if removed:
                 self._read(remove=_ids(removed))
         except GpuSwarmError as problem:
-            return f"What was made of it is not known, or not removed: {problem.message}"
-        return deploy_verdict.describe_leftovers(before, after, made, bool(removed))
+            return f"It is not known what was created, or it was not removed: {problem.message}"
+        return deploy_verdict.describe_leftovers(before, after, new_objects, bool(removed))
 
     def _awaited(self, before):
         """Wait until all services run steadily. Print a line for a service whenever its state changes."""
-        said: dict[str, str] = {}
+        reported: dict[str, str] = {}
         timeout, steadiness = self._args["wait_timeout"], Steadiness(before)
 
         def unsteady(answer):
@@ -254,49 +256,53 @@ class ActionModule(ActionBase):
         def query():
             answer = without_former_failures(before, self._read())
             for service, line in deploy_verdict.progress_lines(answer, unsteady(answer)).items():
-                if said.get(service) != line:
-                    said[service] = line
+                if reported.get(service) != line:
+                    reported[service] = line
                     self._say(f"{service}: {line}")
             return answer
 
-        again = tolerate_silence(query, without_former_failures(before, self._last), NoManager, lambda text: self._say(f"note: {text}"))
+        query_patiently = tolerate_silence(query, without_former_failures(before, self._last), NoManager, lambda text: self._say(f"note: {text}"))
         try:
-            answer = poll(again, lambda answer: [*deploy_verdict.unfinished_services(answer), *unsteady(answer)], timeout, lambda _text: None)
+            answer = poll(
+                query_patiently, lambda answer: [*deploy_verdict.unfinished_services(answer), *unsteady(answer)], timeout, lambda _text: None
+            )
         except NoManager as problem:
             self._deployed = False  # another manager finds the stack deployed, and waits
-            what = f"{problem.message.rstrip('.')}. The stack {self._args['name']} is deployed, and it is not known whether it runs."
-            problem.message = f"{what} Run this again when a manager answers."
+            message = f"{problem.message.rstrip('.')}. The stack {self._args['name']} is deployed, and it is not known whether it runs."
+            problem.message = f"{message} Run this again when a manager answers."
             raise
         progress = deploy_verdict.progress_lines(answer, unsteady(answer))
-        waiting, wrong = deploy_verdict.waiting_and_failed(answer, unsteady(answer))
-        summary = printable(conclusion.deployment_sentence(self._args["name"], progress, waiting, wrong))
-        return {"progress": progress, "waiting": waiting, "not_ready": wrong, "summary": summary}
+        waiting, failed = deploy_verdict.waiting_and_failed(answer, unsteady(answer))
+        summary = printable(conclusion.deployment_sentence(self._args["name"], progress, waiting, failed))
+        return {"progress": progress, "waiting": waiting, "not_ready": failed, "summary": summary}
 
-    # -- gone ------------------------------------------------------------------------------------------------------
+    # -- absent ----------------------------------------------------------------------------------------------------
 
     def _absent(self):
         before = self._read(compared={})
-        names = [one["service"] for one in before["progress"]]
+        names = [service["service"] for service in before["progress"]]
         result = {"changed": bool(names), "services": [{"service": name} for name in names], "waiting": [], "not_ready": []}
         result["diff"] = {"before": "".join(f"{name}\n" for name in names), "after": ""}
-        what = f"stack {self._args['name']}"
+        subject = f"stack {self._args['name']}"
         if self._task.check_mode:
-            return {**result, "summary": conclusion.removal_check_sentence(what, len(names))}
+            return {**result, "summary": conclusion.removal_check_sentence(subject, len(names))}
         self._deployed = bool(names)
-        self._read(remove=_ids(before["there"]) if names else {})  # with nothing to remove: files that a killed run left
+        self._read(remove=_ids(before["there"]) if names else {})  # {} removes only files that a killed run left
         ending = self._ended()["ending"] if names or before["ending"] else []
         services = len(names) or (None if before["ending"] else 0)
-        return {**result, "waiting": conclusion.allocations_of(ending), "summary": conclusion.removal_sentence(what, services, ending)}
+        return {**result, "waiting": conclusion.allocations_of(ending), "summary": conclusion.removal_sentence(subject, services, ending)}
 
     def _ended(self):
         """Wait until no task of the stack has anything allocated. Its services are removed, but containers may still be stopping."""
-        again = tolerate_silence(self._read, self._last, NoManager, lambda text: self._say(f"note: {text}"))
+        query_patiently = tolerate_silence(self._read, self._last, NoManager, lambda text: self._say(f"note: {text}"))
         try:
-            return poll(again, lambda answer: conclusion.allocations_on_ready_nodes(answer["ending"]), self._args["wait_timeout"], self._say)
+            return poll(
+                query_patiently, lambda answer: conclusion.allocations_on_ready_nodes(answer["ending"]), self._args["wait_timeout"], self._say
+            )
         except NoManager as problem:
             self._deployed = False  # another manager finds the stack removed, and waits
-            what = f"{problem.message.rstrip('.')}. The stack {self._args['name']} is removed, and it is not known whether its tasks have ended."
-            problem.message = f"{what} Run this again when a manager answers."
+            message = f"{problem.message.rstrip('.')}. The stack {self._args['name']} is removed, and it is not known whether its tasks have ended."
+            problem.message = f"{message} Run this again when a manager answers."
             raise
 
     # -- the manager -----------------------------------------------------------------------------------------------
@@ -305,11 +311,11 @@ class ActionModule(ActionBase):
         answer = self._call("fleet.gpu_swarm.swarm_stack_on_manager", {**self._api, "stack": self._args["name"], **options})
         if answer.get("incomplete"):
             why = deploy_verdict.deployment_error(str(answer.get("msg")), self._masked)
-            raise GpuSwarmError(f"{self._who}: the stack {self._args['name']} could not be deployed or removed as a whole: {why}")
+            raise GpuSwarmError(f"{self._who}: the stack {self._args['name']} could not be completely deployed or removed: {why}")
         if "progress" not in answer:
             raise NoManager(self._masked(reason_of(self._who, answer)))
-        for one in answer["progress"]:
-            one["failed"] = self._masked(one["failed"] or "")
+        for service in answer["progress"]:
+            service["failed"] = self._masked(service["failed"] or "")
         self._last = answer
         return answer
 
@@ -327,7 +333,7 @@ def _former(answer):
 
 
 def _ids(objects):
-    """The ids by kind, of objects given as names by kind and id."""
+    """The ids of objects, by kind. ``objects`` has their names by kind and id."""
     return {kind: list(names) for kind, names in objects.items()}
 
 

@@ -213,13 +213,13 @@ class CallbackModule(Default):
 
 
 def _is_rescued(task):
-    """Whether a rescue handles a failure of this task: a block around the task has one, and the task is not in its rescue or always part."""
-    inner, parent = {task._uuid}, task._parent
+    """Whether a rescue handles a failure of this task: a block around it has a rescue, and the task is not in the block's rescue or always part."""
+    below, parent = {task._uuid}, task._parent
     while parent is not None:
-        others = (*getattr(parent, "rescue", ()), *getattr(parent, "always", ()))
-        if getattr(parent, "rescue", ()) and not any(one._uuid in inner for one in others):
+        handlers = (*getattr(parent, "rescue", ()), *getattr(parent, "always", ()))
+        if getattr(parent, "rescue", ()) and not any(task_below._uuid in below for task_below in handlers):
             return True
-        inner.add(parent._uuid)
+        below.add(parent._uuid)
         parent = parent._parent
     return False
 

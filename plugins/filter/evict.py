@@ -23,7 +23,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Demote a node, unless that evicts what swarm does not start again
+- name: Demote a node, unless that evicts tasks that swarm does not start again
   fleet.gpu_swarm.swarm_nodes:
     nodes:
       - id: i9pbrl1zyudukjfaj1z6lvqpf

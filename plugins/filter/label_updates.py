@@ -54,9 +54,9 @@ def _label_updates(names, hostvars, ledger=None, clashes=False, planned=True):
     from ..plugin_utils._rollout.manager_updates import label_updates
     from ..plugin_utils._rollout.member import ASSESSED, view  # imported here, see images_with_gpus
 
-    found = Found(hostvars)
-    # Before there is a plan, all else that is known of a host is of an earlier playbook of this run.
-    facts = found if planned else {name: {ASSESSED: found[name].get(ASSESSED)} for name in names}
+    variables = Found(hostvars)
+    # Before the plan, all other facts of a host come from an earlier playbook of this run.
+    facts = variables if planned else {name: {ASSESSED: variables[name].get(ASSESSED)} for name in names}
     return label_updates(view(names, facts, ledger), clashes)
 
 

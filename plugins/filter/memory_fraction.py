@@ -50,24 +50,24 @@ from ..module_utils._guard.share import decimal, millionths
 
 
 def _memory_fraction(share, card, overhead=300):
-    share, card, overhead = (_mib(*given) for given in (("the share", share, 1), ("card", card, 1), ("overhead", overhead, 0)))
+    share, card, overhead = (_mib(*argument) for argument in (("the share", share, 1), ("card", card, 1), ("overhead", overhead, 0)))
     if share > card:
-        raise AnsibleFilterError(f"memory_fraction: the share is {share} MiB, and the card has {card} MiB. Give both in MiB")
+        raise AnsibleFilterError(f"memory_fraction: the share is {share} MiB, but the card has only {card} MiB. Give both in MiB")
     fraction = millionths(share, card, overhead)
     if fraction <= 0:
         raise AnsibleFilterError(
-            f"memory_fraction: nothing is left of a share of {share} MiB, of which CUDA takes {overhead} MiB (overhead). Give it a larger share"
+            f"memory_fraction: nothing is left of a share of {share} MiB, because CUDA takes {overhead} MiB (overhead). Use a larger share"
         )
     return float(decimal(fraction))
 
 
-def _mib(name, value, least):
+def _mib(name, value, minimum):
     try:
         number = int(str(value))
     except ValueError:
         number = None
-    if number is None or number < least:
-        raise AnsibleFilterError(f"memory_fraction: {name} is {value!r}. Give a whole number of MiB, at least {least}")
+    if number is None or number < minimum:
+        raise AnsibleFilterError(f"memory_fraction: {name} is {value!r}. Give a whole number of MiB, at least {minimum}")
     return number
 
 

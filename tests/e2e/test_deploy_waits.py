@@ -78,5 +78,5 @@ def test_a_stack_waits_for_room(fleet: Fleet, inventory: Path, compose: Path, tm
     before = manager.docker("service", "ps", "--quiet", f"{STACK}_once").split()
     again = fleet.playbook(inventory, *arguments, "-e", "gpu_stack_wait_timeout=0", playbook=PLAYBOOK)
     assert again.rc == 75, again.output
-    assert "nothing has changed, and it is not deployed again: its jobs would run once more" in again.output
+    assert "nothing has changed, so the stack is not deployed again: its jobs would run once more" in again.output
     assert manager.docker("service", "ps", "--quiet", f"{STACK}_once").split() == before

@@ -62,8 +62,8 @@ def test_the_filter_gives_the_number_that_a_task_finds(mib, overhead):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ((20000, CARD), "the share is 20000 MiB, and the card has 15360 MiB"),
-        ((300, CARD), "nothing is left of a share of 300 MiB, of which CUDA takes 300 MiB"),
+        ((20000, CARD), "the share is 20000 MiB, but the card has only 15360 MiB"),
+        ((300, CARD), "nothing is left of a share of 300 MiB, because CUDA takes 300 MiB"),
         ((-1, CARD), "the share is -1. Give a whole number of MiB, at least 1"),
         (("8 GiB", CARD), "the share is '8 GiB'. Give a whole number of MiB"),
         ((4000, 0), "card is 0. Give a whole number of MiB, at least 1"),

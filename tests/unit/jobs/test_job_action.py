@@ -36,7 +36,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 def waits(calls: list[Any], again: str, limit_s: float, monkeypatch: pytest.MonkeyPatch, **given: Any) -> tuple[Any, list[str]]:
     module: Any = swarm_job.ActionModule.__new__(swarm_job.ActionModule)
     messages: list[str] = []
-    module._given, module._who, module._placement = {"name": "sweep", "again": again, **given}, "m1", {}
+    module._options, module._who, module._placement = {"name": "sweep", "again": again, **given}, "m1", {}
     module.checked = CHECKED
     CHECKED.clear()
     module._task = SimpleNamespace(check_mode=False)

@@ -107,14 +107,14 @@ def test_changed_tells_whether_services_changed(before: Any, after: Any, changed
 
 def test_a_failed_removal_is_an_error_with_its_reason(remove: Any) -> None:
     result, _read = remove({"progress": [SERVICE]}, {"failed": True, "msg": "m1: cannot remove the network s_n: it is in use.", "incomplete": True})
-    assert result["msg"].startswith("m1: the stack s could not be deployed or removed as a whole: m1: cannot remove the network s_n: it is in use.")
+    assert result["msg"].startswith("m1: the stack s could not be completely deployed or removed: m1: cannot remove the network s_n: it is in use.")
     assert (result["failed"], result["answered"]) == (True, True)
 
 
 def test_without_a_manager_the_result_is_unknown(run: Any) -> None:
     result, _read = run({})
     assert "port '80' is already in use" in result["msg"]
-    assert "What was made of it is not known, or not removed: " in result["msg"]
+    assert "It is not known what was created, or it was not removed: " in result["msg"]
 
 
 @pytest.mark.parametrize("check", [True, False])
