@@ -30,7 +30,7 @@ CHECK_AGAIN_S = 0.1
 
 
 def await_free_fork(workers):
-    """Return when a fork is free. C(workers) has a multiprocessing.Process for each fork, or None for one that is not used."""
+    """Return when a fork is free. ``workers`` has a multiprocessing.Process for each fork, or None for an unused fork."""
     while workers and all(worker is not None and worker.is_alive() for worker in workers):
         connection.wait([worker.sentinel for worker in workers], timeout=CHECK_AGAIN_S)
 

@@ -4,7 +4,7 @@
 
 """Makes Python search for garbage less often while a playbook of this collection runs.
 
-For each task and host, Ansible forks a process with all objects of the run. After some hundred new objects, Python searches all of them for garbage,
+For each task and host, Ansible forks a process with all objects of the run. After a few hundred new objects, Python searches all of them for garbage,
 in each of these processes. So the objects that exist when the playbook begins are excluded (gc.freeze, which Python's documentation recommends for
 programs that fork), and the rest is searched less often. Without this, a run without changes took a fifth more of the controller's CPU.
 """
@@ -23,7 +23,7 @@ description:
   - Makes the Python of ansible-playbook search for garbage less often, which saves a sixth of its CPU.
 """
 
-# New objects until a search of the newest, then how many of these searches until one of the older ones. The defaults are 700, 10 and 10.
+# The number of new objects that starts a search of the newest objects, and how many searches start a search of older ones. Defaults: 700, 10 and 10.
 THRESHOLDS = (50_000, 20, 50)
 
 

@@ -4,8 +4,8 @@
 
 """Records for each host the task during which its connection was lost, in plays that go on without it.
 
-A play of a rolling run has ignore_unreachable, because the loss of all hosts of a batch would end the run. With it, Ansible goes on
-with the host's next task as if the one before had been done, and no rescue runs. So the plays look at this fact instead.
+A play of a rolling run has ignore_unreachable, because the loss of all hosts of a batch would end the run. With it, Ansible goes on with the host's
+next task as if the previous task had succeeded, and no rescue runs. So the plays look at this fact instead.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from ansible.plugins.callback import CallbackBase
 DOCUMENTATION = r"""
 name: gpu_swarm_lost_connections
 type: aggregate
-short_description: Remembers over which task the connection to a host was lost
+short_description: Remembers during which task the connection to a host was lost
 description:
-  - Sets the fact C(gpu_swarm_connection_lost) of a host to the task that could not reach it, and why, where the play ignores that.
-  - A task that says itself that it ignores it is left out.
+  - If a play ignores unreachable hosts, sets the fact C(gpu_swarm_connection_lost) of a host to the task that could not reach it, and the reason.
+  - Tasks that set C(ignore_unreachable) themselves do not set it.
 """
 
 FACT = "gpu_swarm_connection_lost"
@@ -34,7 +34,7 @@ class CallbackModule(CallbackBase):
         self._variables = play.get_variable_manager()
 
     def v2_runner_on_unreachable(self, result):
-        if (result._task.get_ds() or {}).get("ignore_unreachable"):  # the option as the task sets it, because the attribute may come from the play
+        if (result._task.get_ds() or {}).get("ignore_unreachable"):  # the task's own option, because the attribute may come from the play
             return
         parts = [part for part in result._result.get("results") or [result._result] if part.get("unreachable")]
         why = str(parts[0].get("msg") or "no reason given").removeprefix("Task failed: ").strip() if parts else "no reason given"

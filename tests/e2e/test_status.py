@@ -326,7 +326,7 @@ def test_the_effect_of_a_policy_is_shown(fleet: Fleet, inventory: Path, swarm: S
     same = tmp_path / "same.yml"
     same.write_text("gpu_node_advertise: [{as: gpu, kind: NVIDIA-GPU}]\n", encoding="utf-8")
     assert "restarts" not in shown(fleet, inventory, f"plan={same}").output
-    assert "plan is gone.yml, which is no file" in shown(fleet, inventory, "plan=gone.yml").output
+    assert "plan is gone.yml, which is not a file" in shown(fleet, inventory, "plan=gone.yml").output
 
     both = tmp_path / "site.yml"
     plays = [{"ansible.builtin.import_playbook": f"fleet.gpu_swarm.{name}"} for name in ("status", "provision")]
