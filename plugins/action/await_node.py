@@ -11,10 +11,10 @@ from ansible.module_utils.parsing.convert_bool import boolean
 
 from ..module_utils._dockerd.containers import not_drained
 from ..module_utils._printable import printable
-from ..plugin_utils._fleet.found import Found
+from ..plugin_utils._fleet.raw_variables import RawVariables
 from ..plugin_utils._report import terminal
 from ..plugin_utils._rollout.member import view
-from ..plugin_utils._rollout.poll import apart, poll
+from ..plugin_utils._rollout.poll import poll, split_options
 from ..plugin_utils._rollout.window import not_emptied
 from .gpu_node import ActionModule as NodeAction
 
@@ -57,13 +57,13 @@ class ActionModule(NodeAction):
     """Queries a node again and again until the event."""
 
     def run(self, tmp=None, task_vars=None):
-        own_options, args = apart(self._task.args, OWN)
+        own_options, args = split_options(self._task.args, OWN)
         event, timeout = own_options["event"], float(own_options["wait_timeout"])
         self._task.args = args if event == "returned" else {**args, "state": "gathered"}
         host = task_vars["inventory_hostname"]
         # Read the variable here, because a template would copy the ledger of the whole swarm for each host.
         ledger = task_vars["gpu_swarm_ledger"] if boolean(own_options.get("with_tasks", False)) else None
-        (member,) = view([host], Found(task_vars["hostvars"]), ledger)
+        (member,) = view([host], RawVariables(task_vars["hostvars"]), ledger)
         find_left, delay = partial(EVENTS[event], member, bool(ledger)), DELAY_OF_A_START_S if event == "returned" else DELAY_S
 
         def show(text):

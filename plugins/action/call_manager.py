@@ -10,9 +10,9 @@ from ansible.utils.vars import merge_hash
 
 from ..module_utils._errors import GpuSwarmError
 from ..plugin_utils._calls.manager_api import api
-from ..plugin_utils._calls.managers import called
+from ..plugin_utils._calls.managers import as_manager_answer
 from ..plugin_utils._report import last_words
-from ..plugin_utils._rollout.poll import apart
+from ..plugin_utils._rollout.poll import split_options
 
 OWN = ("module", "arguments", "reasons")
 
@@ -22,7 +22,7 @@ class ActionModule(ActionBase):
 
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
-        own_options, defaults = apart(self._task.args, OWN)
+        own_options, defaults = split_options(self._task.args, OWN)
         manager = self._task.delegate_to or task_vars["inventory_hostname"]
         self._task.args = {**defaults, **self._connection_args(manager, task_vars), **own_options["arguments"]}
         action = self._shared_loader_obj.action_loader.get(
@@ -37,7 +37,7 @@ class ActionModule(ActionBase):
         answer = action.run(task_vars=task_vars)
         if own_options["module"] not in last_words.SPEAKERS:
             answer = last_words.without_words(answer)
-        return merge_hash(result, called(own_options["module"], answer, manager, own_options.get("reasons", [])))
+        return merge_hash(result, as_manager_answer(own_options["module"], answer, manager, own_options.get("reasons", [])))
 
     def _connection_args(self, manager, task_vars):
         try:

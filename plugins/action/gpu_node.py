@@ -7,9 +7,9 @@ from __future__ import annotations
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 
 from ..plugin_utils._answers.allowed_labels import prefixes, with_allowed_labels, with_inventory_labels, without_prefix
-from ..plugin_utils._answers.answer import for_plan, malformed, plain
+from ..plugin_utils._answers.answer import for_plan, form_error, plain
 from ..plugin_utils._calls.arguments import named_value, of_role
-from ..plugin_utils._calls.delegation import lost, refuse_facts
+from ..plugin_utils._calls.delegation import lost_connection, refuse_facts
 from ..plugin_utils._calls.libraries import ASSESSED, CarryingAction
 from ..plugin_utils._plan.warnings import NOTED, add_host_name
 from ..plugin_utils._settings.module_options import explain_option_errors
@@ -43,7 +43,7 @@ class ActionModule(CarryingAction):
         except AnsibleConnectionFailure as failure:
             if not self._task.ignore_unreachable:
                 raise
-            return lost(self._task, failure)
+            return lost_connection(self._task, failure)
 
     def query(self, tmp=None, task_vars=None):
         """Call the module once and return its answer. Raise AnsibleConnectionFailure if the host cannot be reached."""
@@ -55,7 +55,7 @@ class ActionModule(CarryingAction):
         self._noted = (task_vars.get(ASSESSED) or {}).get(NOTED) or ()
         # If a plan follows, the plan warns about all hosts together.
         self._later = self._task.check_mode and WARNS_LATER in task_vars
-        # Read the ledger first: meanwhile one process of Ansible packs the module for the other hosts, which takes as long.
+        # Read the ledger first. At the same time, one process of Ansible packs the module for the other hosts, which takes as long.
         ledger = self._ledger(task_vars) if READS_LEDGER in task_vars else None
         if ledger and ledger.get("failed"):
             ledger = None
@@ -88,7 +88,7 @@ class ActionModule(CarryingAction):
         return plain(self._execute_module(**call))
 
     def finish(self, answer, host):
-        problem = malformed(answer)
+        problem = form_error(answer)
         if problem:
             return {"failed": True, "msg": NOT_ITS_ANSWER % (host, problem)}
         answer = add_host_name(answer, host, self._noted, later=self._later)

@@ -10,8 +10,8 @@ from ansible.utils.vars import merge_hash
 
 from ..module_utils._printable import printable
 from ..plugin_utils._calls.limit import NoAnswer, within
-from ..plugin_utils._fleet.found import Found
 from ..plugin_utils._fleet.outcome import outcome_of
+from ..plugin_utils._fleet.raw_variables import RawVariables
 from ..plugin_utils._rollout.failure import Failure, is_late, outcome
 
 # The time-out of the ping, for a host or a connection that hangs.
@@ -31,7 +31,7 @@ class ActionModule(ActionBase):
         # An existing outcome stays.
         reason_lost = "" if is_late(failed) or outcome_of(task_vars) else self._gone(task_vars)
         failure = Failure(failed, self._templated(str(task.get("name") or "")), reason_lost)
-        return merge_hash(result, outcome(host, Found(task_vars["hostvars"])[host], failure, args["failed_as"]))
+        return merge_hash(result, outcome(host, RawVariables(task_vars["hostvars"])[host], failure, args["failed_as"]))
 
     def _templated(self, name):
         try:

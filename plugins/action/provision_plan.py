@@ -18,7 +18,7 @@ from ..plugin_utils._fleet.model import END, FETCH, Swarm
 from ..plugin_utils._fleet.room import rooms
 from ..plugin_utils._plan import deprovision, isolation_change, isolation_label, react, warnings
 from ..plugin_utils._plan.consent import check_reservations, plan_finished_jobs
-from ..plugin_utils._plan.displaced_services import without
+from ..plugin_utils._plan.displaced_services import rooms_to_keep
 from ..plugin_utils._plan.first_manager import check_first_manager
 from ..plugin_utils._plan.impact import leader_warnings, toolkit_warnings
 from ..plugin_utils._plan.provision import cleared, hosts_in, in_batches, only_paused, plan, to_change, to_pause
@@ -88,7 +88,7 @@ class ActionModule(ActionBase):
             warnings=_warnings(Planned(hosts, steps, swarm), task_vars["groups"].get(MANAGERS, []), settings, absent),
             steps={name: asdict(step) for name, step in steps.items()},
             # A deprovision takes room away for good, so no room comes back to wait for.
-            rooms=None if absent else without(rooms(swarm.ledger), losses, settings["provision_ignore_pending"]),
+            rooms=None if absent else rooms_to_keep(rooms(swarm.ledger), losses, settings["provision_ignore_pending"]),
             ledger=swarm.ledger or {},
             left_lease=left_lease(swarm.ledger),
             made=time.monotonic_ns(),

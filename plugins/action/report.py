@@ -63,7 +63,7 @@ class ActionModule(ActionBase):
     # -- provision and deprovision ---------------------------------------------------------------------------------
 
     def _of_a_plan(self, args, task_vars):
-        """Compare each host with what was decided for it. The table has a line for each."""
+        """Compare each host with the decision for it. The table has a line for each host."""
         removes = args["of"] == "deprovision"
         variables = _of_this_plan(task_vars, args["steps"])
         swarm_view = view(variables, variables, args["ledger"])
@@ -137,7 +137,7 @@ class ActionModule(ActionBase):
         nodes = {node["id"]: node for node in args["ledger"].get("nodes") or []}
         assessed = _assessed(task_vars, args["hosts"])
         ids = {name: member_of(name, {ASSESSED: answer}).node_id for name, answer in assessed.items()}
-        id_errors = identity.problems(ids, nodes)
+        id_errors = identity.identity_errors(ids, nodes)
         swarm = verify.SwarmResult(args["tested"], (args["ledger"].get("swarm") or {}).get("isolation"))
         rows, problems = [], {}
         for name, node_id in ids.items():

@@ -12,10 +12,10 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.vars import merge_hash
 
 from ..module_utils._printable import printable
-from ..plugin_utils._calls.delegation import answered
-from ..plugin_utils._fleet.found import Found
+from ..plugin_utils._calls.delegation import answer_of
+from ..plugin_utils._fleet.raw_variables import RawVariables
 from ..plugin_utils._rollout.batch import Batch
-from ..plugin_utils._rollout.poll import apart
+from ..plugin_utils._rollout.poll import split_options
 from ..plugin_utils._rollout.run_identity import this_run
 from ..plugin_utils._rollout.run_lease import lease_seconds
 from ..plugin_utils._rollout.steps import STEPS
@@ -32,14 +32,14 @@ class ActionModule(ActionBase):
 
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
-        own_options, self._connection_args = apart(self._task.args, OWN)
+        own_options, self._connection_args = split_options(self._task.args, OWN)
         self._who = self._task.delegate_to or task_vars["inventory_hostname"]
         self._changed: bool = False
         self._shown: dict[str, list] = {"warnings": [], "diff": []}
         plan = task_vars["gpu_swarm_plan"]
         batch = Batch(
             hosts=own_options["hosts"],
-            variables=Found(task_vars["hostvars"]),
+            variables=RawVariables(task_vars["hostvars"]),
             plan=plan,
             call=partial(self._call, task_vars),
             holder=this_run(),
@@ -79,6 +79,6 @@ class ActionModule(ActionBase):
     def _run_module(self, task_vars, module, args):
         call = dict(module_name=f"fleet.gpu_swarm.{module}", module_args={**self._connection_args, **args}, task_vars=task_vars)
         try:
-            return answered(lambda: self._execute_module(**call), self._who, connection=self._connection)
+            return answer_of(lambda: self._execute_module(**call), self._who, connection=self._connection)
         except Exception as problem:  # for example of a connection plugin. Another manager may answer, and with run_once a failure fails all hosts.
             return {"failed": True, "msg": printable(f"{self._who}: {problem}")}

@@ -14,12 +14,12 @@ from ..module_utils._jobs.job_options import JOB_OPTIONS
 from ..module_utils._mask import mask
 from ..module_utils._printable import printable
 from ..module_utils._swarm.manager_options import CONNECTION_OPTIONS
-from ..plugin_utils._calls.delegation import Call, called
+from ..plugin_utils._calls.delegation import Call, call_module
 from ..plugin_utils._calls.managers import reason_of
 from ..plugin_utils._classes import for_job, labelling
 from ..plugin_utils._report import conclusion, last_words, terminal
 from ..plugin_utils._report import jobs as report
-from ..plugin_utils._rollout.poll import apart, poll
+from ..plugin_utils._rollout.poll import poll, split_options
 from ..plugin_utils._stack.job_file import check_options, read_job_file
 from ..plugin_utils._stack.patience import tolerate_silence
 
@@ -37,7 +37,7 @@ class ActionModule(ActionBase):
 
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
-        own_options, self._options = apart(self._task.args, tuple(OWN))
+        own_options, self._options = split_options(self._task.args, tuple(OWN))
         self._vars, self._who = task_vars, self._task.delegate_to or task_vars["inventory_hostname"]
         self._placement = {}
         # Whether it makes sense to try another manager.
@@ -124,7 +124,7 @@ class ActionModule(ActionBase):
         return conclusion.removal_sentence(subject, services, result["ending"], waits)
 
     def _ending(self, arguments):
-        """Query what tasks of removed jobs still have allocated. Remove nothing: somebody may have submitted new jobs with this name since."""
+        """Query which resources tasks of removed jobs still have. Remove nothing: somebody may have submitted new jobs with this name since."""
         return {**self._queried(arguments, checks=True), "jobs": [], "changed": False}
 
     def _reconcile(self, arguments):
@@ -162,7 +162,7 @@ class ActionModule(ActionBase):
 
     def _call(self, module, arguments, checks=False):
         """Call a module without logging, because the arguments contain variables of jobs. Answers contain none."""
-        return called(self, Call(module, arguments, checks), self._vars, self._who)
+        return call_module(self, Call(module, arguments, checks), self._vars, self._who)
 
 
 def _left(answer):

@@ -10,8 +10,8 @@ from functools import partial
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import merge_hash
 
-from ..plugin_utils._calls.delegation import answered
-from ..plugin_utils._rollout.run_identity import is_gone, this_run
+from ..plugin_utils._calls.delegation import answer_of
+from ..plugin_utils._rollout.run_identity import has_ended, this_run
 
 
 class ActionModule(ActionBase):
@@ -26,14 +26,14 @@ class ActionModule(ActionBase):
     def _run_module(self, task_vars, args):
         who = self._task.delegate_to or task_vars["inventory_hostname"]
         call = dict(module_name="fleet.gpu_swarm.swarm_lease", module_args=args, task_vars=task_vars)
-        return answered(lambda: self._execute_module(**call), who, connection=self._connection)
+        return answer_of(lambda: self._execute_module(**call), who, connection=self._connection)
 
 
 def acquire(run, args):
     """Return the answer of ``run(args)``. If the lease belongs to a run of this controller that has ended, call again and take that lease."""
     answer = run(args)
     holder = answer.get("holder")
-    if args.get("state") == "absent" or answer.get("acquired", True) or not is_gone(holder):
+    if args.get("state") == "absent" or answer.get("acquired", True) or not has_ended(holder):
         return answer
     return run(dict(args, takeover=[*(args.get("takeover") or []), holder]))
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import merge_hash
 
-from ..plugin_utils._answers.answer import malformed
-from ..plugin_utils._calls.delegation import Call, called, refuse_facts
-from ..plugin_utils._fleet.join_failure import explained
+from ..plugin_utils._answers.answer import form_error
+from ..plugin_utils._calls.delegation import Call, call_module, refuse_facts
+from ..plugin_utils._fleet.join_failure import explain_failure
 from ..plugin_utils._fleet.membership import listening_at
 
 MODULE = "fleet.gpu_swarm.swarm_member"
@@ -32,10 +32,10 @@ class ActionModule(ActionBase):
             args["managers"] = listening_at(args["managers"])
         host = self._task.delegate_to or task_vars["inventory_hostname"]
         limit = SPARE_S + sum(float(args.get(name) or 0) for name in ("timeout", "port_timeout"))
-        answer = called(self, Call(MODULE, args, limit_s=limit), task_vars, host)
-        problem = malformed({"failed": True, "swarm": answer["swarm"]}) if "swarm" in answer else None
+        answer = call_module(self, Call(MODULE, args, limit_s=limit), task_vars, host)
+        problem = form_error({"failed": True, "swarm": answer["swarm"]}) if "swarm" in answer else None
         if problem:
             answer = {"failed": True, "msg": f"{host} gave an answer that does not describe a membership: {problem}."}
         if answer.get("failed"):
-            answer["msg"] = explained(answer, host, args)
+            answer["msg"] = explain_failure(answer, host, args)
         return merge_hash(result, {**answer, "_ansible_no_log": True} if TOKENS in answer else answer)

@@ -17,12 +17,12 @@ from ..module_utils._mask import mask
 from ..module_utils._printable import printable
 from ..module_utils._swarm.manager_options import CONNECTION_OPTIONS
 from ..module_utils._swarm.stack_command import DOCKER_CONFIG, FILE
-from ..plugin_utils._calls.delegation import Call, called
+from ..plugin_utils._calls.delegation import Call, call_module
 from ..plugin_utils._calls.libraries import zip_file
 from ..plugin_utils._calls.managers import reason_of
 from ..plugin_utils._classes import labelling
 from ..plugin_utils._report import conclusion, last_words, terminal
-from ..plugin_utils._rollout.poll import apart, poll
+from ..plugin_utils._rollout.poll import poll, split_options
 from ..plugin_utils._stack import attachments, beforehand, deploy_verdict, on_nodes, registries, replaced, secret_values, text
 from ..plugin_utils._stack.attachments import Swarm
 from ..plugin_utils._stack.document import load_compose
@@ -58,7 +58,7 @@ class ActionModule(ActionBase):
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
         _validation, self._args = self.validate_argument_spec(argument_spec={**OPTIONS, **CONNECTION_OPTIONS})
-        _own, self._api = apart(self._task.args, tuple(OPTIONS))
+        _own, self._api = split_options(self._task.args, tuple(OPTIONS))
         self._vars, self._who = task_vars, self._task.delegate_to or task_vars["inventory_hostname"]
         # False if another manager should be tried.
         result["answered"] = True
@@ -160,10 +160,10 @@ class ActionModule(ActionBase):
 
     def _on_this_fleet(self, stack):
         """The stack with x-gpu of its services as constraints, the labels that nodes get for it, and the placement."""
-        if not stack.wanted:
+        if not stack.x_gpu:
             return stack, {}, []
         ledger = self._read()
-        placed = place_services(stack.document, stack.wanted, self._args["name"], ledger["nodes"], _former(ledger))
+        placed = place_services(stack.document, stack.x_gpu, self._args["name"], ledger["nodes"], _former(ledger))
         for line in placed.lines:
             self._say(line)
         return stack._replace(document=placed.document), placed.labels, placed.placement
@@ -321,7 +321,7 @@ class ActionModule(ActionBase):
 
     def _call(self, module, arguments, checks=False):
         """Call a module without logging. Its answer has the environment of services, which may contain secrets."""
-        return called(self, Call(module, arguments, checks), self._vars, self._who)
+        return call_module(self, Call(module, arguments, checks), self._vars, self._who)
 
     def _say(self, line):
         self._display.display(terminal.fit(f"  {printable(line)}", self._display.columns))

@@ -47,14 +47,14 @@ _value:
   elements: dict
 """
 
-from ..plugin_utils._fleet.found import Found
+from ..plugin_utils._fleet.raw_variables import RawVariables
 
 
 def _label_updates(names, hostvars, ledger=None, clashes=False, planned=True):
     from ..plugin_utils._rollout.manager_updates import label_updates
     from ..plugin_utils._rollout.member import ASSESSED, view  # imported here, see images_with_gpus
 
-    variables = Found(hostvars)
+    variables = RawVariables(hostvars)
     # Before the plan, all other facts of a host come from an earlier playbook of this run.
     facts = variables if planned else {name: {ASSESSED: variables[name].get(ASSESSED)} for name in names}
     return label_updates(view(names, facts, ledger), clashes)

@@ -38,9 +38,9 @@ _value:
   sample: ["task web.1.oyl2ui5639bmnf3qq6mn5afae of service web (for 3 h 5 min)"]
 """
 
-from ..plugin_utils._fleet.workload import of_swarm
+from ..plugin_utils._fleet.workload import describe_swarm_work
 
 
 class FilterModule:
     def filters(self):
-        return {"swarm_work": of_swarm}
+        return {"swarm_work": describe_swarm_work}

@@ -210,7 +210,7 @@ def shown(value: Any, lines: bool = False) -> Any:
     return value
 
 
-def malformed(answer: Mapping[str, Any]) -> str | None:
+def form_error(answer: Mapping[str, Any]) -> str | None:
     """Describe the first part of gpu_node's answer that does not have the right form. None if the whole answer is well-formed."""
     missing = [] if answer.get("failed") else [key for key in ALWAYS if key not in answer]
     if missing:

@@ -130,7 +130,7 @@ def build(source: Path, folder: Path) -> None:
     """Build the archive of a checkout with the ansible-galaxy of the same Ansible, which may not be on the PATH of a virtual environment."""
     folder = folder.resolve()
     command = [sys.executable, "-m", "ansible", "galaxy", "collection", "build", "--force", "--output-path", str(folder), str(source.resolve())]
-    # Start it in another folder than the user's: Python first looks for modules in the folder where it is started.
+    # Do not start it in the user's folder, because Python first looks for modules in the folder where it is started.
     done = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise GpuSwarmError(f"{source} cannot be packed: {' '.join(done.stderr.split())}")

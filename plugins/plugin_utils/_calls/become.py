@@ -34,7 +34,7 @@ CAUSES = (
 )
 
 
-def explained(answer: dict[str, Any], host: str) -> dict[str, Any]:
+def explain_become_failure(answer: dict[str, Any], host: str) -> dict[str, Any]:
     """Return the answer. If the module did not run because the task could not become root on ``host``, its message says so."""
     if not answer.get("failed") or "module_stderr" not in answer:
         return answer

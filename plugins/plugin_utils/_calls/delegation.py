@@ -21,17 +21,17 @@ from ansible.utils.vars import merge_hash
 from ...module_utils._printable import printable
 from .._answers.answer import plain
 from .._settings.facts import problem
-from .become import explained
+from .become import explain_become_failure
 from .limit import NoAnswer, within
 
 # A call on a manager takes seconds, or minutes if it updates a thousand nodes. Its Docker API has its own time-out.
 MANAGER_LIMIT_S = 600.0
 
 
-def answered(call: Callable[[], dict[str, Any]], who: str, limit_s: float | None = MANAGER_LIMIT_S, connection: Any = None) -> dict[str, Any]:
+def answer_of(call: Callable[[], dict[str, Any]], who: str, limit_s: float | None = MANAGER_LIMIT_S, connection: Any = None) -> dict[str, Any]:
     """Return the answer of ``call()`` without keys on which Ansible would act, or a failure if ``connection`` does not reach the host ``who``."""
     try:
-        return explained(plain(within(limit_s, call) if limit_s else call()), who)
+        return explain_become_failure(plain(within(limit_s, call) if limit_s else call()), who)
     except AnsibleConnectionFailure as failure:
         return {"failed": True, "msg": printable(f"{who} cannot be reached: {failure}")}
     except NoAnswer:
@@ -44,7 +44,7 @@ def answered(call: Callable[[], dict[str, Any]], who: str, limit_s: float | None
         }
 
 
-def lost(task: Any, failure: AnsibleConnectionFailure) -> dict[str, Any]:
+def lost_connection(task: Any, failure: AnsibleConnectionFailure) -> dict[str, Any]:
     """Return a failure for a host that this task could not reach, with the text of the callback gpu_swarm_lost_connections. If the host were
     "unreachable" in a play that ignores such hosts, Ansible would continue with the next task, and no rescue would run."""
     return {"failed": True, "msg": f"the connection was lost over '{task.get_name()}': {printable(str(failure))}"}
@@ -59,14 +59,14 @@ class Call(NamedTuple):
     limit_s: float = MANAGER_LIMIT_S
 
 
-def called(action: ActionBase, call: Call, task_vars: Any, who: str) -> dict[str, Any]:
+def call_module(action: ActionBase, call: Call, task_vars: Any, who: str) -> dict[str, Any]:
     """Call a module with secrets in its arguments or answer, and return the answer. At -vvv, ssh would print them, so lower its verbosity."""
     context, task = action._connection._play_context, action._task
     former = context.no_log, task.check_mode
     context.no_log, task.check_mode = True, call.checks or task.check_mode
     options = dict(module_name=call.module, module_args=call.arguments, task_vars=task_vars)
     try:
-        return answered(lambda: action._execute_module(**options), who, call.limit_s, action._connection)
+        return answer_of(lambda: action._execute_module(**options), who, call.limit_s, action._connection)
     finally:
         context.no_log, task.check_mode = former
 
@@ -88,7 +88,7 @@ class ManagerAction(ActionBase):
         result = super().run(tmp, task_vars)
         who = self._task.delegate_to or task_vars["inventory_hostname"]
         call = dict(module_name=self.MODULE, module_args=self.arguments(), task_vars=task_vars)
-        return merge_hash(result, answered(lambda: self._execute_module(**call), who, self.LIMIT_S, self._connection))
+        return merge_hash(result, answer_of(lambda: self._execute_module(**call), who, self.LIMIT_S, self._connection))
 
     def arguments(self) -> dict[str, Any]:
         return dict(self._task.args)
@@ -103,4 +103,4 @@ class NodeAction(ActionBase):
         result = super().run(tmp, task_vars)
         refuse_facts(self._task, task_vars)
         answer = plain(self._execute_module(module_name=self.MODULE, task_vars=task_vars))
-        return merge_hash(result, explained(answer, self._task.delegate_to or task_vars["inventory_hostname"]))
+        return merge_hash(result, explain_become_failure(answer, self._task.delegate_to or task_vars["inventory_hostname"]))

@@ -26,8 +26,8 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.vars import merge_hash
 
 from .._answers.answer import plain
-from .become import explained
-from .delegation import answered, refuse_facts
+from .become import explain_become_failure
+from .delegation import answer_of, refuse_facts
 
 # Runs a module with these arguments.
 Run = Callable[[Mapping[str, Any]], dict[str, Any]]
@@ -59,7 +59,11 @@ class CarryingAction(ActionBase):
             return self._execute_module(module_name=self.MODULE, module_args=dict(args), task_vars=task_vars)
 
         # If the task is delegated, only the delegated host fails.
-        return answered(call, self._task.delegate_to, None) if self._task.delegate_to else explained(plain(call()), task_vars["inventory_hostname"])
+        return (
+            answer_of(call, self._task.delegate_to, None)
+            if self._task.delegate_to
+            else explain_become_failure(plain(call()), task_vars["inventory_hostname"])
+        )
 
 
 def lacking(task_vars: Mapping[str, Any]) -> list[str]:

@@ -27,7 +27,7 @@ TRUE = ("answered", "wrong")
 NO_REASON = "no reason given"
 
 
-def called(module: str, result: Mapping[str, Any], manager: str, reasons: Sequence[str] = ()) -> dict[str, Any]:
+def as_manager_answer(module: str, result: Mapping[str, Any], manager: str, reasons: Sequence[str] = ()) -> dict[str, Any]:
     """Return the result of the module on one manager. It never counts as failed, so that the next manager can be called. ``msg`` has the error.
 
     ``reasons`` say why earlier managers did not answer. If this one does not answer either, ``manager`` is empty, and ``msg`` has all reasons.

@@ -4,9 +4,9 @@
 
 """Chooses the best image of a list for a node (pure).
 
-Images that the driver fully supports come first, then those that need minor-version compatibility, then forward compatibility. Among equal ones the
-image that requires most wins: newer CUDA, higher compute capability, newer CPU, more memory, a model. If one image requires more in one property and
-less in another, neither is better, and the choice is ambiguous.
+Images that the driver fully supports come first, then images that need minor-version compatibility, then forward compatibility. Among equal images,
+the one that requires most wins: newer CUDA, higher compute capability, newer CPU, more memory, a model. If one image requires more in one property
+and less in another, neither is better, and the choice is ambiguous.
 Private to this collection: no stability is promised to others.
 """
 
@@ -19,7 +19,7 @@ from ...module_utils._errors import Errors, GpuSwarmError
 from . import cpus, cuda_versions, requirement
 from .nodes import Facts
 from .requirement import CAPABILITY, CPU, CUDA, MEMORY, MODEL
-from .versions import Version, least, shown, version
+from .versions import Version, lower_limit, shown, version
 
 MAX_IMAGES = 32
 IMAGE, NAME, PTX, FORWARD = "image", "name", "ptx", "forward_compat"
@@ -101,8 +101,8 @@ def choose(matrix: Sequence[Mapping[str, Any]], node: Facts) -> Choice:
 def _runs(entry: Mapping[str, Any], node: Facts) -> tuple[int | None, str]:
     how, reason = cuda_versions.how(version(entry[CUDA]) if CUDA in entry else None, node, bool(entry.get(PTX)), entry.get(FORWARD) or ())
     # The CUDA of an image is a version, not a bound, so it is checked above.
-    lacks = requirement.unmet({key: entry[key] for key in (MEMORY, CAPABILITY, MODEL, CPU) if key in entry}, node)
-    return (None, "; ".join([f"it {reason_of_requirement}" for reason_of_requirement in lacks] or [reason])) if lacks or how is None else (how, "")
+    unmet = requirement.unmet({key: entry[key] for key in (MEMORY, CAPABILITY, MODEL, CPU) if key in entry}, node)
+    return (None, "; ".join([f"it {missing}" for missing in unmet] or [reason])) if unmet or how is None else (how, "")
 
 
 def _is_better(left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
@@ -121,7 +121,7 @@ def _version(left: Mapping[str, Any], right: Mapping[str, Any], key: str) -> int
 
 
 def _capability(left: Mapping[str, Any], right: Mapping[str, Any]) -> int:
-    return _compare(*(least(entry.get(CAPABILITY, "")) if entry.get(CAPABILITY) else (0, 0) for entry in (left, right)))
+    return _compare(*(lower_limit(entry.get(CAPABILITY, "")) if entry.get(CAPABILITY) else (0, 0) for entry in (left, right)))
 
 
 def _cpu(left: Mapping[str, Any], right: Mapping[str, Any]) -> int:

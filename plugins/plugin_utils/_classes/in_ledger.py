@@ -36,7 +36,7 @@ def _read(texts: tuple[str, ...]) -> dict[str, Any]:
     return classes.read_classes(texts)
 
 
-def kept(wanted: Mapping[str, str], ledger: Mapping[str, Any] | None) -> list[str]:
+def prefixes_to_keep(wanted: Mapping[str, str], ledger: Mapping[str, Any] | None) -> list[str]:
     """Prefixes of labels that must stay unchanged on a GPU node, because the ledger has no classes."""
     if ledger is None or "classes" in ledger or not facts(wanted, wanted).gpus:
         return []

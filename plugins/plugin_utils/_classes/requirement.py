@@ -18,7 +18,7 @@ from ...module_utils._errors import Errors, GpuSwarmError
 from ...module_utils._gpu.record import label_safe
 from . import cpus
 from .nodes import Facts, Value
-from .versions import bounds, is_least, meets, shown
+from .versions import bounds, has_only_lower_limits, meets, shown
 
 MEMORY, CAPABILITY, CUDA, MODEL, CPU = "memory_min", "compute_capability", "cuda", "model", "cpu"
 FIELDS = (MEMORY, CAPABILITY, CUDA, MODEL, CPU)
@@ -84,7 +84,7 @@ def canonical(requirement: Mapping[str, Any]) -> Requirement:
 
 
 def unmet(requirement: Requirement, node: Facts) -> list[str]:
-    """Describe what a node lacks. [] if it meets all requirements."""
+    """Describe the requirements that a node does not meet. [] if it meets all."""
     return [reason for field in FIELDS if field in requirement and (reason := _MISSES[field](requirement[field], node))]
 
 
@@ -104,7 +104,7 @@ def _misses_cuda(wanted: str, node: Facts) -> str | None:
 
 
 def _has(wanted: str, value: Value | None) -> bool:
-    return value is not None and (value.exact or is_least(wanted)) and meets(wanted, value.version)
+    return value is not None and (value.exact or has_only_lower_limits(wanted)) and meets(wanted, value.version)
 
 
 def _misses_model(wanted: str, node: Facts) -> str | None:

@@ -47,12 +47,12 @@ def meets(wanted: str, version_found: Version) -> bool:
     return all(_OPERATORS[bound.sign](version_found, bound.version) for bound in bounds(wanted) or [])
 
 
-def least(wanted: str) -> Version:
+def lower_limit(wanted: str) -> Version:
     """The lower limit of the bounds, or (0, 0)."""
     return max([bound.version for bound in bounds(wanted) or [] if bound.sign in (">=", ">", "==")], default=(0, 0))
 
 
-def is_least(wanted: str) -> bool:
+def has_only_lower_limits(wanted: str) -> bool:
     """Whether the bounds only set a lower limit. Then a node with a higher version than known meets them too."""
     return all(bound.sign in (">=", ">") for bound in bounds(wanted) or [])
 

@@ -17,14 +17,14 @@ from typing import Any
 from ...module_utils._policy import generic_resources
 
 
-def in_the_way(ledger: Any, node_id: str | None, advertised: list[str] | None) -> list[str]:
+def jobs_that_run_again(ledger: Any, node_id: str | None, advertised: list[str] | None) -> list[str]:
     """The jobs whose ended tasks on this node would be rejected once it advertises ``advertised``. None means its current resources."""
     after = None if advertised is None else generic_resources.parse(advertised)
     jobs = [job for job in (ledger or {}).get("finished_jobs") or [] if job["node"] == node_id]
     return list(dict.fromkeys(job["service"] for job in jobs if job["clash"] or (after is not None and _is_gone(job, after))))
 
 
-def in_words(jobs: list[str]) -> list[str]:
+def describe_jobs(jobs: list[str]) -> list[str]:
     return [f"finished job {job}, which would run again (provision_remove_finished_jobs: true removes it)" for job in jobs]
 
 

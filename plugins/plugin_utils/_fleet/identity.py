@@ -24,7 +24,7 @@ BOUND = LABEL_PREFIX + owned_labels.HOST
 Nodes = Mapping[str, Mapping[str, Any]]
 
 
-def problems(shown: Mapping[str, str | None], nodes: Nodes) -> dict[str, str]:
+def identity_errors(shown: Mapping[str, str | None], nodes: Nodes) -> dict[str, str]:
     """The reasons why node ids cannot be right, by host. ``shown`` are the ids that the hosts report, by name."""
     hosts = defaultdict(list)
     for name, node_id in shown.items():
@@ -34,13 +34,13 @@ def problems(shown: Mapping[str, str | None], nodes: Nodes) -> dict[str, str]:
     for node_id, names in hosts.items():
         labels = (nodes.get(node_id) or {}).get("labels") or {}
         for name in names:
-            problem = _shared(name, names, node_id, labels) if len(names) > 1 else stranger(name, node_id, labels)
+            problem = _shared(name, names, node_id, labels) if len(names) > 1 else identity_error(name, node_id, labels)
             if problem:
                 errors[name] = problem
     return errors
 
 
-def stranger(name: str, node_id: str, labels: Mapping[str, str]) -> str | None:
+def identity_error(name: str, node_id: str, labels: Mapping[str, str]) -> str | None:
     """Why the host ``name`` is not the node with these labels, or None."""
     bound = owned_labels.bound_to(labels, LABEL_PREFIX)
     if bound in (None, name):

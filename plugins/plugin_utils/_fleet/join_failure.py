@@ -16,7 +16,7 @@ from typing import Any
 LEFT = {"active": "The node is a member, but not yet a working one.", "inactive": "The node is in no swarm, as before."}
 
 
-def explained(answer: Mapping[str, Any], host: str, args: Mapping[str, Any]) -> str:
+def explain_failure(answer: Mapping[str, Any], host: str, args: Mapping[str, Any]) -> str:
     """Return the message for ``host``, from the failed answer of swarm_member and the arguments of that call."""
     reason = str(answer.get("msg") or "no reason given").strip().rstrip(".")
     if args.get("state") == "joined":

@@ -127,7 +127,7 @@ def _reports(node: Node) -> bool:
     return bool((engine.get("Labels") or {}).get(label.KEY))
 
 
-# -- what a host has to do -----------------------------------------------------------------------------------------------
+# -- the steps of a host -------------------------------------------------------------------------------------------------
 
 WOULD_JOIN = {
     "join": "join the swarm as {role}",

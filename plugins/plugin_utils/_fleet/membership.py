@@ -16,7 +16,7 @@ from typing import Any
 
 from ...module_utils._printable import printable
 from .advertised import unresolved
-from .identity import stranger
+from .identity import identity_error
 
 Answer = Mapping[str, Any]
 Node = Mapping[str, Any]
@@ -155,7 +155,7 @@ def _complaint(swarm: Mapping[str, Any]) -> str:
 
 
 def listening_at(managers: Iterable[Any]) -> list[str]:
-    """The addresses of managers in Docker's form. ``managers`` are nodes of its API, of which only reachable ones count, and addresses of a user."""
+    """The addresses of managers in Docker's form. ``managers`` are nodes of its API, and addresses of a user. Unreachable nodes are skipped."""
     managers = list(managers)
     written = [_complete(manager) for manager in managers if isinstance(manager, str)]
     return written + [address for manager in managers if not isinstance(manager, str) for address in _listening(manager)]
@@ -229,7 +229,7 @@ def membership(
 def _of_member(node: Node, role: str, host: str | None) -> dict[str, Any]:
     """Decide the change of a member's role. Whether it may be demoted depends on the other managers, see demotion_error()."""
     node_id, spec = node["ID"], node.get("Spec") or {}
-    id_error = stranger(host, node_id, spec.get("Labels") or {}) if host else None
+    id_error = identity_error(host, node_id, spec.get("Labels") or {}) if host else None
     if id_error:
         return _plan("none", id_error, node_id)
     if spec.get("Role") == role:

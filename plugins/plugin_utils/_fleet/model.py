@@ -155,7 +155,7 @@ class PlannedWork:
 
 @dataclass
 class PlannedFault:
-    """Whether a host is unfit for what it advertises, and what the run does about that."""
+    """The fault of a host that cannot provide what it advertises, and what the run does about it."""
 
     text: str = ""  # the fault that keeps it out of service, as its watcher reports it
     pauses: bool = False  # whether this run pauses it for that
@@ -232,9 +232,9 @@ class Step:
     @property
     def problem(self) -> str | None:
         """The reason why the run ends with an error, whatever else it does on the host. None if there is none."""
-        return self.error or self.remains or (f"unfit for work: {in_words(self.fault.text)}" if self.fault.text else None)
+        return self.error or self.remains or (f"unfit for work: {describe_fault(self.fault.text)}" if self.fault.text else None)
 
 
-def in_words(fault: str) -> str:
+def describe_fault(fault: str) -> str:
     """Describe a fault that is written as its node reports it."""
     return label.describe_label(label.parse_label(fault))

@@ -93,12 +93,12 @@ def must_stay(work: Iterable[Work], disrupt: str) -> list[Work]:
     return [item for item in work if disrupt == NEVER or not item.movable or item.kept]
 
 
-def what_is_stopped(stops: str, work: list[Work]) -> list[Work]:
+def stopped_work(stops: str, work: list[Work]) -> list[Work]:
     """The part of ``work`` that a change would stop."""
     return {CONTAINERS: work, TASKS: [item for item in work if item.of_swarm], NOTHING: []}[stops]
 
 
-def in_words(work: Iterable[Work]) -> list[str]:
+def describe_work(work: Iterable[Work]) -> list[str]:
     """Describe work: services with the number of their tasks, and by name the work that must end first."""
     work = list(work)
     services = Counter(item.service for item in work if item.movable and not item.kept)
@@ -106,7 +106,7 @@ def in_words(work: Iterable[Work]) -> list[str]:
     return services_in_words + [_describe(item) for item in work if not item.movable or item.kept]
 
 
-def what_becomes(ends: Iterable[Work], leaves: bool = False) -> list[tuple[str, list[str]]]:
+def describe_effects(ends: Iterable[Work], leaves: bool = False) -> list[tuple[str, list[str]]]:
     """Describe what happens to the work that a change ends, as (verb, names). A node that ``leaves`` the swarm does not come back."""
     ends = list(ends)
     movable, rest = [item for item in ends if item.movable], [item for item in ends if not item.movable]
@@ -117,7 +117,7 @@ def what_becomes(ends: Iterable[Work], leaves: bool = False) -> list[tuple[str, 
         rows += [("stops", [item for item in bound if item.elsewhere is None] + rest)]
     else:
         rows += [("stops until the node is back:", bound), ("stops", rest)]
-    return [(word, in_words(items)) for word, items in rows]
+    return [(word, describe_work(items)) for word, items in rows]
 
 
 def long_running(ends: Iterable[Work]) -> list[str]:
@@ -127,9 +127,9 @@ def long_running(ends: Iterable[Work]) -> list[str]:
     return [f"{item.name} ({age(item.age_s)})" for item in moved if item.age_s is not None and item.age_s > LONG_S]
 
 
-def of_swarm(containers: Sequence[Mapping[str, Any]]) -> list[str]:
+def describe_swarm_work(containers: Sequence[Mapping[str, Any]]) -> list[str]:
     """Descriptions of the containers that end or lose their network if the node leaves its swarm."""
-    return in_words(item for item in work_on(containers, None) if item.of_swarm)
+    return describe_work(item for item in work_on(containers, None) if item.of_swarm)
 
 
 def _describe(item: Work) -> str:

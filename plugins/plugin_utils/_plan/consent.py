@@ -15,7 +15,7 @@ from typing import Any
 
 from .._fleet import finished_jobs
 from .._fleet.model import END, JOIN, LABEL, MARKED, WINDOWS, Host, Step, Swarm
-from .displaced_services import Loss, consented, decided_totals, is_open, losses, refusal, takes_away, totals
+from .displaced_services import Loss, consented, decided_totals, is_open, losses, reduces, refusal, totals
 from .provision import settle
 
 # The nodes of hosts in one of these groups are updated.
@@ -36,7 +36,7 @@ def check_reservations(hosts: Iterable[Host], steps: dict[str, Step], swarm: Swa
     all_losses = losses(swarm.ledger, changes, joining)
     for host in changing if all_losses else []:
         node = nodes.get(steps[host.name].membership.node_id or "")
-        losses_of_host = [loss for loss in all_losses if node and is_open(node) and takes_away(loss, totals(node), changes[node["id"]])]
+        losses_of_host = [loss for loss in all_losses if node and is_open(node) and reduces(loss, totals(node), changes[node["id"]])]
         refused = [loss for loss in losses_of_host if not consented(loss.service, allowed)]
         if refused:
             steps[host.name] = settle(Step(error=refusal(refused)), host, node)
@@ -55,12 +55,12 @@ def plan_finished_jobs(hosts: Iterable[Host], steps: dict[str, Step], swarm: Swa
             continue
         step.work.remove_jobs = remove
         advertised = None if step.work.left_alone else (host.assessed or {}).get("advertised")
-        jobs = finished_jobs.in_the_way(swarm.ledger, step.membership.node_id, advertised)
+        jobs = finished_jobs.jobs_that_run_again(swarm.ledger, step.membership.node_id, advertised)
         if jobs and remove:
             step.work.jobs = jobs
             step.impact.append(f"removes {', '.join(f'finished job {job}' for job in jobs)}")
         elif jobs:
-            waits_for = finished_jobs.in_words(jobs) + step.work.waits_for
+            waits_for = finished_jobs.describe_jobs(jobs) + step.work.waits_for
             # The host does not return to service either, because that is an update too.
             steps[host.name] = replace(step, work=replace(step.work, waits_for=waits_for, left_alone=True), groups=[END])
 

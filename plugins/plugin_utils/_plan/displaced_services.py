@@ -78,7 +78,7 @@ def totals(node: Mapping[str, Any]) -> dict[str, int]:
     return {kind: entry["total"] for kind, entry in node["resources"].items()}
 
 
-def takes_away(loss: Loss, before: Mapping[str, int], after: Mapping[str, int]) -> bool:
+def reduces(loss: Loss, before: Mapping[str, int], after: Mapping[str, int]) -> bool:
     return any(after.get(kind, 0) < before.get(kind, 0) for kind in loss.kinds)
 
 
@@ -89,7 +89,7 @@ def consented(service: str, allowed: Any) -> bool:
     return allowed is True or (isinstance(allowed, (list, tuple)) and service in allowed)
 
 
-def without(rooms: Mapping[str, Any], lost_services: Iterable[Loss], ignored: Any = None) -> dict[str, Any]:
+def rooms_to_keep(rooms: Mapping[str, Any], lost_services: Iterable[Loss], ignored: Any = None) -> dict[str, Any]:
     """The services that must still have room when the run ends. Excluded are services that lose their room by consent, and services ``ignored`` by
     provision_ignore_pending (a list of names, or a text with commas)."""
     ignored_services = {loss.service for loss in lost_services}.union(_split(ignored) if isinstance(ignored, str) else ignored or ())

@@ -23,7 +23,7 @@ from .._fleet.model import Host, Step, Swarm
 
 
 def fault_of(host: Host, node: Mapping[str, Any] | None) -> str:
-    """The fault that makes a member unfit for what it advertises, or ''. The member may have a fault that prevented its assessment."""
+    """The fault because of which a member cannot provide what it advertises, or ''. The fault may have prevented its assessment."""
     fault = label.parse_label(str((host.assessed or {}).get("fault") or ""))
     counts = node is not None and fault.state == label.FAULT and host.settings.get("gpu_node_on_loss") != label.REPORT
     return label.format_label(fault) if counts else ""

@@ -19,7 +19,7 @@ from ...module_utils._machine import packages
 from ...module_utils._swarm import owned_labels
 from ...module_utils._tasks.keep import may_be_moved
 from .._classes.in_ledger import with_classes
-from .._fleet.identity import LABEL_PREFIX, problems
+from .._fleet.identity import LABEL_PREFIX, identity_errors
 from .._fleet.membership import Candidate, membership
 from .._fleet.model import (
     DISRUPTIVE,
@@ -41,7 +41,7 @@ from .._fleet.model import (
     Swarm,
     Target,
 )
-from .._fleet.workload import CONTAINERS, NOTHING, TASKS, in_words, long_running, must_stay, what_becomes, what_is_stopped, work_on
+from .._fleet.workload import CONTAINERS, NOTHING, TASKS, describe_effects, describe_work, long_running, must_stay, stopped_work, work_on
 from .._settings.declaration import ALL, NEVER, SERVICES
 from . import faults, isolation_change, react, toolkit_version, watchers
 from .batches import batches
@@ -68,7 +68,7 @@ def plan(hosts: list[Host], swarm: Swarm, maintain: str | None = None, level: st
 
 def identified(hosts: list[Host], nodes: Mapping[str, Mapping[str, Any]]) -> list[Host]:
     """Return the hosts. ``mistaken`` of a host has the reason if the node id that it reports cannot be right."""
-    mistaken = problems({host.name: host.shown_id for host in hosts}, nodes)
+    mistaken = identity_errors({host.name: host.shown_id for host in hosts}, nodes)
     return [replace(host, mistaken=mistaken.get(host.name)) for host in hosts]
 
 
@@ -193,11 +193,11 @@ def _stops(needs: set[str]) -> str:
 
 def apply_disruption_policy(step: Step, host: Host, node: dict[str, Any] | None, swarm: Swarm, groups: list[str]) -> None:
     """Decide by provision_disrupt and the running work whether the host is changed now, and how. ``groups`` are its groups in that case."""
-    work = what_is_stopped(step.work.stops, work_on((host.assessed or {})["containers"], node))
+    work = stopped_work(step.work.stops, work_on((host.assessed or {})["containers"], node))
     staying = must_stay(work, host.disrupt)
     # If the node is drained first, its new labels can evict nothing.
     evicted, protected = ([], []) if WINDOWS & set(groups) and step.work.stops != NOTHING else _evicted(step, host, node, swarm)
-    step.work.waits_for = in_words(staying) + protected
+    step.work.waits_for = describe_work(staying) + protected
     # A window waits for work that its change would stop, but not for tasks that only the labels would evict.
     step.work.left_alone = bool(protected) or (bool(staying) and (host.disrupt == NEVER or not WINDOWS & set(groups)))
     if step.work.left_alone:
@@ -206,8 +206,8 @@ def apply_disruption_policy(step: Step, host: Host, node: dict[str, Any] | None,
     ends = [item for item in work if item not in staying]
     step.work.long_running = long_running(ends)
     cut_off = [item for item in ends if step.work.stops == TASKS and not item.service]
-    becomes = what_becomes((item for item in ends if item not in cut_off), leaves="leave" in step.needs)
-    for word, names in [*becomes, ("disconnects", in_words(cut_off)), ("evicts", evicted)]:
+    becomes = describe_effects((item for item in ends if item not in cut_off), leaves="leave" in step.needs)
+    for word, names in [*becomes, ("disconnects", describe_work(cut_off)), ("evicts", evicted)]:
         if names:
             step.impact.append(f"{word} {', '.join(names)}")
 

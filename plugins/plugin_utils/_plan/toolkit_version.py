@@ -30,7 +30,7 @@ def version_after(wanted: str | None, assessed: Mapping[str, Any]) -> str:
 
 
 def needs_packages(wanted: str | None, assessed: Mapping[str, Any]) -> bool:
-    """Whether packages have to be installed."""
+    """Whether packages must be installed."""
     is_incomplete = "toolkit_packages" in assessed["missing"]  # a run was killed while it installed them
     return is_incomplete or version_of(version_after(wanted, assessed)) != assessed["toolkit_version"]
 

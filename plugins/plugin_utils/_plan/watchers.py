@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Decides by the versions of the managers what the watchers of a fleet report while tasks run on their nodes (pure).
+"""Decides from the managers' versions what the watchers of a fleet report while tasks run on their nodes (pure).
 
 Each label that a watcher writes updates its node, and an old leader may stop a task there because of that.
 Private to this collection: no stability is promised to others.
@@ -16,10 +16,10 @@ from typing import Any
 
 from ...module_utils._compat import checks
 from ...module_utils._node.watcher_state import ALL, FAULTS, NOT_INSTALLED
-from .._fleet.finished_jobs import in_the_way
+from .._fleet.finished_jobs import jobs_that_run_again
 from .._fleet.model import Host, Step, Swarm
 
-# The known issues by which a leader stops a task at any update of its node.
+# The known issues of leaders that stop a task whenever its node is updated.
 _STOPS = ("old-leader-evicts-gpu-tasks", "old-leader-evicts-discrete-tasks")
 _NAMED = 5  # how many hosts the warning names
 
@@ -36,7 +36,7 @@ def may_report_now(host: Host, swarm: Swarm) -> bool:
     if not versions or any(checks.parse_version(version) is None for version in versions):
         return False
     stops = any(checks.affects(name, version) for version in versions for name in _STOPS)
-    return not stops and not in_the_way(swarm.ledger, host.node_id, (host.assessed or {}).get("resources"))
+    return not stops and not jobs_that_run_again(swarm.ledger, host.node_id, (host.assessed or {}).get("resources"))
 
 
 def report_differs(host: Host) -> bool:

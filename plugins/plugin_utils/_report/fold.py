@@ -47,7 +47,7 @@ def longest_unit(text: str) -> int:
 
 
 class Room(NamedTuple):
-    """The space for a text: ``width`` characters for each line, of which ``used`` are taken on the first line."""
+    """The space for a text: ``width`` characters for each line. On the first line, ``used`` characters are taken."""
 
     width: int
     used: int
@@ -62,7 +62,7 @@ class Level(NamedTuple):
 
 
 def _units(text: str) -> list[str]:
-    """The words of a text. A number and what it counts are one unit."""
+    """The words of a text. A number and the word after it are one unit."""
     units: list[str] = []
     joins_next = False
     for word in text.split(" "):

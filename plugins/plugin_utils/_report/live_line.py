@@ -48,7 +48,7 @@ class LiveLine:
         self._erase()
 
     def above(self, method: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap a method of Ansible's Display: erase the line before it prints, and keep the thread silent meanwhile."""
+        """Wrap a method of Ansible's Display: erase the line before it prints, and keep the thread silent during that time."""
 
         @functools.wraps(method)
         def wrapper(*args: Any, **kwargs: Any) -> Any:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...module_utils._printable import shortened
-from .._fleet.model import MARKED, WINDOWS, Host, Step, in_words
+from .._fleet.model import MARKED, WINDOWS, Host, Step, describe_fault
 from .._fleet.outcome import HostState, State, Verdict
 from .._plan.deprovision import UP_TO_FILES, removed
 from .._plan.provision import label_change
@@ -44,7 +44,7 @@ def _describe_step(step: Step) -> str:
     first = ["returns to service"] if returns else ["stays paused"] if step.membership.left_paused and (step.error or step.fault.text) else []
     if step.membership.by_hand:
         first = ["removes the marks of a pause that somebody has ended"] if returns else []
-    first += [f"is paused for a fault: {in_words(step.fault.text)}"] if step.fault.pauses else []
+    first += [f"is paused for a fault: {describe_fault(step.fault.text)}"] if step.fault.pauses else []
     remains = [f"remains in the swarm: {step.remains}"] if step.remains and not step.error else []
     if step.error:
         return "; ".join([*first, "cannot be changed: " + step.error])

@@ -20,7 +20,7 @@ from ...module_utils._ledger.node_labels import is_excluded, model_of
 from ...module_utils._ledger.unreserved import is_of_gpus
 from ...module_utils._placement import availability
 from ...module_utils._printable import shortened
-from .._fleet.model import Host, in_words
+from .._fleet.model import Host, describe_fault
 from .._fleet.outcome import Verdict
 from .._plan.faults import kept_in_service
 from .isolation_report import allocated_but_free_for_leader, isolation, isolation_in
@@ -56,7 +56,7 @@ def status(ledger: Mapping[str, Any], fault_limit: int = Host.fault_limit) -> di
 
 
 def outcome(fleet_status: Mapping[str, Any]) -> str:
-    """One line: what is wrong and what waits, or that all is well."""
+    """Summarise in one line what has failed and what waits, or that there is no problem."""
     parts = [f"{word}: {shortened(names)}" for word, names in (("Wrong", fleet_status["wrong"]), ("Waiting", fleet_status["waiting"])) if names]
     return ". ".join(parts) + "." if parts else "All is as it should be."
 
@@ -95,7 +95,7 @@ def _state(node: Mapping[str, Any], swarm_isolation: Mapping[str, Any]) -> tuple
         return node["state"], Verdict.FAILED, "; ".join(filter(None, [node.get("message"), problem]))
     if node.get("paused_for") and node["availability"] == availability.PAUSED:
         former = f"it returns to {node['former_availability']} with the first run of provision that finds nothing wrong"
-        return unschedulable, Verdict.FAILED, "; ".join([in_words(node["paused_for"]), former])
+        return unschedulable, Verdict.FAILED, "; ".join([describe_fault(node["paused_for"]), former])
     if _has_fault(reported):
         return FAULT if node["availability"] == availability.ACTIVE else f"{unschedulable}; {FAULT}", Verdict.FAILED, problem
     if node["availability"] != availability.ACTIVE:

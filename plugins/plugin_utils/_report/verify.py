@@ -39,7 +39,7 @@ TURNED_OFF = "isolation turned off by a file on the node (docs/operate/isolation
 
 @dataclass(frozen=True)
 class HostResult:
-    """The result for one host: its checks, and what is wrong with the node itself, including ledger and labels."""
+    """The result for one host: its checks, and problems of the node itself, including its ledger and labels."""
 
     checks: list[Mapping[str, Any]]
     node: list[str]

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from ...module_utils._gpu.cards import describe_gpu
 from ...module_utils._ledger.shown import difference
 from ...module_utils._placement.availability import ACTIVE, why_closed
-from .._fleet.identity import problems
-from .._fleet.model import LABEL, MARKED, Host, Step, in_words
+from .._fleet.identity import identity_errors
+from .._fleet.model import LABEL, MARKED, Host, Step, describe_fault
 from .._fleet.outcome import HostState, Outcome, State, Verdict
 from .manager_updates import wanted_labels
 from .member import View
@@ -91,7 +91,7 @@ def _and_not_returned(state: HostState, node: Mapping[str, Any] | None) -> HostS
         return state
     text = state.text.rstrip().rstrip(".")
     if node.get("paused_for"):
-        fault = in_words(node["paused_for"])
+        fault = describe_fault(node["paused_for"])
         text = f"{text}. Paused for a fault ({fault}): it returns to service with the first run that finds nothing wrong with it"
     else:
         text = f"{text}. Still on {node['availability']}: it returns to service with the first run that finds nothing wrong with it"
@@ -100,7 +100,7 @@ def _and_not_returned(state: HostState, node: Mapping[str, Any] | None) -> HostS
 
 def not_returned(node: Mapping[str, Any]) -> HostState:
     if node.get("paused_for"):
-        return State.UNFIT.of(in_words(node["paused_for"]), more=". It returns to service with the first run that finds nothing wrong with it")
+        return State.UNFIT.of(describe_fault(node["paused_for"]), more=". It returns to service with the first run that finds nothing wrong with it")
     return State.NOT_RETURNED.of(node["availability"], node["former_availability"])
 
 
@@ -111,7 +111,9 @@ def ends(view: View, kept: Iterable[Mapping[str, Any]] = (), unlabelled: str = "
     """The end of each host. ``kept`` are the nodes that swarm_nodes refused to change, as it returns them. ``unlabelled`` is the reason why labels
     could not be set, or ''."""
     tasks = refused_by_node(kept)
-    id_errors = problems({member.name: member.node_id for member in view}, view.nodes)  # hosts that joined in this run; the plan has reported others
+    id_errors = identity_errors(
+        {member.name: member.node_id for member in view}, view.nodes
+    )  # hosts that joined in this run; the plan has reported others
     unfinished = _left_undone(view, unlabelled)
     result = {}
     for member in view:

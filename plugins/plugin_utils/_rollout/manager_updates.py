@@ -15,9 +15,9 @@ from typing import Any
 from ...module_utils._health import label
 from ...module_utils._ledger.shown import difference, is_not_ready
 from ...module_utils._swarm import owned_labels
-from .._classes.in_ledger import kept, with_classes
-from .._fleet.finished_jobs import in_the_way, in_words
-from .._fleet.identity import LABEL_PREFIX, problems
+from .._classes.in_ledger import prefixes_to_keep, with_classes
+from .._fleet.finished_jobs import describe_jobs, jobs_that_run_again
+from .._fleet.identity import LABEL_PREFIX, identity_errors
 from .._fleet.model import LABEL, MARKED
 from .._fleet.outcome import BAD
 from .member import Member, View
@@ -134,12 +134,12 @@ def label_updates(view: View, clashes: bool = False) -> list[dict[str, Any]]:
 
 
 def wanted_labels(view: View, clashes: bool = False) -> list[dict[str, Any]]:
-    """The labels as planned, else as decided, of hosts on which nothing failed.
+    """The label updates of hosts without a failure, with the planned or else the decided labels.
 
     With a ledger, only labels that differ from it are returned. If somebody else has set such a label, it is returned only with ``clashes``. A host
     that shows the id of another host's node gets no labels; the plan or the report says so.
     """
-    id_errors = problems({member.name: member.node_id for member in view}, view.nodes)
+    id_errors = identity_errors({member.name: member.node_id for member in view}, view.nodes)
     updates = []
     for member in view:
         labels = _labels(member, view)
@@ -151,12 +151,12 @@ def wanted_labels(view: View, clashes: bool = False) -> list[dict[str, Any]]:
 
 
 def _labels(member: Member, view: View) -> dict[str, Any]:
-    """The labels as planned, else as decided, with those of classes, and the mark that binds the node to the host."""
+    """The planned or else the decided labels, with the labels of classes, and the mark that binds the node to the host."""
     removal, decided = member.step.removal, member.decided
     wanted, keep = removal.labels if removal else decided.get("labels"), list(decided.get("labels_unknown") or ())
     if wanted is None:
         return {}
-    wanted, keep = with_classes(wanted, keep, member.node_id, view.ledger), keep + kept(wanted, view.ledger)
+    wanted, keep = with_classes(wanted, keep, member.node_id, view.ledger), keep + prefixes_to_keep(wanted, view.ledger)
     return {"labels": wanted, "mark": removal.mark if removal else owned_labels.SET, **({"keep": keep} if keep else {})}
 
 
@@ -178,7 +178,7 @@ def finished_jobs(view: View, remove: bool, updates_left: bool = False) -> list[
     members = _still_to_update(view) if updates_left else view.members
     relevant = [member for member in members if member.step.work.remove_jobs is remove and not member.outcome]
     jobs = list(dict.fromkeys(job for member in relevant for job in _jobs_in_the_way(member, view)))
-    return jobs if remove else in_words(jobs)
+    return jobs if remove else describe_jobs(jobs)
 
 
 def _still_to_update(view: View) -> list[Member]:
@@ -191,7 +191,7 @@ def _still_to_update(view: View) -> list[Member]:
 def _jobs_in_the_way(member: Member, view: View) -> list[str]:
     # If the change was not done, or if nobody knows, the node advertises the resources that the ledger shows.
     changed = not (member.step.work.left_alone or member.outcome)
-    return in_the_way(view.ledger, member.node_id, member.decided.get("advertised") if changed else None)
+    return jobs_that_run_again(view.ledger, member.node_id, member.decided.get("advertised") if changed else None)
 
 
 def _runs_a_job_again(member: Member, view: View) -> bool:

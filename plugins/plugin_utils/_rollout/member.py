@@ -17,7 +17,7 @@ from typing import Any
 
 from .._fleet.model import PlannedWork, Step
 from .._fleet.outcome import Outcome, outcome_of
-from .._fleet.workload import CONTAINERS, NOTHING, UNREAD, Work, in_words, must_stay, what_is_stopped, work_on
+from .._fleet.workload import CONTAINERS, NOTHING, UNREAD, Work, describe_work, must_stay, stopped_work, work_on
 from .run_lease import FACT as LEASE
 from .run_lease import lease_blocker, lease_by
 
@@ -35,7 +35,7 @@ class Member:
     """A host as one step of a run sees it."""
 
     name: str
-    step: Step  # what is planned for it
+    step: Step  # its step of the plan
     planned: bool = False  # False before it has a plan: its step then only says that everything may be stopped there
     outcome: Outcome | None = None  # why it does not go on in this run
     node_id: str | None = None  # None if it is in no swarm, or has left it
@@ -65,8 +65,8 @@ class Member:
         """The work here that the change would stop. ``containers`` are by default those that were last read."""
         stops, containers_here = self.step.work.stops, self.containers if containers is None else containers
         if containers_here is None:  # unread containers are not "no containers"
-            return [] if stops == NOTHING else [UNREAD, *what_is_stopped(stops, work_on([], self.node))]
-        return what_is_stopped(stops, work_on(containers_here, self.node))
+            return [] if stops == NOTHING else [UNREAD, *stopped_work(stops, work_on([], self.node))]
+        return stopped_work(stops, work_on(containers_here, self.node))
 
     def must_stay(self, work: list[Work]) -> list[Work]:
         """The part of ``work`` that must not be stopped here."""
@@ -80,7 +80,7 @@ class Member:
         """
         if self.outcome:
             return []
-        return in_words(self.must_stay(self.stopped_work(self._containers_of_tasks() if containers == [] else containers)))
+        return describe_work(self.must_stay(self.stopped_work(self._containers_of_tasks() if containers == [] else containers)))
 
     def _containers_of_tasks(self) -> list[dict[str, Any]]:
         tasks = {task["id"] for task in (self.node or {}).get("tasks") or []}

@@ -41,6 +41,6 @@ def poll(
     return answer
 
 
-def apart(args: Mapping[str, Any], own_names: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
+def split_options(args: Mapping[str, Any], own_names: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Split the options of an action into its own (``own_names``) and those of the module that it runs."""
     return {key: args[key] for key in own_names if key in args}, {key: value for key, value in args.items() if key not in own_names}

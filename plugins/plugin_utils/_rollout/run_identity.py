@@ -33,7 +33,7 @@ def this_run(proc: Path = PROC) -> str:
     return f"{_user()}@{socket.gethostname()} pid {pid} (run {machine}.{_start(pid, proc) or NO_START})"
 
 
-def is_gone(holder: str, proc: Path = PROC) -> bool:
+def has_ended(holder: str, proc: Path = PROC) -> bool:
     """Whether this holder was a process of this machine that has ended. A process that cannot be identified counts as running."""
     match = HOLDER.fullmatch(holder)
     if not match or match[2] != _machine(proc):
@@ -48,7 +48,7 @@ def left_lease(ledger: Any) -> str:
     if not lease:
         return ""
     over = lease["expires_in"] is not None and lease["expires_in"] <= 0
-    return lease["holder"] if over or is_gone(lease["holder"]) else ""
+    return lease["holder"] if over or has_ended(lease["holder"]) else ""
 
 
 def _user() -> str:

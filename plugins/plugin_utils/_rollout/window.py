@@ -111,7 +111,7 @@ def drain(batch: Batch) -> Answer:
     """Drain the nodes, if this run still has the lease: swarm moves their tasks. A host waits if work on it must end first."""
     for name in batch.left:
         view = batch.view([name])
-        # A job may have finished meanwhile, and the update would run it again.
+        # A job may have finished in the meantime, and the update would run it again.
         batch.give_outcome([name], State.WAITING, ", ".join(view.blocking() + finished_jobs(view, remove=False)))
     answered = _renew_if_due(batch) and remove_jobs(batch)
     updates = availability_updates(batch.view(batch.left), DRAIN) if answered else []

@@ -36,7 +36,7 @@ POLICY, PREVIEW = "gpu_swarm_policy_read", "_gpu_swarm_only_plans"
 
 
 class Problems(NamedTuple):
-    """Error texts: ``run`` has those of the whole run, ``hosts`` maps each other text to its hosts."""
+    """Error texts: ``run`` has the errors of the whole run, ``hosts`` maps each other error to its hosts."""
 
     run: list[str]
     hosts: dict[str, list[str]]
@@ -129,7 +129,7 @@ def _all_inconsistent(task_vars: Mapping[str, Any], names: list[str], once: list
 
 
 def _fleet_hosts(task_vars: Mapping[str, Any], names: list[str]) -> list[str]:
-    """These hosts and all others in the groups of the inventory, also those that --limit excludes."""
+    """These hosts and all others in the groups of the inventory, including hosts that --limit excludes."""
     fleet_names = [name for group in GROUPS for name in task_vars.get("groups", {}).get(group, []) if name in task_vars["hostvars"]]
     return list(dict.fromkeys([*names, *fleet_names]))
 
@@ -174,7 +174,7 @@ def _value_errors(values: Mapping[str, Any], settings: Mapping[str, Setting], kn
 
 
 def _error_of(setting: Setting, value: Any, evaluate: Callable[[], Any]) -> str | None:
-    """Return what is wrong with a value, or None. ``evaluate()`` returns the value with its templates evaluated."""
+    """Return the error of a value, or None. ``evaluate()`` returns the value with its templates evaluated."""
     try:
         # Templating costs far more than reading variables, so only values that need it are templated.
         is_evaluated = contains_template(value) if setting.name in CHECKED else is_template(value)

@@ -74,7 +74,7 @@ _CONVERTERS: dict[str, Callable[[Any], Any]] = {
 
 
 def value_error(setting: Setting, value: Any) -> str | None:
-    """Return what is wrong with this value, or None. Templates in a list are not evaluated. Encrypted values are not shown."""
+    """Return the error of this value, or None. Templates in a list are not evaluated. Encrypted values are not shown."""
     plain = _decrypted(value)
     expected = _expectation(setting, plain)
     if expected is None:

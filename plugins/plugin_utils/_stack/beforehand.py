@@ -94,7 +94,7 @@ def _reserved(service: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def images_with_gpus(stack: Stack) -> list[str]:
     """The images of services with generic resources, including all choices of x-gpu."""
-    x_gpu_images = [entry["image"] for request in stack.wanted.values() for entry in request.matrix]
+    x_gpu_images = [entry["image"] for request in stack.x_gpu.values() for entry in request.matrix]
     return sorted({*x_gpu_images, *(image_of(service) for service in with_gpus(stack.document).values())})
 
 

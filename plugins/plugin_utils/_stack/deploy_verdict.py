@@ -185,7 +185,7 @@ def _is_back(service: Mapping[str, Any]) -> bool:
 
 
 def waiting_and_failed(answer: Mapping[str, Any], unsteady: Collection[str] = ()) -> tuple[list[str], list[str]]:
-    """Return the names of services that are pending or starting, and of those that failed."""
+    """Return the names of services that are pending or starting, and the names of services that failed."""
     impossible = {service["service"] for service in answer["pending_now"] if not service["possible"]}
     incomplete = [service for service in answer["progress"] if not service["done"] or (service["service"] in unsteady and service["failures"])]
     failed = [service["service"] for service in incomplete if service["failures"] or service["update"] in STOPPED or service["service"] in impossible]

@@ -45,8 +45,8 @@ _COMPARED: dict[str, Callable[[int], bool]] = {
 
 
 class Machine(NamedTuple):
-    """What is known of a node. Unknown facts are None. ``enforces``: its toolkit refuses images with unmet requirements. ``variables`` are those of
-    a task there, including those of its image."""
+    """The facts of a node. Unknown facts are None. ``enforces``: its toolkit refuses images with unmet requirements. ``variables`` are the variables
+    of a task there, including the variables of its image."""
 
     hostname: str
     facts: Mapping[str, str | None]  # cuda, driver, arch, brand

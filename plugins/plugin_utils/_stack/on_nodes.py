@@ -56,7 +56,7 @@ def _images(answer: Mapping[Any, Any]) -> dict[str, Variables]:
 def machines(
     nodes: Iterable[Mapping[str, Any]], host_facts: Mapping[str, HostFacts], image: str, manager_variables: Variables, own_variables: Variables
 ) -> list[Machine]:
-    """Return the nodes with the variables that a task has there: those of the image and of the service (``own_variables``).
+    """Return the nodes, each with the variables of a task there: the variables of the image and of the service (``own_variables``).
 
     If a node does not have the image yet, the image's variables are those that the manager or another node reports.
     """

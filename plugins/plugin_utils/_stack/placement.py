@@ -24,11 +24,11 @@ IMAGES = "images"
 _SHOWN = 5
 
 
-class Wanted(NamedTuple):
+class XGpu(NamedTuple):
     """The ``x-gpu`` of a service, checked."""
 
     where: str
-    wants: Requirement
+    requirement: Requirement
     matrix: list[dict[str, Any]]
 
 
@@ -49,20 +49,20 @@ class Swarm(NamedTuple):
     former: Any
 
 
-def parse_x_gpu(value: Any, where: str) -> Wanted | None:
+def parse_x_gpu(value: Any, where: str) -> XGpu | None:
     """Check an ``x-gpu`` value. Return None if it is empty."""
     entry, errors = mapping(value, where), Errors()
     for key in entry:
         if key not in (*FIELDS, IMAGES):
             errors.add(f"{where}.{key} is not known. x-gpu supports {', '.join((*FIELDS, IMAGES))}.")
-    wants = errors.collect(requirement.parse, entry, where)
+    required = errors.collect(requirement.parse, entry, where)
     matrix = errors.collect(images.parse, entry[IMAGES], f"{where}.{IMAGES}", instead=[]) if entry.get(IMAGES) is not None else []
     errors.collect(divided.check_names, matrix, f"{where}.{IMAGES}")
     errors.refuse()
-    return Wanted(where, wants, matrix) if wants or matrix else None
+    return XGpu(where, required, matrix) if required or matrix else None
 
 
-def place_services(document: dict[str, Any], requests: Mapping[str, Wanted], stack: str, records: Sequence[Mapping[str, Any]], former: Any) -> Placed:
+def place_services(document: dict[str, Any], requests: Mapping[str, XGpu], stack: str, records: Sequence[Mapping[str, Any]], former: Any) -> Placed:
     """Apply ``x-gpu`` to all services. ``records`` has all nodes of the ledger, without this stack. ``former`` is the last stack file, or None."""
     result = Placed({**document, "services": {}}, {}, [], [])
     swarm = Swarm([], stack, former)
@@ -89,8 +89,8 @@ def place_services(document: dict[str, Any], requests: Mapping[str, Wanted], sta
 # -- one image ---------------------------------------------------------------------------------------------------------
 
 
-def _constrain(name: str, service: dict[str, Any], want: Wanted, nodes: list[Node], result: Placed) -> dict[str, dict[str, Any]]:
-    constrained = constraints_for(want.wants, want.where, nodes)
+def _constrain(name: str, service: dict[str, Any], x_gpu: XGpu, nodes: list[Node], result: Placed) -> dict[str, dict[str, Any]]:
+    constrained = constraints_for(x_gpu.requirement, x_gpu.where, nodes)
     _add_labels(result, constrained.classes, nodes)
     result.lines.append(f"{name}: {constrained.line}")
     names = [node.name for node in constrained.nodes]
@@ -101,29 +101,29 @@ def _constrain(name: str, service: dict[str, Any], want: Wanted, nodes: list[Nod
 # -- several images ----------------------------------------------------------------------------------------------------
 
 
-def _divide(name: str, service: dict[str, Any], want: Wanted, swarm: Swarm, result: Placed) -> dict[str, dict[str, Any]]:
-    able = able_nodes(want.wants, want.where, swarm.nodes)
-    chosen, unfit = divided.best_images(want.matrix, able)
+def _divide(name: str, service: dict[str, Any], x_gpu: XGpu, swarm: Swarm, result: Placed) -> dict[str, dict[str, Any]]:
+    able = able_nodes(x_gpu.requirement, x_gpu.where, swarm.nodes)
+    chosen, unfit = divided.best_images(x_gpu.matrix, able)
     ambiguous = next((node for node in able if len(chosen[node.id]) > 1), None)
     if ambiguous:
-        both = " and ".join(want.matrix[place][images.IMAGE] for place in chosen[ambiguous.id][:2])
+        both = " and ".join(x_gpu.matrix[place][images.IMAGE] for place in chosen[ambiguous.id][:2])
         raise GpuSwarmError(
-            f"{want.where}.{IMAGES} is ambiguous: {ambiguous.name} can run {both}, and neither requires at least as much as the other. Add an image "
+            f"{x_gpu.where}.{IMAGES} is ambiguous: {ambiguous.name} can run {both}, and neither requires at least as much as the other. Add an image "
             "with the requirements of both, or let one of them require more."
         )
     if not any(chosen.values()):
-        raise GpuSwarmError(f"{want.where}.{IMAGES}: no node can run any of them. {'; '.join(unfit[:_SHOWN])}. Add an image for one of these nodes.")
-    of_place = {place: [node for node in able if chosen[node.id] == [place]] for place in range(len(want.matrix))}
-    names = divided.name_parts(name, want.matrix, swarm.stack)
-    parts = divided.replicas_of_parts(service, {names[place]: nodes_of_part for place, nodes_of_part in of_place.items()}, swarm.former, want.where)
+        raise GpuSwarmError(f"{x_gpu.where}.{IMAGES}: no node can run any of them. {'; '.join(unfit[:_SHOWN])}. Add an image for one of these nodes.")
+    of_place = {place: [node for node in able if chosen[node.id] == [place]] for place in range(len(x_gpu.matrix))}
+    names = divided.name_parts(name, x_gpu.matrix, swarm.stack)
+    parts = divided.replicas_of_parts(service, {names[place]: nodes_of_part for place, nodes_of_part in of_place.items()}, swarm.former, x_gpu.where)
     result.lines.extend(f"note: {name}: {reason}" for reason in unfit)
     definitions: dict[str, dict[str, Any]] = {}
     for place, part in enumerate(names):
-        image, nodes_of_part = want.matrix[place][images.IMAGE], of_place[place]
+        image, nodes_of_part = x_gpu.matrix[place][images.IMAGE], of_place[place]
         if part not in parts:
             result.lines.append(f"note: {part} is not created: {image} is not the best image for any node")
             continue
-        key, meaning = classes.class_of_image(want.wants, want.matrix, place, class_prefix(swarm.nodes))
+        key, meaning = classes.class_of_image(x_gpu.requirement, x_gpu.matrix, place, class_prefix(swarm.nodes))
         constraint = f"node.labels.{key}=={classes.TRUE}"
         _add_labels(result, {key: meaning}, able)
         number = "one on each" if parts[part] is None else f"{parts[part]} of the replicas"

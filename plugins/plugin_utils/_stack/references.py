@@ -83,7 +83,7 @@ def _file_sources(entries: Any, where: str) -> list[str]:
 
 
 def network_names(document: Mapping[str, Any], stack: str) -> list[str]:
-    """The names of the networks that 'docker stack deploy' creates: those that services use and that are not external."""
+    """The names of the networks that 'docker stack deploy' creates, because services use them and they are not external."""
     used = {key for service in document["services"].values() for key in service.get("networks") or [DEFAULT]}
     entries = {key: (document.get("networks") or {}).get(key) or {} for key in used}
     return sorted(str(entry.get("name") or f"{stack}_{key}") for key, entry in entries.items() if not entry.get("external"))

@@ -29,7 +29,7 @@ class Context:
     def __init__(self, kind: str, variables: Variables, read: Reader, notes: Notes) -> None:
         self.kind, self.variables, self.read, self.notes = kind, variables, read, notes
         self.written: dict[str, Any] = {}  # the services before variables are replaced
-        self.wanted: dict[str, placement.Wanted] = {}  # the x-gpu of services
+        self.x_gpu: dict[str, placement.XGpu] = {}  # the x-gpu of services
         self.chosen = {profile.strip() for profile in variables.values.get("COMPOSE_PROFILES", "").split(",")}
         self.profiles: list[str] = []  # of services that are skipped
         self.networks: dict[str, Any] = {}  # the networks of the file, and the host network if a service uses it
@@ -48,11 +48,11 @@ def translate_service(name: str, definition: Any, file: str, context: Context) -
     errors.collect(_refuse_unsupported, service, where)
     service = errors.collect(by_other_means.refuse, service, where)
     service = errors.collect(equivalents.move_to_deploy, service, where, instead={key: value for key, value in service.items() if key != "deploy"})
-    want = errors.collect(placement.parse_x_gpu, service.get("x-gpu"), f"{where}.x-gpu")
-    if want:
-        context.wanted[name] = want
-    if want and want.matrix:  # x-gpu.images replaces image
-        service = {**service, "image": want.matrix[0]["image"]}
+    x_gpu = errors.collect(placement.parse_x_gpu, service.get("x-gpu"), f"{where}.x-gpu")
+    if x_gpu:
+        context.x_gpu[name] = x_gpu
+    if x_gpu and x_gpu.matrix:  # x-gpu.images replaces image
+        service = {**service, "image": x_gpu.matrix[0]["image"]}
     errors.collect(_refuse_no_image, service, where, context.written.get(name))
     service = errors.collect(shapes.service, service, where)
     result = {key: value for key, value in service.items() if key in keys.SERVICE}

@@ -18,7 +18,7 @@ from ...module_utils._mask import mask_value_in_key
 from . import deploy_checks, document, keys, mounts, references, shapes, templates
 from .fields import Notes, Reader, mapping, not_known, refuse_unknown, text_of
 from .folder import decode
-from .placement import Wanted
+from .placement import XGpu
 from .services import Context, translate_service
 from .variables import Variables, read_variables, replace_variables
 
@@ -30,13 +30,13 @@ _CREATE_NETWORK = "create the network with 'docker network create', and declare 
 
 
 class Stack(NamedTuple):
-    """``document`` is the stack file. ``files`` are the files that it uses, by relative path. ``notes`` are for the user. ``wanted`` has the x-gpu of
+    """``document`` is the stack file. ``files`` are the files that it uses, by relative path. ``notes`` are for the user. ``x_gpu`` has the x-gpu of
     services, which is resolved later for a fleet."""
 
     document: dict[str, Any]
     files: dict[str, bytes]
     notes: list[str]
-    wanted: dict[str, Wanted]
+    x_gpu: dict[str, XGpu]
 
 
 def translate(text: str, name: str, read: Reader, environment: Mapping[str, str], kind: str = DEFAULT_KIND) -> Stack:
@@ -91,9 +91,9 @@ def _translate_sections(file: _ComposeFile, context: Context) -> Stack:
         listed = [_Entry(section, key, value, f"{name}: {section}.{key}") for key, value in (sections[section] or {}).items()]
         result[section] = {entry.key: errors.collect(_config_or_secret, entry, context, files, instead={}) for entry in listed}
     errors.collect(references.check_declared, {**result, **{key: None for key, value in sections.items() if value is None}}, name)
-    choices = {key: [str(entry["image"]) for entry in want.matrix] for key, want in context.wanted.items()}
+    choices = {key: [str(entry["image"]) for entry in x_gpu.matrix] for key, x_gpu in context.x_gpu.items()}
     errors.collect(deploy_checks.refuse, deploy_checks.Stack(result, files, name, context.written, context.variables.unset, choices))
-    stack = Stack(_escape_dollars({key: value for key, value in result.items() if value}), files, notes.texts, context.wanted)
+    stack = Stack(_escape_dollars({key: value for key, value in result.items() if value}), files, notes.texts, context.x_gpu)
     errors.refuse(stack)
     return stack
 

@@ -19,8 +19,8 @@ from node_lab import gpu
 
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answers import cpu as cpu_names
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answers.allowed_labels import MOST, prefixes, with_allowed_labels
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answers.answer import malformed, plain
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._calls.delegation import answered
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answers.answer import form_error, plain
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._calls.delegation import answer_of
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.facts import problem
 
 
@@ -30,7 +30,7 @@ def test_keys_that_ansible_acts_on_are_removed_except_the_path_of_python():
     lies = {"ansible_facts": facts, "ansible_stats": {"data": {"x": 1}}, "results": [], "unreachable": True, "skipped": True}
     assert plain({"changed": True, "msg": "x", **lies}) == {"changed": True, "msg": "x", "ansible_facts": python}
     assert plain({"msg": "x", "ansible_facts": {"a": 1}}) == plain({"msg": "x", "ansible_facts": "a"}) == {"msg": "x"}
-    assert answered(lambda: {"msg": "x", **lies}, "m1") == {"msg": "x", "ansible_facts": python}
+    assert answer_of(lambda: {"msg": "x", **lies}, "m1") == {"msg": "x", "ansible_facts": python}
 
 
 def test_no_module_answers_past_this():
@@ -87,29 +87,29 @@ GUARDED = {"level": "reserved", "turned_off": False, "found": {}}
     ],
 )
 def test_an_answer_of_another_form_is_reported_by_its_part(key, value):
-    assert malformed({**answered_by_module(), key: value}) == f"{key} does not have the right form"
+    assert form_error({**answered_by_module(), key: value}) == f"{key} does not have the right form"
 
 
 @pytest.mark.parametrize("part", ["drift", "engine", "toolkit_version", "advertised"])
 def test_a_missing_part_is_reported(part):
     answer = answered_by_module()
     del answer[part]
-    assert malformed(answer) == f"{part} is missing"
+    assert form_error(answer) == f"{part} is missing"
 
 
 def test_a_failure_has_fewer_parts():
-    assert malformed({"failed": True, "msg": "NVML failed."}) is None
-    assert malformed({"failed": True, "msg": "NVML failed.", "containers": "none"}) == "containers does not have the right form"
+    assert form_error({"failed": True, "msg": "NVML failed."}) is None
+    assert form_error({"failed": True, "msg": "NVML failed.", "containers": "none"}) == "containers does not have the right form"
 
 
 @pytest.mark.parametrize("memory", [{}, {"memory": None}, {"memory": {}}, {"memory": {"VRAM": {"devices": ["GPU-1"], "mib": 301}}}])
 def test_a_guard_may_leave_out_its_memory(memory):
-    assert malformed({**answered_by_module(), "isolation": {**GUARDED, **memory}}) is None
+    assert form_error({**answered_by_module(), "isolation": {**GUARDED, **memory}}) is None
 
 
 @pytest.mark.parametrize("known", [{}, {"node_id": None, "gpus": 0, "containers": [("a", None)], "engine": None}, {"warnings": ("x",)}])
 def test_an_answer_of_the_module_is_accepted(known):
-    assert malformed(answered_by_module(**known)) is None
+    assert form_error(answered_by_module(**known)) is None
 
 
 # --- labels -----------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger imp
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._verify import plan as verify_plan
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answers.allowed_labels import with_allowed_labels
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answers.answer import malformed
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answers.answer import form_error
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet import advertised, model
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.membership import find_swarm
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import (
@@ -158,7 +158,7 @@ def provision(hosts, known, maintain):
 
 @pytest.mark.parametrize("name", ANSWERS)
 def test_a_full_answer_is_used(name):
-    assert malformed(ANSWERS[name]) is None
+    assert form_error(ANSWERS[name]) is None
     run(ANSWERS[name])
 
 
@@ -169,7 +169,7 @@ def test_no_answer_of_a_node_ends_the_run_for_others(name):
     for place in places(ANSWERS[name]):
         for other in OTHERS:
             answer = replaced(ANSWERS[name], place, other)
-            if malformed(answer) is None:
+            if form_error(answer) is None:
                 try:
                     run(answer)
                 except Exception as problem:  # any exception would end the run
@@ -181,6 +181,6 @@ def test_no_answer_of_a_node_ends_the_run_for_others(name):
 def test_a_failed_answer_may_lack_any_part(name):
     for key in ANSWERS[name]:
         answer = {**replaced(ANSWERS[name], (key,), GONE), "failed": True, "msg": "NVML failed."}
-        assert malformed(answer) is None
-        assert malformed(json.loads(json.dumps(answer))) is None
+        assert form_error(answer) is None
+        assert form_error(json.loads(json.dumps(answer))) is None
         run(answer)

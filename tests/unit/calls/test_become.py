@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._calls.become import explained
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._calls.become import explain_become_failure
 
 NO_RESULT = {"failed": True, "msg": "Module result deserialization failed: No start of json char found", "module_stdout": "", "exception": "…"}
 
@@ -27,7 +27,7 @@ NO_RESULT = {"failed": True, "msg": "Module result deserialization failed: No st
     ],
 )
 def test_the_message_says_why_nobody_could_become_root(said, text):
-    answer = explained({**NO_RESULT, "module_stderr": said}, "g1")
+    answer = explain_become_failure({**NO_RESULT, "module_stderr": said}, "g1")
     assert answer["msg"].startswith(f"g1: the task cannot become root: {text}")
     assert "exception" not in answer
     assert answer["module_stderr"] == said
@@ -43,4 +43,4 @@ def test_the_message_says_why_nobody_could_become_root(said, text):
     ],
 )
 def test_other_answers_stay_as_they_are(answer):
-    assert explained(answer, "g1") == answer
+    assert explain_become_failure(answer, "g1") == answer

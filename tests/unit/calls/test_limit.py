@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._calls.delegation import answered
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._calls.delegation import answer_of
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._calls.limit import within
 
 
@@ -24,14 +24,14 @@ def hangs():
 
 
 def test_a_host_that_hangs_counts_as_unreachable():
-    answer = answered(hangs, "m1", 0.2)
+    answer = answer_of(hangs, "m1", 0.2)
     assert answer["failed"]
     assert answer["msg"].startswith("m1 gave no answer within 0 s: the machine or the connection to it hangs.")
 
 
 def test_no_temporary_files_are_removed_over_a_hung_connection():
     connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir="/tmp/there"))
-    answered(hangs, "m1", 0.2, connection)
+    answer_of(hangs, "m1", 0.2, connection)
     assert connection._shell.tmpdir is None
 
 

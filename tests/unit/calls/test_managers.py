@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._calls.managers import called
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._calls.managers import as_manager_answer
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.steps import STEPS
 
 ROOT = Path(__file__).parents[3]
@@ -41,14 +41,14 @@ ROOT = Path(__file__).parents[3]
     ],
 )
 def test_an_answer_ends_the_search_and_a_silent_manager_does_not(module, result, answered):
-    found = called(module, result, "m1")
+    found = as_manager_answer(module, result, "m1")
     assert (found["answered"], found["manager"], found["failed"]) == (answered, "m1" if answered else "", False)
     kept = {key: value for key, value in result.items() if key not in ("answered", "failed", "msg")}
     assert kept.items() <= found.items()
 
 
 def test_a_call_does_not_fail_but_carries_the_reason():
-    found = called("swarm_stack", {"answered": True, "failed": True, "rc": 1, "exception": "Traceback", "manager": "m9"}, "m1")
+    found = as_manager_answer("swarm_stack", {"answered": True, "failed": True, "rc": 1, "exception": "Traceback", "manager": "m9"}, "m1")
     assert found == {"failed": False, "rc": 1, "msg": "no reason given", "answered": True, "manager": "m1"}
 
 
@@ -64,7 +64,7 @@ def test_a_call_does_not_fail_but_carries_the_reason():
     ],
 )
 def test_where_none_has_answered_each_is_named_with_the_reason(before, result, msg):
-    found = called("swarm_gpu_info", result, "m1", before)
+    found = as_manager_answer("swarm_gpu_info", result, "m1", before)
     assert found == {"answered": False, "manager": "", "failed": False, "reasons": found["reasons"], "msg": f"No manager of the swarm answers: {msg}"}
     assert found["reasons"] == [*before, msg.rstrip(".").rpartition("; ")[2]]
 
@@ -231,7 +231,7 @@ def test_arguments_are_shown_at_no_verbosity(played):
 )
 def test_a_refusal_of_arguments_counts_only_in_the_module_s_own_words(module: str, answered: bool) -> None:
     """A node that an attacker controls can return any text. Without a ledger, the next manager is called."""
-    assert called(module, {"wrong": True}, "m1")["answered"] is answered
+    assert as_manager_answer(module, {"wrong": True}, "m1")["answered"] is answered
 
 
 # --- the callers --------------------------------------------------------------------------------------------------------

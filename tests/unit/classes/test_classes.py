@@ -14,7 +14,7 @@ import pytest
 from plugins.module_utils._errors import GpuSwarmError
 from plugins.module_utils._tasks.class_labels import LABEL, needed_classes
 from plugins.plugin_utils._classes import classes, cpus, cuda_versions, images, requirement
-from plugins.plugin_utils._classes.in_ledger import kept, with_classes
+from plugins.plugin_utils._classes.in_ledger import prefixes_to_keep, with_classes
 from plugins.plugin_utils._classes.nodes import Facts, facts
 from plugins.plugin_utils._classes.shares import shares
 from plugins.plugin_utils._classes.versions import version
@@ -402,10 +402,10 @@ def test_a_changed_prefix_keeps_the_label_keys_that_services_use() -> None:
 
 
 def test_labels_stay_if_the_needs_of_services_are_unknown() -> None:
-    assert kept(T4_NODE, {"msg": "no answer"}) == ["gpu.class."]
-    assert kept(under("acme.", T4_NODE), {"msg": "no answer"}) == ["acme.class."]
-    assert kept({**under("acme.", T4_NODE), KEY: "true"}, {"msg": "no answer"}) == ["acme.class.", "gpu.class."]
-    assert kept(T4_NODE, in_ledger()) == kept({}, {}) == kept(T4_NODE, None) == []
+    assert prefixes_to_keep(T4_NODE, {"msg": "no answer"}) == ["gpu.class."]
+    assert prefixes_to_keep(under("acme.", T4_NODE), {"msg": "no answer"}) == ["acme.class."]
+    assert prefixes_to_keep({**under("acme.", T4_NODE), KEY: "true"}, {"msg": "no answer"}) == ["acme.class.", "gpu.class."]
+    assert prefixes_to_keep(T4_NODE, in_ledger()) == prefixes_to_keep({}, {}) == prefixes_to_keep(T4_NODE, None) == []
 
 
 def test_labels_of_services_say_what_they_need() -> None:

@@ -14,7 +14,7 @@ from fleet_lab import BOUND, host, member, swarm, task
 from node_lab import UUIDS, resources
 
 from ansible_collections.fleet.gpu_swarm.plugins.action.provision_plan import _steps
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.finished_jobs import in_the_way
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.finished_jobs import jobs_that_run_again
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import END, IDLE, LABEL, MARKED
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.consent import plan_finished_jobs
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.provision import only_paused, plan
@@ -51,8 +51,8 @@ CASES = {
 
 @pytest.mark.parametrize(("jobs", "advertised", "expected"), CASES.values(), ids=CASES)
 def test_finished_jobs_in_the_way_are_found(jobs, advertised, expected):
-    assert in_the_way({"finished_jobs": jobs}, "n1", advertised) == expected
-    assert in_the_way(None, "n1", advertised) == []
+    assert jobs_that_run_again({"finished_jobs": jobs}, "n1", advertised) == expected
+    assert jobs_that_run_again(None, "n1", advertised) == []
 
 
 def planned(one, *jobs, remove=False, **of_node):

@@ -13,7 +13,7 @@ from fleet_lab import assessed, ledger, member, step_with
 from host_vars import HostVars
 
 from ansible_collections.fleet.gpu_swarm.plugins.filter.label_updates import FilterModule as LabelUpdates
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.found import Found
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.raw_variables import RawVariables
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.member import view
 
 
@@ -26,7 +26,7 @@ def hostvars():
 
 
 def test_variables_are_read_as_they_are(hostvars):
-    found = Found(hostvars)
+    found = RawVariables(hostvars)
     assert {name: found[name]["gpu_node_assessed"]["swarm"]["node_id"] for name in found} == {"a": "n1", "b": "n2"}
     assert (len(found), hostvars.queried) == (2, [])
 
@@ -34,7 +34,7 @@ def test_variables_are_read_as_they_are(hostvars):
 def test_a_filter_templates_no_plan(hostvars):
     book = ledger(member("n1", bound="a"), member("n2", bound="b"))
     labels = LabelUpdates().filters()["label_updates"]
-    assert view(["a", "b"], Found(hostvars), book).blocking() == ["container by-hand"]
-    assert view(["a", "b"], Found(hostvars), book).blocking([]) == []
+    assert view(["a", "b"], RawVariables(hostvars), book).blocking() == ["container by-hand"]
+    assert view(["a", "b"], RawVariables(hostvars), book).blocking([]) == []
     assert [update["host"] for update in labels(["a", "b"], hostvars, planned=False)] == ["a", "b"]
     assert hostvars.queried == []

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.join_failure import explained
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.join_failure import explain_failure
 
 JOINS = {"state": "joined", "manager": "m1", "role": "worker", "managers": ["192.0.2.1:2377", "192.0.2.2:2377"], "port_timeout": 5}
 TRIED = {"msg": "invalid join token.", "reachable": ["192.0.2.1:2377"]}
@@ -40,5 +40,5 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_the_message_says_why_a_host_is_no_member(case):
     args, answer, words = CASES[case]
-    text = explained(answer, "w1", args)
+    text = explain_failure(answer, "w1", args)
     assert [one for one in words if one not in text] == []

@@ -9,11 +9,11 @@ import pytest
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.workload import (
     Work,
     age,
-    in_words,
+    describe_effects,
+    describe_swarm_work,
+    describe_work,
     long_running,
     must_stay,
-    of_swarm,
-    what_becomes,
     work_on,
 )
 
@@ -42,11 +42,11 @@ def test_the_manager_lists_tasks_and_the_node_lists_other_containers():
 def test_the_tasks_of_a_service_that_was_removed_are_named_by_their_containers():
     """The manager has only the service's id."""
     tasks = [{"id": "t9", "name": "a337e469.1", "service": "a337e469", "movable": False, "age": 7, "removed": True}, SERVICE]
-    assert in_words(work_on(CONTAINERS[:3], {"tasks": tasks}))[:2] == [
+    assert describe_work(work_on(CONTAINERS[:3], {"tasks": tasks}))[:2] == [
         "service web",
         "task gone.1 of service gone (removed) (for 7 s, swarm is stopping it)",
     ]
-    assert in_words(work_on([], {"tasks": tasks[:1]})) == ["task a337e469.1 of service a337e469 (removed) (for 7 s, swarm is stopping it)"]
+    assert describe_work(work_on([], {"tasks": tasks[:1]})) == ["task a337e469.1 of service a337e469 (removed) (for 7 s, swarm is stopping it)"]
 
 
 def test_a_node_outside_of_the_swarm_has_containers_only():
@@ -63,15 +63,15 @@ def test_some_work_must_stay(disrupt, stays):
 
 
 def test_work_is_described_in_words():
-    assert in_words(work_on(CONTAINERS, NODE)) == [
+    assert describe_work(work_on(CONTAINERS, NODE)) == [
         "service web (2 tasks)",
         "task sweep.4 of service sweep (for 3 h 5 min)",
         "task gone.1.t9 of service gone (for 7 s)",
         "container by-hand (for 2 d 7 h)",
     ]
-    assert in_words([Work("web.1", "web", True), Work("x", None, False)]) == ["service web", "container x"]
-    assert in_words([]) == []
-    assert in_words([Work("x", None, False, 60, ("train", "sweep"))]) == ["container x on the swarm's network train, sweep (for 1 min)"]
+    assert describe_work([Work("web.1", "web", True), Work("x", None, False)]) == ["service web", "container x"]
+    assert describe_work([]) == []
+    assert describe_work([Work("x", None, False, 60, ("train", "sweep"))]) == ["container x on the swarm's network train, sweep (for 1 min)"]
 
 
 KEPT_SERVICE = dict(SERVICE, kept="gpu-swarm.keep=12h")
@@ -100,8 +100,8 @@ def test_long_running_tasks_are_named_before_they_are_moved(task, named):
 def test_a_task_with_a_keep_label_is_named_with_the_reason():
     kept = "task web.1 of service web (for 1 min, kept by its label gpu-swarm.keep=12h)"
     work = work_on([], {"tasks": [KEPT_SERVICE, PULLING]})
-    assert in_words(work) == ["service web", kept]
-    assert what_becomes(work)[0] == ("moves", ["service web", kept])  # by consent
+    assert describe_work(work) == ["service web", kept]
+    assert describe_effects(work)[0] == ("moves", ["service web", kept])  # by consent
 
 
 def test_tasks_end_with_a_node_that_leaves_its_swarm():
@@ -119,7 +119,7 @@ def test_an_age_is_described_in_words(seconds, words):
 
 def test_a_task_without_attempts_left_is_reported():
     tasks = [dict(SERVICE, movable=False, restarts_left=0), dict(PULLING, movable=False, restarts_left=0), dict(JOB, restarts_left=3)]
-    assert in_words(must_stay(work_on([], {"tasks": tasks}), "services")) == [
+    assert describe_work(must_stay(work_on([], {"tasks": tasks}), "services")) == [
         "task web.1 of service web (for 1 min, it has used up its restart attempts)",
         "task web.2 of service web (it has used up its restart attempts)",
         "task sweep.4 of service sweep (for 3 h 5 min)",
@@ -137,15 +137,15 @@ def test_a_task_without_attempts_left_is_reported():
 def test_the_fate_of_a_stoppable_task_is_described(elsewhere, word, leaving):
     work = work_on(CONTAINERS[3:], {"tasks": [dict(SERVICE, elsewhere=elsewhere)]})
     for leaves, expected in ((False, word), (True, leaving)):
-        text = [f"{word} {', '.join(items)}" for word, items in what_becomes(work, leaves) if items]
+        text = [f"{word} {', '.join(items)}" for word, items in describe_effects(work, leaves) if items]
         by_hand = "container by-hand (for 2 d 7 h)"
         assert text == (["stops service web, " + by_hand] if expected == "stops" else [f"{expected} service web", "stops " + by_hand])
 
 
 def test_work_that_ends_with_a_leaving_node_is_listed():
     attached = {"name": "trainer", "service": None, "task": None, "age": 60, "swarm_networks": ["mesh"]}
-    assert of_swarm([*CONTAINERS[2:], attached]) == [
+    assert describe_swarm_work([*CONTAINERS[2:], attached]) == [
         "task gone.1.t9 of service gone (for 7 s)",
         "container trainer on the swarm's network mesh (for 1 min)",
     ]
-    assert of_swarm(CONTAINERS[3:]) == []
+    assert describe_swarm_work(CONTAINERS[3:]) == []

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.action.swarm_job import ActionModule
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._calls.managers import called
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._calls.managers import as_manager_answer
 
 
 @pytest.fixture
@@ -165,5 +165,5 @@ def test_options_of_the_connection_are_passed_on_unchanged(run: Any) -> None:
 def test_a_refusal_of_a_manager_is_an_answer(run: Any) -> None:
     said = "The manager at unix:///x refuses the job a: network n not found. Nothing was submitted."
     result, _called_with = run("name: a\nimage: x", {"failed": True, "wrong": True, "msg": said})
-    assert called("swarm_job", result, "m1")["answered"]
-    assert "No manager" not in called("swarm_job", result, "m1")["msg"]
+    assert as_manager_answer("swarm_job", result, "m1")["answered"]
+    assert "No manager" not in as_manager_answer("swarm_job", result, "m1")["msg"]

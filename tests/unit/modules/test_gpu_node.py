@@ -21,7 +21,7 @@ import yaml
 from node_lab import CONFIG_TOML, DAEMON_JSON
 
 from ansible_collections.fleet.gpu_swarm.plugins.modules import gpu_node
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answers.answer import malformed
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answers.answer import form_error
 
 # Other users cannot read a checkout in /root, so a refused call imports beforehand what a run imports later.
 AS_NOBODY = """
@@ -67,7 +67,7 @@ class Node:
         assert done.stdout.strip().startswith("{"), done.stderr
         answer = json.loads(done.stdout)
         assert (done.returncode != 0) == bool(answer.get("failed")), done.stderr
-        assert malformed(answer) is None
+        assert form_error(answer) is None
         return answer
 
     def files(self):

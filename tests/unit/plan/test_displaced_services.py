@@ -15,7 +15,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger import led
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.room import newly_pending
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.consent import check_reservations
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.displaced_services import consented, decided_totals, losses, without
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.displaced_services import consented, decided_totals, losses, rooms_to_keep
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.provision import plan
 
 KIND, OTHER = "NVIDIA-GPU", "TRAINING"
@@ -160,13 +160,13 @@ def test_with_consent_the_loss_is_reported_and_nothing_waits(allowed):
     steps, consent = planned(renamed(), groups=[group()], nodes=["n1"], allowed=allowed)
     assert steps["gpu-1"].error is None
     assert any(text.startswith("leaves no place for service train (2 tasks)") for text in steps["gpu-1"].impact)
-    assert without({"train": {}, "web": {}}, consent) == {"web": {}}
+    assert rooms_to_keep({"train": {}, "web": {}}, consent) == {"web": {}}
 
 
 @pytest.mark.parametrize(("ignored", "left"), [(None, ["batch", "web"]), ([], ["batch", "web"]), (["batch", "none"], ["web"]), ("batch, web", [])])
 def test_services_whose_pending_tasks_do_not_stop_a_roll(ignored, left):
     """Services without room at the start, as far as the run knows, have lost none."""
-    before = without({service: {"running": 1, "pending": 0} for service in ("batch", "web")}, [], ignored)
+    before = rooms_to_keep({service: {"running": 1, "pending": 0} for service in ("batch", "web")}, [], ignored)
     assert list(before) == left
     pending = [{"service": service, "count": 1} for service in ("batch", "web")]
     assert newly_pending({"nodes": [], "pending": pending}, before) == [f"service {service} (1 task)" for service in left]

@@ -14,7 +14,7 @@ from host_vars import HostVars
 from ansible_collections.fleet.gpu_swarm.plugins.action import await_node
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd.containers import not_drained
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.member import view
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.poll import apart, poll
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.poll import poll, split_options
 
 VARIABLES = {"g1": planned("g1")}
 NOTEBOOK = {"name": "notebook", "service": None, "task": None, "age": 60}
@@ -70,7 +70,7 @@ def test_long_lists_are_shortened():
 
 
 def test_the_module_does_not_see_the_options_of_the_wait():
-    assert apart({"event": "shown", "docker_host": "x"}, ("event", "hosts")) == ({"event": "shown"}, {"docker_host": "x"})
+    assert split_options({"event": "shown", "docker_host": "x"}, ("event", "hosts")) == ({"event": "shown"}, {"docker_host": "x"})
 
 
 # --- reasons to wait --------------------------------------------------------------------------------------------------

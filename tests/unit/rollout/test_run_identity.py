@@ -54,16 +54,16 @@ def holder(pid, machine=None, start=None):
 
 def test_a_run_exists_until_its_process_has_ended(process):
     run = holder(process.pid)
-    assert not run_identity.is_gone(run)
+    assert not run_identity.has_ended(run)
     process.kill()
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-    assert run_identity.is_gone(run)  # ended, but nobody has read its exit status
+    assert run_identity.has_ended(run)  # ended, but nobody has read its exit status
     process.wait()
-    assert run_identity.is_gone(run)
+    assert run_identity.has_ended(run)
 
 
 def test_a_process_with_the_number_of_another_is_not_that_one():
-    assert run_identity.is_gone(holder(os.getpid(), start="1"))
+    assert run_identity.has_ended(holder(os.getpid(), start="1"))
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_a_process_with_the_number_of_another_is_not_that_one():
     ],
 )
 def test_a_run_that_cannot_be_checked_counts_as_running(other):
-    assert not run_identity.is_gone(other)
+    assert not run_identity.has_ended(other)
 
 
 def test_a_hidden_process_counts_as_running(process, tmp_path):
@@ -88,17 +88,17 @@ def test_a_hidden_process_counts_as_running(process, tmp_path):
     (tmp_path / "self/ns").mkdir(parents=True)
     (tmp_path / "self/ns/pid").symlink_to("pid:[4026531836]")
     run = holder(process.pid, run_identity._machine(tmp_path), "99")
-    assert not run_identity.is_gone(run, tmp_path)
+    assert not run_identity.has_ended(run, tmp_path)
     process.kill()
     process.wait()
-    assert run_identity.is_gone(run, tmp_path)
+    assert run_identity.has_ended(run, tmp_path)
 
 
 def test_without_proc_a_run_is_named_and_always_counts_as_running(tmp_path):
     run = run_identity.this_run(tmp_path)
     assert run == run_identity.this_run(tmp_path)
     assert run.endswith(".-)")
-    assert not run_identity.is_gone(run, tmp_path)
+    assert not run_identity.has_ended(run, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -33,4 +33,4 @@ def test_an_example_has_the_reservations_of_its_recipe(path: Path) -> None:
     stack = translate(path.read_text(), path.name, {}.get, {})
     assert {name: reserved(service) for name, service in stack.document["services"].items()} == RESERVED[path.name]
     assert stack.notes == []
-    assert [len(want.matrix) for want in stack.wanted.values()] == ([4] if path.name == "by_node.yml" else [])
+    assert [len(want.matrix) for want in stack.x_gpu.values()] == ([4] if path.name == "by_node.yml" else [])

@@ -50,7 +50,7 @@ ONE = "deploy: {replicas: 4, resources: {reservations: {devices: [{count: 1, cap
 def on(text: str, nodes: Any = FLEET, former: Any = None, more: str = "", stack: str = "s", declared: str = "") -> Placed:
     file = "services:\n  train:\n    image: lab/task\n" + indent(dedent(text).strip(), "    ") + "\n" + indent(dedent(more), "  ") + declared
     found = translate(file, "c.yml", lambda _path: None, {})
-    return place_services(found.document, found.wanted, stack, nodes, former)
+    return place_services(found.document, found.x_gpu, stack, nodes, former)
 
 
 def constraints(made: Placed, service: str = "train") -> list[str]:

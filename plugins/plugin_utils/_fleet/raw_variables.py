@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 
-class Found(Mapping[str, Mapping[str, Any]]):
+class RawVariables(Mapping[str, Mapping[str, Any]]):
     """The variables of each host, without templating. Do not use it for variables of an inventory. Each access reads the variables again."""
 
     def __init__(self, hostvars: Any) -> None:
