@@ -113,8 +113,8 @@ def _why_no_swarm_is_meant(managers: list[str], swarms: Mapping[str, dict[str, A
         return None
     return (
         f"The hosts of the group swarm_managers run different swarms: {', '.join(f'{host} swarm {swarm_id}' for host, swarm_id in ids.items())}. "
-        "An inventory has one swarm, also with --limit. Give each swarm its own inventory (docs/operate/several-swarms.md). If you mean only one of these "
-        "swarms, remove the managers of the others from the group."
+        "An inventory has one swarm, also with --limit. Give each swarm its own inventory (docs/operate/several-swarms.md). If you mean only one "
+        "of these swarms, remove the managers of the others from the group."
     )
 
 
