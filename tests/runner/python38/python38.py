@@ -19,7 +19,7 @@ from typing import Any
 UNIT = Path(__file__).resolve().parents[2] / "unit"
 # Parts that a node never has: the controller's half of the collection and of ansible-core, and this repository's tools.
 CONTROLLER = re.compile(
-    r"plugin_utils(?!\._answers\.answer import malformed)|plugins[./ \"]+(?:action|filter)"
+    r"plugin_utils(?!\._answers\.answer import form_error)|plugins[./ \"]+(?:action|filter)"
     r"|^\s*(?:from|import) (?:ansible\.(?!module_utils)|tests\.lab)"
     r"|sys\.executable\)\.(?:parent|with_name)",  # the folder of ansible-playbook
     re.MULTILINE,
