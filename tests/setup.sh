@@ -3,21 +3,21 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# Sets up what the Makefile's targets need; does nothing where it is there already.
+# Sets up what the Makefile's targets need, and does nothing if it exists already.
 #   tests/setup.sh venv      build/venv and build/collections
 #   tests/setup.sh lock      tests/requirements.lock from tests/requirements.txt (ARGS=--upgrade: with newer versions)
 #   tests/setup.sh packages  the lab's Debian packages (tests/lab/apt-packages.txt)
 #   tests/setup.sh promtool  build/promtool, which tests the alerts
 set -eu
 cd "$(dirname "$0")/.."
-# dockerd, debootstrap and iptables live in sbin, which is not on every user's PATH.
+# dockerd, debootstrap and iptables are in sbin, which is not in every user's PATH.
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 export PATH
 
 say() { printf '%s\n' "$*"; }
 die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 
-# The packages without their "?", less those that this release does not have.
+# Prints the packages without their "?", except those that this release lacks.
 known() {
     for name in "$@"; do
         case $name in
@@ -28,7 +28,7 @@ known() {
     done
 }
 
-# Installs Debian packages, or says what to type where that is not possible.
+# Installs Debian packages, or prints the command if that is not possible.
 install_packages() {
     command -v apt-get >/dev/null || die "these are missing, and there is no apt-get to install them with: $*"
     [ "$(id -u)" = 0 ] || die "these packages are missing, please run: sudo apt-get install --no-install-recommends $(known "$@")"
@@ -45,7 +45,7 @@ apt() {
     apt-get install -q -y --no-install-recommends -o Acquire::Retries=3 $(known "$@")
 }
 
-is_there() { # $1: package, $2: how it is recognised
+is_installed() { # $1: package, $2: how it is recognised
     case $2 in
         dpkg) [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ] ;;
         /*) [ -e "$2" ] ;;
@@ -57,13 +57,13 @@ packages() {
     missing=
     while read -r package probe _; do
         case $package in '' | '#'*) continue ;; esac
-        is_there "${package%"?"}" "$probe" || missing="$missing $package"
+        is_installed "${package%"?"}" "$probe" || missing="$missing $package"
     done <tests/lab/apt-packages.txt
     # shellcheck disable=SC2086 # a list
     [ -z "$missing" ] || install_packages $missing
 }
 
-# Of Debian's package prometheus the one program: installed, the package would start a server.
+# Unpacks only the program from Debian's package prometheus, because the installed package would start a server.
 provide_promtool() {
     if [ -x build/promtool ]; then return; fi
     mkdir -p build/deb
@@ -84,8 +84,8 @@ fetch() {
     apt-get download -q -o Acquire::Retries=3 prometheus
 }
 
-# A Python that the `ansible` package in tests/requirements.txt runs on and that can make an environment. The distribution's comes first: one that
-# somebody built, such as pyenv's, is by default without the optimizations of the former, and slower.
+# Finds a Python that can run the `ansible` package in tests/requirements.txt and make an environment. The distribution's comes first, because
+# a self-built one, such as pyenv's, lacks some optimizations by default and is slower.
 find_python() {
     for python in ${PYTHON:-/usr/bin/python3 python3 python3.13 python3.12 python3.11}; do
         if command -v "$python" >/dev/null &&
@@ -107,17 +107,17 @@ venv() {
         [ "$(build/venv/bin/python -VV 2>/dev/null)" = "$("$python" -VV)" ] || "$python" -m venv --clear build/venv
         build/venv/bin/python -m pip install --quiet --require-hashes --no-compile -r tests/requirements.lock >build/pip.log 2>&1 ||
             { tail -n 20 build/pip.log >&2; die "pip failed, see build/pip.log"; }
-        # On each core, where pip takes one. What is meant for another Python does not compile.
+        # Uses all cores, while pip would use one. Files for another Python do not compile.
         build/venv/bin/python -m compileall -q -q -j 0 build/venv/lib || :
         printf '%s\n' "$wanted" >build/venv/.ready
     fi
-    # Development runs find this checkout as the collection it is.
+    # Development runs find this checkout as an installed collection.
     mkdir -p build/collections/ansible_collections/fleet
     [ build/collections/ansible_collections/fleet/gpu_swarm -ef . ] ||
         ln -sfn ../../../.. build/collections/ansible_collections/fleet/gpu_swarm
 }
 
-# Every version with its hashes, for all Python versions and platforms from one run: pip-compile does one at a time.
+# Writes every version with its hashes, for all Python versions and platforms in one run. pip-compile could do only one at a time.
 lock() {
     python=$(find_python) || die "no Python 3.11 or newer was found; name one with: make PYTHON=/path/to/python3 lock"
     [ -x build/lock/bin/uv ] || { "$python" -m venv --clear build/lock && build/lock/bin/python -m pip install --quiet 'uv>=0.8,<1'; }

@@ -85,7 +85,7 @@ def directories(node: Node) -> str:
     return node.run("ls", "-d", HOME, "/usr/local/libexec", "/run/gpu-swarm-guard", check=False)
 
 
-def removed(fleet: Fleet, *names: str) -> None:
+def await_removal(fleet: Fleet, *names: str) -> None:
     """Wait until the services and their containers are removed."""
     fleet["m1"].docker("service", "rm", *names)
     for node in (fleet[name] for name in NODES):
@@ -132,7 +132,7 @@ def node_of(fleet: Fleet, task: dict[str, str]) -> str:
     return next(name for name in NODES if task["Node"] in (name, fleet[name].run("hostname")))
 
 
-def seen(fleet: Fleet, service: str) -> dict[str, int | str]:
+def gpus_seen(fleet: Fleet, service: str) -> dict[str, int | str]:
     """Return for each node how many GPUs its task of a global service sees, or why it does not run."""
 
     def states() -> list[dict[str, str]]:
@@ -162,7 +162,7 @@ def refused(found: dict[str, int | str], words: str) -> bool:
     return all(isinstance(one, str) and words in one for one in found.values())
 
 
-def counted(node: Node) -> dict[str, dict[str, int]]:
+def audit_counts(node: Node) -> dict[str, dict[str, int]]:
     read = json.loads(node.read(FOUND) or b"{}")
     return {service: {name: one["count"] for name, one in names.items()} for service, names in read.items()}
 
@@ -219,7 +219,7 @@ def test_allocations_are_checked_without_a_guard(fleet: Fleet, inventory: Path) 
     provision_at_level(fleet, inventory, "off", gpu_node_idle_after=5)
     create(fleet, "train", *RESERVES)
     create(fleet, "leak", image="lab/cuda")
-    assert [seen(fleet, service) for service in ("train", "leak")] == [dict.fromkeys(NODES, number) for number in (1, ALL)]
+    assert [gpus_seen(fleet, service) for service in ("train", "leak")] == [dict.fromkeys(NODES, number) for number in (1, ALL)]
     tasks_of = {service: {node_of(fleet, one): one["ID"] for one in tasks(fleet, service)} for service in ("train", "leak")}
     wrong = {}
     for name in NODES:
@@ -240,7 +240,7 @@ def test_allocations_are_checked_without_a_guard(fleet: Fleet, inventory: Path) 
     shown = status(fleet, inventory)
     assert sorted((one["card"], one["finding"]) for one in shown) == sorted((one[1], one[0]) for name in NODES for one in wrong[name])
     assert {"root (systemd-journal) uses it, but it is allocated to no task"} < {one["details"].partition(" (since")[0] for one in shown}
-    removed(fleet, "train", "leak")
+    await_removal(fleet, "train", "leak")
     assert {one["finding"] for one in status(fleet, inventory)} == {"outside"}  # before any run has read the nodes again
     for name in NODES:
         fleet[name].run("rm", PROCESSES)
@@ -272,20 +272,20 @@ def test_a_task_sees_its_gpus_at_each_level(fleet: Fleet, inventory: Path, level
     create(fleet, "none", "--health-cmd", "true", "--health-interval", "1s")
     one, nothing, every = (dict.fromkeys(NODES, number) for number in (1, 0, ALL))
 
-    assert seen(fleet, "reserves") == one
-    assert seen(fleet, "none") == nothing
+    assert gpus_seen(fleet, "reserves") == one
+    assert gpus_seen(fleet, "none") == nothing
     assert all(healthy(fleet[name], service) for name in NODES for service in ("reserves", "none"))
-    assert seen(fleet, "baked") == (nothing if closed else every)
-    forges, wants, names = (seen(fleet, service) for service in ("forges", "wants", "names"))
+    assert gpus_seen(fleet, "baked") == (nothing if closed else every)
+    forges, wants, names = (gpus_seen(fleet, service) for service in ("forges", "wants", "names"))
     if closed:
         assert refused(forges, f"the service forges is refused on this node (isolation: {level}): it sets {VARIABLE}=all itself"), forges
         assert refused(wants, "it sets NVIDIA_VISIBLE_DEVICES=all, and has no reservation"), wants
         assert refused(names, f"it sets {VARIABLE}={uuid['i1']} itself, and it has no reservation"), names
     else:
         assert (forges, wants, names["i1"]) == (every, every, 1)  # that GPU does not exist on i2
-    found = counted(fleet["i1"])
+    found = audit_counts(fleet["i1"])
     assert set(found) == (set() if level == "off" else {"baked", "forges", "wants", "names"})
-    removed(fleet, "reserves", "baked", "forges", "wants", "names", "none")
+    await_removal(fleet, "reserves", "baked", "forges", "wants", "names", "none")
     for name in NODES:
         fleet[name].run("rm", "-rf", "/run/gpu-swarm-guard")
 
@@ -302,7 +302,7 @@ def test_allocations_are_read_while_swarm_writes(fleet: Fleet, inventory: Path) 
     """The agent writes each step of tasks that start and end meanwhile."""
     provision_at_level(fleet, inventory, "reserved")
     create(fleet, "stays", *RESERVES)
-    assert seen(fleet, "stays") == dict.fromkeys(NODES, 1)
+    assert gpus_seen(fleet, "stays") == dict.fromkeys(NODES, 1)
     create(fleet, "churns", "--restart-condition", "any", "--restart-delay", "0s", "--mode", "global", command=("true",))
     create(fleet, "there", "--mode", "global", "--restart-condition", "any", "--env", "SITE=m1")
     assert wait_until("a task on m1", lambda: containers(fleet["m1"], "there"))
@@ -320,12 +320,12 @@ def test_allocations_are_read_while_swarm_writes(fleet: Fleet, inventory: Path) 
     # m1, with Docker 26.1, has no GPUs: there only the variables of a task's service are read.
     (container,) = containers(fleet["m1"], "there")
     task = fleet["m1"].docker("inspect", "--format", '{{index .Config.Labels "com.docker.swarm.task.id"}}', container)
-    one = read_under_writes(fleet["m1"], carried(fleet["i1"], fleet["m1"]), task)
+    one = read_under_writes(fleet["m1"], copy_guard_code(fleet["i1"], fleet["m1"]), task)
     assert (one["problems"], one["answers"], one["commits"]) == ([], [[[], ["SITE=m1"]]], COMMITS), one
-    removed(fleet, "stays", "churns", "there")
+    await_removal(fleet, "stays", "churns", "there")
 
 
-def carried(source: Node, target: Node) -> str:
+def copy_guard_code(source: Node, target: Node) -> str:
     """Copy the guard's code of another node to a node without a guard."""
     packed = source.start("tar", "-C", HOME, "-c", ".").stdout
     target.start("sh", "-c", "mkdir -p /run/guard && tar -C /run/guard -x", text=packed)
@@ -342,12 +342,13 @@ def test_without_readable_allocations_the_variables_decide_and_that_is_counted(f
         create(fleet, "reserves", *RESERVES, "--env", "NVIDIA_VISIBLE_DEVICES=all", image="lab/cuda")
         create(fleet, "forges", "--env", f"{VARIABLE}=all")
         create(fleet, "baked", image="lab/cuda")
-        assert seen(fleet, "reserves") == dict.fromkeys(NODES, 1)
-        assert seen(fleet, "baked") == dict.fromkeys(NODES, 0)
-        assert refused(seen(fleet, "forges"), "it requests all, which this node does not advertise")
+        assert gpus_seen(fleet, "reserves") == dict.fromkeys(NODES, 1)
+        assert gpus_seen(fleet, "baked") == dict.fromkeys(NODES, 0)
+        assert refused(gpus_seen(fleet, "forges"), "it requests all, which this node does not advertise")
     for name in NODES:
-        assert {service: "unread" in names for service, names in counted(fleet[name]).items()} == dict.fromkeys(("reserves", "forges", "baked"), True)
-    removed(fleet, "reserves", "forges", "baked")
+        unread = {service: "unread" in names for service, names in audit_counts(fleet[name]).items()}
+        assert unread == dict.fromkeys(("reserves", "forges", "baked"), True)
+    await_removal(fleet, "reserves", "forges", "baked")
     for name in NODES:
         fleet[name].run("rm", "-rf", "/run/gpu-swarm-guard")
 
@@ -359,21 +360,21 @@ def test_an_operators_container_and_an_allowed_service_see_what_they_request(fle
         assert fleet[name].docker("run", "--rm", "lab/cuda", "sh", "-c", COUNT) == str(ALL)
         compose = ("--label", "com.docker.compose.project=site", "--label", "com.docker.compose.service=notebook")
         assert fleet[name].docker("run", "--rm", *compose, "lab/cuda", "sh", "-c", COUNT) == str(ALL)
-        assert built(fleet[name], "lab/cuda", buildkit=False) == str(ALL)
-    assert built(fleet["i2"], "lab/cuda", buildkit=True) == "0"  # it does not call the runtime
+        assert gpus_seen_by_build(fleet[name], "lab/cuda", buildkit=False) == str(ALL)
+    assert gpus_seen_by_build(fleet["i2"], "lab/cuda", buildkit=True) == "0"  # it does not call the runtime
     fake = ("--container-label", "com.docker.swarm.task.id=fake", "--container-label", "com.docker.swarm.service.name=exporter")
     create(fleet, "poses", *fake, "--env", "NVIDIA_VISIBLE_DEVICES=all")
     create(fleet, "hides", *fake, image="lab/cuda")
     create(fleet, "exporter", image="lab/cuda")
     create(fleet, "labelled", "--container-label", "sees=all", "--env", "NVIDIA_VISIBLE_DEVICES=all")
     create(fleet, "not-so", "--label", "sees=all", image="lab/cuda")
-    assert [seen(fleet, name) for name in ("exporter", "labelled", "not-so")] == [dict.fromkeys(NODES, number) for number in (ALL, ALL, 0)]
-    assert seen(fleet, "hides") == dict.fromkeys(NODES, 0)
-    assert refused(seen(fleet, "poses"), "the service poses is refused on this node (isolation: exclusive): it sets NVIDIA_VISIBLE_DEVICES=all")
-    removed(fleet, "exporter", "labelled", "not-so", "poses", "hides")
+    assert [gpus_seen(fleet, name) for name in ("exporter", "labelled", "not-so")] == [dict.fromkeys(NODES, number) for number in (ALL, ALL, 0)]
+    assert gpus_seen(fleet, "hides") == dict.fromkeys(NODES, 0)
+    assert refused(gpus_seen(fleet, "poses"), "the service poses is refused on this node (isolation: exclusive): it sets NVIDIA_VISIBLE_DEVICES=all")
+    await_removal(fleet, "exporter", "labelled", "not-so", "poses", "hides")
 
 
-def built(node: Node, image: str, *, buildkit: bool) -> str:
+def gpus_seen_by_build(node: Node, image: str, *, buildkit: bool) -> str:
     """Return how many GPUs a build step sees."""
     given = f"FROM {image}\nRUN echo sees $({COUNT}).\n".encode()
     progress = "--progress=plain " if buildkit else ""
@@ -407,14 +408,15 @@ def test_the_leak_is_closed_in_each_mode_of_nvidias_runtime(fleet: Fleet, invent
         create(fleet, "forges", "--env", f"{VARIABLE}=all")
         create(fleet, "mounts", "--mount", MOUNT)
         create(fleet, "no-slash", "--mount", NO_SLASH)
-        assert [seen(fleet, service) for service in ("reserves", "baked")] == [dict.fromkeys(NODES, number) for number in (1, 0)]
-        assert refused(seen(fleet, "forges"), f"it sets {VARIABLE}=all itself")
-        assert refused(seen(fleet, "mounts"), "it has a mount at /var/run/nvidia-container-devices/all, by which NVIDIA's runtime would give it GPUs")
-        assert refused(seen(fleet, "no-slash"), "it has a mount at /var/run/nvidia-container-devicesall, by which NVIDIA's runtime")
+        assert [gpus_seen(fleet, service) for service in ("reserves", "baked")] == [dict.fromkeys(NODES, number) for number in (1, 0)]
+        assert refused(gpus_seen(fleet, "forges"), f"it sets {VARIABLE}=all itself")
+        text = "it has a mount at /var/run/nvidia-container-devices/all, by which NVIDIA's runtime would give it GPUs"
+        assert refused(gpus_seen(fleet, "mounts"), text)
+        assert refused(gpus_seen(fleet, "no-slash"), "it has a mount at /var/run/nvidia-container-devicesall, by which NVIDIA's runtime")
     finally:
         for name in NODES:
             fleet[name].write(CONFIG_TOML, before[name])
-    removed(fleet, "reserves", "baked", "forges", "mounts", "no-slash")
+    await_removal(fleet, "reserves", "baked", "forges", "mounts", "no-slash")
 
 
 # NVIDIA's tools read it like this, but no reader of single lines does.
@@ -443,8 +445,8 @@ def test_a_variable_of_an_image_opens_nothing_in_any_layout_of_config_toml(fleet
                 assert fleet[name].docker("run", "--rm", "lab/baked", "sh", "-c", COUNT) == str(ALL)
             create(fleet, "baked", image="lab/baked")
             create(fleet, "reserves", *RESERVES, image="lab/baked")
-            assert [seen(fleet, service) for service in ("baked", "reserves")] == [dict.fromkeys(NODES, number) for number in (0, 1)]
-            removed(fleet, "baked", "reserves")
+            assert [gpus_seen(fleet, service) for service in ("baked", "reserves")] == [dict.fromkeys(NODES, number) for number in (0, 1)]
+            await_removal(fleet, "baked", "reserves")
     finally:
         for name in NODES:
             fleet[name].write(CONFIG_TOML, before[name])
@@ -469,20 +471,20 @@ def test_a_broken_guard_starts_only_containers_without_a_request(fleet: Fleet, i
         fleet[name].run("sh", "-c", f"rm -r {HOME}/code-*")
     create(fleet, "plain")
     create(fleet, "gpu", *RESERVES)
-    assert seen(fleet, "plain") == dict.fromkeys(NODES, 0)
-    assert refused(seen(fleet, "gpu"), "the guard of this node's GPUs does not run")
-    removed(fleet, "plain", "gpu")
+    assert gpus_seen(fleet, "plain") == dict.fromkeys(NODES, 0)
+    assert refused(gpus_seen(fleet, "gpu"), "the guard of this node's GPUs does not run")
+    await_removal(fleet, "plain", "gpu")
     for name in NODES:
         fleet[name].run("touch", f"{HOME}/pass-through")
     create(fleet, "gpu", *RESERVES)
-    assert seen(fleet, "gpu") == dict.fromkeys(NODES, 1)
-    removed(fleet, "gpu")
+    assert gpus_seen(fleet, "gpu") == dict.fromkeys(NODES, 1)
+    await_removal(fleet, "gpu")
     for name in NODES:
         fleet[name].run("rm", f"{HOME}/pass-through")
     provision_at_level(fleet, inventory, "reserved")
     create(fleet, "gpu", *RESERVES)
-    assert seen(fleet, "gpu") == dict.fromkeys(NODES, 1)
-    removed(fleet, "gpu")
+    assert gpus_seen(fleet, "gpu") == dict.fromkeys(NODES, 1)
+    await_removal(fleet, "gpu")
 
 
 @pytest.mark.rare
@@ -571,7 +573,7 @@ def test_gpus_are_free_after_a_kill(fleet: Fleet, inventory: Path, what: str) ->
     again = wait_until("all cards in use again", lambda: not set(running()) & set(first) and running(), 90, lambda: tasks(fleet, "all-cards"))
     listed = [node.docker("exec", container, "nvidia-smi", "-L") for container in again]
     assert sorted(re.findall("GPU-[0-9a-f-]{36}", "".join(listed))) == sorted(node.gpus())
-    removed(fleet, "all-cards")
+    await_removal(fleet, "all-cards")
 
 
 PACKAGES = ("libnvidia-container1", "libnvidia-container-tools", "nvidia-container-toolkit-base", "nvidia-container-toolkit")
@@ -595,18 +597,18 @@ def test_the_toolkit_is_upgraded_under_the_guard(fleet: Fleet, inventory: Path) 
     install("1.19.1")
     provision_at_level(fleet, inventory, "reserved")
     create(fleet, "train", *RESERVES, image="lab/cuda")
-    assert seen(fleet, "train") == dict.fromkeys(NODES, 1)
+    assert gpus_seen(fleet, "train") == dict.fromkeys(NODES, 1)
     node.docker("run", "--detach", "--name", "mine", "lab/cuda", *SLEEP)
     install("1.20.0")
     assert node.docker("exec", "mine", "sh", "-c", COUNT) == str(ALL)
     node.docker("stop", "--time", "1", "mine")
     node.docker("rm", "mine")
-    removed(fleet, "train")
+    await_removal(fleet, "train")
     create(fleet, "train", *RESERVES, image="lab/cuda")
     create(fleet, "baked", image="lab/cuda")
-    assert [seen(fleet, service) for service in ("train", "baked")] == [dict.fromkeys(NODES, number) for number in (1, 0)]
+    assert [gpus_seen(fleet, service) for service in ("train", "baked")] == [dict.fromkeys(NODES, number) for number in (1, 0)]
     assert set(provision_at_level(fleet, inventory, "reserved").changed().values()) == {0}
-    removed(fleet, "train", "baked")
+    await_removal(fleet, "train", "baked")
 
 
 @pytest.mark.rare
@@ -624,7 +626,7 @@ def test_a_gpu_that_swarm_allocates_twice_is_refused(fleet: Fleet, inventory: Pa
         holders[gpu_of(fleet, service)] = service
     # The remaining task has the second GPU in the list. Its claim will be the first one, and the next task gets the second.
     stays = holders.pop(advertised(fleet["i2"])[1])
-    removed(fleet, *holders.values())
+    await_removal(fleet, *holders.values())
     fleet["m1"].dockerd("restart")
     wait_until("the manager", lambda: fleet["m1"].swarm()["ControlAvailable"])
     listed = ("node", "ls", "--format", "{{.Status}}")
@@ -637,8 +639,8 @@ def test_a_gpu_that_swarm_allocates_twice_is_refused(fleet: Fleet, inventory: Pa
     task = wait_until("the refusal", ended, SEEN_S, lambda: tasks(fleet, "third"))[0]
     assert "refused on this node (isolation: exclusive)" in task["Error"]
     assert re.search(rf"task \w{{25}} of the service {stays} \(container [0-9a-f]{{12}}\) still has GPU-[0-9a-f-]{{36}}", task["Error"])
-    assert counted(fleet["i2"])["third"] == {"held-twice": 1}
-    removed(fleet, stays, "third")
+    assert audit_counts(fleet["i2"])["third"] == {"held-twice": 1}
+    await_removal(fleet, stays, "third")
 
 
 def level_of_the_swarm(fleet: Fleet) -> dict[str, Any]:
@@ -658,14 +660,14 @@ def test_the_swarm_has_one_level_and_a_node_that_was_not_reached_is_drift(fleet:
     provision_at_level(fleet, inventory, "audit")
     started = {name: fleet[name].started() for name in NODES}
     create(fleet, "baked", image="lab/cuda")
-    assert seen(fleet, "baked") == dict.fromkeys(NODES, ALL)
+    assert gpus_seen(fleet, "baked") == dict.fromkeys(NODES, ALL)
     run = fleet.playbook(inventory, "--limit", "m1,i1", "--extra-vars", "gpu_swarm_isolation=reserved", "--check")
     assert "The isolation of the swarm becomes reserved; it is audit." in run.output
     run = fleet.playbook(inventory, "--limit", "m1,i1")  # only the counts change
     assert (run.rc, set(run.changed().values())) == (0, {0}), run.output
     shown = status()
     assert (shown.rc, "isolation: audit; change before it is enforced: baked (hidden)" in shown.output) == (0, True), shown.output
-    removed(fleet, "baked")
+    await_removal(fleet, "baked")
 
     def known() -> Any:
         return level_of_the_swarm(fleet), [(fleet[name].advertised(), level_on(fleet[name])) for name in NODES]
@@ -731,7 +733,7 @@ def test_services_without_a_reservation_are_kept_off_dedicated_nodes_by_their_ow
     provision_at_level(fleet, inventory, level)
     assert dedicated(fleet) == []
     fleet["m1"].docker("service", "rm", "web")
-    removed(fleet, "exporter", "train")
+    await_removal(fleet, "exporter", "train")
 
 
 SHARED = [
@@ -745,10 +747,10 @@ SHARED = [
 def test_a_task_with_a_share_of_a_card_sees_that_card_and_finds_its_share(fleet: Fleet, inventory: Path) -> None:
     provision_at_level(fleet, inventory, "exclusive", gpu_node_advertise=SHARED)
     create(fleet, "apart", "--generic-resource", "NVIDIA-SLOT=3")
-    assert refused(seen(fleet, "apart"), "swarm gave it slots of 2 cards")
+    assert refused(gpus_seen(fleet, "apart"), "swarm gave it slots of 2 cards")
     create(fleet, "memory", "--generic-resource", "VRAM=8000", "--env", "NVIDIA_VISIBLE_DEVICES=all")
     create(fleet, "slot", "--generic-resource", "NVIDIA-SLOT=1", "--mode", "replicated", "--replicas", "8", image="lab/cuda")
-    assert seen(fleet, "memory") == dict.fromkeys(NODES, 1)
+    assert gpus_seen(fleet, "memory") == dict.fromkeys(NODES, 1)
     wait_until("the slots", lambda: all(len(containers(fleet[name], "slot")) == 4 for name in NODES), SEEN_S, lambda: tasks(fleet, "slot"))
     for node in (fleet[name] for name in NODES):
         (memory,), first = containers(node, "memory"), node.gpus()[0]
@@ -760,7 +762,7 @@ def test_a_task_with_a_share_of_a_card_sees_that_card_and_finds_its_share(fleet:
             by_slot[its["GPU_SWARM_SLOTS"]] = cards(node, container)
             assert (its["MAX_CONTAINER_MEMORY"], its["GPU_MEMORY_FRACTION"]) == ("7680", "0.480468")
         assert by_slot == {f"{card}.slot{number}": [card] for card in node.gpus()[1:3] for number in (1, 2)}
-    removed(fleet, "apart", "memory", "slot")
+    await_removal(fleet, "apart", "memory", "slot")
     run = verify(fleet, inventory, "exclusive", gpu_node_advertise=SHARED)
     assert run.rc == 0, run.output
     shares = [f"{what}  1  passed: {SEES_ITS_OWN}" for what in ("4 × 1 NVIDIA-SLOT", "301 VRAM")]
@@ -772,8 +774,8 @@ def test_with_off_a_slot_is_its_card_and_running_tasks_keep_it_afterwards(fleet:
     provision_at_level(fleet, inventory, "off", gpu_node_advertise=SHARED)
     create(fleet, "slot", "--generic-resource", "NVIDIA-SLOT=1", image="lab/cuda")
     create(fleet, "open", image="lab/cuda")
-    assert (seen(fleet, "slot"), seen(fleet, "open")) == (dict.fromkeys(NODES, 1), dict.fromkeys(NODES, ALL))
-    assert [counted(fleet[name]).get("open") for name in NODES] == [None, None]
+    assert (gpus_seen(fleet, "slot"), gpus_seen(fleet, "open")) == (dict.fromkeys(NODES, 1), dict.fromkeys(NODES, ALL))
+    assert [audit_counts(fleet[name]).get("open") for name in NODES] == [None, None]
     running = {name: containers(fleet[name], "slot") for name in NODES}
     provision_at_level(fleet, inventory, "exclusive", gpu_node_advertise=SHARED)
     for name, (container,) in running.items():
@@ -781,14 +783,14 @@ def test_with_off_a_slot_is_its_card_and_running_tasks_keep_it_afterwards(fleet:
         held = json.loads(hold)
         assert (held["container"].startswith(container), held["service"]) == (True, "slot")
         assert held["devices"] == [variables(fleet[name], container)["GPU_SWARM_SLOTS"]]
-    removed(fleet, "slot", "open")
+    await_removal(fleet, "slot", "open")
 
 
 EIGHTS = [{"as": "slots", "slots": 8}]
 
 
 @contextmanager
-def updated(fleet: Fleet, name: str) -> Iterator[None]:
+def update_node_repeatedly(fleet: Fleet, name: str) -> Iterator[None]:
     """Update the node repeatedly. Each time swarm recounts its free resources from the front of the list."""
     manager, node, over = fleet["m1"], fleet[name].swarm()["NodeID"], threading.Event()
 
@@ -811,16 +813,16 @@ def test_verify_tests_each_of_many_slots_once(fleet: Fleet, inventory: Path) -> 
     """Even if swarm would give a tested slot to the next task first, and if some slots are in use."""
     provision_at_level(fleet, inventory, "reserved", gpu_node_advertise=EIGHTS)
     create(fleet, "busy", "--generic-resource", "NVIDIA-SLOT=1")
-    assert seen(fleet, "busy") == dict.fromkeys(NODES, 1)
+    assert gpus_seen(fleet, "busy") == dict.fromkeys(NODES, 1)
     before = fleet["m1"].docker("service", "ls", "--quiet")
-    with updated(fleet, "i1"):
+    with update_node_repeatedly(fleet, "i1"):
         run = verify(fleet, inventory, "reserved", gpu_node_advertise=EIGHTS)
     assert run.rc == 0, run.output
     each = f"{8 * ALL - 1} × 1 NVIDIA-SLOT  1  passed: {SEES_ITS_OWN}"
     assert {name: rows(run, name)[0] for name in NODES} == dict.fromkeys(NODES, each), run.output
     assert "not tested" not in run.output
     assert fleet["m1"].docker("service", "ls", "--quiet") == before
-    removed(fleet, "busy")
+    await_removal(fleet, "busy")
 
 
 PAIRS = [{"as": "group", "kind": "PAIR", "size": 2}]
@@ -836,7 +838,7 @@ def test_a_task_with_a_group_sees_its_gpus_and_no_others(fleet: Fleet, inventory
     pairs = {name: ["+".join(fleet[name].gpus()[first::2]) for first in (0, 1)] for name in NODES}
     assert {name: advertised(fleet[name]) for name in NODES} == pairs
     create(fleet, "forges", "--generic-resource", "PAIR=1", "--env", "DOCKER_RESOURCE_PAIR=all")
-    assert refused(seen(fleet, "forges"), "it sets DOCKER_RESOURCE_PAIR=all itself")
+    assert refused(gpus_seen(fleet, "forges"), "it sets DOCKER_RESOURCE_PAIR=all itself")
     create(fleet, "pair", "--generic-resource", "PAIR=1", "--mode", "replicated", "--replicas", "3", image="lab/cuda")
     wait_until("the pairs", lambda: sum(len(containers(fleet[name], "pair")) for name in NODES) == 3, SEEN_S, lambda: tasks(fleet, "pair"))
     seen_by = {name: ["+".join(cards(fleet[name], container)) for container in containers(fleet[name], "pair")] for name in NODES}
@@ -849,7 +851,7 @@ def test_a_task_with_a_group_sees_its_gpus_and_no_others(fleet: Fleet, inventory
     assert "1 PAIR  2  passed: " + SEES_ITS_OWN in rows(run, free), run.output
     run = provision_at_level(fleet, inventory, "exclusive", gpu_node_advertise=PAIRS)
     assert set(run.changed().values()) == {0}, run.output
-    removed(fleet, "forges", "pair")
+    await_removal(fleet, "forges", "pair")
     for name in NODES:
         fleet.swap_gpus(name, "t4x4")
 
@@ -876,7 +878,7 @@ def test_each_slot_of_a_mig_device_is_one_device(fleet: Fleet, inventory: Path) 
     }
     assert whole < set(seen_by)
     assert sorted(shares.values()) == ["20096", "40960", "4864", "9984"]
-    removed(fleet, "slot")
+    await_removal(fleet, "slot")
     run = verify(fleet, inventory, "exclusive", verify_gpus="all", **rules)
     assert run.rc == 0, run.output
     assert rows(run, "i1")[0] == "8 × 1 NVIDIA-SLOT  1  passed: " + SEES_ITS_OWN, run.output
@@ -906,7 +908,7 @@ def test_a_group_whose_card_dies_is_no_longer_advertised_and_the_others_are(flee
     create(fleet, "pair", *there, "--generic-resource", "PAIR=1", image="lab/cuda")
     (container,) = wait_until("the pair", lambda: containers(node, "pair"), SEEN_S, lambda: tasks(fleet, "pair"))
     assert "+".join(cards(node, container)) == other
-    removed(fleet, "pair")
+    await_removal(fleet, "pair")
     fleet.swap_gpus("i1", "t4x4")
 
 

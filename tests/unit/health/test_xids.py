@@ -24,7 +24,7 @@ HEAD = "3,1042,90211,-;"
         ),
         ("4,7,1,c,caller=T1;NVRM: Xid (PCI:0000:10:1c): 63", Event("0000:10:1c", 63, "")),
         (f"{HEAD}NVRM: Xid (PCI:00010000:10:1c.0): 63, row", Event("10000:10:1c", 63, "row")),
-        # Of a partition of a card (MIG), or of a task in one: the card's address is in it too.
+        # An error of a partition (MIG) of a card, or of a task in it. It has the card's address too.
         (f"{HEAD}NVRM: Xid (PCI:0000:01:00 GPU-I:05): 94, pid=7194, Contained", Event("0000:01:00", 94, "pid=7194, Contained")),
         (f"{HEAD}NVRM: Xid (PCI:0000:01:00 GPU-I:05 GPU-CI:00): 95, Uncontained", Event("0000:01:00", 95, "Uncontained")),
         (f"{HEAD}NVRM: GPU at PCI:0000:c6:00: GPU-4cf2f4a5-2c5a-5bd9-8d63-2a5e2f0e7d1b", None),

@@ -155,7 +155,7 @@ def test_a_journal_belongs_to_a_killed_run_unless_the_lock_is_held(state):
     state.open_journal([file(b"a")], {FILE: (b"b", entry(b"a", b"b"))})
     assert other.unfinished()
     with state.lock(0):
-        assert state.unfinished()  # the holder of the lock found it
+        assert state.unfinished()  # found by the holder of the lock
         assert not other.unfinished()
     assert other.unfinished()
     state.close_journal()

@@ -90,14 +90,14 @@ def test_everything_may_be_in_use():
         ([node(resources=gpus(2), availability="pause")], [], "every node with room for it takes no new tasks: host-n1"),
     ],
 )
-def test_a_task_that_reserves_0_needs_one_that_is_free(nodes, tasks, words):
+def test_a_task_that_reserves_0_needs_a_free_gpu(nodes, tasks, words):
     found = missing(nodes, *tasks, pending("t2", {GPU: 0}, slot=2))
     assert found == [] if words is None else words in found[0]
     if words and "most" in words:
         assert found[0].startswith("wants 1 or more NVIDIA-GPU, and all that are free (value: 0); ")
 
 
-def test_no_node_may_have_a_kind():
+def test_a_kind_that_no_node_has_is_reported():
     assert missing([node(resources=named(A))], pending("t1", {"NVIDIA-H100": 1})) == [
         "wants 1 NVIDIA-H100; the most that a node has: 0"
     ]
@@ -119,7 +119,7 @@ def test_cpus_and_memory_count_too():
     ]
 
 
-def test_no_node_may_have_everything_at_once():
+def test_needs_that_no_single_node_meets_are_reported():
     nodes = [node("g1", resources=named(A)), node("g2", resources=named(B))]
     tasks = [task("h1", "g1", reserves={"NanoCPUs": 2 * 10**9}), task("h2", "g2", given=named(B))]
     assert missing(nodes, pending("t1", {GPU: 1, "NanoCPUs": 10**9}), *tasks) == [
@@ -138,7 +138,7 @@ def test_no_node_may_have_everything_at_once():
         ),
     ],
 )
-def test_no_node_may_meet_the_constraints(constraints, expected):
+def test_constraints_that_no_node_meets_are_reported(constraints, expected):
     nodes = [node("g1", {"gpu.model": "T4"}, resources=named(A)), node("g2", resources=named(B))]
     assert missing(nodes, pending("t1", {GPU: 1}, constraints=constraints)) == [expected]
 

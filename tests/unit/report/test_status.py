@@ -254,7 +254,7 @@ def test_nothing_is_wrong_with_a_global_service_that_has_its_tasks():
     (1, "failed", "1 task has ended and is not started again (restart condition none); the last failed with: exit 1"),
     (0, None, "it is scaled to 0 replicas"),
 ])  # fmt: skip
-def test_a_service_that_is_over_waits_for_nothing(reserves, replicas, state, said):
+def test_a_finished_service_waits_for_nothing(reserves, replicas, state, said):
     """This also holds if no node could run it any more."""
     one = service("s2", "big", reserves=reserves)
     one["Spec"]["Mode"]["Replicated"]["Replicas"] = replicas
@@ -367,7 +367,7 @@ def test_a_gpu_that_the_leader_wrongly_counts_as_free_is_named_with_its_task(aga
     made = status.status(found)
     (row,) = made["nodes"]
     assert row["why"] == ("may be allocated again: GPU-2 (what=faulty)" if shown else "")
-    assert made["wrong"] == made["waiting"] == []  # nothing is wrong before a task is given it
+    assert made["wrong"] == made["waiting"] == []  # nothing is wrong until swarm gives this GPU to a task
     assert [(one["node"], one["what"]) for one in made["faulty"]] == ([("host-n1", "may be allocated again")] if shown else [])
     if shown:
         assert made["faulty"][0]["details"] == (

@@ -31,7 +31,7 @@ OTHERS = [
 
 
 def expanded(text: str) -> str:
-    """Expand like Go's text/template: from each ``{{``, the leftmost first, to its end. Only these two actions are supported."""
+    """Expand a text like Go's text/template, which reads each ``{{`` to its end, from left to right. Only these two actions are supported."""
     found = ""
     while "{{" in text:
         before, _braces, rest = text.partition("{{")
