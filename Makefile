@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-# The commands for developers. Each target sets up what it needs, and writes only to build/.
+# The commands for developers. Each target sets up what it needs, and writes only to build/ (`recording` also writes its picture).
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down test test-all check unit lint sizes sanity docs docs-lint galaxy tarball sbom molecule e2e alerts chaos gpu bench venv lock packages promtool clean
+.PHONY: help demo demo-down recording test test-all check unit lint sizes sanity docs docs-lint galaxy tarball sbom molecule e2e alerts chaos gpu bench venv lock packages promtool recorder clean
 
 bin := build/venv/bin
 export PATH := $(CURDIR)/$(bin):$(PATH)
@@ -19,11 +19,14 @@ ARGS ?=
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: venv packages ## A fleet of 1 manager + 3 GPU nodes on this machine, provisioned, with a GPU service on it
+demo: venv packages ## A fleet of 1 manager + 3 GPU nodes on this machine, provisioned, with three GPU services on it
 	@$(bin)/python -m tests.lab demo
 
 demo-down: venv ## Remove the demo fleet and every trace of it, except packages and caches
 	@$(bin)/python -m tests.lab down --all
+
+recording: venv packages recorder ## Record a real run on a lab fleet as docs/pictures/recording.svg (as root; look at the picture)
+	@$(bin)/python -m tests.recording
 
 test: venv packages promtool ## All kinds of tests, as in CI; ends with "N passed, N failed"
 	@$(bin)/python -m tests.run $(ARGS)
@@ -88,6 +91,9 @@ lock: ## Write tests/requirements.lock from tests/requirements.txt: versions wit
 
 packages: ## Install the Debian packages that the lab needs (as root; otherwise it prints the command)
 	@sh tests/setup.sh packages
+
+recorder: ## Install asciinema and svg-term of PyPI and npm into build/, for the recording
+	@sh tests/setup.sh recorder
 
 promtool: ## Unpack Prometheus' promtool from Debian's package into build/, without installing the package
 	@sh tests/setup.sh promtool

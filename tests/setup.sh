@@ -8,6 +8,7 @@
 #   tests/setup.sh lock      tests/requirements.lock from tests/requirements.txt (ARGS=--upgrade: with newer versions)
 #   tests/setup.sh packages  the lab's Debian packages (tests/lab/apt-packages.txt)
 #   tests/setup.sh promtool  build/promtool, which tests the alerts
+#   tests/setup.sh recorder  build/recorder, which records a terminal and draws it
 set -eu
 cd "$(dirname "$0")/.."
 # dockerd, debootstrap and iptables are in sbin, which is not in every user's PATH.
@@ -84,8 +85,27 @@ fetch() {
     apt-get download -q -o Acquire::Retries=3 prometheus
 }
 
+<<<<<<< HEAD
 # Finds a Python that can run the `ansible` package in tests/requirements.txt and make an environment. The distribution's comes first, because
 # a self-built one, such as pyenv's, lacks some optimizations by default and is slower.
+=======
+recorder() {
+    if [ -x build/recorder/bin/asciinema ] && [ -x build/recorder/node_modules/.bin/svg-term ]; then return; fi
+    command -v npm >/dev/null || install_packages npm
+    python=$(find_python) || die "no Python 3.11 or newer was found; name one with: make PYTHON=/path/to/python3 recorder"
+    mkdir -p build
+    "$python" -m venv build/recorder
+    {
+        build/recorder/bin/python -m pip install --quiet asciinema==2.4.0
+        npm install --silent --no-fund --no-audit --prefix build/recorder svg-term-cli@2.1.1
+    } >build/recorder.log 2>&1 || :
+    [ -x build/recorder/bin/asciinema ] && [ -x build/recorder/node_modules/.bin/svg-term ] ||
+        { tail -n 20 build/recorder.log >&2; die "asciinema and svg-term could not be installed, see build/recorder.log"; }
+}
+
+# A Python that the `ansible` package in tests/requirements.txt runs on and that can make an environment. The distribution's comes first: one that
+# somebody built, such as pyenv's, is by default without the optimizations of the former, and slower.
+>>>>>>> 2ac36fc3 (make recording records a real run on a lab fleet as an animated picture)
 find_python() {
     for python in ${PYTHON:-/usr/bin/python3 python3 python3.13 python3.12 python3.11}; do
         if command -v "$python" >/dev/null &&
@@ -128,8 +148,8 @@ lock() {
 
 for part in "$@"; do
     case $part in
-        venv | lock | packages) "$part" ;;
+        venv | lock | packages | recorder) "$part" ;;
         promtool) provide_promtool ;; # a function of this name would hide the program
-        *) die "unknown part: $part (venv, lock, packages, promtool)" ;;
+        *) die "unknown part: $part (venv, lock, packages, promtool, recorder)" ;;
     esac
 done
