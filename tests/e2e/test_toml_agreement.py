@@ -96,7 +96,7 @@ def test_the_guard_reads_every_layout_the_same_way(text: str) -> None:
     if text.count(LINE) > 1:
         text = text.replace(LINE, "", 1)  # NVIDIA's tools refuse a duplicate key
     read = as_nvidia_reads_it(text.encode()).get("swarm-resource", "")
-    assert list(toolkit_config.listed(text)) == list(dict.fromkeys(name.strip() for name in read.split(",") if name.strip()))
+    assert list(toolkit_config.listed_variables(text)) == list(dict.fromkeys(name.strip() for name in read.split(",") if name.strip()))
 
 
 def test_the_files_of_a_fleet_are_read_the_same_way(fleet: Fleet, first: Loud) -> None:

@@ -4,7 +4,7 @@
 
 """Writes holds for tasks that started before the guard was installed. Without them, other tasks would get the same GPUs.
 
-It is written when the guard is installed or set to another level, and is no part of what is kept on a node.
+It runs when a run installs the guard or changes its level. The guard itself does not use it.
 Private to this collection: no stability is promised to others.
 """
 
@@ -29,44 +29,44 @@ class _Running(NamedTuple):
     started: int
 
 
-def adopt(read: Mapping[str, Any], folder: str) -> list[str]:
-    """Write a hold for each task. ``read`` are the guard's settings, ``folder`` is the directory of holds.
+def adopt(raw_settings: Mapping[str, Any], folder: str) -> list[str]:
+    """Write a hold for each task. ``raw_settings`` are the guard's settings, ``folder`` is the directory of holds.
 
-    Returns the containers whose task cannot be read. Raises OSError or ValueError.
+    Return the containers whose task cannot be read. Raises OSError or ValueError.
     """
-    with open(read["runtime_config"], encoding="utf-8", errors="replace") as stream:
-        settings = admission.from_json(read, toolkit_config.listed(stream.read()))
-    found, unread = [], []
-    for one in _running(read["data_root"]):
+    with open(raw_settings["runtime_config"], encoding="utf-8", errors="replace") as stream:
+        settings = admission.from_json(raw_settings, toolkit_config.listed_variables(stream.read()))
+    adopted_holds, unreadable = [], []
+    for container in _running_containers(raw_settings["data_root"]):
         try:
-            hold = _hold(settings, read["data_root"], one)
+            hold = _hold(settings, raw_settings["data_root"], container)
         except (BoltError, RecordError, OSError):
-            unread.append(one.container)
+            unreadable.append(container.container)
             continue
         if hold:
-            found.append(hold)
-    if found:
-        holds.adopt(folder, found)
-    return unread
+            adopted_holds.append(hold)
+    if adopted_holds:
+        holds.adopt(folder, adopted_holds)
+    return unreadable
 
 
-def _running(data_root: str) -> Iterator[_Running]:
+def _running_containers(data_root: str) -> Iterator[_Running]:
     folder = os.path.join(data_root, "containers")
     for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
         try:
             with open(os.path.join(folder, name, "config.v2.json"), encoding="utf-8", errors="replace") as stream:
-                one = json.load(stream)
-            state, labels = one["State"], one["Config"]["Labels"] or {}
+                config = json.load(stream)
+            state, labels = config["State"], config["Config"]["Labels"] or {}
             pid = int(state["Pid"]) if state["Running"] is True and admission.TASK in labels else 0
-        except (OSError, ValueError, KeyError, TypeError):  # it is being created or removed
+        except (OSError, ValueError, KeyError, TypeError):  # the container is being created or removed
             continue
-        began = holds.started(pid) if pid and _is_of(pid, name) else None
-        if began is not None:
-            yield _Running(name, {str(key): str(value) for key, value in labels.items()}, pid, began)
+        started = holds.started(pid) if pid and _is_in_container(pid, name) else None
+        if started is not None:
+            yield _Running(name, {str(key): str(value) for key, value in labels.items()}, pid, started)
 
 
-def _is_of(pid: int, container: str) -> bool:
-    """Return whether the process is in this container. Another process may have its id now."""
+def _is_in_container(pid: int, container: str) -> bool:
+    """Return whether the process is in this container. Its id may belong to another process by now."""
     try:
         with open("/proc/%d/cgroup" % pid, encoding="ascii", errors="replace") as stream:
             return container in stream.read()
@@ -74,10 +74,10 @@ def _is_of(pid: int, container: str) -> bool:
         return False
 
 
-def _hold(settings: admission.Settings, data_root: str, one: _Running) -> Hold | None:
-    """Return the hold of a running container, identified by its first process: only the guard's own calls know where runc or crun keep its state."""
-    task = engine_record.task(data_root, one.labels[admission.TASK])
-    devices = admission.held(settings, admission.Container(one.labels, (), (), task)) if task else ()
+def _hold(settings: admission.Settings, data_root: str, running: _Running) -> Hold | None:
+    """Return the hold of a running container, identified by its first process, because the directory of runc's or crun's state is unknown here."""
+    task = engine_record.task(data_root, running.labels[admission.TASK])
+    devices = admission.reserved_names(settings, admission.Container(running.labels, (), (), task)) if task else ()
     if not devices:
         return None
-    return Hold(one.container, admission.service_of(one.labels), one.labels[admission.TASK], devices, one.pid, one.started, "")
+    return Hold(running.container, admission.service_name(running.labels), running.labels[admission.TASK], devices, running.pid, running.started, "")

@@ -4,8 +4,8 @@
 
 """Reads a value of a bbolt file while its owner holds the file's lock and writes.
 
-bbolt copies a page before it changes it, and what a commit frees is used again only by a later one. So what was read is of one commit
-exactly when the newest meta page is still the same afterwards. (etcd-io/bbolt: internal/common/page.go, meta.go, bucket.go)
+bbolt copies a page before it changes it, and only a later commit reuses freed pages. So all that was read belongs to one commit if the newest
+meta page is the same before and after. (etcd-io/bbolt: internal/common/page.go, meta.go, bucket.go)
 Private to this collection: no stability is promised to others.
 """
 
@@ -15,7 +15,7 @@ import os
 import struct
 from collections import namedtuple
 
-TYPE_CHECKING = False  # typing is not loaded: that would take a fifth of the time that all of this takes
+TYPE_CHECKING = False  # typing is not loaded: that would take a fifth of the guard's time
 if TYPE_CHECKING:
     from typing import Sequence
 
@@ -24,12 +24,12 @@ _BRANCH, _LEAF = 0x01, 0x02
 _BUCKET = 0x01  # the flag of a leaf's element whose value is a bucket
 _PAGE = struct.Struct("<QHHI")  # id, flags, elements, further pages
 _META = struct.Struct("<IIIIQQQQQQ")  # magic, version, page size, flags, root, sequence, free list, pages, transaction, checksum
-_OF_BRANCH = struct.Struct("<IIQ")  # where its key begins, the key's length, the page
-_OF_LEAF = struct.Struct("<IIII")  # flags, where its key begins, the lengths of key and value
-_HEADER = struct.Struct("<QQ")  # of a bucket: its root page, or 0 where its only page follows; a sequence
-_SIZES = (4096, 16384, 65536, 8192, 32768, 1024, 2048)  # of pages, as kernels have them
-_DEEP = 64
-_LONG = 1 << 14  # pages in a row
+_BRANCH_ELEMENT = struct.Struct("<IIQ")  # start of the key, length of the key, page
+_LEAF_ELEMENT = struct.Struct("<IIII")  # flags, start of the key, length of the key, length of the value
+_HEADER = struct.Struct("<QQ")  # of a bucket: its root page, or 0 if its only page follows; a sequence
+_SIZES = (4096, 16384, 65536, 8192, 32768, 1024, 2048)  # possible page sizes, the usual ones first
+_MAX_DEPTH = 64
+_MAX_PAGES = 1 << 14  # pages in a row
 _TRIES = 50
 
 
@@ -45,29 +45,29 @@ def read(path: str, buckets: Sequence[bytes], key: bytes) -> bytes | None:
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         for dummy in range(_TRIES):
-            meta, problem, found = _newest(handle), None, None
+            meta, problem, value = _newest(handle), None, None
             try:
-                found = _lookup(handle, meta, buckets, key)
+                value = _lookup(handle, meta, buckets, key)
             except (BoltError, struct.error) as error:
                 problem = error
             if _newest(handle) == meta:
                 if problem:
                     raise BoltError(str(problem)) from problem
-                return found
+                return value
     finally:
         os.close(handle)
-    raise BoltError("it changed %d times while it was read" % _TRIES)
+    raise BoltError("the file changed %d times while it was read" % _TRIES)
 
 
 def _newest(handle: int) -> _Meta:
     first = os.pread(handle, _PAGE.size + _META.size, 0)
-    found = [_meta(first)]
-    sizes = [found[0].page_size] if found[0] else _SIZES
-    found += [_meta(os.pread(handle, _PAGE.size + _META.size, size)) for size in sizes]
-    valid = [one for one in found if one]
+    metas = [_meta(first)]
+    sizes = [metas[0].page_size] if metas[0] else _SIZES
+    metas += [_meta(os.pread(handle, _PAGE.size + _META.size, size)) for size in sizes]
+    valid = [meta for meta in metas if meta]
     if not valid:
-        raise BoltError("it has no valid meta page")
-    return max(valid, key=lambda one: one.transaction)
+        raise BoltError("no meta page is valid")
+    return max(valid, key=lambda meta: meta.transaction)
 
 
 def _meta(data: bytes) -> _Meta | None:
@@ -81,10 +81,10 @@ def _meta(data: bytes) -> _Meta | None:
 
 
 def _fnv64(data: bytes) -> int:
-    found = 0xCBF29CE484222325
-    for one in data:
-        found = ((found ^ one) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
-    return found
+    checksum = 0xCBF29CE484222325
+    for byte in data:
+        checksum = ((checksum ^ byte) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
+    return checksum
 
 
 def _lookup(handle: int, meta: _Meta, buckets: Sequence[bytes], key: bytes) -> bytes | None:
@@ -94,55 +94,55 @@ def _lookup(handle: int, meta: _Meta, buckets: Sequence[bytes], key: bytes) -> b
         if bucket is None:
             if name == buckets[-1]:
                 return None
-            raise BoltError("it has no bucket %s" % name.decode("ascii", "replace"))
+            raise BoltError("bucket %s does not exist" % name.decode("ascii", "replace"))
         root, dummy_sequence = _HEADER.unpack_from(bucket)
         page = _page(handle, meta, root) if root else bucket[_HEADER.size :]
     return _find(handle, meta, page, key, 0)
 
 
 def _page(handle: int, meta: _Meta, number: int) -> bytes:
-    at = number * meta.page_size
-    if at >= os.fstat(handle).st_size:  # which may be more than the kernel takes for a place in a file
-        raise BoltError("page %d is behind the end of the file" % number)
-    page, dummy_flags, dummy_count, more = _PAGE.unpack(os.pread(handle, _PAGE.size, at))
-    if page != number or more > _LONG:
-        raise BoltError("page %d is not what its tree says" % number)
-    return os.pread(handle, (more + 1) * meta.page_size, at)
+    offset = number * meta.page_size
+    if offset >= os.fstat(handle).st_size:  # the kernel may refuse an offset this large
+        raise BoltError("page %d is beyond the end of the file" % number)
+    page, dummy_flags, dummy_count, more = _PAGE.unpack(os.pread(handle, _PAGE.size, offset))
+    if page != number or more > _MAX_PAGES:
+        raise BoltError("page %d has another number or is too long" % number)
+    return os.pread(handle, (more + 1) * meta.page_size, offset)
 
 
 def _find(handle: int, meta: _Meta, page: bytes, key: bytes, flags: int) -> bytes | None:
     """Return the value of a key below this page, if it has these flags."""
-    for dummy in range(_DEEP):
+    for dummy in range(_MAX_DEPTH):
         dummy_number, kind, count, dummy_more = _PAGE.unpack_from(page)
         if kind == _LEAF:
             return _in_leaf(page, count, key, flags)
         if kind != _BRANCH or not count:
             raise BoltError("a page of a tree is of kind %d" % kind)
-        page = _page(handle, meta, _below(page, count, key))
-    raise BoltError("a tree is deeper than %d pages" % _DEEP)
+        page = _page(handle, meta, _child_page(page, count, key))
+    raise BoltError("a tree is deeper than %d pages" % _MAX_DEPTH)
 
 
-def _below(page: bytes, count: int, key: bytes) -> int:
-    """Return the page with the last key that is not greater than this one."""
-    found = 0
+def _child_page(page: bytes, count: int, key: bytes) -> int:
+    """Return the number of the page with the last key that is not greater than ``key``."""
+    child = 0
     for index in range(count):
-        at = _PAGE.size + index * _OF_BRANCH.size
-        begins, length, number = _OF_BRANCH.unpack_from(page, at)
+        at = _PAGE.size + index * _BRANCH_ELEMENT.size
+        begins, length, number = _BRANCH_ELEMENT.unpack_from(page, at)
         if index and page[at + begins : at + begins + length] > key:
             break
-        found = number
-    return found
+        child = number
+    return child
 
 
 def _in_leaf(page: bytes, count: int, key: bytes, flags: int) -> bytes | None:
     for index in range(count):
-        at = _PAGE.size + index * _OF_LEAF.size
-        its_flags, begins, key_length, value_length = _OF_LEAF.unpack_from(page, at)
+        at = _PAGE.size + index * _LEAF_ELEMENT.size
+        element_flags, begins, key_length, value_length = _LEAF_ELEMENT.unpack_from(page, at)
         start = at + begins
         if page[start : start + key_length] != key:
             continue
         value = page[start + key_length : start + key_length + value_length]
         if len(value) != value_length:
             raise BoltError("a value ends beyond its page")
-        return value if its_flags == flags else None
+        return value if element_flags == flags else None
     return None

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reads from a container's config.json what it requests of NVIDIA's runtime, and writes the allowed devices into it (pure).
+"""Reads which devices a container's config.json requests of NVIDIA's runtime, and writes the allowed devices into it (pure).
 
-Nothing but variables is changed: NVIDIA's tools decode the document strictly. Of several variables of one name NVIDIA's runtime takes the
-last and getenv the first, so that all of them get the same value.
+Only variables are changed, because NVIDIA's tools decode the document strictly. If a name occurs several times, NVIDIA's runtime reads the
+last value and getenv the first, so all get the same value.
 Private to this collection: no stability is promised to others.
 """
 
@@ -13,22 +13,22 @@ from __future__ import annotations
 
 import posixpath
 
-TYPE_CHECKING = False  # typing is not loaded: that would take a fifth of the time that all of this takes
+TYPE_CHECKING = False  # typing is not loaded: that would take a fifth of the guard's time
 if TYPE_CHECKING:
     from typing import Any, Collection, Mapping, Sequence
 
 VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 # Values that request nothing.
-NOTHING = ("", "void", "none")
+NO_DEVICES = ("", "void", "none")
 _HIDDEN = "void"
-# A mount whose target begins so requests a device, and goes before every variable where the toolkit takes it. NVIDIA's runtime compares texts, not
-# paths: the target needs no slash after this (NCT internal/config/image/cuda_image.go, 1.13.5 to 1.20.0). It looks below /var/run only.
+# A mount whose target begins with this text requests a device. If the toolkit reads mounts, they override variables. NVIDIA's runtime compares text,
+# so no slash has to follow (NCT internal/config/image/cuda_image.go, 1.13.5 to 1.20.0). It looks below /var/run only.
 DEVICE_MOUNTS = ("/var/run/nvidia-container-devices", "/run/nvidia-container-devices")
-_OLD_CUDA = "CUDA_VERSION"  # by which NVIDIA's runtime knows images from before NVIDIA_VISIBLE_DEVICES, and gives them all GPUs
+_OLD_CUDA = "CUDA_VERSION"  # NVIDIA's runtime gives all GPUs to old images that set this
 
 
-# The most digits of a number that is read from text. Python refuses longer ones, and before 3.11 takes very long.
-LONGEST = 18
+# The most digits of a number in text. Python refuses very long numbers, and before 3.11 parses them very slowly.
+MAX_DIGITS = 18
 
 
 class BundleError(Exception):
@@ -38,12 +38,12 @@ class BundleError(Exception):
 def environment(document: Any) -> list[str]:
     """Return the variables of the process as NAME=value; raises BundleError."""
     process = document.get("process") if isinstance(document, dict) else None
-    found = process.get("env") if isinstance(process, dict) else None
-    if found is None and isinstance(process, dict):
+    entries = process.get("env") if isinstance(process, dict) else None
+    if entries is None and isinstance(process, dict):
         return []
-    if isinstance(found, list) and all(isinstance(one, str) for one in found):
-        return found
-    raise BundleError("its process has no list of variables")
+    if isinstance(entries, list) and all(isinstance(entry, str) for entry in entries):
+        return entries
+    raise BundleError("the process has no list of variables")
 
 
 def name_of(entry: str) -> str:
@@ -55,64 +55,64 @@ def is_number(value: str) -> bool:
     return value.isdigit() and value.isascii()
 
 
-def words(value: str) -> list[str]:
-    return [one.strip() for one in value.split(",") if one.strip()]
+def split_words(value: str) -> list[str]:
+    return [word.strip() for word in value.split(",") if word.strip()]
 
 
 def requested(entries: Sequence[str], name: str) -> list[str]:
-    """Return what all variables of this name request together."""
-    found = [word for one in entries if name_of(one) == name for word in words(one.partition("=")[2])]
-    return [word for word in dict.fromkeys(found) if word not in NOTHING]
+    """Return all devices that the variables of this name request."""
+    devices = [word for entry in entries if name_of(entry) == name for word in split_words(entry.partition("=")[2])]
+    return [word for word in dict.fromkeys(devices) if word not in NO_DEVICES]
 
 
-def last(entries: Sequence[str], name: str) -> list[str]:
-    """Return what the last variable of this name requests. Only the last one counts."""
-    return requested([one for one in entries if name_of(one) == name][-1:], name)
+def last_requested(entries: Sequence[str], name: str) -> list[str]:
+    """Return the devices that the last variable of this name requests. NVIDIA's runtime ignores the others."""
+    return requested([entry for entry in entries if name_of(entry) == name][-1:], name)
 
 
-def requests(entries: Sequence[str], listed: Collection[str]) -> bool:
-    """Return whether NVIDIA's runtime would take these variables for a request."""
-    names = [name for name in listed if any(name_of(one) == name for one in entries)] or [VISIBLE]
-    if any(last(entries, name) for name in names):
+def requests_gpus(entries: Sequence[str], listed: Collection[str]) -> bool:
+    """Return whether these variables make NVIDIA's runtime give the container GPUs."""
+    names = [name for name in listed if any(name_of(entry) == name for entry in entries)] or [VISIBLE]
+    if any(last_requested(entries, name) for name in names):
         return True
-    return not any(name_of(one) in names for one in entries) and any(name_of(one) == _OLD_CUDA for one in entries)
+    return not any(name_of(entry) in names for entry in entries) and any(name_of(entry) == _OLD_CUDA for entry in entries)
 
 
 def device_mounts(document: Mapping[str, Any]) -> list[str]:
     """Return the targets of mounts that request devices."""
     mounts = document.get("mounts")
-    found = [str(one.get("destination", "")) for one in mounts if isinstance(one, dict)] if isinstance(mounts, list) else []
-    return [path for path in found if _cleaned(path).startswith(DEVICE_MOUNTS)]
+    targets = [str(mount.get("destination", "")) for mount in mounts if isinstance(mount, dict)] if isinstance(mounts, list) else []
+    return [path for path in targets if _clean_path(path).startswith(DEVICE_MOUNTS)]
 
 
-def rewritten(entries: Sequence[str], listed: Collection[str], devices: Sequence[str], without: Collection[str] = ()) -> list[str]:
+def with_devices(entries: Sequence[str], listed: Collection[str], devices: Sequence[str], without: Collection[str] = ()) -> list[str]:
     """Return the variables that give the container exactly these devices, or no device. The variables in ``without`` are removed."""
-    found = []
+    result = []
     for entry in entries:
         name = name_of(entry)
         if name in without and name not in listed:
             continue
         if name == VISIBLE or (name in listed and devices):
-            found.append("%s=%s" % (name, ",".join(devices) or _HIDDEN))
+            result.append("%s=%s" % (name, ",".join(devices) or _HIDDEN))
         elif name not in listed:
-            found.append(entry)
-    if not any(name_of(one) == VISIBLE for one in found):
-        found.append("%s=%s" % (VISIBLE, ",".join(devices) or _HIDDEN))
-    return found
+            result.append(entry)
+    if not any(name_of(variable) == VISIBLE for variable in result):
+        result.append("%s=%s" % (VISIBLE, ",".join(devices) or _HIDDEN))
+    return result
 
 
 def with_values(entries: Sequence[str], values: Mapping[str, str]) -> list[str]:
-    """Return the variables with these values set, also if a name occurs several times."""
-    found = ["%s=%s" % (name_of(one), values[name_of(one)]) if name_of(one) in values else one for one in entries]
-    there = {name_of(one) for one in entries}
-    return found + ["%s=%s" % pair for pair in values.items() if pair[0] not in there]
+    """Return the variables with these values set. If a name occurs several times, all get the value."""
+    replaced = ["%s=%s" % (name_of(entry), values[name_of(entry)]) if name_of(entry) in values else entry for entry in entries]
+    present = {name_of(entry) for entry in entries}
+    return replaced + ["%s=%s" % pair for pair in values.items() if pair[0] not in present]
 
 
 def with_environment(document: dict[str, Any], entries: list[str]) -> dict[str, Any]:
     return {**document, "process": {**document["process"], "env": entries}}
 
 
-def _cleaned(path: str) -> str:
+def _clean_path(path: str) -> str:
     """Return the path as Go's filepath.Clean does. normpath keeps two slashes at the beginning."""
-    found = posixpath.normpath(path)
-    return found[1:] if found.startswith("//") else found
+    normal = posixpath.normpath(path)
+    return normal[1:] if normal.startswith("//") else normal

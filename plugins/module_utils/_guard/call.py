@@ -15,40 +15,40 @@ import sys
 import time
 from collections import namedtuple
 
-TYPE_CHECKING = False  # typing is not loaded: that would take a fifth of the time that all of this takes
+TYPE_CHECKING = False  # typing is not loaded: that would take a fifth of the guard's time
 if TYPE_CHECKING:
     from typing import Sequence
 
 CREATE, RESTORE = "create", "restore"
 PASS_THROUGH = "pass-through"  # the file with which an operator turns the guard off
 # Exit codes of the guard, for its front. GOES_ON is not 0, because an interpreter that runs an empty program also exits with 0.
-GOES_ON, REFUSED, BROKEN = 10, 3, 4  # for the last two, the reason has been written
+MAY_START, REFUSED, BROKEN = 10, 3, 4  # with the last two, the guard has written the reason
 _WITH_VALUE = {"--bundle": "bundle", "-b": "bundle", "--log": "log", "--root": "root"}
 
 
 # One call of a runtime.
-Call = namedtuple("Call", ["what", "container", "bundle", "log", "root"], defaults=[".", "", ""])
+Call = namedtuple("Call", ["action", "container", "bundle", "log", "root"], defaults=[".", "", ""])
 
 
 def parse(arguments: Sequence[str]) -> Call:
-    """Return the call. The container's id comes last. ``what`` is empty if the call neither creates nor restores a container."""
-    found, values, before = {}, set(), ""
-    for place, word in enumerate(arguments):
+    """Parse the call. The container's id comes last. ``action`` is empty if the call neither creates nor restores a container."""
+    options, values, previous = {}, set(), ""
+    for index, word in enumerate(arguments):
         name, equals, value = word.partition("=")
-        if before in _WITH_VALUE:
-            found[_WITH_VALUE[before]] = word
-            values.add(place)
-            before = ""
+        if previous in _WITH_VALUE:
+            options[_WITH_VALUE[previous]] = word
+            values.add(index)
+            previous = ""
         elif equals and name in _WITH_VALUE:
-            found[_WITH_VALUE[name]] = value
+            options[_WITH_VALUE[name]] = value
         else:
-            before = word
-    calls = [word for place, word in enumerate(arguments) if word in (CREATE, RESTORE) and place not in values]
-    return Call(calls[0] if calls else "", arguments[-1] if arguments else "", **found)
+            previous = word
+    actions = [word for index, word in enumerate(arguments) if word in (CREATE, RESTORE) and index not in values]
+    return Call(actions[0] if actions else "", arguments[-1] if arguments else "", **options)
 
 
 def refuse(call: Call, text: str) -> None:
-    """Write the reason into the log that containerd's shim reads. It does not show what is printed."""
+    """Write the reason into the log that containerd's shim reads. The shim does not show standard error."""
     line = json.dumps({"level": "error", "msg": text, "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())})
     if call.log:
         with contextlib.suppress(OSError), open(call.log, "a", encoding="utf-8") as stream:

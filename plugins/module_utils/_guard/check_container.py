@@ -4,7 +4,7 @@
 
 """The guard. It runs before NVIDIA's runtime creates a container that requests a GPU, and exits with GOES_ON if the container may start.
 
-The front (front.py) starts it, passes the runtime's own arguments, and refuses whenever this ends in any other way.
+The front (front.py) starts it, passes the runtime's own arguments, and refuses the container on any other exit code.
 Private to this collection: no stability is promised to others.
 """
 
@@ -23,7 +23,7 @@ from .bolt import BoltError
 from .call import Call
 from .task_record import RecordError
 
-TYPE_CHECKING = False  # typing is not loaded: that would take a fifth of the time that all of this takes
+TYPE_CHECKING = False  # typing is not loaded: that would take a fifth of the guard's time
 if TYPE_CHECKING:
     from typing import Any
 
@@ -40,85 +40,85 @@ class Refused(Exception):
         self.code = code
 
 
-class Ruled(Refused):
-    """Refused by the rules, not because of a failure. Counts with ``audit`` too, because only the guard gives tasks with slots their GPUs."""
+class RefusedByRules(Refused):
+    """Refused by the rules, not because of a failure. It applies at ``audit`` too, because only the guard gives tasks with slots their GPUs."""
 
 
 # data_root: dockerd's directory. run: the guard's directory for files that a reboot may remove. patience_s: how long to wait for a stopping task.
-Given = namedtuple("Given", ["settings", "data_root", "run", "patience_s"])
+NodeSettings = namedtuple("NodeSettings", ["settings", "data_root", "run", "patience_s"])
 
 
 def main() -> int:
     """Run the guard and return its exit code."""
-    home, made = sys.argv[1], call.parse(sys.argv[2:])
-    read: dict[str, Any] = {}
+    home, runtime_call = sys.argv[1], call.parse(sys.argv[2:])
+    settings: dict[str, Any] = {}
     try:
-        read = _settings(home)
-        _guard(made, _given(read))
+        settings = _read_settings(home)
+        _check(runtime_call, _node_settings(settings))
     except Exception as problem:  # after any error, a container that requests a GPU does not start
-        if read.get("level") in admission.LENIENT and not isinstance(problem, Ruled):
-            if read["level"] != OFF:
-                finding_counts.add(read.get("run", RUN), "", {refusal.BROKEN: str(problem)})
-            return call.GOES_ON
+        if settings.get("level") in admission.LENIENT and not isinstance(problem, RefusedByRules):
+            if settings["level"] != OFF:
+                finding_counts.add(settings.get("run", RUN), "", {refusal.BROKEN: str(problem)})
+            return call.MAY_START
         if isinstance(problem, Refused):
-            call.refuse(made, refusal.written(problem.code, str(problem)))
+            call.refuse(runtime_call, refusal.with_code(problem.code, str(problem)))
             return call.REFUSED
-        call.refuse(made, refusal.written(refusal.BROKEN, refusal.failed(problem, os.path.join(home, call.PASS_THROUGH))))
+        call.refuse(runtime_call, refusal.with_code(refusal.BROKEN, refusal.failure_message(problem, os.path.join(home, call.PASS_THROUGH))))
         return call.BROKEN
-    return call.GOES_ON
+    return call.MAY_START
 
 
-def _settings(home: str) -> dict[str, Any]:
+def _read_settings(home: str) -> dict[str, Any]:
     with open(os.path.join(home, SETTINGS), encoding="utf-8") as stream:
         return dict(json.load(stream))
 
 
-def _given(read: dict[str, Any]) -> Given:
-    with open(read["runtime_config"], encoding="utf-8", errors="replace", newline="") as stream:
-        listed = _listed(stream.read(), read)
-    return Given(admission.from_json(read, listed), read["data_root"], read.get("run", RUN), read.get("patience_s", PATIENCE_S))
+def _node_settings(raw: dict[str, Any]) -> NodeSettings:
+    with open(raw["runtime_config"], encoding="utf-8", errors="replace", newline="") as stream:
+        variables = _listed(stream.read(), raw)
+    return NodeSettings(admission.from_json(raw, variables), raw["data_root"], raw.get("run", RUN), raw.get("patience_s", PATIENCE_S))
 
 
-def _listed(config: str, read: dict[str, Any]) -> tuple[str, ...]:
-    """Return the variables in config.toml that the settings do not have already."""
-    if config == read.get("config"):  # unchanged since the last run, which put its variables into the settings
+def _listed(config: str, settings: dict[str, Any]) -> tuple[str, ...]:
+    """Return the variables that config.toml names, if the file has changed since the last run. Otherwise the settings have them."""
+    if config == settings.get("config"):
         return ()
-    from . import toolkit_config  # not on top: it would take a fifteenth of the time that all of this takes
+    from . import toolkit_config  # imported here, because it takes a fifteenth of the guard's time
 
-    return toolkit_config.listed(config)
+    return toolkit_config.listed_variables(config)
 
 
-def _guard(made: Call, given: Given) -> None:
-    path, settings = os.path.join(made.bundle, "config.json"), given.settings
-    document = _document(path)
-    labels, root = _labels(given.data_root, document, made.container)
-    if made.what == call.RESTORE:
+def _check(runtime_call: Call, node: NodeSettings) -> None:
+    path, settings = os.path.join(runtime_call.bundle, "config.json"), node.settings
+    document = _read_document(path)
+    labels, root = _read_labels(node.data_root, document, runtime_call.container)
+    if runtime_call.action == call.RESTORE:
         if settings.level == EXCLUSIVE and admission.TASK in labels:
-            raise Refused(refusal.RESTORED, refusal.of_checkpoint(made.container))
+            raise Refused(refusal.RESTORED, refusal.checkpoint_message(runtime_call.container))
         return
     container = _container(document, labels, root)
     verdict = admission.decide(settings, container)
-    service = admission.service_of(labels)
+    service = admission.service_name(labels)
     if verdict.found and not (verdict.refused and service.startswith(admission.PROBE + "-")):
-        finding_counts.add(given.run, service, verdict.found)
+        finding_counts.add(node.run, service, verdict.found)
     if verdict.refused:
-        raise Ruled(verdict.code, refusal.of_service(service, settings.level, verdict.refused, made.container))
+        raise RefusedByRules(verdict.code, refusal.rules_message(service, settings.level, verdict.refused, runtime_call.container))
     if verdict.holds:
-        _hold(made, given, labels, root, verdict.holds)
+        _hold(runtime_call, node, labels, root, verdict.holds)
     if verdict.devices is not None:
-        entries = bundle.rewritten(container.entries, settings.listed, verdict.devices, verdict.without)
+        entries = bundle.with_devices(container.entries, settings.listed, verdict.devices, verdict.without)
         entries = bundle.with_values(entries, verdict.variables)
         if entries != container.entries:
             replace_json(path, bundle.with_environment(document, entries), os.lstat(path).st_mode & 0o777)
 
 
-def _document(path: str) -> dict[str, Any]:
+def _read_document(path: str) -> dict[str, Any]:
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     with open(handle, encoding="utf-8") as stream:
         return json.load(stream)
 
 
-def _labels(data_root: str, document: dict[str, Any], container: str) -> tuple[dict[str, str], str]:
+def _read_labels(data_root: str, document: dict[str, Any], container: str) -> tuple[dict[str, str], str]:
     """Return the container's labels, and the directory where dockerd keeps them."""
     problem: Exception | None = None
     for root in engine_record.data_roots(data_root, document, container):
@@ -126,45 +126,49 @@ def _labels(data_root: str, document: dict[str, Any], container: str) -> tuple[d
             return engine_record.labels(root, container), root
         except engine_record.EngineRecordError as error:
             problem = problem or error
-    raise Refused(refusal.NO_RECORD, refusal.without_record(problem))
+    raise Refused(refusal.NO_RECORD, refusal.no_record_message(problem))
 
 
 def _container(document: dict[str, Any], labels: dict[str, str], root: str) -> Container:
-    task, unread = None, None
+    task, problem_text = None, None
     if admission.TASK in labels:
         try:
             task = engine_record.task(root, labels[admission.TASK])
         except (BoltError, RecordError, OSError) as problem:
-            unread = str(problem)
-    return Container(labels, bundle.environment(document), bundle.device_mounts(document), task, unread)
+            problem_text = str(problem)
+    return Container(labels, bundle.environment(document), bundle.device_mounts(document), task, problem_text)
 
 
-def _stays(root: str, name: str) -> bool:
-    """Return whether swarm wants the task to keep running, by the agent's record."""
+def _keeps_running(root: str, name: str) -> bool:
+    """Return whether swarm wants the task to keep running, according to its agent's record."""
     try:
         record = engine_record.task(root, name)
     except (BoltError, RecordError, OSError):
         return False
-    return bool(record and record.stays)
+    return bool(record and record.keeps_running)
 
 
-def _hold(made: Call, given: Given, labels: dict[str, str], root: str, devices: tuple[str, ...]) -> None:
-    service, front, folder = admission.service_of(labels), os.getppid(), os.path.join(given.run, "holds")
-    mine = holds.Hold(made.container, service, labels[admission.TASK], devices, front, holds.started(front) or 0, made.root)
-    refuses = given.settings.level == EXCLUSIVE
+def _hold(request: Call, node: NodeSettings, labels: dict[str, str], root: str, devices: tuple[str, ...]) -> None:
+    service, front, folder = admission.service_name(labels), os.getppid(), os.path.join(node.run, "holds")
+    own_hold = holds.Hold(request.container, service, labels[admission.TASK], devices, front, holds.started(front) or 0, request.root)
+    refuses = node.settings.level == EXCLUSIVE
     try:
-        holder = holds.claim(folder, mine, given.patience_s, lambda one: _stays(root, one.task)) if refuses else holds.share(folder, mine)
-    except OSError as problem:  # for example if /run is full. Devices that are held twice are then not counted
+        if refuses:
+            holder = holds.claim(folder, own_hold, node.patience_s, lambda hold: _keeps_running(root, hold.task))
+        else:
+            holder = holds.share(folder, own_hold)
+    except OSError as problem:  # for example if /run is full. Then devices that are held twice are not counted
         if refuses:
             raise
-        finding_counts.add(given.run, service, {refusal.BROKEN: "%s: %s" % (problem.filename or folder, problem.strerror)})
+        finding_counts.add(node.run, service, {refusal.BROKEN: "%s: %s" % (problem.filename or folder, problem.strerror)})
         return
     if holder:
-        finding_counts.add(given.run, service, {refusal.TWICE: _held(holder, devices)})
+        finding_counts.add(node.run, service, {refusal.TWICE: _describe_holder(holder, devices)})
     if holder and refuses:
-        raise Ruled(refusal.TWICE, refusal.of_service(service, given.settings.level, _held(holder, devices), made.container))
+        text = refusal.rules_message(service, node.settings.level, _describe_holder(holder, devices), request.container)
+        raise RefusedByRules(refusal.TWICE, text)
 
 
-def _held(holder: holds.Hold, devices: tuple[str, ...]) -> str:
-    both = [one for one in devices if one in holder.devices]
-    return "task %s of the service %s (container %s) still has %s." % (holder.task, holder.service, holder.container[:12], ", ".join(both))
+def _describe_holder(holder: holds.Hold, devices: tuple[str, ...]) -> str:
+    conflicting = [device for device in devices if device in holder.devices]
+    return "task %s of the service %s (container %s) still has %s." % (holder.task, holder.service, holder.container[:12], ", ".join(conflicting))

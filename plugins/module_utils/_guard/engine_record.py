@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reads what dockerd wrote about a container before it called the runtime: its labels, which no service can forge.
+"""Reads dockerd's records of a container and its task: labels that no service can forge, and the resources that swarm assigned.
 
 Private to this collection: no stability is promised to others.
 """
@@ -16,14 +16,14 @@ import re
 from . import bolt, task_record
 from .task_record import TaskRecord
 
-TYPE_CHECKING = False  # typing is not loaded: that would take a fifth of the time that all of this takes
+TYPE_CHECKING = False  # typing is not loaded: that would take a fifth of the guard's time
 if TYPE_CHECKING:
     from typing import Any, Iterator, Mapping
 
 _CONFIG = "config.v2.json"
 _TASKS = os.path.join("swarm", "worker", "tasks.db")
 _BUCKETS = (b"v1", b"tasks")
-_REMAPPED = re.compile(r"[0-9]+\.[0-9]+")  # dockerd's directory with userns-remap is named by user and group
+_REMAPPED = re.compile(r"[0-9]+\.[0-9]+")  # with userns-remap, dockerd's directory is named after user and group ids
 
 
 class EngineRecordError(Exception):
@@ -35,29 +35,29 @@ def labels(data_root: str, container: str) -> dict[str, str]:
     path = os.path.join(data_root, "containers", container, _CONFIG)
     try:
         with open(path, "rb") as stream:
-            found = (json.loads(stream.read().decode("utf-8", "replace")).get("Config") or {}).get("Labels") or {}
-            return {str(key): str(value) for key, value in found.items()}
+            stored = (json.loads(stream.read().decode("utf-8", "replace")).get("Config") or {}).get("Labels") or {}
+            return {str(key): str(value) for key, value in stored.items()}
     except (OSError, ValueError, AttributeError) as problem:
         raise EngineRecordError("%s: %s" % (path, problem)) from problem
 
 
-def data_roots(settled: str, document: Mapping[str, Any], container: str) -> Iterator[str]:
+def data_roots(known_root: str, document: Mapping[str, Any], container: str) -> Iterator[str]:
     """Yield the directories where dockerd's data may be: the one known when the guard was installed, then those in the container's mounts."""
-    yield settled
+    yield known_root
     inside = "%scontainers%s%s%s" % (os.sep, os.sep, container, os.sep)
     mounts = document.get("mounts")
     for mount in mounts if isinstance(mounts, list) else []:
         source = mount.get("source") if isinstance(mount, dict) else None
-        root, found, dummy = source.partition(inside) if isinstance(source, str) else ("", "", "")
-        if found and root != settled:
+        root, separator, dummy = source.partition(inside) if isinstance(source, str) else ("", "", "")
+        if separator and root != known_root:
             yield root
 
 
 def task(data_root: str, name: str) -> TaskRecord | None:
-    """Return the record of a task by swarm's agent, None if it has none. Raises BoltError, RecordError or OSError."""
+    """Return the record that swarm's agent has of a task, or None. Raises BoltError, RecordError or OSError."""
     paths = [os.path.join(data_root, _TASKS)]
     if _REMAPPED.fullmatch(os.path.basename(data_root)):
         paths.append(os.path.join(os.path.dirname(data_root), _TASKS))
-    there = [path for path in paths if os.path.exists(path)] or paths
-    found = bolt.read(there[0], (*_BUCKETS, name.encode("utf-8", "surrogateescape")), b"data")
-    return None if found is None else task_record.parse(found)
+    existing = [path for path in paths if os.path.exists(path)] or paths
+    data = bolt.read(existing[0], (*_BUCKETS, name.encode("utf-8", "surrogateescape")), b"data")
+    return None if data is None else task_record.parse(data)

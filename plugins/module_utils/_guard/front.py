@@ -4,8 +4,8 @@
 
 """Builds the guard's front: the program of the runtime nvidia for dockerd. It is a shell script, because each container calls it four times (pure).
 
-It becomes NVIDIA's runtime at once for each call but create and restore, and for each container that requests no GPU: these start whatever
-has become of the guard's own files. A container that requests one starts only if the guard says so. The process id stays the same throughout.
+It becomes NVIDIA's runtime at once unless the call is create or restore and the container requests a GPU. So other containers start even if the
+guard's files are broken. A container that requests a GPU starts only if the guard allows it. The process id never changes.
 Private to this collection: no stability is promised to others.
 """
 
@@ -16,9 +16,9 @@ from shlex import quote
 from typing import Iterable, NamedTuple
 
 from . import refusal
-from .call import BROKEN, GOES_ON, PASS_THROUGH, REFUSED
+from .call import BROKEN, MAY_START, PASS_THROUGH, REFUSED
 
-# Words in a container's description that can make NVIDIA's runtime give it a GPU.
+# Words in config.json that can make NVIDIA's runtime give the container a GPU.
 _ALWAYS = ("NVIDIA_VISIBLE_DEVICES", "DOCKER_RESOURCE_", "CUDA_VERSION", "nvidia-container-devices")
 # A variable that requests a GPU, except with values that request nothing. Each value ends with a quote.
 _REQUEST = '"(%s)=([^"vn]|v[^o]|vo[^i]|voi[^d]|void[^"]|n[^o]|no[^n]|non[^e]|none[^"])|"CUDA_VERSION=|nvidia-container-devices'
@@ -26,8 +26,8 @@ _REQUEST = '"(%s)=([^"vn]|v[^o]|vo[^i]|voi[^d]|void[^"]|n[^o]|no[^n]|non[^e]|non
 _PASSES = 'exec "$runtime" "$@"'
 _TEXT = """\
 #!/bin/sh
-# Made by the Ansible collection fleet.gpu_swarm; it is written anew. It stands before NVIDIA's runtime, so that a task of the swarm sees the
-# GPUs that it reserved, and no others (docs/how/isolation.md). To turn it off on this node, without a restart: touch {flag}
+# Written by the Ansible collection fleet.gpu_swarm, which overwrites changes. dockerd calls this instead of NVIDIA's runtime, so that a task of
+# the swarm sees only the GPUs that it reserved (docs/how/isolation.md). To turn it off on this node without a restart: touch {flag}
 runtime={runtime}
 home={home}
 python={python}
@@ -58,19 +58,19 @@ fi
 case $? in
     {goes_on}) exec "$runtime" "$@" ;;
     {refused}) exit 1 ;;
-    {broken}) said=1 ;;
-    *) said="" ;;
+    {broken}) reported=1 ;;
+    *) reported="" ;;
 esac
 {otherwise}
-[ -z "$said" ] || exit 1
+[ -z "$reported" ] || exit 1
 words="{words}"
 printf '{"level": "error", "msg": "%s", "time": "%s"}\\n' "$words" "$(date -u +%Y-%m-%dT%H:%M:%SZ)" >>"${log:-/dev/null}"
 echo "$words" >&2
 exit 1
 """
-# The pattern may match containers that request no GPU. While the guard's code runs, that costs nothing.
+# The first pattern may also match containers that request no GPU. That does no harm while the guard's code works.
 _OTHERWISE = """\
-# A container that requests a GPU is not started by whoever cannot say what it may see; every other one is.
+# The guard's code failed. A container that requests a GPU does not start; others do.
 LC_ALL=C grep -aqE {requests} "$bundle/config.json" 2>/dev/null
 if [ $? = 1 ]; then
     exec "$runtime" "$@"
@@ -80,21 +80,21 @@ fi"""
 class Front(NamedTuple):
     """The values of one node's front."""
 
-    runtime: str  # the program that it calls
+    runtime: str  # the program that the front calls
     home: str
     code: str  # the directory of this version, so that a front replaced while it runs finds its own code
     python: str
-    listed: Iterable[str]  # the variables that swarm-resource names
+    listed: Iterable[str]  # the variables that the key swarm-resource of config.toml names
     refuses: bool = True  # whether containers that request a GPU are refused if the code does not run
 
 
 def text(node: Front) -> str:
-    others = sorted(name for name in set(node.listed) if not any(one in name for one in _ALWAYS))
-    pattern = "|".join([*_ALWAYS, *map(re.escape, others)])
+    further_names = sorted(name for name in set(node.listed) if not any(word in name for word in _ALWAYS))
+    pattern = "|".join([*_ALWAYS, *map(re.escape, further_names)])
     values = {name: quote(getattr(node, name)) for name in ("runtime", "home", "code", "python")}
     values.update(flag=quote("%s/%s" % (node.home, PASS_THROUGH)), name=PASS_THROUGH, pattern=quote(pattern))
-    words = refusal.written(refusal.BROKEN, refusal.not_running("$python -IS $code", "$home/%s" % PASS_THROUGH))
-    values.update(words=words, goes_on=str(GOES_ON), refused=str(REFUSED), broken=str(BROKEN))
+    message = refusal.with_code(refusal.BROKEN, refusal.not_running_message("$python -IS $code", "$home/%s" % PASS_THROUGH))
+    values.update(words=message, goes_on=str(MAY_START), refused=str(REFUSED), broken=str(BROKEN))
     requests = quote(_REQUEST % "|".join(["NVIDIA_VISIBLE_DEVICES", *map(re.escape, sorted(set(node.listed)))]))
     values["otherwise"] = _OTHERWISE.replace("{requests}", requests) if node.refuses else _PASSES
-    return re.sub("|".join(r"\{%s\}" % name for name in values), lambda found: values[found.group()[1:-1]], _TEXT)
+    return re.sub("|".join(r"\{%s\}" % name for name in values), lambda match: values[match.group()[1:-1]], _TEXT)

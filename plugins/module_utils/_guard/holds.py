@@ -4,8 +4,9 @@
 
 """Records which container holds which device: one file for each container, under a lock, without a service.
 
-A file counts while the process lives that wrote it (the guard becomes NVIDIA's runtime and then runc or crun, with one process id), or the one
-that these name as the container's first. A process is its id and when it was started. So everything is right again after a kill or a reboot.
+A file counts while the process that wrote it lives. The guard becomes NVIDIA's runtime and then runc or crun without changing its process id.
+After that, the container's first process counts, as their state files name it. A process is identified by its id and its start. So no file
+blocks a device after a kill or a reboot.
 Private to this collection: no stability is promised to others.
 """
 
@@ -20,65 +21,70 @@ from collections import namedtuple
 
 from .._replace import replace_json
 
-TYPE_CHECKING = False  # typing is not loaded: that would take a fifth of the time that all of this takes
+TYPE_CHECKING = False  # typing is not loaded: that would take a fifth of the guard's time
 if TYPE_CHECKING:
     from typing import Any, Callable, Iterator
 
-_EVERY_S, _OF_THOSE_THAT_STAY_S = 0.1, 1.0
+_POLL_S = 0.1
+_RUNNING_TASK_S = 1.0  # how long to wait for a task that swarm does not stop
 _STARTED = 22 - 3  # the field of /proc/<pid>/stat, counted after the name in parentheses
 # The state files of runc and crun (libcontainer/container_linux.go; src/libcrun/status.c), with the keys of the first process and its start.
 _STATES = (("state.json", "init_process_pid", "init_process_start"), ("status", "pid", "process-start-time"))
 
 
-# What one container holds. pid: the process that creates it, or its first process if it started without the guard. started: the start of that process
-# in the kernel's ticks. root: the directory of runc's or crun's state, empty if unknown.
+# The devices that one container holds. pid: the process that creates it, or its first process if it started without the guard. started: the start
+# of that process in the kernel's ticks. root: the directory of runc's or crun's state, empty if unknown.
 Hold = namedtuple("Hold", ["container", "service", "task", "devices", "pid", "started", "root"])
 
 
 def claim(
-    folder: str, mine: Hold, patience_s: float, stays: Callable[[Hold], bool] = lambda dummy: False, wait: Callable[[float], Any] = time.sleep
+    folder: str,
+    own_hold: Hold,
+    patience_s: float,
+    keeps_running: Callable[[Hold], bool] = lambda dummy: False,
+    wait: Callable[[float], Any] = time.sleep,
 ) -> Hold | None:
-    """Hold these devices, or return who still holds one of them after ``patience_s``: a stopping task gets that long.
+    """Hold these devices. If another task still holds one of them after ``patience_s``, return its hold: a stopping task gets that long.
 
-    If swarm wants the holder to keep running (``stays``), this gives up earlier: swarm gave the device out twice, and can then try another node.
+    If swarm wants the holder to keep running (``keeps_running``), give up earlier. Then swarm has assigned a device twice and can try another node.
     """
-    began = time.monotonic()
+    start = time.monotonic()
     while True:
         with _locked(folder):
-            holder = _holder(folder, mine)
+            holder = _holder(folder, own_hold)
             if holder is None:
-                _write(folder, mine)
+                _write(folder, own_hold)
                 return None
-        waited = time.monotonic() - began
-        if waited >= patience_s or (waited >= _OF_THOSE_THAT_STAY_S and stays(holder)):
+        waited = time.monotonic() - start
+        if waited >= patience_s or (waited >= _RUNNING_TASK_S and keeps_running(holder)):
             return holder
-        wait(_EVERY_S)
+        wait(_POLL_S)
 
 
-def share(folder: str, mine: Hold) -> Hold | None:
+def share(folder: str, own_hold: Hold) -> Hold | None:
     """Hold these devices even if another container does; return that other hold."""
     with _locked(folder):
-        holder = _holder(folder, mine)
-        _write(folder, mine)
+        holder = _holder(folder, own_hold)
+        _write(folder, own_hold)
         return holder
 
 
-def adopt(folder: str, found: list[Hold]) -> None:
+def adopt(folder: str, new_holds: list[Hold]) -> None:
     """Write these holds for containers that have none yet."""
     with _locked(folder):
-        there = {one.container for one in _living(folder)}
-        for one in found:
-            if one.container not in there:
-                _write(folder, one)
+        holding = {hold.container for hold in _living_holds(folder)}
+        for hold in new_holds:
+            if hold.container not in holding:
+                _write(folder, hold)
 
 
-def _holder(folder: str, mine: Hold) -> Hold | None:
-    others = [one for one in _living(folder) if one.container != mine.container]
-    return next((one for one in others if set(one.devices) & set(mine.devices)), None)
+def _holder(folder: str, own_hold: Hold) -> Hold | None:
+    others = [hold for hold in _living_holds(folder) if hold.container != own_hold.container]
+    return next((hold for hold in others if set(hold.devices) & set(own_hold.devices)), None)
 
 
 def started(pid: int) -> int | None:
-    """Return when a process started; None if it has ended, also as a zombie."""
+    """Return when a process started; None if it has ended or is a zombie."""
     try:
         with open("/proc/%d/stat" % pid, "rb") as stream:
             fields = stream.read().rpartition(b")")[2].split()
@@ -87,18 +93,18 @@ def started(pid: int) -> int | None:
     return None if fields[0] in (b"Z", b"X") else int(fields[_STARTED])
 
 
-def _living(folder: str) -> list[Hold]:
+def _living_holds(folder: str) -> list[Hold]:
     """Return the holds of living containers and remove the files of others."""
-    found = []
+    living = []
     for name in os.listdir(folder):
         if name.startswith("."):
             continue
         hold = _read(os.path.join(folder, name))
         if hold and _lives(hold):
-            found.append(hold)
+            living.append(hold)
         else:
             os.unlink(os.path.join(folder, name))
-    return found
+    return living
 
 
 def _lives(hold: Hold) -> bool:
@@ -131,8 +137,8 @@ def _write(folder: str, hold: Hold) -> None:
 
 @contextlib.contextmanager
 def _locked(folder: str) -> Iterator[None]:
-    for one in (os.path.dirname(folder), folder):  # each by itself, because makedirs applies the mode only to the last directory
-        os.makedirs(one, 0o700, exist_ok=True)
+    for directory in (os.path.dirname(folder), folder):  # one by one, because makedirs applies the mode only to the last directory
+        os.makedirs(directory, 0o700, exist_ok=True)
     with open(os.path.join(folder, ".lock"), "w", encoding="ascii") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         yield

@@ -4,8 +4,8 @@
 
 """The messages with which the guard refuses a container, and how they are parsed from a task's error (pure).
 
-Swarm passes the sentence on in the task's error. Whether a job is tried again, and whether a node passes `verify`, depends on the code at its end, so
-the words may change. A guard before 0.3.0 writes no code: its refusals are known by their words.
+Swarm shows the sentence in the task's error. The code at its end decides whether a job is tried again and whether a node passes `verify`, so the
+words may change. A guard before 0.3.0 wrote no code, so its refusals are recognized by their words.
 Private to this collection: no stability is promised to others.
 """
 
@@ -19,24 +19,24 @@ MOUNT, FORGED, UNRESERVED, UNKNOWN = "mount", "forged", "unreserved", "unknown-d
 APART, TOO_SMALL, TWICE = "two-cards", "too-small", "held-twice"
 RESTORED, NO_RECORD, BROKEN = "restored", "no-record", "broken"
 CODES = (MOUNT, FORGED, UNRESERVED, UNKNOWN, APART, TOO_SMALL, TWICE, RESTORED, NO_RECORD, BROKEN)
-# Another node or a later try would refuse the task again.
-FOR_GOOD = frozenset([MOUNT, FORGED, UNRESERVED, TOO_SMALL])
+# Another node or a later attempt would refuse the task too.
+PERMANENT = frozenset([MOUNT, FORGED, UNRESERVED, TOO_SMALL])
 # The guard could not decide. The task itself may be fine.
-CANNOT_JUDGE = frozenset([NO_RECORD, BROKEN])
+UNDECIDED = frozenset([NO_RECORD, BROKEN])
 
 _PREFIX, _CODE = "gpu-swarm: ", " (refusal: %s)"
 _LONGEST = 2000  # characters of the sentence; the code comes after them
 _SERVICE = "the service %s is refused on this node (isolation: %s): %s Its container is %s."
-_RESTORED = "the container %s is of a task with GPUs, which cannot be restored from a checkpoint (isolation: exclusive)."
-_NO_RECORD = "dockerd's record of the container cannot be read, so nobody knows whose it is: %s."
-_FAILED = "the guard of this node's GPUs failed, and so the container is not started: %s: %s. %s"
-_NOT_RUNNING = "the guard of this node's GPUs does not run (%s), and so the container is not started. %s"
+_RESTORED = "the container %s is of a task with GPUs, and such a task cannot be restored from a checkpoint (isolation: exclusive)."
+_NO_RECORD = "dockerd's record of the container cannot be read, so its task is unknown: %s."
+_FAILED = "the guard of this node's GPUs failed, so the container does not start: %s: %s. %s"
+_NOT_RUNNING = "the guard of this node's GPUs does not run (%s), so the container does not start. %s"
 _REMEDY = "Run fleet.gpu_swarm.provision, or turn the guard off: touch %s"
 
 # Not compiled: that would take a tenth of the guard's time, and the guard itself does not use them.
 _WRITTEN = r"gpu-swarm: (.*) \(refusal: ([a-z-]+)\)"
 _OLD = r"gpu-swarm: (.*)"
-# How a sentence began before there were codes. The order counts.
+# How a sentence began before it had a code. The first match counts.
 _OLD_WORDS = (
     (r"the guard of this node's GPUs", BROKEN),
     (r"dockerd's record of the container", NO_RECORD),
@@ -54,42 +54,42 @@ _OLD_WORDS = (
 Refusal = namedtuple("Refusal", ["code", "text", "whole"])
 
 
-def of_service(service: str, level: str, why: str, container: str) -> str:
+def rules_message(service: str, level: str, reason: str, container: str) -> str:
     """Return the message for a task that the rules refuse."""
-    return _SERVICE % (service, level, why, _short(container))
+    return _SERVICE % (service, level, reason, _short(container))
 
 
-def of_checkpoint(container: str) -> str:
+def checkpoint_message(container: str) -> str:
     return _RESTORED % _short(container)
 
 
-def without_record(problem: object) -> str:
+def no_record_message(problem: object) -> str:
     return _NO_RECORD % problem
 
 
-def failed(problem: Exception, flag: str) -> str:
+def failure_message(problem: Exception, flag: str) -> str:
     """Return the message if the guard itself failed. ``flag`` is the file that turns it off."""
     return _FAILED % (type(problem).__name__, problem, _REMEDY % flag)
 
 
-def not_running(how: str, flag: str) -> str:
+def not_running_message(how: str, flag: str) -> str:
     """Return the front's message if the guard's code does not run. ``how`` is the command."""
     return _NOT_RUNNING % (how, _REMEDY % flag)
 
 
-def written(code: str, text: str) -> str:
+def with_code(code: str, text: str) -> str:
     """Return the sentence with prefix and code."""
     return _PREFIX + text[:_LONGEST].rstrip(".") + _CODE % code
 
 
-def read(error: str) -> Refusal | None:
+def parse_refusal(error: str) -> Refusal | None:
     """Return the refusal in a task's error, None if no guard refused it."""
-    found = re.search(_WRITTEN, error, re.DOTALL)
-    if found:
-        return Refusal(found.group(2), found.group(1), error[found.start() :])
-    found = re.search(_OLD, error, re.DOTALL)
-    code = next((code for pattern, code in _OLD_WORDS if re.match(pattern, found.group(1))), None) if found else None
-    return Refusal(code, found.group(1), error[found.start() :]) if found and code else None
+    match = re.search(_WRITTEN, error, re.DOTALL)
+    if match:
+        return Refusal(match.group(2), match.group(1), error[match.start() :])
+    match = re.search(_OLD, error, re.DOTALL)
+    code = next((code for pattern, code in _OLD_WORDS if re.match(pattern, match.group(1))), None) if match else None
+    return Refusal(code, match.group(1), error[match.start() :]) if match and code else None
 
 
 def _short(container: str) -> str:

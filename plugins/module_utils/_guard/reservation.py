@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Finds what a task reserved, and the devices of these resources (pure).
+"""Finds the resources that a task reserved, and their devices (pure).
 
-A value that the node advertises is a device, or stands for devices by the node's map; an amount of a kind stands for the cards behind the kind.
+An advertised value is a device, or the node's map names its devices. For a kind that is an amount, the map names the cards of the kind.
 Private to this collection: no stability is promised to others.
 """
 
@@ -14,36 +14,36 @@ from collections import namedtuple
 
 from . import bundle
 
-TYPE_CHECKING = False  # typing is not loaded: that would take a fifth of the time that all of this takes
+TYPE_CHECKING = False  # typing is not loaded: that would take a fifth of the guard's time
 if TYPE_CHECKING:
     from typing import Any, Iterator, Mapping, Sequence
 
 VARIABLE = "DOCKER_RESOURCE_"
-# Key in the map for a kind that is an amount and so has no values.
+# Key in the map for a kind that is an amount, because an amount has no named values.
 AMOUNT = ""
 
 
-# One resource that a task reserved. value: its name, or AMOUNT. devices: what the task sees for it, none if the node does not advertise it. mib: its
+# One resource that a task reserved. value: its name, or AMOUNT. devices: what the task sees for it; empty if the node does not advertise it. mib: its
 # part of their memory, None for whole devices or if unknown. together: whether all values of this kind must be on one device.
 Part = namedtuple("Part", ["kind", "value", "devices", "mib", "together"], defaults=[None, False])
 
 
-def parts(settings: Any, container: Any) -> tuple[Part, ...]:
+def reserved_parts(settings: Any, container: Any) -> tuple[Part, ...]:
     """Return each resource once, in swarm's order. ``settings`` and ``container`` are the records of admission."""
     if container.task is not None:
-        named = [(kind, value) for kind, value in container.task.named if is_of_gpus(settings, kind)]
+        pairs = [(kind, value) for kind, value in container.task.named if is_gpu_kind(settings, kind)]
         amounts: Sequence[tuple[str, int]] = container.task.amounts
     elif container.unread:
-        # dockerd appends the scheduler's variables to the service's. An image's variable only counts if there is no other.
-        named = [(_kind(settings, name), word) for name in settings.listed for word in bundle.last(container.entries, name)]
-        amounts = list(_amounts(settings, container.entries))
+        # dockerd appends the scheduler's variables to the service's. An image's variable only counts if the service sets none.
+        pairs = [(_kind_of_variable(settings, name), word) for name in settings.listed for word in bundle.last_requested(container.entries, name)]
+        amounts = list(_amounts_in_variables(settings, container.entries))
     else:
-        named, amounts = [], []
-    found = [_named(settings, kind, value) for kind, value in dict.fromkeys(named)]
-    return tuple(found + [_amount(settings, kind, mib) for kind, mib in amounts if mib and AMOUNT in settings.map.get(kind, {})])
+        pairs, amounts = [], []
+    named_parts = [_named_part(settings, kind, value) for kind, value in dict.fromkeys(pairs)]
+    return tuple(named_parts + [_amount_part(settings, kind, mib) for kind, mib in amounts if mib and AMOUNT in settings.map.get(kind, {})])
 
 
-def is_of_gpus(settings: Any, kind: str) -> bool:
+def is_gpu_kind(settings: Any, kind: str) -> bool:
     return kind in settings.kinds or variable(kind) in settings.listed
 
 
@@ -52,24 +52,24 @@ def variable(kind: str) -> str:
     return VARIABLE + kind.upper()
 
 
-def _kind(settings: Any, name: str) -> str:
+def _kind_of_variable(settings: Any, name: str) -> str:
     return next((kind for kind in settings.kinds if variable(kind) == name), "")
 
 
-def _amounts(settings: Any, entries: Sequence[str]) -> Iterator[tuple[str, int]]:
+def _amounts_in_variables(settings: Any, entries: Sequence[str]) -> Iterator[tuple[str, int]]:
     for kind, values in settings.map.items():
-        found = bundle.last(entries, variable(kind)) if AMOUNT in values else []
+        numbers = bundle.last_requested(entries, variable(kind)) if AMOUNT in values else []
         # Swarm writes no longer number, so a longer one is forged and ignored.
-        if len(found) == 1 and bundle.is_number(found[0]) and len(found[0]) <= bundle.LONGEST:
-            yield kind, int(found[0])
+        if len(numbers) == 1 and bundle.is_number(numbers[0]) and len(numbers[0]) <= bundle.MAX_DIGITS:
+            yield kind, int(numbers[0])
 
 
-def _named(settings: Any, kind: str, value: str) -> Part:
-    known: Mapping[str, Any] | None = settings.map.get(kind, {}).get(value)
-    if known is not None and value != AMOUNT:
-        return Part(kind, value, tuple(known["devices"]), known.get("mib"), bool(known.get("together")))
+def _named_part(settings: Any, kind: str, value: str) -> Part:
+    entry: Mapping[str, Any] | None = settings.map.get(kind, {}).get(value)
+    if entry is not None and value != AMOUNT:
+        return Part(kind, value, tuple(entry["devices"]), entry.get("mib"), bool(entry.get("together")))
     return Part(kind, value, (value,) if value in settings.devices else ())
 
 
-def _amount(settings: Any, kind: str, mib: int) -> Part:
+def _amount_part(settings: Any, kind: str, mib: int) -> Part:
     return Part(kind, AMOUNT, tuple(settings.map[kind][AMOUNT]["devices"]), mib)

@@ -4,7 +4,7 @@
 
 """Computes the variables about a task's share of a card (pure): its slots, its MiB, and the fraction of the card that a framework may take.
 
-A share of so many MiB is another fraction on each model of card, and is known nowhere but where the task starts.
+The same MiB are a different fraction of each model of card, so the fraction is only known on the node where the task starts.
 Private to this collection: no stability is promised to others.
 """
 
@@ -15,57 +15,57 @@ from collections import namedtuple
 
 from . import bundle
 
-TYPE_CHECKING = False  # typing is not loaded: that would take a fifth of the time that all of this takes
+TYPE_CHECKING = False  # typing is not loaded: that would take a fifth of the guard's time
 if TYPE_CHECKING:
     from typing import Mapping, Sequence
 
     from .reservation import Part
 
 SLOTS, MEMORY, FRACTION = "GPU_SWARM_SLOTS", "MAX_CONTAINER_MEMORY", "GPU_MEMORY_FRACTION"
-_MILLION = 10**6  # fractions are this fine, so that none becomes 0, which frameworks take for no limit
+_MILLION = 10**6  # fractions are rounded to this, so that none becomes 0, because frameworks take 0 for no limit
 _DECIMAL = re.compile(r"(?:0?\.[0-9]+|[01](?:\.[0-9]*)?)")
 
 
-# variables: by their names. beyond: how its service sets more than it reserved, in words. too_small: why it cannot use a GPU with its share.
+# variables: {name: value} to set. beyond: how the service sets more than it reserved, in words. too_small: why no process can use a share this small.
 Share = namedtuple("Share", ["variables", "beyond", "too_small"], defaults=["", ""])
 
 
 def share(parts: Sequence[Part], own: Sequence[str], card_mib: Mapping[str, int], overhead_mib: int) -> Share:
-    """``own`` are the variables that its service sets, ``card_mib`` the memory of the node's cards, and ``overhead_mib`` what CUDA takes of a
-    card for each process, beside what a framework allocates."""
+    """Return the share of a task. ``own`` are the variables that its service sets, ``card_mib`` is the memory of the node's cards, and
+    ``overhead_mib`` is the memory that CUDA needs for each process in addition to what a framework allocates."""
     slots = [part.value for part in parts if is_slot(part)]
     variables = {SLOTS: ",".join(slots)} if slots else {}
-    reserved, cards = _reserved(parts), {device for part in parts for device in part.devices}
+    reserved, cards = _reserved_mib(parts), {device for part in parts for device in part.devices}
     if reserved is None or len(cards) != 1:
         return Share(variables)
-    limit, beyond = _limit(_last(own, MEMORY), reserved)
+    limit, beyond = _limit(_last_value(own, MEMORY), reserved)
     if limit <= overhead_mib:
         return Share(variables, ", ".join(beyond), "its share is %d MiB, and CUDA takes %d MiB of a card for itself." % (limit, overhead_mib))
     variables[MEMORY] = str(limit)
     total = card_mib.get(cards.pop())
     if total:
         fraction = millionths(limit, total, overhead_mib)
-        its_own = _last(own, FRACTION)
-        if not _DECIMAL.fullmatch(its_own):
+        own_fraction = _last_value(own, FRACTION)
+        if not _DECIMAL.fullmatch(own_fraction):
             variables[FRACTION] = decimal(fraction)
-        elif float(its_own) * _MILLION > fraction:
-            beyond.append("it sets %s=%s, and its share is %s" % (FRACTION, its_own, decimal(fraction)))
+        elif float(own_fraction) * _MILLION > fraction:
+            beyond.append("it sets %s=%s, and its share is %s" % (FRACTION, own_fraction, decimal(fraction)))
     return Share(variables, ", ".join(beyond))
 
 
 def _limit(wanted: str, reserved: int) -> tuple[int, list[str]]:
-    """The MiB by which it goes, and in words where its service sets more than it reserved."""
+    """Return the limit in MiB, and sentences if the service sets more than it reserved."""
     digits = wanted.lstrip("0")
     if not bundle.is_number(digits):  # 0 is no limit
         return reserved, []
-    if len(digits) > bundle.LONGEST:
+    if len(digits) > bundle.MAX_DIGITS:
         return reserved, ["it sets %s to a number of %d digits, and reserved %d MiB" % (MEMORY, len(digits), reserved)]
     limit = int(digits)
     return limit, ["it sets %s=%d, and reserved %d MiB" % (MEMORY, limit, reserved)] if limit > reserved else []
 
 
 def millionths(share_mib: int, card_mib: int, overhead_mib: int) -> int:
-    """The part of a card that a framework may allocate, rounded down, so that what CUDA takes beside it is within the share too."""
+    """Return the millionths of a card that a framework may allocate, rounded down. CUDA's own memory must fit into the share too."""
     return min(_MILLION, (share_mib - overhead_mib) * _MILLION // card_mib)
 
 
@@ -74,7 +74,7 @@ def decimal(fraction: int) -> str:
 
 
 def is_mapped(part: Part) -> bool:
-    """Whether it stands for devices, as a slot or a group of cards does, and is none: NVIDIA's runtime does not know its name."""
+    """Return whether this is a slot or a group of cards: a value that NVIDIA's runtime does not know as a device."""
     return bool(part.value) and bool(part.devices) and part.value not in part.devices
 
 
@@ -82,11 +82,11 @@ def is_slot(part: Part) -> bool:
     return is_mapped(part) and len(part.devices) == 1
 
 
-def _reserved(parts: Sequence[Part]) -> int | None:
-    """The MiB of all, None where that is not known of one, or a device is reserved whole."""
+def _reserved_mib(parts: Sequence[Part]) -> int | None:
+    """Return the MiB of all parts together; None if one is unknown or is a whole device."""
     return None if not parts or any(part.mib is None for part in parts) else sum(part.mib for part in parts)
 
 
-def _last(entries: Sequence[str], name: str) -> str:
-    found = [one.partition("=")[2].strip() for one in entries if bundle.name_of(one) == name]
-    return found[-1] if found else ""
+def _last_value(entries: Sequence[str], name: str) -> str:
+    values = [entry.partition("=")[2].strip() for entry in entries if bundle.name_of(entry) == name]
+    return values[-1] if values else ""

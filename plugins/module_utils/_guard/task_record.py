@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What swarm's agent wrote of a task that it was assigned: what the scheduler gave it, and what its service says (pure).
+"""Parses the record that swarm's agent keeps of a task: the resources that the scheduler assigned, and the service's variables (pure).
 
 The bytes are a protobuf message of swarmkit (api/objects.proto: Task; api/specs.proto; api/types.proto).
 Private to this collection: no stability is promised to others.
@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections import namedtuple
 
-TYPE_CHECKING = False  # typing is not loaded: that would take a fifth of the time that all of this takes
+TYPE_CHECKING = False  # typing is not loaded: that would take a fifth of the guard's time
 if TYPE_CHECKING:
     from typing import Iterator
 
 # Numbers of fields.
-_SPEC, _DESIRED, _GIVEN = 3, 10, 15  # of Task: the service's specification, desired_state, and assigned_generic_resources
-_TO_RUN = (512, 576)  # of TaskState: the task is to run, or to come to its end by itself
+_SPEC, _DESIRED, _ASSIGNED = 3, 10, 15  # of Task: the service's specification, desired_state, and assigned_generic_resources
+_KEEPS_RUNNING = (512, 576)  # of TaskState: RUNNING and COMPLETE, so swarm does not stop the task
 _CONTAINER = 1  # of TaskSpec
 _ENVIRONMENT = 5  # of ContainerSpec
 _NAMED, _DISCRETE = 1, 2  # of GenericResource
@@ -28,35 +28,35 @@ _FIXED = {_FIXED64: 8, _FIXED32: 4}
 
 
 class RecordError(Exception):
-    """It is no such message."""
+    """The record is no valid message."""
 
 
-# One task: (kind, value) of each generic resource that has a name, (kind, how many) of the others, and what the service itself sets, and not
-# its image; stays: whether swarm wants it to run on.
-TaskRecord = namedtuple("TaskRecord", ["named", "amounts", "environment", "stays"], defaults=[False])
+# One task. named: (kind, value) of each named generic resource. amounts: (kind, amount) of the others. environment: the variables that the service
+# sets, without those of its image. keeps_running: whether swarm wants it to keep running.
+TaskRecord = namedtuple("TaskRecord", ["named", "amounts", "environment", "keeps_running"], defaults=[False])
 
 
 def parse(data: bytes) -> TaskRecord:
-    """Raises RecordError."""
-    named, amounts, environment, stays = [], [], [], False
+    """Parse the record. Raises RecordError."""
+    named, amounts, environment, keeps_running = [], [], [], False
     for number, value in _fields(data):
-        if number == _GIVEN:
-            for what, given in _fields(_message(value)):
-                kind, amount = _resource(_message(given))
-                if what == _NAMED:
+        if number == _ASSIGNED:
+            for resource_kind, resource in _fields(_message(value)):
+                kind, amount = _resource(_message(resource))
+                if resource_kind == _NAMED:
                     named.append((kind, _text(amount)))
-                elif what == _DISCRETE:
+                elif resource_kind == _DISCRETE:
                     amounts.append((kind, amount if isinstance(amount, int) else 0))
         elif number == _SPEC:
             environment += list(_environment(_message(value)))
         elif number == _DESIRED:
-            stays = value in _TO_RUN
-    return TaskRecord(tuple(named), tuple(amounts), tuple(environment), stays)
+            keeps_running = value in _KEEPS_RUNNING
+    return TaskRecord(tuple(named), tuple(amounts), tuple(environment), keeps_running)
 
 
 def _resource(data: bytes) -> tuple[str, int | bytes]:
-    found = dict(_fields(data))
-    return _text(found.get(_KIND, b"")), found.get(_VALUE, b"")
+    fields = dict(_fields(data))
+    return _text(fields.get(_KIND, b"")), fields.get(_VALUE, b"")
 
 
 def _environment(spec: bytes) -> Iterator[str]:
@@ -74,39 +74,39 @@ def _text(value: int | bytes) -> str:
 def _message(value: int | bytes) -> bytes:
     if isinstance(value, bytes):
         return value
-    raise RecordError("a number stands where a text or a message is expected")
+    raise RecordError("a field has a number instead of a text or a message")
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """(number, value) of each field."""
-    at = 0
-    while at < len(data):
-        tag, at = _varint(data, at)
+    """Yield (number, value) of each field."""
+    offset = 0
+    while offset < len(data):
+        tag, offset = _varint(data, offset)
         kind = tag & 7
         if kind == _VARINT:
-            value, at = _varint(data, at)
+            value, offset = _varint(data, offset)
             yield tag >> 3, value
             continue
         if kind == _BYTES:
-            length, at = _varint(data, at)
+            length, offset = _varint(data, offset)
         elif kind in _FIXED:
             length = _FIXED[kind]
         else:
             raise RecordError("a field is of kind %d" % kind)
-        if at + length > len(data):
+        if offset + length > len(data):
             raise RecordError("a field ends beyond the message")
-        yield tag >> 3, data[at : at + length]
-        at += length
+        yield tag >> 3, data[offset : offset + length]
+        offset += length
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    found = 0
+def _varint(data: bytes, offset: int) -> tuple[int, int]:
+    number = 0
     for shift in range(0, 70, 7):
-        if at >= len(data):
+        if offset >= len(data):
             break
-        one = data[at]
-        at += 1
-        found |= (one & 0x7F) << shift
-        if one < 0x80:
-            return found, at
+        byte = data[offset]
+        offset += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return number, offset
     raise RecordError("a number does not end")

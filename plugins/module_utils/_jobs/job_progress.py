@@ -105,7 +105,7 @@ def _state(template: Mapping[str, Any], task: Mapping[str, Any] | None) -> tuple
 
 
 def _failure(template: Mapping[str, Any], error: str) -> tuple[str, str]:
-    refused = refusal.read(error)
+    refused = refusal.parse_refusal(error)
     if refused:
         return REFUSED_BY_GUARD, refused.whole
     if _UNHEALTHY in error and template["ContainerSpec"].get("Healthcheck"):
@@ -116,8 +116,8 @@ def _failure(template: Mapping[str, Any], error: str) -> tuple[str, str]:
 def how_to_retry(job: Mapping[str, Any], retries: int) -> str | None:
     """Return RETRY or RESUBMIT; None if the job is not over, is complete, or has no retries left."""
     if job["state"] == REFUSED_BY_GUARD:
-        refused = refusal.read(job["error"])
-        is_final = refused is not None and refused.code in refusal.FOR_GOOD
+        refused = refusal.parse_refusal(job["error"])
+        is_final = refused is not None and refused.code in refusal.PERMANENT
         return None if is_final or job["refused"] >= MOST_REFUSED else RESUBMIT
     return RETRY if job["state"] in (FAILED, TIMED_OUT) and job["retried"] < retries else None
 

@@ -87,8 +87,8 @@ def _data_root(case: Case) -> str:
 
 def _listed_variables(case: Case, edits: Mapping[str, Edit]) -> tuple[str, ...]:
     """Return the variables that config.toml names: those that this collection writes, and those that are there already."""
-    written = bundle.words(case.advertisement["swarm_resource"]) if case.params["runtime_config"] in edits else []
-    return tuple(dict.fromkeys([*written, *toolkit_config.listed(_config_after(case, edits))]))
+    written = bundle.split_words(case.advertisement["swarm_resource"]) if case.params["runtime_config"] in edits else []
+    return tuple(dict.fromkeys([*written, *toolkit_config.listed_variables(_config_after(case, edits))]))
 
 
 def _config_after(case: Case, edits: Mapping[str, Edit]) -> str:

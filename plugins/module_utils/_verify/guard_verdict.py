@@ -39,8 +39,8 @@ def _leak(check: Check, more: Sequence[str]) -> str:
 def _verdict_without_leak(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | None) -> tuple[str, str]:
     check, task, log, unread = outcome
     error = task["Status"].get("Err", "") if task else ""
-    description, refused = DESCRIPTIONS[check["probe"]], refusal.read(error)
-    if refused and refused.code in refusal.CANNOT_JUDGE:
+    description, refused = DESCRIPTIONS[check["probe"]], refusal.parse_refusal(error)
+    if refused and refused.code in refusal.UNDECIDED:
         return FAILED, refused.text
     if refused:
         return PASSED, "%s, a task is refused" % description

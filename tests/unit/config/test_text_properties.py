@@ -371,7 +371,7 @@ def test_any_form_of_string_is_read_as_a_parser_reads_it(value, key, text):
     """The guard reads config.toml like this, on every Python and without a parser."""
     text = f"{key} = {value}\nother = {value}\n{text}" if "swarm-resource" not in tomli.loads(text) else text
     read = tomli.loads(text)["swarm-resource"]
-    assert list(toolkit_config.listed(text)) == list(dict.fromkeys(word.strip() for word in read.split(",") if word.strip()))
+    assert list(toolkit_config.listed_variables(text)) == list(dict.fromkeys(word.strip() for word in read.split(",") if word.strip()))
 
 
 @examples

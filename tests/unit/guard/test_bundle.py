@@ -37,12 +37,12 @@ VISIBLE = bundle.VISIBLE
     ],
 )
 def test_every_variable_of_a_request_gets_the_answer(before, devices, after):
-    assert bundle.rewritten(before, LISTED, devices) == after
+    assert bundle.with_devices(before, LISTED, devices) == after
 
 
 def test_an_unwanted_variable_is_removed_unless_it_gets_the_answer():
     before = ["DOCKER_RESOURCE_VRAM=all", "X=1", f"{LISTED[0]}=all"]
-    assert bundle.rewritten(before, LISTED, [A], ["DOCKER_RESOURCE_VRAM", LISTED[0]]) == ["X=1", f"{LISTED[0]}={A}", f"{VISIBLE}={A}"]
+    assert bundle.with_devices(before, LISTED, [A], ["DOCKER_RESOURCE_VRAM", LISTED[0]]) == ["X=1", f"{LISTED[0]}={A}", f"{VISIBLE}={A}"]
 
 
 NAMES = st.sampled_from([VISIBLE, *LISTED, "PATH", "CUDA_VERSION", "DOCKER_RESOURCE_SSD", "NVIDIA_VISIBLE_DEVICES_", ""])
@@ -65,7 +65,7 @@ MODES = st.sampled_from(
 @given(entries=ENTRIES, devices=DEVICES, mode=MODES, privileged=st.booleans())
 def test_nvidias_runtime_gives_these_devices_and_no_others(entries, devices, mode, privileged):
     """Uses the stand-in for NVIDIA's runtime, which takes the last of several variables of a name. getenv takes the first."""
-    after = bundle.rewritten(entries, mode.preferred or LISTED, devices)
+    after = bundle.with_devices(entries, mode.preferred or LISTED, devices)
     for order in (after, after[::-1]):
         env = dict(item.partition("=")[::2] for item in order)
         assert (requested(env, mode, privileged) or []) == devices
@@ -75,12 +75,12 @@ def test_nvidias_runtime_gives_these_devices_and_no_others(entries, devices, mod
 def test_nothing_but_these_variables_changes(entries, devices):
     document = {"ociVersion": "1.0", "process": {"args": ["x"], "env": list(entries)}, "linux": {"resources": {"memory": {"limit": 2**63}}}}
     before = copy.deepcopy(document)
-    after = bundle.with_environment(document, bundle.rewritten(bundle.environment(document), LISTED, devices))
+    after = bundle.with_environment(document, bundle.with_devices(bundle.environment(document), LISTED, devices))
     assert document == before
     others = [one for one in after["process"]["env"] if bundle.name_of(one) not in (VISIBLE, *LISTED)]
     assert others == [one for one in entries if bundle.name_of(one) not in (VISIBLE, *LISTED)]
     assert {**after, "process": {**after["process"], "env": None}} == {**before, "process": {**before["process"], "env": None}}
-    assert bundle.rewritten(after["process"]["env"], LISTED, devices) == after["process"]["env"]
+    assert bundle.with_devices(after["process"]["env"], LISTED, devices) == after["process"]["env"]
 
 
 VARIABLES = st.dictionaries(st.sampled_from(["GPU_SWARM_SLOTS", "GPU_MEMORY_FRACTION", "PATH", ""]), st.text(max_size=9))
@@ -102,7 +102,7 @@ def test_a_container_without_a_request_gets_no_device_from_nvidias_runtime(entri
     """The guard finds a request whenever the runtime would give a device."""
     env = dict(item.partition("=")[::2] for item in entries)
     if requested(env, mode):
-        assert bundle.requests(entries, mode.preferred)
+        assert bundle.requests_gpus(entries, mode.preferred)
 
 
 MOUNTED = [
@@ -120,7 +120,7 @@ MOUNTS = st.lists(st.fixed_dictionaries({"source": SOURCES, "destination": DESTI
 @given(entries=ENTRIES, devices=DEVICES, mode=st.sampled_from(MOUNTED), mounts=MOUNTS)
 def test_a_mount_that_requests_gpus_is_found_in_each_mode(entries, devices, mode, mounts):
     """If the toolkit accepts mounts, they override all variables, so the answer in the variables is not enough."""
-    env = dict(item.partition("=")[::2] for item in bundle.rewritten(entries, LISTED, devices))
+    env = dict(item.partition("=")[::2] for item in bundle.with_devices(entries, LISTED, devices))
     if (requested(env, mode, mounts=mounts) or []) != devices:
         assert bundle.device_mounts({"mounts": mounts})
 
@@ -168,7 +168,7 @@ def test_two_slashes_at_the_beginning_are_a_request_in_the_stand_in_too():
 def test_replacement_characters_of_go_stay_unchanged():
     text = '{"process": {"env": ["A=\\ufffd\\ud800", "NVIDIA_VISIBLE_DEVICES=all"]}}'
     document = json.loads(text)
-    after = bundle.with_environment(document, bundle.rewritten(bundle.environment(document), LISTED, []))
+    after = bundle.with_environment(document, bundle.with_devices(bundle.environment(document), LISTED, []))
     assert json.dumps(after) == text.replace("=all", "=void")
 
 
@@ -197,4 +197,4 @@ def test_replacement_characters_of_go_stay_unchanged():
 )
 def test_the_variables_that_swarm_resource_names(text, listed):
     """The same result as NVIDIA's tools, in any layout. Their decoder accepts the key in capitals too, and skips a byte order mark."""
-    assert list(toolkit_config.listed(text)) == listed
+    assert list(toolkit_config.listed_variables(text)) == listed

@@ -56,10 +56,10 @@ def guard(tmp_path, monkeypatch):
     ("service", "level", "status", "counted"),
     [
         ("train", "reserved", call.REFUSED, ["train"]),
-        ("train", "audit", call.GOES_ON, ["train"]),
+        ("train", "audit", call.MAY_START, ["train"]),
         ("gpu-swarm-verify-1f2e-2", "reserved", call.REFUSED, []),
         ("gpu-swarm-verify-1f2e-2", "exclusive", call.REFUSED, []),
-        ("gpu-swarm-verify-1f2e-2", "audit", call.GOES_ON, ["gpu-swarm-verify-1f2e-2"]),  # no name hides a request from the guard
+        ("gpu-swarm-verify-1f2e-2", "audit", call.MAY_START, ["gpu-swarm-verify-1f2e-2"]),  # no name hides a request from the guard
         ("gpu-swarm-verifying", "reserved", call.REFUSED, ["gpu-swarm-verifying"]),
     ],
 )
@@ -69,10 +69,10 @@ def test_attempts_of_verify_are_refused_but_not_counted(guard, service, level, s
 
 @pytest.mark.parametrize(("level", "counted"), [("off", []), ("audit", [""])])
 def test_if_nothing_is_withheld_a_failing_guard_lets_the_container_start(guard, tmp_path, level, counted):
-    assert guard("exporter", level)[0] == call.GOES_ON
+    assert guard("exporter", level)[0] == call.MAY_START
     (tmp_path / "run" / "found.json").unlink(missing_ok=True)
     (tmp_path / "bundle" / "config.json").write_text("[]")
-    assert check_container.main() == call.GOES_ON
+    assert check_container.main() == call.MAY_START
     assert (tmp_path / "bundle" / "config.json").read_text() == "[]"
     assert list(finding_counts.read(str(tmp_path / "run" / "found.json"))) == counted
 
@@ -80,7 +80,7 @@ def test_if_nothing_is_withheld_a_failing_guard_lets_the_container_start(guard, 
 @pytest.mark.parametrize(
     ("level", "status", "device", "counted"),
     [
-        ("off", call.GOES_ON, "GPU-1", {}),
+        ("off", call.MAY_START, "GPU-1", {}),
         ("audit", call.REFUSED, "all", {"train": ["forged"]}),
         ("reserved", call.REFUSED, "all", {"train": ["forged"]}),
     ],
@@ -111,7 +111,7 @@ def test_a_refusal_names_the_service_and_the_container(guard, level, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("level", "status"), [("audit", call.GOES_ON), ("reserved", call.GOES_ON), ("exclusive", call.BROKEN)]
+    ("level", "status"), [("audit", call.MAY_START), ("reserved", call.MAY_START), ("exclusive", call.BROKEN)]
 )
 def test_if_run_is_full_a_task_gets_what_it_reserved(guard, tmp_path, monkeypatch, level, status):
     """The holders are unknown then. Only exclusive depends on them."""
@@ -302,7 +302,7 @@ def test_only_variables_of_a_description_change(document, readable, task, level)
             status = check_container.main()
         after = path.read_bytes()
         assert (os.listdir(path.parent), path.stat().st_mode & 0o777) == (["config.json"], 0o640)
-    assert status == call.GOES_ON
+    assert status == call.MAY_START
     assert _others(after) == _others(before)
     if level == "audit":
         assert after == before

@@ -31,7 +31,7 @@ OLD_WORDS = [
 
 @pytest.mark.parametrize(("code", "words"), OLD_WORDS)
 def test_the_words_of_an_older_guard_are_understood(code, words):
-    found = refusal.read(SHIM % words)
+    found = refusal.parse_refusal(SHIM % words)
     assert (found.code, found.whole) == (code, words + ": unknown")
 
 
@@ -42,8 +42,8 @@ def test_the_words_of_an_older_guard_have_each_code():
 @pytest.mark.parametrize("code", [*refusal.CODES, "of-a-newer-guard"])
 @pytest.mark.parametrize("words", ["in other words.", "it sets X=a (refusal: mount) itself.", "a\nb", 3000 * "x"])
 def test_a_code_is_recognised_with_any_words(code, words):
-    made = refusal.written(code, words)
-    found = refusal.read(SHIM % made)
+    made = refusal.with_code(code, words)
+    found = refusal.parse_refusal(SHIM % made)
     assert (found.code, found.whole) == (code, made + ": unknown")
     assert found.text == words[:2000].rstrip(".")
 
@@ -51,29 +51,29 @@ def test_a_code_is_recognised_with_any_words(code, words):
 @pytest.mark.parametrize(("code", "words"), OLD_WORDS)
 def test_an_older_run_understands_new_messages(code, words):
     """Only the code is new, and it is at the end."""
-    assert refusal.written(code, words[len("gpu-swarm: ") :]).startswith(words)
+    assert refusal.with_code(code, words[len("gpu-swarm: ") :]).startswith(words)
 
 
 def test_messages_of_the_guard_keep_their_former_words():
-    service = refusal.of_service("t", "reserved", "it sets X.", "0123456789abcdef")
+    service = refusal.rules_message("t", "reserved", "it sets X.", "0123456789abcdef")
     assert service == "the service t is refused on this node (isolation: reserved): it sets X. Its container is 0123456789ab."
-    said = [service, refusal.of_checkpoint("0123456789abcdef"), refusal.without_record("torn"), refusal.failed(KeyError("x"), "/f")]
-    assert [refusal.read("gpu-swarm: " + one).code for one in said] == ["forged", "restored", "no-record", "broken"]
+    said = [service, refusal.checkpoint_message("0123456789abcdef"), refusal.no_record_message("torn"), refusal.failure_message(KeyError("x"), "/f")]
+    assert [refusal.parse_refusal("gpu-swarm: " + one).code for one in said] == ["forged", "restored", "no-record", "broken"]
 
 
 def test_the_front_adds_the_code():
     line = next(one for one in text(Front("/r", "/h", "/c", "/p", ["X"])).splitlines() if one.startswith("words="))
-    assert refusal.read(line.strip('words="')).code == "broken"
+    assert refusal.parse_refusal(line.strip('words="')).code == "broken"
 
 
 @pytest.mark.parametrize(
     "error", ["", "task: non-zero exit (1)", "exec: gpu-swarm: not found", "gpu-swarm: no manager answers", "(refusal: forged)", "x (refusal: )"]
 )
 def test_any_other_error_is_no_refusal(error):
-    assert refusal.read(error) is None
+    assert refusal.parse_refusal(error) is None
 
 
 def test_codes_are_unique_and_each_has_a_decision():
     assert len(set(refusal.CODES)) == len(refusal.CODES)
-    assert set(refusal.CODES) > refusal.FOR_GOOD | refusal.CANNOT_JUDGE
-    assert not refusal.FOR_GOOD & refusal.CANNOT_JUDGE
+    assert set(refusal.CODES) > refusal.PERMANENT | refusal.UNDECIDED
+    assert not refusal.PERMANENT & refusal.UNDECIDED

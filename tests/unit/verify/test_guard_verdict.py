@@ -21,7 +21,7 @@ REFUSED = (
     "the service gpu-swarm-verify-1f2e-2 is refused on this node (isolation: reserved): it sets DOCKER_RESOURCE_NVIDIA-GPU=all itself, "
     "and it has no reservation. Remove the variable: swarm sets it from --generic-resource: unknown"
 )
-BROKEN = "starting container failed: gpu-swarm: the guard of this node's GPUs does not run (python3 -IS /x), and so the container is not started."
+BROKEN = "starting container failed: gpu-swarm: the guard of this node's GPUs does not run (python3 -IS /x), so the container does not start."
 OTHER_WORDS = "starting container failed: gpu-swarm: in other words (refusal: %s): unknown"
 NO_SMI = 'starting container failed: exec: "nvidia-smi": executable file not found in $PATH: unknown'
 
