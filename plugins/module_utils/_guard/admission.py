@@ -204,7 +204,7 @@ def from_json(settings: Any, listed: Collection[str]) -> Settings:
         raise ValueError("they have no level of isolation")
     allow, devices, kinds, written = (settings.get(name, []) for name in ("allow", "devices", "kinds", "listed"))
     if not all(isinstance(texts, list) and all(isinstance(word, str) for word in texts) for texts in (allow, devices, kinds, written)):
-        raise ValueError("a list has an item that is no text")
+        raise ValueError("their lists have other items than texts")
     names = tuple(dict.fromkeys([*listed, *written, *map(reservation.variable, kinds)]))
     return Settings(settings["level"], allow, devices, kinds, names, _checked_map(settings.get("map", {})), *_memory_settings(settings))
 

@@ -66,7 +66,7 @@ def _newest(handle: int) -> _Meta:
     metas += [_meta(os.pread(handle, _PAGE.size + _META.size, size)) for size in sizes]
     valid = [meta for meta in metas if meta]
     if not valid:
-        raise BoltError("no meta page is valid")
+        raise BoltError("it has no valid meta page")
     return max(valid, key=lambda meta: meta.transaction)
 
 
@@ -94,7 +94,7 @@ def _lookup(handle: int, meta: _Meta, buckets: Sequence[bytes], key: bytes) -> b
         if bucket is None:
             if name == buckets[-1]:
                 return None
-            raise BoltError("bucket %s does not exist" % name.decode("ascii", "replace"))
+            raise BoltError("it has no bucket %s" % name.decode("ascii", "replace"))
         root, dummy_sequence = _HEADER.unpack_from(bucket)
         page = _page(handle, meta, root) if root else bucket[_HEADER.size :]
     return _find(handle, meta, page, key, 0)

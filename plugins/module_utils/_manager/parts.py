@@ -138,7 +138,7 @@ class ManagerService:
             self._unit.stop()  # otherwise it could write the file once more
             file.remove(former)
         service = self._service(settings)
-        service.keep(settings)
+        service.install(settings)
         failure = service.start(self._unit_text())
         if failure is not None:
             raise GpuSwarmError(

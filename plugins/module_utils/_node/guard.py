@@ -55,7 +55,7 @@ class Guard:
             link=os.path.islink(self._front),
             front=None if os.path.islink(self._front) else _files.Snapshot.take(self._front).data,
             settings=_files.read_mapping(os.path.join(self.home, _SETTINGS)),
-            code_is_current=CODE.is_kept(self.home),
+            code_is_current=CODE.is_installed(self.home),
             turned_off=os.path.exists(os.path.join(self.home, PASS_THROUGH)),
             findings=finding_counts.read(os.path.join(self._root, _RUN, finding_counts.FILE)),
         )
@@ -64,14 +64,14 @@ class Guard:
         """Install the guard. The front is written last, because it calls everything else."""
         _import_guard()  # if this node's Python cannot run the guard, stop here
         created = self._make_home()
-        if not CODE.is_kept(self.home):
-            CODE.keep(self.home)
+        if not CODE.is_installed(self.home):
+            CODE.install(self.home)
         self.adopt(wanted)  # before these settings apply to the first new task
         text = json.dumps({**wanted.settings, _CREATED: created}, indent=1, sort_keys=True) + "\n"
         self._write(_SETTINGS, text.encode("utf-8"), _files.NEW_FILE_MODE)
         self._put_front(wanted.front)
         # A container that is starting may still need the previous version.
-        for old in [*code.versions(self.home, CODE.name())[2:], *code.unfinished(self.home)]:
+        for old in [*code.versions(self.home, CODE.name())[2:], *code.unfinished_versions(self.home)]:
             _remove(old)
 
     def adopt(self, wanted: GuardWanted) -> list[str]:

@@ -107,7 +107,7 @@ class Watcher:
     def install(self) -> None:
         """Install the service and restart it."""
         self._load()  # if this node's Python cannot run the code, stop here
-        self._service.keep(self._settings())
+        self._service.install(self._settings())
         _zip_import.save_compiled(os.path.join(self.home, installed.CURRENT, PACKAGE))
         failure = self._service.start(self._unit_text())
         if failure is not None:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The code of a program that stays on a machine: the file that it starts with, and every file that this one imports.
+"""The code of an installed program: its first file, and every file that this one imports, directly or not.
 
 Private to this collection: no stability is promised to others.
 """
@@ -28,7 +28,7 @@ PACKAGE = "gpu_swarm"
 PREFIX, NEW = "code-", ".new."
 # In the directory of a program: the link to the version of its code that runs.
 CURRENT = "current"
-# Read by text, not by Python's parser, which takes fifty times as long: a node does this at each assessment.
+# Imports are found by a pattern: Python's parser takes fifty times as long, and a node does this at each assessment.
 _IMPORT = re.compile(rb"^[ \t]*from (\.+)([\w.]*) import (\([^)]*\)|[^\n#]*)", re.MULTILINE)
 _IMPORTED = re.compile(rb"(\w+)(?: as \w+)?")
 _COMMENT = re.compile(rb"#[^\n]*")
@@ -45,49 +45,49 @@ _TOP = __name__.rpartition(".")[0].rpartition(".")[0]
 
 
 class Code(NamedTuple):
-    """One program. ``entry`` is the file with its ``main``, below module_utils. ``compiled``: whether its files are compiled when they are kept,
-    for a program that starts often.
+    """One program. ``entry`` is the file with its ``main``, below module_utils. ``compiled`` says whether to compile its files when they are
+    installed, which helps a program that starts often.
 
-    Ansible sends what a file imports, wherever that is. So who installs a program imports its entry in a function, and calls that first: what this
-    machine's Python cannot run is not installed."""
+    Ansible sends every file that some function imports. So an installer imports the entry in a function and calls that function first. It fails
+    there if this machine's Python cannot run the program."""
 
     entry: str
     compiled: bool = False
 
     def files(self) -> dict[str, bytes]:
-        """What a machine keeps, by path."""
+        """Return the files to install, {path: bytes}."""
         start = START % (PACKAGE, self.entry[: -len(".py")].replace("/", "."))
         return {**{"%s/%s" % (PACKAGE, path): data for path, data in _imported(self.entry).items()}, "__main__.py": start.encode("ascii")}
 
     def name(self) -> str:
-        """Of the directory that has exactly these files; what was compiled is of one version of Python."""
-        found = hashlib.sha256(sys.version.encode("utf-8") if self.compiled else b"")
+        """Return the name of the directory for exactly these files. Compiled files belong to one version of Python."""
+        digest = hashlib.sha256(sys.version.encode("utf-8") if self.compiled else b"")
         for path, data in sorted(self.files().items()):
-            found.update(("%s %d\n" % (path, len(data))).encode("ascii") + data)
-        return PREFIX + found.hexdigest()[:16]
+            digest.update(("%s %d\n" % (path, len(data))).encode("ascii") + data)
+        return PREFIX + digest.hexdigest()[:16]
 
-    def is_kept(self, home: str) -> bool:
-        """Whether every file is there as it should be."""
+    def is_installed(self, home: str) -> bool:
+        """Return whether every file is installed with the right content."""
         folder = os.path.join(home, self.name())
         return all(_files.Snapshot.take(os.path.join(folder, path)).data == data for path, data in self.files().items())
 
     def is_current(self, home: str) -> bool:
-        """Whether it is the version that runs, as far as names say."""
+        """Return whether the link leads to this version. Does not read the files."""
         link = os.path.join(home, CURRENT)
         return os.path.islink(link) and os.readlink(link) == self.name() and os.path.isfile(os.path.join(link, "__main__.py"))
 
-    def keep(self, home: str) -> None:
-        """Put the files beside other versions, with one rename."""
-        kept = os.path.join(home, self.name())
+    def install(self, home: str) -> None:
+        """Install the files beside other versions, with one rename."""
+        target = os.path.join(home, self.name())
         new = tempfile.mkdtemp(prefix=NEW, dir=home)
         try:
             for path, data in self.files().items():
                 _files.write_new_file(os.path.join(new, path), data)
             if self.compiled:
-                self._compile(new, kept)
+                self._compile(new, target)
             _sync(new)
-            shutil.rmtree(kept, ignore_errors=True)
-            os.rename(new, kept)
+            shutil.rmtree(target, ignore_errors=True)
+            os.rename(new, target)
             _files.sync_directory(home)
         finally:
             shutil.rmtree(new, ignore_errors=True)
@@ -99,45 +99,45 @@ class Code(NamedTuple):
             py_compile.compile(target, dfile=os.path.join(kept, path), doraise=True)
 
     def make_current(self, home: str) -> None:
-        """Keep the files, have the link lead there, and remove every other version, and what a killed run left."""
-        self.keep(home)
+        """Install the files, point the link to them, and remove other versions and leftovers of a killed run."""
+        self.install(home)
         link = os.path.join(home, CURRENT)
         _files.replace_link(link, self.name())
         for name in os.listdir(home):
             path = os.path.join(home, name)
             if name != self.name() and os.path.isdir(path) and not os.path.islink(path):
                 shutil.rmtree(path, ignore_errors=True)
-        for left in _files.unfinished_links(link):
-            os.unlink(left)
+        for leftover in _files.unfinished_links(link):
+            os.unlink(leftover)
 
 
-@lru_cache(maxsize=None)  # each call opens the archive anew, and reads the list of all that is in it
+@lru_cache(maxsize=None)  # without the cache, each call would open the archive and read its table of contents
 def _imported(entry: str) -> dict[str, bytes]:
-    """A file and all that it imports of this collection, also inside functions, by path."""
-    found: dict[str, bytes] = {}
-    with _at_hand() as (exists, read):
-        left = [entry]
-        while left:
-            path = left.pop()
-            if path not in found:
-                found[path] = read(path)
-                left += [one for one in named(path, found[path]) if exists(one)]
-    return dict(sorted(found.items()))
+    """Return {path: bytes} of a file and of every file of this collection that it imports, also inside functions."""
+    files: dict[str, bytes] = {}
+    with _source_files() as (exists, read):
+        pending = [entry]
+        while pending:
+            path = pending.pop()
+            if path not in files:
+                files[path] = read(path)
+                pending += [candidate for candidate in imported_paths(path, files[path]) if exists(candidate)]
+    return dict(sorted(files.items()))
 
 
-def named(path: str, data: bytes) -> list[str]:
-    """The files that a file may mean by its relative imports (pure)."""
-    found, folder = [], path.split("/")
+def imported_paths(path: str, data: bytes) -> list[str]:
+    """Return the paths that the relative imports of a file may mean (pure)."""
+    paths, folder = [], path.split("/")
     for dots, module, names in _IMPORT.findall(data):
         base = [*folder[: -len(dots)], *filter(None, module.decode("ascii").split("."))]
-        found.append("/".join(base) + ".py")
-        found += ["/".join([*base, name.decode("ascii")]) + ".py" for name in _IMPORTED.findall(_COMMENT.sub(b"", names))]
-    return found
+        paths.append("/".join(base) + ".py")
+        paths += ["/".join([*base, name.decode("ascii")]) + ".py" for name in _IMPORTED.findall(_COMMENT.sub(b"", names))]
+    return paths
 
 
 @contextlib.contextmanager
-def _at_hand() -> Iterator[tuple[Callable[[str], bool], Callable[[str], bytes]]]:
-    """Whether there is a file below module_utils, and its content: from the archive that Ansible sends with a module, or from a directory."""
+def _source_files() -> Iterator[tuple[Callable[[str], bool], Callable[[str], bytes]]]:
+    """Yield two functions: one checks whether a file exists below module_utils, one reads it. They use Ansible's archive, or a directory."""
     archive = getattr(getattr(sys.modules[__name__], "__loader__", None), "archive", None)
     if archive is None:
         top = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -155,9 +155,9 @@ def _read(path: str) -> bytes:
 
 
 def _sync(folder: str) -> None:
-    """After a loss of power, what is renamed afterwards is whole."""
+    """Flush all files to the disk, so that they are complete even if the power fails after the rename."""
     for root, dummy_folders, names in os.walk(folder):
-        for path in [*(os.path.join(root, one) for one in names), root]:
+        for path in [*(os.path.join(root, name) for name in names), root]:
             handle = os.open(path, os.O_RDONLY)
             try:
                 os.fsync(handle)
@@ -166,11 +166,11 @@ def _sync(folder: str) -> None:
 
 
 def versions(home: str, first: str) -> list[str]:
-    """The directories of code that are there: the one of that name first, then the others, the newest first."""
-    found = [os.path.join(home, one) for one in os.listdir(home) if one.startswith(PREFIX)]
-    return sorted(found, key=lambda path: (os.path.basename(path) == first, os.lstat(path).st_mtime), reverse=True)
+    """Return the directories of installed code: the one named ``first``, then the others, the newest first."""
+    folders = [os.path.join(home, name) for name in os.listdir(home) if name.startswith(PREFIX)]
+    return sorted(folders, key=lambda path: (os.path.basename(path) == first, os.lstat(path).st_mtime), reverse=True)
 
 
-def unfinished(home: str) -> list[str]:
-    """What a killed run left of one."""
-    return [os.path.join(home, one) for one in os.listdir(home) if one.startswith(NEW)]
+def unfinished_versions(home: str) -> list[str]:
+    """Return unfinished directories of code that a killed run left."""
+    return [os.path.join(home, name) for name in os.listdir(home) if name.startswith(NEW)]

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The text of a service's unit, with the limits that a service of this collection has (pure).
+"""Builds the text of a service's unit, with the limits of every service of this collection (pure).
 
-Releases of systemd before 247 know some of these keys not yet: they log a warning for each, and start the service.
+systemd before 247 does not know some of these keys. It logs a warning for each and starts the service.
 Private to this collection: no stability is promised to others.
 """
 
@@ -59,5 +59,5 @@ class Unit(NamedTuple):
 
 
 def quoted(word: str) -> str:
-    """One word of a unit, as systemd reads it back."""
+    """Return a word of a unit with quotes and escapes, so that systemd reads the same word."""
     return '"%s"' % word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")

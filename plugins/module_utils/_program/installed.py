@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What an assessment sees of an installed program: which version of its code, which settings, and whether it runs.
+"""Reads which version of a program is installed on a machine, and whether it runs.
 
-Small, since each call on a node loads it. Private to this collection: no stability is promised to others.
+Each call on a node loads this file, so it is small. Private to this collection: no stability is promised to others.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any
 
 # In the directory of a program: the link to the version of its code that runs, and its settings.
 CURRENT, SETTINGS = "current", "settings.json"
-# There from before a program is changed until it was restarted: what runs may still be the code of before.
+# Exists from the start of a change until the program was restarted. Until then, the former code may still run.
 CHANGING = "changing"
 
 
 def version(home: str) -> str:
-    """The name of the code that is current; empty if there is none, or if a run was killed before it restarted the program."""
+    """Return the name of the current code; '' if no code is installed, or if a run was killed before it restarted the program."""
     if is_changing(home):
         return ""
     try:
@@ -29,12 +29,12 @@ def version(home: str) -> str:
 
 
 def is_changing(home: str) -> bool:
-    """Whether a run was killed between the first file of a change and the restart."""
+    """Return whether a run was killed between the first file of a change and the restart."""
     return os.path.lexists(os.path.join(home, CHANGING))
 
 
 def runs(pid: Any, home: str) -> bool:
-    """Whether this process is one of the program. ``home`` is the directory's own name: roots differ. systemd removes the status with the service."""
+    """Return whether this process runs the program. ``home`` is the last part of the program's directory: roots differ."""
     if not isinstance(pid, int):
         return False
     try:

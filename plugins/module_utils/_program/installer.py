@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A service of this collection on a machine: its code, its settings and its unit, put there, compared and removed.
+"""Installs, checks and removes a service of this collection: its code, its settings and its unit.
 
-Every step is a rename or can be done twice. A mark is there until the program was restarted, so that the next run finishes what a killed one began.
+Every step is a rename or can be done twice. A mark exists until the program has been restarted, so the next run finishes the work of a killed one.
 Private to this collection: no stability is promised to others.
 """
 
@@ -26,7 +26,7 @@ _SETTINGS_MODE = 0o600
 
 
 class Machine(NamedTuple):
-    """How a machine is changed. ``root`` is where its files lie."""
+    """How to change a machine. ``root`` is the root of its files."""
 
     run: Run
     move: _files.Move
@@ -34,8 +34,8 @@ class Machine(NamedTuple):
 
 
 class Service:
-    """One service. ``home`` is the directory of its code and its settings. ``links`` are names in it, and the directories to which they lead: its
-    unit names a link, and need not be read anew where the directory is another one."""
+    """One service. ``home`` is the directory of its code and its settings. ``links`` are {name: target} of links in
+    it: the unit names a link, so systemd need not read the unit again if the target changes."""
 
     def __init__(self, unit: Unit, home: str, code: Code, move: _files.Move, links: Mapping[str, str]) -> None:
         self._unit = unit
@@ -48,11 +48,11 @@ class Service:
         return self._unit.is_installed() or os.path.lexists(self._home)
 
     def is_current(self, settings: Mapping[str, Any], unit_text: bytes) -> bool:
-        """Whether code, settings and unit are as they should be. Whether it runs is in its status."""
+        """Return whether code, settings and unit are as wanted. Does not check whether the service runs."""
         if installed.is_changing(self._home):
             return False
-        there = self._unit.is_current(unit_text) and self._code.is_current(self._home) and self.settings() == settings
-        return there and all(self._target(name) == target for name, target in self._links.items())
+        is_installed = self._unit.is_current(unit_text) and self._code.is_current(self._home) and self.settings() == settings
+        return is_installed and all(self._target(name) == target for name, target in self._links.items())
 
     def _target(self, name: str) -> str:
         link = os.path.join(self._home, name)
@@ -61,8 +61,8 @@ class Service:
     def settings(self) -> dict[str, Any] | None:
         return _files.read_mapping(os.path.join(self._home, installed.SETTINGS))
 
-    def keep(self, settings: Mapping[str, Any]) -> None:
-        """Put code and settings there, for the next start."""
+    def install(self, settings: Mapping[str, Any]) -> None:
+        """Install the code and the settings for the next start."""
         _files.make_directory(os.path.dirname(self._home), 0o700)
         _files.make_directory(self._home, 0o700)
         _files.write_new_file(self._mark(), b"")
@@ -78,22 +78,22 @@ class Service:
             _files.replace_link(link, target)
         elif os.path.lexists(link):
             os.unlink(link)
-        for left in _files.unfinished_links(link):
-            os.unlink(left)
+        for leftover in _files.unfinished_links(link):
+            os.unlink(leftover)
 
     def start(self, unit_text: bytes) -> str | None:
-        """Put the unit there and restart it. Returns why it did not start, or None."""
+        """Install the unit and restart it. Return why it did not start, or None."""
         failure = self._unit.start(unit_text)
         if failure is None:
             _files.remove(self._mark())
         return failure
 
     def stop(self) -> str | None:
-        """Returns why it still runs, or None."""
+        """Stop the service. Return why it still runs, or None."""
         return self._unit.stop()
 
     def remove(self) -> None:
-        """Remove all of it. It must have been stopped."""
+        """Remove the unit, the code and the settings. Stop the service before."""
         self._unit.remove()
         shutil.rmtree(self._home, ignore_errors=True)
 
@@ -101,5 +101,5 @@ class Service:
         return os.path.join(self._home, installed.CHANGING)
 
     def command(self) -> str:
-        """What a unit starts."""
+        """Return the command that the unit starts."""
         return "%s -I %s" % (quoted(sys.executable), quoted(os.path.join(self._home, installed.CURRENT)))

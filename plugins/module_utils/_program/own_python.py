@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The Python of a service that runs as root. Private to this collection: no stability is promised to others."""
+"""Checks that only root can change the Python of a service that runs as root. Private to this collection: no stability is promised to others."""
 
 from __future__ import annotations
 
@@ -12,41 +12,41 @@ import sys
 
 from .._errors import GpuSwarmError
 
-# On Debian the group staff can write here. It is in root's path, so members can replace what root runs anyway.
+# On Debian, the group staff can write here. root's PATH contains it, so members can replace root's programs anyway.
 _OF_STAFF = "/usr/local"
 
 
 def require_own_python(program: str | None = None, environment: str | None = None) -> None:
-    """Raise GpuSwarmError if anybody but root can replace the Python of this process, or its environment. Units that run as root use it."""
+    """Raise GpuSwarmError if others than root can replace the Python of this process, or its environment. Units that run as root use it."""
     for path in (program or sys.executable, environment or sys.prefix):
-        why = _replaceable(path)
-        if why:
+        reason = _replaceable(path)
+        if reason:
             raise GpuSwarmError(
-                "A service of root would be started with the Python %s, which users other than root can replace: %s. Nothing was changed. Set "
-                "ansible_python_interpreter to a Python that only root can change, such as /usr/bin/python3." % (program or sys.executable, why)
+                "A service that runs as root would use the Python %s, but users other than root can replace it: %s. Nothing was changed. Set "
+                "ansible_python_interpreter to a Python that only root can change, such as /usr/bin/python3." % (program or sys.executable, reason)
             )
 
 
 def _replaceable(path: str) -> str | None:
-    """The first part of a path that somebody else can replace, and how. Links are followed."""
-    at, parts, links = "/", os.path.abspath(path).split("/"), 0
+    """Return the first part of a path that someone else can replace, and how, or None. Links are followed."""
+    current, parts, links = "/", os.path.abspath(path).split("/"), 0
     while parts and links < 40:
-        at = os.path.normpath(os.path.join(at, parts.pop(0)))
-        why = _who_else(at)
-        if why:
-            return "%s %s" % (at, why)
-        if os.path.islink(at):
+        current = os.path.normpath(os.path.join(current, parts.pop(0)))
+        reason = _write_access_of_others(current)
+        if reason:
+            return "%s %s" % (current, reason)
+        if os.path.islink(current):
             links += 1
-            parts = [*os.readlink(at).split("/"), *parts]
-            at = "/" if parts[0] == "" else os.path.dirname(at)
+            parts = [*os.readlink(current).split("/"), *parts]
+            current = "/" if parts[0] == "" else os.path.dirname(current)
     return None
 
 
-def _who_else(path: str) -> str | None:
+def _write_access_of_others(path: str) -> str | None:
     try:
         status = os.lstat(path)
     except OSError:
-        return None  # then nothing is started with it either
+        return None  # a path that does not exist starts nothing
     if status.st_uid not in (0, os.geteuid()):
         return "belongs to user id %d" % status.st_uid
     if stat.S_ISLNK(status.st_mode) or status.st_mode & stat.S_ISVTX:

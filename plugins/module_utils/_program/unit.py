@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A unit of systemd: put there, compared, started, stopped and removed.
+"""Installs, checks, starts, stops and removes a unit of systemd.
 
-Every step is a rename or can be done twice, so that the next run finishes what a killed one began.
+Every step is a rename or can be done twice, so that the next run finishes the work of a killed one.
 Private to this collection: no stability is promised to others.
 """
 
@@ -16,14 +16,14 @@ from typing import Any, Callable
 from .. import _files
 
 Run = Callable[..., Any]  # runs a command, and returns (rc, stdout, stderr)
-_NVIDIA = "dev/nvidiactl"  # of a machine with GPUs
+_NVIDIA = "dev/nvidiactl"  # exists on a machine with GPUs
 SYSTEMD = "etc/systemd/system"
-_STOPPED = ("inactive", "failed", "")  # nothing: where there is no systemd, it has started nothing
+_STOPPED = ("inactive", "failed", "")  # '' if no systemd runs, which then has started nothing
 
 
 class Unit:
-    """A unit of systemd. ``root`` is where the machine's files lie. ``may_reload``: whether systemd may read changed units anew, by which
-    containers that run can lose their GPUs (NVIDIA/nvidia-container-toolkit#48)."""
+    """A unit of systemd. ``root`` is the root of the machine's files. ``may_reload``: whether systemd may reload changed units, which can make
+    running containers lose their GPUs (NVIDIA/nvidia-container-toolkit#48)."""
 
     def __init__(self, name: str, run: Run, move: _files.Move, root: str = "/", may_reload: bool = False) -> None:
         self._name = name
@@ -40,12 +40,12 @@ class Unit:
         return os.path.islink(self._link) and _files.Snapshot.take(self._path).data == text
 
     def start(self, text: bytes) -> str | None:
-        """Puts it there with this text, and starts it anew. Returns why it did not start, or None.
+        """Install the unit with this text and restart it. Return why it did not start, or None.
 
-        systemd reads a unit that is new to it when it starts, and one whose text has changed where it may reload, else at the next boot.
+        systemd reads a new unit when it starts the unit. It reads a changed text after a reload, if that is allowed, or else at the next boot.
         """
         _files.remove_leftovers(self._path)
-        if _files.Snapshot.take(self._path).data != text:  # to systemd a file that is written anew is a unit that has changed
+        if _files.Snapshot.take(self._path).data != text:  # for systemd, a rewritten file is a changed unit
             _files.write(self._path, text, self._move, 0o644)
         if not os.path.islink(self._link):
             _files.make_directory(os.path.dirname(self._link))
@@ -61,7 +61,7 @@ class Unit:
         return self._shows("ActiveState") == "active"
 
     def stop(self) -> str | None:
-        """Returns why it still runs, or None. One that systemd does not know, as after a run that was killed, is stopped."""
+        """Stop the unit. Return why it still runs, or None. A unit that systemd does not know, as after a killed run, is stopped."""
         rc, out, err = self._run(["systemctl", "stop", self._name])
         if rc == 0 or self._shows("ActiveState") in _STOPPED:
             return None
@@ -71,7 +71,7 @@ class Unit:
         return str(self._run(["systemctl", "show", "--property", name, "--value", self._name])[1]).strip()
 
     def remove(self) -> None:
-        """Nothing of it is left, also not in systemd's memory; it has been stopped before."""
+        """Remove the unit's files, and its failures from systemd's memory. Stop it before."""
         _files.remove_leftovers(self._path)
         for path in (self._link, self._path):
             if os.path.lexists(path):
@@ -80,5 +80,5 @@ class Unit:
 
 
 def has_gpus(root: str) -> bool:
-    """Whether containers here may have GPUs, which they could lose when systemd reads its units anew."""
+    """Return whether containers here may have GPUs, which they could lose when systemd reloads its units."""
     return os.path.exists(os.path.join(root, _NVIDIA))

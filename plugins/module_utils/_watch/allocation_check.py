@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Compares the processes on the cards with what swarm gave to their tasks, and keeps the findings for the next run that assesses this node.
+"""Compares the processes on the cards with the cards of their tasks, and writes the findings for the next run that assesses this node.
 
 Private to this collection: no stability is promised to others.
 """
@@ -26,9 +26,9 @@ EVERY_S = 60
 # Two comparisons must agree. The second one comes sooner.
 CONFIRM_S = 10
 DATA_ROOT = "/var/lib/docker"
-# MPS's server for the tasks that share a card: it computes nothing itself. The kernel keeps only this much of its name.
+# MPS's server for tasks that share a card computes nothing itself. The kernel shortens its name to this.
 _MPS_SERVER = "nvidia-cuda-mps"
-_OF_NO_TASK = "container %s"
+_OUTSIDE_SWARM = "container %s"
 
 
 class AllocationCheck:
@@ -45,7 +45,7 @@ class AllocationCheck:
         self._failure = ""
 
     def compare(self, readable: bool, written: Written) -> str:
-        """Compare if it is due. Returns an error once; the service goes on. ``readable``: whether the cards can be read at all."""
+        """Compare if it is due. Return an error only the first time; the service goes on. ``readable`` says whether the cards can be read."""
         try:
             self._compare(readable, written)
         except Exception as problem:
@@ -64,24 +64,25 @@ class AllocationCheck:
             return
         try:
             running = self._containers.running()
-        except OSError:  # dockerd is gone, or keeps its data elsewhere now, which the next run notes
+        except OSError:  # dockerd is not installed any more, or its data moved, which the next run records
             self._publish([])
             return
-        self._publish(self._comparison.compare(self._seen(cards, running, written), now, int(time.time())))
+        self._publish(self._comparison.compare(self._snapshot(cards, running, written), now, int(time.time())))
 
-    def _seen(self, cards: Sequence[Mapping[str, Any]], running: Mapping[str, Container], written: Written) -> Snapshot:
+    def _snapshot(self, cards: Sequence[Mapping[str, Any]], running: Mapping[str, Container], written: Written) -> Snapshot:
         # A container that may see all cards holds none, whatever its service reserves.
-        tasks = {one.task: self._is_allowed(one) for one in running.values() if one.task and not self._containers.is_over(one.task)}
-        held = {task: () if allowed else self._held(task, written) for task, allowed in tasks.items()}
-        known = [card["uuid"] for card in cards if card["pids"] is not None]
-        return Snapshot(list(self._uses(cards, running)), held, written.expected, known, list(self._given(cards, running)))
+        with_tasks = [container for container in running.values() if container.task and not self._containers.is_over(container.task)]
+        tasks = {container.task: self._is_allowed(container) for container in with_tasks}
+        held = {task: () if allowed else self._holdings_of(task, written) for task, allowed in tasks.items()}
+        readable = [card["uuid"] for card in cards if card["pids"] is not None]
+        return Snapshot(list(self._uses(cards, running)), held, written.expected, readable, list(self._assigned_outside_swarm(cards, running)))
 
     def _is_allowed(self, container: Container) -> bool:
         return is_allowed(self._allow, container.labels)
 
-    def _held(self, task: str, written: Written) -> Sequence[Held] | None:
-        given = self._containers.given(task)
-        return None if given is None else holdings(given, written.inserted)
+    def _holdings_of(self, task: str, written: Written) -> Sequence[Held] | None:
+        assigned = self._containers.assigned(task)
+        return None if assigned is None else holdings(assigned, written.inserted)
 
     def _uses(self, cards: Sequence[Mapping[str, Any]], running: Mapping[str, Container]) -> Iterator[Use]:
         for card in cards:
@@ -91,24 +92,24 @@ class AllocationCheck:
                 if use:
                     yield use
 
-    def _given(self, cards: Sequence[Mapping[str, Any]], running: Mapping[str, Container]) -> Iterator[Use]:
-        for one in running.values():
-            if one.requests and not self._is_allowed(one):
-                yield from (Use(card, "", text_of(_OF_NO_TASK % one.name)) for card in cards_of(one.requests, cards))
+    def _assigned_outside_swarm(self, cards: Sequence[Mapping[str, Any]], running: Mapping[str, Container]) -> Iterator[Use]:
+        for container in running.values():
+            if container.requests and not self._is_allowed(container):
+                yield from (Use(card, "", text_of(_OUTSIDE_SWARM % container.name)) for card in cards_of(container.requests, cards))
 
     def _use(self, card: str, process: process_owner.Process, running: Mapping[str, Container]) -> Use | None:
         # The outermost container: a task with its own dockerd starts others inside it.
-        container = next((running[one] for one in process.containers if one in running), None)
+        container = next((running[container_id] for container_id in process.containers if container_id in running), None)
         if container and container.task and not self._containers.is_over(container.task):
             return None if self._is_allowed(container) else Use(card, container.task, process.name)
         if process.name.startswith(_MPS_SERVER):
             return None
-        whose = _OF_NO_TASK % container.name if container else self._users.name(process.uid)
-        return Use(card, "", text_of("%s (%s)" % (whose, process.name)))
+        owner = _OUTSIDE_SWARM % container.name if container else self._users.name(process.uid)
+        return Use(card, "", text_of("%s (%s)" % (owner, process.name)))
 
-    def _publish(self, found: Sequence[Finding]) -> None:
+    def _publish(self, findings: Sequence[Finding]) -> None:
         """Write the findings if they changed."""
-        lists = as_lists(found)
+        lists = as_lists(findings)
         if lists == self._published:
             return
         failure = publish(PATH, {"found": lists})

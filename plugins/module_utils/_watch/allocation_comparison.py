@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Compares processes on cards with what swarm gave to their tasks (pure). It stops no task and works without the guard.
+"""Compares processes on cards with the cards of their tasks (pure). It stops no task and works without the guard.
 
 Private to this collection: no stability is promised to others.
 """
@@ -14,7 +14,7 @@ from typing import Any, Collection, Iterable, Mapping, NamedTuple, Sequence
 from .._gpu.record import devices_of
 from .._health.allocation_findings import IDLE, NOT_HELD, OUTSIDE, SEEN, USED_BY_ANOTHER, Finding, ordered, text_of
 from .._policy.generic_resources import AMOUNT
-from .container_files import Given
+from .container_files import Assigned
 
 # After such a pause, a comparison says nothing about the time before it.
 GAP_S = 300
@@ -41,50 +41,50 @@ class Snapshot(NamedTuple):
     """Processes and allocations at one moment."""
 
     uses: Sequence[Use]
-    held: Mapping[str, Sequence[Held] | None]  # by the ids of the running tasks; None if it is unknown what a task has
+    held: Mapping[str, Sequence[Held] | None]  # by the ids of the running tasks; None if a task's resources are unknown
     advertised: Collection[str]  # cards and MIG devices
     known: Collection[str]  # cards and MIG devices whose processes are known
-    given: Sequence[Use] = ()  # cards that dockerd gave to containers without a task, used or not
+    given: Sequence[Use] = ()  # cards of containers without a task, used or not
 
 
-def holdings(given: Iterable[Given], inserted: Mapping[str, Any]) -> list[Held]:
+def holdings(assigned: Iterable[Assigned], inserted: Mapping[str, Any]) -> list[Held]:
     """Return the resources of a task that are cards. ``inserted`` is the node's record of what it advertises."""
-    found = [Held(one.kind, one.value, _devices(one, inserted)) for one in given]
-    return [one for one in found if one.devices]
+    resources = [Held(resource.kind, resource.value, _devices(resource, inserted)) for resource in assigned]
+    return [resource for resource in resources if resource.devices]
 
 
-def _devices(one: Given, inserted: Mapping[str, Any]) -> Sequence[str]:
-    known = ((inserted.get("map") or {}).get(one.kind) or {}).get(AMOUNT if one.amount else one.value)
-    if known:
-        return tuple(known["devices"])
-    if one.amount:  # an older record has no map, only the cards of all such kinds
-        return tuple(inserted.get("gpus") or ()) if one.kind in (inserted.get("kinds") or ()) else ()
-    return devices_of(one.value) if one.value.startswith(_NAMED_BY_CARD) else ()
+def _devices(resource: Assigned, inserted: Mapping[str, Any]) -> Sequence[str]:
+    mapped = ((inserted.get("map") or {}).get(resource.kind) or {}).get(AMOUNT if resource.amount else resource.value)
+    if mapped:
+        return tuple(mapped["devices"])
+    if resource.amount:  # an older record has no map, only the cards of all such kinds
+        return tuple(inserted.get("gpus") or ()) if resource.kind in (inserted.get("kinds") or ()) else ()
+    return devices_of(resource.value) if resource.value.startswith(_NAMED_BY_CARD) else ()
 
 
-def judge(
+def find_differences(
     uses: Iterable[Use], held: Mapping[str, Sequence[Held] | None], advertised: Collection[str], given: Iterable[Use] = ()
 ) -> set[Finding]:
-    """Return the uses that differ from what was given. ``held`` is by task, None if unknown; ``given`` is for containers without a task."""
+    """Return the uses that differ from the allocations. ``held`` is by task, None if unknown; ``given`` are cards of containers without a task."""
     holders: dict[str, list[str]] = {}
     for task in sorted(held):
-        for device in dict.fromkeys(device for one in held[task] or () for device in one.devices):
+        for device in dict.fromkeys(device for finding in held[task] or () for device in finding.devices):
             holders.setdefault(device, []).append(task)
-    found: dict[tuple[str, ...], Finding] = {}
+    findings: dict[tuple[str, ...], Finding] = {}
     for use in sorted(uses):
         if use.task and (held.get(use.task) is None or use.task in holders.get(use.card, ())):
             continue
-        one = _finding(use, holders.get(use.card), use.card in advertised)
-        if one:
+        finding = _finding(use, holders.get(use.card), use.card in advertised)
+        if finding:
             # If a task renames its processes, it stays one finding.
-            found.setdefault((one.name, one.card, one.task, one.holder, "" if one.task else one.by), one)
-    unused = [one for one in given if one.card in holders and not any(_is_by(use, one) for use in found.values())]
-    return {*found.values(), *(Finding(SEEN, one.card, "", holders[one.card][0], one.by, 0) for one in unused)}
+            findings.setdefault((finding.name, finding.card, finding.task, finding.holder, "" if finding.task else finding.by), finding)
+    unused = [finding for finding in given if finding.card in holders and not any(_is_by(use, finding) for use in findings.values())]
+    return {*findings.values(), *(Finding(SEEN, finding.card, "", holders[finding.card][0], finding.by, 0) for finding in unused)}
 
 
-def _is_by(found: Finding, given: Use) -> bool:
-    """Return whether a process of this container uses the card. The container's name comes first; a long one leaves no room for the process."""
-    return found.card == given.card and not found.task and found.by.startswith(text_of(given.by + " ("))
+def _is_by(finding: Finding, container: Use) -> bool:
+    """Return whether a process of this container uses the card. Its name comes first, because a long name leaves no room for the process."""
+    return finding.card == container.card and not finding.task and finding.by.startswith(text_of(container.by + " ("))
 
 
 def _finding(use: Use, holders: Sequence[str] | None, is_advertised: bool) -> Finding | None:
@@ -111,20 +111,20 @@ class Comparison:
         if self._compared is None or now - self._compared > GAP_S:
             self._before, self._since, self._used = set(), {}, {}
         self._compared = now
-        found = judge(snapshot.uses, snapshot.held, snapshot.advertised, snapshot.given)
-        # A process may outlast its container by a moment: two snapshots in a row have to agree.
-        agreed, self.settled, self._before = found & self._before, found == self._before, found
-        self._since = {one: self._since.get(one, clock) for one in found}
-        return ordered([*(one._replace(since=self._since[one]) for one in agreed), *self._idle(snapshot, now, clock)])
+        findings = find_differences(snapshot.uses, snapshot.held, snapshot.advertised, snapshot.given)
+        # A process may end a moment after its container, so two snapshots in a row must agree.
+        agreed, self.settled, self._before = findings & self._before, findings == self._before, findings
+        self._since = {finding: self._since.get(finding, clock) for finding in findings}
+        return ordered([*(finding._replace(since=self._since[finding]) for finding in agreed), *self._idle(snapshot, now, clock)])
 
     def _idle(self, snapshot: Snapshot, now: float, clock: int) -> list[Finding]:
         used = {(use.task, use.card) for use in snapshot.uses}
-        before, self._used, found = self._used, {}, []
-        for task, several in snapshot.held.items():
-            for one in several or ():
-                key = (task, one.kind, one.value)
-                busy = any((task, device) in used or device not in snapshot.known for device in one.devices)
+        before, self._used, findings = self._used, {}, []
+        for task, resources in snapshot.held.items():
+            for resource in resources or ():
+                key = (task, resource.kind, resource.value)
+                busy = any((task, device) in used or device not in snapshot.known for device in resource.devices)
                 self._used[key] = last = (now, clock) if busy else before.get(key, (now, clock))
                 if 0 < self._idle_after_s <= now - last[0]:
-                    found.append(Finding(IDLE, one.devices[0], task, "", "", last[1]))
-        return found
+                    findings.append(Finding(IDLE, resource.devices[0], task, "", "", last[1]))
+        return findings

@@ -4,7 +4,7 @@
 
 """The watcher's commands: ``watch`` runs the service, ``label TEXT`` shows a label to the managers, ``stopped`` runs after the service.
 
-What writes the label is a process of its own: the service itself stays small. Private to this collection: no stability is promised to others.
+A separate process writes the label, so that the service itself stays small. Private to this collection: no stability is promised to others.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 
 def main() -> None:
-    home = os.path.dirname(os.path.abspath(sys.argv[0]))  # not resolved: the service was started through a link
+    home = os.path.dirname(os.path.abspath(sys.argv[0]))  # do not resolve the link that the service was started through
     command, words = sys.argv[1], sys.argv[2:]
     if command == "watch":
         from .watch_loop import Service
@@ -25,8 +25,8 @@ def main() -> None:
     else:
         from . import report
 
-        came = report.stopped(home, _settings(home)) if command == "stopped" else report.write(home, _settings(home), words[0])
-        sys.stdout.write(json.dumps(came) + "\n")
+        result = report.stopped(home, _settings(home)) if command == "stopped" else report.write(home, _settings(home), words[0])
+        sys.stdout.write(json.dumps(result) + "\n")
 
 
 def _settings(home: str) -> dict[str, Any]:

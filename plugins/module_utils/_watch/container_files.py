@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reads the running containers, and what swarm gave to their tasks, from dockerd's files.
+"""Reads the running containers, and the resources of their tasks, from dockerd's files.
 
-dockerd itself is not called: this is read each minute. Private to this collection: no stability is promised to others.
+dockerd itself is not called, because this happens each minute. Private to this collection: no stability is promised to others.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ _ID = re.compile(r"[0-9a-f]{64}")
 _CONFIG, _HOST = "config.v2.json", "hostconfig.json"
 # The names of NVIDIA's cards in CDI, and the name for all of them.
 _CDI, _EVERY = "nvidia.com/gpu=", "all"
-_MOST = 64  # cards that one request can name
+_MOST = 64  # the most cards in one request
 
 
 class Container(NamedTuple):
     """A running container."""
 
     name: str
-    task: str  # the task's id; empty if it belongs to none
+    task: str  # the task's id; empty without a task
     service: str
     labels: Mapping[str, str]
-    requests: Sequence[str] = ()  # without a task: the cards that were requested of dockerd, by dockerd's names
+    requests: Sequence[str] = ()  # without a task: the cards that it requested, by dockerd's names
 
 
-class Given(NamedTuple):
-    """One resource that swarm gave a task. ``amount``: a part of the kind's cards, without a name."""
+class Assigned(NamedTuple):
+    """One resource that swarm assigned to a task. ``amount``: a part of the kind's cards, without a name."""
 
     kind: str
     value: str
@@ -46,32 +46,32 @@ class Given(NamedTuple):
 
 
 class Containers:
-    """The containers. A file is read again only if it has changed."""
+    """The running containers. A file is read again only if it has changed."""
 
     def __init__(self, data_root: str) -> None:
         self._data_root = data_root
         self._seen: dict[str, tuple[object, Container | None]] = {}
-        self._given: dict[str, Sequence[Given]] = {}
+        self._given: dict[str, Sequence[Assigned]] = {}
         self._over: set[str] = set()
 
     def running(self) -> dict[str, Container]:
         """Return the running containers by id. Raises OSError if dockerd's directory cannot be read."""
         folder = os.path.join(self._data_root, "containers")
-        there = [one for one in os.listdir(folder) if _ID.fullmatch(one)]
+        ids = [container_id for container_id in os.listdir(folder) if _ID.fullmatch(container_id)]
         seen = {}
-        for one in there:
-            path = os.path.join(folder, one, _CONFIG)
-            now, known = stamp(path), self._seen.get(one)
-            seen[one] = known if known and known[0] == now and now is not None else (now, _read(path))
+        for container_id in ids:
+            path = os.path.join(folder, container_id, _CONFIG)
+            file_stamp, cached = stamp(path), self._seen.get(container_id)
+            seen[container_id] = cached if cached and cached[0] == file_stamp and file_stamp is not None else (file_stamp, _read(path))
         self._seen = seen
-        found = {one: container for one, (_stamp, container) in seen.items() if container}
-        tasks = {container.task for container in found.values()}
-        self._given = {task: given for task, given in self._given.items() if task in tasks}
+        running = {container_id: container for container_id, (_stamp, container) in seen.items() if container}
+        tasks = {container.task for container in running.values()}
+        self._given = {task: resources for task, resources in self._given.items() if task in tasks}
         self._over &= tasks
-        return found
+        return running
 
-    def given(self, task: str) -> Sequence[Given] | None:
-        """Return what swarm gave this task; None if that cannot be read now."""
+    def assigned(self, task: str) -> Sequence[Assigned] | None:
+        """Return the resources that swarm assigned to this task; None if the record cannot be read now."""
         if task not in self._given:
             try:
                 record = engine_record.task(self._data_root, task)
@@ -83,46 +83,46 @@ class Containers:
         return self._given[task]
 
     def is_over(self, task: str) -> bool:
-        """Return whether a container runs whose task swarm does not know: started by hand, or its image has the label of a task."""
-        return self.given(task) is not None and task in self._over
+        """Return whether swarm does not know the task of a running container: someone started it by hand with the label of a task."""
+        return self.assigned(task) is not None and task in self._over
 
 
-def requested(host: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what `docker run --gpus` and `--device nvidia.com/gpu=…` requested: indices, UUIDs, or all. ``host`` is the HostConfig."""
-    found: list[str] = []
-    for one in host.get("DeviceRequests") or ():
-        ids, driver = [str(name) for name in one.get("DeviceIDs") or ()], one.get("Driver") or ""
+def requested_cards(host: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the cards that `docker run --gpus` or `--device nvidia.com/gpu=…` requested: indices, UUIDs, or all. ``host`` is the HostConfig."""
+    cards: list[str] = []
+    for request in host.get("DeviceRequests") or ():
+        ids, driver = [str(name) for name in request.get("DeviceIDs") or ()], request.get("Driver") or ""
         if driver == "cdi":
-            found += [name[len(_CDI) :] for name in ids if name.startswith(_CDI)]
-        elif driver in ("", "nvidia") and any("gpu" in several for several in one.get("Capabilities") or ()):
-            count = int(one.get("Count") or 0)
+            cards += [name[len(_CDI) :] for name in ids if name.startswith(_CDI)]
+        elif driver in ("", "nvidia") and any("gpu" in capabilities for capabilities in request.get("Capabilities") or ()):
+            count = int(request.get("Count") or 0)
             # A count means the first cards (moby, daemon/nvidia_linux.go), also if Docker 29 injects them by CDI.
-            found += ids or ([_EVERY] if count < 0 else map(str, range(min(count, _MOST))))
-    return tuple(found[:_MOST])
+            cards += ids or ([_EVERY] if count < 0 else map(str, range(min(count, _MOST))))
+    return tuple(cards[:_MOST])
 
 
 def cards_of(requests: Sequence[str], cards: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the UUIDs that the requests name. ``cards`` are the node's cards and MIG devices, as _gpu/processes reads them."""
-    names = {one for one in requests if one}
+    names = {name for name in requests if name}
     return [
-        card["uuid"] for card in cards if names & {_EVERY, str(card["index"])} or any(card["uuid"].startswith(one) for one in names)
+        card["uuid"] for card in cards if names & {_EVERY, str(card["index"])} or any(card["uuid"].startswith(name) for name in names)
     ]
 
 
-def _given(record: TaskRecord) -> tuple[Given, ...]:
-    named = tuple(Given(kind, value) for kind, value in dict.fromkeys(record.named))
-    return named + tuple(Given(kind, "", True) for kind, amount in record.amounts if amount)
+def _given(record: TaskRecord) -> tuple[Assigned, ...]:
+    with_names = tuple(Assigned(kind, value) for kind, value in dict.fromkeys(record.named))
+    return with_names + tuple(Assigned(kind, "", True) for kind, amount in record.amounts if amount)
 
 
 def _read(path: str) -> Container | None:
     """Return a container. None if it does not run or cannot be read, because it is being created or removed."""
     try:
         with open(path, encoding="utf-8", errors="replace") as stream:
-            found = json.load(stream)
-        if found["State"]["Running"] is not True:
+            config = json.load(stream)
+        if config["State"]["Running"] is not True:
             return None
-        one = _container(found)
-        return one if one.task else one._replace(requests=_requests(os.path.join(os.path.dirname(path), _HOST)))
+        container = _container(config)
+        return container if container.task else container._replace(requests=_requests(os.path.join(os.path.dirname(path), _HOST)))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
@@ -130,11 +130,11 @@ def _read(path: str) -> Container | None:
 def _requests(path: str) -> Sequence[str]:
     try:
         with open(path, encoding="utf-8", errors="replace") as stream:
-            return requested(json.load(stream))
+            return requested_cards(json.load(stream))
     except (OSError, ValueError, TypeError, AttributeError):
         return ()
 
 
-def _container(found: Mapping[str, Any]) -> Container:
-    labels = {str(key): str(value) for key, value in (found["Config"].get("Labels") or {}).items()}
-    return Container(text_of(str(found["Name"]).lstrip("/")), labels.get(TASK, ""), labels.get(SERVICE, ""), labels)
+def _container(config: Mapping[str, Any]) -> Container:
+    labels = {str(key): str(value) for key, value in (config["Config"].get("Labels") or {}).items()}
+    return Container(text_of(str(config["Name"]).lstrip("/")), labels.get(TASK, ""), labels.get(SERVICE, ""), labels)

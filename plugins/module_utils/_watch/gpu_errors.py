@@ -51,31 +51,33 @@ class Events:
         except OSError as problem:  # for example a failing disk: known errors still count
             self.failure = "%s: %s" % (self._path, problem.strerror)
 
-    def add(self, found: Sequence[xids.Event], gpus: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) -> list[xids.Event]:
+    def add(self, errors: Sequence[xids.Event], gpus: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) -> list[xids.Event]:
         """Keep the errors of these GPUs and return the new ones. Both sources report the same error."""
         events, uuids = self.read(), {xids.bus_address(gpu["pci"]): gpu["uuid"] for gpu in gpus if gpu["pci"] and gpu["uuid"]}
-        before, new = events, []
-        for one in found:
-            state = xids.severity(one, settings["health_faults"], settings["health_ignored"])
-            if state == OK or one.pci not in uuids:
-                new += [one] if one.text else []  # an error that is not kept is worth a line only with the words of the kernel's log
+        before, new_errors = events, []
+        for error in errors:
+            state = xids.severity(error, settings["health_faults"], settings["health_ignored"])
+            if state == OK or error.pci not in uuids:
+                new_errors += [error] if error.text else []  # an ignored error is only reported with the text of the kernel's log
                 continue
-            known = len(events)
-            events = pace.add_event(events, uuids[one.pci], one.xid, state)
-            new += [one] if len(events) > known or one.text else []
+            count = len(events)
+            events = pace.add_event(events, uuids[error.pci], error.xid, state)
+            new_errors += [error] if len(events) > count or error.text else []
         if events != before:
             self._events, self._is_written = events, False
         if not self._is_written:
             self._write()
-        return new
+        return new_errors
 
     def standing(self) -> str:
-        """Return in words which earlier errors still count, and how to clear them."""
-        found = ", ".join("XID %d of %s" % (one["xid"], one["uuid"]) for one in self.read())
-        return "what the driver logged before counts until this node reboots: %s. After a reset, remove %s." % (found, self._path) if found else ""
+        """Return a sentence about earlier errors that still count, with the way to clear them, or ''."""
+        errors = ", ".join("XID %d of %s" % (event["xid"], event["uuid"]) for event in self.read())
+        if not errors:
+            return ""
+        return "the driver logged these errors before, and they count until this node reboots: %s. After a reset, remove %s." % (errors, self._path)
 
     def _write(self) -> None:
-        """If the disk is full, the next call tries again."""
+        """Write the file. If the disk is full, the next call tries again."""
         try:
             replace_json(self._path, {"boot": self._boot, "events": self._events})
             self._stamp, self._is_written, self.failure = stamp(self._path), True, ""
@@ -97,15 +99,15 @@ class Log:
 
     def lines(self) -> list[str]:
         """Return the errors since the last call."""
-        found: list[str] = []
+        lines: list[str] = []
         while self._handle is not None:
             try:
                 record = os.read(self._handle, _RECORD)
-            except BrokenPipeError:  # the kernel overwrote some before they were read
+            except BrokenPipeError:  # the kernel has overwritten records that were not read
                 continue
             except OSError:
                 break
             if not record:
                 break
-            found.append(record.decode("utf-8", "replace"))
-        return found
+            lines.append(record.decode("utf-8", "replace"))
+        return lines

@@ -39,15 +39,15 @@ class Process(NamedTuple):
 
 def containers(cgroup: str) -> list[str]:
     """Return the ids of containers in a file /proc/<pid>/cgroup, the outermost first, for both versions and both drivers (pure)."""
-    found: dict[str, None] = {}
+    ids: dict[str, None] = {}
     for line in cgroup.splitlines():
         path = line.split(":", 2)[-1]
-        found.update(dict.fromkeys(one.group(1) for one in map(_CONTAINER.fullmatch, path.split("/")) if one))
-    return list(found)
+        ids.update(dict.fromkeys(match.group(1) for match in map(_CONTAINER.fullmatch, path.split("/")) if match))
+    return list(ids)
 
 
 def read(pid: int, root: str = "/proc") -> Process | None:
-    """Return a process. None if it has ended, or if another process has its number now."""
+    """Return a process. None if it has ended, or if another process has its id now."""
     try:
         before = _stat(pid, root)
         cgroup = _file("%s/%d/cgroup" % (root, pid)).decode("utf-8", "replace")
@@ -62,9 +62,9 @@ def read(pid: int, root: str = "/proc") -> Process | None:
 
 def _stat(pid: int, root: str) -> tuple[bytes, bytes] | None:
     """Return (name, start). The name may contain parentheses."""
-    head, found, rest = _file("%s/%d/stat" % (root, pid)).rpartition(b")")
-    fields = rest.split()
-    return (head.partition(b"(")[2], fields[_STARTED]) if found and len(fields) > _STARTED else None
+    head, parenthesis, after_name = _file("%s/%d/stat" % (root, pid)).rpartition(b")")
+    fields = after_name.split()
+    return (head.partition(b"(")[2], fields[_STARTED]) if parenthesis and len(fields) > _STARTED else None
 
 
 def _file(path: str) -> bytes:
@@ -73,7 +73,7 @@ def _file(path: str) -> bytes:
 
 
 class Users:
-    """Looks up each user's name once, in another process: a directory that does not answer would stop this one."""
+    """Looks up each user's name once, in another process, because a user directory that does not answer would block this one."""
 
     def __init__(self, run: Callable[..., tuple[int, str, str]] = _bounded.run, clock: Callable[[], float] = time.monotonic) -> None:
         self._run = run
@@ -90,7 +90,7 @@ class Users:
         if began < self._next:
             return number
         try:
-            found = self._looked_up(uid) or number
+            name = self._looked_up(uid) or number
         except GpuSwarmError:  # it took too long
             return number
         finally:
@@ -98,7 +98,7 @@ class Users:
             self._next = began + took / _SHARE if took > _FAST_S else 0.0
         if len(self._known) >= _USERS:
             self._known.clear()
-        self._known[uid] = text_of(found)
+        self._known[uid] = text_of(name)
         return self._known[uid]
 
     def _looked_up(self, uid: int) -> str:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reads the GPUs in a child, the only process that loads NVML. It lives long, because a driver without clients shuts its cards down.
+"""Reads the GPUs in a child, the only process that loads NVML. It keeps running, because a driver without clients shuts its cards down.
 
 Private to this collection: no stability is promised to others.
 """
@@ -50,7 +50,7 @@ class Reader:
         self._is_warm = False  # whether it has read the cards before
         self._pending: bytes | None = None  # the request that it has not answered yet
         self._sent = 0.0  # when that request was sent
-        self._waited_s = settings["nvml_timeout"]  # how long a hanging child was waited for
+        self._waited_s = settings["nvml_timeout"]  # how long this process waited for a hanging child
         self._came = b""  # the beginning of an unfinished line
         self._answers: list[dict[str, Any]] = []
         self._events: list[xids.Event] = []
@@ -95,8 +95,8 @@ class Reader:
         while self.handles() and select.select(self.handles(), [], [], 0)[0]:
             if not self._take():
                 self._give_up()
-        found, self._events = self._events, []
-        return found
+        events, self._events = self._events, []
+        return events
 
     def end(self) -> None:
         """End the child. Does not wait for one that hangs in the kernel."""
@@ -127,12 +127,12 @@ class Reader:
         except OSError:
             os.close(lock)
             return False
-        there, to_child = os.pipe()
-        from_child, here = os.pipe()
+        requests, to_child = os.pipe()
+        from_child, answers = os.pipe()
         child = os.fork()
         if child == 0:
-            _be_child(self._settings, self._state, there, here, lock)
-        for handle in (there, here, lock):
+            _be_child(self._settings, self._state, requests, answers, lock)
+        for handle in (requests, answers, lock):
             os.close(handle)
         self._child, self._pipes, self._hangs = child, (to_child, from_child), False
         return True
@@ -147,8 +147,8 @@ class Reader:
                 if not self._await_answer():
                     return None
                 answer, late = self._answers.pop(0), time.monotonic() - self._sent > SLOW_S and self._is_warm
-                what, self._pending = self._pending, None
-                if what == request:
+                answered, self._pending = self._pending, None
+                if answered == request:
                     return {**answer, "slow": True} if late else answer
         except BrokenPipeError:
             self._give_up()
@@ -159,11 +159,11 @@ class Reader:
         deadline = self._sent + min(SLOW_S, self._limit_s())
         while not self._answers:
             self._alive()
-            left = max(0.0, deadline - time.monotonic())
-            if select.select([self._pipes[1]], [], [], min(_SLICE_S, left))[0]:
+            remaining_s = max(0.0, deadline - time.monotonic())
+            if select.select([self._pipes[1]], [], [], min(_SLICE_S, remaining_s))[0]:
                 if not self._take():
                     raise BrokenPipeError
-            elif not left:
+            elif not remaining_s:
                 return False
         return True
 
@@ -173,15 +173,15 @@ class Reader:
 
     def _take(self) -> bool:
         """Read the child's answers and errors, one per line. Return False if it has ended."""
-        part = os.read(self._pipes[1], _CHUNK)
-        *lines, self._came = (self._came + part).split(b"\n")
+        chunk = os.read(self._pipes[1], _CHUNK)
+        *lines, self._came = (self._came + chunk).split(b"\n")
         for line in lines:
-            found = json.loads(line.decode("utf-8"))
-            if "xid" in found:
-                self._events.append(xids.Event(xids.bus_address(found["pci"]), found["xid"], ""))
+            message = json.loads(line.decode("utf-8"))
+            if "xid" in message:
+                self._events.append(xids.Event(xids.bus_address(message["pci"]), message["xid"], ""))
             else:
-                self._answers.append(found)
-        return bool(part)
+                self._answers.append(message)
+        return bool(chunk)
 
     def _reap(self) -> bool:
         """Return whether the child has ended."""
@@ -247,16 +247,16 @@ def _await_errors(nvml: Any, write: Callable[[Mapping[str, Any]], None]) -> None
 
     try:
         events = XidEvents(nvml)
-    except Exception:  # the driver or the binding knows no events
+    except Exception:  # the driver or the binding does not support events
         return
     while len(events):
         try:
-            found = events.wait(_EVENTS_MS)
+            event = events.wait(_EVENTS_MS)
         except Exception:  # a card is lost; the readings show that
             time.sleep(_SLICE_S)
             continue
-        if found and found.xid != xids.RECOVERY_ACTION:  # without the log's words it adds nothing to a reading
-            write({"pci": found.pci, "xid": found.xid})
+        if event and event.xid != xids.RECOVERY_ACTION:  # a reading already shows this one
+            write({"pci": event.pci, "xid": event.xid})
 
 
 def _reading(settings: Mapping[str, Any], state_dir: str, opened: Any) -> tuple[dict[str, Any], Any]:
@@ -264,17 +264,17 @@ def _reading(settings: Mapping[str, Any], state_dir: str, opened: Any) -> tuple[
     from .. import _libraries
     from .._gpu import binding, nvml
 
-    words: dict[type, str] = {binding.BindingMissing: BINDING, binding.LibraryMissing: LIBRARY, binding.DriverMismatch: MISMATCH}
+    names: dict[type, str] = {binding.BindingMissing: BINDING, binding.LibraryMissing: LIBRARY, binding.DriverMismatch: MISMATCH}
     try:
         if not opened:
             _libraries.add_to_path(None, state_dir)
             opened = nvml.open_nvml(settings["nvml_path"])
-        found = nvml.read_all(settings["nvml_path"])
+        reading = nvml.read_all(settings["nvml_path"])
     except GpuSwarmError as problem:
-        return {"error": words.get(type(problem), DRIVER), "text": problem.message, "gpus": []}, opened
+        return {"error": names.get(type(problem), DRIVER), "text": problem.message, "gpus": []}, opened
     except Exception as problem:
         return {"error": DRIVER, "text": "%s: %s" % (type(problem).__name__, problem), "gpus": []}, opened
-    return {"error": None, "text": None, "gpus": [_brief(gpu) for gpu in found["gpus"]]}, opened
+    return {"error": None, "text": None, "gpus": [_brief(gpu) for gpu in reading["gpus"]]}, opened
 
 
 def _processes(opened: Any) -> list[dict[str, Any]] | None:

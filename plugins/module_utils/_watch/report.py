@@ -47,9 +47,9 @@ def write(home: str, settings: Mapping[str, Any], label: str, lock_s: float = LO
 
 def _with_model(engine: Engine, label: str) -> str:
     """Return the label with its model: the cards keep their model after the service has ended."""
-    found = parse_label(label)
-    there = shown_label(engine.inspect() or {}) if found.state == UNWATCHED else None
-    return format_label(found._replace(model=parse_label(there).model)) if there else label
+    parsed = parse_label(label)
+    shown = shown_label(engine.inspect() or {}) if parsed.state == UNWATCHED else None
+    return format_label(parsed._replace(model=parse_label(shown).model)) if shown else label
 
 
 def _is_over(state: State, settings: Mapping[str, Any], label: Label) -> bool:
@@ -59,11 +59,11 @@ def _is_over(state: State, settings: Mapping[str, Any], label: Label) -> bool:
 
 def _waits(engine: Engine, settings: Mapping[str, Any], label: str) -> str | None:
     """Return what the label waits for: some leaders may stop a task at any update of the node. A new fault never waits."""
-    now = engine.inspect()
-    if settings.get("health_report") == ALL or not now or not now["running"]:
+    inspected = engine.inspect()
+    if settings.get("health_report") == ALL or not inspected or not inspected["running"]:
         return None
-    there = shown_label(now)
-    if pace.is_urgent(parse_label(there) if there else None, parse_label(label)):
+    shown = shown_label(inspected)
+    if pace.is_urgent(parse_label(shown) if shown else None, parse_label(label)):
         return None
     tasks = sorted({item["service"] for item in engine.containers() if item["service"]})
     return "tasks run here (%s), and the swarm's leader may stop one of them for it" % ", ".join(tasks[:5]) if tasks else None

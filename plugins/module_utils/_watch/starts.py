@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Records what dockerd has loaded of daemon.json if somebody else has started it. A label is only written into a file that is loaded.
+"""Records which daemon.json dockerd has loaded if someone else has started it. A label is only written into a loaded file.
 
 Private to this collection: no stability is promised to others.
 """
@@ -22,10 +22,10 @@ from .._node.loaded import STARTS, process_identity
 from .._replace import replace_json
 from .written import stamp
 
-LIMIT_S = 5  # for systemd to say which process dockerd is
-# Between two looks the clock may be slewed by a little; where it was set, times say nothing.
+LIMIT_S = 5  # how long systemd may take to name dockerd's process
+# How far the clock may drift between two looks. If someone has set the clock, times are not compared.
 CLOCK_S = 0.05
-# A file's time and the start of a process are kept in ticks of the kernel.
+# The resolution of a file's time and of a process's start: the kernel's tick.
 TICKS_S = 0.1
 
 
@@ -34,19 +34,19 @@ class Look(NamedTuple):
 
     process: Mapping[str, Any] | None  # the running dockerd
     sha256: str | None  # of daemon.json
-    untouched: bool  # whether nobody has written the file since the last look, as far as this service can see
-    before_start: bool  # whether it was written before the process was started
-    noted: Mapping[str, Any]  # what this collection noted as loaded
+    untouched: bool  # whether the file looks unchanged since the last look
+    before_start: bool  # whether the file was written before the process started
+    noted: Mapping[str, Any]  # this collection's own note of the last load
 
 
-def learned(known: Mapping[str, Any], look: Look) -> dict[str, Any]:
+def next_record(earlier: Mapping[str, Any], look: Look) -> dict[str, Any]:
     """Return (pure) the process, the digest of what it has loaded or None, and the digest of the file now."""
-    loaded = known.get("sha256")
+    loaded = earlier.get("sha256")
     if look.process and look.noted.get("process") == look.process and look.noted.get("sha256") == look.sha256:
         loaded = look.sha256
-    elif look.process != known.get("process"):
-        same = look.untouched and look.sha256 is not None and known.get("seen") == look.sha256
-        loaded = look.sha256 if look.process and (same or look.before_start) else None
+    elif look.process != earlier.get("process"):
+        is_same_file = look.untouched and look.sha256 is not None and earlier.get("seen") == look.sha256
+        loaded = look.sha256 if look.process and (is_same_file or look.before_start) else None
     return {"process": look.process, "sha256": loaded, "seen": look.sha256}
 
 
@@ -66,7 +66,7 @@ class Starts:
     def look(self, noted: Mapping[str, Any]) -> None:
         """Look once. If something cannot be read, the next look reads it."""
         with contextlib.suppress(OSError, ValueError, GpuSwarmError):
-            self._known = learned(self._known, self._look(noted))
+            self._known = next_record(self._known, self._look(noted))
             if self._known != self._kept:
                 replace_json(self._path, self._known)
                 self._kept = self._known
@@ -82,17 +82,17 @@ class Starts:
 
     def _process(self) -> dict[str, Any] | None:
         """Return the running dockerd's process. systemd is only queried if the last known process is gone."""
-        there = process_identity(self._pid)
-        if there is None or there != self._known.get("process"):
+        process = process_identity(self._pid)
+        if process is None or process != self._known.get("process"):
             argv = ["systemctl", "show", "--property", "MainPID", self._settings["docker_unit"]]
             number = _bounded.run(argv, LIMIT_S)[1].strip().partition("=")[2]
             self._pid = int(number) if number.isdigit() else 0
-            there = process_identity(self._pid)
-        return there
+            process = process_identity(self._pid)
+        return process
 
 
 def _is_before(path: str, process: Mapping[str, Any], clock: float) -> bool:
-    """Return whether the file last changed before the process started. Uses the inode's time: a copy can keep the time of the content."""
+    """Return whether the file last changed before the process started. Use the inode's time, because a copy can keep the time of the content."""
     return os.stat(path).st_ctime + TICKS_S < clock + process["tick"] / os.sysconf("SC_CLK_TCK")
 
 
@@ -103,6 +103,6 @@ def _clock() -> float:
 
 def _read(path: str) -> dict[str, Any]:
     with contextlib.suppress(OSError, ValueError), open(path, encoding="utf-8") as stream:
-        found = json.load(stream)
-        return found if isinstance(found, dict) else {}
+        record = json.load(stream)
+        return record if isinstance(record, dict) else {}
     return {}

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Tries NVIDIA's toolkit when files change that its result depends on. After a failure it tries again at once, then every minute.
+"""Tries NVIDIA's toolkit when one of its files changes. After a failure, tries again at once, then every minute.
 
 Private to this collection: no stability is promised to others.
 """
@@ -21,7 +21,7 @@ from .._machine import toolkit
 from .._node import trial
 
 EVERY_S = 60  # how often files are checked and a failed trial is repeated
-LIMIT_S = 30  # for each command. That is enough, because NVML has just answered
+LIMIT_S = 30  # for each command; enough, because NVML has just answered
 Run = Callable[[Sequence[str]], "tuple[int, str, str]"]
 
 
@@ -30,13 +30,13 @@ def _run(argv: Sequence[str]) -> tuple[int, str, str]:
 
 
 class Toolkit:
-    """The toolkit of one node. ``found`` is for the next run: the digest of the files at the last trial, and its result."""
+    """The toolkit of one node. ``last_trial`` is for the next run: the digest of the files at the last trial, and its result."""
 
     def __init__(self, settings: Mapping[str, Any], run: Run = _run) -> None:
         self._settings = settings
         self._run = run
         self._looked: float | None = None
-        self.found: dict[str, str | None] = {"inputs": None, "problem": None}
+        self.last_trial: dict[str, str | None] = {"inputs": None, "problem": None}
 
     def problem(self, uuids: Sequence[str]) -> str | None:
         """Return why no container gets a GPU, in words, or None. ``uuids`` are those that the node advertises."""
@@ -44,20 +44,20 @@ class Toolkit:
             return None
         now = time.monotonic()
         if self._looked is None or now - self._looked >= EVERY_S:
-            before = self.found["problem"]
+            before = self.last_trial["problem"]
             self._look(uuids)
             # A fault counts only after two readings, so the second needs a new trial: a package may be half installed.
-            self._looked = None if self.found["problem"] and not before else now
-        return self.found["problem"]
+            self._looked = None if self.last_trial["problem"] and not before else now
+        return self.last_trial["problem"]
 
     def _look(self, uuids: Sequence[str]) -> None:
         path = self._settings["runtime_config"]
         values = runtime_toml.values(Snapshot.take(path).data)
         version = toolkit.read_version(self._run, SBIN)
-        one = trial.trial_of(values, runtime_config.mode_of(values, checks.parse_version(version), False), uuids)
-        if one is None:
-            self.found = {"inputs": None, "problem": None}
+        command = trial.trial_of(values, runtime_config.mode_of(values, checks.parse_version(version), False), uuids)
+        if command is None:
+            self.last_trial = {"inputs": None, "problem": None}
             return
-        inputs = trial.digest_inputs(path, self._settings["nvml_path"], one, trial.spec_dirs(values))
-        if inputs != self.found["inputs"] or self.found["problem"]:
-            self.found = {"inputs": inputs, "problem": trial.find_problem(self._run, one)}
+        inputs = trial.digest_inputs(path, self._settings["nvml_path"], command, trial.spec_dirs(values))
+        if inputs != self.last_trial["inputs"] or self.last_trial["problem"]:
+            self.last_trial = {"inputs": inputs, "problem": trial.find_problem(self._run, command)}

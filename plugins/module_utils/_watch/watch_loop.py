@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The watcher's service: reads the GPUs through a child, judges the readings and reports faults to the managers.
+"""The watcher's service: reads the GPUs through a child, decides whether they have a fault, and reports it to the managers.
 
 Private to this collection: no stability is promised to others.
 """
@@ -34,9 +34,9 @@ STATUS = "/run/gpu-swarm/health.json"
 # After a boot, the driver may still be loading and MIG devices may still be created.
 GRACE_S = verdict.GRACE_S
 RENEW_S = 60  # while there is a fault, how often the reading child is replaced
-# Pauses after a label that could not be written: for another label, and for a fault.
+# How long to wait after a label could not be written: for most labels, and for a fault.
 RETRY_S, FAULT_RETRY_S = 60, 20
-# The pause after a label that waits for tasks to end: each try takes a process and a quarter of a second.
+# How long to wait if a label waits for tasks to end. Each try takes a process and a quarter of a second.
 WAIT_S = 300
 REPORT_LIMIT_S = 120
 
@@ -59,23 +59,23 @@ class Service:
         self._wanted: Label | None = None
         self._file: object = None
         self._read_label()
-        self._at: float | None = None  # the time of the last write
+        self._written_at: float | None = None  # the time of the last write
         self._tried = 0.0
         self._blocked: str | None = None
         self._waits: str | None = None
         self._gpus: list[dict[str, Any]] = []
         self._cards = CardRecord(os.path.dirname(home))
-        self._known = self._cards.read()
-        self._there: set[str] = set()  # the cards and devices that have been read so far
+        self._card_records = self._cards.read()
+        self._answered: set[str] = set()  # the cards and devices that have been read so far
         self._driver: object = None
         self._renewed = time.monotonic()
         self._status: dict[str, Any] | None = None
-        self._unpublished = self._unkept = ""
+        self._unpublished = self._unrecorded = ""
         self._lifetime = Lifetime()
-        self._place: int | None = None
+        self._lock: int | None = None
 
     def run(self) -> None:
-        self._place = alone(self._home)
+        self._lock = lock_node(self._home)
         self._publish({"label": format_label(self._shown) if self._shown else None, "reasons": []})
         self._lifetime.begin()
         standing = self._events.standing()
@@ -88,8 +88,8 @@ class Service:
         self._reader.end()
 
     def _rest(self) -> None:
-        """Wait until the next inspection is due or a card has an error that counts. Applications' errors and other lines of the kernel's log may come
-        by the thousand, and do not count."""
+        """Wait until the next inspection is due or a card has an error that counts. Errors of applications and other lines of the kernel's log do
+        not count, because there may be thousands."""
         end = time.monotonic() + (pace.CONFIRM_S if self._reader.waits() else self._settled.wait_s)
         while not self._lifetime.over and time.monotonic() < end:
             self._lifetime.wait(end - time.monotonic(), self._log.handles() + self._reader.handles())
@@ -103,7 +103,7 @@ class Service:
 
     def _new_errors(self) -> list[xids.Event]:
         """Collect errors from the kernel's log and from NVML. The log says more."""
-        return [one for one in map(xids.parse_event, self._log.lines()) if one] + self._reader.events()
+        return [event for event in map(xids.parse_event, self._log.lines()) if event] + self._reader.events()
 
     # -- one inspection ----------------------------------------------------------------------------------------
 
@@ -116,7 +116,7 @@ class Service:
         if (waits or reading["error"] in verdict.NOT_LOADED) and _uptime() < GRACE_S:
             return
         self._gpus = reading["gpus"] or self._gpus
-        self._keep_errors()
+        self._record_errors()
         if waits:
             if self._is_faulty():
                 return  # the last verdict stays until an answer says something else
@@ -124,71 +124,71 @@ class Service:
         else:
             self._compare(reading)
         written = self._written.read()
-        reading = self._named(reading, written.expected)
-        found = verdict.assess_health(reading, written.expected, self._events.read())
-        self._there |= verdict.answering_uuids(reading)
-        if found.reason == verdict.LOST and found.card not in self._there and _uptime() < GRACE_S:
+        reading = self._with_last_uuids(reading, written.expected)
+        assessed = verdict.assess_health(reading, written.expected, self._events.read())
+        self._answered |= verdict.answering_uuids(reading)
+        if assessed.reason == verdict.LOST and assessed.card not in self._answered and _uptime() < GRACE_S:
             return
-        self._settled = pace.settle(self._settled, found, certain=reading["error"] == verdict.HANG and reading.get("slow", False))
+        self._settled = pace.settle(self._settled, assessed, certain=reading["error"] == verdict.HANG and reading.get("slow", False))
         if self._settled.verdict:
             label = pace.wanted_label(self._settled.verdict, self._wanted or self._shown, written.drift, time.time())
-            self._wanted = label = verdict.with_card_place(label, self._known)._replace(model=self._model(written.expected))
+            self._wanted = label = verdict.with_card_place(label, self._card_records)._replace(model=self._model(written.expected))
             self._report(label)
             self._publish({"label": format_label(label), "blocked": self._blocked, "waits": self._waits, "reasons": _reasons(reading)})
 
-    def _named(self, reading: dict[str, Any], expected: Sequence[str]) -> dict[str, Any]:
-        """Return the reading with the last known UUIDs of cards that do not answer. Record the places of the others, in case they fail later."""
+    def _with_last_uuids(self, reading: dict[str, Any], expected: Sequence[str]) -> dict[str, Any]:
+        """Return the reading with the last known UUIDs of cards that do not answer. Record where the others are, in case they fail later."""
         if not reading["gpus"]:
             return reading
-        now = [gpu["card"] for gpu in reading["gpus"]]
-        self._known = self._cards.updated_with(now, expected)
-        self._cards.write(self._known)
-        found = zip(reading["gpus"], match_records(now, self._known))
-        return {**reading, "gpus": [{**gpu, "last_uuid": card and card["uuid"]} for gpu, card in found]}
+        cards = [gpu["card"] for gpu in reading["gpus"]]
+        self._card_records = self._cards.updated_with(cards, expected)
+        self._cards.write(self._card_records)
+        pairs = zip(reading["gpus"], match_records(cards, self._card_records))
+        return {**reading, "gpus": [{**gpu, "last_uuid": card and card["uuid"]} for gpu, card in pairs]}
 
     def _model(self, expected: Sequence[str]) -> str | None:
         """Return the model to report. A card that cannot be read now keeps its model."""
         if not self._settings.get("model"):
             return None
-        known = self._shown.model if self._shown else None
+        model = self._shown.model if self._shown else None
         is_whole = set(expected) <= verdict.answering_uuids({"gpus": self._gpus})
-        return known if known and not is_whole else verdict.common_model(self._gpus, expected)
+        return model if model and not is_whole else verdict.common_model(self._gpus, expected)
 
     def _compare(self, reading: Mapping[str, Any]) -> None:
         failure = self._allocation_check.compare(reading["error"] is None, self._written.read())
         if failure:
             say(failure)
 
-    def _keep_errors(self) -> None:
+    def _record_errors(self) -> None:
         errors, self._errors = self._errors + self._new_errors(), []
         for error in self._events.add(errors, self._gpus, self._settings):
             say("the driver reports XID %d of %s%s" % (error.xid, error.pci, ": " + error.text if error.text else ""))
-        before, self._unkept = self._unkept, self._events.failure
-        if self._unkept and self._unkept != before:
-            say("errors of cards are lost when this service ends, since they cannot be written: %s" % self._unkept)
+        before, self._unrecorded = self._unrecorded, self._events.failure
+        if self._unrecorded and self._unrecorded != before:
+            say("errors of cards are lost when this service ends, since they cannot be written: %s" % self._unrecorded)
 
     def _is_faulty(self) -> bool:
         return self._settled.verdict is not None and self._settled.verdict.state == FAULT
 
     def _read(self) -> dict[str, Any]:
-        words = driver.find_mismatch(self._settings["nvml_path"])
-        if words:
-            return {"error": verdict.MISMATCH, "text": words, "gpus": []}
+        mismatch = driver.find_mismatch(self._settings["nvml_path"])
+        if mismatch:
+            return {"error": verdict.MISMATCH, "text": mismatch, "gpus": []}
         reading = self._reader.read(patient=_uptime() < GRACE_S)
-        return reading if reading["error"] else {**reading, **self._beyond_nvml(reading)}
+        return reading if reading["error"] else {**reading, **self._problem_beyond_nvml(reading)}
 
-    def _beyond_nvml(self, reading: Mapping[str, Any]) -> dict[str, Any]:
+    def _problem_beyond_nvml(self, reading: Mapping[str, Any]) -> dict[str, Any]:
         """Return what keeps tasks from the GPUs although NVML answers. If a card is lost or failed, the readings say more than the toolkit."""
         device, expected = uvm.read_uvm(), self._written.expected
-        words = uvm.uvm_problem(device)
-        if words:
-            return {"error": verdict.UVM, "text": words}
+        problem = uvm.uvm_problem(device)
+        if problem:
+            return {"error": verdict.UVM, "text": problem}
         failed = any(gpu["state"] == "failed" for gpu in reading["gpus"]) or set(expected) - verdict.answering_uuids(reading)
-        words = self._toolkit.problem(expected) if device.needed and not failed else None
-        return {"error": verdict.TOOLKIT, "text": words} if words else {}
+        problem = self._toolkit.problem(expected) if device.needed and not failed else None
+        return {"error": verdict.TOOLKIT, "text": problem} if problem else {}
 
     def _renew(self) -> None:
-        """Start a new child after a change of the driver, and regularly during a fault: the fault may be over for new clients only."""
+        """Start a new child after a change of the driver, and regularly during a fault: new clients may see that the fault is over."""
         now, signature = time.monotonic(), driver.read_signature(self._settings["nvml_path"])
         is_due = self._is_faulty() and now - self._renewed > RENEW_S and not self._reader.waits()
         if signature != self._driver or is_due:
@@ -196,13 +196,13 @@ class Service:
             self._driver, self._renewed = signature, now
 
     def _read_label(self) -> None:
-        """Return the label that was reported last, no matter who wrote it."""
+        """Read the label that was reported last, no matter who wrote it."""
         path = self._settings["daemon_config"]
         now = stamp(path)
         if now != self._file:
             self._file, self._shown = now, _in_file(path)
 
-    # -- what comes of it --------------------------------------------------------------------------------------
+    # -- reports --------------------------------------------------------------------------------------
 
     def _report(self, label: Label) -> None:
         now = time.monotonic()
@@ -210,18 +210,18 @@ class Service:
             self._blocked = self._waits = None
         if now - self._tried < self._patience(label):
             return
-        if not pace.is_due(self._shown, label, None if self._at is None else now - self._at):
+        if not pace.is_due(self._shown, label, None if self._written_at is None else now - self._written_at):
             return
         self._tried = now
         _alive()
-        before, came = self._waits, self._write(format_label(label))
-        self._blocked, self._waits = came.get("blocked"), came.get("waits")
+        before, result = self._waits, self._write(format_label(label))
+        self._blocked, self._waits = result.get("blocked"), result.get("waits")
         if self._blocked or self._waits:
             if self._blocked or self._waits != before:
                 say("the managers do not see %r yet: %s" % (format_label(label), self._blocked or self._waits))
             return
         say("the managers see %r" % format_label(label))
-        self._shown, self._at = label, now
+        self._shown, self._written_at = label, now
 
     def _patience(self, label: Label) -> int:
         if self._blocked:
@@ -232,42 +232,42 @@ class Service:
         try:
             command = [sys.executable, "-I", sys.argv[0], "label", label]
             # This is a service of the node, without an AnsibleModule.
-            done = subprocess.run(  # pylint: disable=ansible-bad-function
+            completed = subprocess.run(  # pylint: disable=ansible-bad-function
                 command, capture_output=True, timeout=REPORT_LIMIT_S, check=True
             )
-            return json.loads(done.stdout.decode("utf-8"))
+            return json.loads(completed.stdout.decode("utf-8"))
         except (OSError, ValueError, subprocess.SubprocessError) as problem:
             return {"blocked": "%s %s" % (problem, (getattr(problem, "stderr", None) or b"").decode("utf-8", "replace")[-300:])}
 
     def _publish(self, status: Mapping[str, Any]) -> None:
         """Write the status for the next run on this node, if it has changed."""
-        found = {"pid": os.getpid(), "blocked": None, "waits": None, "report": self._settings["health_report"], **status}
-        found["tried"] = self._toolkit.found
-        if found == self._status:
+        document = {"pid": os.getpid(), "blocked": None, "waits": None, "report": self._settings["health_report"], **status}
+        document["tried"] = self._toolkit.last_trial
+        if document == self._status:
             return
-        before, self._unpublished = self._unpublished, publish(STATUS, found)
+        before, self._unpublished = self._unpublished, publish(STATUS, document)
         if not self._unpublished:
-            self._status = found
+            self._status = document
         elif self._unpublished != before:
             say("the status of this service cannot be written, but it still watches the GPUs: %s" % self._unpublished)
 
 
-def alone(home: str) -> int:
-    """Lock the node, so that only one watcher runs. The lock ends with this process. A second watcher would take the first one's child for one that
-    hangs, and the node would be paused for that."""
-    place = os.open(os.path.join(home, "watch.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+def lock_node(home: str) -> int:
+    """Lock the node, so that only one watcher runs. The lock ends with this process. A second watcher would think that the first one's child
+    hangs, and would get the node paused."""
+    lock = os.open(os.path.join(home, "watch.lock"), os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        raise SystemExit("a watcher of the GPUs runs on this node already: see 'systemctl status gpu-swarm-health'") from None
-    return place
+        raise SystemExit("another watcher of the GPUs already runs on this node: see 'systemctl status gpu-swarm-health'") from None
+    return lock
 
 
 def _reasons(reading: Mapping[str, Any]) -> list[str]:
-    found = [reading["text"]] if reading["text"] else []
+    texts = [reading["text"]] if reading["text"] else []
     bad = [gpu for gpu in reading["gpus"] if gpu["state"] in ("failed", "warning")]
     names = [gpu["uuid"] or gpu.get("last_uuid") or gpu["pci"] or "GPU %s" % gpu["card"]["index"] for gpu in bad]
-    return found + ["%s: %s" % (name, reason) for name, gpu in zip(names, bad) for reason in gpu["reasons"]]
+    return texts + ["%s: %s" % (name, reason) for name, gpu in zip(names, bad) for reason in gpu["reasons"]]
 
 
 def _in_file(path: str) -> Label | None:

@@ -32,14 +32,14 @@ class Written:
         self._files = (settings["daemon_config"], settings["runtime_config"])
         self._seen: object = None
         self.expected: list[str] = []  # the UUIDs that the node advertises
-        self.inserted: Mapping[str, Any] = {}  # what the record says was inserted into daemon.json
-        self.loaded: Mapping[str, Any] = {}  # what dockerd loaded of daemon.json after this collection's own changes
+        self.inserted: Mapping[str, Any] = {}  # what this collection inserted into daemon.json, from the record
+        self.loaded: Mapping[str, Any] = {}  # the note of the last load of daemon.json after this collection's own change
         self.drift: str | None = None  # a digest of the files that no longer contain what was written
 
     def read(self) -> Written:
         now = [stamp(path) for path in (self._record, *self._files, *TOOLKIT)]
         if now != self._seen and (self._seen is None or not os.path.exists(self._journal)):
-            with contextlib.suppress(OSError):  # for example a failing disk: known values still count, and the next look tries again
+            with contextlib.suppress(OSError):  # for example if the disk fails: the known values still count, and the next call tries again
                 self._read()
                 self._seen = now
         return self
@@ -54,12 +54,15 @@ class Written:
         self.inserted = entry.get(INSERTED) or {}
         self.loaded = entry.get(LOADED) or {}
         self.expected = verdict.advertised_uuids(self.inserted)
-        found = [_files.Snapshot.take(path) for path in self._files if path in files]
-        other = {one.path: one.sha256 for one in found if not is_still_inserted(one.data, one.path, files[one.path][INSERTED])}
+        snapshots = [_files.Snapshot.take(path) for path in self._files if path in files]
+        changed: dict[str, str | None] = {}
+        for snapshot in snapshots:
+            if not is_still_inserted(snapshot.data, snapshot.path, files[snapshot.path][INSERTED]):
+                changed[snapshot.path] = snapshot.sha256
         if self._files[1] in files and not any(map(os.path.exists, TOOLKIT)):
-            other["toolkit"] = None
-        text = json.dumps(other, sort_keys=True)
-        self.drift = hashlib.sha256(text.encode("utf-8")).hexdigest()[:8] if other else None
+            changed["toolkit"] = None
+        text = json.dumps(changed, sort_keys=True)
+        self.drift = hashlib.sha256(text.encode("utf-8")).hexdigest()[:8] if changed else None
 
 
 def stamp(path: str) -> object:

@@ -38,7 +38,7 @@ def node(tmp_path, monkeypatch):
     tasks.parent.mkdir(parents=True)
     tasks.write_bytes(gzip.decompress((DATA / "tasks-26.1.5.db.gz").read_bytes()))
     (tmp_path / "config.toml").write_text('swarm-resource = "DOCKER_RESOURCE_NVIDIA-GPU"\n')
-    monkeypatch.setattr(adopted, "_is_of", lambda pid, container: True)
+    monkeypatch.setattr(adopted, "_is_in_container", lambda pid, container: True)
     settings = {"level": "exclusive", "devices": [CARD], "kinds": ["NVIDIA-GPU"], "data_root": str(tmp_path / "docker")}
     return {**settings, "runtime_config": str(tmp_path / "config.toml")}
 

@@ -42,8 +42,8 @@ def root(folder, release):
 def test_a_file_of_an_engine_has_the_allocations_and_the_variables_of_services(tmp_path, release):
     with_gpu, uuid, without = RELEASES[release]
     data_root = str(root(tmp_path, release))
-    assert engine_record.task(data_root, with_gpu) == TaskRecord(((KIND, uuid),), (), ("A=b",), stays=True)
-    assert engine_record.task(data_root, without) == TaskRecord((), (), ("DOCKER_RESOURCE_NVIDIA-GPU=all",), stays=True)
+    assert engine_record.task(data_root, with_gpu) == TaskRecord(((KIND, uuid),), (), ("A=b",), keeps_running=True)
+    assert engine_record.task(data_root, without) == TaskRecord((), (), ("DOCKER_RESOURCE_NVIDIA-GPU=all",), keeps_running=True)
     assert engine_record.task(data_root, "nobody") is None
 
 
@@ -158,7 +158,7 @@ def test_amounts_and_several_resources_and_unknown_fields_are_read():
 def test_the_wanted_state_of_a_task_is_read(desired, stays):
     """RUNNING and COMPLETE of swarmkit's api/types.proto; SHUTDOWN and REMOVE, as when it is to stop."""
     data = resource("GPU", "GPU-a") + (b"" if desired is None else field(10, desired))
-    assert task_record.parse(data).stays is stays
+    assert task_record.parse(data).keeps_running is stays
 
 
 @given(data=st.binary(max_size=200))

@@ -104,7 +104,7 @@ def test_an_archive_gives_the_same_version_as_the_files(program, tmp_path):
     ],
 )
 def test_imports_are_resolved(text, files):
-    assert code.named("_x/file.py", text) == files
+    assert code.imported_paths("_x/file.py", text) == files
 
 
 def test_a_new_version_is_current_at_once_and_others_are_removed(tmp_path, monkeypatch):

@@ -45,7 +45,7 @@ class Machine:
     def install(self, dies_at=None):
         self.dies_at = dies_at
         service = self.service()
-        service.keep(SETTINGS)
+        service.install(SETTINGS)
         return service.start(UNIT)
 
 

@@ -64,7 +64,7 @@ def test_each_part_of_its_path_must_belong_to_root_even_behind_links(python, tmp
     owned[str(tmp_path / part)] = (SOMEBODY, 0, os.lstat(tmp_path / part).st_mode)
     with pytest.raises(GpuSwarmError) as raised:
         require(python)
-    assert f"the Python {python}, which users other than root can replace: {tmp_path / part} belongs to user id 4711. " in raised.value.message
+    assert f"the Python {python}, but users other than root can replace it: {tmp_path / part} belongs to user id 4711. " in raised.value.message
     assert "Set ansible_python_interpreter to a Python that only root can change" in raised.value.message
 
 

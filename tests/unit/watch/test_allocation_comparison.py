@@ -18,8 +18,22 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._bounded import Ti
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._gpu.record import group_name, slot_name
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health.allocation_findings import Finding, text_of
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch import allocation_check, process_owner
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch.allocation_comparison import Comparison, Held, Snapshot, Use, holdings, judge
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch.container_files import SERVICE, TASK, Containers, Given, cards_of, requested
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch.allocation_comparison import (
+    Comparison,
+    Held,
+    Snapshot,
+    Use,
+    find_differences,
+    holdings,
+)
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch.container_files import (
+    SERVICE,
+    TASK,
+    Assigned,
+    Containers,
+    cards_of,
+    requested_cards,
+)
 
 ONE, TWO = "1" * 64, "2" * 64
 A, B, C = ("GPU-00000000-1111-2222-3333-44444444444%d" % place for place in range(3))
@@ -152,17 +166,17 @@ OLD = {key: value for key, value in RECORD.items() if key != "map"}
 @pytest.mark.parametrize(
     ("given", "record", "devices"),
     [
-        (Given("NVIDIA-GPU", A), RECORD, [(A,)]),
-        (Given("NVIDIA-GPU", MIG), RECORD, [(MIG,)]),
-        (Given("NVIDIA-SLOT", f"{B}:1"), RECORD, [(B,)]),
-        (Given("PAIR", "pair-0"), RECORD, [(A, B)]),
-        (Given("VRAM-C1", "", True), RECORD, [(C,)]),
-        (Given("VRAM-C1", "", True), OLD, [(A, B, C)]),  # its card is not on record
-        (Given("NVIDIA-SLOT", slot_name(B, 1)), OLD, [(B,)]),
-        (Given("PAIR", group_name([A, B])), OLD, [(A, B)]),
-        (Given("SSD", "", True), OLD, []),
-        (Given("SSD", "nvme0"), RECORD, []),
-        (Given("NVIDIA-GPU", A), {}, [(A,)]),
+        (Assigned("NVIDIA-GPU", A), RECORD, [(A,)]),
+        (Assigned("NVIDIA-GPU", MIG), RECORD, [(MIG,)]),
+        (Assigned("NVIDIA-SLOT", f"{B}:1"), RECORD, [(B,)]),
+        (Assigned("PAIR", "pair-0"), RECORD, [(A, B)]),
+        (Assigned("VRAM-C1", "", True), RECORD, [(C,)]),
+        (Assigned("VRAM-C1", "", True), OLD, [(A, B, C)]),  # its card is not on record
+        (Assigned("NVIDIA-SLOT", slot_name(B, 1)), OLD, [(B,)]),
+        (Assigned("PAIR", group_name([A, B])), OLD, [(A, B)]),
+        (Assigned("SSD", "", True), OLD, []),
+        (Assigned("SSD", "nvme0"), RECORD, []),
+        (Assigned("NVIDIA-GPU", A), {}, [(A,)]),
     ],
 )
 def test_an_allocation_stands_for_cards(given, record, devices):
@@ -186,8 +200,8 @@ def test_running_containers_and_their_allocations_are_read(tmp_path):
     assert {ident: (one.name, one.task, one.service) for ident, one in running.items()} == {
         ONE: ("it", "os4h3yhd38lmqy77fykgvxym7", "train"), TWO: ("no\\x1btebook", "", ""),
     }  # fmt: skip
-    assert it.given("os4h3yhd38lmqy77fykgvxym7") == (Given("NVIDIA-GPU", "GPU-77a610a8-caa6-5036-afec-4399b4137c2b"),)
-    assert it.given("sznzfnmgku8fpv6rmqqbwynu1") == it.given("nobody") == ()
+    assert it.assigned("os4h3yhd38lmqy77fykgvxym7") == (Assigned("NVIDIA-GPU", "GPU-77a610a8-caa6-5036-afec-4399b4137c2b"),)
+    assert it.assigned("sznzfnmgku8fpv6rmqqbwynu1") == it.assigned("nobody") == ()
     assert [it.is_over(task) for task in ("os4h3yhd38lmqy77fykgvxym7", "sznzfnmgku8fpv6rmqqbwynu1", "nobody")] == [False, False, True]
     container(tmp_path, ONE, "os4h3yhd38lmqy77fykgvxym7", "train", running=False)
     assert list(it.running()) == [TWO]
@@ -200,7 +214,7 @@ def test_a_container_that_is_being_created_or_removed_does_not_count(tmp_path, c
     (tmp_path / "containers" / TWO).mkdir()
     (tmp_path / "containers" / "other").mkdir()
     assert Containers(str(tmp_path)).running() == {}
-    assert Containers(str(tmp_path)).given("x") is None
+    assert Containers(str(tmp_path)).assigned("x") is None
     with pytest.raises(OSError, match="containers"):
         Containers(str(tmp_path / "none")).running()
 
@@ -225,7 +239,7 @@ HELD = {"a": [Held("K", A, (A,))], "b": [Held("K", B, (B,))], "none": [], "unkno
     ],
 )
 def test_requests_of_docker_run_are_read(requests, found):
-    assert requested({"DeviceRequests": requests}) == found
+    assert requested_cards({"DeviceRequests": requests}) == found
 
 
 @pytest.mark.parametrize(
@@ -247,10 +261,10 @@ def test_cards_of_requests_are_found(requests, cards):
 
 def test_an_idle_operator_s_container_with_the_card_of_a_task_is_found():
     given = [Use(A, "", "container notebook"), Use(C, "", "container notebook")]
-    assert judge([], HELD, [A, B, C], given) == {found("seen-by-another", A, "", "a", "container notebook")}
+    assert find_differences([], HELD, [A, B, C], given) == {found("seen-by-another", A, "", "a", "container notebook")}
     busy = [Use(A, "", "container notebook (py)"), Use(C, "", "container notebook (py)")]
-    assert {(one.name, one.card) for one in judge(busy, HELD, [A, B, C], given)} == {("used-by-another", A), ("outside", C)}
-    assert judge([], {"none": [], "unknown": None}, [A, B, C], given) == set()
+    assert {(one.name, one.card) for one in find_differences(busy, HELD, [A, B, C], given)} == {("used-by-another", A), ("outside", C)}
+    assert find_differences([], {"none": [], "unknown": None}, [A, B, C], given) == set()
 
 
 @pytest.mark.parametrize("length", [40, 49, 50, 52, 53, 54, 55, 90])
@@ -258,9 +272,9 @@ def test_a_container_with_a_long_name_is_one_finding(length):
     """Even if the name leaves no room for that of its process."""
     container, other = "container " + "n" * length, "container " + "n" * (length - 1)
     uses = [Use(A, "", text_of("%s (py)" % container))]
-    assert {one.name for one in judge(uses, HELD, [A], [Use(A, "", text_of(container))])} == {"used-by-another"}
+    assert {one.name for one in find_differences(uses, HELD, [A], [Use(A, "", text_of(container))])} == {"used-by-another"}
     if length < 54:  # otherwise both are cut to the same text
-        assert {one.name for one in judge(uses, HELD, [A], [Use(A, "", text_of(other))])} == {"used-by-another", "seen-by-another"}
+        assert {one.name for one in find_differences(uses, HELD, [A], [Use(A, "", text_of(other))])} == {"used-by-another", "seen-by-another"}
 
 
 def found(name, card, task="", holder="", by="py"):
@@ -284,13 +298,13 @@ def found(name, card, task="", holder="", by="py"):
     ],
 )
 def test_uses_of_a_card_are_compared(use, finding):
-    assert judge([use], HELD, [A, B, C]) == ({finding} if finding else set())
+    assert find_differences([use], HELD, [A, B, C]) == ({finding} if finding else set())
 
 
 def test_several_tasks_share_a_card_and_many_processes_are_one_finding():
     shared = {"a": [Held("S", "1", (A,))], "b": [Held("S", "2", (A,))], "c": []}
-    assert judge([Use(A, "a", "py"), Use(A, "b", "py")], shared, [A]) == set()
-    assert judge([Use(A, "c", "x%d" % place) for place in range(99)], shared, [A]) == {found("used-by-another", A, "c", "a", "x0")}
+    assert find_differences([Use(A, "a", "py"), Use(A, "b", "py")], shared, [A]) == set()
+    assert find_differences([Use(A, "c", "x%d" % place) for place in range(99)], shared, [A]) == {found("used-by-another", A, "c", "a", "x0")}
 
 
 def test_two_reads_must_agree_and_a_finding_keeps_its_time():

@@ -13,7 +13,7 @@ import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._files import Snapshot
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch import starts
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch.starts import Look, Starts, learned
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch.starts import Look, Starts, next_record
 
 P1, P2 = {"boot": "b", "tick": 100}, {"boot": "b", "tick": 200}
 KNOWN = {"process": P1, "sha256": "A", "seen": "A"}
@@ -44,7 +44,7 @@ CASES = {
 
 @pytest.mark.parametrize(("known", "found", "loaded"), CASES.values(), ids=CASES)
 def test_the_loaded_file_is_known_or_unknown(known, found, loaded):
-    assert learned(known, found) == {"process": found.process, "sha256": loaded, "seen": found.sha256}
+    assert next_record(known, found) == {"process": found.process, "sha256": loaded, "seen": found.sha256}
 
 
 class Node:

@@ -71,7 +71,7 @@ def test_the_read_that_confirms_a_fault_tries_the_toolkit_again(node):
 def test_the_result_is_stored_for_assessments(node):
     node.minute()
     one = trial.trial_of({}, "jit-cdi", UUIDS)
-    assert node.it.found == {"inputs": trial.digest_inputs(str(node.config), None, one), "problem": None}
+    assert node.it.last_trial == {"inputs": trial.digest_inputs(str(node.config), None, one), "problem": None}
 
 
 def test_a_toolkit_before_1_18_is_tried_in_its_mode(node):

@@ -82,7 +82,7 @@ def node(tmp_path, monkeypatch):
 def test_of_two_watchers_one_runs(node, monkeypatch):
     """The second one is started by hand, say. What reads NVML for the first, and may outlast it, does not take its place."""
     home = node.it._home
-    first = watch_loop.alone(home)
+    first = watch_loop.lock_node(home)
     with pytest.raises(SystemExit, match="a watcher of the GPUs runs on this node already"):
         node.it.run()
     assert not node.status.exists()
@@ -91,7 +91,7 @@ def test_of_two_watchers_one_runs(node, monkeypatch):
     assert reads.read() == WELL
     try:
         os.close(first)
-        os.close(watch_loop.alone(home))
+        os.close(watch_loop.lock_node(home))
     finally:
         reads.end()
 
