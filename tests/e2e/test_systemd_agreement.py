@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from plugins.module_utils._dockerd.flags import DROP_IN, UnitFile
-from plugins.module_utils._dockerd.loaded_unit import Loaded, difference
+from plugins.module_utils._dockerd.loaded_unit import Loaded, find_difference
 
 from .fleet import Fleet
 
@@ -70,7 +70,7 @@ def unlike(found: dict[str, Any], case: dict[str, Any]) -> tuple[str, str] | Non
     """Return why a run would refuse the unit: it compares what systemd has loaded with its own reading."""
     text = case["drop_in"].replace("/bin/argv", found["loaded"][0])
     environment = dict(entry.split("=", 1) for entry in found["environment"])
-    return difference([UnitFile("case.conf", DROP_IN, text.encode(), True)], Loaded(found["loaded"], environment))
+    return find_difference([UnitFile("case.conf", DROP_IN, text.encode(), True)], Loaded(found["loaded"], environment))
 
 
 @pytest.mark.parametrize("name", ["g1", "g2"])

@@ -44,7 +44,7 @@ def records(listed: Iterable[Mapping[str, Any]], swarm_networks: Container[str],
             "service": _labels(item).get(_SERVICE),
             "task": _labels(item).get(_TASK),
             "age": max(0, int(now - item["Created"])) if "Created" in item else None,
-            "swarm_networks": sorted(name for name, one in _networks(item).items() if (one or {}).get("NetworkID") in swarm_networks),
+            "swarm_networks": sorted(name for name, network in _networks(item).items() if (network or {}).get("NetworkID") in swarm_networks),
         }
         for item in listed
     ]

@@ -21,7 +21,7 @@ from .._errors import GpuSwarmError
 from .._mask import mask
 from .flags import DROP_IN, ENVIRONMENT, UNIT
 
-# run(argv) runs a command and returns (rc, stdout, stderr); run(argv, limit_s) raises TimedOut after so many seconds.
+# run(argv) runs a command and returns (rc, stdout, stderr); run(argv, limit_s) raises TimedOut after ``limit_s`` seconds.
 Run = Callable[..., Tuple[int, str, str]]
 
 PROPERTIES = (
@@ -36,7 +36,7 @@ DROP_INS = ADMINISTRATORS + "systemd/system/%s.d/*.conf"
 
 
 class EngineError(GpuSwarmError):
-    """The daemon did not do what was requested."""
+    """The daemon did not do what it should."""
 
 
 class Unit:
@@ -46,12 +46,12 @@ class Unit:
         self.name = name
         self._run = run
         self._acted_at: int | None = None
-        # How often systemd had restarted the unit by itself at the last command here. None: read it after the next start that succeeds.
+        # How often systemd had restarted the unit by itself at the last command of this class. None: read it after the next successful start.
         self._restarts: int | None = 0
         self._was_restarted = False
 
     def inspect(self) -> dict[str, Any]:
-        """Return what systemd reports about the unit now; {} if there is no such unit, or no systemd."""
+        """Return what systemd reports about the unit now; {} if the unit is unknown or systemd does not run."""
         rc, out, dummy = self._run(["systemctl", "show", "--property", PROPERTIES, self.name])
         lines = [line.split("=", 1) for line in out.splitlines() if "=" in line]
         shown = dict(lines)
@@ -64,55 +64,55 @@ class Unit:
             "restarts": _number(shown.get("NRestarts")),
             "pid": _number(shown.get("MainPID")),
             "started_at": shown.get("ActiveEnterTimestampMonotonic"),
-            # Not from its files, which may have been edited since the start.
+            # From the process, because the files may have been edited since the start.
             "flags": running_flags(_number(shown.get("MainPID"))),
             "files": unit_files(self.name, shown, [value for name, value in lines if name == "EnvironmentFiles"]),
             "needs_reload": shown.get("NeedDaemonReload") == "yes",
         }
 
-    def restart(self, reread: bool, limit_s: float) -> None:
+    def restart(self, reload_units: bool, limit_s: float) -> None:
         """Let systemd restart the daemon, and wait at most ``limit_s``: the unit itself may have no limit.
 
-        Where the unit's files have changed, they are read anew before, unless that is not to be.
+        If the unit's files have changed and ``reload_units`` is true, systemd reloads them first.
         """
         before = self.inspect()
-        # Only with a restart: running containers can lose their GPUs after a daemon-reload (NVIDIA/nvidia-container-toolkit#48).
-        if reread and before.get("needs_reload"):
+        # Only before a restart: running containers can lose their GPUs after a daemon-reload (NVIDIA/nvidia-container-toolkit#48).
+        if reload_units and before.get("needs_reload"):
             self._run(["systemctl", "daemon-reload"])
-        # A refused configuration can use up the unit's start limit, and then the old one could not start either. This also sets NRestarts to 0.
+        # A refused configuration can use up the unit's start limit, and then the old one could not start either. This also resets NRestarts.
         self._restarts = 0 if self._clear_starts() else before.get("restarts", 0)
         self._was_restarted = True
         with contextlib.suppress(TimedOut):  # pending() reports what systemd is still doing
-            # systemd may have retried by itself meanwhile, 0.1 s after a failed start. Then this restart joined that attempt, which is counted.
+            # systemd may have retried by itself, 0.1 s after a failed start. Then this restart joined that attempt, and NRestarts counts it.
             if self._act(["systemctl", "restart", self.name], "did not start", limit_s, before.get("started_at")):
                 self._restarts = None
 
     def settled(self) -> None:
         """Reset the start limit once the daemon is as wanted, so that systemd can still restart it after a crash."""
         if self._was_restarted:
-            with contextlib.suppress(TimedOut):  # the daemon runs: a failure here is no reason to undo the change
+            with contextlib.suppress(TimedOut):  # the daemon runs, so a failure here must not undo the change
                 self._clear_starts()
         self._was_restarted = False
 
     def _clear_starts(self) -> bool:
-        """Reset systemd's count of starts, which the start limit goes by (unit_reset_failed of its unit.c). Return whether that worked."""
+        """Reset the count of starts for the start limit (unit_reset_failed in systemd's unit.c). Return whether that worked."""
         rc, dummy, dummy = self._run(["systemctl", "reset-failed", self.name])
         return bool(rc == 0)
 
     def reload(self) -> None:
-        """SIGHUP: enough for default-runtime and runtimes, never for node-generic-resources (moby daemon/reload.go)."""
+        """Send SIGHUP. dockerd then reloads default-runtime and runtimes, but not node-generic-resources (moby daemon/reload.go)."""
         self._restarts = self.inspect().get("restarts", 0)
         self._act(["systemctl", "kill", "--kill-who=main", "--signal=SIGHUP", self.name], "did not take SIGHUP")
 
     def _act(self, argv: Sequence[str], failed: str, limit_s: float = COMMAND_LIMIT_S, started_at: str | None = None) -> bool:
-        """Run a command of systemd. Return whether it is done; False if systemd may still be working on it. ``started_at`` is the time of the former
+        """Run a command of systemd. Return False if systemd may still be working on it. ``started_at`` is the time of the former
         start, if the command starts the unit."""
         self._acted_at = int(time.time())
         rc, out, err = self._run(argv, limit_s)
         if rc == 0:
             return True
         now = self.inspect()
-        # The journal says more about a failed start. systemctl also fails if systemd itself restarts meanwhile.
+        # Leave a failed start to pending(): the journal says more. systemctl also fails if systemd itself restarts the unit meanwhile.
         started = started_at is not None and now.get("started_at") != started_at
         if not (self.pending(now) or started):
             raise EngineError("%s %s: %s" % (self.name, failed, (err or out).strip()))
@@ -135,7 +135,7 @@ class Unit:
         return "systemd is still %s it (%s)" % (doing, now["step"]) if now["job"] else None
 
     def reason(self) -> str:
-        """Return from the journal why dockerd did not start."""
+        """Return why dockerd did not start, from the journal; '' if that is unknown."""
         argv = ["journalctl", "--unit", self.name, "--output", "cat", "--no-pager"]
         # Not with --since: then journalctl of Debian 12 (systemd 252) shows the first lines, and only the last one says why.
         argv += ["--lines", "40"] if self._acted_at is None else ["--since", "@%d" % self._acted_at]
@@ -143,16 +143,16 @@ class Unit:
             if self._acted_at is not None:  # systemd reports a failed start before its last lines are in the journal
                 self._run(["journalctl", "--sync"])
             rc, out, dummy = self._run(argv)
-        except TimedOut:  # the failure is then reported without the reason
+        except TimedOut:  # report the failure without the reason
             return ""
         return reason_from_journal(out) if rc == 0 else ""
 
 
 def reason_from_journal(text: str) -> str:
-    """Return the line of the log that says why dockerd ended; '' if there is none."""
+    """Return the line of the log that says why dockerd ended, or ''."""
     cause = re.compile(r"failed to (start|load|create)|unable to configure|unknown flag|invalid|conflict|fatal", re.I)
     lines = [line.strip() for line in text.splitlines() if cause.search(line)]
-    # Not systemd's own lines: "docker.service: Failed with …", "Failed to start docker.service - Docker …".
+    # Ignore systemd's own lines: "docker.service: Failed with …", "Failed to start docker.service - Docker …".
     lines = [line for line in lines if not re.match(r"\S+\.service: |Failed to start ", line)]
     return mask(lines[-1])[:600] if lines else ""
 
@@ -175,16 +175,16 @@ def running_flags(pid: int) -> list[str]:
 def unit_files(unit: str, shown: Mapping[str, str], environment: Sequence[str]) -> list[tuple[str, str, bool]]:
     """Return [(path, kind, whether it is the administrator's)] for the files that say how the unit is started, in systemd's order.
 
-    Drop-ins that were written after the last daemon-reload count too: the next one puts them in force.
+    Drop-ins that were written after the last daemon-reload count too, because the next one loads them.
     """
     drop_ins = {os.path.basename(path): path for path in _paths(shown.get("DropInPaths", ""))}
     for path in glob.glob(DROP_INS % glob.escape(unit)):
         drop_ins[os.path.basename(path)] = path
     files = [(path, UNIT) for path in _paths(shown.get("FragmentPath", ""))]
     files += [(drop_ins[name], DROP_IN) for name in sorted(drop_ins)]
-    # "/etc/default/docker (ignore_errors=yes)", or "/etc/docker/*.env (ignore_errors=no)": systemd reads all files that fit, in the order of glob(3)
-    named = [re.sub(r" \(ignore_errors=\w+\)$", "", one) for one in environment if one]
-    files += [(path, ENVIRONMENT) for one in named for path in (sorted(glob.glob(one)) or [one])]
+    # "/etc/default/docker (ignore_errors=yes)", or "/etc/docker/*.env (ignore_errors=no)": systemd reads all matching files, in the order of glob(3)
+    patterns = [re.sub(r" \(ignore_errors=\w+\)$", "", pattern) for pattern in environment if pattern]
+    files += [(path, ENVIRONMENT) for pattern in patterns for path in (sorted(glob.glob(pattern)) or [pattern])]
     return [(path, kind, path.startswith(ADMINISTRATORS)) for path, kind in files]
 
 

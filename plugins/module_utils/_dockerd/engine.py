@@ -26,7 +26,7 @@ from . import containers as container_list
 from . import local_images as image_list
 from .docker_unit import EngineError, Run, Unit
 
-# Takes the result of Engine.inspect and returns what is not as wanted; None if everything is.
+# Takes the result of Engine.inspect and returns a difference from the wanted state, in words, or None.
 Healthy = Callable[[Mapping[str, Any]], Optional[str]]
 
 SBIN = os.pathsep.join(("/usr/sbin", "/sbin", "/usr/local/sbin", "/usr/bin", "/usr/local/bin"))
@@ -34,23 +34,23 @@ REQUEST_TIMEOUT_S = 30
 POLL_S = 0.1
 _NOBODY_LISTENS = (FileNotFoundError, ConnectionRefusedError)
 _CUT = (ConnectionResetError, BrokenPipeError)
-# In every answer of podman's stand-in for the Docker API, and in none of Docker's.
+# Podman's Docker API has this header in every answer. Docker has not.
 PODMAN_HEADER = "Libpod-API-Version"
-# dockerd's default directory, and the file in it with which it finds its swarm again.
+# dockerd's default directory, and the file in it that says which swarm it belongs to.
 ROOT_DIR = "/var/lib/docker"
 MEMBERSHIP = os.path.join("swarm", "docker-state.json")
 # Answers once the container has stopped.
 ENDED = "/containers/%s/wait?condition=not-running"
-# A worker only knows the networks that something on it is attached to.
+# A worker lists only the networks that it uses.
 SWARM_NETWORKS = "/networks?filters=%s" % urllib.parse.quote(json.dumps({"scope": ["swarm"]}))
 
 
 class NotThere(EngineError):
-    """The daemon has no object of that name."""
+    """The daemon has no such object."""
 
 
 class Unavailable(EngineError):
-    """The daemon cannot do it now, or not before it must answer."""
+    """The daemon cannot do this now, or not in time."""
 
 
 # Errors by the status of the answer. Every other status is an EngineError.
@@ -58,7 +58,7 @@ _FAILURES = {404: NotThere, 503: Unavailable}
 
 
 class Engine:
-    """One dockerd, known by its socket and its systemd unit.
+    """One dockerd, with its socket and its systemd unit.
 
     ``run(argv)`` runs a command and returns ``(rc, stdout, stderr)``; a module passes ``_bounded.run``.
     """
@@ -80,30 +80,30 @@ class Engine:
     def post(self, path: str, body: Mapping[str, Any] | None = None, timeout: float | None = None) -> Any:
         """Return the answer of ``POST path``, None if it is empty. Raises EngineError also if no daemon listens."""
         try:
-            return self._called("POST", path, body, timeout).data
+            return self._call("POST", path, body, timeout).data
         except api.Unanswered as problem:
-            words = "nothing listens there" if isinstance(problem.cause, _NOBODY_LISTENS) else problem.words
-            raise self._no_answer("POST %s" % path, words) from problem
+            reason = "nothing listens there" if isinstance(problem.cause, _NOBODY_LISTENS) else problem.words
+            raise self._no_answer("POST %s" % path, reason) from problem
 
     def _answer(self, path: str) -> Answer | None:
-        """Answer of ``GET path``; None where nothing listens."""
+        """Return the answer of ``GET path``; None if nothing listens."""
         for _attempt in range(2):
             try:
-                return self._called("GET", path)
+                return self._call("GET", path)
             except api.Unanswered as problem:
                 if isinstance(problem.cause, _NOBODY_LISTENS):
                     return None
-            # systemd hangs up on who waits at the socket of a unit that it cannot start; the next one is refused.
+            # If systemd cannot start the unit, it cuts connections that wait at the socket, and refuses the next one.
         raise self._no_answer("GET %s" % path, "the connection was cut")
 
     def _no_answer(self, call: str, problem: object) -> EngineError:
         return EngineError(
-            "%s: %s: %s. Set docker_socket to the socket of Docker Engine; if it is that, check 'journalctl -u %s' "
+            "%s: %s: %s. Set docker_socket to the socket of Docker Engine. If it is right, check 'journalctl -u %s' "
             "and run this again." % (self.socket_path, call, problem, self.unit)
         )
 
-    def _called(self, method: str, path: str, body: Mapping[str, Any] | None = None, timeout: float | None = None) -> Answer:
-        """Raises Unanswered where nothing listens and where the connection was cut, and EngineError for all else."""
+    def _call(self, method: str, path: str, body: Mapping[str, Any] | None = None, timeout: float | None = None) -> Answer:
+        """Return the answer. Raises Unanswered if nothing listens or the connection was cut, and EngineError for every other failure."""
         call, timeout = "%s %s" % (method, path), timeout or REQUEST_TIMEOUT_S
         try:
             answer = self._client.call(method, path, body, timeout=timeout)
@@ -129,26 +129,26 @@ class Engine:
             )
         if isinstance(problem.cause, socket.timeout):
             return EngineError(
-                "%s: %s was not answered within %d s: the daemon hangs. Check 'journalctl -u %s', restart it when "
-                "what runs on the node allows that, and run this again." % (self.socket_path, call, timeout, self.unit)
+                "%s: %s was not answered within %d s: the daemon hangs. Check 'journalctl -u %s', restart the "
+                "daemon when the containers on the node allow that, and run this again." % (self.socket_path, call, timeout, self.unit)
             )
         if isinstance(problem.cause, ValueError):
             return EngineError("%s: %s. Set docker_socket to the socket of Docker Engine." % (self.socket_path, problem.words))
         return self._no_answer(call, problem.words)
 
     def swarm(self) -> dict[str, Any]:
-        """Return only the node's own view of its swarm membership, to wait for a change of it."""
+        """Return only the node's own view of its swarm membership. Faster than inspect()."""
         info = self.get("/info")
         return unknown_swarm() if info is None else swarm_of(info)
 
     def inspect(self, unit: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
         """Return everything that a run needs to know about this daemon; None if Docker is not installed.
 
-        ``unit`` is what systemd has just reported, if the caller has read it. Raises GpuSwarmError if it cannot be a node of a GPU swarm: podman,
-        snap, rootless.
+        ``unit`` is the result of Unit.inspect, if the caller has it. Raises GpuSwarmError for podman, snap and rootless Docker, which cannot be
+        nodes of a GPU swarm.
         """
         unit = self._service.inspect() if unit is None else unit
-        # Not /version too: dockerd runs two programs to answer it, which doubles the time of this.
+        # /version is not read, because dockerd runs two programs to answer it, which doubles the time.
         answer = self._answer("/info")
         if answer is None:
             return self._not_running(unit)
@@ -179,7 +179,7 @@ class Engine:
         if unit and unit["pid"]:
             raise EngineError(
                 "%s: nothing answers there, though %s runs (pid %d, %s). Set docker_socket to the socket that it listens "
-                "on, as 'hosts' in its daemon.json or the -H flags of its unit say. If it is only starting, run this again."
+                "on: see 'hosts' in its daemon.json or -H in its unit. If it is only starting, run this again."
                 % (self.socket_path, self.unit, unit["pid"], unit["state"])
             )
         if unit:
@@ -202,46 +202,46 @@ class Engine:
 
     def containers(self) -> list[dict[str, Any]]:
         """Return the running containers. A restart of the daemon would stop them, and leaving the swarm may disconnect them."""
-        listed = self._listed("/containers/json")
-        swarms = self._listed(SWARM_NETWORKS) if container_list.may_be_on_swarm_networks(listed) else []
+        listed = self._list("/containers/json")
+        swarms = self._list(SWARM_NETWORKS) if container_list.may_be_on_swarm_networks(listed) else []
         return container_list.records(listed, [network["Id"] for network in swarms], time.time())
 
-    def _listed(self, path: str) -> list[dict[str, Any]]:
+    def _list(self, path: str) -> list[dict[str, Any]]:
         listed = self.get(path)
         if listed is None:
             raise self._no_answer("GET %s" % path, "nothing answers any more")
         return listed
 
     def images(self) -> list[dict[str, Any]]:
-        """Return the images in which a test can run, the best first; none if the daemon does not answer."""
+        """Return the images that a test can use, the best first; [] if the daemon does not answer."""
         with contextlib.suppress(EngineError):
-            return image_list.candidates(self._listed("/images/json"))
+            return image_list.candidates(self._list("/images/json"))
         return []
 
     def required_by(self, image: str) -> dict[str, str] | None:
-        """Return the variables with which an image requires a driver; None if the daemon lacks the image or does not run."""
+        """Return the variables of an image that require a driver; None if the daemon lacks the image or does not run."""
         with contextlib.suppress(NotThere):
-            found = self.get("/images/%s/json" % urllib.parse.quote(image, safe="/:@"))
-            return None if found is None else image_list.required((found.get("Config") or {}).get("Env") or [])
+            image_details = self.get("/images/%s/json" % urllib.parse.quote(image, safe="/:@"))
+            return None if image_details is None else image_list.required((image_details.get("Config") or {}).get("Env") or [])
         return None
 
     def await_drain(self, timeout_s: float) -> None:
-        """Wait, without polling, until no task of swarm runs, at most ``timeout_s``. If one is left, the transaction refuses."""
+        """Wait, without polling, until no task of swarm runs, at most ``timeout_s``. If a task still runs then, the transaction refuses."""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             pause = POLL_S
             with contextlib.suppress(EngineError):  # the daemon may answer slowly while it stops containers
-                left = [item["id"] for item in self.containers() if item["service"]]
-                if not left:
+                task_containers = [item["id"] for item in self.containers() if item["service"]]
+                if not task_containers:
                     return
-                self.post(ENDED % left[0], timeout=max(POLL_S, deadline - time.monotonic()))
-                pause = POLL_S / 10  # the daemon may list it for another moment
+                self.post(ENDED % task_containers[0], timeout=max(POLL_S, deadline - time.monotonic()))
+                pause = POLL_S / 10  # the daemon may list the container a little longer
             time.sleep(pause)
 
     # -- acting ------------------------------------------------------------------------------------------------
 
     def validate(self, config_file: str) -> str | None:
-        """Let dockerd validate a configuration file; return its complaint, or None.
+        """Let dockerd validate a configuration file. Return its error message, or None.
 
         Docker Engine before 23.0 has no such option (moby#42393), so None is returned.
         """
@@ -254,29 +254,29 @@ class Engine:
             return None
         return text
 
-    def restart(self, reread: bool, limit_s: float) -> None:
+    def restart(self, reload_units: bool, limit_s: float) -> None:
         """Restart the daemon within ``limit_s``. Call :meth:`wait` for the result."""
-        self._service.restart(reread, limit_s)
+        self._service.restart(reload_units, limit_s)
 
     def reload(self) -> None:
         """Let the daemon reload the part of its configuration that it can change while it runs."""
         self._service.reload()
 
     def wait(self, healthy: Healthy, timeout_s: float, since: float | None = None) -> dict[str, Any]:
-        """Wait until ``healthy(view)`` is None. Raises EngineError with its last complaint, or with the reason why no start succeeded."""
+        """Wait until ``healthy(view)`` is None. Raises EngineError with the last problem, or with the reason why no start succeeded."""
         deadline = (time.monotonic() if since is None else since) + timeout_s
         while True:
-            complaint, view = self._complaint(healthy)
-            if complaint is None:
+            problem, view = self._problem(healthy)
+            if problem is None:
                 self._service.settled()
                 return view
             if time.monotonic() > deadline:
-                reasons = ". ".join(part.rstrip(".") for part in (complaint, self.reason()) if part)
+                reasons = ". ".join(part.rstrip(".") for part in (problem, self.reason()) if part)
                 raise EngineError("%s is not as wanted after %d s: %s" % (self.unit, timeout_s, reasons))
             time.sleep(POLL_S)
 
-    def _complaint(self, healthy: Healthy) -> tuple[str | None, dict[str, Any] | None]:
-        """Return in words what is not as wanted, or None, and the view of the daemon."""
+    def _problem(self, healthy: Healthy) -> tuple[str | None, dict[str, Any] | None]:
+        """Return a difference from the wanted state, in words, or None, and the view of the daemon."""
         unit = self._service.inspect()
         pending = self._service.pending(unit)
         if pending:

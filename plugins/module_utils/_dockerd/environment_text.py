@@ -4,7 +4,7 @@
 
 """Reads the files in a unit's ``EnvironmentFile=`` as systemd does, and keeps the place of each character (pure).
 
-Another syntax than that of units (src/basic/env-file.c): a comment goes on with the next line where it ends in a backslash, but only before
+Their syntax differs from that of units (src/basic/env-file.c): a comment that ends in a backslash continues on the next line, but only before
 systemd 254; a byte order mark makes the first name invalid. Private to this collection: no stability is promised to others.
 """
 
@@ -32,68 +32,68 @@ def depends_on_release(text: str) -> bool:
 
 
 def variables(text: str, comments_go_on: bool = False) -> list[Variable]:
-    """Return the variables of the file, in order. ``comments_go_on``: read comments as before systemd 254."""
-    comment, found, here = _LONG_COMMENT if comments_go_on else _COMMENT, [], 0
-    while here < len(text):
-        if text[here] in BLANKS:
-            here += 1
-        elif text[here] in "#;":
-            here = comment.match(text, here).end()
+    """Return the variables of the file, in order. ``comments_go_on``: read comments as systemd before 254 does."""
+    comment, result, position = _LONG_COMMENT if comments_go_on else _COMMENT, [], 0
+    while position < len(text):
+        if text[position] in BLANKS:
+            position += 1
+        elif text[position] in "#;":
+            position = comment.match(text, position).end()
         else:
-            key = _KEY.match(text, here)
-            here = key.end()
-            if text[here : here + 1] == "=":
-                variable, here = _variable(text, key.group().rstrip(BLANKS), here + 1)
-                found += [variable] if NAME.match(variable.name) else []
-    return found
+            key = _KEY.match(text, position)
+            position = key.end()
+            if text[position : position + 1] == "=":
+                variable, position = _variable(text, key.group().rstrip(BLANKS), position + 1)
+                result += [variable] if NAME.match(variable.name) else []
+    return result
 
 
-def _variable(text: str, name: str, at: int) -> tuple[Variable, int]:
+def _variable(text: str, name: str, position: int) -> tuple[Variable, int]:
     """Return the variable whose value begins at this place, and the end of its line."""
-    while at < len(text) and text[at] in " \t":
-        at += 1
-    quoted = text[at : at + 1] in QUOTES and at < len(text)
-    value, end = _value(text, at)
-    return Variable(name, value, at + quoted, quoted), end
+    while position < len(text) and text[position] in " \t":
+        position += 1
+    quoted = text[position : position + 1] in QUOTES and position < len(text)
+    value, end = _value(text, position)
+    return Variable(name, value, position + quoted, quoted), end
 
 
-def _value(text: str, here: int) -> tuple[Value, int]:
-    """Quotes count only before the first other character. Blanks at the end do not belong to the value."""
-    found: list[tuple[int, int, str]] = []
-    kept, may_open = 0, True
-    while here < len(text) and text[here] not in _ENDS:
-        start, char = here, text[here]
-        here += 1
+def _value(text: str, position: int) -> tuple[Value, int]:
+    """Return the value and its end. Quotes count only before the first other character; blanks at the end are no part of the value."""
+    characters: list[tuple[int, int, str]] = []
+    length, may_open = 0, True
+    while position < len(text) and text[position] not in _ENDS:
+        start, char = position, text[position]
+        position += 1
         if may_open and char in QUOTES:
-            came = list(_quoted(text, here, char))
-            found += came[:-1]
-            here = came[-1][1]
+            quoted = list(_quoted(text, position, char))
+            characters += quoted[:-1]
+            position = quoted[-1][1]
         elif char == "\\":
             may_open = False
-            here += 1
-            found += [(start, here, one) for one in text[start + 1 : here] if one not in _ENDS]
+            position += 1
+            characters += [(start, position, character) for character in text[start + 1 : position] if character not in _ENDS]
         elif char in BLANKS:
-            found += [] if may_open else [(start, here, char)]
+            characters += [] if may_open else [(start, position, char)]
             continue
         else:
             may_open = False
-            found.append((start, here, char))
-        kept = len(found)
-    found = found[:kept]
-    return Value("".join(char for dummy_start, dummy_end, char in found), [(start, end) for start, end, dummy_char in found]), here
+            characters.append((start, position, char))
+        length = len(characters)
+    characters = characters[:length]
+    return Value("".join(char for dummy_start, dummy_end, char in characters), [(start, end) for start, end, dummy_char in characters]), position
 
 
-def _quoted(text: str, here: int, quote: str) -> Iterator[tuple[int, int, str]]:
+def _quoted(text: str, position: int, quote: str) -> Iterator[tuple[int, int, str]]:
     """Yield (start, end, character) up to and including the closing quote or the end of the file."""
-    while here < len(text) and text[here] != quote:
-        start, char = here, text[here]
-        here += 1
-        if quote == '"' and char == "\\" and here < len(text):
-            char = text[here]
-            here += 1
+    while position < len(text) and text[position] != quote:
+        start, char = position, text[position]
+        position += 1
+        if quote == '"' and char == "\\" and position < len(text):
+            char = text[position]
+            position += 1
             if char not in _ESCAPED + "\n":
-                yield start, here, "\\"
+                yield start, position, "\\"
             if char == "\n":
                 continue
-        yield start, here, char
-    yield here, min(here + 1, len(text)), ""
+        yield start, position, char
+    yield position, min(position + 1, len(text)), ""

@@ -4,7 +4,7 @@
 
 """Moves options from dockerd's command line into daemon.json, and back (pure).
 
-dockerd refuses to start when an option stands both as a flag and in daemon.json. Recipes put them into a drop-in that
+dockerd refuses to start if an option is both a flag and in daemon.json. Guides put such flags into a drop-in that
 replaces the whole ExecStart, or into a variable that ExecStart expands.
 Private to this collection: no stability is promised to others.
 """
@@ -19,20 +19,20 @@ from .._config.daemon_json import RUNTIME, RUNTIME_PATH
 from .._errors import ConfigError
 from . import environment_text, unit_text
 
-# As in the units of the packages. Not unix:///run/docker.sock, though that is the same socket: a dockerd that opened it
-# itself has unlinked the one of docker.socket, and after a restart with fd:// nobody would reach it.
+# As in the units of the packages. unix:///run/docker.sock is the same socket, but no default: a dockerd that opened it
+# itself has unlinked the socket of docker.socket, and after a restart with fd:// nobody would reach dockerd.
 _DEFAULTS = (("-H", "fd://"), ("--host", "fd://"), ("--containerd", "/run/containerd/containerd.sock"))
 _HOST = ("-H", "--host")
-# A misprint in a recipe that is often copied. dockerd knows no such protocol.
+# A misprint in a guide that is often copied. dockerd knows no such protocol.
 _MISPRINT, _MEANT = "fdd://", "fd://"
 _RESOURCES = ("--node-generic-resource", "--node-generic-resources")
 _DEFAULT_RUNTIME = "--default-runtime"
 _ADD_RUNTIME = "--add-runtime"
 _SERVICE, _EXEC, _ENVIRONMENT = "Service", "ExecStart", "Environment"
-# As a word of its own it becomes the words of its value; the other form stays one word, and may be within one.
+# $NAME as a whole word becomes the words of its value. ${NAME} stays one word and may be a part of a word.
 _VARIABLE = re.compile(r"\$([^{$].*)\Z", re.DOTALL)
 _WITHIN = re.compile(r"\$(?:\$|\{([A-Za-z_][A-Za-z0-9_]*)\})")
-# What may stand before the program in ExecStart; with a colon, variables stay as they are.
+# Characters before the program in ExecStart. With a colon, systemd does not expand variables.
 _PREFIXES, _AS_IT_IS = "@-:+!|", ":"
 
 UNIT, DROP_IN, ENVIRONMENT = "unit", "drop-in", "environment"
@@ -64,11 +64,11 @@ class Flag(NamedTuple):
         return [word.text for word in self.words]
 
 
-class Taken(NamedTuple):
-    """The new files ({path: new bytes, None to remove it}), and what was taken out of them.
+class RemovedFlags(NamedTuple):
+    """The new files ({path: new bytes, or None to remove the file}), and the flags that were removed from them.
 
-    ``words``: {path: [{"variable": name, or None for ExecStart, "words": […]}]}, to be restored later. ``resources``:
-    entries for node-generic-resources. ``command``: what systemd will then start. ``notes``: sentences.
+    ``words``: {path: [{"variable": name, or None for ExecStart, "words": […]}]}, to restore them later. ``resources``:
+    entries for node-generic-resources. ``command``: the command that systemd starts then. ``notes``: sentences.
     """
 
     files: dict
@@ -78,29 +78,29 @@ class Taken(NamedTuple):
     notes: Sequence[str]
 
 
-def take(files: Sequence[UnitFile]) -> Taken:
-    """Take this collection's options out of the files. ``files`` are in the order in which systemd reads them."""
-    texts = {one.path: decoded(one) for one in files if one.content is not None}
+def remove_managed(files: Sequence[UnitFile]) -> RemovedFlags:
+    """Remove this collection's options from the files. ``files`` are in the order in which systemd reads them."""
+    texts = {file.path: decode(file) for file in files if file.content is not None}
     edited, words, resources = dict(texts), {}, []
     notes: list[str] = []
-    used = _variables_used(files, texts)
-    for one in files:
-        if not one.editable or one.path not in texts:
+    variable_names = _names_of_variables(files, texts)
+    for file in files:
+        if not file.editable or file.path not in texts:
             continue
-        text = _corrected(texts[one.path], one, notes)
-        edited[one.path], taken = _without_managed(text, one, used)
-        if taken:
-            words[one.path] = [{"variable": variable, "words": [flag.text for flag in found]} for variable, found in taken]
-            found = [flag for dummy_variable, some in taken for flag in some]
+        text = _without_misprint(texts[file.path], file, notes)
+        edited[file.path], removed_flags = _without_managed(text, file, variable_names)
+        if removed_flags:
+            words[file.path] = [{"variable": variable, "words": [flag.text for flag in found]} for variable, found in removed_flags]
+            found = [flag for dummy_variable, removed in removed_flags for flag in removed]
             resources += [flag.value or "" for flag in found if flag.name in _RESOURCES]
             options = ", ".join(dict.fromkeys(flag.text for flag in found))
-            notes.append("%s: dockerd was started with %s there; daemon.json has that setting now." % (one.path, options))
-    for one in files:
-        if one.path in words and one.kind == DROP_IN and _is_redundant(one, files, edited):
-            del edited[one.path]
-            notes.append("%s: it contained nothing else, and was removed." % one.path)
+            notes.append("%s: %s moved from here to daemon.json." % (file.path, options))
+    for file in files:
+        if file.path in words and file.kind == DROP_IN and _is_redundant(file, files, edited):
+            del edited[file.path]
+            notes.append("%s was removed, because it contained nothing else." % file.path)
     changed = {path: edited[path].encode("utf-8") if path in edited else None for path in texts if edited.get(path) != texts[path]}
-    return Taken(changed, words, resources, command(files, edited), notes)
+    return RemovedFlags(changed, words, resources, command(files, edited), notes)
 
 
 def kind_of(path: str) -> str:
@@ -108,49 +108,49 @@ def kind_of(path: str) -> str:
 
 
 def started_with(files: Sequence[UnitFile], contents: Mapping[str, bytes | None]) -> list[str]:
-    """Return what systemd starts once the files have ``contents`` ({path: bytes, or None for no file})."""
-    there = {one.path: one for one in files}
+    """Return the command that systemd starts if the files have ``contents`` ({path: bytes, or None for no file})."""
+    by_path = {file.path: file for file in files}
     for path, content in contents.items():
-        there[path] = there.get(path, UnitFile(path, kind_of(path), None, True))._replace(content=content)
-    known = [one for one in there.values() if one.content is not None]
+        by_path[path] = by_path.get(path, UnitFile(path, kind_of(path), None, True))._replace(content=content)
+    existing = [file for file in by_path.values() if file.content is not None]
     order = (UNIT, DROP_IN, ENVIRONMENT)
-    known.sort(key=lambda one: (order.index(one.kind), os.path.basename(one.path)))
-    return command(known, {one.path: decoded(one) for one in known})
+    existing.sort(key=lambda file: (order.index(file.kind), os.path.basename(file.path)))
+    return command(existing, {file.path: decode(file) for file in existing})
 
 
-def restore(content: bytes | None, kind: str, taken: Iterable[Mapping[str, Any]]) -> tuple[bytes, list[str]]:
-    """Return (the file with its former words, the words for which there is no place any more)."""
+def restore(content: bytes | None, kind: str, removed: Iterable[Mapping[str, Any]]) -> tuple[bytes, list[str]]:
+    """Put removed words back. Return the file, and the words that no longer have a place in it."""
     text, unplaced = (content or b"").decode("utf-8", "replace"), []
-    for part in taken:
+    for part in removed:
         lines = _lines(text, UnitFile("", kind, None, True))
         fitting = [line for line in lines if line.variable_name == part["variable"] and (line.words or line.variable)]
         if not fitting:
             unplaced += part["words"]
             continue
         line = fitting[-1]
-        added = [one for one in dict.fromkeys(part["words"]) if one not in [flag.text for flag in flags(line.words)]]
+        added = [word for word in dict.fromkeys(part["words"]) if word not in [flag.text for flag in flags(line.words)]]
         if added:
             text = unit_text.append(text, line.words, added) if line.words else unit_text.fill(text, line.variable, added)
     return text.encode("utf-8"), unplaced
 
 
 def command(files: Sequence[UnitFile], texts: Mapping[str, str]) -> list[str]:
-    """The program and the words that systemd would start with these texts of the files, variables in their place."""
+    """Return the program and the words that systemd would start if the files had these texts, with variables expanded."""
     argv, variables = unit_command(files, texts)
-    for one in files:
-        if one.kind == ENVIRONMENT and one.path in texts:  # read when dockerd is started, after all others
-            variables.update((line.variable.name, line.variable.value) for line in _lines(texts[one.path], one) if line.variable)
+    for file in files:
+        if file.kind == ENVIRONMENT and file.path in texts:  # systemd reads these last, when it starts dockerd
+            variables.update((line.variable.name, line.variable.value) for line in _lines(texts[file.path], file) if line.variable)
     if argv and _AS_IT_IS in _prefix(argv[0]):
         return argv
-    return [part for word in argv for part in _expanded(word, variables)]
+    return [part for word in argv for part in _expand(word, variables)]
 
 
 def unit_command(files: Sequence[UnitFile], texts: Mapping[str, str]) -> tuple[list[str], dict[str, unit_text.Value]]:
     """Return the words of ExecStart in the units, unchanged, and the variables of Environment."""
     argv: list[str] = []
     variables: dict[str, unit_text.Value] = {}
-    for one in files:
-        for line in _lines(texts[one.path], one) if one.path in texts and one.kind != ENVIRONMENT else []:
+    for file in files:
+        for line in _lines(texts[file.path], file) if file.path in texts and file.kind != ENVIRONMENT else []:
             if line.variable:
                 variables[line.variable.name] = line.variable.value
             elif line.clears_variables:
@@ -169,48 +169,49 @@ def program_words(argv: Sequence[str]) -> list[str]:
 
 
 def used_variables(argv: Sequence[str]) -> list[str]:
-    """Return the names of the variables that systemd replaces in these words of ExecStart."""
+    """Return the names of variables that systemd expands in these words of ExecStart."""
     if argv and _AS_IT_IS in _prefix(argv[0]):
         return []
-    whole = [found.group(1) for found in map(_VARIABLE.match, argv) if found]
+    whole = [match.group(1) for match in map(_VARIABLE.match, argv) if match]
     return list(dict.fromkeys([*whole, *(name for word in argv for name in _WITHIN.findall(word) if name)]))
 
 
 def command_file(files: Sequence[UnitFile], texts: Mapping[str, str]) -> str:
-    """Return the file whose ExecStart counts, or else the unit itself."""
-    units = [one for one in files if one.path in texts and one.kind != ENVIRONMENT]
-    found = [one.path for one in units if any(line.is_command for line in _lines(texts[one.path], one))]
-    return (found or [files[0].path])[-1]
+    """Return the file whose ExecStart is in effect, or else the unit itself."""
+    units = [file for file in files if file.path in texts and file.kind != ENVIRONMENT]
+    paths = [file.path for file in units if any(line.is_command for line in _lines(texts[file.path], file))]
+    return (paths or [files[0].path])[-1]
 
 
 def variable_file(files: Sequence[UnitFile], texts: Mapping[str, str], name: str) -> str:
-    """Return the file whose Environment sets this variable, or else the file whose ExecStart counts."""
-    units = [one for one in files if one.path in texts and one.kind != ENVIRONMENT]
-    found = [one.path for one in units if any(line.variable_name == name for line in _lines(texts[one.path], one))]
-    return found[-1] if found else command_file(files, texts)
+    """Return the file whose Environment sets this variable, or else the file whose ExecStart is in effect."""
+    units = [file for file in files if file.path in texts and file.kind != ENVIRONMENT]
+    paths = [file.path for file in units if any(line.variable_name == name for line in _lines(texts[file.path], file))]
+    return paths[-1] if paths else command_file(files, texts)
 
 
 def flags(words: Sequence[unit_text.Word]) -> list[Flag]:
     """Return the options in a command line, whether the value is in the same word or in the next."""
-    found, here = [], 0
-    while here < len(words):
-        name, equals, value = words[here].text.partition("=")
-        takes_next = not equals and name in (_DEFAULT_RUNTIME, _ADD_RUNTIME, "--containerd", *_RESOURCES, *_HOST) and here + 1 < len(words)
+    options, position = [], 0
+    while position < len(words):
+        name, equals, value = words[position].text.partition("=")
+        takes_next = not equals and name in (_DEFAULT_RUNTIME, _ADD_RUNTIME, "--containerd", *_RESOURCES, *_HOST) and position + 1 < len(words)
         if name.startswith("-"):
-            found.append(Flag(name, value if equals else words[here + 1].text if takes_next else None, words[here : here + 1 + takes_next]))
-        here += 1 + takes_next
-    return found
+            flag_value = value if equals else words[position + 1].text if takes_next else None
+            options.append(Flag(name, flag_value, words[position : position + 1 + takes_next]))
+        position += 1 + takes_next
+    return options
 
 
 def flags_of(argv: Sequence[str]) -> list[Flag]:
-    """The same of plain words."""
+    """Return the options in plain words."""
     return flags([unit_text.Word(0, 0, word) for word in argv])
 
 
-def resources_in(taken: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the entries for node-generic-resources in words that were taken out."""
-    found = [flag for part in taken for flag in flags_of(part["words"])]
-    return [flag.value or "" for flag in found if flag.name in _RESOURCES]
+def resources_in(removed: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the entries for node-generic-resources in words that were removed."""
+    options = [flag for part in removed for flag in flags_of(part["words"])]
+    return [flag.value or "" for flag in options if flag.name in _RESOURCES]
 
 
 def adds_runtime(argv: Sequence[str]) -> bool:
@@ -219,7 +220,7 @@ def adds_runtime(argv: Sequence[str]) -> bool:
 
 
 def is_dockerd(argv: Sequence[str]) -> bool:
-    """Return whether systemd starts dockerd itself, not a script that does."""
+    """Return whether systemd starts dockerd itself, not a script that starts it."""
     return bool(argv) and _program(argv) == "dockerd"
 
 
@@ -249,79 +250,80 @@ class _Line(NamedTuple):
         return self.variable.name if self.variable else None
 
 
-def _lines(text: str, one: UnitFile) -> list[_Line]:
+def _lines(text: str, file: UnitFile) -> list[_Line]:
     """Return the lines that decide how dockerd is started, if the file has this text."""
-    if one.kind == ENVIRONMENT:
-        return [_variable_line(variable) for variable in environment_text.variables(text, one.comments_go_on)]
-    found = []
+    if file.kind == ENVIRONMENT:
+        return [_variable_line(variable) for variable in environment_text.variables(text, file.comments_go_on)]
+    lines = []
     for setting in unit_text.settings(text):
         if (setting.section, setting.name) == (_SERVICE, _EXEC):
-            found.append(_Line(unit_text.words(setting)))
+            lines.append(_Line(unit_text.words(setting)))
         elif (setting.section, setting.name) == (_SERVICE, _ENVIRONMENT):
-            found += [_variable_line(variable) for variable in unit_text.variables(text, setting)]
-            found += [] if setting.value.text else [_Line((), clears_variables=True)]
-    return found
+            lines += [_variable_line(variable) for variable in unit_text.variables(text, setting)]
+            lines += [] if setting.value.text else [_Line((), clears_variables=True)]
+    return lines
 
 
 def _variable_line(variable: unit_text.Variable) -> _Line:
     return _Line(unit_text.words_of(variable), variable)
 
 
-def decoded(one: UnitFile) -> str:
-    """Return the file's text; raises ConfigError if it is no UTF-8."""
+def decode(file: UnitFile) -> str:
+    """Return the file's text. Raises ConfigError if it is not UTF-8."""
     try:
-        return one.content.decode("utf-8")
+        return file.content.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ConfigError("%s: it is not UTF-8 text (byte %d). Fix the file, and run this again." % (one.path, error.start)) from error
+        raise ConfigError("%s is not UTF-8 text (byte %d). Fix the file, and run this again." % (file.path, error.start)) from error
 
 
-def _expanded(word: str, variables: Mapping[str, unit_text.Value]) -> list[str]:
+def _expand(word: str, variables: Mapping[str, unit_text.Value]) -> list[str]:
     """Return the words that a word of ExecStart becomes. An unset variable within a word stays, because systemd's own environment may set it."""
     whole = _VARIABLE.match(word)
     if whole:
         name = whole.group(1)
         return [part.text for part in unit_text.words_of(unit_text.Variable(name, variables[name], 0, False))] if name in variables else []
 
-    def value(found: re.Match[str]) -> str:
-        name = found.group(1)
-        return "$" if name is None else variables[name].text if name in variables else found.group()
+    def value(match: re.Match[str]) -> str:
+        name = match.group(1)
+        return "$" if name is None else variables[name].text if name in variables else match.group()
 
     return [_WITHIN.sub(value, word)]
 
 
-# -- taking out ------------------------------------------------------------------------------------------------------
+# -- removal ------------------------------------------------------------------------------------------------------
 
 
-def _corrected(text: str, one: UnitFile, notes: list[str]) -> str:
+def _without_misprint(text: str, file: UnitFile, notes: list[str]) -> str:
     """Return the text without the misprint that keeps dockerd from starting."""
-    for line in reversed(_lines(text, one)):
+    for line in reversed(_lines(text, file)):
         for flag in reversed(flags(line.words)):
             if flag.name in _HOST and flag.value == _MISPRINT:
                 word = flag.words[-1]
                 text = text[: word.start] + text[word.start : word.end].replace(_MISPRINT, _MEANT) + text[word.end :]
-                note = "%s: -H %s is a misprint of %s, with which dockerd never starts." % (one.path, _MISPRINT, _MEANT)
+                note = "%s: -H %s is a misprint of %s. dockerd never starts with it." % (file.path, _MISPRINT, _MEANT)
                 notes += [note] if note not in notes else []
     return text
 
 
-def _variables_used(files: Sequence[UnitFile], texts: Mapping[str, str]) -> set[str]:
-    """Return the names of the variables in any ExecStart, also in one that another file overrides now."""
-    lines = [line for one in files if one.path in texts and one.kind != ENVIRONMENT for line in _lines(texts[one.path], one) if not line.variable]
-    found = [_VARIABLE.match(word.text) for line in lines for word in line.words]
-    return {name.group(1) for name in found if name}
+def _names_of_variables(files: Sequence[UnitFile], texts: Mapping[str, str]) -> set[str]:
+    """Return the names of variables in any ExecStart, even if another file overrides that ExecStart now."""
+    units = [file for file in files if file.path in texts and file.kind != ENVIRONMENT]
+    lines = [line for file in units for line in _lines(texts[file.path], file) if not line.variable]
+    matches = [_VARIABLE.match(word.text) for line in lines for word in line.words]
+    return {name.group(1) for name in matches if name}
 
 
-def _without_managed(text: str, one: UnitFile, used: Container[str]) -> tuple[str, list[tuple[str | None, list[Flag]]]]:
-    """Return (the text, [(variable or None, the flags that were taken out)])."""
-    taken: list[tuple[str | None, list[Flag]]] = []
-    for line in reversed(_lines(text, one)):
+def _without_managed(text: str, file: UnitFile, used: Container[str]) -> tuple[str, list[tuple[str | None, list[Flag]]]]:
+    """Return the text without managed flags, and [(variable or None, removed flags)]."""
+    removed: list[tuple[str | None, list[Flag]]] = []
+    for line in reversed(_lines(text, file)):
         if line.variable and line.variable.name not in used:
             continue
-        mine = [flag for flag in flags(line.words) if is_managed(flag) and not _is_opaque(text, flag)]
-        if mine:
-            text = unit_text.remove(text, line.words, [word for flag in mine for word in flag.words])
-            taken.insert(0, (line.variable_name, mine))
-    return text, taken
+        managed = [flag for flag in flags(line.words) if is_managed(flag) and not _is_opaque(text, flag)]
+        if managed:
+            text = unit_text.remove(text, line.words, [word for flag in managed for word in flag.words])
+            removed.insert(0, (line.variable_name, managed))
+    return text, removed
 
 
 def _is_opaque(text: str, flag: Flag) -> bool:
@@ -330,20 +332,20 @@ def _is_opaque(text: str, flag: Flag) -> bool:
     return "$" in raw or "\\" in raw or "%" in raw
 
 
-def _is_redundant(one: UnitFile, files: Sequence[UnitFile], edited: Mapping[str, str]) -> bool:
+def _is_redundant(file: UnitFile, files: Sequence[UnitFile], edited: Mapping[str, str]) -> bool:
     """Return whether dockerd would start the same without this drop-in."""
-    settings = unit_text.settings(edited[one.path])
+    settings = unit_text.settings(edited[file.path])
     if any((setting.section, setting.name) != (_SERVICE, _EXEC) for setting in settings):
         return False
-    rest = {path: text for path, text in edited.items() if path != one.path}
-    without = command(files, rest)
-    return bool(without) and _meaning(command(files, edited)) == _meaning(without)
+    others = {path: text for path, text in edited.items() if path != file.path}
+    without = command(files, others)
+    return bool(without) and _effective_command(command(files, edited)) == _effective_command(without)
 
 
-def _meaning(argv: Sequence[str]) -> tuple[str, list[str]]:
+def _effective_command(argv: Sequence[str]) -> tuple[str, list[str]]:
     """Return the program and its options without those that are defaults."""
     options = [(flag.name, flag.value) for flag in flags_of(argv[1:])]
-    return _program(argv) if argv else "", sorted(str(one) for one in options if one not in _DEFAULTS)
+    return _program(argv) if argv else "", sorted(str(option) for option in options if option not in _DEFAULTS)
 
 
 def _program(argv: Sequence[str]) -> str:

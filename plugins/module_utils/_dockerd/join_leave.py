@@ -17,10 +17,10 @@ from .docker_unit import EngineError
 from .engine import Engine, Unavailable
 
 POLL_S = 0.2
-# dockerd answers by itself after 20 s, with 503 and these words, and goes on in the background (moby, daemon/cluster: swarmConnectTimeout,
-# errSwarmJoinTimeoutReached). It has the same status for a node that is in a swarm already.
+# After 20 s, dockerd answers with status 503 and these words, and continues in the background (moby, daemon/cluster: swarmConnectTimeout,
+# errSwarmJoinTimeoutReached). A node that is already in a swarm gets the same status.
 REQUEST_S = 60
-GOES_ON = "Timeout was reached"
+STILL_JOINING = "Timeout was reached"
 # States that a failed join can leave (moby, daemon/cluster: LocalNodeState).
 UNFINISHED = ("error", "pending")
 
@@ -42,12 +42,12 @@ def join(engine: Engine, request: Mapping[str, Any], manager: bool, timeout_s: f
         _begin(engine, "/swarm/join", request)
         return await_member(engine, manager, timeout_s)
     except EngineError as problem:
-        problem.details["swarm"] = _undone(engine)
+        problem.details["swarm"] = _undo_join(engine)
         raise
 
 
 def leave(engine: Engine, force: bool) -> Swarm:
-    """Leave the swarm. A worker leaves without force, so that a node that is a manager after all refuses."""
+    """Leave the swarm. A worker leaves without force, because then dockerd refuses if the node is a manager."""
     engine.post("/swarm/leave?force=%s" % ("true" if force else "false"), timeout=REQUEST_S)
     return engine.swarm()
 
@@ -56,7 +56,7 @@ def _begin(engine: Engine, path: str, request: Mapping[str, Any]) -> None:
     try:
         engine.post(path, request, REQUEST_S)
     except Unavailable as problem:
-        if GOES_ON not in problem.message:
+        if STILL_JOINING not in problem.message:
             raise
 
 
@@ -64,31 +64,31 @@ def await_member(engine: Engine, manager: bool, timeout_s: float) -> Swarm:
     """Return this node's membership once it works. Raises EngineError after ``timeout_s`` seconds."""
     deadline = time.monotonic() + timeout_s
     while True:
-        swarm = _seen(engine)
+        swarm = _membership(engine)
         if swarm["state"] == "active" and swarm["control_available"] == manager:
             return swarm
         if time.monotonic() >= deadline:
             reason = str(swarm["error"] or "").strip().rstrip(".")
             raise EngineError(
-                "it did not become a working %s within %d s: the swarm's state there is %s%s"
+                "it did not become a working %s within %d s: its swarm state is %s%s"
                 % ("manager" if manager else "worker", timeout_s, swarm["state"], " (%s)" % reason if reason else "")
             )
         time.sleep(POLL_S)
 
 
-def _seen(engine: Engine) -> Swarm:
-    """With the reason as its error where the daemon is slow to answer."""
+def _membership(engine: Engine) -> Swarm:
+    """Return the membership. If the daemon does not answer in time, its error is the reason."""
     try:
         return engine.swarm()
     except EngineError as problem:
         return {"state": "unknown", "control_available": False, "error": problem.message}
 
 
-def _undone(engine: Engine) -> Swarm:
-    """Undo a failed join and return what is left of it. The node was in no swarm before."""
-    swarm = _seen(engine)
+def _undo_join(engine: Engine) -> Swarm:
+    """Undo a failed join and return the membership then. The node was in no swarm before."""
+    swarm = _membership(engine)
     if swarm["state"] not in UNFINISHED:
         return swarm
-    with contextlib.suppress(EngineError):  # the next run finds the remains and leaves that swarm
+    with contextlib.suppress(EngineError):  # the next run finds the rest of the membership and leaves that swarm
         return leave(engine, True)
-    return _seen(engine)
+    return _membership(engine)

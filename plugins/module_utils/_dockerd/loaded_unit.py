@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Compares dockerd's unit as systemd has loaded it with what this collection reads in its files.
+"""Checks that systemd has read the files of dockerd's unit as this collection reads them.
 
-``systemctl show`` loses quotes, so this queries the bus, which gives each word by itself. Private to this collection: no stability is promised to
+``systemctl show`` loses quotes, so this queries the bus, which returns the words one by one. Private to this collection: no stability is promised to
 others.
 """
 
@@ -20,14 +20,14 @@ from .._errors import GpuSwarmError
 from .._files import Snapshot
 from . import environment_text
 from .docker_unit import Run
-from .flags import ENVIRONMENT, UnitFile, command_file, decoded, program_words, unit_command, used_variables, variable_file
+from .flags import ENVIRONMENT, UnitFile, command_file, decode, program_words, unit_command, used_variables, variable_file
 
 _NAME = "org.freedesktop.systemd1"
 _SPECIFIER = re.compile(r"%(.)", re.DOTALL)
 
 
 class Loaded(NamedTuple):
-    """The words of ExecStart without their variables' values, and what Environment sets."""
+    """The words of ExecStart with variables unexpanded, and the variables of Environment."""
 
     argv: Sequence[str]
     environment: Mapping[str, str]
@@ -35,62 +35,62 @@ class Loaded(NamedTuple):
 
 def read(listed: Iterable[tuple[str, str, bool]], run: Run) -> list[UnitFile]:
     """Return the files that decide how dockerd is started. ``listed`` is the result of docker_unit.unit_files."""
-    return by_release([UnitFile(path, kind, Snapshot.take(path).data, editable) for path, kind, editable in listed], run)
+    return mark_comment_syntax([UnitFile(path, kind, Snapshot.take(path).data, editable) for path, kind, editable in listed], run)
 
 
-def by_release(files: Sequence[UnitFile], run: Run) -> list[UnitFile]:
-    """Return the files, marked with how the node's release of systemd reads comments in environment files."""
-    texts = {one.path: decoded(one) for one in files if one.kind == ENVIRONMENT and one.content is not None}
+def mark_comment_syntax(files: Sequence[UnitFile], run: Run) -> list[UnitFile]:
+    """Return the files. If needed, mark environment files with how the node's systemd reads comments in them."""
+    texts = {file.path: decode(file) for file in files if file.kind == ENVIRONMENT and file.content is not None}
     if not any(map(environment_text.depends_on_release, texts.values())):
         return list(files)
     release = re.match(r"[0-9]+", _of_systemd(run, "Version"))
-    go_on = release is not None and int(release.group()) < environment_text.COMMENTS_END
-    return [one._replace(comments_go_on=go_on) if one.kind == ENVIRONMENT else one for one in files]
+    comments_go_on = release is not None and int(release.group()) < environment_text.COMMENTS_END
+    return [file._replace(comments_go_on=comments_go_on) if file.kind == ENVIRONMENT else file for file in files]
 
 
-def misread(files: Sequence[UnitFile], engine: Mapping[str, Any], run: Run) -> str | None:
-    """Why it is not known how dockerd is started, in a sentence: systemd has read the same files differently. systemd is only queried if an
-    administrator has written one of the files."""
-    if engine["needs_reload"] or not any(one.editable and one.kind != ENVIRONMENT for one in files):
+def find_misread(files: Sequence[UnitFile], engine: Mapping[str, Any], run: Run) -> str | None:
+    """Return a sentence if systemd has read the files differently, or None. systemd is only queried if an administrator has written one of
+    the files."""
+    if engine["needs_reload"] or not any(file.editable and file.kind != ENVIRONMENT for file in files):
         return None
     loaded = _loaded(engine["unit"], run)
-    found = difference(files, loaded) if loaded else None
-    if not found or not _are_older(files, run):
+    mismatch = find_difference(files, loaded) if loaded else None
+    if not mismatch or not _are_older(files, run):
         return None
-    path, setting = found  # pylint: disable=unpacking-non-sequence  # a pair by now
+    path, setting = mismatch  # pylint: disable=unpacking-non-sequence
     return (
         "%s: systemd read %s differently from this collection, so it is not known how dockerd is started. Write it in one line, if possible without "
         "quotes and backslashes, and run 'systemctl daemon-reload' in a maintenance window. Then run this again." % (path, setting)
     )
 
 
-def difference(files: Sequence[UnitFile], loaded: Loaded) -> tuple[str, str] | None:
-    """(the file, the setting) in which both differ. Of the variables only those count that ExecStart passes on: systemd drops a proxy's with a wrong
-    specifier, such as %40, and dockerd starts all the same."""
-    texts = {one.path: decoded(one) for one in files if one.content is not None}
+def find_difference(files: Sequence[UnitFile], loaded: Loaded) -> tuple[str, str] | None:
+    """Return the file and the setting that systemd has read differently, or None. Only variables in ExecStart count: systemd ignores other
+    variables with an invalid specifier, such as %40 in a proxy's URL, and starts dockerd anyway."""
+    texts = {file.path: decode(file) for file in files if file.content is not None}
     argv, variables = unit_command(files, texts)
     words = program_words(argv)
     if len(words) != len(loaded.argv) or not all(map(_is_same, words, loaded.argv)):
         return command_file(files, texts), "ExecStart"
     for name in used_variables(argv):
-        read, has = variables.get(name), loaded.environment.get(name)
-        if (read is None) != (has is None) or (read is not None and has is not None and not _is_same(read.text, has)):
+        in_file, loaded_value = variables.get(name), loaded.environment.get(name)
+        if (in_file is None) != (loaded_value is None) or (in_file and loaded_value is not None and not _is_same(in_file.text, loaded_value)):
             return variable_file(files, texts, name), "the variable %s of Environment" % name
     return None
 
 
 def _is_same(word: str, loaded: str) -> bool:
-    """Return whether systemd can have read the word as this. A specifier can become any text."""
+    """Return whether systemd may have read ``word`` as ``loaded``. A specifier can become any text."""
     parts = _SPECIFIER.split(word)
     pattern = "".join(("%" if part == "%" else ".*") if number % 2 else re.escape(part) for number, part in enumerate(parts))
     return re.compile(pattern, re.DOTALL).fullmatch(loaded) is not None
 
 
 def _loaded(unit: str | None, run: Run) -> Loaded | None:
-    """None if systemd does not say it (busctl without --json), or if the unit does not have exactly one command."""
+    """Return the loaded unit. None if busctl does not know --json, or if the unit does not have exactly one command."""
     if not unit:
         return None
-    path = "/org/freedesktop/systemd1/unit/" + re.sub(r"[^A-Za-z0-9]|^[0-9]", lambda found: "_%02x" % ord(found.group()), unit)
+    path = "/org/freedesktop/systemd1/unit/" + re.sub(r"[^A-Za-z0-9]|^[0-9]", lambda match: "_%02x" % ord(match.group()), unit)
     argv = ["busctl", "--json=short", "get-property", _NAME, path, _NAME + ".Service", "ExecStart", "Environment"]
     with contextlib.suppress(GpuSwarmError, OSError, ValueError, LookupError, TypeError):
         rc, out, dummy = run(argv)
@@ -101,12 +101,12 @@ def _loaded(unit: str | None, run: Run) -> Loaded | None:
 
 
 def _are_older(files: Sequence[UnitFile], run: Run) -> bool:
-    """Return whether systemd has loaded the units since their last change. Environment files do not count: they are read at each start."""
+    """Return whether systemd has loaded the units since their last change. Environment files do not count: systemd reads them at each start."""
     read_at = _of_systemd(run, "UnitsLoadTimestamp", "--timestamp=unix")
     if not re.fullmatch(r"@[0-9]+", read_at):
         return False
     with contextlib.suppress(OSError):
-        return all(os.stat(one.path).st_ctime < int(read_at[1:]) for one in files if one.kind != ENVIRONMENT)
+        return all(os.stat(file.path).st_ctime < int(read_at[1:]) for file in files if file.kind != ENVIRONMENT)
     return False
 
 

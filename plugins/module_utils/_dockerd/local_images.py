@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Chooses a node's images in which a test can run, and reads what an image requires of the driver (pure).
+"""Chooses images for a test on a node, and reads which driver an image requires (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -12,33 +12,33 @@ from __future__ import annotations
 import re
 from typing import Any, Iterable, Mapping
 
-# The best ones are enough; a node may have hundreds.
-KEPT = 3
+# How many images to return. A node may have hundreds.
+MOST = 3
 # Images built from NVIDIA's CUDA images have this label.
 MAINTAINER, CUDA_TOOLS = "maintainer", "cudatools@nvidia.com"
 CUDA = re.compile(r"cuda|nvidia|nvcr\.io/", re.IGNORECASE)
 # Images without glibc, which nvidia-smi needs.
 OTHER_LIBC = re.compile(r"alpine|busybox|musl|distroless|scratch", re.IGNORECASE)
 ID = re.compile(r"sha256:[0-9a-f]{64}")
-# Variables with which an image requires a driver: all with the prefix, and two others.
+# Variables that require a driver: all with the prefix, and two others.
 REQUIRE, REQUIRED = "NVIDIA_REQUIRE_", ("NVIDIA_DISABLE_REQUIRE", "CUDA_VERSION")
 
 
 def candidates(listed: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the suitable images of ``GET /images/json``, the best first: CUDA images before others, the newest first.
 
-    Each as ``{id, name, cuda}``. Dangling ones are on their way out, and nobody knows them by a name.
+    Each as ``{id, name, cuda}``. Images without a name are ignored, because they may be removed soon.
     """
-    found = []
-    for one in listed:
-        names = [name for name in one.get("RepoTags") or [] if name != "<none>:<none>" and not OTHER_LIBC.search(name)]
-        if names and ID.fullmatch(one.get("Id", "")):
-            cuda = bool(CUDA.search(names[0])) or CUDA_TOOLS in ((one.get("Labels") or {}).get(MAINTAINER) or "")
-            found.append((cuda, one.get("Created") or 0, {"id": one["Id"], "name": names[0], "cuda": cuda}))
-    return [image for _cuda, _created, image in sorted(found, key=lambda item: item[:2], reverse=True)[:KEPT]]
+    ranked = []
+    for record in listed:
+        names = [name for name in record.get("RepoTags") or [] if name != "<none>:<none>" and not OTHER_LIBC.search(name)]
+        if names and ID.fullmatch(record.get("Id", "")):
+            cuda = bool(CUDA.search(names[0])) or CUDA_TOOLS in ((record.get("Labels") or {}).get(MAINTAINER) or "")
+            ranked.append((cuda, record.get("Created") or 0, {"id": record["Id"], "name": names[0], "cuda": cuda}))
+    return [image for _cuda, _created, image in sorted(ranked, key=lambda item: item[:2], reverse=True)[:MOST]]
 
 
 def required(environment: Iterable[str]) -> dict[str, str]:
-    """Return the variables of an image with which NVIDIA's toolkit decides whether it may start."""
-    pairs = [one.partition("=") for one in environment]
+    """Return the variables of an image that NVIDIA's toolkit reads to decide whether it may start."""
+    pairs = [entry.partition("=") for entry in environment]
     return {name: value for name, dummy_sign, value in pairs if name.startswith(REQUIRE) or name in REQUIRED}

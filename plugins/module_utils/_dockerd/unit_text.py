@@ -4,9 +4,9 @@
 
 """Reads unit files as systemd does, and keeps the place of each word in the file (pure).
 
-The rules are those of systemd 252 to 257 (src/shared/conf-parser.c, src/basic/extract-word.c). A backslash at the end of a line goes on with the
-next line, a comment between two such lines is skipped, and a byte order mark is too. Only what is needed to take single words out and to put
-them back: everything else stays byte for byte. Private to this collection: no stability is promised to others.
+The rules are those of systemd 252 to 257 (src/shared/conf-parser.c, src/basic/extract-word.c). A line that ends in a backslash continues on the
+next line. A comment between two such lines is skipped, and so is a byte order mark. Single words can be removed and put back, and every other
+byte stays. Private to this collection: no stability is promised to others.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SEPARATOR, _SEMICOLON = re.compile(r";(?=[ \t\n\r]|\Z)"), re.compile(r"\\;(?=[ 
 _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "s": " ", "\\": "\\", '"': '"', "'": "'"}
 _CODE = re.compile(r"x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([0-7]{3})")
 
-# escape(text, place of a backslash) returns the character and how many characters the escape has; None if systemd knows no such escape.
+# escape(text, index of a backslash) returns the character and the length of the escape; None if systemd does not know the escape.
 Escape = Callable[[str, int], Optional[Tuple[str, int]]]
 
 
@@ -55,7 +55,7 @@ class Word(NamedTuple):
 
 
 class Variable(NamedTuple):
-    """A variable that a file sets. ``at`` is the place for a first word; ``quoted`` says whether that is between quotes."""
+    """A variable that a file sets. ``at`` is where to insert a first word; ``quoted`` says whether ``at`` is between quotes."""
 
     name: str
     value: Value
@@ -65,9 +65,9 @@ class Variable(NamedTuple):
 
 def settings(text: str) -> list[Setting]:
     """Return every assignment of a unit file, in order. systemd stops at a section whose bracket is not closed."""
-    found, section = [], ""
+    result, section = [], ""
     for line in _lines(text):
-        stripped = _stripped(line)
+        stripped = _strip(line)
         if stripped.text.startswith("["):
             if not stripped.text.endswith("]"):
                 break
@@ -75,52 +75,52 @@ def settings(text: str) -> list[Setting]:
             continue
         name, equals, _value = stripped.text.partition("=")
         if equals:
-            found.append(Setting(section, name.strip(BLANKS), _stripped(_from(stripped, len(name) + 1))))
-    return found
+            result.append(Setting(section, name.strip(BLANKS), _strip(_tail(stripped, len(name) + 1))))
+    return result
 
 
 def words(setting: Setting) -> list[Word]:
     """Return the words of a command, up to the semicolon that ends it or the first word that systemd cannot read."""
-    value, here = setting.value, 0
-    found: list[Word] = []
+    value, position = setting.value, 0
+    result: list[Word] = []
     while True:
-        here = _skipped(value.text, here)
-        if here == len(value.text) or _SEPARATOR.match(value.text, here):
-            return found
-        if _SEMICOLON.match(value.text, here):
-            came = Word(value.places[here][0], value.places[here + 1][1], ";", value.places[here : here + 1]), here + 2
+        position = _skip_blanks(value.text, position)
+        if position == len(value.text) or _SEPARATOR.match(value.text, position):
+            return result
+        if _SEMICOLON.match(value.text, position):
+            word_and_end = Word(value.places[position][0], value.places[position + 1][1], ";", value.places[position : position + 1]), position + 2
         else:
-            came = _word(value, here, _c_escape) or _word(value, here, _lenient)
-        if came is None:
-            return found
-        found.append(came[0])
-        here = came[1]
+            word_and_end = _word(value, position, _c_escape) or _word(value, position, _escape_or_text)
+        if word_and_end is None:
+            return result
+        result.append(word_and_end[0])
+        position = word_and_end[1]
 
 
 def variables(text: str, setting: Setting) -> list[Variable]:
     """Return the variables that an ``Environment=`` sets."""
-    found = []
+    result = []
     for word in _split(setting.value, _c_escape):
         name, equals, value = word.text.partition("=")
         if equals and NAME.match(name):
-            at, quoted = word.places[len(name)][1], text[word.start] in QUOTES
-            opened = not quoted and at < word.end and text[at] in QUOTES
-            found.append(Variable(name, Value(value, word.places[len(name) + 1 :]), at + opened, quoted or opened))
-    return found
+            position, quoted = word.places[len(name)][1], text[word.start] in QUOTES
+            opens_quote = not quoted and position < word.end and text[position] in QUOTES
+            result.append(Variable(name, Value(value, word.places[len(name) + 1 :]), position + opens_quote, quoted or opens_quote))
+    return result
 
 
 def words_of(variable: Variable) -> list[Word]:
     """Return the words that ``$NAME`` becomes in a command."""
-    return list(_split(variable.value, _plain, relaxed=True))
+    return list(_split(variable.value, _any_escape, relaxed=True))
 
 
 def remove(text: str, line: Sequence[Word], chosen: Iterable[Word]) -> str:
     """Return the text without the ``chosen`` words of ``line`` and the blanks before them. Comments between them stay."""
-    for here in sorted((line.index(one) for one in chosen), reverse=True):
-        start, end = line[here].start, line[here].end
-        if here and _is_gap(text, line[here - 1].end, start):
-            start = line[here - 1].end
-        elif not here and len(line) > 1 and _is_gap(text, end, line[1].start):
+    for index in sorted((line.index(word) for word in chosen), reverse=True):
+        start, end = line[index].start, line[index].end
+        if index and _is_gap(text, line[index - 1].end, start):
+            start = line[index - 1].end
+        elif not index and len(line) > 1 and _is_gap(text, end, line[1].start):
             end = line[1].start
         text = text[:start] + text[end:]
     return text
@@ -128,7 +128,7 @@ def remove(text: str, line: Sequence[Word], chosen: Iterable[Word]) -> str:
 
 def append(text: str, line: Sequence[Word], added: Iterable[str]) -> str:
     """Return the text with the words ``added`` after those of ``line``, which is not empty."""
-    return text[: line[-1].end] + "".join(" " + one for one in added) + text[line[-1].end :]
+    return text[: line[-1].end] + "".join(" " + word for word in added) + text[line[-1].end :]
 
 
 def fill(text: str, variable: Variable, added: Iterable[str]) -> str:
@@ -159,26 +159,26 @@ def _lines(text: str) -> Iterator[Value]:
         continued = (len(line) - len(line.rstrip("\\"))) % 2
         parts.append(Value(line[:-1] + " " if continued else line, _places(start, end)))
         if not continued:
-            yield _joined(parts)
+            yield _join(parts)
             parts = []
     if parts:
-        yield _joined(parts)
+        yield _join(parts)
 
 
-def _joined(parts: Sequence[Value]) -> Value:
-    return parts[0] if len(parts) == 1 else Value("".join(one.text for one in parts), [place for one in parts for place in one.places])
+def _join(parts: Sequence[Value]) -> Value:
+    return parts[0] if len(parts) == 1 else Value("".join(part.text for part in parts), [place for part in parts for place in part.places])
 
 
 def _places(start: int, end: int) -> list[tuple[int, int]]:
     return list(zip(range(start, end), range(start + 1, end + 1)))
 
 
-def _from(value: Value, at: int) -> Value:
+def _tail(value: Value, at: int) -> Value:
     return Value(value.text[at:], value.places[at:])
 
 
-def _stripped(value: Value) -> Value:
-    start, end = _skipped(value.text, 0), len(value.text.rstrip(BLANKS))
+def _strip(value: Value) -> Value:
+    start, end = _skip_blanks(value.text, 0), len(value.text.rstrip(BLANKS))
     return Value(value.text[start:end], value.places[start:end])
 
 
@@ -186,41 +186,41 @@ def _stripped(value: Value) -> Value:
 
 
 def _split(value: Value, escape: Escape, relaxed: bool = False) -> Iterator[Word]:
-    """Return the words of a text, up to the first that systemd cannot read. ``relaxed``: a quote need not be closed."""
-    here = _skipped(value.text, 0)
-    while here < len(value.text):
-        came = _word(value, here, escape, relaxed)
-        if came is None:
+    """Yield the words of a text, up to the first that systemd cannot read. ``relaxed``: a quote need not be closed."""
+    position = _skip_blanks(value.text, 0)
+    while position < len(value.text):
+        word_and_end = _word(value, position, escape, relaxed)
+        if word_and_end is None:
             return
-        yield came[0]
-        here = _skipped(value.text, came[1])
+        yield word_and_end[0]
+        position = _skip_blanks(value.text, word_and_end[1])
 
 
 def _word(value: Value, begin: int, escape: Escape, relaxed: bool = False) -> tuple[Word, int] | None:
     """Return the word that begins at this place, and where it ends; None if systemd cannot read it."""
-    found: list[tuple[str, tuple[int, int]]] = []
-    here, quote = begin, ""
-    while here < len(value.text):
-        char, taken = value.text[here], 1
+    characters: list[tuple[str, tuple[int, int]]] = []
+    position, quote = begin, ""
+    while position < len(value.text):
+        char, length = value.text[position], 1
         if char == "\\":
-            came = escape(value.text, here)
-            if came is None:
+            escaped = escape(value.text, position)
+            if escaped is None:
                 return None
-            taken = came[1]
-            found += [(one, (value.places[here][0], value.places[here + taken - 1][1])) for one in came[0]]
+            length = escaped[1]
+            characters += [(character, (value.places[position][0], value.places[position + length - 1][1])) for character in escaped[0]]
         elif char == quote:
             quote = ""
         elif quote or char not in BLANKS + QUOTES:
-            found.append((char, value.places[here]))
+            characters.append((char, value.places[position]))
         elif char in QUOTES:
             quote = char
         else:
             break
-        here += taken
+        position += length
     if quote and not relaxed:
         return None
-    text = "".join(char for char, dummy_place in found)
-    return Word(value.places[begin][0], value.places[here - 1][1], text, [place for dummy_char, place in found]), here
+    text = "".join(char for char, dummy_place in characters)
+    return Word(value.places[begin][0], value.places[position - 1][1], text, [place for dummy_char, place in characters]), position
 
 
 def _c_escape(text: str, at: int) -> tuple[str, int] | None:
@@ -233,17 +233,17 @@ def _c_escape(text: str, at: int) -> tuple[str, int] | None:
     return (chr(number), 1 + len(code.group())) if 0 < number < 0x110000 else None
 
 
-def _lenient(text: str, at: int) -> tuple[str, int]:
+def _escape_or_text(text: str, at: int) -> tuple[str, int]:
     """Read an escape in a command. An unknown escape stays unchanged."""
     return _c_escape(text, at) or (text[at : at + 2], len(text[at : at + 2]))
 
 
-def _plain(text: str, at: int) -> tuple[str, int]:
-    """Read an escape in the value of a variable: it is the character after the backslash."""
+def _any_escape(text: str, at: int) -> tuple[str, int]:
+    """Read an escape in the value of a variable: it stands for the character after the backslash."""
     return text[at + 1 : at + 2], len(text[at : at + 2])
 
 
-def _skipped(text: str, at: int) -> int:
+def _skip_blanks(text: str, at: int) -> int:
     while at < len(text) and text[at] in BLANKS:
         at += 1
     return at

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, Mapping, NamedTuple, Sequence
 
 from .._compat.checks import Finding
-from .._dockerd.flags import Taken
+from .._dockerd.flags import RemovedFlags
 from .observation import Observation
 
 
@@ -21,7 +21,7 @@ class Case(NamedTuple):
 
     params: Mapping[str, Any]  # the options of the module gpu_node
     observed: Observation
-    taken: Taken  # the options in the units that start dockerd, and these units without them
+    taken: RemovedFlags  # the options in the units that start dockerd, and these units without them
     from_flags: list[str]  # the resources that move from flags into daemon.json
     advertisement: dict[str, Any]  # from advertise.decide, with the labels
     findings: Sequence[Finding]  # the known issues that this node has

@@ -68,7 +68,7 @@ def _case(params: Mapping[str, Any], observed: Observation) -> Case:
     if params["state"] != "present":
         rules, extra = [], []
     present = bool(rules or extra)
-    taken = dockerd_flags.take(observed.units)
+    taken = dockerd_flags.remove_managed(observed.units)
     from_flags = file_edits.resources_from_flags(observed, params["daemon_config"], taken)
     current = _current_resources(params, observed, from_flags) if present else {}
     advertisement = advertise.decide(observed.gpus, rules, extra, current, observed.system_memory_mib)

@@ -98,7 +98,7 @@ def _is_running_with(observed: Observation, taken: Sequence[Mapping[str, Any]]) 
     return bool(running) and all(word in running for part in taken for word in part["words"])
 
 
-def resources_from_flags(observed: Observation, path: str, taken: dockerd_flags.Taken) -> list[str]:
+def resources_from_flags(observed: Observation, path: str, taken: dockerd_flags.RemovedFlags) -> list[str]:
     """Return the resources that move from flags into daemon.json. If a run was killed before it wrote that file, only the record has them."""
     daemon_entry = observed.record.get(path)
     is_written = daemon_entry and Snapshot.from_json(daemon_entry["original"]).sha256 != observed.daemon.sha256
@@ -152,7 +152,7 @@ def _problems(case: Case, doc: Mapping[str, Any], path: str) -> list[str]:
     return problems
 
 
-def _flags_of_next_start(flags: Sequence[str], taken: dockerd_flags.Taken) -> Sequence[str]:
+def _flags_of_next_start(flags: Sequence[str], taken: dockerd_flags.RemovedFlags) -> Sequence[str]:
     """Return the flags of the next start, without those that the units no longer have. If a script starts dockerd, it may add
     them again, so all flags count."""
     if not dockerd_flags.is_dockerd(taken.command):

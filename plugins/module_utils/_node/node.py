@@ -249,7 +249,7 @@ class Node:
             system_memory_mib=hardware.system_memory_mib() if nvml_reading["gpus"] else None,
             cpu=hardware.cpu() if nvml_reading["gpus"] else None,
             units=units,
-            unit_problem=loaded_unit.misread(units, engine, self._run) if engine and self.params["state"] == "present" else None,
+            unit_problem=loaded_unit.find_misread(units, engine, self._run) if engine and self.params["state"] == "present" else None,
             editable_units=editable_units,
             held_packages=packages.held_packages(self.root) if toolkit_version else [],
             unfinished=self.params["state"] != "gathered" and self.state.unfinished(),

@@ -332,7 +332,7 @@ def test_a_running_daemon_on_another_socket_is_not_treated_as_stopped(tmp_path, 
         engine(tmp_path, show=RUNNING)[0].inspect()
     assert raised.value.message == (
         f"{path}: nothing answers there, though docker.service runs (pid {os.getpid()}, active). Set docker_socket to the "
-        "socket that it listens on, as 'hosts' in its daemon.json or the -H flags of its unit say. If it is only starting, "
+        "socket that it listens on: see 'hosts' in its daemon.json or -H in its unit. If it is only starting, "
         "run this again."
     )
 

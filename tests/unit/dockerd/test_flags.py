@@ -160,25 +160,25 @@ CASES = {
 
 @pytest.mark.parametrize(("there", "after", "resources"), CASES.values(), ids=CASES)
 def test_flags_are_taken_over(there, after, resources):
-    taken = dockerd_flags.take(there)
+    taken = dockerd_flags.remove_managed(there)
     assert {path: content and content.decode() for path, content in taken.files.items()} == after
     assert taken.resources == resources
     # Each flag is taken over once.
     left = [one._replace(content=taken.files.get(one.path, one.content)) for one in there]
-    again = dockerd_flags.take([one for one in left if one.content is not None])
+    again = dockerd_flags.remove_managed([one for one in left if one.content is not None])
     assert (again.files, again.resources, again.notes) == ({}, [], [])
     assert again.command == taken.command
 
 
 @pytest.mark.parametrize(("there", "after", "resources"), CASES.values(), ids=CASES)
 def test_flags_that_were_taken_over_can_be_restored(there, after, resources):
-    taken = dockerd_flags.take(there)
+    taken = dockerd_flags.remove_managed(there)
     for one in there:
         if after.get(one.path) is None:
             continue
         back, unplaced = dockerd_flags.restore(taken.files[one.path], one.kind, taken.words[one.path])
         assert unplaced == []
-        again = dockerd_flags.take([back_of._replace(content=back) if back_of.path == one.path else back_of for back_of in there])
+        again = dockerd_flags.remove_managed([back_of._replace(content=back) if back_of.path == one.path else back_of for back_of in there])
         assert [sorted(part["words"]) for part in again.words[one.path]] == [sorted(part["words"]) for part in taken.words[one.path]]
 
 
@@ -195,33 +195,33 @@ RUNTIME_FLAG, GPU_FLAG = "--default-runtime=nvidia", "--node-generic-resource=gp
 
 
 def test_changes_are_reported():
-    notes = dockerd_flags.take(files(ARTICLE)).notes
+    notes = dockerd_flags.remove_managed(files(ARTICLE)).notes
     assert notes == [
-        f"{OVERRIDE}: -H fdd:// is a misprint of fd://, with which dockerd never starts.",
-        f"{OVERRIDE}: dockerd was started with {RUNTIME_FLAG}, {GPU_FLAG} there; daemon.json has that setting now.",
-        f"{OVERRIDE}: it contained nothing else, and was removed.",
+        f"{OVERRIDE}: -H fdd:// is a misprint of fd://. dockerd never starts with it.",
+        f"{OVERRIDE}: {RUNTIME_FLAG}, {GPU_FLAG} moved from here to daemon.json.",
+        f"{OVERRIDE} was removed, because it contained nothing else.",
     ]
 
 
 def test_systemd_starts_the_daemon_without_these_flags():
-    assert dockerd_flags.take(files(ARTICLE)).command == ["/usr/sbin/dockerd", "-H", "fd://", "--containerd=/run/containerd/containerd.sock"]
-    assert dockerd_flags.take(files(environment='DOCKER_OPTS="--debug --default-runtime=nvidia"')).command[-1] == "--debug"
-    assert dockerd_flags.take(files(KUBESPRAY)).command[1:] == ["--registry-mirror=http://mirror.example", "--data-root=/srv/docker"]
-    assert dockerd_flags.take(files(COMMENTED)).command[1:] == ["-H", "fd://", "--log-level=warn"]
-    given = dockerd_flags.take(files(drop_in("--node-generic-resource gpu=${GPU_ID}"))).command
+    assert dockerd_flags.remove_managed(files(ARTICLE)).command == ["/usr/sbin/dockerd", "-H", "fd://", "--containerd=/run/containerd/containerd.sock"]
+    assert dockerd_flags.remove_managed(files(environment='DOCKER_OPTS="--debug --default-runtime=nvidia"')).command[-1] == "--debug"
+    assert dockerd_flags.remove_managed(files(KUBESPRAY)).command[1:] == ["--registry-mirror=http://mirror.example", "--data-root=/srv/docker"]
+    assert dockerd_flags.remove_managed(files(COMMENTED)).command[1:] == ["-H", "fd://", "--log-level=warn"]
+    given = dockerd_flags.remove_managed(files(drop_in("--node-generic-resource gpu=${GPU_ID}"))).command
     assert given == ["/usr/bin/dockerd", "--node-generic-resource", "gpu=${GPU_ID}"]
-    assert dockerd_flags.take([]).command == []
+    assert dockerd_flags.remove_managed([]).command == []
 
 
 def test_files_that_belong_to_packages_are_not_edited():
     vendor = VENDOR_UNIT.replace("$DOCKER_OPTS", "--default-runtime=nvidia")
-    taken = dockerd_flags.take(files(unit=vendor))
+    taken = dockerd_flags.remove_managed(files(unit=vendor))
     assert (taken.files, taken.command[-1]) == ({}, "--default-runtime=nvidia")
 
 
 def test_a_file_that_is_no_text_stays():
     with pytest.raises(ConfigError, match=r"/etc/default/docker: it is not UTF-8 text \(byte 1\)\. Fix the file"):
-        dockerd_flags.take([UnitFile(DEFAULTS, ENVIRONMENT, b"#\xff", True)])
+        dockerd_flags.remove_managed([UnitFile(DEFAULTS, ENVIRONMENT, b"#\xff", True)])
 
 
 @pytest.mark.parametrize(
@@ -235,8 +235,8 @@ def test_dockerd_is_recognised(argv, is_it):
 def test_flags_return_into_a_variable_of_several_lines():
     emptied = '[Service]\nEnvironment="DOCKER_OPTS=\\\n    " A=b\nExecStart=\nExecStart=/usr/bin/dockerd $DOCKER_OPTS\n'
     back, unplaced = dockerd_flags.restore(emptied.encode(), DROP_IN, [{"variable": "DOCKER_OPTS", "words": ["--default-runtime=nvidia"]}])
-    assert (dockerd_flags.take(files(back.decode())).command, unplaced) == (["/usr/bin/dockerd"], [])
-    assert dockerd_flags.take(files(back.decode())).words == {OVERRIDE: [{"variable": "DOCKER_OPTS", "words": ["--default-runtime=nvidia"]}]}
+    assert (dockerd_flags.remove_managed(files(back.decode())).command, unplaced) == (["/usr/bin/dockerd"], [])
+    assert dockerd_flags.remove_managed(files(back.decode())).words == {OVERRIDE: [{"variable": "DOCKER_OPTS", "words": ["--default-runtime=nvidia"]}]}
 
 
 # --- text ---------------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from node_lab import VENDOR_UNIT
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd import loaded_unit
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd.flags import DROP_IN, ENVIRONMENT, UNIT, UnitFile
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd.loaded_unit import Loaded, difference
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd.loaded_unit import Loaded, find_difference
 
 VENDOR, DROPPED = "/lib/systemd/system/docker.service", "/etc/systemd/system/docker.service.d/a.conf"
 
@@ -85,12 +85,12 @@ def there(tmp_path):
 
 def test_a_unit_that_systemd_read_differently_is_named(there):
     systemd = Systemd()
-    assert loaded_unit.misread(there, ENGINE, systemd).startswith(f"{there[0].path}: systemd read ExecStart differently from this collection")
+    assert loaded_unit.find_misread(there, ENGINE, systemd).startswith(f"{there[0].path}: systemd read ExecStart differently from this collection")
     assert "/org/freedesktop/systemd1/unit/docker_2eservice" in systemd.ran[0]
 
 
 def test_no_value_of_a_unit_is_shown(there):
-    assert "S3cret" not in loaded_unit.misread([there[0]._replace(content=exec_start("/x --proxy=S3cret").encode())], ENGINE, Systemd())
+    assert "S3cret" not in loaded_unit.find_misread([there[0]._replace(content=exec_start("/x --proxy=S3cret").encode())], ENGINE, Systemd())
 
 
 @pytest.mark.parametrize(
@@ -99,25 +99,25 @@ def test_no_value_of_a_unit_is_shown(there):
     ids=["the same", "edited since", "an old systemd that does not say when", "one that cannot say when", "one without --json"],
 )
 def test_a_unit_that_cannot_be_compared_counts_as_equal(there, systemd):
-    assert loaded_unit.misread(there, ENGINE, systemd) is None
+    assert loaded_unit.find_misread(there, ENGINE, systemd) is None
 
 
 def test_a_removed_file_counts_as_changed(there):
     os.unlink(there[0].path)
-    assert loaded_unit.misread(there, ENGINE, Systemd()) is None
+    assert loaded_unit.find_misread(there, ENGINE, Systemd()) is None
 
 
 @pytest.mark.parametrize("engine", [dict(ENGINE, needs_reload=True), dict(ENGINE, unit=None)])
 def test_systemd_is_not_queried_about_files_that_it_has_not_read(there, engine):
     systemd = Systemd()
-    assert loaded_unit.misread(there, engine, systemd) is None
+    assert loaded_unit.find_misread(there, engine, systemd) is None
     assert systemd.ran == []
 
 
 def test_systemd_is_not_queried_about_a_package_s_unit(there):
     systemd = Systemd()
     packaged = [there[0]._replace(editable=False), UnitFile("/etc/default/docker", ENVIRONMENT, b"A=b\n", True)]
-    assert loaded_unit.misread(packaged, ENGINE, systemd) is None
+    assert loaded_unit.find_misread(packaged, ENGINE, systemd) is None
     assert systemd.ran == []
 
 
@@ -135,11 +135,11 @@ AMBIGUOUS = b"# formerly \\\nDOCKER_OPTS=--debug\n"
     ],
 )
 def test_the_end_of_a_comment_depends_on_the_release(content, version, go_on):
-    (found,) = loaded_unit.by_release([UnitFile("/etc/default/docker", ENVIRONMENT, content, True)], Systemd(version=version))
+    (found,) = loaded_unit.mark_comment_syntax([UnitFile("/etc/default/docker", ENVIRONMENT, content, True)], Systemd(version=version))
     assert found.comments_go_on is go_on
 
 
 def test_the_release_is_queried_only_if_it_matters():
     systemd = Systemd()
-    loaded_unit.by_release([UnitFile("/etc/default/docker", ENVIRONMENT, b"# C:\\x\nA=b\\\n\n", True), *files("# x \\\n")], systemd)
+    loaded_unit.mark_comment_syntax([UnitFile("/etc/default/docker", ENVIRONMENT, b"# C:\\x\nA=b\\\n\n", True), *files("# x \\\n")], systemd)
     assert systemd.ran == []
