@@ -99,7 +99,7 @@ def check_accepted(accepted: Iterable[str]) -> None:
     if unknown:
         raise GpuSwarmError(
             "accept_risks: %s cannot be accepted; use only: %s. docs/fix/known-issues.md explains each of them."
-            % (", ".join(generic_resources.shorten(one) for one in unknown), ", ".join(LOWERABLE))
+            % (", ".join(generic_resources.shorten(risk) for risk in unknown), ", ".join(LOWERABLE))
         )
 
 
@@ -117,15 +117,15 @@ def affects(trap_id: str, version: str | None) -> bool:
 
 def parse_version(text: str | None) -> Version | None:
     """Return the three numbers of ``20.10.24+dfsg1``, ``23.0.2-ce`` or ``1.20.0``; None for any other text."""
-    found = re.match(r"v?(\d+)\.(\d+)(?:\.(\d+))?", text or "")
-    return tuple(int(part or 0) for part in found.groups()) if found else None
+    match = re.match(r"v?(\d+)\.(\d+)(?:\.(\d+))?", text or "")
+    return tuple(int(part or 0) for part in match.groups()) if match else None
 
 
 def leader_findings(version: str | None, resources: Mapping[str, Any]) -> list[Finding]:
     """Return the issues of a leader of this version for tasks with any of ``resources`` (a dict of generic_resources)."""
-    named = [kind for kind, value in resources.items() if isinstance(value, list)]
+    list_kinds = [kind for kind, value in resources.items() if isinstance(value, list)]
     discrete = [kind for kind, value in resources.items() if not isinstance(value, list)]
-    facts = Facts(leader=version, gpu_kinds=named, discrete_kinds=discrete)
+    facts = Facts(leader=version, gpu_kinds=list_kinds, discrete_kinds=discrete)
     return [finding for finding in check(facts) if finding.component == "leader"]
 
 

@@ -109,17 +109,17 @@ def without_cgroups(values: Mapping[str, Any], mode: str | None) -> str:
 
 def without_capabilities(values: Mapping[str, Any], mode: str | None) -> str:
     """Return the setting if the hook of the legacy mode fails with it, or omits CUDA or NVML."""
-    found = values.get(CAPABILITIES, "all")
-    if mode != LEGACY or found == "all" or not isinstance(found, str):
+    capabilities = values.get(CAPABILITIES, "all")
+    if mode != LEGACY or capabilities == "all" or not isinstance(capabilities, str):
         return ""
-    words = [word.strip() for word in found.split(",") if word.strip()]
+    words = [word.strip() for word in capabilities.split(",") if word.strip()]
     right = all(word in _CAPABILITIES for word in words) and all(word in words for word in _NEEDED)
     return "" if right else shown(CAPABILITIES, values)
 
 
 def without_hooks(values: Mapping[str, Any], mode: str | None) -> str:
-    found = [name for name in values.get(HOOKS) or () if name in _NEEDED_HOOKS] if isinstance(values.get(HOOKS), tuple) else []
-    return "%s without %s" % (HOOKS, ", ".join(found)) if found and mode in (JIT_CDI, CSV) else ""
+    hooks = [name for name in values.get(HOOKS) or () if name in _NEEDED_HOOKS] if isinstance(values.get(HOOKS), tuple) else []
+    return "%s without %s" % (HOOKS, ", ".join(hooks)) if hooks and mode in (JIT_CDI, CSV) else ""
 
 
 def shown(name: str, values: Mapping[str, Any]) -> str:

@@ -163,9 +163,9 @@ def _check_types(doc: Mapping[str, Any], path: str) -> None:
     listed = doc.get(RESOURCES, [])
     if not isinstance(listed, list):
         refuse(RESOURCES, listed, 'a list such as ["SSD=1"]')
-    for one in listed:
-        if not isinstance(one, str):
-            refuse(f"an entry of {RESOURCES}", one, 'a string such as "SSD=1"')
+    for listed_value in listed:
+        if not isinstance(listed_value, str):
+            refuse(f"an entry of {RESOURCES}", listed_value, 'a string such as "SSD=1"')
 
 
 # --- editing --------------------------------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ def _edit_runtime(text: str, want: Want, path: str, notes: list[str]) -> str:
 
 def _is_owned(entry: str, want: Want) -> bool:
     kind = entry.split("=", 1)[0].strip().upper()
-    return kind in {one.upper() for one in want.kinds} or entry in want.written or entry in want.resources
+    return kind in {owned_kind.upper() for owned_kind in want.kinds} or entry in want.written or entry in want.resources
 
 
 def _owned_entries(value: Any, want: Want) -> list[str]:
@@ -230,8 +230,8 @@ def _owned_entries(value: Any, want: Want) -> list[str]:
 def _add_moved(text: str, want: Want) -> str:
     """Append the user's entries that were flags before. Entries of kinds that the policy decides are dropped."""
     item = json_text.scan(text).find(RESOURCES)
-    there = item.value if item else []
-    added = [one for one in dict.fromkeys(want.moved) if one not in there and not _is_owned(one, want)]
+    present = item.value if item else []
+    added = [resource for resource in dict.fromkeys(want.moved) if resource not in present and not _is_owned(resource, want)]
     if not added:
         return text
     return replace_entries(text, item, [], added) if item else set_at_path(text, [RESOURCES], added)
@@ -262,7 +262,7 @@ def replace_entries(text: str, item: json_text.Item, owned: Sequence[str], resou
     """Return the text with ``resources`` in place of the entries ``owned``. The other entries of the list keep their order and bytes."""
     box = json_text.scan(text, item.value_at)
     style = json_text.style_of(text, json_text.scan(text))
-    raws = [None if one.value in owned else text[one.value_at : one.end] for one in box.items]
+    raws = [None if listed_value.value in owned else text[listed_value.value_at : listed_value.end] for listed_value in box.items]
     at = raws.index(None) if None in raws else len(raws)
     added = [json.dumps(entry, ensure_ascii=False) for entry in resources]
     raws = [raw for raw in raws[:at] if raw] + added + [raw for raw in raws[at:] if raw]
@@ -332,16 +332,16 @@ def _restore_runtime(text: str, former: _File, want: Want) -> str:
 def _restore_resources(text: str, former: _File, want: Want) -> str:
     singular = former.doc.get(SINGULAR)
     if _owned_entries(singular, want):
-        left = [entry for entry in singular if entry not in _owned_entries(singular, want)]
-        if json.loads(text).get(SINGULAR, []) == left:
+        kept = [entry for entry in singular if entry not in _owned_entries(singular, want)]
+        if json.loads(text).get(SINGULAR, []) == kept:
             text = _restore(text, SINGULAR, former)
     item = json_text.scan(text).find(RESOURCES)
     if item is None:
         return text
     before = former.doc.get(RESOURCES, [])
-    came = [one for one in want.moved if one not in before]
-    owned, formerly_owned = [one for one in item.value if one in want.resources or one in came], _owned_entries(before, want)
-    if [one for one in item.value if one not in owned] == [one for one in before if one not in formerly_owned]:
+    moved_here = [entry for entry in want.moved if entry not in before]
+    owned, formerly_owned = [entry for entry in item.value if entry in want.resources or entry in moved_here], _owned_entries(before, want)
+    if [entry for entry in item.value if entry not in owned] == [entry for entry in before if entry not in formerly_owned]:
         return _restore(text, RESOURCES, former)
     # If someone already restored an entry by hand, it must not be listed twice.
-    return replace_entries(text, item, owned, [one for one in formerly_owned if one in owned or one not in item.value])
+    return replace_entries(text, item, owned, [entry for entry in formerly_owned if entry in owned or entry not in item.value])

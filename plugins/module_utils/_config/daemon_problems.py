@@ -36,13 +36,13 @@ def conflicting_flags(argv: Sequence[str]) -> list[Flag]:
 
     ``--add-runtime`` is not among them, because dockerd merges it with ``runtimes`` (moby daemon/config, skipDuplicates).
     """
-    found = []
-    for here, word in enumerate(argv):
+    conflicting = []
+    for position, word in enumerate(argv):
         name, equals, value = word.partition("=")
         if name in _FLAGS:
-            following = argv[here + 1] if here + 1 < len(argv) else None
-            found.append(Flag(name, value if equals else following, _FLAGS[name]))
-    return found
+            following = argv[position + 1] if position + 1 < len(argv) else None
+            conflicting.append(Flag(name, value if equals else following, _FLAGS[name]))
+    return conflicting
 
 
 def _uses_nftables(doc: Mapping[str, Any], argv: Sequence[str]) -> bool:
@@ -56,20 +56,20 @@ def _uses_nftables(doc: Mapping[str, Any], argv: Sequence[str]) -> bool:
 
 def find_problems(doc: Mapping[str, Any], path: str, argv: Sequence[str] = ()) -> list[str]:
     """Return a sentence for each setting with which this daemon cannot start or cannot be in a swarm."""
-    found = []
+    problems = []
     if doc.get("live-restore") is True:
-        found.append(
+        problems.append(
             f"{path}: live-restore is true, and a daemon with live-restore cannot be in a swarm."
             " Remove the key. Then containers stop when dockerd is restarted."
         )
     if any(word in ("--live-restore", "--live-restore=true") for word in argv):
-        found.append("dockerd is started with --live-restore and cannot be in a swarm. Remove the flag from its unit.")
+        problems.append("dockerd is started with --live-restore and cannot be in a swarm. Remove the flag from its unit.")
     if _uses_nftables(doc, argv):
         where = f"{path}: firewall-backend is nftables" if doc.get(BACKEND) else "dockerd is started with --firewall-backend=nftables"
-        found.append(f"{where}, and so cannot be in a swarm: overlay networks need iptables. Set it to iptables, or remove it.")
+        problems.append(f"{where}, and so cannot be in a swarm: overlay networks need iptables. Set it to iptables, or remove it.")
     for flag in conflicting_flags(argv):
-        found.append(
+        problems.append(
             f"dockerd is started with {flag.name}={flag.value}, and does not start if {path} sets"
             f" {flag.key} too. Remove the flag from its unit."
         )
-    return found
+    return problems

@@ -31,8 +31,8 @@ def blocking_flags(flags: Sequence[str]) -> list[str]:
 
 def read_label(content: bytes | None, path: str, key: str) -> str | None:
     """Return the value of a label in the file, None if it is missing."""
-    found = [entry for entry in _listed(content, path) if _has_key(entry, key)]
-    return found[-1].partition("=")[2] if found else None
+    entries = [entry for entry in _listed(content, path) if _has_key(entry, key)]
+    return entries[-1].partition("=")[2] if entries else None
 
 
 def set_label(content: bytes | None, path: str, key: str, label: str) -> bytes:
@@ -43,16 +43,16 @@ def set_label(content: bytes | None, path: str, key: str, label: str) -> bytes:
     item = json_text.scan(text).find(LABELS)
     if item is None:
         return file.encode(set_at_path(text, [LABELS], [entry]))
-    return file.encode(replace_entries(text, item, [one for one in before if _has_key(one, key)], [entry]))
+    return file.encode(replace_entries(text, item, [label_entry for label_entry in before if _has_key(label_entry, key)], [entry]))
 
 
 def without_label(content: bytes | None, path: str, key: str) -> bytes | None:
     """Return the file without this label. The list stays, even if it is empty, so that a reload removes the label from the running daemon."""
-    mine = [one for one in _listed(content, path) if _has_key(one, key)]
-    if not mine:
+    own = [label_entry for label_entry in _listed(content, path) if _has_key(label_entry, key)]
+    if not own:
         return content
     file = decode_file(content, path)
-    return file.encode(replace_entries(file.text, json_text.scan(file.text).find(LABELS), mine, []))
+    return file.encode(replace_entries(file.text, json_text.scan(file.text).find(LABELS), own, []))
 
 
 def undo_label(content: bytes | None, path: str, key: str, original: bytes | None) -> bytes | None:
@@ -73,7 +73,7 @@ def _listed(content: bytes | None, path: str) -> list[str]:
     file = decode_file(content, path)
     listed = file.doc.get(LABELS, [])
     twice = bool(file.doc) and sum(item.key == LABELS for item in json_text.scan(file.text).items) > 1
-    if not twice and isinstance(listed, list) and all(isinstance(one, str) for one in listed):
+    if not twice and isinstance(listed, list) and all(isinstance(label_entry, str) for label_entry in listed):
         return listed
-    found = "is there more than once" if twice else "is %s" % describe_type(listed)
-    raise ConfigError('%s: labels %s, but dockerd expects one list of strings such as ["rack=r1"]. Fix the file, and run this again.' % (path, found))
+    fault = "is there more than once" if twice else "is %s" % describe_type(listed)
+    raise ConfigError('%s: labels %s, but dockerd expects one list of strings such as ["rack=r1"]. Fix the file, and run this again.' % (path, fault))

@@ -76,18 +76,18 @@ def scan(text: str, at: int = 0) -> Container:
     """Return the object or list that starts at the first non-blank after ``at``."""
     start = _skip(text, at)
     items = []
-    here = _skip(text, start + 1)
-    while text[here] not in "]}":
-        item_start, key = here, None
+    position = _skip(text, start + 1)
+    while text[position] not in "]}":
+        item_start, key = position, None
         if text[start] == "{":
-            key, here = _DECODER.raw_decode(text, here)
-            here = _skip(text, _skip(text, here) + 1)  # over the colon
-        value, end = _DECODER.raw_decode(text, here)
-        items.append(Item(key, item_start, here, end, value))
-        here = _skip(text, end)
-        if text[here] == ",":
-            here = _skip(text, here + 1)
-    return Container(start, here, items)
+            key, position = _DECODER.raw_decode(text, position)
+            position = _skip(text, _skip(text, position) + 1)  # over the colon
+        value, end = _DECODER.raw_decode(text, position)
+        items.append(Item(key, item_start, position, end, value))
+        position = _skip(text, end)
+        if text[position] == ",":
+            position = _skip(text, position + 1)
+    return Container(start, position, items)
 
 
 def style_of(text: str, box: Container) -> Style:

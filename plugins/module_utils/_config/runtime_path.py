@@ -19,8 +19,8 @@ def read_path(content: bytes | None, path: str) -> str | None:
     """Return the path of the runtime's program, None if the file has none."""
     runtimes = decode_file(content, path).doc.get(RUNTIMES)
     entry = runtimes.get(RUNTIME) if isinstance(runtimes, dict) else None
-    found = entry.get("path") if isinstance(entry, dict) else None
-    return found if isinstance(found, str) else None
+    program = entry.get("path") if isinstance(entry, dict) else None
+    return program if isinstance(program, str) else None
 
 
 def set_path(content: bytes | None, path: str, program: str) -> bytes | None:

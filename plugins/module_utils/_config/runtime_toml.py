@@ -69,8 +69,8 @@ def toml_parser() -> Loads:
 
 def read_lines(content: bytes | None) -> dict[str, str | None]:
     """Return ``{"swarm_resource": …, "mode": …}`` from the active lines; None for a missing line. Needs no parser."""
-    found = raw_values(content)
-    swarm, mode = (found.get(name) for name in (SWARM, MODE))
+    raw = raw_values(content)
+    swarm, mode = (raw.get(name) for name in (SWARM, MODE))
     return {"swarm_resource": None if swarm is None else unquote(swarm), "mode": None if mode is None else unquote(mode)}
 
 
@@ -80,12 +80,12 @@ def raw_values(content: bytes | None) -> dict[tuple[str, ...], str]:
     NVIDIA's decoder also accepts a name in capitals if the documented spelling is missing (keysToTry in go-toml 1.9, marshal.go).
     """
     text = (content or b"").decode("utf-8", "replace")
-    found: dict[tuple[str, ...], str] = {}
-    for one in toml_statements.keys(text):
-        found.setdefault(one.name, text[one.value_at : one.value_end])
-    for name in list(found):
-        found.setdefault(tuple(part.lower() if part.isupper() else part for part in name), found[name])
-    return found
+    values: dict[tuple[str, ...], str] = {}
+    for statement in toml_statements.keys(text):
+        values.setdefault(statement.name, text[statement.value_at : statement.value_end])
+    for name in list(values):
+        values.setdefault(tuple(part.lower() if part.isupper() else part for part in name), values[name])
+    return values
 
 
 def values(content: bytes | None) -> dict[str, Any]:
@@ -112,13 +112,13 @@ def enforces_requirements(content: bytes | None, version: str | None) -> bool | 
 
 def is_as_wanted(content: bytes | None, want: Want) -> bool:
     """Return whether the active lines are as wanted. Needs no parser."""
-    found = read_lines(content)
-    return found["swarm_resource"] == (want.swarm_resource or None) and want.mode in (None, found["mode"])
+    lines = read_lines(content)
+    return lines["swarm_resource"] == (want.swarm_resource or None) and want.mode in (None, lines["mode"])
 
 
 def _value(text: str, name: tuple[str, ...]) -> str | None:
-    found = toml_text.find(text, name)
-    return unquote(text[found[0].value_at : found[0].value_end]) if found else None
+    statements = toml_text.find(text, name)
+    return unquote(text[statements[0].value_at : statements[0].value_end]) if statements else None
 
 
 # --- editing --------------------------------------------------------------------------------------------------------
@@ -175,24 +175,24 @@ def _check_capitals(doc: Mapping[str, Any], path: str) -> None:
 def _remove_useless_lines(text: str, path: str, notes: list[str]) -> str:
     """Return the text without useless lines of other tools: repeated ones, and ones in a table, where they have no effect."""
     active = toml_text.find(text, SWARM)
-    astray = [one for one in toml_text.statements(text) if one.what == "key" and one.name[1:][-1:] == SWARM]
+    astray = [statement for statement in toml_text.statements(text) if statement.what == "key" and statement.name[1:][-1:] == SWARM]
     if len(active) > 1:
         notes.append(f"{path}: {SWARM[0]} was there {len(active)} times at the top level; one line was kept.")
-    for one in astray:
-        value = generic_resources.shorten(unquote(text[one.value_at : one.value_end]))
+    for statement in astray:
+        value = generic_resources.shorten(unquote(text[statement.value_at : statement.value_end]))
         notes.append(
-            f"{path}: {SWARM[0]} = {value} was removed from the table [{'.'.join(one.name[:-1])}], where it has no effect."
+            f"{path}: {SWARM[0]} = {value} was removed from the table [{'.'.join(statement.name[:-1])}], where it has no effect."
         )
-    for one in sorted(active[1:] + astray, reverse=True, key=lambda found: found.start):
-        text = toml_text.remove_statement(text, one)
+    for statement in sorted(active[1:] + astray, reverse=True, key=lambda line: line.start):
+        text = toml_text.remove_statement(text, statement)
     return text
 
 
 def _set(text: str, name: tuple[str, ...], value: str | None) -> str:
-    found = toml_text.find(text, name)
+    statements = toml_text.find(text, name)
     if value is None:
-        return toml_text.remove_statement(text, found[0]) if found else text
-    if found and _value(text, name) == value:
+        return toml_text.remove_statement(text, statements[0]) if statements else text
+    if statements and _value(text, name) == value:
         return text
     return toml_text.set_value(text, name, json.dumps(value, ensure_ascii=False))
 
@@ -221,14 +221,14 @@ def _lookup(doc: Any, name: tuple[str, ...]) -> Any:
 
 def _without(doc: Mapping[str, Any], want: Want) -> dict[str, Any]:
     """Return the document without this collection's keys, and without a table that is then empty."""
-    rest = {key: dict(value) if isinstance(value, dict) else value for key, value in doc.items()}
+    copy = {key: dict(value) if isinstance(value, dict) else value for key, value in doc.items()}
     for name in want.values():
-        table = rest if len(name) == 1 else rest.get(name[0], {})
+        table = copy if len(name) == 1 else copy.get(name[0], {})
         if isinstance(table, dict):
             table.pop(name[-1], None)
         if len(name) > 1 and not table:
-            rest.pop(name[0], None)
-    return rest
+            copy.pop(name[0], None)
+    return copy
 
 
 # --- restoring ------------------------------------------------------------------------------------------------------
@@ -255,12 +255,12 @@ def undo_edit(content: bytes | None, path: str, original: bytes | None, want: Wa
 
 
 def _restore(text: str, name: tuple[str, ...], former: str) -> str:
-    now, before = (next(iter(toml_text.find(one, name)), None) for one in (text, former))
-    if before and now:
-        return toml_text.set_value(text, name, former[before.value_at : before.value_end])
-    if before:
-        return toml_text.insert(text, name, former[before.start : before.end].strip())
-    return _without_line(text, now, name, former) if now else text
+    line, former_line = (next(iter(toml_text.find(document, name)), None) for document in (text, former))
+    if former_line and line:
+        return toml_text.set_value(text, name, former[former_line.value_at : former_line.value_end])
+    if former_line:
+        return toml_text.insert(text, name, former[former_line.start : former_line.end].strip())
+    return _without_line(text, line, name, former) if line else text
 
 
 def _without_line(text: str, line: toml_text.Statement, name: tuple[str, ...], former: str) -> str:
@@ -280,4 +280,4 @@ def _without_line(text: str, line: toml_text.Statement, name: tuple[str, ...], f
 
 
 def _inside(text: str, table: tuple[str, ...]) -> list[toml_text.Statement]:
-    return [one for one in toml_text.statements(text) if one.what != "table" and one.table == table]
+    return [statement for statement in toml_text.statements(text) if statement.what != "table" and statement.table == table]

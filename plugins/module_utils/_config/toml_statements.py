@@ -66,16 +66,16 @@ def statements(text: str) -> Iterator[Statement]:
     table: tuple[str, ...] = ()
     start = 0
     while start < len(text):
-        here = BLANK.match(text, start + text.startswith(_BOM, start)).end()
-        end, last = _extent(text, here)
-        header, assignment = _TABLE.match(text, here), _ASSIGNMENT.match(text, here)
+        position = BLANK.match(text, start + text.startswith(_BOM, start)).end()
+        end, last = _extent(text, position)
+        header, assignment = _TABLE.match(text, position), _ASSIGNMENT.match(text, position)
         if header:
             table = _parts(header.group(1))
-            yield Statement("table", table, (), start, end, here, last)
+            yield Statement("table", table, (), start, end, position, last)
         elif assignment:
             yield Statement("key", table, _parts(assignment.group(1)), start, end, assignment.end(), last)
-        elif text.startswith("#", here):
-            yield Statement("comment", table, (), start, end, here, end)
+        elif text.startswith("#", position):
+            yield Statement("comment", table, (), start, end, position, end)
         start = end
 
 
@@ -98,39 +98,39 @@ def _parts(name: str) -> tuple[str, ...]:
 
 def keys(text: str) -> Iterator[Statement]:
     """Yield all keys with a value, also those in inline tables."""
-    for one in statements(text):
-        if one.what == "key":
-            yield one
-            yield from inline_table_keys(text, one)
+    for statement in statements(text):
+        if statement.what == "key":
+            yield statement
+            yield from inline_table_keys(text, statement)
 
 
 def inline_table_keys(text: str, table: Statement) -> Iterator[Statement]:
     """Yield the keys of an inline table, such as ``{mode = "cdi"}``, and of tables inside it. Yields nothing for any other value."""
     if not text.startswith("{", table.value_at):
         return
-    here, depth, last = table.value_at + 1, 0, table.value_at + 1
-    for atom in _ATOM.finditer(text, here):
+    position, depth, last = table.value_at + 1, 0, table.value_at + 1
+    for atom in _ATOM.finditer(text, position):
         kind, comma = atom.lastgroup, -1
         if kind is None and depth == 0:
             comma = text.find(",", atom.start(), atom.end())
         while comma >= 0:
-            yield from _in_brace(text, table, here, comma)
-            here = comma + 1
-            comma = text.find(",", here, atom.end())
+            yield from _in_brace(text, table, position, comma)
+            position = comma + 1
+            comma = text.find(",", position, atom.end())
         depth += (kind == "open") - (kind == "close")
         if depth < 0:
-            yield from _in_brace(text, table, here, atom.start())
+            yield from _in_brace(text, table, position, atom.start())
             return
         last = atom.end()
-    yield from _in_brace(text, table, here, last)
+    yield from _in_brace(text, table, position, last)
 
 
 def _in_brace(text: str, table: Statement, start: int, end: int) -> Iterator[Statement]:
     assignment = _ASSIGNMENT.match(text, start + len(text[start:end]) - len(text[start:end].lstrip()), end)
     if assignment:
-        one = Statement("key", table.name, _parts(assignment.group(1)), table.start, table.end, assignment.end(), len(text[:end].rstrip()))
-        yield one
-        yield from inline_table_keys(text, one)
+        statement = Statement("key", table.name, _parts(assignment.group(1)), table.start, table.end, assignment.end(), len(text[:end].rstrip()))
+        yield statement
+        yield from inline_table_keys(text, statement)
 
 
 def strings_in(raw: str) -> list[str]:
@@ -149,8 +149,8 @@ def unquote(raw: str) -> str:
     return raw
 
 
-def _unescaped(found: re.Match[str]) -> str:
-    digits = found.group(1) or found.group(2) or found.group(3)
+def _unescaped(match: re.Match[str]) -> str:
+    digits = match.group(1) or match.group(2) or match.group(3)
     if digits:
-        return chr(int(digits, 16)) if int(digits, 16) <= 0x10FFFF else found.group()
-    return _ONE.get(found.group(4), "")
+        return chr(int(digits, 16)) if int(digits, 16) <= 0x10FFFF else match.group()
+    return _ONE.get(match.group(4), "")

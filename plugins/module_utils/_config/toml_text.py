@@ -20,9 +20,9 @@ def eol_of(text: str) -> str:
     return "\r\n" if "\r\n" in text else "\n"
 
 
-def find(text: str, name: tuple[str, ...], what: str = "key") -> list[Statement]:
+def find(text: str, name: tuple[str, ...], kind: str = "key") -> list[Statement]:
     """Return every statement with that full name."""
-    return [one for one in statements(text) if one.what == what and one.name == name]
+    return [statement for statement in statements(text) if statement.what == kind and statement.name == name]
 
 
 def remove_statement(text: str, statement: Statement) -> str:
@@ -35,9 +35,9 @@ def remove_statement(text: str, statement: Statement) -> str:
 
 def set_value(text: str, name: tuple[str, ...], raw: str) -> str:
     """Return the text with ``name = raw``. A new key goes where a reader would expect it."""
-    found = find(text, name)
-    if found:
-        return text[: found[0].value_at] + raw + text[found[0].value_end :]
+    statements = find(text, name)
+    if statements:
+        return text[: statements[0].value_at] + raw + text[statements[0].value_end :]
     return insert(text, name, f"{name[-1]} = {raw}")
 
 
@@ -56,15 +56,15 @@ def insert(text: str, name: tuple[str, ...], line: str) -> str:
 def commented_default(text: str, name: tuple[str, ...]) -> Statement | None:
     """Return the commented-out line of the key, as programs write it for defaults; or None."""
     line = re.compile(rf"#[ \t]*{re.escape(name[-1])}[ \t]*=")
-    found = (one for one in statements(text) if one.what == "comment" and one.table == name[:-1])
-    return next((one for one in found if line.match(text, one.value_at)), None)
+    comments = (comment for comment in statements(text) if comment.what == "comment" and comment.table == name[:-1])
+    return next((comment for comment in comments if line.match(text, comment.value_at)), None)
 
 
 def _anchor(text: str, name: tuple[str, ...]) -> Statement | None:
     """Return the statement after which a new key goes: its commented default, else the last top-level key or the table's header. Or None."""
     table = name[:-1]
-    after = [one for one in statements(text) if one.table == table and one.what == ("table" if table else "key")]
-    return commented_default(text, name) or (after[-1] if after else None)
+    candidates = [statement for statement in statements(text) if statement.table == table and statement.what == ("table" if table else "key")]
+    return commented_default(text, name) or (candidates[-1] if candidates else None)
 
 
 def _insert_after(text: str, anchor: Statement, line: str, eol: str) -> str:

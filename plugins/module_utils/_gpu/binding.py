@@ -100,8 +100,8 @@ def choose_library(nvml: Any, nvml_path: str | None) -> None:
     path = os.path.join(nvml_path, LIBRARY) if os.path.isdir(nvml_path) else nvml_path
     # Some releases of the binding are a package. Then the handle is in a module inside.
     home = sys.modules[nvml.nvmlInit.__module__]
-    known = getattr(home, "nvmlLib", None)
-    if known is not None and known._name == path:
+    loaded = getattr(home, "nvmlLib", None)
+    if loaded is not None and loaded._name == path:
         return  # loaded from there already
     try:
         # An older binding may keep its handle elsewhere. It loads by name, and then gets this library, because it is loaded already.
@@ -111,7 +111,7 @@ def choose_library(nvml: Any, nvml_path: str | None) -> None:
             "nvml_path (role: gpu_node_nvml_path): %s cannot be loaded (%s). Set it to the path of %s, or remove it, and the loader finds it."
             % (path, exc, LIBRARY)
         ) from exc
-    if known is None or known._handle != library._handle:
+    if loaded is None or loaded._handle != library._handle:
         vars(home)["nvmlLib"] = library
         getattr(home, "_nvmlGetFunctionPointer_cache", {}).clear()
 

@@ -41,21 +41,21 @@ _HIDES = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
 def cuda_problem(limit_s: float, release: str = "/etc/os-release") -> str | None:
     """Return why CUDA does not start; None if it does. libcuda may create missing devices, so check those first (_machine/uvm.py)."""
     try:
-        found = _bounded.in_child(_init, limit_s)
+        result = _bounded.in_child(_init, limit_s)
     except TimeoutError as fate:
         return (
             "CUDA gave no answer within %d s (cuInit); the process that called it was abandoned, and %s. Check 'dmesg | grep -i -e nvrm -e xid', and "
             "reboot the node if a GPU hangs" % (limit_s, fate)
         )
-    return describe_problem(found, _files.read_text(release))
+    return describe_problem(result, _files.read_text(release))
 
 
-def describe_problem(found: Mapping[str, Any], release: str) -> str | None:
+def describe_problem(result: Mapping[str, Any], release: str) -> str | None:
     """Return the text for the result of _init(); None without a problem. ``release`` is the text of /etc/os-release (pure)."""
-    if found["missing"] is not None:
+    if result["missing"] is not None:
         package = package_of_library(release)
-        return "CUDA's library libcuda.so.1 cannot be loaded, so no task can use CUDA (%s). Install %s" % (found["missing"], package)
-    code = found["code"]
+        return "CUDA's library libcuda.so.1 cannot be loaded, so no task can use CUDA (%s). Install %s" % (result["missing"], package)
+    code = result["code"]
     if code == 0:
         return None
     name, remedy = _CODES.get(code, ("see CUresult in NVIDIA's documentation of the CUDA driver API", _CODES[100][1]))

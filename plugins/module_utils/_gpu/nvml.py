@@ -93,9 +93,9 @@ def _read_machine(nvml: Any) -> dict[str, Any]:
 
 
 def _cuda_version(nvml: Any) -> str | None:
-    read = getattr(nvml, "nvmlSystemGetCudaDriverVersion_v2", nvml.nvmlSystemGetCudaDriverVersion)
+    query = getattr(nvml, "nvmlSystemGetCudaDriverVersion_v2", nvml.nvmlSystemGetCudaDriverVersion)
     try:
-        number = read()
+        number = query()
     except nvml.NVMLError:
         return None  # a driver older than CUDA 9.2, or without its CUDA part
     return "%d.%d" % (number // 1000, number % 1000 // 10)
@@ -107,15 +107,15 @@ def _text(value: str | bytes) -> str:
 
 
 def _read_topology(nvml: Any, gpus: Sequence[_Gpu]) -> None:
-    read, error = nvml.nvmlDeviceGetTopologyCommonAncestor, nvml.NVMLError
-    for place, one in enumerate(gpus):
-        topology, uuid, handle = one.record["links"]["topology"], one.record["uuid"], one.handle
-        for other in gpus[place + 1 :]:
+    query, error = nvml.nvmlDeviceGetTopologyCommonAncestor, nvml.NVMLError
+    for index, gpu in enumerate(gpus):
+        topology, uuid, handle = gpu.record["links"]["topology"], gpu.record["uuid"], gpu.handle
+        for other in gpus[index + 1 :]:
             try:
-                level = gpu_record.TOPOLOGY.get(read(handle, other.handle))
+                level = gpu_record.TOPOLOGY.get(query(handle, other.handle))
             except error as exc:
                 if exc.value in gpu_record.GONE:
-                    one.fail_if_gone()
+                    gpu.fail_if_gone()
                     other.fail_if_gone()
                 continue
             topology[other.record["uuid"]] = other.record["links"]["topology"][uuid] = level
@@ -125,13 +125,13 @@ def _read_nvlink_peers(gpus: Sequence[_Gpu]) -> None:
     """Record which cards reach each other over NVLink, and over how many direct links. Cards behind NVSwitches have 0 direct links."""
     addresses = {gpu.address for gpu in gpus}
     ends = [gpu.far_ends(addresses) for gpu in gpus]
-    for place, one in enumerate(gpus):
-        peers, uuid, own_ends = one.record["links"]["nvlink_peers"], one.record["uuid"], ends[place]
-        for behind, other in enumerate(gpus[place + 1 :], place + 1):
-            reached = one.reaches(other)
+    for index, card in enumerate(gpus):
+        peers, uuid, own_ends = card.record["links"]["nvlink_peers"], card.record["uuid"], ends[index]
+        for behind, other in enumerate(gpus[index + 1 :], index + 1):
+            reached = card.reaches(other)
             if reached is False:
                 continue
-            links = max(own_ends.count(other.address), ends[behind].count(one.address))
+            links = max(own_ends.count(other.address), ends[behind].count(card.address))
             if reached or links:
                 peers[other.record["uuid"]] = other.record["links"]["nvlink_peers"][uuid] = links
 
@@ -148,9 +148,9 @@ class _Calls(dict):
         self.nvml = nvml
         self.error = nvml.NVMLError
 
-    def __missing__(self, what: str) -> Callable[..., Any]:
-        self[what] = found = getattr(self.nvml, "nvmlDeviceGet" + what, _unknown_to_binding)
-        return found
+    def __missing__(self, name: str) -> Callable[..., Any]:
+        self[name] = function = getattr(self.nvml, "nvmlDeviceGet" + name, _unknown_to_binding)
+        return function
 
 
 def _unknown_to_binding(*dummy: Any) -> None:
@@ -166,20 +166,20 @@ class _Unit:
         self.handle = handle
         self.record = record
 
-    def query(self, what: str, *more: Any) -> Any:
+    def query(self, name: str, *more: Any) -> Any:
         """Return the answer, or None if the card, the driver or the binding does not know it."""
         try:
-            return self.calls[what](self.handle, *more)
+            return self.calls[name](self.handle, *more)
         except self.error as exc:
             if exc.value not in _UNKNOWN_TO_CARD:
-                self.handle_error(what, exc)
+                self.handle_error(name, exc)
             return None
 
-    def handle_error(self, what: str, exc: Any) -> None:
+    def handle_error(self, name: str, exc: Any) -> None:
         """Handle an error other than 'not supported': raise _Gone if the GPU no longer answers, else record a warning."""
         if exc.value in gpu_record.GONE:
             raise _Gone(str(exc)) from exc
-        gpu_record.mark_warning(self.record, "%s: %s" % (what, exc))
+        gpu_record.mark_warning(self.record, "%s: %s" % (name, exc))
 
 
 class _Gpu(_Unit):
@@ -236,8 +236,8 @@ class _Gpu(_Unit):
         capability = query("CudaComputeCapability")
         record["compute_capability"] = capability and "%d.%d" % tuple(capability)
         # An older driver does not report the architecture. Then it follows from the compute capability.
-        named = gpu_record.ARCHITECTURES.get(query("Architecture"))
-        record["architecture"] = named or (capability and gpu_record.architecture_of(capability))
+        architecture = gpu_record.ARCHITECTURES.get(query("Architecture"))
+        record["architecture"] = architecture or (capability and gpu_record.architecture_of(capability))
         record["numa_node"] = gpu_record.lowest_numa_node(query("MemoryAffinity", _NUMA_WORDS, 0) or ())
 
     def _serial(self) -> str | None:
@@ -307,14 +307,14 @@ class _Gpu(_Unit):
 
     def _recovery_action(self) -> str | None:
         try:
-            found = self.calls["FieldValues"](self.handle, _RECOVERY_ACTION)
+            fields = self.calls["FieldValues"](self.handle, _RECOVERY_ACTION)
         except self.error as exc:
             if exc.value not in _UNKNOWN_FIELD:
                 self.handle_error("FieldValues", exc)
             return None
-        if not found or found[0].nvmlReturn != 0:
+        if not fields or fields[0].nvmlReturn != 0:
             return None
-        return gpu_record.RECOVERY_ACTIONS.get(found[0].value.uiVal, "unknown")
+        return gpu_record.RECOVERY_ACTIONS.get(fields[0].value.uiVal, "unknown")
 
     def _read_links_and_power(self) -> None:
         links, power = self.record["links"], self.record["power"]
@@ -326,11 +326,11 @@ class _Gpu(_Unit):
 
     def _nvlinks(self) -> tuple[int | None, int | None]:
         """Return the number of active links and of all links; both None for a card without NVLink."""
-        read, handle = self.calls["NvLinkState"], self.handle
+        query, handle = self.calls["NvLinkState"], self.handle
         states = []
         try:
             for link in range(self.calls.nvml.NVML_NVLINK_MAX_LINKS):
-                states.append(read(handle, link))
+                states.append(query(handle, link))
         except self.error as exc:
             if exc.value not in _END_OF_LINKS:
                 self.handle_error("NvLinkState", exc)
@@ -339,18 +339,18 @@ class _Gpu(_Unit):
 
     def far_ends(self, addresses: Collection[Any]) -> list[Any]:
         """Return the card at the other end of each active link. It stops at a link to an NVSwitch: then all links lead to NVSwitches."""
-        found: list[Any] = []
+        ends: list[Any] = []
         try:
             for link in self.links_up:
                 pci = self.calls["NvLinkRemotePciInfo"](self.handle, link)
                 end = pci and _address(pci)
                 if end is None or end not in addresses:
                     break
-                found.append(end)
+                ends.append(end)
         except self.error as exc:
             if exc.value in gpu_record.GONE:
                 self.fail_if_gone()
-        return found
+        return ends
 
     def reaches(self, other: _Gpu) -> bool | None:
         """Return whether tasks can use NVLink between the two cards; None if that is unknown."""

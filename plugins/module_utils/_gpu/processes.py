@@ -20,13 +20,13 @@ _FUNCTION_NOT_FOUND = 13
 
 def read_processes(nvml: Any) -> list[dict[str, Any]]:
     """Return ``uuid``, ``pids`` and the card's ``index`` of each card or MIG device. Unknown pids are None. ``nvml`` is the open binding."""
-    found = []
+    result = []
     for index in range(nvml.nvmlDeviceGetCount()):
         with contextlib.suppress(nvml.NVMLError):  # other code reports a lost card
             card = nvml.nvmlDeviceGetHandleByIndex(index)
             for handle in _mig_devices(nvml, card) or [card]:
-                found.append({"index": index, "uuid": _text(nvml.nvmlDeviceGetUUID(handle)), "pids": _pids(nvml, handle)})
-    return found
+                result.append({"index": index, "uuid": _text(nvml.nvmlDeviceGetUUID(handle)), "pids": _pids(nvml, handle)})
+    return result
 
 
 def _mig_devices(nvml: Any, card: Any) -> list[Any]:
@@ -45,21 +45,21 @@ def _each_mig_device(nvml: Any, card: Any) -> Iterator[Any]:
 
 def _pids(nvml: Any, handle: Any) -> list[int] | None:
     """Return the processes that compute, draw, or use MPS on the device. None if the driver does not report the computing ones."""
-    found = _pids_of_kind(nvml, "ComputeRunningProcesses", handle)
-    if found is None:
+    pids = _pids_of_kind(nvml, "ComputeRunningProcesses", handle)
+    if pids is None:
         return None
-    for what in _MORE:
-        found += _pids_of_kind(nvml, what, handle) or []
-    return sorted(set(found))
+    for name in _MORE:
+        pids += _pids_of_kind(nvml, name, handle) or []
+    return sorted(set(pids))
 
 
-def _pids_of_kind(nvml: Any, what: str, handle: Any) -> list[int] | None:
+def _pids_of_kind(nvml: Any, name: str, handle: Any) -> list[int] | None:
     for version in _VERSIONS:
-        call: Callable[..., Any] | None = getattr(nvml, "nvmlDeviceGet" + what + version, None)
+        call: Callable[..., Any] | None = getattr(nvml, "nvmlDeviceGet" + name + version, None)
         if call is None:
             continue
         try:
-            return [int(one.pid) for one in call(handle)]
+            return [int(process.pid) for process in call(handle)]
         except nvml.NVMLError as problem:
             if problem.value != _FUNCTION_NOT_FOUND:
                 return None

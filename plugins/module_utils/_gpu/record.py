@@ -126,11 +126,11 @@ def is_slot(value: str) -> bool:
 
 def architecture_of(capability: Any) -> str | None:
     """Return the architecture of a compute capability ``(major, minor)``; None if it is newer than this table."""
-    found = None
+    architecture = None
     for least, name in _ARCHITECTURES:
         if tuple(capability) >= least:
-            found = name
-    return found
+            architecture = name
+    return architecture
 
 
 def profile_of(name: str | None, slices: int | None, compute_slices: int | None, memory_mib: int | None, total_mib: int | None) -> str | None:
@@ -138,9 +138,9 @@ def profile_of(name: str | None, slices: int | None, compute_slices: int | None,
 
     The memory in a profile's name is a number of eighths of the card's memory, which is first rounded up to whole GiB.
     """
-    found = _PROFILE.search(name or "")
-    if found:
-        return found.group(1)
+    match = _PROFILE.search(name or "")
+    if match:
+        return match.group(1)
     if not slices or not memory_mib or not total_mib:
         return None
     eighths = -(-memory_mib * 8 // total_mib)
@@ -196,5 +196,5 @@ def rate_health(gpu: Gpu) -> None:
 
 def common_value(values: Iterable[Any]) -> Any:
     """Return the value that all have in common, else ``mixed``. None if there are no values."""
-    known = set(values) or {None}
-    return known.pop() if len(known) == 1 else MIXED
+    distinct = set(values) or {None}
+    return distinct.pop() if len(distinct) == 1 else MIXED

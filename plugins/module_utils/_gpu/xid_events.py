@@ -46,15 +46,15 @@ class XidEvents:
     def wait(self, limit_ms: int) -> XidEvent | None:
         """Return the next error, or None if none comes in time. Raises NVML's error if a card is lost."""
         try:
-            found = self._nvml.nvmlEventSetWait_v2(self._set, limit_ms)
+            event = self._nvml.nvmlEventSetWait_v2(self._set, limit_ms)
         except self._nvml.NVMLError as problem:
             if problem.value == _TIMEOUT:
                 return None
             raise
-        pci = self._cards.get(_address(found.device))
-        if found.eventType != _XID_CRITICAL_ERROR or pci is None:
+        pci = self._cards.get(_address(event.device))
+        if event.eventType != _XID_CRITICAL_ERROR or pci is None:
             return None
-        return XidEvent(pci, int(found.eventData))
+        return XidEvent(pci, int(event.eventData))
 
 
 def _address(handle: Any) -> int | None:

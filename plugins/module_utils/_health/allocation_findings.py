@@ -44,26 +44,26 @@ def text_of(words: str) -> str:
     return printable(words[:_TEXT])[:_TEXT]
 
 
-def ordered(found: Iterable[Finding]) -> list[Finding]:
+def ordered(findings: Iterable[Finding]) -> list[Finding]:
     """Return the most important findings, at most MOST of them."""
-    return sorted(found, key=lambda one: (NAMES.index(one.name), one))[:MOST]
+    return sorted(findings, key=lambda finding: (NAMES.index(finding.name), finding))[:MOST]
 
 
-def as_lists(found: Iterable[Finding]) -> list[list[Any]]:
-    return [list(one) for one in found]
+def as_lists(findings: Iterable[Finding]) -> list[list[Any]]:
+    return [list(finding) for finding in findings]
 
 
 def checked(value: Any) -> list[Finding]:
     """Return the valid findings in a value that a node or a label of the swarm contains."""
     items = value[: 2 * MOST] if isinstance(value, (list, tuple)) else ()
-    return ordered({one for one in map(_finding, items) if one is not None})
+    return ordered({finding for finding in map(_finding, items) if finding is not None})
 
 
 def _finding(item: Any) -> Finding | None:
     if not isinstance(item, (list, tuple)) or len(item) != len(Finding._fields):
         return None
     *texts, since = item
-    if not all(isinstance(one, str) for one in texts) or not isinstance(since, int) or isinstance(since, bool):
+    if not all(isinstance(text, str) for text in texts) or not isinstance(since, int) or isinstance(since, bool):
         return None
     name, card, task, holder, by = texts
     of_task = bool(task) or name in (USED_BY_ANOTHER, OUTSIDE, SEEN)
@@ -72,10 +72,10 @@ def _finding(item: Any) -> Finding | None:
     return Finding(name, card, task, holder, text_of(by), since) if 0 <= since < _YEAR_10000 else None
 
 
-def alike(one: Mapping[str, Iterable[Finding]], other: Mapping[str, Iterable[Finding]]) -> bool:
+def alike(left: Mapping[str, Iterable[Finding]], other: Mapping[str, Iterable[Finding]]) -> bool:
     """Return whether two mappings of findings by node differ only in their start times."""
-    return _plain(one) == _plain(other)
+    return _plain(left) == _plain(other)
 
 
-def _plain(found: Mapping[str, Iterable[Finding]]) -> dict[str, set[Finding]]:
-    return {node: {one._replace(since=0) for one in these} for node, these in found.items() if these}
+def _plain(by_node: Mapping[str, Iterable[Finding]]) -> dict[str, set[Finding]]:
+    return {node: {finding._replace(since=0) for finding in findings} for node, findings in by_node.items() if findings}

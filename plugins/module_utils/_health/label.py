@@ -87,20 +87,20 @@ def parse_label(value: str) -> Label:
     words = value[:LIMIT].split()
     state = words[0] if words and words[0] in STATES else UNKNOWN
     card = next((word for word in words[1:] if _CARD.fullmatch(word)), None)
-    given = dict(word.split("=", 1) for word in words[1:] if "=" in word)
+    values = dict(word.split("=", 1) for word in words[1:] if "=" in word)
     return Label(
         state,
         card,
-        _matching(_REASON, given.get("reason")),
-        _number(given.get("xid")),
-        _number(given.get("cards")) or 1,
-        _number(given.get("since")),
-        _matching(_DIGEST, given.get("drift")),
-        _matching(_PCI, given.get("pci")),
-        _matching(_PRINTED, given.get("slot")),
-        _matching(_PRINTED, given.get("serial")),
-        _number(given.get("gpu")),
-        _matching(_MODEL, given.get("model")),
+        _matching(_REASON, values.get("reason")),
+        _number(values.get("xid")),
+        _number(values.get("cards")) or 1,
+        _number(values.get("since")),
+        _matching(_DIGEST, values.get("drift")),
+        _matching(_PCI, values.get("pci")),
+        _matching(_PRINTED, values.get("slot")),
+        _matching(_PRINTED, values.get("serial")),
+        _number(values.get("gpu")),
+        _matching(_MODEL, values.get("model")),
     )
 
 
@@ -121,45 +121,45 @@ def with_place(label: Label, card: Mapping[str, Any]) -> Label:
     )
 
 
-def format_labels(found: Iterable[Label]) -> str:
+def format_labels(labels: Iterable[Label]) -> str:
     """Return the value of the label LEFT_OUT."""
-    return "; ".join(format_label(one) for one in list(found)[:MOST_EXCLUDED])
+    return "; ".join(format_label(label_of) for label_of in list(labels)[:MOST_EXCLUDED])
 
 
 def left_out(labels: Mapping[str, str]) -> list[Label]:
     """Return the excluded GPUs whose loss nobody has accepted, from the node's labels."""
-    return [one for one in _listed(labels.get(LEFT_OUT)) if one.state == FAULT]
+    return [label_of for label_of in _listed(labels.get(LEFT_OUT)) if label_of.state == FAULT]
 
 
-def with_earlier_consent(now: str | None, wanted: str) -> str:
+def with_earlier_consent(present: str | None, wanted: str) -> str:
     """Return the new value of LEFT_OUT. An accepted loss stays accepted until the card is advertised again."""
-    consented = [(one.card, one.gpu) for one in _listed(now) if one.state == OK]
-    return format_labels(one._replace(state=OK) if (one.card, one.gpu) in consented else one for one in _listed(wanted))
+    consented = [(label_of.card, label_of.gpu) for label_of in _listed(present) if label_of.state == OK]
+    return format_labels(label_of._replace(state=OK) if (label_of.card, label_of.gpu) in consented else label_of for label_of in _listed(wanted))
 
 
 def _listed(value: str | None) -> list[Label]:
-    return [parse_label(one) for one in (value or "").split(";")[:MOST_EXCLUDED] if one.strip()]
+    return [parse_label(part) for part in (value or "").split(";")[:MOST_EXCLUDED] if part.strip()]
 
 
-def describe_label(found: Label) -> str:
+def describe_label(label: Label) -> str:
     """Return a text about the card: its UUID, the reason, and its place."""
-    words = [found.card or (None if found.gpu is None else "GPU %d" % found.gpu), found.reason]
-    words.append("xid=%d" % found.xid if found.xid is not None else "")
-    words.append("%d cards" % found.cards if found.cards > 1 else "")
-    words.append("(%s)" % found.describe_place() if found.describe_place() else "")
+    words = [label.card or (None if label.gpu is None else "GPU %d" % label.gpu), label.reason]
+    words.append("xid=%d" % label.xid if label.xid is not None else "")
+    words.append("%d cards" % label.cards if label.cards > 1 else "")
+    words.append("(%s)" % label.describe_place() if label.describe_place() else "")
     return " ".join(word for word in words if word)
 
 
 def fault_of(node: Mapping[str, Any]) -> str | None:
     """Return the fault that a node reports, in the format of the label; None without a fault."""
-    found = parse_label(reported_label(node))
-    return format_label(found.of_cards) if found.state == FAULT else None
+    label = parse_label(reported_label(node))
+    return format_label(label.of_cards) if label.state == FAULT else None
 
 
-def is_same_fault(fault: str, known: str) -> bool:
+def is_same_fault(fault: str, other: str) -> bool:
     """Return whether two texts describe one fault. If both have a start time, it must be equal. A run that finds a fault writes no start time."""
-    since = {parse_label(fault).since, parse_label(known).since}
-    return is_like_fault(fault, known) and (len(since) == 1 or None in since)
+    since = {parse_label(fault).since, parse_label(other).since}
+    return is_like_fault(fault, other) and (len(since) == 1 or None in since)
 
 
 def is_like_fault(fault: str, other: str) -> bool:
@@ -172,5 +172,5 @@ def _matching(pattern: re.Pattern[str], word: str | None) -> str | None:
 
 
 def _number(word: str | None) -> int | None:
-    found = _matching(_NUMBER, word)
-    return int(found) if found else None
+    match = _matching(_NUMBER, word)
+    return int(match) if match else None

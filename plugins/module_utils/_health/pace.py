@@ -80,10 +80,10 @@ def is_urgent(shown: Label | None, label: Label) -> bool:
 
 def events_of_boot(stored: Mapping[str, Any], boot: str) -> list[dict[str, Any]]:
     """Return the stored errors if they are of this boot."""
-    return [dict(one) for one in stored.get("events") or []] if stored.get("boot") == boot else []
+    return [dict(event) for event in stored.get("events") or []] if stored.get("boot") == boot else []
 
 
 def add_event(events: Sequence[Mapping[str, Any]], uuid: str, xid: int, state: str) -> list[dict[str, Any]]:
     """Return the errors with one more. Each card has at most one error of each number."""
-    one = {"uuid": uuid, "xid": xid, "state": state}
-    return [dict(other) for other in events if (other["uuid"], other["xid"]) != (uuid, xid)] + [one]
+    event = {"uuid": uuid, "xid": xid, "state": state}
+    return [dict(other) for other in events if (other["uuid"], other["xid"]) != (uuid, xid)] + [event]

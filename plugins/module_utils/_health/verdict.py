@@ -55,12 +55,12 @@ class Finding(NamedTuple):
 def assess_health(reading: Mapping[str, Any], expected: Sequence[str], events: Iterable[Mapping[str, Any]] = ()) -> Label:
     """Return ok, or the worst warning or fault with its card. ``expected`` are the UUIDs that the node advertises, ``events`` the errors since the
     boot (``uuid``, ``xid``, ``state``)."""
-    found = list(_findings(reading, expected, list(events)))
+    findings = list(_findings(reading, expected, list(events)))
     for state in (FAULT, WARNING):
-        these = [one for one in found if one.state == state]
-        if these:
-            first = min(these, key=lambda one: (one.card is not None, one.card or ""))
-            return Label(state, first.card, first.reason, first.xid, len({one.card for one in these}) if first.card else 1)
+        worst = [finding for finding in findings if finding.state == state]
+        if worst:
+            first = min(worst, key=lambda finding: (finding.card is not None, finding.card or ""))
+            return Label(state, first.card, first.reason, first.xid, len({finding.card for finding in worst}) if first.card else 1)
     return Label(OK)
 
 
@@ -71,7 +71,7 @@ def common_model(gpus: Iterable[Mapping[str, Any]], expected: Sequence[str]) -> 
 
 def answering_uuids(reading: Mapping[str, Any]) -> set[str]:
     """Return the UUIDs of the cards and MIG devices that answer."""
-    return {one for gpu in reading["gpus"] for one in (gpu["uuid"], *gpu["mig"]) if one}
+    return {uuid for gpu in reading["gpus"] for uuid in (gpu["uuid"], *gpu["mig"]) if uuid}
 
 
 def _findings(reading: Mapping[str, Any], expected: Sequence[str], events: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
@@ -88,10 +88,10 @@ def _findings(reading: Mapping[str, Any], expected: Sequence[str], events: Seque
         return
     if reading.get("slow"):
         yield Finding(WARNING, None, SLOW)
-    there = answering_uuids(reading)
+    answering = answering_uuids(reading)
     for uuid in expected:
-        if uuid not in there:
-            yield Finding(FAULT, uuid, LOST, next((one["xid"] for one in events if one["uuid"] == uuid), None))
+        if uuid not in answering:
+            yield Finding(FAULT, uuid, LOST, next((event["xid"] for event in events if event["uuid"] == uuid), None))
     yield from _logged(reading, expected, events)
     for gpu in reading["gpus"]:
         yield from _of_card(gpu, _is_given(gpu, expected))
@@ -104,17 +104,17 @@ def _is_given(gpu: Mapping[str, Any], expected: Sequence[str]) -> bool:
 
 def _logged(reading: Mapping[str, Any], expected: Sequence[str], events: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
     for gpu in reading["gpus"]:
-        given = _is_given(gpu, expected)
-        for one in events:
-            if one["uuid"] == gpu["uuid"]:
-                yield Finding(one["state"] if given else WARNING, gpu["uuid"], XID, one["xid"])
+        is_advertised = _is_given(gpu, expected)
+        for event in events:
+            if event["uuid"] == gpu["uuid"]:
+                yield Finding(event["state"] if is_advertised else WARNING, gpu["uuid"], XID, event["xid"])
 
 
-def _of_card(gpu: Mapping[str, Any], given: bool) -> Iterator[Finding]:
+def _of_card(gpu: Mapping[str, Any], is_advertised: bool) -> Iterator[Finding]:
     if gpu["action"] in ACTIONS:
-        yield Finding(FAULT if given else WARNING, gpu["uuid"], ACTIONS[gpu["action"]])
+        yield Finding(FAULT if is_advertised else WARNING, gpu["uuid"], ACTIONS[gpu["action"]])
     if gpu["state"] == "failed":
-        yield Finding(FAULT if given else WARNING, gpu["uuid"] or gpu.get("last_uuid"), FAILED)
+        yield Finding(FAULT if is_advertised else WARNING, gpu["uuid"] or gpu.get("last_uuid"), FAILED)
     elif gpu["state"] == "warning":
         yield Finding(WARNING, gpu["uuid"], DEGRADED)
 
@@ -126,13 +126,13 @@ def advertised_uuids(record: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(devices + list(record.get("gpus") or [])))
 
 
-def with_card_place(label: Label, known: Iterable[Card]) -> Label:
+def with_card_place(label: Label, records: Iterable[Card]) -> Label:
     """Return the label with the place of its card, from the node's recorded cards."""
-    card = find_card(known, label.card) if label.card else None
+    card = find_card(records, label.card) if label.card else None
     return with_place(label, card) if card else label
 
 
 def left_out(card: Mapping[str, Any], consented: bool) -> Label:
     """Return the label for an excluded GPU of a decision (``left_out``)."""
-    found = with_place(Label(OK if consented else FAULT, card_or_none(card["uuid"]), LOST if card.get("last_known") else FAILED), card)
-    return found if found.card else found._replace(gpu=card["index"])
+    label = with_place(Label(OK if consented else FAULT, card_or_none(card["uuid"]), LOST if card.get("last_known") else FAILED), card)
+    return label if label.card else label._replace(gpu=card["index"])

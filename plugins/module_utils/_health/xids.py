@@ -48,8 +48,8 @@ def parse_event(record: str) -> Event | None:
     head = _RECORD.match(record)
     if head is None or int(head.group(1)) >> _FACILITY:
         return None
-    found = _LINE.match(head.group(2))
-    return Event(bus_address(found.group(1)), int(found.group(2)), _words(found.group(3))) if found else None
+    match = _LINE.match(head.group(2))
+    return Event(bus_address(match.group(1)), int(match.group(2)), _words(match.group(3))) if match else None
 
 
 def _words(text: str) -> str:
@@ -60,15 +60,15 @@ def _words(text: str) -> str:
 
 def bus_address(pci: str) -> str:
     """Return one form of a PCI address for both spellings: NVML's 00000000:C1:00.0 and the kernel's 0000:c1:00."""
-    domain, dummy_colon, rest = pci.lower().split(".")[0].partition(":")
-    return "%s:%s" % (domain.lstrip("0").rjust(4, "0"), rest)
+    domain, dummy_colon, address = pci.lower().split(".")[0].partition(":")
+    return "%s:%s" % (domain.lstrip("0").rjust(4, "0"), address)
 
 
-def severity(one: Event, faults: Container[int] = FAULTS, ignored: Container[int] = IGNORED) -> str:
+def severity(event: Event, faults: Container[int] = FAULTS, ignored: Container[int] = IGNORED) -> str:
     """Return ok, warning or fault. An error that is in no list is a warning."""
-    if one.xid == RECOVERY_ACTION and one.xid not in faults and one.xid not in ignored:
-        action = _ACTION.search(one.text)
+    if event.xid == RECOVERY_ACTION and event.xid not in faults and event.xid not in ignored:
+        action = _ACTION.search(event.text)
         return OK if action and action.group(1).strip().lower() == "none" else FAULT
-    if one.xid in faults:
+    if event.xid in faults:
         return FAULT
-    return OK if one.xid in ignored else WARNING
+    return OK if event.xid in ignored else WARNING

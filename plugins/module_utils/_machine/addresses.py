@@ -41,19 +41,19 @@ class Interface(NamedTuple):
 
 def ambiguous_addresses() -> list[str]:
     """Return the addresses that Docker cannot choose between, as ``10.0.0.5 (eth0)``. The list is empty if Docker can choose."""
-    found: dict[str, list[str]] = {}
+    addresses: dict[str, list[str]] = {}
     for name, address in _ipv4() + parse_inet6(_read(IF_INET6)):
         if _is_up(name):
-            found.setdefault(name, []).append(address)
-    return find_ambiguous([Interface(name, os.path.exists(os.path.join(SYS, name, "device")), found[name]) for name in sorted(found)])
+            addresses.setdefault(name, []).append(address)
+    return find_ambiguous([Interface(name, os.path.exists(os.path.join(SYS, name, "device")), addresses[name]) for name in sorted(addresses)])
 
 
 def addresses_by_interface() -> dict[str, list[str]]:
     """Return the addresses of each interface that other machines may reach. Skips the loopback and interfaces of containers."""
-    found: dict[str, list[str]] = {}
+    by_name: dict[str, list[str]] = {}
     for name, address in _ipv4() + parse_inet6(_read(IF_INET6)):
-        found.setdefault(name, []).append(address)
-    return {name: there for name, there in sorted(found.items()) if any(map(_is_global, there))}
+        by_name.setdefault(name, []).append(address)
+    return {name: addresses for name, addresses in sorted(by_name.items()) if any(map(_is_global, addresses))}
 
 
 def advertised_address(setting: str, interfaces: Mapping[str, Sequence[str]]) -> str:
@@ -74,9 +74,9 @@ def advertised_address(setting: str, interfaces: Mapping[str, Sequence[str]]) ->
     return str(address)
 
 
-def _single_address(name: str, found: Sequence[str]) -> str:
+def _single_address(name: str, addresses: Sequence[str]) -> str:
     """Return the address of an interface, IPv4 first. Link-local addresses count. Raises ValueError if it has two of one family."""
-    v4, v6 = ([text for text in found if ipaddress.ip_address(text).version == version] for version in (4, 6))
+    v4, v6 = ([text for text in addresses if ipaddress.ip_address(text).version == version] for version in (4, 6))
     for several in (v4, v6):
         if len(several) > 1:
             raise ValueError("interface %s has several addresses: %s" % (name, ", ".join(several)))
@@ -85,12 +85,14 @@ def _single_address(name: str, found: Sequence[str]) -> str:
 
 def find_ambiguous(interfaces: Iterable[Interface]) -> list[str]:
     """Return what ambiguous_addresses() does, from ``interfaces``. Virtual interfaces count only if no device has an address, as in a container."""
-    there = [one._replace(addresses=[text for text in one.addresses if _is_global(text)]) for one in interfaces if one.name != "lo"]
-    there = [one for one in there if one.addresses]
-    devices = [one for one in there if one.device] or [one for one in there if not DOCKERS.fullmatch(one.name)]
-    if len(devices) < 2 and not any(_has_several_of_a_family(one.addresses) for one in devices):
+    others = [interface for interface in interfaces if interface.name != "lo"]
+    reachable = [interface._replace(addresses=[text for text in interface.addresses if _is_global(text)]) for interface in others]
+    reachable = [interface for interface in reachable if interface.addresses]
+    devices = [interface for interface in reachable if interface.device]
+    devices = devices or [interface for interface in reachable if not DOCKERS.fullmatch(interface.name)]
+    if len(devices) < 2 and not any(_has_several_of_a_family(interface.addresses) for interface in devices):
         return []
-    return ["%s (%s)" % (address, one.name) for one in devices for address in one.addresses]
+    return ["%s (%s)" % (address, interface.name) for interface in devices for address in interface.addresses]
 
 
 def _has_several_of_a_family(addresses: Iterable[str]) -> bool:
@@ -113,7 +115,7 @@ def parse_inet6(text: str) -> list[tuple[str, str]]:
 def parse_ifconf(data: bytes) -> list[tuple[str, str]]:
     """Return ``(interface, address)`` for each entry of SIOCGIFCONF. ``eth0:1`` counts as ``eth0``."""
     entries = [data[at : at + IFREQ] for at in range(0, len(data), IFREQ)]
-    return [(one[:NAME].split(b"\0")[0].decode().partition(":")[0], socket.inet_ntoa(one[ADDRESS])) for one in entries]
+    return [(entry[:NAME].split(b"\0")[0].decode().partition(":")[0], socket.inet_ntoa(entry[ADDRESS])) for entry in entries]
 
 
 def _ipv4() -> list[tuple[str, str]]:

@@ -22,25 +22,25 @@ _VERSION = re.compile(r"\.so\.(\d+\.\d+(?:\.\d+)?)$")
 
 def read_signature(nvml_path: str | None) -> tuple[object, ...]:
     """Return a value that changes when another driver is installed or loaded."""
-    found: list[object] = [read_module_version()]
+    signature: list[object] = [read_module_version()]
     for path in find_libraries(nvml_path):
         try:
             status = os.stat(path)
         except OSError:  # a dangling link: a driver is half removed, or being replaced
-            found.append(path)
+            signature.append(path)
             continue
-        found.append((os.path.realpath(path), status.st_ino, status.st_size, int(status.st_mtime)))
-    return tuple(found)
+        signature.append((os.path.realpath(path), status.st_ino, status.st_size, int(status.st_mtime)))
+    return tuple(signature)
 
 
 def find_mismatch(nvml_path: str | None) -> str | None:
     """Return a text with both versions if library and kernel module differ, else None."""
     loaded = read_module_version()
     versions = [_VERSION.search(os.path.realpath(path)) for path in find_libraries(nvml_path)]
-    known = [found.group(1) for found in versions if found]
-    if not loaded or not known or loaded in known:
+    releases = [match.group(1) for match in versions if match]
+    if not loaded or not releases or loaded in releases:
         return None
-    return "the kernel module has version %s, the library has %s" % (loaded, known[0])
+    return "the kernel module has version %s, the library has %s" % (loaded, releases[0])
 
 
 def read_module_version() -> str | None:

@@ -41,18 +41,18 @@ def uptime_s() -> float:
 
 
 def parse_cpuinfo(text: str, machine: str) -> dict[str, Any]:
-    found: dict[str, Any] = {"machine": machine, "vendor": None, "implementer": None, "part": None, "model": None, "features": []}
+    cpu: dict[str, Any] = {"machine": machine, "vendor": None, "implementer": None, "part": None, "model": None, "features": []}
     for line in text.strip().splitlines():
         key, separator, value = line.partition(":")
         if not separator:
             break
         name = _FIELDS.get(key.strip())
         if name:
-            found[name] = sorted(value.split()) if name == "features" else value.strip()
-    return found
+            cpu[name] = sorted(value.split()) if name == "features" else value.strip()
+    return cpu
 
 
 def parse_meminfo(text: str) -> int | None:
     """Return the total memory in MiB; None if the text does not contain it."""
-    found = re.search(r"^MemTotal:\s+(\d+) kB$", text, re.MULTILINE)
-    return int(found.group(1)) // 1024 if found else None
+    match = re.search(r"^MemTotal:\s+(\d+) kB$", text, re.MULTILINE)
+    return int(match.group(1)) // 1024 if match else None

@@ -35,8 +35,8 @@ UNFINISHED = "var/lib/gpu-swarm/packages-unfinished"
 
 def held_packages(root: str = "/") -> list[str]:
     """Return the names of the held packages, in the order of PACKAGES."""
-    found = {name for path, line in HELD for name in _find(line, os.path.join(root, path))}
-    return [name for name in PACKAGES if name in found]
+    names = {name for path, line in HELD for name in _find(line, os.path.join(root, path))}
+    return [name for name in PACKAGES if name in names]
 
 
 def is_half_installed(root: str = "/") -> bool:

@@ -25,12 +25,12 @@ def find_reachable(addresses: list[str], timeout_s: float) -> list[str]:
     """
     deadline = time.monotonic() + timeout_s
     while addresses:
-        left = deadline - time.monotonic()
+        remaining_s = deadline - time.monotonic()
         with ThreadPoolExecutor(len(addresses)) as pool:
-            answers = list(pool.map(partial(_accepts, timeout_s=max(left, MIN_TIMEOUT_S)), addresses))
-        found = [address for address, answer in zip(addresses, answers) if answer]
-        if found or left <= POLL_S:
-            return found
+            answers = list(pool.map(partial(_accepts, timeout_s=max(remaining_s, MIN_TIMEOUT_S)), addresses))
+        reachable = [address for address, answer in zip(addresses, answers) if answer]
+        if reachable or remaining_s <= POLL_S:
+            return reachable
         time.sleep(POLL_S)
     return []
 

@@ -136,7 +136,7 @@ def parse_versions(manager: Manager, output: str) -> dict[str, list[str]]:
     versions: dict[str, set[str]] = {}
     for match in re.finditer(manager.line_pattern, output, re.MULTILINE):
         versions.setdefault(match.group("name"), set()).add(match.group("version"))
-    return {name: sorted(there, key=_order, reverse=True) for name, there in versions.items()}
+    return {name: sorted(candidates, key=_order, reverse=True) for name, candidates in versions.items()}
 
 
 def require_version(versions: Mapping[str, Sequence[str]], packages: Sequence[str], wanted: str) -> None:
@@ -187,5 +187,5 @@ def download(manager: Manager, work: str, packages: Sequence[str], version: str,
         raise GpuSwarmError("the packages cannot be downloaded: " + failure_text(manager, error + "\n" + output), problem="repository")
 
 
-def _unreadable(why: str) -> GpuSwarmError:
-    return GpuSwarmError("the repository cannot be read: " + why, problem="repository")
+def _unreadable(reason: str) -> GpuSwarmError:
+    return GpuSwarmError("the repository cannot be read: " + reason, problem="repository")

@@ -21,8 +21,8 @@ _ADDRESS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 def slots_by_address(root: str = "/") -> dict[str, str]:
     """Return the slot of each address: ``{"0000:c1:00": "12"}``. Empty if the kernel lists no slots. ``root`` is the machine's root directory."""
     folder = os.path.join(root, SLOTS)
-    found = {_files.read_text(os.path.join(folder, name, "address")).strip(): name for name in _names(folder)}
-    return {address: name for address, name in found.items() if address}
+    names = {_files.read_text(os.path.join(folder, name, "address")).strip(): name for name in _names(folder)}
+    return {address: name for address, name in names.items() if address}
 
 
 def driver_addresses(root: str = "/") -> list[str]:

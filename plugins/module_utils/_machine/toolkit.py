@@ -20,5 +20,5 @@ def read_version(run: Callable[[list[str]], tuple[int, str, str]], path: str) ->
     if not ctk:
         return None
     rc, out, dummy = run([ctk, "--version"])
-    found = re.search(r"version\s+v?(\d+\.\d+\.\d+)", out)
-    return found.group(1) if rc == 0 and found else None
+    match = re.search(r"version\s+v?(\d+\.\d+\.\d+)", out)
+    return match.group(1) if rc == 0 and match else None

@@ -74,20 +74,20 @@ class ToolkitFiles:
         """Record the hashes of what a run has written."""
         record = self._record()
         hashes = {path: _digest(path, self._read(path).data) for path in paths if path in record}
-        new = {path: found for path, found in hashes.items() if found and found not in record[path]["written"]}
-        for path, found in new.items():
-            record[path]["written"].append(found)
+        new = {path: digest for path, digest in hashes.items() if digest and digest not in record[path]["written"]}
+        for path, digest in new.items():
+            record[path]["written"].append(digest)
         return self._write(record, move) if new and not check else bool(new)
 
     def restore(self, check: bool, move: Move) -> tuple[bool, list[str]]:
         """Restore the former files. Returns whether that is a change, and a text for each file that is left as it is."""
         record = self._record()
         paths = sorted({*self._all_paths(record), *self._unrecorded(record)}, key=lambda path: (path not in DEFINITIONS, path))
-        changed, left, originals = False, [], set()
+        changed, edited, originals = False, [], set()
         for path in paths:
             reason = self._reason_to_leave(record, path)
             if reason:
-                left.append("%s (%s)" % (path, reason))
+                edited.append("%s (%s)" % (path, reason))
                 originals.add(self._before(record, path).sha256)
             elif self._read(path).sha256 != self._before(record, path).sha256:
                 changed = True
@@ -95,7 +95,7 @@ class ToolkitFiles:
         changed = self._remove_copies(record, originals, check) or changed
         if record and not check:
             _files.remove(self._path)
-        return self._remove_links(check) or changed or bool(record), left + self._config_left(record)
+        return self._remove_links(check) or changed or bool(record), edited + self._config_left(record)
 
     # -- one file ----------------------------------------------------------------------------------------------
 
@@ -111,9 +111,9 @@ class ToolkitFiles:
         """Return whether someone else changed the file. A new file without a record of its content comes from a run that was killed."""
         current, before = self._read(path), self._before(record, path)
         written = record.get(_recorded_as(path), {}).get("written", [])
-        made = not written and not before.existed and path != CONFIG + RPMSAVE
-        known = current.sha256 == before.sha256 or _digest(path, current.data) in written or MARK in (current.data or b"") or made
-        return current.existed and not known
+        is_new = not written and not before.existed and path != CONFIG + RPMSAVE
+        is_known = current.sha256 == before.sha256 or _digest(path, current.data) in written or MARK in (current.data or b"") or is_new
+        return current.existed and not is_known
 
     def _restore_one(self, record: Record, path: str, check: bool, move: Move) -> None:
         if check:
@@ -129,24 +129,25 @@ class ToolkitFiles:
 
     def _users(self, path: str) -> list[str]:
         """Return the definitions of repositories that name this file."""
-        found = [one for pattern in SOURCES for one in sorted(glob.glob(self._full_path(pattern)))]
-        return [self._path_below_root(one) for one in found if path in _files.read_text(one) and MARK.decode() not in _files.read_text(one)]
+        sources = [source for pattern in SOURCES for source in sorted(glob.glob(self._full_path(pattern)))]
+        texts = {source: _files.read_text(source) for source in sources}
+        return [self._path_below_root(source) for source, text in texts.items() if path in text and MARK.decode() not in text]
 
     def _unrecorded(self, record: Record) -> list[str]:
         """Return the definitions, and their keys, that an older release wrote without a record."""
-        found: list[str] = []
+        unrecorded: list[str] = []
         for path in DEFINITIONS:
             data = self._read(path).data or b""
             if path in record or MARK not in data:
                 continue
-            keys = [os.fsdecode(one or other) for one, other in _KEY.findall(data)]
-            found += [path, *(key for key in keys if key not in record and os.path.exists(self._full_path(key)))]
-        return found
+            keys = [os.fsdecode(quoted or other) for quoted, other in _KEY.findall(data)]
+            unrecorded += [path, *(key for key in keys if key not in record and os.path.exists(self._full_path(key)))]
+        return unrecorded
 
     def _original_of(self, path: str, own: Collection[str]) -> Snapshot:
         """Return the file as it is now; as missing if it is in ``own``: an older release wrote it and did not record what was there before."""
-        found = self._read(path)
-        return Snapshot(found.path) if path in own or MARK in (found.data or b"") else found
+        entry = self._read(path)
+        return Snapshot(entry.path) if path in own or MARK in (entry.data or b"") else entry
 
     # -- backups and links --------------------------------------------------------------------------------------
 
@@ -160,16 +161,17 @@ class ToolkitFiles:
         """Remove Ansible's backups of contents that this collection wrote or restores. If a file is left edited, its backup is the only copy of the
         original, so backups of ``originals`` stay."""
         own = {self._before(record, path).sha256 for path in record}.difference(originals)
-        found = [one for path in {*record, *DEFINITIONS} for one in glob.glob(glob.escape(self._full_path(path)) + ".*~") if _COPY.search(one)]
-        copies = [one for one in found if MARK in (Snapshot.take(one).data or b"") or Snapshot.take(one).sha256 in own]
-        for one in copies if not check else ():
-            _files.remove(one)
+        patterns = [glob.escape(self._full_path(path)) + ".*~" for path in {*record, *DEFINITIONS}]
+        candidates = [candidate for pattern in patterns for candidate in glob.glob(pattern) if _COPY.search(candidate)]
+        copies = [candidate for candidate in candidates if MARK in (Snapshot.take(candidate).data or b"") or Snapshot.take(candidate).sha256 in own]
+        for candidate in copies if not check else ():
+            _files.remove(candidate)
         return bool(copies)
 
     def _remove_links(self, check: bool) -> bool:
-        links = [one for one in glob.glob(self._full_path(LINKS)) if os.path.islink(one) and not self._target_exists(one)]
-        for one in links if not check else ():
-            os.unlink(one)
+        links = [link for link in glob.glob(self._full_path(LINKS)) if os.path.islink(link) and not self._target_exists(link)]
+        for link in links if not check else ():
+            os.unlink(link)
         return bool(links)
 
     def _target_exists(self, link: str) -> bool:
@@ -187,7 +189,7 @@ class ToolkitFiles:
         text = _files.read_text(self._path)
         try:
             files = json.loads(text)["files"] if text else {}
-            if not all(isinstance(one["written"], list) and Snapshot.from_json(one["before"]).path for one in files.values()):
+            if not all(isinstance(entry["written"], list) and Snapshot.from_json(entry["before"]).path for entry in files.values()):
                 raise ValueError("an entry lacks 'written'")
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
             raise GpuSwarmError(

@@ -49,8 +49,8 @@ def uvm_problem(seen: UvmSeen) -> str | None:
 
 def parse_major(devices: str) -> int | None:
     """Return the kernel module's major number, from the text of /proc/devices."""
-    found = re.search(r"^\s*(\d+) nvidia-uvm$", devices, re.MULTILINE)
-    return int(found.group(1)) if found else None
+    match = re.search(r"^\s*(\d+) nvidia-uvm$", devices, re.MULTILINE)
+    return int(match.group(1)) if match else None
 
 
 def _node(path: str) -> int | None:

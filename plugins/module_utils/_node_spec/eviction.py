@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which tasks a change of a node's labels or availability would evict (pure).
+"""Finds the tasks that a change of a node's labels or availability would evict (pure).
 
 Follows swarmkit's constraint package, constraint enforcer and orchestrators. Reads only constraints on node labels,
 because this collection changes nothing else that a constraint can name.
@@ -31,7 +31,7 @@ REJECTS_HOLDERS = {
 
 
 def broken(constraints: Iterable[str] | None, labels: Mapping[str, str]) -> str | None:
-    """The first constraint on a node label that these labels do not meet, or None."""
+    """Return the first constraint on a node label that these labels do not meet, or None."""
     node = {"Spec": {"Labels": labels}}
     for constraint in constraints or []:
         if node_match.is_on_node_label(constraint) and not node_match.is_met(constraint, node):
@@ -40,34 +40,34 @@ def broken(constraints: Iterable[str] | None, labels: Mapping[str, str]) -> str 
 
 
 def evictions(changes: Sequence[Change], engine: str | None, listed: Listed) -> list[list[dict[str, Any]]]:
-    """For each change, the tasks that it would evict. Takes one pass over the tasks.
+    """Return, for each change, the tasks that it would evict. Takes one pass over the tasks.
 
     Several changes of one node are alternatives. ``engine`` is the leader's version.
     """
-    found: list[list[dict[str, Any]]] = [[] for _change in changes]
+    evicted: list[list[dict[str, Any]]] = [[] for _change in changes]
     by_node: dict[str, list[tuple[Change, list[dict[str, Any]]]]] = {}
-    for change, records in zip(changes, found):
+    for change, records in zip(changes, evicted):
         if change["changed"]:
             by_node.setdefault(change["id"], []).append((change, records))
     by_id = {service["ID"]: service for service in listed.services}
     version, restarts = checks.parse_version(engine), Restarts()
     for task in listed.tasks:
-        losing = []
+        moved_records = []
         if task.get("NodeID") in by_node and task.get("DesiredState") in WANTED and task["Status"]["State"] not in ENDED:
             service = by_id.get(task.get("ServiceID"))
             for change, records in by_node[task["NodeID"]]:
                 verdict = _verdict(change, task, service) or _rejected_by_mistake(change, task, version)
                 if verdict:
-                    kept = blocking_label(service, age(task["Status"].get("Timestamp"), listed.now), listed.keep_label)
-                    records.append(dict(_record(change, task, service, verdict), kept=kept))
-                    losing.append(records[-1])
-        restarts.add(task, *losing)
+                    keep_reason = blocking_label(service, age(task["Status"].get("Timestamp"), listed.now), listed.keep_label)
+                    records.append(dict(_record(change, task, service, verdict), kept=keep_reason))
+                    moved_records.append(records[-1])
+        restarts.add(task, *moved_records)
     restarts.fill_records()
-    return found
+    return evicted
 
 
 def _verdict(change: Change, task: Mapping[str, Any], service: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """{reason, constraint, deferred} or None."""
+    """Return {reason, constraint, deferred} if the change evicts the task, or None."""
     before, after = change["before"], change["after"]
     # No orchestrator of jobs handles a drain: tasks of jobs run on.
     if after["Availability"] == "drain" and not is_job(task, service):

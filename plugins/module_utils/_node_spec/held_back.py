@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which nodes must not be updated yet, according to their option ``if_shown`` and the ledger (pure).
+"""Finds the nodes that must not be updated yet, according to their option ``if_shown`` and the ledger (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -16,15 +16,15 @@ from .updates import Want
 
 
 def held_back(wants: Iterable[Want], ledger: Callable[[], Mapping[str, Any]]) -> list[dict[str, str]]:
-    """{id, hostname, reason} of each node that waits. Reads the ledger only if some node may have to wait. A node that the ledger does not have is
-    ignored here; the caller reports that error."""
+    """Return {id, hostname, reason} of each node that must wait. Read the ledger only if a node may have to wait. Nodes that the ledger does
+    not have are ignored; the caller reports that error."""
     conditional = [want for want in wants if want.get("if_shown") is not None]
     if not conditional:
         return []
-    found = ledger()
-    nodes = {node["id"]: node for node in found["nodes"]}
-    again = {job["node"]: job["service"] for job in found["finished_jobs"] if job["clash"]}
-    reasons = [(nodes[want["id"]], _reason(nodes[want["id"]], want, again)) for want in conditional if want["id"] in nodes]
+    current_ledger = ledger()
+    nodes = {node["id"]: node for node in current_ledger["nodes"]}
+    clashing_jobs = {job["node"]: job["service"] for job in current_ledger["finished_jobs"] if job["clash"]}
+    reasons = [(nodes[want["id"]], _reason(nodes[want["id"]], want, clashing_jobs)) for want in conditional if want["id"] in nodes]
     return [{"id": node["id"], "hostname": node["hostname"], "reason": reason} for node, reason in reasons if reason]
 
 

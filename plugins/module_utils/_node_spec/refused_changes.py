@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which part of a change may be written, depending on the tasks that it would evict now and on each node's option ``evict`` (pure).
+"""Decides which part of a change may be written, depending on the tasks that it would evict now and on each node's option ``evict`` (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -29,20 +29,20 @@ NOTHING = {**WITHOUT_LABELS, "maintained": None, "availability": None, "remember
 def decide(
     nodes: Iterable[Mapping[str, Any]], changes: Sequence[Change], wants: Sequence[Want], prefix: str, evictions: Evictions
 ) -> list[Decision]:
-    """A Decision for each of these changes, which are of the API's ``nodes``, in the order of ``wants``.
+    """Return a Decision for each change, in the order of ``wants``. ``nodes`` are those of the API.
 
-    ``evictions`` returns, for a list of changes, the tasks that each of them evicts (of eviction). It is called once,
-    since it reads all tasks of the swarm, and only if anything changes.
+    ``evictions`` returns, for a list of changes, the tasks that each of them evicts (of eviction). It is called once and
+    only if anything changes, because it reads all tasks of the swarm.
     """
     by_id = {node["ID"]: node for node in nodes}
     choices = [_choices(by_id[change["id"]], change, want, prefix) for change, want in zip(changes, wants)]
-    possible = [choice for one in choices for choice in one]
+    possible = [choice for alternatives in choices for choice in alternatives]
     answers = iter(evictions(possible) if any(change["changed"] for change in changes) else [[] for _change in possible])
-    return [_choose(one, [next(answers) for _choice in one], _evict(want)) for one, want in zip(choices, wants)]
+    return [_choose(alternatives, [next(answers) for _choice in alternatives], _evict(want)) for alternatives, want in zip(choices, wants)]
 
 
 def forbidden(evicted: Iterable[dict[str, Any]], evict: str) -> list[dict[str, Any]]:
-    """The tasks that ``evict`` does not allow to evict."""
+    """Return the tasks whose eviction ``evict`` does not allow."""
     return [task for task in evicted if evict == NONE or (evict == MOVABLE and not may_be_moved(task))]
 
 
@@ -51,7 +51,7 @@ def _evict(want: Want) -> str:
 
 
 def _choices(node: Mapping[str, Any], change: Change, want: Want, prefix: str) -> list[Change]:
-    """The change and its smaller alternatives, from the whole change to none."""
+    """Return the change and its smaller alternatives, from the whole change to none."""
     if _evict(want) == ANY or not change["changed"]:
         return [change]
     return [change] + [plan_one(node, dict(want, **less), prefix) for less in (WITHOUT_LABELS, NOTHING)]

@@ -19,7 +19,7 @@ from .._swarm.lease import Leased
 from .._swarm.manager import Manager, OutOfSequence, SwarmError
 
 AVAILABILITIES = (ACTIVE, PAUSED, DRAINED)
-# Each attempt reads the node again. So many lost races in a row mean that something updates it all the time.
+# Each attempt reads the node again. If all fail, something updates the node all the time.
 ATTEMPTS = 10
 
 # One entry of the module's option `nodes`.
@@ -51,15 +51,15 @@ Decide = Callable[[Sequence[Mapping[str, Any]], Sequence[Change], Sequence[Want]
 
 
 def check(wants: Iterable[Want], prefix: str) -> list[Want]:
-    """The module's option `nodes`, with labels as strings. Raises an error for contradictions."""
+    """Return the module's option `nodes`, with labels as strings. Raises SwarmError for contradictions."""
     if not prefix or not owned_labels.KEY.match(prefix):
         raise SwarmError("prefix %r: give a label key's beginning, such as 'gpu-swarm.'." % prefix)
-    seen = set()
+    ids = set()
     checked = []
     for want in wants:
-        if want["id"] in seen:
+        if want["id"] in ids:
             raise SwarmError("nodes: node %s is listed twice. List each node once." % want["id"])
-        seen.add(want["id"])
+        ids.add(want["id"])
         if want["remember"] and want["availability"] == "former":
             raise SwarmError("nodes: node %s has remember=true with availability=former, which forgets the mark. Drop one of the two." % want["id"])
         if want.get("mark", owned_labels.KEEP) != owned_labels.KEEP and not want.get("host"):
@@ -72,20 +72,20 @@ def check(wants: Iterable[Want], prefix: str) -> list[Want]:
 
 
 def plan(nodes: Sequence[Mapping[str, Any]], wants: Sequence[Want], prefix: str) -> list[Change]:
-    """A change for every want, in order. Raises one error that lists the problems of all of them."""
+    """Return a change for every want, in order. Raises one SwarmError that lists all problems."""
     by_id = {node["ID"]: node for node in nodes}
     unknown = [want["id"] for want in wants if want["id"] not in by_id]
     if unknown:
-        raise SwarmError(_unknown(unknown, nodes), unknown=unknown)
+        raise SwarmError(_describe_unknown(unknown, nodes), unknown=unknown)
     changes = [plan_one(by_id[want["id"]], want, prefix) for want in wants]
     problems = [problem for change in changes for problem in change["problems"]]
     if problems:
-        raise SwarmError("%s Nothing was changed." % _problems(problems))
+        raise SwarmError("%s Nothing was changed." % _describe_problems(problems))
     return changes
 
 
 def plan_one(node: Mapping[str, Any], want: Want, prefix: str) -> Change:
-    """The change of one node: {id, hostname, version, before, after, changed, problems}."""
+    """Return the change of one node."""
     before = node["Spec"]
     hostname = node.get("Description", {}).get("Hostname", "")
     name = "node %s (%s)" % (hostname, node["ID"])
@@ -102,13 +102,13 @@ def plan_one(node: Mapping[str, Any], want: Want, prefix: str) -> Change:
         "version": node["Version"]["Index"],
         "before": before,
         "after": after,
-        "changed": _seen(before) != _seen(after),
+        "changed": _visible_parts(before) != _visible_parts(after),
         "problems": clashes + void,
     }
 
 
 def _labels(name: str, before: Mapping[str, Any], want: Want, prefix: str) -> tuple[dict[str, str], list[str]]:
-    """(the node's labels with the wanted ones and the mark of its host, the problems)"""
+    """Return the node's labels with the wanted ones and the mark of its host, and the problems."""
     labels = dict(before.get("Labels") or {})
     problems = []
     if want["labels"] is not None:
@@ -124,7 +124,7 @@ def _labels(name: str, before: Mapping[str, Any], want: Want, prefix: str) -> tu
     elif host:
         labels = owned_labels.mark(labels, host, want.get("mark"), prefix)
     if want.get("mark") == owned_labels.REMOVE and not is_set_by_run(before, prefix):
-        _forget(labels, *(prefix + key for key in NOTES))  # somebody changed the availability since, so no later return would remove these
+        _forget(labels, *(prefix + key for key in NOTES))  # someone has changed the availability since, so no later return would remove these
     if want.get("maintained"):
         labels = owned_labels.add_maintained(labels, want["maintained"], prefix)
     return labels, problems
@@ -133,25 +133,25 @@ def _labels(name: str, before: Mapping[str, Any], want: Want, prefix: str) -> tu
 def _availability(
     name: str, before: Mapping[str, Any], want: Want, labels: Mapping[str, str], prefix: str
 ) -> tuple[dict[str, str], str | None, list[str]]:
-    """(the labels with or without the former availability, the new availability or None for no change, the problems)"""
+    """Return the labels with or without the former availability, the new availability (None for no change), and the problems."""
     labels, problems, availability = dict(labels), [], want["availability"]
     mark, since, fault = prefix + FORMER, prefix + SINCE, prefix + owned_labels.PAUSED_FOR
-    noted = {since: want.get("now"), prefix + BY: want.get("by")}  # when, and by which playbook
+    noted = {since: want.get("now"), prefix + BY: want.get("by")}  # the time and the playbook
     if availability == "former":
         if not _may_return(paused_for(before, prefix), want):
-            return labels, None, []  # since whoever wants it decided that
+            return labels, None, []  # the node has another fault by now
         _forget(labels, *noted, fault)
         availability, set_by_run = read_mark(labels.pop(mark, None))
         if availability not in AVAILABILITIES + (None,):
             problems.append("%s has label %s=%s, which is no availability" % (name, mark, availability))
         if before["Availability"] != set_by_run:
-            availability = None  # somebody has changed it since, and meant it
+            availability = None  # someone has changed it since, so leave it
     elif want.get("paused_for") and before["Availability"] != ACTIVE:
-        availability = None  # somebody keeps work away from it by now, and decides when that ends
+        availability = None  # someone has paused or drained it, and decides when that ends
     elif want["remember"]:
         former, set_by_run = read_mark(labels.get(mark))
         if former is None or before["Availability"] != set_by_run:
-            former = before["Availability"]  # a mark that somebody's change has made void counts for nothing
+            former = before["Availability"]  # someone has changed the availability since, so the mark is void
             _forget(labels, *noted, fault)
         labels[mark] = former if availability in (None, PAUSED) else "%s/%s" % (former, availability)
         for key, value in noted.items():
@@ -163,7 +163,7 @@ def _availability(
 
 
 def _may_return(fault: str | None, want: Want) -> bool:
-    """Whether a node that is paused for ``fault`` may return to service: the caller knows this fault, or found that it is over."""
+    """Return whether a node that is paused for ``fault`` may return: the caller knows this fault, or found that it is over."""
     over = want.get("over")
     return fault in (None, want.get("paused_for")) or bool(over and label.is_same_fault(fault, over))
 
@@ -174,19 +174,19 @@ def _forget(labels: dict[str, str], *keys: str) -> None:
 
 
 def _known_fault(labels: dict[str, str], before: Mapping[str, Any], reported: str | None, want: Want, prefix: str) -> dict[str, str]:
-    """The labels, with the reported fault of a node that returns to service, if it was paused for that fault or the fault is over. A node may still
-    report a fault that has been fixed, and no manager must pause it for that again."""
-    known = [one for one in ((before.get("Labels") or {}).get(prefix + owned_labels.PAUSED_FOR), want.get("over")) if one]
+    """Return the labels. If a node returns to service and still reports the fault that it was paused for or that is over, add that fault, so
+    that no manager pauses the node for it again."""
+    known_faults = [fault for fault in ((before.get("Labels") or {}).get(prefix + owned_labels.PAUSED_FOR), want.get("over")) if fault]
     if want["availability"] != "former" or want.get("mark") == owned_labels.REMOVE or not reported:
         return labels
-    return {prefix + owned_labels.PAUSED_FOR: reported, **labels} if any(label.is_same_fault(reported, one) for one in known) else labels
+    return {prefix + owned_labels.PAUSED_FOR: reported, **labels} if any(label.is_same_fault(reported, fault) for fault in known_faults) else labels
 
 
-def _seen(spec: Mapping[str, Any]) -> tuple[dict[str, str], str, str]:
+def _visible_parts(spec: Mapping[str, Any]) -> tuple[dict[str, str], str, str]:
     return (spec.get("Labels") or {}, spec["Availability"], spec["Role"])
 
 
-def _unknown(unknown: Iterable[str], nodes: Sequence[Mapping[str, Any]]) -> str:
+def _describe_unknown(unknown: Iterable[str], nodes: Sequence[Mapping[str, Any]]) -> str:
     names = []
     for node_id in unknown:
         same_name = [node["ID"] for node in nodes if node.get("Description", {}).get("Hostname") == node_id]
@@ -195,24 +195,24 @@ def _unknown(unknown: Iterable[str], nodes: Sequence[Mapping[str, Any]]) -> str:
     return "No such node in this swarm: %s. Give node ids as the node's own 'docker info' shows them. Nothing was changed." % ", ".join(names)
 
 
-def _problems(problems: Iterable[str]) -> str:
+def _describe_problems(problems: Iterable[str]) -> str:
     return "%s. Remove the label if nobody needs it ('docker node update --label-rm KEY NODE'), or want something else." % "; ".join(problems)
 
 
 def write(manager: Manager | Leased, decisions: Sequence[Decision], wants: Sequence[Want], prefix: str, decide: Decide) -> list[Decision]:
     """Write all changes, and return the final decisions. If a node changed meanwhile, ``decide`` returns new ones."""
-    done: list[Decision] = []
+    written: list[Decision] = []
     for decision, want in zip(decisions, wants):
         change = decision.change
         try:
-            done.append(_write_one(manager, decision, want, prefix, decide) if change["changed"] else decision)
+            written.append(_write_one(manager, decision, want, prefix, decide) if change["changed"] else decision)
         except SwarmError as exc:
-            updated = [item.change["id"] for item in done if item.change["changed"]]
+            updated = [item.change["id"] for item in written if item.change["changed"]]
             raise SwarmError(
                 "Node %s (%s): %s Nodes updated before this: %s." % (change["hostname"], change["id"], exc.message, ", ".join(updated) or "none"),
                 **dict(exc.details, updated=updated),
             ) from exc
-    return done
+    return written
 
 
 def _write_one(manager: Manager | Leased, decision: Decision, want: Want, prefix: str, decide: Decide) -> Decision:
@@ -225,7 +225,7 @@ def _write_one(manager: Manager | Leased, decision: Decision, want: Want, prefix
             node = manager.node(change["id"])
             change = plan_one(node, want, prefix)
         if change["problems"]:
-            raise SwarmError(_problems(change["problems"]))
+            raise SwarmError(_describe_problems(change["problems"]))
         (decision,) = decide([node], [change], [want])
         if not decision.change["changed"]:
             return decision
@@ -233,7 +233,7 @@ def _write_one(manager: Manager | Leased, decision: Decision, want: Want, prefix
 
 
 def diff(changes: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Ansible's diff of the nodes that change."""
+    """Return Ansible's diff of the nodes that change."""
     sides: dict[str, dict[str, Any]] = {"before": {}, "after": {}}
     for change in changes:
         if change["changed"]:

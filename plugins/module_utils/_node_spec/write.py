@@ -23,7 +23,7 @@ from .held_back import held_back
 
 
 def write(params: Mapping[str, Any], check_mode: bool) -> dict[str, Any]:
-    """The result of the module swarm_nodes. Raises SwarmError."""
+    """Write the wanted state and return the result of the module swarm_nodes. Raises SwarmError."""
     prefix = params["prefix"]
     wants = updates.check(params["nodes"], prefix)
     manager = connect(params)
@@ -35,13 +35,13 @@ def write(params: Mapping[str, Any], check_mode: bool) -> dict[str, Any]:
         return Listed(nodes, manager.tasks(), manager.services(), now, params["keep_label"])
 
     waiting = held_back(wants, lambda: ledger(listed(), prefix))
-    wants = [want for want in wants if want["id"] not in [one["id"] for one in waiting]]
+    wants = [want for want in wants if want["id"] not in [node["id"] for node in waiting]]
 
     def evictions(possible: Sequence[updates.Change]) -> list[list[dict[str, Any]]]:
         return eviction.evictions(possible, leader, listed())
 
     def decide(nodes: Iterable[Mapping[str, Any]], changes: Sequence[updates.Change], wants: Sequence[updates.Want]) -> list[updates.Decision]:
-        """Decisions according to the current tasks."""
+        """Return decisions for the current tasks."""
         return refused_changes.decide(nodes, changes, wants, prefix, evictions)
 
     decisions = decide(nodes, updates.plan(nodes, wants, prefix), wants)
@@ -49,7 +49,7 @@ def write(params: Mapping[str, Any], check_mode: bool) -> dict[str, Any]:
         decisions = updates.write(lease.Leased(manager, params["holder"]) if params["holder"] else manager, decisions, wants, prefix, decide)
     changes = [decision.change for decision in decisions]
     refused = [decision for decision in decisions if decision.refused]
-    released = {} if waiting or refused else _released(manager, params, check_mode)
+    released = {} if waiting or refused else _release_lease(manager, params, check_mode)
     return {
         "changed": any(change["changed"] for change in changes) or bool(released and released["lease"]["changed"]),
         "nodes": [_node(change) for change in changes],
@@ -61,8 +61,8 @@ def write(params: Mapping[str, Any], check_mode: bool) -> dict[str, Any]:
     }
 
 
-def _released(manager: Manager, params: Mapping[str, Any], check_mode: bool) -> dict[str, Any]:
-    """{lease} if the lease was released. A failure is ignored, because the nodes are already written; the caller may retry the release."""
+def _release_lease(manager: Manager, params: Mapping[str, Any], check_mode: bool) -> dict[str, Any]:
+    """Release the lease if wanted, and return {lease}. A failure is ignored, because the nodes are written; the caller may retry."""
     if not params["release"]:
         return {}
     want = {"state": "absent", "holder": params["release"], **{name: params[name] for name in LEASE_END_OPTIONS}}

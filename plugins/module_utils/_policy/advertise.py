@@ -46,35 +46,35 @@ def decide(
     shares = Shares(system_memory_mib, present)
     forgotten: list[Gpu] = []
     owned: list[list[Gpu]] = [[] for _rule in rules]
-    for gpu in sorted(gpus, key=lambda one: one["index"]):
+    for gpu in sorted(gpus, key=lambda item: item["index"]):
         mine = next((mine for rule, mine in zip(rules, owned) if selects(rule, gpu)), forgotten)
         mine.append(gpu)
     for rule, mine in zip(rules, owned):
         if mine:
             advertise(rule, mine, shares)
     unselected = [(gpu, NO_RULE) for gpu in forgotten] + [(gpu, "left to the host by a rule") for gpu in shares.to_host]
-    unselected.sort(key=lambda one: one[0]["index"])
+    unselected.sort(key=lambda item: item[0]["index"])
     idle = [describe_rule(rule, number) for number, rule in enumerate(rules) if not owned[number]]
     return dict(_advertisement(rules, shares, unselected, extra, present or {}), rules=len(rules), idle_rules=idle)
 
 
 def _advertisement(rules: Sequence[Rule], shares: Shares, unselected: Unselected, extra: Sequence[str], present: Mapping[str, Any]) -> dict[str, Any]:
     pairs = shares.resources()
-    made = list(dict.fromkeys(kind for kind, _value in pairs))
-    owned = list(dict.fromkeys(owned_kinds(rules) + made + _replaced_kinds(present, rules, shares, unselected)))
-    check_case(owned_kinds(rules) + made)
+    kinds = list(dict.fromkeys(kind for kind, _value in pairs))
+    owned = list(dict.fromkeys(owned_kinds(rules) + kinds + _replaced_kinds(present, rules, shares, unselected)))
+    check_case(owned_kinds(rules) + kinds)
     check_extra(extra, owned)
     extra = list(extra)
-    _check_one_form(made, pairs, shares)
-    gpu_kinds = [kind for kind in made if kind not in shares.amounts]
+    _check_one_form(kinds, pairs, shares)
+    gpu_kinds = [kind for kind in kinds if kind not in shares.amounts]
     return {
         "resources": [f"{kind}={value}" for kind, value in pairs] + extra,
-        "kinds": made + list(generic_resources.parse(extra)),
+        "kinds": kinds + list(generic_resources.parse(extra)),
         "gpu_kinds": gpu_kinds,
         "owned_kinds": owned + list(generic_resources.parse(extra)),
         "swarm_resource": ",".join(generic_resources.variable_name(kind) for kind in gpu_kinds),
         "advertised": [dict(_identity(gpu), devices=shares.advertised_mig_devices(gpu)) for gpu in shares.gpus()],
-        "left_out": sorted(shares.left_out, key=lambda one: one["index"]),
+        "left_out": sorted(shares.left_out, key=lambda excluded: excluded["index"]),
         "unselected": [dict(_identity(gpu), reason=reason) for gpu, reason in unselected],
         "not_wanted": [uuid for gpu, reason in unselected if reason != NO_RULE for uuid in _all_uuids(gpu)],
         "forgotten": [dict(_identity(gpu), uuids=_all_uuids(gpu)) for gpu, reason in unselected if reason == NO_RULE],
@@ -87,14 +87,14 @@ def _advertisement(rules: Sequence[Rule], shares: Shares, unselected: Unselected
 
 
 def _double_counting_warnings(pairs: Sequence[tuple[str, Any]], others: Mapping[str, Any], owned: Sequence[str]) -> list[str]:
-    made = generic_resources.parse(f"{kind}={value}" for kind, value in pairs)
-    left = {kind: value for kind, value in others.items() if kind not in owned}
+    decided = generic_resources.parse(f"{kind}={value}" for kind, value in pairs)
+    kept_resources = {kind: value for kind, value in others.items() if kind not in owned}
     return [
-        f"{kind}={generic_resources.shorten(value)} counts GPUs that are advertised as {' and '.join(made)} already: swarm can give one of them to"
+        f"{kind}={generic_resources.shorten(value)} counts GPUs that are advertised as {' and '.join(decided)} already: swarm can give one of them to"
         f" two tasks. If services reserve {kind}, have a rule advertise it: {{as: gpu, kind: {kind}}}. Else remove it from node-generic-resources or"
         " extra_resources."
-        for kind, value in left.items()
-        if inventories.double_counting_kinds({**made, kind: value}, list(made))
+        for kind, value in kept_resources.items()
+        if inventories.double_counting_kinds({**decided, kind: value}, list(decided))
     ]
 
 
@@ -104,13 +104,13 @@ def _identity(gpu: Gpu) -> dict[str, Any]:
 
 def _all_uuids(gpu: Gpu) -> list[str]:
     """Return the UUIDs of the card and of its MIG devices."""
-    return [one["uuid"] for one in [gpu, *(gpu.get("mig_devices") or [])] if one.get("uuid")]
+    return [unit["uuid"] for unit in [gpu, *(gpu.get("mig_devices") or [])] if unit.get("uuid")]
 
 
-def _check_one_form(made: Sequence[str], pairs: Sequence[tuple[str, Any]], shares: Shares) -> None:
+def _check_one_form(kinds: Sequence[str], pairs: Sequence[tuple[str, Any]], shares: Shares) -> None:
     """A kind with an amount must be one number. dockerd does not start with two numbers, or with a number and a name."""
-    for kind in made:
-        if kind in shares.amounts and [one for one, _value in pairs].count(kind) > 1:
+    for kind in kinds:
+        if kind in shares.amounts and [other for other, _value in pairs].count(kind) > 1:
             raise PolicyError(
                 f"advertise: the kind {kind} would be advertised more than once on this node. Give each rule with as=vram a kind of"
                 " its own, and no other rule one of that name."
@@ -122,15 +122,15 @@ def _replaced_kinds(present: Mapping[str, Any], rules: Sequence[Rule], shares: S
 
     If a GPU were in two kinds, swarm would allocate it to two tasks at once.
     """
-    advertised = [uuid for gpu in shares.gpus() for uuid in _all_uuids(gpu)] + [one["uuid"] for one in shares.left_out if one["uuid"]]
+    advertised = [uuid for gpu in shares.gpus() for uuid in _all_uuids(gpu)] + [card["uuid"] for card in shares.left_out if card["uuid"]]
     hosts_own = [uuid for gpu, _reason in unselected for uuid in _all_uuids(gpu)]
-    found = []
+    replaced = []
     for kind, values in present.items():
-        named = [device.lower() for value in values for device in devices_of(value)] if isinstance(values, list) else []
-        about_gpus = bool(named) and all(value.startswith(("gpu-", "mig-")) and len(value) > len("gpu-") for value in named)
-        if in_family(kind, rules) or (about_gpus and _names_any(named, advertised) and not _names_any(named, hosts_own)):
-            found.append(kind)
-    return found
+        devices = [device.lower() for value in values for device in devices_of(value)] if isinstance(values, list) else []
+        about_gpus = bool(devices) and all(value.startswith(("gpu-", "mig-")) and len(value) > len("gpu-") for value in devices)
+        if in_family(kind, rules) or (about_gpus and _names_any(devices, advertised) and not _names_any(devices, hosts_own)):
+            replaced.append(kind)
+    return replaced
 
 
 def _names_any(values: Iterable[str], uuids: Sequence[str]) -> bool:
@@ -152,9 +152,9 @@ def find_drift(advertisement: Mapping[str, Any], shown: Sequence[Any] | None, li
     running = generic_resources.from_info(shown)
     running_owned = {kind: value for kind, value in running.items() if kind.upper() in owned}
     reasons = {gpu["uuid"]: gpu["reason"] for gpu in advertisement["left_out"] + advertisement["unselected"]}
-    named = {kind: values for kind, values in decided.items() if isinstance(values, list)}
-    for kind, values in named.items():
-        reasons.update({one: f"it is decided to be {kind}" for value in values for one in [*devices_of(value), value]})
+    lists = {kind: values for kind, values in decided.items() if isinstance(values, list)}
+    for kind, values in lists.items():
+        reasons.update({name: f"it is decided to be {kind}" for value in values for name in [*devices_of(value), value]})
     differences: list[str] = []
     for kind in dict.fromkeys(list(decided) + sorted(running_owned)):
         compare = _drift_of_amount if isinstance(decided.get(kind), int) else _drift_of_kind
@@ -173,8 +173,8 @@ def _drift_of_amount(kind: str, decided: Any, running: Any, _reasons: Mapping[st
 
 def _drift_of_kind(kind: str, decided: Any, running: Any, reasons: Mapping[str, str]) -> Iterator[str]:
     if not isinstance(running, list):
-        what = "it must be a list of GPUs" if decided else "nothing on this node is decided to be that"
-        yield f"{kind} is the number {running}, {what}"
+        reason = "it must be a list of GPUs" if decided else "nothing on this node is decided to be that"
+        yield f"{kind} is the number {running}, {reason}"
         running = []
     missing = [uuid for uuid in decided if uuid not in running]
     for value in dict.fromkeys(running):
@@ -194,16 +194,16 @@ def _count_text(values: Sequence[str]) -> str:
 
 def _explain_wrong_value(kind: str, value: str, decided: Iterable[str], reasons: Mapping[str, str]) -> str:
     full = [uuid for uuid in decided if uuid.startswith(value)]
-    if any(is_slot(one) and devices_of(one) == [value] for one in full):
+    if any(is_slot(name) and devices_of(name) == [value] for name in full):
         return f"{value} is advertised as {kind} but should not be: its slots are"
-    if any(value in devices_of(one) for one in decided):
+    if any(value in devices_of(name) for name in decided):
         return f"{value} is advertised as {kind} but should not be: its group is"
     if full:
         return f"{value} is advertised as {kind}, a shortened UUID of {' and '.join(full)}"
     cards = devices_of(value)
-    if is_slot(value) and any(devices_of(one) == cards for one in decided):
+    if is_slot(value) and any(devices_of(name) == cards for name in decided):
         return f"{value} is advertised as {kind} but should not be: its card has fewer slots"
-    if len(cards) > 1 and any(set(cards).intersection(devices_of(one)) for one in decided):
+    if len(cards) > 1 and any(set(cards).intersection(devices_of(name)) for name in decided):
         return f"{value} is advertised as {kind} but should not be: its cards are in other groups"
     reason = next(filter(None, map(reasons.get, [value, *cards])), None)
     if reason:
@@ -213,9 +213,9 @@ def _explain_wrong_value(kind: str, value: str, decided: Iterable[str], reasons:
 
 def _drift_of_others(listed: Mapping[str, Any], running: Mapping[str, Any], owned: Container[str]) -> Iterator[str]:
     for kind in dict.fromkeys(list(listed) + list(running)):
-        here, there = (_comparable(resources.get(kind)) for resources in (listed, running))
-        if kind.upper() not in owned and here != there:
-            yield f"{kind} is {there} in the running daemon, {here} in its configuration"
+        in_file, in_daemon = (_comparable(resources.get(kind)) for resources in (listed, running))
+        if kind.upper() not in owned and in_file != in_daemon:
+            yield f"{kind} is {in_daemon} in the running daemon, {in_file} in its configuration"
 
 
 def _comparable(value: Any) -> str:

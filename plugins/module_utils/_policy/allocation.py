@@ -51,9 +51,9 @@ class Shares:
 
     def map_value(self, kind: str, value: str, sizes: Sequence[Sized], mib: int | None = None, together: bool = False) -> None:
         """Add a value to the guard's map: a task with this value sees these cards or MIG devices, each with its MiB."""
-        known = {one["uuid"]: size for one, size in sizes if one.get("uuid")}
-        self.map.setdefault(kind, {})[value] = {"devices": list(known), "mib": mib, "together": together}
-        self.card_mib.update({uuid: size for uuid, size in known.items() if size})
+        memory_by_uuid = {device["uuid"]: size for device, size in sizes if device.get("uuid")}
+        self.map.setdefault(kind, {})[value] = {"devices": list(memory_by_uuid), "mib": mib, "together": together}
+        self.card_mib.update({uuid: size for uuid, size in memory_by_uuid.items() if size})
 
     def mark_covered(self, gpu: Gpu) -> None:
         """Mark a card as advertised that has no entry of its own, because another card's entry includes it."""
@@ -270,9 +270,9 @@ def _slots_of(rule: Rule, size: int | None, who: str) -> tuple[int, int | None]:
     mib = (size - reserve) // count if "slots" in rule else int(rule["slot_mib"])
     if count < 1 or mib < 1 or count > MOST_SLOTS:
         option = f"slots={rule['slots']}" if "slots" in rule else f"slot_mib={rule['slot_mib']}"
-        what = f"makes {count} slots, more than {MOST_SLOTS}," if count > MOST_SLOTS else "makes no slot"
+        problem = f"makes {count} slots, more than {MOST_SLOTS}," if count > MOST_SLOTS else "makes no slot"
         raise PolicyError(
-            f"advertise: {option} with reserve_mib={reserve} {what} of the {size} MiB of {who}. Change it, or give that GPU to another rule with"
+            f"advertise: {option} with reserve_mib={reserve} {problem} of the {size} MiB of {who}. Change it, or give that GPU to another rule with"
             " 'select'."
         )
     return count, mib
@@ -293,7 +293,7 @@ def advertise_mig(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
 
 def _mig_devices(gpu: Gpu, shares: Shares) -> list[dict[str, Any]]:
     """Return the MIG devices of a card that can be advertised. The others are added to the excluded GPUs."""
-    reason, found = _failure(gpu), []
+    reason, devices = _failure(gpu), []
     if not reason and not gpu.get("mig_devices"):
         reason = "it is in MIG mode but has no MIG devices; 'nvidia-smi mig -lgip' lists what 'nvidia-smi mig -cgi … -C' can create"
     if reason:
@@ -302,10 +302,10 @@ def _mig_devices(gpu: Gpu, shares: Shares) -> list[dict[str, Any]]:
     for device in gpu["mig_devices"]:
         uuid = device.get("uuid")
         if uuid and MIG_UUID.fullmatch(uuid):
-            found.append(device)
+            devices.append(device)
         else:
             shares.exclude(gpu, f"{generic_resources.shorten(uuid)} is not a full MIG UUID, the toolkit would refuse it", uuid)
-    return found
+    return devices
 
 
 # --- nothing --------------------------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ def parse(to_entries: Iterable[str]) -> dict[str, Any]:
     for entry in to_entries:
         kind, value = split_entry(entry)
         values.setdefault(kind, []).append(value)
-    return {kind: _typed(kind, found) for kind, found in values.items()}
+    return {kind: _typed(kind, texts) for kind, texts in values.items()}
 
 
 def _typed(kind: str, values: list[str]) -> int | list[str]:
@@ -78,7 +78,7 @@ def to_entries(resources: Mapping[str, Any]) -> list[str]:
     """Return the dict as a list of ``KIND=value``."""
     listed: list[str] = []
     for kind, value in resources.items():
-        listed.extend(f"{kind}={one}" for one in (value if isinstance(value, list) else [value]))
+        listed.extend(f"{kind}={item}" for item in (value if isinstance(value, list) else [value]))
     return listed
 
 
@@ -86,22 +86,22 @@ def from_info(generic_resources: Sequence[Any] | None) -> dict[str, Any]:
     """Return the dict for ``GenericResources`` of ``GET /info`` or of a node's description (null if there are none)."""
     resources: dict = {}
     for item in generic_resources or []:
-        named, discrete = item.get("NamedResourceSpec"), item.get("DiscreteResourceSpec")
-        if named:
-            resources.setdefault(named["Kind"], []).append(named["Value"])
-        elif discrete:
-            resources[discrete["Kind"]] = int(discrete.get("Value", 0))
+        named_spec, discrete_spec = item.get("NamedResourceSpec"), item.get("DiscreteResourceSpec")
+        if named_spec:
+            resources.setdefault(named_spec["Kind"], []).append(named_spec["Value"])
+        elif discrete_spec:
+            resources[discrete_spec["Kind"]] = int(discrete_spec.get("Value", 0))
     return resources
 
 
 def to_info(resources: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the dict in the format of ``GET /info``."""
     return [
-        {"NamedResourceSpec": {"Kind": kind, "Value": one}}
+        {"NamedResourceSpec": {"Kind": kind, "Value": single}}
         if isinstance(value, list)
-        else {"DiscreteResourceSpec": {"Kind": kind, "Value": one}}
+        else {"DiscreteResourceSpec": {"Kind": kind, "Value": single}}
         for kind, value in resources.items()
-        for one in (value if isinstance(value, list) else [value])
+        for single in (value if isinstance(value, list) else [value])
     ]
 
 

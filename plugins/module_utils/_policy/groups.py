@@ -66,18 +66,18 @@ def advertise_groups(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
             fit[gpu["uuid"]] = gpu
     near = _NEAR[by]
     now = shares.present.get(rule["kind"])
-    made = _valid_groups(now if isinstance(now, list) else [], fit, size, near)
-    free = {uuid: gpu for uuid, gpu in fit.items() if not any(gpu in members for members in made.values())}
+    groups = _valid_groups(now if isinstance(now, list) else [], fit, size, near)
+    free = {uuid: gpu for uuid, gpu in fit.items() if not any(gpu in members for members in groups.values())}
     for members in form_groups(list(free.values()), size, near):
         members.sort(key=_place)
-        made[group_name([one["uuid"] for one in members])] = members
-        for one in members:
-            del free[one["uuid"]]
-    for name, members in made.items():
-        shares.add(min(members, key=lambda one: one["index"]), rule["kind"], name)
-        shares.map_value(rule["kind"], name, [(one, one.get("memory_mib")) for one in members])
-        for one in members:
-            shares.mark_covered(one)
+        groups[group_name([gpu_member["uuid"] for gpu_member in members])] = members
+        for gpu_member in members:
+            del free[gpu_member["uuid"]]
+    for name, members in groups.items():
+        shares.add(min(members, key=lambda gpu_member: gpu_member["index"]), rule["kind"], name)
+        shares.map_value(rule["kind"], name, [(gpu_member, gpu_member.get("memory_mib")) for gpu_member in members])
+        for gpu_member in members:
+            shares.mark_covered(gpu_member)
     for gpu in free.values():
         shares.exclude(gpu, _explain_excluded(gpu, list(fit.values()), size, by))
 
@@ -90,19 +90,19 @@ def _place(gpu: Gpu) -> tuple[Any, ...]:
 
 def _valid_groups(values: Sequence[str], fit: dict[str, Gpu], size: int, near: Near) -> dict[str, list[Gpu]]:
     """Return the node's existing groups that are still valid, by name."""
-    found: dict[str, list[Gpu]] = {}
+    valid: dict[str, list[Gpu]] = {}
     used: set[str] = set()
     for value in values:
         uuids = devices_of(value)
         members = [fit[uuid] for uuid in uuids if uuid in fit]
         if len(set(uuids)) == len(members) == size and value == group_name(uuids) and not used.intersection(uuids) and _are_near(members, near):
-            found[value] = members
+            valid[value] = members
             used.update(uuids)
-    return found
+    return valid
 
 
 def _are_near(members: Sequence[Gpu], near: Near) -> bool:
-    return all(near(one, other) is not None for place, one in enumerate(members) for other in members[place + 1 :])
+    return all(near(gpu, other) is not None for index, gpu in enumerate(members) for other in members[index + 1 :])
 
 
 def form_groups(free: list[Gpu], size: int, near: Near) -> list[list[Gpu]]:
@@ -111,27 +111,27 @@ def form_groups(free: list[Gpu], size: int, near: Near) -> list[list[Gpu]]:
     The card with the fewest neighbours is grouped first, because the others have more choice. If several have equally few, the group whose cards are
     nearest to each other comes first.
     """
-    found: list[list[Gpu]] = []
+    groups: list[list[Gpu]] = []
     while True:
         members = _best_next_group(free, size, near)
         if not members:
-            return found
-        found.append(members)
-        free = [one for one in free if one not in members]
+            return groups
+        groups.append(members)
+        free = [gpu for gpu in free if gpu not in members]
 
 
 def _best_next_group(free: list[Gpu], size: int, near: Near) -> list[Gpu] | None:
-    count = {one["uuid"]: len(_neighbours(one, free, near)) for one in free}
+    count = {gpu["uuid"]: len(_neighbours(gpu, free, near)) for gpu in free}
     for fewest in sorted(set(count.values())):
-        of_these = [_complete_group([one], _neighbours(one, free, near), size, near) for one in free if count[one["uuid"]] == fewest]
-        made = [members for members in of_these if members]
-        if made:
-            return max(made, key=lambda members: _sum([near(one, other) for one in members for other in members if one is not other]))
+        of_these = [_complete_group([gpu], _neighbours(gpu, free, near), size, near) for gpu in free if count[gpu["uuid"]] == fewest]
+        complete = [members for members in of_these if members]
+        if complete:
+            return max(complete, key=lambda members: _sum([near(gpu, other) for gpu in members for other in members if gpu is not other]))
     return None
 
 
-def _neighbours(gpu: Gpu, among: Sequence[Gpu], near: Near) -> list[Gpu]:
-    return [one for one in among if one is not gpu and near(gpu, one) is not None]
+def _neighbours(gpu: Gpu, candidates: Sequence[Gpu], near: Near) -> list[Gpu]:
+    return [candidate for candidate in candidates if candidate is not gpu and near(gpu, candidate) is not None]
 
 
 def _complete_group(members: list[Gpu], candidates: list[Gpu], size: int, near: Near) -> list[Gpu] | None:
@@ -139,36 +139,36 @@ def _complete_group(members: list[Gpu], candidates: list[Gpu], size: int, near: 
     if len(members) == size:
         return members
     while len(members) + len(candidates) >= size:
-        nearest = max(candidates, key=lambda one: _sum([near(one, member) for member in members]))  # the first of several
-        candidates = [one for one in candidates if one is not nearest]
-        found = _complete_group([*members, nearest], _neighbours(nearest, candidates, near), size, near)
-        if found:
-            return found
+        nearest = max(candidates, key=lambda candidate: _sum([near(candidate, member) for member in members]))  # the first of several
+        candidates = [candidate for candidate in candidates if candidate is not nearest]
+        group = _complete_group([*members, nearest], _neighbours(nearest, candidates, near), size, near)
+        if group:
+            return group
     return None
 
 
-def _sum(found: Sequence[Nearness | None]) -> Nearness:
-    known = [one for one in found if one is not None]
-    return sum(links for links, _way in known), sum(way for _links, way in known)
+def _sum(values: Sequence[Nearness | None]) -> Nearness:
+    reached = [value for value in values if value is not None]
+    return sum(links for links, _way in reached), sum(way for _links, way in reached)
 
 
-def _way(one: Gpu, other: Gpu) -> int:
+def _way(gpu: Gpu, other: Gpu) -> int:
     """Return how near two GPUs are by PCIe. Higher is nearer; 0 means far or unknown."""
-    topology = (one.get("links") or {}).get("topology") or {}
+    topology = (gpu.get("links") or {}).get("topology") or {}
     way = topology.get(other["uuid"])
     return len(_WAYS) - _WAYS.index(way) if way in _WAYS else 0
 
 
-def _by_nvlink(one: Gpu, other: Gpu) -> Nearness | None:
-    if one.get("name") != other.get("name"):
+def _by_nvlink(gpu: Gpu, other: Gpu) -> Nearness | None:
+    if gpu.get("name") != other.get("name"):
         return None
-    links = ((one.get("links") or {}).get("nvlink_peers") or {}).get(other["uuid"])
-    return None if links is None else (links, _way(one, other))
+    links = ((gpu.get("links") or {}).get("nvlink_peers") or {}).get(other["uuid"])
+    return None if links is None else (links, _way(gpu, other))
 
 
-def _by_pcie(one: Gpu, other: Gpu) -> Nearness | None:
-    way = _way(one, other)
-    return (0, way) if way and one.get("name") == other.get("name") else None
+def _by_pcie(gpu: Gpu, other: Gpu) -> Nearness | None:
+    way = _way(gpu, other)
+    return (0, way) if way and gpu.get("name") == other.get("name") else None
 
 
 _NEAR: dict[str, Near] = {NVLINK: _by_nvlink, PCIE: _by_pcie}
@@ -178,13 +178,13 @@ _REACHES = {NVLINK: "reaches over NVLink", PCIE: "shares a socket with"}
 def _explain_excluded(gpu: Gpu, fit: Sequence[Gpu], size: int, by: str) -> str:
     links = gpu.get("links") or {}
     if by == NVLINK and links.get("nvlink_total") is None:
-        why = "it has no NVLink"
+        reason = "it has no NVLink"
     elif by == NVLINK and not links.get("nvlink_active"):
-        why = "its NVLinks are down"
+        reason = "its NVLinks are down"
     elif by == NVLINK and not links.get("nvlink_peers"):
-        why = "its NVLinks reach no working GPU; if they lead to NVSwitches, nvidia-fabricmanager must run"
+        reason = "its NVLinks reach no working GPU; if they lead to NVSwitches, nvidia-fabricmanager must run"
     elif len(_neighbours(gpu, fit, _NEAR[by])) < size - 1:
-        why = f"it {_REACHES[by]} fewer than {size - 1} GPUs of its model that the rule can advertise"
+        reason = f"it {_REACHES[by]} fewer than {size - 1} GPUs of its model that the rule can advertise"
     else:
-        why = f"the GPUs that it {_REACHES[by]} form no other group"
-    return f"it is in no group of {size}: {why}. To advertise it alone, select it in another rule"
+        reason = f"the GPUs that it {_REACHES[by]} form no other group"
+    return f"it is in no group of {size}: {reason}. To advertise it alone, select it in another rule"

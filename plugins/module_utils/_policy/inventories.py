@@ -37,12 +37,12 @@ def find_double_counting(resources: Mapping[str, Any]) -> tuple[str, list[str]] 
 
 def devices_in(value: Any) -> list[str]:
     """Return the GPUs and MIG devices in a kind's values; none for an amount."""
-    named = [device for one in value for device in devices_of(one)] if isinstance(value, list) else []
-    return [device for device in named if device.upper().startswith(("GPU-", "MIG-"))]
+    devices = [device for entry in value for device in devices_of(entry)] if isinstance(value, list) else []
+    return [device for device in devices if device.upper().startswith(("GPU-", "MIG-"))]
 
 
 def _counts(kind: str, value: Any, devices: Collection[str]) -> bool:
     if isinstance(value, int):
         return 0 < value <= _MOST and bool(_OF_GPUS.search(kind))
     # Many recipes in the web use shortened UUIDs.
-    return any(full.startswith(one.lower()) for one in devices_in(value) for full in devices)
+    return any(full.startswith(device.lower()) for device in devices_in(value) for full in devices)

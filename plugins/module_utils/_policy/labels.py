@@ -45,8 +45,8 @@ def is_prefix(value: Any) -> bool:
 
 def options_of(params: Mapping[str, Any]) -> Options:
     """Return the label options of the module gpu_node. Raises GpuSwarmError if one is invalid."""
-    given = {name: params.get("label_" + name) for name in Options._fields}
-    options = Options(**{name: value for name, value in given.items() if value is not None})
+    values = {name: params.get("label_" + name) for name in Options._fields}
+    options = Options(**{name: value for name, value in values.items() if value is not None})
     for name in ("prefix", "cpu_prefix"):
         value = getattr(options, name)
         if not is_prefix(value):
@@ -59,7 +59,7 @@ def options_of(params: Mapping[str, Any]) -> Options:
         ("compute_capability", _VERSION, "versions, such as '8.0'"),
         ("cuda", _VERSION, "versions, such as '12.4'"),
     ):
-        bad = [one for one in getattr(options, name) if not form.fullmatch(str(one))]
+        bad = [item for item in getattr(options, name) if not form.fullmatch(str(item))]
         if bad:
             raise GpuSwarmError("label_%s: %s is not one of %s." % (name, generic_resources.shorten(bad[0]), example))
     return options
@@ -115,7 +115,7 @@ def _thresholds(name: str, wanted: Iterable[Any], values: Sequence[Any], parse: 
     if None in values:
         return {}
     least = min(parse(value) for value in values)
-    return {name + str(one).replace(".", "_"): _truth(True) for one in wanted if parse(one) <= least}
+    return {name + str(threshold).replace(".", "_"): _truth(True) for threshold in wanted if parse(threshold) <= least}
 
 
 def _version(text: Any) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ from typing import Any
 
 def count_of(share: Any, total: int) -> int | None:
     """Return the number for ``2`` or for a percentage of ``total`` such as ``25%``, at least 1. None if ``share`` is neither."""
-    found = re.fullmatch(r"(\d+)(%?)", str(share).strip())
-    if not found or isinstance(share, bool) or not int(found.group(1)):
+    match = re.fullmatch(r"(\d+)(%?)", str(share).strip())
+    if not match or isinstance(share, bool) or not int(match.group(1)):
         return None
-    return max(1, total * int(found.group(1)) // 100) if found.group(2) else int(found.group(1))
+    return max(1, total * int(match.group(1)) // 100) if match.group(2) else int(match.group(1))

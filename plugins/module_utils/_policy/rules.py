@@ -33,11 +33,11 @@ def _check_rule(rule: Any, where: str) -> None:
     form = rule.get("as")
     check_one_of(FORMS, form, f"{where}.as")
     options = FORMS[form].options
-    known = ("as", "select", *options)
-    unknown = sorted(str(key) for key in rule if key not in known)
+    allowed = ("as", "select", *options)
+    unknown = sorted(str(key) for key in rule if key not in allowed)
     if unknown:
         raise PolicyError(
-            f"{where}: a rule with as={form} does not know {', '.join(unknown)}; use only: {', '.join(known)}."
+            f"{where}: a rule with as={form} does not know {', '.join(unknown)}; use only: {', '.join(allowed)}."
         )
     for key, value in rule.items():
         if key in options:
@@ -55,11 +55,11 @@ def _check_clash(rules: Sequence[Rule]) -> None:
                 f"advertise: the kind {kind} is a list of GPUs in one rule and an amount of memory in another; a kind is"
                 " one of the two. Rename one."
             )
-    for name, what in values_without_devices().items():
+    for name, description in values_without_devices().items():
         own = owned_kinds([rule for rule in rules if rule["as"] == name])
         for kind in owned_kinds([rule for rule in rules if rule["as"] != name]):
             if kind in own:
-                raise PolicyError(f"advertise: the kind {kind} is {what} in one rule and something else in another. Rename one.")
+                raise PolicyError(f"advertise: the kind {kind} is {description} in one rule and something else in another. Rename one.")
     for form in FORMS.values():
         form.check_together([rule for rule in rules if rule["as"] == form.name], kind_of)
 

@@ -37,9 +37,9 @@ def as_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
-def check_one_of(known: Collection[str], value: Any, where: str) -> None:
-    if value not in list(known):  # a list, because a wrong value may not be hashable
-        raise PolicyError(f"{where}: {generic_resources.shorten(value)} is not known; use one of: {', '.join(known)}.")
+def check_one_of(allowed: Collection[str], value: Any, where: str) -> None:
+    if value not in list(allowed):  # a list, because a wrong value may not be hashable
+        raise PolicyError(f"{where}: {generic_resources.shorten(value)} is not known; use one of: {', '.join(allowed)}.")
 
 
 def is_whole_number(value: Any) -> bool:
@@ -53,8 +53,8 @@ def is_text(value: Any) -> bool:
 
 def pci_address(value: Any) -> tuple[int, ...] | None:
     """Parse ``0000:c1:00.0`` (lspci), ``00000000:C1:00.0`` (NVML) or ``c1:00.0`` into (domain, bus, device, function)."""
-    found = PCI.fullmatch(value) if isinstance(value, str) else None
-    return tuple(int(part or "0", 16) for part in found.groups()) if found else None
+    match = PCI.fullmatch(value) if isinstance(value, str) else None
+    return tuple(int(part or "0", 16) for part in match.groups()) if match else None
 
 
 def matches_model(gpu: Gpu, pattern: str) -> bool:

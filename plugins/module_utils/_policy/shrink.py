@@ -33,9 +33,9 @@ def advertised_before(running: Sequence[Any] | None, record: Mapping[str, Any], 
     """Return what the node has advertised so far, from its daemon (``GenericResources``) and from this collection's record."""
     owned = {kind.upper() for kind in owned_kinds}
     resources = {kind: value for kind, value in generic_resources.from_info(running).items() if kind.upper() in owned}
-    values = [one for value in resources.values() if isinstance(value, list) for one in value]
+    values = [name for value in resources.values() if isinstance(value, list) for name in value]
     values += [generic_resources.split_entry(entry)[1] for entry in record.get("resources", ())]
-    values = [device for one in values if one.startswith(("GPU-", "MIG-")) for device in devices_of(one)] + record.get("gpus", [])
+    values = [device for name in values if name.startswith(("GPU-", "MIG-")) for device in devices_of(name)] + record.get("gpus", [])
     amounts = [] if "gpus" in record else [value for value in resources.values() if isinstance(value, int)]
     return Before(list(dict.fromkeys(values)), sum(amounts))
 
@@ -51,14 +51,14 @@ def shrink_refusal(
         return _too_few(advertisement, count, int(expect)) if count < int(expect) else None
     if may_lose and advertisement["rules"] and not advertisement["forgotten"]:
         return None
-    lost = _losses(advertisement, earlier)
+    losses = _losses(advertisement, earlier)
     nothing = advertisement["forgotten"] and not advertisement["advertised"]
     if earlier.memory_mib > advertisement["memory_mib"] and (advertisement["memory_kinds"] or nothing):
         kinds = ", ".join(advertisement["memory_kinds"]) or "memory"
-        lost.append(f"{kinds}: {earlier.memory_mib} MiB so far, and the GPUs of this node have {advertisement['memory_mib']} now")
-    if not lost:
+        losses.append(f"{kinds}: {earlier.memory_mib} MiB so far, and the GPUs of this node have {advertisement['memory_mib']} now")
+    if not losses:
         return None
-    return f"this node would advertise less than before: {'; '.join(lost)}. {_consent(_remedy(advertisement), count)}"
+    return f"this node would advertise less than before: {'; '.join(losses)}. {_consent(_remedy(advertisement), count)}"
 
 
 def _consent(remedy: str, count: int) -> str:
@@ -74,17 +74,17 @@ def _remedy(advertisement: Mapping[str, Any]) -> str:
     if not advertisement["forgotten"]:
         return BRING_BACK
     idle = advertisement["idle_rules"]
-    what = f" ({', '.join(idle)} {'selects nothing' if len(idle) == 1 else 'select nothing'} on this node)" if idle else ""
-    return f"Fix the rules{what}, with 'as: none' for what is left to the host"
+    unused_rules = f" ({', '.join(idle)} {'selects nothing' if len(idle) == 1 else 'select nothing'} on this node)" if idle else ""
+    return f"Fix the rules{unused_rules}, with 'as: none' for what is left to the host"
 
 
 def count_devices(advertisement: Mapping[str, Any]) -> int:
     """Return the number of advertised devices: GPUs, whole or by memory, and MIG devices."""
-    return sum(len(one["devices"]) or 1 for one in advertisement["advertised"])
+    return sum(len(card["devices"]) or 1 for card in advertisement["advertised"])
 
 
 def _too_few(advertisement: Mapping[str, Any], count: int, expect: int) -> str:
-    reasons = [_explain_unfit(one) for one in advertisement["left_out"]]
+    reasons = [_explain_unfit(card) for card in advertisement["left_out"]]
     return (
         f"{expect} GPUs are expected on this node and {count} can be advertised{': ' if reasons else ''}{'; '.join(reasons)}."
         f" {_consent(BRING_BACK, count)}"
@@ -93,15 +93,15 @@ def _too_few(advertisement: Mapping[str, Any], count: int, expect: int) -> str:
 
 def _losses(advertisement: Mapping[str, Any], earlier: Before) -> list[str]:
     """Return a text for each device that is gone and not replaced. Cards that a rule leaves to the host do not count."""
-    cards = [one["uuid"] for one in advertisement["advertised"]]
-    parts = [uuid for one in advertisement["advertised"] for uuid in one["devices"]]
+    cards = [card["uuid"] for card in advertisement["advertised"]]
+    parts = [uuid for card in advertisement["advertised"] for uuid in card["devices"]]
     reasons = []
     for prefix, now in (("GPU-", cards), ("MIG-", parts)):
         then = [value for value in earlier.values if value.startswith(prefix)]
-        lost = [value for value in then if not _is_any(value, now + advertisement["not_wanted"])]
+        missing = [value for value in then if not _is_any(value, now + advertisement["not_wanted"])]
         gained = [uuid for uuid in now if not any(_is_any(value, [uuid]) for value in then)]
-        if len(lost) > len(gained):
-            reasons += [_explain_loss(value, advertisement) for value in lost]
+        if len(missing) > len(gained):
+            reasons += [_explain_loss(value, advertisement) for value in missing]
     return reasons
 
 
@@ -110,18 +110,18 @@ def _is_any(value: str, uuids: Iterable[str | None]) -> bool:
 
 
 def _explain_loss(value: str, advertisement: Mapping[str, Any]) -> str:
-    found = [one for one in advertisement["left_out"] if _is_any(value, [one["uuid"]])]
-    if found:
-        return _explain_unfit(found[0])
+    excluded = [card_record for card_record in advertisement["left_out"] if _is_any(value, [card_record["uuid"]])]
+    if excluded:
+        return _explain_unfit(excluded[0])
     if not advertisement["rules"]:
         return f"no rule is left for {value}"
-    forgotten = [one for one in advertisement["forgotten"] if _is_any(value, one["uuids"])]
+    forgotten = [card_record for card_record in advertisement["forgotten"] if _is_any(value, card_record["uuids"])]
     if forgotten:
         return f"no rule selects GPU {forgotten[0]['index']} ({model_of(forgotten[0])}, {value})"
     card = find_card(advertisement.get("cards") or (), value)
-    known = ", ".join(filter(None, [model_of(card), card["uuid"] if value != card["uuid"] else None, describe_place(card)])) if card else ""
-    return f"{value} is gone" + (f" ({known})" if known else "")
+    description = ", ".join(filter(None, [model_of(card), card["uuid"] if value != card["uuid"] else None, describe_place(card)])) if card else ""
+    return f"{value} is gone" + (f" ({description})" if description else "")
 
 
-def _explain_unfit(left: Mapping[str, Any]) -> str:
-    return f"GPU {describe_gpu(left)} cannot be advertised: {left['reason']}"
+def _explain_unfit(excluded: Mapping[str, Any]) -> str:
+    return f"GPU {describe_gpu(excluded)} cannot be advertised: {excluded['reason']}"

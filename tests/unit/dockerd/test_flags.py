@@ -236,7 +236,8 @@ def test_flags_return_into_a_variable_of_several_lines():
     emptied = '[Service]\nEnvironment="DOCKER_OPTS=\\\n    " A=b\nExecStart=\nExecStart=/usr/bin/dockerd $DOCKER_OPTS\n'
     back, unplaced = dockerd_flags.restore(emptied.encode(), DROP_IN, [{"variable": "DOCKER_OPTS", "words": ["--default-runtime=nvidia"]}])
     assert (dockerd_flags.remove_managed(files(back.decode())).command, unplaced) == (["/usr/bin/dockerd"], [])
-    assert dockerd_flags.remove_managed(files(back.decode())).words == {OVERRIDE: [{"variable": "DOCKER_OPTS", "words": ["--default-runtime=nvidia"]}]}
+    words = dockerd_flags.remove_managed(files(back.decode())).words
+    assert words == {OVERRIDE: [{"variable": "DOCKER_OPTS", "words": ["--default-runtime=nvidia"]}]}
 
 
 # --- text ---------------------------------------------------------------------------------------------------------------
