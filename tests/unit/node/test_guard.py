@@ -101,7 +101,7 @@ def test_root_starts_no_program_that_others_can_replace(tmp_path, python_of_othe
     it.option(**wanted)
     before = it.everything()
     for act in (it.assess, it.converge):
-        with pytest.raises(GpuSwarmError, match=f"users other than root can replace: {python_of_others} can be written by everybody"):
+        with pytest.raises(GpuSwarmError, match=f"users other than root can replace it: {python_of_others} can be written by everybody"):
             act()
     assert it.everything() == before
 

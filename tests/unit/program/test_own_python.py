@@ -98,5 +98,5 @@ def test_a_manager_gets_no_service_of_such_a_python(tmp_path, module, check):
     tmp_path.chmod(0o777)
     before = f"import sys; sys.executable = {str(tmp_path / 'python3')!r}"
     done = module_process.run(module, {"state_dir": str(tmp_path / "state"), "_ansible_check_mode": check}, before=before)
-    assert f"users other than root can replace: {tmp_path} can be written by everybody" in json.loads(done.stdout)["msg"]
+    assert f"users other than root can replace it: {tmp_path} can be written by everybody" in json.loads(done.stdout)["msg"]
     assert not (tmp_path / "state").exists()

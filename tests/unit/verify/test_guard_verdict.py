@@ -80,7 +80,7 @@ def test_a_leak_is_a_failure(probe, made, log, words):
 @pytest.mark.parametrize(
     ("made", "log", "unread", "words"),
     [
-        (ended(A, state="failed", error=BROKEN), "", None, "the guard of this node's GPUs does not run (python3 -IS /x), and so"),
+        (ended(A, state="failed", error=BROKEN), "", None, "the guard of this node's GPUs does not run (python3 -IS /x), so"),
         (ended(A, state="failed", error=OTHER_WORDS % "broken"), "", None, "in other words"),
         (ended(A, state="failed", error=OTHER_WORDS % "no-record"), "", None, "in other words"),
         (ended(A), "", None, "the task printed nothing"),

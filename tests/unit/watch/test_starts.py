@@ -55,7 +55,7 @@ class Node:
         self.home, self.config, self.queries, self.process, self.clock = home / "health", home / "daemon.json", 0, dict(P1), 1000.0
         self.config.write_text("{}")
         monkeypatch.setattr(starts, "_clock", lambda: self.clock)
-        monkeypatch.setattr(starts, "identity", lambda pid: self.process if pid else None)
+        monkeypatch.setattr(starts, "process_identity", lambda pid: self.process if pid else None)
         monkeypatch.setattr(starts._bounded, "run", self.run)
         self.again()
 

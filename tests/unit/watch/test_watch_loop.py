@@ -83,7 +83,7 @@ def test_of_two_watchers_one_runs(node, monkeypatch):
     """The second one is started by hand, say. What reads NVML for the first, and may outlast it, does not take its place."""
     home = node.it._home
     first = watch_loop.lock_node(home)
-    with pytest.raises(SystemExit, match="a watcher of the GPUs runs on this node already"):
+    with pytest.raises(SystemExit, match="another watcher of the GPUs already runs on this node"):
         node.it.run()
     assert not node.status.exists()
     monkeypatch.setattr(reader, "_reading", lambda *_given: (WELL, True))
