@@ -54,7 +54,7 @@ TRAPS = (
     Trap(
         "kind-gpu-line-is-dropped", "toolkit", "1.19.1 and older",
         "Any rewrite of config.toml by nvidia-ctk, such as at each upgrade of the package, comments out"
-        " swarm-resource = \"DOCKER_RESOURCE_GPU\", since that is the built-in default: isolation is gone.",
+        " swarm-resource = \"DOCKER_RESOURCE_GPU\", because that is the built-in default. Then tasks are not isolated.",
         "NVIDIA/nvidia-container-toolkit commits 5eaec1f1, d5ae0644",
         REFUSAL, "Use another kind, such as NVIDIA-GPU, or toolkit 1.20.0 or newer.",
         _U + "compat/test_checks.py::test_facts_lead_to_these_findings",
@@ -123,7 +123,7 @@ TRAPS = (
     Trap(
         "no-reservation-sees-all", "toolkit", "any version",
         "A service that reserves nothing but whose image sets NVIDIA_VISIBLE_DEVICES=all, as every CUDA image does, sees every GPU of its node"
-        " where no guard keeps it from them. No setting of the toolkit closes this without disabling the swarm's variables too.",
+        " unless a guard prevents it. No setting of the toolkit prevents it without disabling the swarm's variables too.",
         "seen with 1.20.0",
         WARNING, "Set gpu_swarm_isolation to reserved: what starts from then on sees what it reserved, and a service with such a variable of its"
         " own is refused. Or reserve a GPU, or set NVIDIA_VISIBLE_DEVICES=void (not none) on a service that must not see one. What only the image"
@@ -132,15 +132,15 @@ TRAPS = (
     ),
     Trap(
         "variable-set-by-hand", "toolkit", "any version",
-        "'--env DOCKER_RESOURCE_<KIND>=all' on a service without a reservation gives it all GPUs, unaccounted, where no guard refuses it.",
+        "'--env DOCKER_RESOURCE_<KIND>=all' on a service without a reservation gives it all GPUs without an allocation, unless a guard refuses it.",
         "seen with 1.20.0",
         WARNING, "Reserve the kind: then the scheduler's value wins. Or set gpu_swarm_isolation to reserved: then such a service is refused.",
         _U + "ledger/test_findings.py::test_services_that_see_gpus_without_a_reservation_are_named",
     ),
     Trap(
         "zero-takes-all", "swarm", "any version",
-        "A task that reserves 0 of a named kind (value: 0, NVIDIA-GPU=0) takes every one that is free on its node, and needs at least one."
-        " Of a counted kind, such as VRAM, 0 takes nothing.",
+        "A task that reserves 0 of a named kind (value: 0, NVIDIA-GPU=0) takes all free ones on its node, and needs at least one."
+        " For a counted kind, such as VRAM, 0 takes nothing.",
         "swarmkit api/genericresource/resource_management.go, seen with 26.1.5",
         WARNING, "Write the number that one task needs, such as value: 1. If a service needs no GPU, remove the reservation.",
         _U + "ledger/test_findings.py::test_a_service_that_reserves_0_sees_all_gpus",
@@ -149,22 +149,22 @@ TRAPS = (
         "two-kinds-one-gpu", "swarm", "any version",
         "Two kinds that name or count the same GPUs are two inventories: two services run on one card at once.",
         "seen with 26.1.5",
-        HANDLED, "A GPU belongs to the first rule that selects it, also where a person listed it under another kind. If another tool lists"
+        HANDLED, "A GPU belongs to the first rule that selects it, even if someone listed it under another kind. If another tool lists"
         " the GPUs once more in node-generic-resources, remove that, or have a rule advertise them under that name, such as {as: gpu, kind: gpu}.",
         _U + "policy/test_policies.py::test_entries_of_others_for_our_gpus_are_taken_over",
     ),
     Trap(
         "new-leader-claims-again", "leader", "any version",
-        "A new leader counts running tasks anew, from the front of its list: a GPU can be given to two tasks, and one that is free to none.",
+        "A new leader assigns GPUs to running tasks again, from the front of its list. So it may count a used GPU as free and a free one as used.",
         "swarmkit manager/scheduler/nodeinfo.go",
-        WARNING, "Pause the node, restart its tasks that are older than the leader ('docker service update --detach --force'), and return it: by"
-        " that the leader counts them anew, and not by a restart alone. Which task has which GPU: fleet.gpu_swarm.swarm_gpu_info.",
+        WARNING, "Pause the node, restart its tasks that are older than the leader ('docker service update --detach --force'), and return"
+        " it. Then the leader counts them correctly; a restart alone is not enough. fleet.gpu_swarm.swarm_gpu_info shows which task has which GPU.",
         _U + "ledger/test_findings.py::test_a_gpu_that_is_allocated_to_two_tasks",
     ),
     Trap(
         "memory-gives-no-device", "toolkit", "any version",
-        "A task that reserves only memory (VRAM=12000) gets no GPU unless its image sets NVIDIA_VISIBLE_DEVICES, and then"
-        " what that says: nothing ties the share to a card.",
+        "A task that reserves only memory (VRAM=12000) gets no GPU unless its image sets NVIDIA_VISIBLE_DEVICES. Then it"
+        " gets the GPUs that the variable names: nothing ties its share to a card.",
         "seen with 1.20.0",
         WARNING, "Set gpu_swarm_isolation to reserved: then such a task gets the card of its kind. Without it set NVIDIA_VISIBLE_DEVICES on such"
         " services, on nodes with several GPUs to the GPU whose kind they reserve.",
@@ -215,8 +215,8 @@ TRAPS = (
     ),
     Trap(
         "finished-jobs-count", "leader", "before 29.6.0",
-        "At any update of a node (label, availability) the leader counts the finished tasks of jobs there too. Where their GPUs are"
-        " in use again, or are not advertised any more, it stops a running task for that, or runs the job again.",
+        "At any update of a node (label, availability) the leader counts the finished tasks of jobs there too. If their GPUs are"
+        " in use again, or no longer advertised, it stops a running task or runs the job again.",
         "moby#52652, seen with 26.1.5",
         WARNING, "Remove finished jobs ('docker service rm'), or upgrade Docker Engine on the managers to 29.6.0 or newer.",
         _U + "ledger/test_findings.py::test_finished_jobs_that_are_in_the_way",
@@ -224,7 +224,7 @@ TRAPS = (
     ),
     Trap(
         "unauthorized-pull-rejects", "engine", "29.6.0 to 29.6.2",
-        "Swarm pulls an image before it starts a task. If the registry answers that this is unauthorized, these releases reject the task, though"
+        "Swarm pulls an image before it starts a task. If the registry answers that this is unauthorized, these releases reject the task, even if"
         " the image is on the node. Other releases start it with that image.",
         "moby#52570, #52698, #53212",
         WARNING, "Upgrade Docker Engine to 29.7.0 or newer. Until then deploy services of a private registry with its login"
@@ -235,7 +235,7 @@ TRAPS = (
     Trap(
         "names-lost-with-a-connection", "engine", "29.0.0 to 29.7.2",
         "When a node was not reachable for some seconds, without a stop of its dockerd, the other nodes can lose the names of services that have"
-        " tasks there, and do not find them again: NXDOMAIN. The tasks run on, and answer by their IP addresses.",
+        " tasks there, and do not find them again: NXDOMAIN. The tasks keep running, and answer at their IP addresses.",
         "moby#53141, corrected by #53142 after 29.7.2",
         WARNING, "Upgrade Docker Engine to a release after 29.7.2. Until then 'docker service update --force' brings back the names of a"
         " service, and starts its tasks anew.",
@@ -243,9 +243,9 @@ TRAPS = (
         "gpus", ((29, 0, 0), (29, 7, 3)),
     ),
     Trap(
-        "encrypted-network-in-two-parts", "swarm", "29.0.0 to 29.2.0, 28.2.2, 25.0.13 and 25.0.14, beside any other release",
+        "encrypted-network-in-two-parts", "swarm", "29.0.0 to 29.2.0, 28.2.2, 25.0.13 and 25.0.14, together with any other release",
         "On an encrypted overlay network, tasks on these releases of Docker Engine and tasks on other releases receive nothing from each other."
-        " Names are found all the same.",
+        " Names are still resolved.",
         "moby#51798, #51951, #51963",
         WARNING, "Upgrade Docker Engine on those nodes, to 29.2.1, 25.0.15 or newer. Between nodes of one release the network works.",
         _U + "ledger/test_encrypted.py::test_encrypted_networks_between_incompatible_releases_are_reported",

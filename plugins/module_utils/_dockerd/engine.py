@@ -34,7 +34,7 @@ REQUEST_TIMEOUT_S = 30
 POLL_S = 0.1
 _NOBODY_LISTENS = (FileNotFoundError, ConnectionRefusedError)
 _CUT = (ConnectionResetError, BrokenPipeError)
-# Podman's Docker API has this header in every answer. Docker has not.
+# Every answer of Podman's Docker API has this header, and no answer of Docker's has it.
 PODMAN_HEADER = "Libpod-API-Version"
 # dockerd's default directory, and the file in it that says which swarm it belongs to.
 ROOT_DIR = "/var/lib/docker"

@@ -90,10 +90,10 @@ def remove_managed(files: Sequence[UnitFile]) -> RemovedFlags:
         text = _without_misprint(texts[file.path], file, notes)
         edited[file.path], removed_flags = _without_managed(text, file, variable_names)
         if removed_flags:
-            words[file.path] = [{"variable": variable, "words": [flag.text for flag in found]} for variable, found in removed_flags]
-            found = [flag for dummy_variable, removed in removed_flags for flag in removed]
-            resources += [flag.value or "" for flag in found if flag.name in _RESOURCES]
-            options = ", ".join(dict.fromkeys(flag.text for flag in found))
+            words[file.path] = [{"variable": variable, "words": [flag.text for flag in taken_flags]} for variable, taken_flags in removed_flags]
+            taken_flags = [flag for dummy_variable, removed in removed_flags for flag in removed]
+            resources += [flag.value or "" for flag in taken_flags if flag.name in _RESOURCES]
+            options = ", ".join(dict.fromkeys(flag.text for flag in taken_flags))
             notes.append("%s: %s moved from here to daemon.json." % (file.path, options))
     for file in files:
         if file.path in words and file.kind == DROP_IN and _is_redundant(file, files, edited):

@@ -161,7 +161,7 @@ def _spread_over_cards(parts: Sequence[reservation.Part]) -> str:
 
 
 def _refusal(settings: Settings, container: Container, parts: Sequence[reservation.Part], share: shares.Share) -> tuple[str, str]:
-    """Return (code, sentence) of the refusal; both empty if there is none."""
+    """Return (code, sentence) of the refusal; both empty if nothing is refused."""
     if container.mounts:
         return MOUNT, "it has a mount at %s, which makes NVIDIA's runtime give it GPUs." % container.mounts[0]
     foreign = [part.value or part.kind for part in parts if not part.devices]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The guard. It runs before NVIDIA's runtime creates a container that requests a GPU, and exits with GOES_ON if the container may start.
+"""The guard. It runs before NVIDIA's runtime creates a container that requests a GPU, and exits with MAY_START if the container may start.
 
 The front (front.py) starts it, passes the runtime's own arguments, and refuses the container on any other exit code.
 Private to this collection: no stability is promised to others.

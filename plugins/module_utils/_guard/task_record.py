@@ -38,20 +38,20 @@ TaskRecord = namedtuple("TaskRecord", ["named", "amounts", "environment", "keeps
 
 def parse(data: bytes) -> TaskRecord:
     """Parse the record. Raises RecordError."""
-    named, amounts, environment, keeps_running = [], [], [], False
+    named_resources, amounts, environment, keeps_running = [], [], [], False
     for number, value in _fields(data):
         if number == _ASSIGNED:
             for resource_kind, resource in _fields(_message(value)):
                 kind, amount = _resource(_message(resource))
                 if resource_kind == _NAMED:
-                    named.append((kind, _text(amount)))
+                    named_resources.append((kind, _text(amount)))
                 elif resource_kind == _DISCRETE:
                     amounts.append((kind, amount if isinstance(amount, int) else 0))
         elif number == _SPEC:
             environment += list(_environment(_message(value)))
         elif number == _DESIRED:
             keeps_running = value in _KEEPS_RUNNING
-    return TaskRecord(tuple(named), tuple(amounts), tuple(environment), keeps_running)
+    return TaskRecord(tuple(named_resources), tuple(amounts), tuple(environment), keeps_running)
 
 
 def _resource(data: bytes) -> tuple[str, int | bytes]:

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a node's watcher finds where processes on its cards and reservations differ (pure): the findings, and what is accepted as one.
+"""The findings of a node's watcher if processes and reservations differ, and the check of findings that a node returns (pure).
 
-Whoever controls a node can answer anything, and processes choose their names: what is no finding is left out, texts are printable and short.
+A compromised node can answer anything, and processes choose their names. So invalid findings are dropped, and texts are printable and short.
 Private to this collection: no stability is promised to others.
 """
 

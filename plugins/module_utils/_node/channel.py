@@ -77,7 +77,7 @@ class Channel:
         return None
 
     def _finish_killed(self) -> None:
-        """Finish the work of a killed writer of labels, so that its journal blocks nobody. The journal of a killed run is left to the next run."""
+        """Finish the work of a killed writer of labels, so that its journal blocks nobody. The next run handles the journal of a killed run."""
         kind = self._state.journal_kind()
         if kind == LABEL:
             current = Snapshot.take(self._path)

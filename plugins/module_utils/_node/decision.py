@@ -118,7 +118,7 @@ def _decision(case: Case, edits: Mapping[str, Edit]) -> Decision:
 
 
 class _Guard(NamedTuple):
-    """What is decided about the guard, and all edits with the guard added."""
+    """The decision about the guard, and all edits with the guard added."""
 
     edits: Mapping[str, Edit]
     wanted: GuardWanted | None = None

@@ -26,7 +26,7 @@ def fault_from_error(details: Mapping[str, Any], uuids: Sequence[str], uptime_s:
     """Return the fault of an unreadable driver. None if the node advertises no GPUs, or if the driver may still be loading
     after the boot."""
     if not uuids or details.get("missing"):
-        return None  # Python's binding to NVML is missing, which says nothing about the cards
+        return None  # only Python's binding to NVML is missing; the cards may be fine
     reason = HANG if details.get("hangs") else details.get("unreadable") or DRIVER
     if reason in (*NOT_LOADED, HANG) and uptime_s < GRACE_S:
         return None  # the driver is still being loaded, or starts its GPUs

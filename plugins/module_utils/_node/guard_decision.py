@@ -106,8 +106,8 @@ def files_drift(case: Case, wanted: GuardWanted | None) -> list[str]:
     guard, params = case.observed.guard, case.params
     if wanted is None:
         removable = params["state"] == "absent" or (params["state"] == "present" and params["restart"] == "if_needed")
-        named = names_guard(case.observed.daemon.data) or runs_program(case.observed.engine, guard.program)
-        in_use = guard.link and (bool(case.observed.containers) or named)
+        is_named = names_guard(case.observed.daemon.data) or runs_program(case.observed.engine, guard.program)
+        in_use = guard.link and (bool(case.observed.containers) or is_named)
         return ["the guard of the GPUs is still installed"] if guard.exists and removable and not in_use else []
     if not guard.exists or guard.front is None or not guard.settings:
         return [NOT_INSTALLED]

@@ -124,7 +124,7 @@ class State:
         return journaled if journaled and not finished and self.matches_journal(current) else current
 
     def matches_journal(self, current: _files.Snapshot) -> bool:
-        """Return whether nobody has edited the file since: it has bytes that the journal's run found or wanted to write."""
+        """Return whether the file is unedited: it has the bytes that the journal's run found or wanted to write."""
         journaled, steps = self._journal_entry(current.path)
         return journaled is not None and current.sha256 in [journaled.sha256] + [step["sha256"] for step in steps]
 
@@ -174,7 +174,7 @@ class State:
         return files
 
     def write_backups(self, files: Record) -> None:
-        """Write the original of each recorded file into the directory of backups, if it is not there yet. They are meant for people."""
+        """Write the original of each recorded file into the directory of backups, if it is not there yet. Backups are only for people to read."""
         for entry in files.values():
             if entry.get("backup") and not os.path.exists(entry["backup"]):
                 original = _files.Snapshot.from_json(entry["original"])
@@ -187,7 +187,7 @@ class State:
         return os.path.join(self.directory, BACKUPS, path.lstrip("/") + "." + stamp)
 
     def remove_useless_backups(self, files: Record) -> None:
-        """Remove backups that nobody needs, because the record or the file itself has their content."""
+        """Remove backups whose content is also in the record or in the file itself."""
         needed = {entry.get("backup") for entry in files.values()}
         root = os.path.join(self.directory, BACKUPS)
         for folder, dummy, names in os.walk(root, topdown=False):

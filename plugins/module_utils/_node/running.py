@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Compares what the running daemon shows with what is wanted (pure).
+"""Compares the running daemon with the wanted settings (pure).
 
 Private to this collection: no stability is promised to others.
 """

@@ -112,7 +112,7 @@ def validate(node: Target, decision: Decision) -> None:
 
 
 def _change(node: Target, observed: Observation, decision: Decision, act: str | None, record: Record) -> dict[str, Any] | None:
-    """Write the files and restart or reload the daemon. Return what the daemon shows then; None if it was left alone."""
+    """Write the files and restart or reload the daemon. Return what the daemon shows then; None if there was no action."""
     # No other file changes, so no other file is noted in the journal.
     touched = [current for current in observed.files if current.path in decision.inserted or current.path in observed.record]
     before = [node.state.starting_point(current) for current in touched]
@@ -178,7 +178,7 @@ def _undo(node: Target, before: Iterable[_files.Snapshot], engine: Mapping[str, 
         for snapshot in before:
             _files.restore(snapshot, node.move)
     except Exception as problem:
-        return False, "The files could not be restored: %s. Their contents are in %s. Fix the problem and run this again, which restores them." % (
+        return False, "The files could not be restored: %s. Their contents are in %s. Fix the problem and run this again to restore them." % (
             problem,
             node.state.directory,
         )

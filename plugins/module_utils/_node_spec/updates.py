@@ -196,7 +196,7 @@ def _describe_unknown(unknown: Iterable[str], nodes: Sequence[Mapping[str, Any]]
 
 
 def _describe_problems(problems: Iterable[str]) -> str:
-    return "%s. Remove the label if nobody needs it ('docker node update --label-rm KEY NODE'), or want something else." % "; ".join(problems)
+    return "%s. Remove the label if nobody needs it ('docker node update --label-rm KEY NODE'), or change that setting." % "; ".join(problems)
 
 
 def write(manager: Manager | Leased, decisions: Sequence[Decision], wants: Sequence[Want], prefix: str, decide: Decide) -> list[Decision]:

@@ -92,11 +92,11 @@ class Code(NamedTuple):
         finally:
             shutil.rmtree(new, ignore_errors=True)
 
-    def _compile(self, new: str, kept: str) -> None:
+    def _compile(self, new: str, folder: str) -> None:
         for path in self.files():
             target = os.path.join(new, path)
             _files.make_directory(os.path.dirname(cache_from_source(target)))
-            py_compile.compile(target, dfile=os.path.join(kept, path), doraise=True)
+            py_compile.compile(target, dfile=os.path.join(folder, path), doraise=True)
 
     def make_current(self, home: str) -> None:
         """Install the files, point the link to them, and remove other versions and leftovers of a killed run."""

@@ -16,7 +16,7 @@ from .._health.allocation_findings import IDLE, NOT_HELD, OUTSIDE, SEEN, USED_BY
 from .._policy.generic_resources import AMOUNT
 from .container_files import Assigned
 
-# After such a pause, a comparison says nothing about the time before it.
+# After a longer pause, earlier snapshots no longer count.
 GAP_S = 300
 _NAMED_BY_CARD = ("GPU-", "MIG-")
 
@@ -63,9 +63,10 @@ def _devices(resource: Assigned, inserted: Mapping[str, Any]) -> Sequence[str]:
 
 
 def find_differences(
-    uses: Iterable[Use], held: Mapping[str, Sequence[Held] | None], advertised: Collection[str], given: Iterable[Use] = ()
+    uses: Iterable[Use], held: Mapping[str, Sequence[Held] | None], advertised: Collection[str], outside_swarm: Iterable[Use] = ()
 ) -> set[Finding]:
-    """Return the uses that differ from the allocations. ``held`` is by task, None if unknown; ``given`` are cards of containers without a task."""
+    """Return the uses that differ from the allocations. ``held`` is by task, None if unknown; ``outside_swarm`` are cards of
+    containers without a task."""
     holders: dict[str, list[str]] = {}
     for task in sorted(held):
         for device in dict.fromkeys(device for finding in held[task] or () for device in finding.devices):
@@ -78,7 +79,7 @@ def find_differences(
         if finding:
             # If a task renames its processes, it stays one finding.
             findings.setdefault((finding.name, finding.card, finding.task, finding.holder, "" if finding.task else finding.by), finding)
-    unused = [finding for finding in given if finding.card in holders and not any(_is_by(use, finding) for use in findings.values())]
+    unused = [finding for finding in outside_swarm if finding.card in holders and not any(_is_by(use, finding) for use in findings.values())]
     return {*findings.values(), *(Finding(SEEN, finding.card, "", holders[finding.card][0], finding.by, 0) for finding in unused)}
 
 

@@ -119,7 +119,7 @@ class Service:
         self._record_errors()
         if waits:
             if self._is_faulty():
-                return  # the last verdict stays until an answer says something else
+                return  # the last verdict stays until NVML answers
             reading = {**reading, "gpus": self._gpus}
         else:
             self._compare(reading)

@@ -182,7 +182,7 @@ def test_a_service_that_reserves_0_sees_all_gpus():
     more = [task("t3", given=named("GPU-c"), reserves={"NVIDIA-GPU": 1}, slot=3), other]
     nodes = [node(resources=[*named(A, B, "GPU-c"), *discrete(9)]), node("n2", resources=named("GPU-d"))]
     (text,) = texts(findings_of(nodes, [*greedy, *more]), "zero-takes-all")
-    assert "takes every one that is free on its node" in text
+    assert "takes all free ones on its node" in text
     assert "Here: service train has 2 NVIDIA-GPU on node host-n1; service train has 1 NVIDIA-GPU on node host-n2." in text
     assert findings_of(nodes, more[:1])["findings"] == []
 
