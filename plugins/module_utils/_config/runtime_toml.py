@@ -80,12 +80,12 @@ def raw_values(content: bytes | None) -> dict[tuple[str, ...], str]:
     NVIDIA's decoder also accepts a name in capitals if the documented spelling is missing (keysToTry in go-toml 1.9, marshal.go).
     """
     text = (content or b"").decode("utf-8", "replace")
-    values: dict[tuple[str, ...], str] = {}
+    raw_by_key: dict[tuple[str, ...], str] = {}
     for statement in toml_statements.keys(text):
-        values.setdefault(statement.name, text[statement.value_at : statement.value_end])
-    for name in list(values):
-        values.setdefault(tuple(part.lower() if part.isupper() else part for part in name), values[name])
-    return values
+        raw_by_key.setdefault(statement.name, text[statement.value_at : statement.value_end])
+    for name in list(raw_by_key):
+        raw_by_key.setdefault(tuple(part.lower() if part.isupper() else part for part in name), raw_by_key[name])
+    return raw_by_key
 
 
 def values(content: bytes | None) -> dict[str, Any]:

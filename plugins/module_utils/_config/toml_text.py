@@ -35,9 +35,9 @@ def remove_statement(text: str, statement: Statement) -> str:
 
 def set_value(text: str, name: tuple[str, ...], raw: str) -> str:
     """Return the text with ``name = raw``. A new key goes where a reader would expect it."""
-    statements = find(text, name)
-    if statements:
-        return text[: statements[0].value_at] + raw + text[statements[0].value_end :]
+    matches = find(text, name)
+    if matches:
+        return text[: matches[0].value_at] + raw + text[matches[0].value_end :]
     return insert(text, name, f"{name[-1]} = {raw}")
 
 

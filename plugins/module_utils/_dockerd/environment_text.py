@@ -31,9 +31,9 @@ def depends_on_release(text: str) -> bool:
     return bool(_AMBIGUOUS.search(text))
 
 
-def variables(text: str, comments_go_on: bool = False) -> list[Variable]:
-    """Return the variables of the file, in order. ``comments_go_on``: read comments as systemd before 254 does."""
-    comment, result, position = _LONG_COMMENT if comments_go_on else _COMMENT, [], 0
+def variables(text: str, comments_continue: bool = False) -> list[Variable]:
+    """Return the variables of the file, in order. ``comments_continue``: read comments as systemd before 254 does."""
+    comment, result, position = _LONG_COMMENT if comments_continue else _COMMENT, [], 0
     while position < len(text):
         if text[position] in BLANKS:
             position += 1

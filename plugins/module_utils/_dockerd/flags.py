@@ -45,7 +45,7 @@ class UnitFile(NamedTuple):
     kind: str
     content: bytes | None
     editable: bool
-    comments_go_on: bool = False  # in an environment file, see environment_text
+    comments_continue: bool = False  # in an environment file, see environment_text
 
 
 class Flag(NamedTuple):
@@ -253,7 +253,7 @@ class _Line(NamedTuple):
 def _lines(text: str, file: UnitFile) -> list[_Line]:
     """Return the lines that decide how dockerd is started, if the file has this text."""
     if file.kind == ENVIRONMENT:
-        return [_variable_line(variable) for variable in environment_text.variables(text, file.comments_go_on)]
+        return [_variable_line(variable) for variable in environment_text.variables(text, file.comments_continue)]
     lines = []
     for setting in unit_text.settings(text):
         if (setting.section, setting.name) == (_SERVICE, _EXEC):

@@ -44,8 +44,8 @@ def mark_comment_syntax(files: Sequence[UnitFile], run: Run) -> list[UnitFile]:
     if not any(map(environment_text.depends_on_release, texts.values())):
         return list(files)
     release = re.match(r"[0-9]+", _of_systemd(run, "Version"))
-    comments_go_on = release is not None and int(release.group()) < environment_text.COMMENTS_END
-    return [file._replace(comments_go_on=comments_go_on) if file.kind == ENVIRONMENT else file for file in files]
+    comments_continue = release is not None and int(release.group()) < environment_text.COMMENTS_END
+    return [file._replace(comments_continue=comments_continue) if file.kind == ENVIRONMENT else file for file in files]
 
 
 def find_misread(files: Sequence[UnitFile], engine: Mapping[str, Any], run: Run) -> str | None:

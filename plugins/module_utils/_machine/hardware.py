@@ -36,20 +36,20 @@ def system_memory_mib() -> int | None:
 
 
 def uptime_s() -> float:
-    """Seconds since the boot."""
+    """Return the seconds since the boot."""
     return float(_files.read_text("/proc/uptime").split()[0])
 
 
 def parse_cpuinfo(text: str, machine: str) -> dict[str, Any]:
-    cpu: dict[str, Any] = {"machine": machine, "vendor": None, "implementer": None, "part": None, "model": None, "features": []}
+    fields: dict[str, Any] = {"machine": machine, "vendor": None, "implementer": None, "part": None, "model": None, "features": []}
     for line in text.strip().splitlines():
         key, separator, value = line.partition(":")
         if not separator:
             break
         name = _FIELDS.get(key.strip())
         if name:
-            cpu[name] = sorted(value.split()) if name == "features" else value.strip()
-    return cpu
+            fields[name] = sorted(value.split()) if name == "features" else value.strip()
+    return fields
 
 
 def parse_meminfo(text: str) -> int | None:

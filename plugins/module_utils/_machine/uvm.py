@@ -22,7 +22,7 @@ NODE = "dev/nvidia-uvm"
 ELSEWHERE = ("dev/dxg", "sys/module/nvgpu")
 
 
-class UvmSeen(NamedTuple):
+class UvmState(NamedTuple):
     """The state of the device."""
 
     node: int | None  # the major number of the device; None without a device
@@ -30,21 +30,21 @@ class UvmSeen(NamedTuple):
     needed: bool = True
 
 
-def read_uvm(root: str = "/") -> UvmSeen:
+def read_uvm(root: str = "/") -> UvmState:
     """Read the state of the device. ``root`` is the machine's root directory."""
     needed = not any(os.path.exists(os.path.join(root, path)) for path in ELSEWHERE)
-    return UvmSeen(_node(os.path.join(root, NODE)), parse_major(_files.read_text(os.path.join(root, "proc/devices"))), needed)
+    return UvmState(_node(os.path.join(root, NODE)), parse_major(_files.read_text(os.path.join(root, "proc/devices"))), needed)
 
 
-def uvm_problem(seen: UvmSeen) -> str | None:
+def uvm_problem(device: UvmState) -> str | None:
     """Return why CUDA cannot use the device; None if it can, or does not need it."""
-    if not seen.needed or (seen.node is not None and seen.node == seen.loaded):
+    if not device.needed or (device.node is not None and device.node == device.loaded):
         return None
-    if seen.loaded is None:
+    if device.loaded is None:
         return "the kernel module nvidia-uvm is not loaded (/proc/devices)"
-    if seen.node is None:
+    if device.node is None:
         return "the device /dev/nvidia-uvm does not exist"
-    return "the device /dev/nvidia-uvm has major number %d, and the kernel module has %d (/proc/devices)" % (seen.node, seen.loaded)
+    return "the device /dev/nvidia-uvm has major number %d, and the kernel module has %d (/proc/devices)" % (device.node, device.loaded)
 
 
 def parse_major(devices: str) -> int | None:

@@ -51,17 +51,17 @@ def restore_edit(current: Snapshot, entry: Mapping[str, Any]) -> Edit:
         notes = ["%s: someone has edited this file, so %s could not be put back." % (current.path, ", ".join(unplaced))] if unplaced else []
     elif is_daemon(entry):
         want = daemon_json.Want(inserted["resources"], inserted["kinds"], moved=inserted.get("moved", ()))
-        content = _unlabelled(current, inserted[LABEL_KEY], original) if LABEL_KEY in inserted else current.data
+        content = _without_label(current, inserted[LABEL_KEY], original) if LABEL_KEY in inserted else current.data
         content = without_guard(content, current.path, inserted)
         content = daemon_json.undo_edit(content, current.path, original, want)
     else:
         line = runtime_toml.Want(inserted["swarm_resource"], inserted.get("mode"))
         content = runtime_toml.undo_edit(current.data, current.path, original, line)
-    # If the record was lost once, the original may name the guard too.
+    # If the record was lost once, even the recorded original may name the guard.
     return Edit(without_guard(content, current.path, inserted) if is_daemon(entry) else content, notes, inserted)
 
 
-def _unlabelled(current: Snapshot, key: str, original: bytes | None) -> bytes | None:
+def _without_label(current: Snapshot, key: str, original: bytes | None) -> bytes | None:
     from .._config import engine_labels
 
     return engine_labels.undo_label(current.data, current.path, key, original)

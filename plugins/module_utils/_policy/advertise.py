@@ -134,7 +134,7 @@ def _replaced_kinds(present: Mapping[str, Any], rules: Sequence[Rule], shares: S
 
 
 def _names_any(values: Iterable[str], uuids: Sequence[str]) -> bool:
-    # Many recipes in the web use shortened UUIDs.
+    # Many guides on the web use shortened UUIDs.
     return any(uuid.lower().startswith(value) for value in values for uuid in uuids)
 
 

@@ -15,13 +15,13 @@ from typing import Any, Collection, Mapping
 from .._gpu.record import devices_of
 
 # Matches gpu, GPUs, nvidia.com/gpu, NVIDIA-H100, cuda_devices, but not a word such as "gpuless".
-_OF_GPUS = re.compile(r"(?:^|[^a-z])(?:v?gpus?|cuda|nvidia)(?:$|[^a-z])", re.IGNORECASE)
+_GPU_NAME = re.compile(r"(?:^|[^a-z])(?:v?gpus?|cuda|nvidia)(?:$|[^a-z])", re.IGNORECASE)
 # A node has fewer GPUs and slots than this, so a higher number is an amount of memory.
 _MOST = 64
 
 
 def double_counting_kinds(resources: Mapping[str, Any], kinds: Collection[str]) -> list[str]:
-    """Return the other kinds in ``resources`` that contain GPUs of ``kinds``, or that are a number of GPUs by their name."""
+    """Return the other kinds in ``resources`` that contain GPUs of ``kinds``, or whose name and number suggest that they count GPUs."""
     devices = {device.lower() for kind in kinds for device in devices_in(resources.get(kind))}
     return [kind for kind, value in resources.items() if devices and kind not in kinds and _counts(kind, value, devices)]
 
@@ -43,6 +43,6 @@ def devices_in(value: Any) -> list[str]:
 
 def _counts(kind: str, value: Any, devices: Collection[str]) -> bool:
     if isinstance(value, int):
-        return 0 < value <= _MOST and bool(_OF_GPUS.search(kind))
-    # Many recipes in the web use shortened UUIDs.
+        return 0 < value <= _MOST and bool(_GPU_NAME.search(kind))
+    # Many guides on the web use shortened UUIDs.
     return any(full.startswith(device.lower()) for device in devices_in(value) for full in devices)

@@ -136,7 +136,7 @@ AMBIGUOUS = b"# formerly \\\nDOCKER_OPTS=--debug\n"
 )
 def test_the_end_of_a_comment_depends_on_the_release(content, version, go_on):
     (found,) = loaded_unit.mark_comment_syntax([UnitFile("/etc/default/docker", ENVIRONMENT, content, True)], Systemd(version=version))
-    assert found.comments_go_on is go_on
+    assert found.comments_continue is go_on
 
 
 def test_the_release_is_queried_only_if_it_matters():

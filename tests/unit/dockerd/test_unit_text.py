@@ -19,10 +19,10 @@ CASES = yaml.safe_load((Path(__file__).parents[1] / "data" / "units.yml").read_t
 BASE = "[Service]\nEnvironmentFile=-/etc/default/docker\nExecStart=/bin/false\n"
 
 
-def files(case, comments_go_on):
+def files(case, comments_continue):
     found = [UnitFile("base", UNIT, BASE.encode(), False), UnitFile("drop-in", DROP_IN, case["drop_in"].encode(), True)]
     if "environment_file" in case:
-        found.append(UnitFile("environment", ENVIRONMENT, case["environment_file"].encode(), True, comments_go_on))
+        found.append(UnitFile("environment", ENVIRONMENT, case["environment_file"].encode(), True, comments_continue))
     return found
 
 

@@ -36,8 +36,8 @@ Block devices:
     ],
 )
 def test_cuda_needs_the_device_with_the_number_of_the_module(node, loaded, problem):
-    assert uvm.uvm_problem(uvm.UvmSeen(node, loaded)) == problem
-    assert uvm.uvm_problem(uvm.UvmSeen(node, loaded, needed=False)) is None
+    assert uvm.uvm_problem(uvm.UvmState(node, loaded)) == problem
+    assert uvm.uvm_problem(uvm.UvmState(node, loaded, needed=False)) is None
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _replace
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health import pace, xids
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine.uvm import UvmSeen
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine.uvm import UvmState
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch import gpu_errors, reader, watch_loop
 
 UUID = "GPU-00000000-1111-2222-3333-444444444444"
@@ -43,7 +43,7 @@ class Node:
         monkeypatch.setattr(watch_loop, "STATUS", str(self.status))
         monkeypatch.setattr(watch_loop, "time", self.clock)
         monkeypatch.setattr(watch_loop, "_uptime", lambda: self.uptime)
-        self.uvm = UvmSeen(511, 511)
+        self.uvm = UvmState(511, 511)
         monkeypatch.setattr(watch_loop.uvm, "read_uvm", lambda: self.uvm)
         monkeypatch.setattr(gpu_errors, "LOG", str(home / "none"))
         (home / "health").mkdir()
@@ -256,12 +256,12 @@ def test_after_a_boot_the_driver_has_time_to_be_loaded(node, uptime, writes):
 def test_cuda_needs_a_device_that_nvml_does_not_need(node, uptime, writes):
     """After a reboot nvidia-smi works, and every task of CUDA fails. What makes the device has the time that a driver has to be loaded."""
     node.inspect(3)
-    node.uvm, node.uptime = UvmSeen(None, 511), uptime
+    node.uvm, node.uptime = UvmState(None, 511), uptime
     assert len(node.inspect(5)) == writes
     if writes:
         assert node.written[0].startswith("fault reason=uvm since=")
         assert json.loads(node.status.read_text())["reasons"] == ["the device /dev/nvidia-uvm does not exist"]
-        node.uvm = UvmSeen(511, 511)
+        node.uvm = UvmState(511, 511)
         assert node.inspect(50)[-1] == "ok"
 
 
@@ -286,7 +286,7 @@ def test_the_toolkit_is_not_tried_where_the_readings_say_more(node, reading):
 
 def test_what_keeps_the_driver_from_being_read_comes_before_the_device(node):
     node.inspect(3)
-    node.uvm, node.reading = UvmSeen(None, None), {"error": "hang", "text": "NVML gave no answer within 60 s", "gpus": []}
+    node.uvm, node.reading = UvmState(None, None), {"error": "hang", "text": "NVML gave no answer within 60 s", "gpus": []}
     assert node.inspect(3)[0].startswith("fault reason=hang")
 
 
