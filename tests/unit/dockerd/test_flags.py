@@ -204,7 +204,8 @@ def test_changes_are_reported():
 
 
 def test_systemd_starts_the_daemon_without_these_flags():
-    assert dockerd_flags.remove_managed(files(ARTICLE)).command == ["/usr/sbin/dockerd", "-H", "fd://", "--containerd=/run/containerd/containerd.sock"]
+    command = dockerd_flags.remove_managed(files(ARTICLE)).command
+    assert command == ["/usr/sbin/dockerd", "-H", "fd://", "--containerd=/run/containerd/containerd.sock"]
     assert dockerd_flags.remove_managed(files(environment='DOCKER_OPTS="--debug --default-runtime=nvidia"')).command[-1] == "--debug"
     assert dockerd_flags.remove_managed(files(KUBESPRAY)).command[1:] == ["--registry-mirror=http://mirror.example", "--data-root=/srv/docker"]
     assert dockerd_flags.remove_managed(files(COMMENTED)).command[1:] == ["-H", "fd://", "--log-level=warn"]

@@ -53,7 +53,7 @@ DIFFERENCES = {
 
 @pytest.mark.parametrize(("drop_in", "loaded", "expected"), DIFFERENCES.values(), ids=DIFFERENCES)
 def test_differences_are_found(drop_in, loaded, expected):
-    assert difference(files(drop_in), loaded) == expected
+    assert find_difference(files(drop_in), loaded) == expected
 
 
 class Systemd:
