@@ -221,7 +221,7 @@ def test_files_that_belong_to_packages_are_not_edited():
 
 
 def test_a_file_that_is_no_text_stays():
-    with pytest.raises(ConfigError, match=r"/etc/default/docker: it is not UTF-8 text \(byte 1\)\. Fix the file"):
+    with pytest.raises(ConfigError, match=r"/etc/default/docker is not UTF-8 text \(byte 1\)\. Fix the file"):
         dockerd_flags.remove_managed([UnitFile(DEFAULTS, ENVIRONMENT, b"#\xff", True)])
 
 

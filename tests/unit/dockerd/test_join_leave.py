@@ -69,13 +69,13 @@ FAILS = {
     ),
     "without end": (
         Daemon(membership("pending", error="no route to host."), answer=SLOW),
-        "it did not become a working worker within 0 s: the swarm's state there is pending (no route to host)", "inactive", True,
+        "it did not become a working worker within 0 s: its swarm state is pending (no route to host)", "inactive", True,
     ),
     "what is left cannot be left": (
         Daemon(membership("error"), answer=EngineError("invalid token"), left=EngineError("busy")), "invalid token", "error", True
     ),
     "it is in a swarm by now, which it stays in": (Daemon(membership("active"), answer=TAKEN), "already part of a swarm", "active", False),
-    "a member, and not as a worker": (Daemon(membership("active", manages=True)), "the swarm's state there is active", "active", False),
+    "a member, and not as a worker": (Daemon(membership("active", manages=True)), "its swarm state is active", "active", False),
     "the daemon hangs": (Daemon(EngineError("hangs"), answer=EngineError("POST: hangs")), "POST: hangs", "unknown", False),
 }  # fmt: skip
 

@@ -55,7 +55,7 @@ def pythons():
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=ids)
 def test_every_import_finds_its_file_and_no_other_file_is_stored(program, tmp_path):
-    program.keep(str(tmp_path))
+    program.install(str(tmp_path))
     home = tmp_path / program.name()
     kept = sorted(path.relative_to(home).as_posix() for path in (home / "gpu_swarm").rglob("*.py"))
     for python in pythons():
