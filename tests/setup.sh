@@ -85,10 +85,6 @@ fetch() {
     apt-get download -q -o Acquire::Retries=3 prometheus
 }
 
-<<<<<<< HEAD
-# Finds a Python that can run the `ansible` package in tests/requirements.txt and make an environment. The distribution's comes first, because
-# a self-built one, such as pyenv's, lacks some optimizations by default and is slower.
-=======
 recorder() {
     if [ -x build/recorder/bin/asciinema ] && [ -x build/recorder/node_modules/.bin/svg-term ]; then return; fi
     command -v npm >/dev/null || install_packages npm
@@ -103,9 +99,8 @@ recorder() {
         { tail -n 20 build/recorder.log >&2; die "asciinema and svg-term could not be installed, see build/recorder.log"; }
 }
 
-# A Python that the `ansible` package in tests/requirements.txt runs on and that can make an environment. The distribution's comes first: one that
-# somebody built, such as pyenv's, is by default without the optimizations of the former, and slower.
->>>>>>> 2ac36fc3 (make recording records a real run on a lab fleet as an animated picture)
+# Finds a Python that can run the `ansible` package in tests/requirements.txt and make an environment. The distribution's comes first, because
+# a self-built one, such as pyenv's, lacks some optimizations by default and is slower.
 find_python() {
     for python in ${PYTHON:-/usr/bin/python3 python3 python3.13 python3.12 python3.11}; do
         if command -v "$python" >/dev/null &&
