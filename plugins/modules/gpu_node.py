@@ -13,38 +13,38 @@ description:
   - Reads the node's GPUs through NVML, decides what the node advertises, and merges that into C(daemon.json) (C(default-runtime), C(runtimes.nvidia),
     C(node-generic-resources)) and into the NVIDIA Container Toolkit's C(config.toml) (C(swarm-resource), derived from the kinds so that it can never
     name a wrong variable). Everything else in both files stays as it is, byte for byte.
-  - Options that dockerd is started with by hand are moved to where they belong (C(--default-runtime), C(--node-generic-resource),
+  - Command-line options of dockerd are moved into the files (C(--default-runtime), C(--node-generic-resource),
     C(--add-runtime) for nvidia, in drop-ins and units of the administrator or in variables such as C(DOCKER_OPTS)), since dockerd
-    refuses to start with both. A drop-in that contains nothing else is removed, one that contains more keeps the rest. This takes
-    C(systemctl daemon-reload), which comes with the restart and never without.
-  - Of every file that is changed, the original is kept under C(backup) in O(state_dir), with the date of the first change.
-  - One call is one transaction under a lock on the node. It validates, notes what it is about to do, writes, restarts
-    the daemon if that is needed, waits until the daemon shows what was decided, or restores everything.
-  - Whether a restart is needed is judged by what the running daemon shows, not by the files. C(node-generic-resources)
-    is read once at the daemon's start; C(runtimes) alone is taken by a reload.
-  - In check mode it is the assessment of a node. It changes nothing and returns in one call all that a run needs to know.
+    refuses to start with both. A drop-in with nothing else is removed. Other drop-ins keep the rest. This needs
+    C(systemctl daemon-reload), which is only run together with the restart.
+  - The original of each changed file is kept under C(backup) in O(state_dir), with the date of the first change.
+  - One call is one transaction under a lock on the node. It validates, writes a journal and the files, restarts
+    the daemon if needed, and waits until the daemon shows the decision. If a step fails, it restores everything.
+  - The state of the running daemon decides whether a restart is needed, not the files. The daemon reads C(node-generic-resources)
+    only at its start; a reload only updates C(runtimes).
+  - In check mode it assesses the node. It changes nothing and returns all that a run needs to know in one call.
 options:
   state:
     description:
       - With V(present), the node advertises what O(advertise) decides.
-      - With V(absent), what this module wrote is removed. A file that nobody edited since is restored, byte for byte. Of a file
-        that somebody edited, only the keys of this collection are removed and their former values restored.
-      - With V(gathered), nothing is decided and nothing is changed, in check mode or not. The module returns what it finds of
-        the daemon, its swarm and its containers, of the toolkit, and of what is missing. NVML is not read.
+      - With V(absent), the changes of this module are removed. A file without later edits is restored byte for byte. In a file
+        with later edits, only the keys of this collection are removed, and their former values restored.
+      - With V(gathered), the module decides and changes nothing, in check mode or not. It returns facts about the daemon, its swarm,
+        its containers and the toolkit, and what is missing. It does not read NVML.
     type: str
     choices: [present, absent, gathered]
     default: present
   restart:
     description:
-      - With V(if_needed), the daemon is restarted or reloaded if what it runs with differs from what was decided.
+      - With V(if_needed), the daemon is restarted or reloaded if its configuration differs from the decision.
       - With V(never), only the files are edited. This also works where no engine runs, such as in image building.
     type: str
     choices: [never, if_needed]
     default: if_needed
   library_path:
     description:
-      - A directory or zip file from which to load C(pynvml) and C(tomli) where the node does not have them.
-      - If not given, what this module keeps on the node is tried, then the controller's copies are sent.
+      - A directory or zip file to load C(pynvml) and C(tomli) from, if the node does not have them.
+      - If not given, the libraries that this module keeps on the node are tried first, then the controller sends its copies.
     type: path
   timeout:
     description: How long to wait for a restart of the daemon, and for another run on the same node, in seconds.
@@ -74,14 +74,14 @@ requirements:
   - The NVIDIA driver's C(libnvidia-ml.so.1)
   - archspec on the controller, for the labels about the CPU
 notes:
-  - The node needs no Python packages. The action plugin carries C(pynvml) from the controller's C(nvidia-ml-py).
+  - The node needs no Python packages. The action plugin sends C(pynvml) from the controller's C(nvidia-ml-py).
   - With toolkit 1.18, C(mode) in C(config.toml) becomes V(legacy) if it is V(auto), V(jit-cdi) or not set, since these ignore C(swarm-resource).
   - Refused, unless O(accept_risks) names it, are the kind V(GPU) with toolkit 1.19.1 or older, discrete kinds with Docker Engine 23.0.2 to 25.0.2,
     and settings in C(config.toml) with which no task gets a GPU, or each task gets all, such as the mode V(cdi) with a toolkit before 1.19.0.
-  - Passwords in URLs, such as those of proxies in C(daemon.json), are masked in the diff, in messages and in all else that people read. What is
-    for comparing, such as RV(resources), is returned as it is.
-  - With C(ignore_unreachable), a host that cannot be reached fails. Ansible would go on with its next task as if this one had been done.
-  - Every known issue of GPUs on Docker Swarm, with versions, references and what is done about it, is in C(docs/fix/known-issues.md).
+  - Passwords in URLs, such as those of proxies in C(daemon.json), are masked in the diff, in messages and in other texts. Values
+    that other tasks compare, such as RV(resources), are not masked.
+  - With C(ignore_unreachable), an unreachable host fails here. Otherwise Ansible would continue with its next task as if this one had succeeded.
+  - All known issues of GPUs on Docker Swarm, with versions, references and remedies, are in C(docs/fix/known-issues.md).
 seealso:
   - module: fleet.gpu_swarm.gpu_info
   - module: fleet.gpu_swarm.swarm_gpu_info
@@ -121,7 +121,7 @@ EXAMPLES = r"""
           "*H100*": NVIDIA-H100
     extra_resources: [SSD=1]
 
-- name: A card was taken out on purpose
+- name: Accept that a card was removed on purpose
   fleet.gpu_swarm.gpu_node:
     expect: 7
 
@@ -155,13 +155,13 @@ cuda_version:
   type: str
   sample: "13.0"
 resources:
-  description: What this node is to advertise by this collection's rules, as C(KIND=value).
+  description: The resources that this node advertises by the rules, as C(KIND=value).
   returned: success
   type: list
   elements: str
   sample: ["NVIDIA-GPU=GPU-5ec2f1f4-9c1c-5d0a-8b4e-0c1a7f3e2d11"]
 advertised:
-  description: All that the daemon advertises once this is carried out, with the resources of others.
+  description: All resources that the daemon advertises after this change, including those of others.
   returned: success
   type: list
   elements: str
@@ -174,23 +174,23 @@ kinds:
   elements: str
   sample: [NVIDIA-GPU]
 swarm_resource:
-  description: The C(swarm-resource) line of C(config.toml) that belongs to RV(kinds).
+  description: The C(swarm-resource) line of C(config.toml) for RV(kinds).
   returned: success
   type: str
   sample: DOCKER_RESOURCE_NVIDIA-GPU
 labels:
-  description: Node labels that are true of this node, to be set by M(fleet.gpu_swarm.swarm_nodes) on a manager.
+  description: The labels for this node, which M(fleet.gpu_swarm.swarm_nodes) sets on a manager.
   returned: success
   type: dict
   sample: {"gpu.count": "8", "gpu.model": "NVIDIA-H100-80GB-HBM3", "gpu.mem_ge_80": "true", "cpu.x86_64_level": "v3"}
 labels_unknown:
-  description: Prefixes of labels that could not be computed. Such labels that this collection set should stay as they are.
+  description: Prefixes of labels that could not be computed. Existing labels of this collection with these prefixes must not be changed.
   returned: always
   type: list
   elements: str
 cpu:
-  description: The node's CPU as its kernel reports it, null where NVML was not read. The action plugin makes labels of it, and does not return it.
-  returned: where no action plugin is in between
+  description: The node's CPU as its kernel reports it. Null if NVML was not read. The action plugin turns it into labels, and does not return it.
+  returned: without the action plugin
   type: dict
 left_out:
   description: GPUs and MIG devices that are not advertised, with C(index), C(uuid), C(name), C(reason) and, if they failed, C(pci_bus_id) and more.
@@ -201,34 +201,34 @@ missing:
   description:
     - What the node lacks. V(nvml_binding), V(toml_parser), V(toolkit), V(toolkit_packages), V(engine).
     - With V(toolkit_packages), the package manager was killed while it installed the toolkit. apt refuses any work until that is fixed.
-    - In check mode this is information. When applying, what is needed for the change is an error.
-  returned: success, and with an error for want of one of these
+    - In check mode this is information. When applying, a missing requirement of the change is an error.
+  returned: success, and with an error about one of these
   type: list
   elements: str
 adopted:
-  description: What of somebody's settings is taken over or corrected, in sentences. Flags of dockerd that move into C(daemon.json), entries
-    that name the same GPUs otherwise, a C(swarm-resource) line that was there twice or had no effect. When applying, each is a warning too.
+  description: Existing settings that are taken over or corrected, as sentences. Examples are flags of dockerd that move into C(daemon.json), other
+    entries for the same GPUs, and a repeated or ineffective C(swarm-resource) line. When applying, each is also a warning.
   returned: success
   type: list
   elements: str
 backups:
-  description: By file, where its original is kept since it was first changed.
+  description: The path of the kept original of each changed file.
   returned: success
   type: dict
   sample: {"/etc/docker/daemon.json": "/var/lib/gpu-swarm/backup/etc/docker/daemon.json.20260131T120000Z"}
 kept:
-  description: Whether O(state_dir) contains what a change of this node has left there.
+  description: Whether O(state_dir) contains files from a change of this node.
   returned: success
   type: bool
   version_added: 0.2.0
 drift:
-  description: Each difference between the node and what was decided, in words.
+  description: Each difference between the node and the decision, as text.
   returned: success
   type: list
   elements: str
 fault:
   description: Why the node is unfit for what it advertises, as its watcher would report it, such as V(fault reason=mismatch); or null.
-  returned: success, and with an error where the driver cannot be read
+  returned: success, and with an error if the driver cannot be read
   type: str
   version_added: 0.3.0
 cuda:
@@ -237,21 +237,21 @@ cuda:
   type: str
   version_added: 0.3.0
 hangs:
-  description: What gave no answer in time, V(nvml) or the name of a command, such as V(nvidia-ctk). The work on the node was abandoned.
+  description: What did not answer in time, V(nvml) or the name of a command, such as V(nvidia-ctk). The work on the node was abandoned.
   returned: with an error for this
   type: str
   version_added: 0.2.0
 refused:
   description:
-    - Why the decision must not be carried out, each with C(id) and C(text). The ids are names in C(docs/fix/known-issues.md). V(shrink) stands for
-      less than before, and needs consent by O(expect) or O(allow_shrink). The others can be accepted with O(accept_risks).
+    - Why the decision must not be carried out, each with C(id) and C(text). The ids are names in C(docs/fix/known-issues.md). V(shrink) means
+      fewer GPUs than before, which needs consent by O(expect) or O(allow_shrink). The others can be accepted with O(accept_risks).
     - In check mode this is information. When applying, it is an error.
   returned: always
   type: list
   elements: dict
 came:
-  description: The containers that were started between the inspection of the node and the restart of its daemon, as in RV(containers). The files are
-    as they were, and the daemon was not restarted.
+  description: The containers that were started between the inspection of the node and the restart of its daemon, as in RV(containers). The files were
+    restored, and the daemon was not restarted.
   returned: with an error for this
   type: list
   elements: dict
@@ -262,17 +262,17 @@ restored:
   type: bool
   version_added: 0.2.0
 restart_required:
-  description: Whether the daemon must be started anew for it to advertise what was decided.
+  description: Whether the daemon must be restarted to advertise the decision.
   returned: success
   type: bool
 runtime_stays:
-  description: With O(state=absent), whether Docker keeps a runtime C(nvidia) that was there before, in C(daemon.json) or by C(--add-runtime). Its
+  description: With O(state=absent), whether Docker keeps a runtime C(nvidia) that existed before, in C(daemon.json) or by C(--add-runtime). Its
     program is in the toolkit's packages.
   returned: success
   type: bool
   version_added: 0.2.0
 restarted:
-  description: Whether the daemon was started anew.
+  description: Whether the daemon was restarted.
   returned: success
   type: bool
 reloaded:
@@ -280,7 +280,7 @@ reloaded:
   returned: success
   type: bool
 toolkit_version:
-  description: The version of the NVIDIA Container Toolkit, or null where it is not installed.
+  description: The version of the NVIDIA Container Toolkit, or null if it is not installed.
   returned: success
   type: str
 toolkit_held:
@@ -290,7 +290,7 @@ toolkit_held:
   elements: str
   version_added: 0.2.0
 toolkit_files:
-  description: With O(state=absent), the files that came with the toolkit and its repository, other than the packages' own, and can go.
+  description: With O(state=absent), the files that came with the toolkit and its repository, other than the packages' own, and can be removed.
   returned: success
   type: list
   elements: str
@@ -298,31 +298,31 @@ toolkit_files:
 engine:
   description:
     - The Docker daemon, with C(running), C(version), C(api_version), C(unit), C(socket), C(flavour), C(root_dir),
-      C(default_runtime), C(runtimes), C(generic_resources), C(live_restore) and C(started_at), as it was found; and C(lost_at_reload), the
-      options of its command line that a reload would lose, without their values, so that it must be started anew instead.
-    - Null where Docker Engine is not installed.
+      C(default_runtime), C(runtimes), C(generic_resources), C(live_restore) and C(started_at), before any change; and C(lost_at_reload), the
+      options of its command line that a reload would lose, without their values. With such options it must be restarted instead.
+    - Null if Docker Engine is not installed.
   returned: always, also with an error, unless the daemon itself did not answer
   type: dict
 swarm:
   description:
     - The node's own view of its membership, with C(state), C(node_id), C(addr), C(control_available), C(error), C(managers), C(manager_ids) and
       C(half_joined), and on a manager C(id), the id of its swarm. C(addresses) has the machine's addresses by interface.
-    - Where it is in no swarm, C(undecided) has the addresses between which Docker could not choose if a swarm began there, with their
-      interfaces. It is empty where Docker can, or where C(swarm-default-advertise-addr) is set.
-    - The C(state) is V(inactive), V(pending), V(active), V(error), V(locked), or V(unknown) where the daemon is not
+    - If it is in no swarm, C(undecided) has the addresses that Docker could not choose between if a swarm were initialised there, with their
+      interfaces. It is empty if Docker can choose, or if C(swarm-default-advertise-addr) is set.
+    - The C(state) is V(inactive), V(pending), V(active), V(error), V(locked), or V(unknown) if the daemon is not
       running. A node whose membership is V(unknown) may be a member of a swarm, even a manager.
   returned: always, also with an error, unless the daemon itself did not answer
   type: dict
 health:
   description: What the node's watcher reports, with C(label), the engine label's value; C(blocked), why the managers cannot see it, or null;
     C(reasons); C(report), as O(health_report); C(shown), the label that the managers see, which may be outdated for a while; and
-    C(allocation_findings), a list for each finding. It holds the name, the card, the ids of the task and of the holder, who uses it, and since when
-    (C(docs/operate/allocation-check.md)).
-  returned: success; null where no watcher runs
+    C(allocation_findings), a list for each finding. It has the name, the card, the ids of the task and of the holder, the user of the card, and the
+    time since when (C(docs/operate/allocation-check.md)).
+  returned: success; null if no watcher runs
   type: dict
   version_added: 0.3.0
 watcher_missing:
-  description: Whether the node is to have a watcher of its GPUs (O(health)) and has none, which stands in RV(drift) too.
+  description: Whether the node should have a watcher of its GPUs (O(health)) and has none. RV(drift) has this too.
   returned: success
   type: bool
   version_added: 0.3.0
@@ -330,32 +330,32 @@ isolation:
   description: The guard in front of NVIDIA's runtime, with its C(level); C(turned_off), whether an operator's file turns it off; C(found), by service
     and name (C(docs/operate/isolation.md)) what it counted since the boot; and C(memory), by kind of memory its cards and the least that a
     task can use.
-  returned: success; null where there is no guard
+  returned: success; null if there is no guard
   type: dict
   version_added: 0.3.0
 isolation_level:
-  description: The level that this answer is for, which is O(isolation), or without it the one that the node has.
+  description: The level of this answer, which is O(isolation), or the current level of the node if it is not given.
   returned: success
   type: str
   version_added: 0.3.0
 react:
   description: The service that pauses nodes with faults, with C(version), C(settings), and C(running).
-  returned: success; null where it is not installed
+  returned: success; null if it is not installed
   type: dict
   version_added: 0.3.0
 images:
   description:
-    - The node's images that GPUs can be tested with, at most three, each with C(id), C(name) and C(cuda). Those that are made of
+    - Images of the node for tests of GPUs, at most three, each with C(id), C(name) and C(cuda). Images based on
       NVIDIA's CUDA images, by their name or their label C(maintainer), come first, then the newest.
-    - Images that by their name have no glibc (Alpine, BusyBox) are left out.
-  returned: with O(look_for_images=true), where the daemon runs
+    - Images without glibc according to their name (Alpine, BusyBox) are excluded.
+  returned: with O(look_for_images=true), if the daemon runs
   type: list
   elements: dict
   version_added: 0.2.0
 containers:
   description:
     - The running containers, which a restart stops, with C(id), C(name), C(image), C(service), C(task), C(age) in seconds and C(swarm_networks).
-    - The C(swarm_networks) of a container that is no task are the swarm's networks it is attached to. It loses them when the node leaves the swarm.
+    - The C(swarm_networks) of a container that is not a task are its networks of the swarm. It loses them when the node leaves the swarm.
   returned: always, also with an error, unless the daemon itself did not answer
   type: list
   elements: dict
@@ -373,7 +373,7 @@ from ..module_utils._mask import mask, mask_data
 from ..module_utils._node.node import Node
 from ..module_utils._node.node_options import argument_spec
 
-# What others compare with the swarm or with another result of this node. A kind may be called LICENSE-TOKEN, and its number is no secret.
+# Values that other tasks compare. They are not masked: a resource kind may be called LICENSE-TOKEN, and its number is not a secret.
 DATA = (
     "resources", "advertised", "kinds", "swarm_resource", "generic_resources", "labels", "labels_unknown", "label_prefix", "gpus", "uuid",
     "containers", "busy", "came", "images", "backups",
@@ -381,7 +381,7 @@ DATA = (
 
 
 def _load_watcher():
-    """For Ansible, which sends what a module imports, and for the node that installs the watcher: the other calls need none of it."""
+    """Import the watcher. Ansible sends all files that a module imports, but only a node that installs the watcher loads them."""
     from ..module_utils._watch import commands
 
     return commands

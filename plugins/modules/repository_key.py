@@ -7,32 +7,33 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: repository_key
-short_description: Installs the key that signs a repository, if it is the expected one
+short_description: Installs the key that signs a repository, if it is the expected key
 version_added: 0.2.0
 description:
-  - Compares the fingerprint of an OpenPGP key with the expected one before the key is where a package manager trusts it. Every key in the
-    file has to be that one; its subkeys are its own affair. A file with anything besides keys, such as text around the armor, is refused.
-  - A file with a subkey that its key has not signed is refused, since the fingerprint does not cover subkeys. Signatures by RSA and Ed25519 are
-    checked.
-  - What is installed is written anew from what was compared, not the fetched bytes.
-  - Where the right key is installed already, nothing is fetched. Needs no gpg.
-  - The directory of O(path) is made where it is not there yet, as on distributions that bring no such directory.
+  - Compares the fingerprint of an OpenPGP key with the expected one before a package manager can trust the key. All keys in the
+    file must be this key, with any subkeys. A file with other content, such as text around the armor, is refused.
+  - A file with a subkey that its key has not signed is refused, because the fingerprint does not cover subkeys. RSA and Ed25519 signatures are
+    supported.
+  - The installed file is generated from the checked keys, not copied from the fetched bytes.
+  - If the right key is already installed, nothing is fetched. Needs no gpg.
+  - The directory of O(path) is created if it is missing.
 options:
   path:
     description:
-      - Where the key is to lie on the node. It is armored if this ends in C(.asc), binary if in C(.gpg), and else as it came, unless O(armored).
+      - The path of the key on the node. The file is armored if the path ends in C(.asc), and binary if it ends in C(.gpg). Otherwise it has the
+        form of the source, unless O(armored) is set.
     type: path
     required: true
   armored:
-    description: Whether the key is armored there, whatever O(path) ends in. C(rpm --import) takes no other one.
+    description: Whether the file is armored, regardless of O(path). C(rpm --import) requires that.
     type: bool
     default: false
     version_added: 0.3.0
   url:
-    description: Where the node fetches the key.
+    description: The URL that the node fetches the key from.
     type: str
   src:
-    description: A file on the node with the key, which is removed.
+    description: A file on the node with the key. The module removes it.
     type: path
   content:
     description: The key itself, encoded in base64.
@@ -40,12 +41,12 @@ options:
     version_added: 0.3.0
   fingerprint:
     description:
-      - The key's fingerprint, 40 or 64 hexadecimal digits, blanks and colons aside.
-      - If it is empty, any key is taken, but none over O(url) with C(http), nor where C(https) redirects to that.
+      - The key's fingerprint, 40 or 64 hexadecimal digits. Blanks and colons are ignored.
+      - If it is empty, any key is accepted, except from an O(url) with C(http), or one that redirects to C(http).
     type: str
     required: true
   timeout:
-    description: For so many seconds the server may be silent.
+    description: How many seconds the server may take to answer.
     type: int
     default: 30
 extends_documentation_fragment:
@@ -71,7 +72,7 @@ fingerprints:
   elements: str
   sample: [C95B321B61E88C1809C4F759DDCAE044F796ECB0]
 problem:
-  description: Of what kind the problem is, V(url) if the key could not be fetched, V(fingerprint) if it is another one or none.
+  description: The type of problem, V(url) if the key could not be fetched, V(fingerprint) if it is another key or not a key.
   returned: failure
   type: str
 """
@@ -94,21 +95,21 @@ def install(module, data):
     handle, temporary = tempfile.mkstemp(dir=module.tmpdir)
     with os.fdopen(handle, "wb") as file:
         file.write(data)
-    os.chmod(temporary, 0o644)  # apt reads it as a user of its own
+    os.chmod(temporary, 0o644)  # apt reads it as its own user
     module.atomic_move(temporary, module.params["path"])
 
 
 def converge(module, url):
     path, src, content, armored = (module.params[name] for name in ("path", "src", "content", "armored"))
     wanted = required_fingerprint(module.params["fingerprint"])
-    there = read_installed(path, wanted, armored)
-    if wanted and there and url:
-        return {"changed": False, "fingerprints": there.fingerprints}
+    installed = read_installed(path, wanted, armored)
+    if wanted and installed and url:
+        return {"changed": False, "fingerprints": installed.fingerprints}
     if content:
         keys = check_key(base64.b64decode(content), wanted, "the key from the controller")
     else:
         keys = check_key(fetch_key(module, url) if url else read_file(src), wanted, url or src)
-    changed = there is None or there.blocks != keys.blocks
+    changed = installed is None or installed.blocks != keys.blocks
     if changed and not module.check_mode:
         install(module, encode_for(path, keys, armored))
     return {"changed": changed, "fingerprints": keys.fingerprints}
@@ -130,7 +131,7 @@ def main():
         supports_check_mode=True,
     )
     url = module.params["url"]
-    module.params["url"] = url and mask(url)  # what was given is returned too, and shown with -vvv
+    module.params["url"] = url and mask(url)  # options are returned too, and shown with -vvv
     try:
         result = converge(module, url)
     except GpuSwarmError as problem:
@@ -138,7 +139,7 @@ def main():
     except OSError as problem:
         module.fail_json(msg="%s: %s" % (problem.filename, problem.strerror), problem="file")
     except ValueError as problem:
-        module.fail_json(msg="content is not encoded in base64: %s" % problem, problem="fingerprint")
+        module.fail_json(msg="content is not valid base64: %s. Encode the key in base64." % problem, problem="fingerprint")
     finally:
         if module.params["src"] and not module.check_mode and os.path.exists(module.params["src"]):
             os.remove(module.params["src"])

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: repository_packages
-short_description: Finds, and downloads, packages of a repository that need not be defined on the node
+short_description: Finds and downloads packages of a repository that may be unknown to the node
 version_added: 0.3.0
 description:
-  - Has the node's package manager read one repository, or the node's own ones, into a temporary directory, which is removed again, and
-    search packages there. The one repository need not be defined on the node, and its key not installed.
-  - The package manager's own settings, such as proxies, are those of the node. Definitions, lists, logs, locks and trusted keys are in the
+  - The node's package manager reads one repository, or the node's own ones, into a temporary directory, searches packages there, and the
+    directory is removed again. The one repository need not be defined on the node, nor its key installed.
+  - The package manager's own settings, such as proxies, are used. Definitions, lists, logs, locks and trusted keys are in the
     temporary directory.
   - The key is compared with its fingerprint before anything is read, as M(fleet.gpu_swarm.repository_key) does.
-  - Releases of zypper also write their file of cookies, C(/var/lib/YaST2/cookies), as at each of their calls.
+  - zypper also writes its cookies to C(/var/lib/YaST2/cookies), as in each call.
 options:
   manager:
     description: The package manager.
@@ -28,39 +28,39 @@ options:
     elements: str
     required: true
   version:
-    description: The version that each of them has to have, with its release, such as V(1.20.0-1).
+    description: The required version of each package, with its release, such as V(1.20.0-1).
     type: str
     required: true
   definition:
     description:
       - The repository's definition, as the package manager reads it from a file. For C(dnf) and C(zypper) it is the section
         C(nvidia-container-toolkit).
-      - If it is empty, the node's own repositories are searched. C(apt) does so by the lists that are on the node. C(dnf) and C(zypper) take
-        a copy of theirs, and renew that where they are too old.
+      - If it is empty, the node's own repositories are searched. C(apt) uses the lists on the node. C(dnf) and C(zypper) copy
+        their lists, and refresh the copy if it is too old.
     type: str
     default: ""
   key_path:
-    description: Where O(definition) says that the key is. A key that is there already is used, if it is the right one.
+    description: The path of the key in O(definition). An existing key there is used if it is the right one.
     type: path
   key_url:
-    description: Where the node fetches the key otherwise.
+    description: The URL to fetch the key from otherwise.
     type: str
   key_content:
-    description: The key itself, encoded in base64, which wins over both.
+    description: The key itself, encoded in base64. It takes precedence over both.
     type: str
   fingerprint:
-    description: The key's fingerprint. If it is empty, any key is taken, but none over O(key_url) with C(http).
+    description: The key's fingerprint. If it is empty, any key is accepted, except from an O(key_url) with C(http).
     type: str
     default: ""
   directory:
     description:
-      - A directory, which has to be there, into which the packages are downloaded as well, under the names that their files have in the repository.
-        The package manager compares their checksums with those of the repository's signed lists. With dnf 4 this takes its plugin C(download),
-        which is in C(dnf-plugins-core).
+      - An existing directory to download the packages to, under their file names in the repository.
+        The package manager compares their checksums with those of the repository's signed lists. With dnf 4 this needs its plugin C(download)
+        of C(dnf-plugins-core).
       - In check mode nothing is downloaded.
     type: path
   timeout:
-    description: For so many seconds the server of the key may be silent.
+    description: How many seconds the server of the key may take to answer.
     type: int
     default: 30
 extends_documentation_fragment:
@@ -75,7 +75,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Does a mirror have the version that is to be installed
+- name: Check whether a mirror has the required version
   fleet.gpu_swarm.repository_packages:
     manager: apt
     packages: [nvidia-container-toolkit]
@@ -100,7 +100,7 @@ files:
   sample: [nvidia-container-toolkit_1.20.0-1_amd64.deb]
 problem:
   description: >-
-    Of what kind the problem is, V(url) if the key could not be fetched, V(fingerprint) if it is another one or none, V(repository) if
+    The type of problem, V(url) if the key could not be fetched, V(fingerprint) if it is another key or not a key, V(repository) if
     the repository could not be read, V(version) if it lacks a package in that version.
   returned: failure
   type: str
@@ -121,8 +121,8 @@ from ..module_utils._machine.signing_key import check_key, encode_for, fetch_key
 from ..module_utils._mask import mask
 
 
-def key(module, work):
-    """Writes the key, once it is known to be the right one. Where it is to be on the node decides on its form, as ever."""
+def write_key(module, work):
+    """Write the key into the work directory after checking it, and return its path. The path in the definition decides on the form."""
     params = module.params
     wanted, path, armored = required_fingerprint(params["fingerprint"]), params["key_path"], params["manager"] != "apt"
     keys = read_installed(path, wanted, armored) if wanted and not params["key_content"] else None
@@ -130,7 +130,7 @@ def key(module, work):
         content = base64.b64decode(params["key_content"]) if params["key_content"] else fetch_key(module, module.key_url)
         keys = check_key(content, wanted, module.key_url if not params["key_content"] else "the key from the controller")
     file = os.path.join(work, "key" + os.path.splitext(path)[1])
-    write(file, encode_for(path, keys, armored), 0o644)  # apt reads it as a user of its own
+    write(file, encode_for(path, keys, armored), 0o644)  # apt reads it as its own user
     if file != os.path.join(work, "key"):
         os.symlink(file, os.path.join(work, "key"))
     return file
@@ -142,7 +142,7 @@ def write(path, content, mode=0o600):
 
 
 def copy(source, target):
-    """Return what is changed just now, is not worth a copy: the package manager fetches it again."""
+    """Copy a directory of lists. If a file changes meanwhile, drop the copy: the package manager fetches the lists again."""
     try:
         shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True, ignore=shutil.ignore_patterns("packages", "S.*"))  # sockets
     except FileNotFoundError:  # the source itself
@@ -161,7 +161,7 @@ def search(module, work):
     for source, target in manager.copied_directories.items():
         copy(source, with_directory(target, work))
     if definition:
-        definition = definition.replace(module.params["key_path"], key(module, work))
+        definition = definition.replace(module.params["key_path"], write_key(module, work))
         write(with_directory(manager.definition_path, work), definition.encode() + b"\n")
     environment = {name: with_directory(value, work) for name, value in manager.environment.items()}
     run = partial(module.run_command, environ_update={"LC_ALL": "C", **environment}, expand_user_and_vars=False, handle_exceptions=False)
@@ -172,16 +172,16 @@ def search(module, work):
         return {"changed": False, "versions": versions}
     os.mkdir(os.path.join(work, "packages"))
     download(manager, work, packages, module.params["version"], run)
-    names = moved(os.path.join(work, "packages"), module.params["directory"])
+    names = move_files(os.path.join(work, "packages"), module.params["directory"])
     return {"changed": bool(names), "versions": versions, "files": names}
 
 
-def moved(source, target):
-    """Return the names of the files below ``source``, which are in ``target`` now. zypper makes folders of its own."""
-    found = [os.path.join(folder, name) for folder, _folders, names in os.walk(source) for name in names]
-    for path in found:
+def move_files(source, target):
+    """Move all files below ``source`` to ``target`` and return their names. zypper creates folders of its own."""
+    paths = [os.path.join(folder, name) for folder, _folders, names in os.walk(source) for name in names]
+    for path in paths:
         shutil.move(path, os.path.join(target, os.path.basename(path)))
-    return sorted(map(os.path.basename, found))
+    return sorted(map(os.path.basename, paths))
 
 
 def main():
@@ -201,14 +201,14 @@ def main():
         supports_check_mode=True,
     )
     if module.params["definition"] and not (module.params["key_path"] and (module.params["key_url"] or module.params["key_content"])):
-        module.fail_json(msg="definition needs key_path, and key_url or key_content")
-    # What was given is returned too, and shown with -vvv. The address of a mirror can contain a password.
+        module.fail_json(msg="definition is set without a key. Also set key_path, and key_url or key_content.")
+    # Options are returned too, and shown with -vvv. The URL of a mirror can contain a password.
     module.definition, module.key_url = module.params["definition"], module.params["key_url"]
     module.params.update(definition=mask(module.definition), key_url=module.key_url and mask(module.key_url))
     work = tempfile.mkdtemp(prefix="gpu-swarm-packages-")
     try:
         if module.params["manager"] == "apt":
-            os.chmod(work, 0o755)  # it reads as a user of its own, which can enter no directory of Ansible's
+            os.chmod(work, 0o755)  # apt reads as its own user, which cannot enter Ansible's directories
         result = search(module, work)
     except GpuSwarmError as problem:
         module.fail_json(msg=mask(problem.message.replace(work, "")).rstrip("."), **problem.details)

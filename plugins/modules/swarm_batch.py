@@ -10,23 +10,23 @@ module: swarm_batch
 short_description: Carries out one step of a window on a manager, for a batch of hosts (internal)
 version_added: 0.2.0
 description:
-  - Runs modules of this collection on the manager to which the task is delegated, and returns an outcome for each host that does not get
-    through the step. What is waited for is printed once.
-  - It does not fail where the manager does not answer. Then RV(answered) is false, and the same step can be carried out by another manager.
+  - Runs modules of this collection on the manager to which the task is delegated, and returns an outcome for each host that does not pass
+    the step. It prints once what it waits for.
+  - It does not fail if the manager does not answer. Then RV(answered) is false, and another manager can carry out the same step.
   - It reads the variables that the playbooks of this collection set, such as C(gpu_swarm_plan).
 options:
   step:
     description:
-      - V(start) acquires the lease of the swarm if anything is to be changed, and returns nodes to service that need nothing else.
-      - V(acquire) acquires or renews the lease; V(renew) the same within a window, where it must be the same lease as before.
-      - V(begin) reads the ledger, gives tasks that were moved the time to find a place, acquires or renews the lease, judges which hosts may
-        be changed now, pauses their nodes, and waits for tasks that must not be stopped, by C(provision_disrupt) of each host.
-      - V(drain) judges what still runs on the hosts, renews the lease if that is due, removes finished jobs that would run again, and drains
-        the nodes on which something is left that may be moved.
-      - V(unlabel) writes the labels that are left of a deprovision.
-      - V(restore) waits until the manager shows what was decided, and returns the nodes to service.
-      - V(finish) returns to service and labels what is left at the end of a run, waits as V(restore) does, and releases the lease
-        with a note of how many hosts came to which end.
+      - V(start) acquires the lease of the swarm if anything must be changed, and returns nodes to service that need no other change.
+      - V(acquire) acquires or renews the lease. V(renew) renews the same lease within a window.
+      - V(begin) reads the ledger, gives moved tasks time to start elsewhere, acquires or renews the lease, decides which hosts may
+        be changed now, pauses their nodes, and waits for tasks that C(provision_disrupt) of each host protects.
+      - V(drain) checks the remaining work on the hosts, renews the lease if that is due, removes finished jobs that would run again, and drains
+        the nodes that still have movable tasks.
+      - V(unlabel) writes the remaining labels after a deprovision.
+      - V(restore) waits until the manager shows the decision, and returns the nodes to service.
+      - V(finish) returns the remaining nodes to service and labels them, waits as V(restore) does, and releases the lease
+        with a note of the number of hosts by outcome.
     type: str
     choices: [start, acquire, begin, drain, renew, unlabel, restore, finish]
     required: true
@@ -62,7 +62,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Pause the nodes of the batch that may be changed now, and wait for what must not be stopped
+- name: Pause the nodes of the batch that may be changed now, and wait for protected work
   fleet.gpu_swarm.swarm_batch:
     step: begin
     hosts: "{{ ansible_play_batch }}"
@@ -73,7 +73,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 answered:
-  description: Whether the manager carried out the step, so that no other one has to.
+  description: Whether this manager carried out the step, so that no other manager is needed.
   returned: always
   type: bool
 manager:
@@ -81,7 +81,7 @@ manager:
   returned: always
   type: str
 outcomes:
-  description: By host, the C(state) and the C(reason) of those that do not get through the step.
+  description: The C(state) and the C(reason) of each host that did not pass the step.
   returned: always
   type: dict
 drained:
@@ -90,7 +90,7 @@ drained:
   type: list
   elements: str
 refused:
-  description: The nodes of which not all was written, as RV(fleet.gpu_swarm.swarm_nodes#module:refused).
+  description: The nodes that were not written completely, as RV(fleet.gpu_swarm.swarm_nodes#module:refused).
   returned: with O(step=finish)
   type: list
   elements: dict
@@ -99,11 +99,11 @@ unlabelled:
   returned: with O(step=finish)
   type: str
 ledger:
-  description: What M(fleet.gpu_swarm.swarm_gpu_info) returned last.
+  description: The last result of M(fleet.gpu_swarm.swarm_gpu_info).
   returned: always
   type: dict
 lease:
-  description: What M(fleet.gpu_swarm.swarm_lease) returned last.
-  returned: always, but by V(begin) only where the manager answered
+  description: The last result of M(fleet.gpu_swarm.swarm_lease).
+  returned: always, but for V(begin) only if the manager answered
   type: dict
 """

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: swarm_explain
-short_description: Why a service of a swarm is pending, and what would make room for it
+short_description: Explains why a service of a swarm is pending, and what would make room for it
 version_added: 0.3.0
 description:
-  - Replays the filters of swarm's scheduler, in their order, for services over the nodes of their swarm, which are availability, reserved
+  - Replays the filters of swarm's scheduler, in their order, for services and the nodes of their swarm. The filters are availability, reserved
     resources, plugins, constraints, platform, ports of the host and the limit of replicas on a node.
-  - Reports on which nodes a service fits, how many nodes each filter excludes, the nearest misses by name, and the tasks that would have to
-    end to make room. Before any filter, why a service has fewer tasks than it is to have.
+  - Reports on which nodes a service fits, how many nodes each filter excludes, the nearest misses by name, and the tasks that must
+    end to make room. Also reports why swarm has created fewer tasks than the service wants.
   - Returns the ledger of M(fleet.gpu_swarm.swarm_gpu_info) as well, from the same reading of the swarm.
   - With O(textfile_directory) it writes the same as metrics, for Prometheus. Without that option it only reads.
 notes:
-  - Cluster volumes are not checked, nor do pending tasks of other services count, which may take the place first.
+  - Cluster volumes are not checked, and pending tasks of other services do not count, although they may take the room first.
 author:
   - The fleet.gpu_swarm authors (@fleet)
 extends_documentation_fragment:
@@ -27,18 +27,18 @@ extends_documentation_fragment:
 attributes:
   idempotent:
     support: partial
-    details: The file of O(textfile_directory) has the time in it, and is written each time. Without that option nothing is changed.
+    details: The file in O(textfile_directory) contains the time and is written each time. Without that option nothing is changed.
 options:
   services:
     description:
-      - The services to explain, by name or id, whether or not their tasks wait. V(*) stands for each service that has fewer tasks than
-        it is to have.
-      - A name that no service has is not in the result.
+      - The services to explain, by name or id, also without waiting tasks. V(*) means each service with fewer tasks than
+        it wants.
+      - Unknown names are ignored.
     type: list
     elements: str
     default: ['*']
   prefix:
-    description: What the keys of M(fleet.gpu_swarm.swarm_nodes)'s own records begin with.
+    description: The prefix of the labels with which M(fleet.gpu_swarm.swarm_nodes) records its changes.
     type: str
     default: gpu-swarm.
   owner_label:
@@ -49,9 +49,9 @@ options:
   textfile_directory:
     description:
       - The directory that the textfile collector of Prometheus' node_exporter reads, such as V(/var/lib/prometheus/node-exporter). The ledger
-        is written there as metrics, to the file C(gpu-swarm.prom), which a reader sees as it was before or as it is now.
-      - It is on the machine that the module runs on, and has to exist. Where the file cannot be written the module fails, and returns
-        what it has read all the same.
+        is written there as metrics, to the file C(gpu-swarm.prom). A reader sees either the old or the new file.
+      - It is on the machine that the module runs on, and must exist. If the file cannot be written, the module fails, but still
+        returns the ledger.
     type: path
     version_added: 0.3.0
 seealso:
@@ -59,25 +59,25 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Why is it pending, and what would make room?
+- name: Explain why a service is pending
   fleet.gpu_swarm.swarm_explain:
     services: [train]
   register: answer
 
-- name: Show it
+- name: Show the explanation
   ansible.builtin.debug:
     msg: "{{ answer.explained | map(attribute='text') }}"
 """
 
 RETURN = r"""
 owners:
-  description: By service name the value of O(owner_label), for those that have that label.
+  description: The value of O(owner_label) by service, for services with that label.
   returned: success
   type: dict
   sample: {train: alice}
   version_added: 0.3.0
 textfile:
-  description: The file that was written, or in check mode would be.
+  description: The written file. In check mode, the file that would be written.
   returned: with O(textfile_directory)
   type: str
   sample: /var/lib/prometheus/node-exporter/gpu-swarm.prom
@@ -85,7 +85,7 @@ textfile:
 explained:
   description:
     - The services of O(services), ordered by name. The filters of swarm's scheduler are replayed, in their order, over the nodes as they are.
-    - One service at a time, as if it came next. Which of the feasible nodes the scheduler would take is not predicted.
+    - Each explanation assumes that swarm places this service next. It does not predict which feasible node the scheduler would choose.
   returned: success
   type: list
   elements: dict
@@ -94,38 +94,38 @@ explained:
     id: {type: str, description: The service's id.}
     mode: {type: str, description: 'V(Replicated), V(Global), V(ReplicatedJob) or V(GlobalJob).'}
     text: {type: str, description: The answer in a sentence.}
-    wanted: {type: int, description: 'How many tasks it is to have, or to complete; null for a global service.'}
-    live: {type: int, description: 'How many tasks have a node, and are not to end.'}
-    waiting: {type: int, description: How many tasks no node was found for.}
-    needed: {type: int, description: For how many tasks a place is needed now.}
-    over: {type: bool, description: 'Whether swarm starts no task of it any more, since all have ended for good, or since it is scaled to 0.'}
-    since: {type: str, description: "When the first of those that wait began to, as RFC 3339; null where none waits."}
-    age: {type: int, description: Whole seconds since then by the manager's clock; null where that is not known.}
-    said: {type: str, description: The scheduler's own words for one of them.}
+    wanted: {type: int, description: 'How many tasks it wants, or wants to complete; null for a global service.'}
+    live: {type: int, description: 'How many tasks have a node and should run.'}
+    waiting: {type: int, description: How many tasks wait for a node.}
+    needed: {type: int, description: How many tasks need a node now.}
+    over: {type: bool, description: 'Whether swarm starts no more tasks of it, because all have ended, or because it is scaled to 0.'}
+    since: {type: str, description: "When its first waiting task began to wait, as RFC 3339; null if none waits."}
+    age: {type: int, description: Whole seconds since then by the manager's clock; null if unknown.}
+    said: {type: str, description: The scheduler's own message for one of them.}
     without_tasks:
       description:
-        - Why it has fewer tasks than it is to have before the scheduler comes to place any. A paused update, a job's limit of concurrent
+        - Why swarm has not created all tasks yet. Examples are a paused update, a job's limit of concurrent
           tasks, restart attempts that are used up, a restart delay, a network that is not allocated yet, a global service on a paused node.
       type: list
       elements: str
-    wants: {type: dict, description: 'What one task reserves, by kind; C(CPUs) and C(GiB of memory) among them.'}
-    nodes: {type: int, description: How many nodes were compared. Of a global service those that have no task of it.}
+    wants: {type: dict, description: 'What one task reserves, by resource kind; C(CPUs) and C(GiB of memory) among them.'}
+    nodes: {type: int, description: How many nodes were compared. For a global service, the nodes without a task of it.}
     excluded:
       description:
-        - The filters that exclude nodes, in the scheduler's order, each with how many C(nodes) come to it and do not pass. C(filter) is
+        - The filters that exclude nodes, in the scheduler's order, each with the number of C(nodes) that it excludes. C(filter) is
           V(ready), V(resources), V(plugins), V(constraints), V(platform), V(ports) or V(replicas).
       type: list
       elements: dict
     feasible: {type: list, elements: str, description: Ids of the nodes that pass every filter.}
-    room: {type: int, description: 'How many of its tasks fit there at once; null where nothing limits them.'}
-    rooms: {type: dict, description: The same by the ids of the feasible nodes.}
-    fits: {type: bool, description: 'Whether all tasks that need a place have one, or one more would where none needs any.'}
-    possible: {type: bool, description: Whether a node could take a task of it if that node were empty and took new tasks.}
-    unchecked: {type: list, elements: str, description: 'What it needs besides, and is not checked, which is V(cluster volumes) or nothing.'}
+    room: {type: int, description: 'How many of its tasks fit there at once; null if unlimited.'}
+    rooms: {type: dict, description: The same for each feasible node, by id.}
+    fits: {type: bool, description: 'Whether all tasks that need a node fit, or one more task if none needs a node.'}
+    possible: {type: bool, description: Whether any node could run a task of it if that node were empty and schedulable.}
+    unchecked: {type: list, elements: str, description: 'Needs that are not checked, which is V(cluster volumes) or nothing.'}
     nearest:
       description:
         - The nodes that a single filter excludes, those that lack the least first. Each with C(filter), C(hostnames), and C(text),
-          which names the tasks that would have to end where resources are missing.
+          which names the tasks that must end if resources are missing.
       type: list
       elements: dict
   sample:
@@ -156,7 +156,7 @@ explained:
           hostnames: [g1]
           text: g1 has 1 NVIDIA-GPU free and would have 2 if batch.7 ended
 nodes:
-  description: As of M(fleet.gpu_swarm.swarm_gpu_info), and so are C(swarm), C(kinds), C(pools), C(pending), C(findings) and the others.
+  description: As in M(fleet.gpu_swarm.swarm_gpu_info). The same applies to C(swarm), C(kinds), C(pools), C(pending), C(findings) and the others.
   returned: success
   type: list
   elements: dict
@@ -184,26 +184,26 @@ OPTIONS = dict(
 def run(params, check_mode):
     """Return the module's result. Raises GpuSwarmError with it if the metrics cannot be written."""
     manager, wanted, directory = connect(params), params["services"], params["textfile_directory"]
-    # The metrics have all that wait.
-    found = read_ledger(manager, params["prefix"], [*wanted, ALL] if directory else wanted)
-    found["owners"] = _owners(manager.services(), params["owner_label"])
+    # The metrics need all pending services.
+    result = read_ledger(manager, params["prefix"], [*wanted, ALL] if directory else wanted)
+    result["owners"] = _owners(manager.services(), params["owner_label"])
     if not directory:
-        return found
-    text = samples.rendered(found, epoch(manager.time) or time.time(), file.STATUS)
-    explained = [one for one in found["explained"] if ALL in wanted or one["service"] in wanted or one["id"] in wanted]
-    result = dict(found, explained=explained, changed=True, textfile=file.path_in(directory))
+        return result
+    text = samples.rendered(result, epoch(manager.time) or time.time(), file.STATUS)
+    explained = [service for service in result["explained"] if ALL in wanted or service["service"] in wanted or service["id"] in wanted]
+    with_metrics = dict(result, explained=explained, changed=True, textfile=file.path_in(directory))
     try:
         if not check_mode:
             file.write(directory, text)
     except GpuSwarmError as problem:
-        raise GpuSwarmError(problem.message, **dict(result, changed=False)) from problem
-    return result
+        raise GpuSwarmError(problem.message, **dict(with_metrics, changed=False)) from problem
+    return with_metrics
 
 
 def _owners(services, label):
-    """By service name its owner, where it has one."""
+    """Return the owner of each service that has one, by service name."""
     labels = {service["Spec"]["Name"]: service["Spec"].get("Labels") or {} for service in services}
-    return {name: of_service[label] for name, of_service in labels.items() if of_service.get(label)}
+    return {name: own_labels[label] for name, own_labels in labels.items() if own_labels.get(label)}
 
 
 def main():

@@ -10,16 +10,16 @@ module: swarm_job
 short_description: Runs a job with GPUs on a swarm, or an array of jobs
 version_added: 0.3.0
 description:
-  - Submits a command that runs once, or one for each set of parameters, as services of the swarm that are not started again. Those for which
-    there is no room now are queued by swarm.
+  - Submits a command that runs once, or one for each set of parameters, as services that swarm does not restart. Swarm queues
+    jobs without room.
   - Tries again what fails, as often as you allow, and what the guard of a node refused (see C(docs/operate/isolation.md)), which costs none of
     these tries.
-  - Saves what a task has printed on the manager, before anything of it is removed.
-  - A job is known by its name and its content. Running the same again submits nothing, and returns what became of it.
+  - Saves the output of each task on the manager before the task is removed.
+  - A job is identified by its name and its content. Running the same job again submits nothing, and returns its state.
 notes:
-  - The host of the task is a manager of the swarm. In check mode it returns what it would submit.
-  - With O(wait=false) it returns at once. Run the same with O(wait=true) later; jobs go on meanwhile, and only other tries wait for that.
-  - A job that was removed is known no more, and is submitted again.
+  - The host of the task is a manager of the swarm. In check mode it returns the jobs that it would submit.
+  - With O(wait=false) it returns at once. Run the same with O(wait=true) later; running jobs continue meanwhile, but retries wait for that.
+  - A removed job is unknown, and is submitted again.
 author:
   - The fleet.gpu_swarm authors (@fleet)
 extends_documentation_fragment:
@@ -30,40 +30,40 @@ attributes:
     support: full
   diff_mode:
     support: full
-    details: Of variables only their names are shown.
+    details: Only the names of variables are shown.
   idempotent:
     support: full
-    details: With O(again) jobs run once more.
+    details: With O(again), jobs run again.
 options:
   name:
     description:
-      - The name of the job, at most 50 letters, digits, C(_) and C(-). The names of its services are made of it and of a part of the digest.
+      - The name of the job, at most 50 letters, digits, C(_) and C(-). The names of its services consist of it and a part of the digest.
       - Required, here or in O(file).
     type: str
   file:
-    description: A YAML file on the controller with the options of the job. What is given beside it counts more.
+    description: A YAML file on the controller with the options of the job. Options of the task take precedence.
     type: path
   state:
     description:
-      - Whether the jobs of that name are there. With V(absent) all of them are removed, also those that run; what they have printed is saved.
-      - Then O(wait) is until none of their tasks has a GPU any more.
+      - With V(present), jobs are submitted. With V(absent), all jobs of that name are removed, also running ones. Their output is saved.
+      - With V(absent), O(wait) lasts until no GPU is allocated to their tasks.
     type: str
     choices: [present, absent]
     default: present
   image:
-    description: What it runs in. Required with O(state=present).
+    description: The image. Required with O(state=present).
     type: str
   command:
-    description: The arguments of the image's entrypoint, as a list, or as a text that is cut into words as by a shell.
+    description: The arguments of the image's entrypoint, as a list, or as a text that is split into words as in a shell.
     type: raw
   entrypoint:
-    description: What takes the place of the image's entrypoint, likewise.
+    description: The replacement for the image's entrypoint, in the same form.
     type: raw
   env:
-    description: Environment variables. Whoever can read the service in the swarm can read them.
+    description: Environment variables. Anyone who can read the service in the swarm can read them.
     type: dict
   array:
-    description: A list of sets of parameters. Each is a job of its own that finds its parameters in its environment.
+    description: A list of sets of parameters. Each is a separate job with its parameters in its environment.
     type: list
     elements: dict
   gpus:
@@ -71,7 +71,7 @@ options:
     type: int
     default: 1
   kind:
-    description: The kind of generic resources that these are.
+    description: The resource kind of these GPUs.
     type: str
     default: NVIDIA-GPU
   constraints:
@@ -80,11 +80,11 @@ options:
     elements: str
   x_gpu:
     description:
-      - Which nodes it is for, with the keys C(memory_min), C(compute_capability), C(cuda), C(model) and C(cpu) of C(docs/run/placement.md).
-      - It becomes constraints when the job is submitted, on labels of nodes, of which some may be added for it. In O(file) it is C(x-gpu).
+      - The nodes that it may run on, with the keys C(memory_min), C(compute_capability), C(cuda), C(model) and C(cpu) of C(docs/run/placement.md).
+      - It becomes constraints when the job is submitted, on labels of nodes. Missing labels are added to the nodes. In O(file) it is C(x-gpu).
     type: dict
   placement:
-    description: What O(x_gpu) means on this swarm. It is worked out on the controller, so leave it out.
+    description: The meaning of O(x_gpu) on this swarm. The controller computes it, so do not set it.
     type: dict
   mounts:
     description: Mounts as C(docker service create --mount) takes them, such as V(type=bind,source=/data,target=/data,readonly).
@@ -95,43 +95,43 @@ options:
     type: list
     elements: str
   user:
-    description: The user as whom it runs.
+    description: The user that it runs as.
     type: str
   workdir:
     description: The directory in which it runs.
     type: str
   owner:
-    description: Whose it is. It stands in the label C(gpu-swarm.owner), which the playbook C(status) shows.
+    description: Its owner. It is stored in the label C(gpu-swarm.owner), which the playbook C(status) shows.
     type: str
   time_limit:
     description:
-      - For how many seconds each try may run; V(0) for as long as it likes. Its node ends it then, whether anybody waits or not.
-      - That is done by a health check, in place of the image's own. A process that answers SIGTERM with exit code 0 counts as complete.
+      - How many seconds each try may run. V(0) means no limit. Its node ends it after that time, even if nobody waits.
+      - This uses a health check, which replaces the image's own. A process that answers SIGTERM with exit code 0 counts as complete.
     type: int
     default: 0
   retries:
-    description: How often a job that fails, or that its time limit ends, is tried again.
+    description: How often a job is tried again after a failure or a timeout.
     type: int
     default: 0
   again:
-    description: Whether jobs that are over are run once more, V(failed) those that did not complete, V(always) all of them.
+    description: Which finished jobs run again. V(failed) means those that did not complete, V(always) means all of them.
     type: str
     choices: [never, failed, always]
     default: never
   wait:
-    description: Whether to wait until all are over.
+    description: Whether to wait until all jobs are over.
     type: bool
     default: true
   wait_timeout:
-    description: For how many seconds.
+    description: How many seconds to wait.
     type: int
     default: 3600
   log_directory:
-    description: Where on the manager the logs are saved, one file for each task, for root to read.
+    description: The directory on the manager for logs, with one file per task. Only root can read them.
     type: path
     default: /var/lib/gpu-swarm/jobs
   log_limit_mib:
-    description: A log that has more is not saved, and its job is neither tried again nor removed. V(0) for no limit.
+    description: The largest log in MiB. A larger one is not saved, and its job is neither tried again nor removed. V(0) means no limit.
     type: int
     default: 1024
 seealso:
@@ -151,14 +151,14 @@ EXAMPLES = r"""
     retries: 1
   register: sweep
 
-- name: All of them completed
+- name: Check that all jobs completed
   ansible.builtin.assert:
     that: not sweep.waiting and not sweep.not_ready
 """
 
 RETURN = r"""
 jobs:
-  description: Each job of the name.
+  description: The jobs of the name.
   returned: success
   type: list
   elements: dict
@@ -170,19 +170,19 @@ jobs:
       description: The id of its service, empty in check mode for one that would be submitted.
       type: str
     digest:
-      description: That of its content. The name of the service has the beginning of it.
+      description: The digest of its content. The name of the service contains the beginning of it.
       type: str
     queued:
-      description: Since when it is queued.
+      description: When it was queued.
       type: str
     avoids:
-      description: The id of the node whose guard refused it last, off which it is kept while it starts.
+      description: The id of the node whose guard refused it last, which it avoids while it starts.
       type: str
     left:
-      description: Whether it is still waited for.
+      description: Whether the module still waits for it.
       type: bool
     parameters:
-      description: Its parameters, if it is of an array.
+      description: Its parameters, if it belongs to an array.
       type: str
     state:
       description:
@@ -190,19 +190,19 @@ jobs:
           C(refused).
       type: str
     exit_code:
-      description: The exit code of the last try, null where it has none (yet).
+      description: The exit code of the last try, null if it has none yet.
       type: int
     tries:
       description: How often it was submitted.
       type: int
     retried:
-      description: How many of these were at the cost of O(retries).
+      description: How many of these used up O(retries).
       type: int
     refused:
-      description: How many were because a guard had refused it.
+      description: How many followed a refusal by a guard.
       type: int
     error:
-      description: Why it failed, or is queued.
+      description: Why it failed or is queued.
       type: str
     ended:
       description: When it ended.
@@ -211,33 +211,34 @@ jobs:
       description: The id of its node.
       type: str
 waiting:
-  description: The services of those that are not over.
+  description: The services of jobs that are not over.
   returned: success
   type: list
   elements: str
 not_ready:
-  description: The services of those that did not complete.
+  description: The services of jobs that did not complete.
   returned: success
   type: list
   elements: str
 unplaced:
-  description: Whether nothing was done, since O(x_gpu) is yet to be worked out.
+  description: Whether nothing was done, because O(placement) is required first.
   returned: success
   type: bool
 ending:
   description:
-    - With O(state=absent), what tasks of removed jobs of the name still have allocated. It is waited for as well. Each has C(hostname), C(kind),
+    - With O(state=absent), what is still allocated to tasks of removed jobs of the name. The module also waits for that. Each has C(hostname),
+      C(kind),
       C(amount), and under C(state) the state of the node.
   returned: success
   type: list
   elements: dict
 summary:
-  description: What became of the jobs, in a sentence or two.
+  description: The state of the jobs, in one or two sentences.
   returned: success
   type: str
   sample: "Job sweep: All are complete: 3."
 problems:
-  description: What could not be done, such as a log that could not be saved.
+  description: Failures, such as a log that could not be saved.
   returned: success
   type: list
   elements: str
@@ -265,39 +266,39 @@ NOTHING = {
 
 
 def run(params, check_mode):
-    """One pass. That is repeated on the controller, where another manager can be called."""
+    """Run one pass. The controller repeats it, and may then call another manager."""
     definition.refuse_name(params["name"] or "")
     wanted = definition.jobs(params, PREFIX) if params["state"] == "present" else []
     placement = params.get("placement")
     files = LogFiles(params["log_directory"], params["log_limit_mib"])
-    all_of_it = Jobs(connect(params), params["name"], PREFIX, files, check_mode)
+    all_jobs = Jobs(connect(params), params["name"], PREFIX, files, check_mode)
     if params["state"] == "absent":
-        found = all_of_it.absent()
-        diff = {"before": "".join("%s: %s\n" % (one["service"], one["state"]) for one in found), "after": ""}
-        left = {"problems": all_of_it.problems, "ending": all_of_it.ending()}
-        return {**NOTHING, **left, "changed": all_of_it.changed, "jobs": found, "diff": diff}
-    if params.get("x_gpu") and placement is None and all_of_it.missing(wanted):
+        records = all_jobs.absent()
+        diff = {"before": "".join("%s: %s\n" % (job["service"], job["state"]) for job in records), "after": ""}
+        failures = {"problems": all_jobs.problems, "ending": all_jobs.ending()}
+        return {**NOTHING, **failures, "changed": all_jobs.changed, "jobs": records, "diff": diff}
+    if params.get("x_gpu") and placement is None and all_jobs.missing(wanted):
         return {**NOTHING, "unplaced": True}
-    found = all_of_it.present(wanted, params["retries"], params["again"], (placement or {}).get("nodes"))
-    over = [one for one in found if not one["left"]]
+    records = all_jobs.present(wanted, params["retries"], params["again"], (placement or {}).get("nodes"))
+    over = [job for job in records if not job["left"]]
     return {
         **NOTHING,
-        "changed": all_of_it.changed,
-        "jobs": found,
-        "waiting": [one["service"] for one in found if one["left"]],
-        "not_ready": [one["service"] for one in over if one["state"] != job_progress.COMPLETE],
-        "problems": all_of_it.problems,
-        "diff": {"before": "", "after": definition.describe_jobs(all_of_it.submitted)},
+        "changed": all_jobs.changed,
+        "jobs": records,
+        "waiting": [job["service"] for job in records if job["left"]],
+        "not_ready": [job["service"] for job in over if job["state"] != job_progress.COMPLETE],
+        "problems": all_jobs.problems,
+        "diff": {"before": "", "after": definition.describe_jobs(all_jobs.submitted)},
     }
 
 
-def everywhere(problem):
-    """Return whether each manager would fail like this: it is the job that is wrong."""
+def failure_fields(problem):
+    """Return ``wrong``: whether any other manager would fail in the same way, because the job is wrong."""
     return {"wrong": not isinstance(problem, SwarmError) or isinstance(problem, Refused)}
 
 
 def main():
-    manager_module.main(run, dict(JOB_OPTIONS, **RUN_OPTIONS), on_failure=everywhere)
+    manager_module.main(run, dict(JOB_OPTIONS, **RUN_OPTIONS), on_failure=failure_fields)
 
 
 if __name__ == "__main__":

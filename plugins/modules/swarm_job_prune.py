@@ -10,13 +10,13 @@ module: swarm_job_prune
 short_description: Removes finished jobs of a swarm
 version_added: 0.2.0
 description:
-  - Removes one-shot services that are over. Nothing of them runs or waits, and as many tasks are complete as there were to complete. Any other
-    service stays, with the reason.
-  - By default these are the jobs that M(fleet.gpu_swarm.swarm_job) has submitted. Others are removed only where O(services) or O(labels) chooses
+  - Removes one-shot services that are over. None of their tasks runs or waits, and all required tasks are complete. RV(kept) lists other
+    services with the reason.
+  - By default it removes the jobs of M(fleet.gpu_swarm.swarm_job). Other services are removed only if O(services) or O(labels) selects
     them, and only if they are replicated or global jobs, or replicated services whose restart condition is C(none).
-  - What their tasks have printed is saved on the manager before. A service stays whose log cannot be saved.
-  - That it is over is checked directly before the removal, for which a label of the service is updated by its version first, so that
-    whoever read the service before cannot run it again unnoticed. A replicated or global job is read twice instead, as any update runs it again.
+  - The output of their tasks is saved on the manager first. If a log cannot be saved, its service stays.
+  - Directly before the removal, the module updates a label of the service by its version and checks again that it is over. So nobody can
+    restart it unnoticed. A replicated or global job is read twice instead, because any update runs it again.
   - While another run changes the swarm (M(fleet.gpu_swarm.swarm_lease)), nothing is removed.
 author:
   - The fleet.gpu_swarm authors (@fleet)
@@ -26,35 +26,35 @@ extends_documentation_fragment:
   - fleet.gpu_swarm.docker_client
 options:
   services:
-    description: The services, by their names, whatever their age. An empty list chooses none.
+    description: The services, by their names, of any age. An empty list selects none.
     type: list
     elements: str
   labels:
-    description: Services with one of these labels, V(KEY) or V(KEY=VALUE). An empty list chooses none.
+    description: Services with one of these labels, V(KEY) or V(KEY=VALUE). An empty list selects none.
     type: list
     elements: str
   older_than:
-    description: Those that ended so long ago, such as V(90s), V(30m), V(24h) or V(7d). V(0s) for all.
+    description: The minimum time since the end, such as V(90s), V(30m), V(24h) or V(7d). V(0s) means all.
     type: str
     default: 24h
   keep_last:
-    description: So many of each name stay, those that ended last. The jobs of an array have one name.
+    description: How many of the latest jobs of each name stay. The jobs of an array have one name.
     type: int
     default: 0
   failed:
-    description: Whether those that did not complete are removed too. One of swarm's own jobs stays in any case.
+    description: Whether failed jobs are removed too. A failed job of swarm itself always stays.
     type: bool
     default: false
   log_directory:
-    description: Where on the manager the logs are saved, one file for each task, for root to read.
+    description: The directory on the manager for logs, with one file per task. Only root can read them.
     type: path
     default: /var/lib/gpu-swarm/jobs
   log_limit_mib:
-    description: A log that has more is not saved, and its service stays. V(0) for no limit.
+    description: The largest log in MiB. A larger one is not saved, and its service stays. V(0) means no limit.
     type: int
     default: 1024
   holder:
-    description: Whose lease of the swarm is this run's own. By default that of the run of Ansible that this task is part of.
+    description: The holder of the lease that counts as this run's own. By default the current run of Ansible.
     type: str
 seealso:
   - module: fleet.gpu_swarm.swarm_job
@@ -62,14 +62,14 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Jobs that ended a week ago, but for the last one of each name
+- name: Remove jobs that ended a week ago, except the last one of each name
   fleet.gpu_swarm.swarm_job_prune:
     older_than: 7d
     keep_last: 1
   delegate_to: manager-1
   run_once: true
 
-- name: A leader before 29.6.0 would run these again at the next update of their node
+- name: Remove jobs that a leader before 29.6.0 would run again at the next update of their node
   fleet.gpu_swarm.swarm_job_prune:
     services: "{{ ledger.finished_jobs | selectattr('clash') | map(attribute='service') | unique }}"
   delegate_to: manager-1
@@ -93,7 +93,7 @@ kept:
       description: The service's name.
       type: str
     reason:
-      description: Why it is no finished job.
+      description: Why it was kept.
       type: str
 """
 
@@ -122,13 +122,13 @@ def run(params, check_mode):
     return module_result(prune(connect(params), params, check_mode))
 
 
-def everywhere(problem):
-    """Return whether each manager would fail like this."""
+def failure_fields(problem):
+    """Return ``wrong``: whether any other manager would fail in the same way."""
     return {"wrong": isinstance(problem, AnotherRun) or not isinstance(problem, SwarmError)}
 
 
 def main():
-    manager_module.main(run, OPTIONS, on_failure=everywhere)
+    manager_module.main(run, OPTIONS, on_failure=failure_fields)
 
 
 if __name__ == "__main__":

@@ -10,32 +10,32 @@ module: swarm_job_timer
 short_description: Installs the part of the service on a manager that removes finished jobs (internal)
 version_added: 0.3.0
 description:
-  - Installs, compares or removes the part of C(gpu-swarm-manager.service) that does hourly, on the manager that leads, what
-    M(fleet.gpu_swarm.swarm_job_prune) does for jobs of this collection. The service goes with its last part.
+  - Installs, compares or removes the part of C(gpu-swarm-manager.service) that removes finished jobs of this collection hourly on the leading
+    manager, like M(fleet.gpu_swarm.swarm_job_prune). The service is removed with its last part.
 options:
   state:
-    description: V(absent) removes this part. Logs that it has saved stay.
+    description: V(absent) removes this part. Saved logs stay.
     type: str
     choices: [present, absent]
     default: present
   older_than:
-    description: As of M(fleet.gpu_swarm.swarm_job_prune), and so are the next four.
+    description: As in M(fleet.gpu_swarm.swarm_job_prune). The same applies to the next four options.
     type: str
     default: 24h
   keep_last:
-    description: So many of each name stay.
+    description: How many of the latest jobs of each name stay.
     type: int
     default: 0
   failed:
-    description: Whether those that did not complete are removed too.
+    description: Whether failed jobs are removed too.
     type: bool
     default: false
   log_directory:
-    description: Where logs are saved.
+    description: The directory for logs.
     type: path
     default: /var/lib/gpu-swarm/jobs
   log_limit_mib:
-    description: A log that has more is not saved, and its service stays.
+    description: The largest log in MiB. A larger one is not saved, and its service stays.
     type: int
     default: 1024
   docker_socket:
@@ -43,7 +43,7 @@ options:
     type: path
     default: /var/run/docker.sock
   state_dir:
-    description: Where this collection keeps what it needs on the machine.
+    description: The directory for this collection's files on the machine.
     type: path
     default: /var/lib/gpu-swarm
 extends_documentation_fragment:
@@ -55,7 +55,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Jobs go a week after they have ended
+- name: Remove jobs a week after their end
   fleet.gpu_swarm.swarm_job_timer:
     older_than: 7d
 """

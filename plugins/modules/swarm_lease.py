@@ -7,16 +7,16 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: swarm_lease
-short_description: One run at a time changes a swarm
+short_description: Makes sure that only one run at a time changes a swarm
 version_added: 0.2.0
 description:
   - Acquires, renews or releases the lease of a swarm. It is kept in the label C(gpu-swarm.lease) of the swarm itself, so that all
-    managers show it, and is written as one versioned update. Of two that acquire it at once, one gets it.
-  - A lease ends by itself, by the clock of the swarm's leader, whichever manager is called. If another manager became the leader since,
-    somebody else's lease counts for its whole length again, by the new leader's clock.
-  - The module does not fail where somebody else has the lease. Check RV(acquired).
-  - A lease that a process of this controller acquired and that has ended since, as a killed run has, is taken over at once.
-  - Everything else of the swarm stays as it is. No join token is read.
+    managers show it, and is written in one versioned update. If two runs acquire it at once, only one gets it.
+  - A lease ends by itself, by the clock of the swarm's leader, not of the called manager. After a change of the leader,
+    another run's lease starts again with its whole length, by the new leader's clock.
+  - The module does not fail if another run has the lease. Check RV(acquired).
+  - If the holder was a process of this controller that has ended, such as a killed run, its lease is taken over at once.
+  - Nothing else in the swarm is changed. No join token is read.
 author:
   - The fleet.gpu_swarm authors (@fleet)
 extends_documentation_fragment:
@@ -26,7 +26,7 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     support: full
-    details: Returns what would become of the lease, by the clock of the manager that is called, and acquires nothing.
+    details: Returns the lease as it would be, by the clock of the called manager, and acquires nothing.
   diff_mode:
     support: full
   idempotent:
@@ -42,16 +42,16 @@ options:
     default: present
   holder:
     description:
-      - Who acquires, renews or releases it. A lease is this run's own if its holder is exactly this text.
-      - If not given, it names this run of Ansible, such as V(alice@controller pid 1234 (run 3f9a2b1c.88123)). What is in
-        brackets distinguishes it from a process of the same number on another machine, or later on this one.
+      - The run that acquires, renews or releases it. A lease is this run's own if its holder is exactly this text.
+      - If not given, it names this run of Ansible, such as V(alice@controller pid 1234 (run 3f9a2b1c.88123)). The text in
+        brackets distinguishes it from other processes with the same number.
     type: str
   ttl:
-    description: After so many seconds the lease ends, unless it is renewed.
+    description: After how many seconds the lease ends, unless it is renewed.
     type: int
     default: 900
   takeover:
-    description: Holders that are known to be gone. Their lease counts as free.
+    description: Holders that no longer exist. Their lease counts as free.
     type: list
     elements: str
     default: []
@@ -64,19 +64,19 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: One run at a time
+- name: Acquire the lease
   fleet.gpu_swarm.swarm_lease:
     ttl: 600
   delegate_to: manager-1
   run_once: true
   register: lease
 
-- name: Nobody else changes this swarm
+- name: Check that nobody else changes this swarm
   ansible.builtin.assert:
     that: lease.acquired
     fail_msg: "{{ lease.holder }} does, since {{ lease.since }}"
 
-- name: Let others have it
+- name: Release the lease
   fleet.gpu_swarm.swarm_lease:
     state: absent
   delegate_to: manager-1
@@ -89,44 +89,44 @@ acquired:
   returned: success
   type: bool
 holder:
-  description: Who has the lease now, or null. A label that is no lease of this module is given as it stands.
+  description: The holder of the lease now, or null. If somebody else wrote the label, its whole text.
   returned: success
   type: str
   sample: alice@controller pid 1234 (run 3f9a2b1c.88123)
 since:
-  description: Since when, in UTC, by the leader's clock; null where nobody does or the label does not have it.
+  description: When it was acquired, in UTC, by the leader's clock. Null without a lease, or if the label has no time.
   returned: success
   type: str
   sample: "2026-11-21T02:09:37Z"
 expires_in:
-  description: The seconds until it ends, negative where it has; null where nobody has it or the label does not have it.
+  description: The seconds until it ends, negative if it has ended. Null without a lease, or if the label has no time.
   returned: success
   type: int
   sample: 900
 renew_at:
   description: When half of the lease is over, in seconds since 1970 by the controller's clock.
-  returned: where the lease was acquired
+  returned: if the lease was acquired
   type: float
   sample: 1795313827.5
   version_added: 0.2.0
 taken_from:
-  description: Whose lease was replaced, whether it had ended or not; null if nobody else's was. The module warns of it.
+  description: The holder whose lease was replaced, ended or not. Null if no other lease was replaced. The module warns about it.
   returned: success
   type: str
 taken_after:
-  description: How long ago the lease of RV(taken_from) had ended, in seconds; null if it had not, or if nobody else's was replaced.
+  description: How long ago the lease of RV(taken_from) had ended, in seconds; null if it had not ended, or if no other lease was replaced.
   returned: success
   type: int
   sample: 60
   version_added: 0.3.0
 isolation:
-  description: The level of isolation of the swarm by now, or V(unknown) where the label is none of this module. In check mode, what it would be.
+  description: The level of isolation of the swarm now, or V(unknown) if somebody else wrote the label. In check mode, the level that it would have.
   returned: success
   type: str
   sample: audit
   version_added: 0.3.0
 isolation_before:
-  description: The level of before.
+  description: The level before.
   returned: success
   type: str
   sample: "off"
@@ -154,16 +154,16 @@ def run(params, check_mode):
     return lease.module_result(lease.acquire_or_release(connect(params), params, check_mode), params)
 
 
-def taken(result):
+def takeover_warning(result):
     """Return the warning that the lease was taken from another run, if it was."""
     if not result.get("taken_from"):
         return []
-    had = "had not ended" if result["taken_after"] is None else "had ended %d s before" % result["taken_after"]
-    return ["The lease of this swarm was taken from %s. It %s." % (result["taken_from"], had)]
+    ending = "had not ended" if result["taken_after"] is None else "had ended %d s before" % result["taken_after"]
+    return ["The lease of this swarm was taken from %s. It %s." % (result["taken_from"], ending)]
 
 
 def main():
-    manager_module.main(run, OPTIONS, warnings=taken)
+    manager_module.main(run, OPTIONS, warnings=takeover_warning)
 
 
 if __name__ == "__main__":

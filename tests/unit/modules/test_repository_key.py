@@ -156,7 +156,7 @@ def test_a_key_in_the_call_needs_no_existing_directory(tmp_path):
     assert [path.stat().st_mode & 0o777 for path in (key, key.parent, key.parents[1])] == [0o644, 0o755, 0o755]
     other = base64.b64encode(OTHER_KEY).decode()
     assert "the key from the controller is not accepted as" in module(key, content=other)["msg"]
-    assert "content is not encoded in base64" in module(key, content="=a")["msg"]
+    assert "content is not valid base64" in module(key, content="=a")["msg"]
     assert key.read_bytes() == ARMORED
 
 

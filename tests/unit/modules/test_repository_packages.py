@@ -60,7 +60,7 @@ def test_no_password_of_a_mirror_is_returned(tmp_path):
         ({"key_content": base64.b64encode(b"<html>").decode()}, "fingerprint", "from the controller is not accepted as the repository's key"),
         ({"key_content": "?"}, "fingerprint", "from the controller is not accepted as the repository's key"),
         ({"key_content": None, "key_url": "http://127.0.0.1:9/"}, "url", "cannot fetch the repository's key from http://127.0.0.1:9/"),
-        ({"key_content": None}, None, "definition needs key_path, and key_url or key_content"),
+        ({"key_content": None}, None, "definition is set without a key"),
         ({"fingerprint": "ABC"}, "fingerprint", "'ABC' is not the fingerprint of a key"),
     ],
 )

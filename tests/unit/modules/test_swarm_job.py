@@ -330,7 +330,7 @@ def test_a_job_that_the_manager_refuses_is_named_and_no_other_manager_is_tried(r
     manager.create_service = refuses
     with pytest.raises(GpuSwarmError) as problem:
         run(manager, array=[{"KEY": "a"}, {"KEY": "s3cr3t-v4lue"}][1 - number :])
-    assert module.everywhere(problem.value) == {"wrong": True}
+    assert module.failure_fields(problem.value) == {"wrong": True}
     done = "Nothing was submitted." if number == 0 else "1 of its jobs are submitted."
     assert problem.value.message == (
         "The job train is refused. The manager at unix:///x refused to create service train-1: KEY=*** is not allowed. Fix this in the "

@@ -87,14 +87,14 @@ def test_finished_jobs_stay_while_another_run_changes_the_swarm(run):
     manager = VersionedServices([job()], [ended("t1")], lease)
     with pytest.raises(SwarmError, match="No job was removed, since another run changes this swarm: alice") as refused:
         run(manager, holder="bob")
-    assert module.everywhere(refused.value) == {"wrong": True}
+    assert module.failure_fields(refused.value) == {"wrong": True}
     assert manager.removed == []
     assert run(manager, holder="alice")["removed"] == ["sweep"]
 
 
 @pytest.mark.parametrize(("problem", "everywhere"), [(GpuSwarmError("keep_last is -1"), True), (SwarmError("it is no manager"), False)])
 def test_another_manager_is_called_only_if_it_may_answer_differently(problem, everywhere):
-    assert module.everywhere(problem) == {"wrong": everywhere}
+    assert module.failure_fields(problem) == {"wrong": everywhere}
 
 
 # -- one-shot services ----------------------------------------------------------------------------------------------
