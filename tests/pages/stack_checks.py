@@ -14,7 +14,7 @@ HEAD = """\
 # What is checked before a stack is deployed
 
 `docker stack deploy` first makes networks, secrets and configs, and then creates the services, one after the other. If it refuses a service,
-the parts that it has made stay behind. So `fleet.gpu_swarm.deploy` ([Compose files](../run/deploy.md#before)) checks each row
+the parts that it has made stay behind. So `fleet.gpu_swarm.deploy` ([before a deployment](../run/deploy.md#before)) checks each row
 of this table first, also with `--check`. If a row applies, nothing is deployed, and one message names the service, the key and the value.
 
 `tests/unit/stack/test_deploy_checks.py` has a Compose file for each row. `tests/e2e/test_deploy_checks.py` gives these files to Docker itself, which
