@@ -118,7 +118,7 @@ explained:
       elements: dict
     feasible: {type: list, elements: str, description: Ids of the nodes that pass every filter.}
     room: {type: int, description: 'How many of its tasks fit there at once; null if unlimited.'}
-    rooms: {type: dict, description: The same for each feasible node, by id.}
+    rooms: {type: dict, description: The same by the id of the feasible node.}
     fits: {type: bool, description: 'Whether all tasks that need a node fit, or one more task if none needs a node.'}
     possible: {type: bool, description: Whether any node could run a task of it if that node were empty and schedulable.}
     unchecked: {type: list, elements: str, description: 'Needs that are not checked, which is V(cluster volumes) or nothing.'}
