@@ -109,7 +109,7 @@ explained:
       type: list
       elements: str
     wants: {type: dict, description: 'What one task reserves, by resource kind; C(CPUs) and C(GiB of memory) among them.'}
-    nodes: {type: int, description: How many nodes were compared. For a global service, the nodes without a task of it.}
+    nodes: {type: int, description: How many nodes were compared. Nodes that have a task of a global service do not count.}
     excluded:
       description:
         - The filters that exclude nodes, in the scheduler's order, each with the number of C(nodes) that it excludes. C(filter) is
