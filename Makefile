@@ -40,8 +40,8 @@ check: venv ## Lint, types and the short unit tests of files that changed since 
 unit: venv ## Only unit tests, on all cores (minutes on two cores, no Docker). To select some: TESTS=tests/unit/plan, ARGS="-k drain"
 	@$(bin)/python -m pytest -p no:cacheprovider -q --numprocesses auto --dist worksteal $(or $(TESTS),tests/unit) $(ARGS)
 
-lint: venv ## ruff, mypy, vermin, shellcheck, yamllint, ansible-lint, changelog lint
-	@$(bin)/python -m tests.run --only ruff,mypy,vermin,shellcheck,yamllint,ansible-lint,changelog
+lint: venv ## ruff, mypy, vermin, shellcheck, yamllint, ansible-lint, CI workflows, changelog lint
+	@$(bin)/python -m tests.run --only ruff,mypy,vermin,shellcheck,yamllint,ansible-lint,workflows,changelog
 
 sizes: venv ## List the long files, functions and parameter lists; nothing fails
 	@$(bin)/python -m tests.sizes

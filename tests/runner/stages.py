@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 from tests.lab import images, nodes, rootfs
 from tests.lab.fleet import Node
@@ -178,9 +179,14 @@ def stages(*, rare: bool = False) -> list[Stage]:
         Stage("docs-site", [PYTHON, "-m", "tests.site"]),
         Stage("mypy", tool("mypy")),
         Stage("yamllint", tool("yamllint", "--strict", ".")),
+        Stage("workflows", tool("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *map(str, workflows()))),
         Stage("changelog", tool("antsibull-changelog", "lint")),
         *(ends() if rare else []),
     ]
+
+
+def workflows() -> list[Path]:
+    return sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 
 LAB_SCRIPTS = ("enter/docker", "driver/modprobe", "driver/nvidia-modprobe")
