@@ -46,8 +46,9 @@ def in_header(setting: Any) -> str:
 
 
 def markdown(text: str) -> str:
-    """Turn Ansible's markup for code, modules, options and values into Markdown."""
-    return re.sub(r"\b[BCEIMOPV]\(([^()#]*)(?:#[^()]*)?\)", r"`\1`", text)
+    """Turn Ansible's markup for code, modules, options and values into Markdown, and names of pages into links."""
+    text = re.sub(r"\b[BCEIMOPV]\(([^()#]*)(?:#[^()]*)?\)", r"`\1`", text)
+    return re.sub(r"`?docs/([\w/-]+\.md)`?", r"[docs/\1](../\1)", text)
 
 
 def _row(setting: Any) -> tuple[str, ...]:

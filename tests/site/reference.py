@@ -16,6 +16,8 @@ import yaml
 
 from tests.runner.model import BIN, BUILD
 
+from .pages import place_of
+
 COLLECTION = "fleet.gpu_swarm"
 # A page of antsibull-docs about no plugin.
 VARIABLES = "environment_variables"
@@ -23,6 +25,8 @@ KINDS = {"module": "Modules", "filter": "Filters", "callback": "Callbacks", "rol
 TITLE = re.compile(r"^fleet\.gpu_swarm\.(\w+) (\w+) -- (.+)$", re.MULTILINE)
 # The theme has a table of contents beside each page.
 CONTENTS = ".. contents::\n   :local:\n   :depth: 1\n"
+# A page that the documentation of a plugin names, with antsibull's backslashes.
+DOC = re.compile(r":literal:`(docs/[^`\n]+\.md)`")
 HEAD = """\
 Modules, filters and roles
 ==========================
@@ -64,9 +68,13 @@ def chosen(folder: Path) -> dict[str, dict[str, tuple[str, str]]]:
         if title is None or title[3].endswith("(internal)"):
             page.unlink()
         else:
-            page.write_text(text.replace(CONTENTS, ""), encoding="utf-8")
+            page.write_text(DOC.sub(_link_to_doc, text.replace(CONTENTS, "")), encoding="utf-8")
             found[title[2]][title[1]] = (page.stem, title[3])
     return found
+
+
+def _link_to_doc(match: re.Match[str]) -> str:
+    return f":doc:`/{place_of(match[1].replace(chr(92), ''))}`"
 
 
 def index(found: Mapping[str, Mapping[str, tuple[str, str]]]) -> str:

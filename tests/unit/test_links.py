@@ -16,6 +16,7 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 IGNORED = yaml.safe_load((ROOT / "galaxy.yml").read_text())["build_ignore"]
 PLACES = ("*.md", "docs/**/*.md", "roles/*/README.md")
+NAMING = {".py", ".yml", ".md", ".j2", ".json"}
 TEXTS = [path.relative_to(ROOT) for pattern in PLACES for path in sorted(ROOT.glob(pattern))]
 
 
@@ -47,6 +48,14 @@ def test_there_are_links():
 def test_links_lead_to_files_in_the_collection(text):
     assert [str(link) for link in links(text) if not (ROOT / link).exists()] == []
     assert [str(link) for link in links(text) if any(fnmatch(link.parts[0], pattern) for pattern in IGNORED)] == []
+
+
+def test_pages_that_code_and_settings_name_exist():
+    """In messages, comments and the documentation of modules and roles."""
+    files = [path for folder in ("plugins", "roles", "playbooks", "docs") for path in (ROOT / folder).rglob("*") if path.suffix in NAMING]
+    named = [(path, name) for path in files for name in re.findall(r"\bdocs/[\w/-]+\.md\b", path.read_text(encoding="utf-8"))]
+    assert len(named) > 50
+    assert [f"{path.relative_to(ROOT)}: {name}" for path, name in named if not (ROOT / name).is_file()] == []
 
 
 def test_there_are_links_to_headings():

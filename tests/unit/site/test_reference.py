@@ -15,7 +15,7 @@ from tests.site import reference
 
 
 def test_internal_plugins_have_no_page(tmp_path: Path) -> None:
-    contents = ".. contents::\n   :local:\n   :depth: 1\n\nSynopsis\n"
+    contents = ".. contents::\n   :local:\n   :depth: 1\n\nSee :literal:`docs/operate/air\\-gap.md`\n"
     for name, title in {
         "job_module": "fleet.gpu_swarm.job module -- Runs a job",
         "plan_module": "fleet.gpu_swarm.plan module -- Decides what to do (internal)",
@@ -29,7 +29,7 @@ def test_internal_plugins_have_no_page(tmp_path: Path) -> None:
     assert found["role"] == {"node": ("node_role", "Makes a node advertise")}
     assert sorted(page.stem for page in tmp_path.glob("*.rst")) == ["environment_variables", "job_module", "node_role"]
 
-    assert (tmp_path / "job_module.rst").read_text().endswith("+\n\nSynopsis\n")
+    assert (tmp_path / "job_module.rst").read_text().endswith("+\n\nSee :doc:`/operate/air-gap`\n")
     index = reference.index(found)
     assert "   * - :doc:`job <job_module>`\n     - Runs a job\n" in index
     assert "   node <node_role>\n" in index
