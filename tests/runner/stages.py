@@ -111,7 +111,8 @@ def newest() -> list[Stage]:
 
 
 # Unit tests of the repository's tools and texts, which run only with build/venv.
-OF_TOOLS = ("bench", "lab", "runner", "site", *(f"test_{name}.py" for name in ("links", "platforms", "requirements", "rooms", "texts")))
+OF_TEXTS = ("code_blocks", "links", "platforms", "requirements", "rooms", "texts")
+OF_TOOLS = ("bench", "lab", "runner", "site", *(f"test_{name}.py" for name in OF_TEXTS))
 
 # Calls actions in a way that exists since ansible-core 2.19.
 OF_2_19 = ("calls/test_arguments.py",)

@@ -32,6 +32,6 @@ html_show_sphinx = False
 html_copy_source = False
 html_last_updated_fmt = None
 
-copybutton_prompt_text = r"\$ "
+copybutton_prompt_text = r"[$#] "
 copybutton_prompt_is_regexp = True
 copybutton_line_continuation_character = "\\"

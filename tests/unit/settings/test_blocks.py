@@ -7,12 +7,14 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from ansible.playbook.play import Play
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy.rules import check_rules
@@ -24,15 +26,18 @@ from tests.pages import settings
 
 CHECKOUT = Path(__file__).parents[3]
 DECLARED = declared_settings(settings.ROLES)
-PAGES = [CHECKOUT / "README.md", *sorted(CHECKOUT.glob("docs/**/*.md"))]
-BLOCK = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-BLOCKS = [(str(path.relative_to(CHECKOUT)), text) for path in PAGES for text in BLOCK.findall(path.read_text(encoding="utf-8"))]
+PAGES = [path for pattern in ("*.md", "docs/**/*.md", "roles/*/README.md") for path in sorted(CHECKOUT.glob(pattern))]
+BLOCK = re.compile(r"^ *```yaml\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+BLOCKS = [(str(path.relative_to(CHECKOUT)), textwrap.dedent(text)) for path in PAGES for text in BLOCK.findall(path.read_text(encoding="utf-8"))]
 # For an inventory. Files of ansible-builder have "images".
 OTHERS = {"swarm_managers", "gpu_nodes", "swarm_workers", "all"}
 
 
 def kind_of(text: str) -> str:
-    found = set(yaml.safe_load(text))
+    loaded = yaml.safe_load(text)
+    if isinstance(loaded, list):
+        return "plays"
+    found = set(loaded)
     for key, kind in (("services", "Compose file"), ("image", "job"), ("x-gpu", "nodes of a job"), ("env", "part of a task"), ("images", "others")):
         if key in found:
             return kind
@@ -40,7 +45,7 @@ def kind_of(text: str) -> str:
 
 
 def taken(text: str, folder: Path) -> None:
-    found: dict[str, Any] = yaml.safe_load(text)
+    found: Any = yaml.safe_load(text)
     kind = kind_of(text)
     if kind == "Compose file":
         assert translate(text, "compose.yml", {}.get, {}).notes == []
@@ -49,6 +54,11 @@ def taken(text: str, folder: Path) -> None:
         assert set(read_job_file(str(folder / "job.yml"))) == set(found)
     elif kind == "nodes of a job":
         for_job.parse_x_gpu(found["x-gpu"], "job")
+    elif kind == "plays":
+        for play in found:
+            assert set(play) - {*Play.fattributes, "import_playbook"} == set()
+            for variables in [play.get("vars", {}), *(role.get("vars", {}) for role in play.get("roles", ()))]:
+                taken(yaml.safe_dump(variables), folder)
     elif kind == "variables":
         assert {name for name in found if not name.startswith("vault_")} - set(DECLARED) == set()
         check_rules(found.get("gpu_node_advertise", [{"as": "gpu"}]))
@@ -61,7 +71,7 @@ def test_every_example_on_a_page_is_accepted(page: str, text: str, tmp_path: Pat
 
 def test_there_is_one_of_each_kind() -> None:
     found = Counter(kind_of(text) for _page, text in BLOCKS)
-    assert {"Compose file", "job", "nodes of a job", "variables"} <= set(found)
+    assert {"Compose file", "job", "nodes of a job", "plays", "variables"} <= set(found)
     assert found["variables"] > 10
 
 
@@ -73,6 +83,8 @@ def test_there_is_one_of_each_kind() -> None:
         "x-gpu: {memory: 1}",
         "gpu_node_advertise: [{as: gpus}]",
         "gpu_node_advertize: [{as: gpu}]",
+        "[{host: all, roles: []}]",
+        "[{hosts: all, roles: [{role: r, vars: {gpu_node_advertize: []}}]}]",
     ],
 )
 def test_a_refused_example_is_found(text: str, tmp_path: Path) -> None:
