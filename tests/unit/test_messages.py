@@ -73,4 +73,4 @@ def test_each_word_of_status_has_a_row():
 
 def test_each_bad_state_of_a_job_has_a_row():
     states = {job_progress.QUEUED, job_progress.STOPPING, job_progress.FAILED, job_progress.TIMED_OUT, job_progress.REFUSED_BY_GUARD}
-    assert states - set(under("Jobs")) == set()
+    assert states - set(under("A job does not start, fails or does not end")) == set()
