@@ -59,7 +59,9 @@ def with_links(text: str, path: str, find: Callable[[str], str]) -> str:
 
 
 def leads_to(target: str, root: Path, paths: list[str], repository: str) -> str:
-    """Return the place of a file on the site, or its URL in the repository if the site does not have it."""
+    """Return the place of a file on the site, or its URL in the repository if the site does not have it. Sphinx warns of files that do not exist."""
+    if not (root / target).exists():
+        return target
     if target == "README.md":
         return f"{place_of(START_PAGE)}.md"
     for page in (target, f"{target}/README.md"):

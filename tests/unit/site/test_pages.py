@@ -42,6 +42,7 @@ def test_pages_have_their_places(path: str, place: str) -> None:
         ("docs/examples/driver.yml", "examples/driver.yml"),
         ("docs/examples/swarms", f"{URL}/tree/main/docs/examples/swarms"),
         ("docs/examples/fleet", "examples/fleet/index.md"),
+        ("docs/run/nothing.md", "docs/run/nothing.md"),
         ("playbooks/provision.yml", f"{URL}/blob/main/playbooks/provision.yml"),
     ],
 )
