@@ -15,7 +15,7 @@ from ..plugin_utils._fleet.raw_variables import RawVariables
 from ..plugin_utils._report import terminal
 from ..plugin_utils._rollout.member import view
 from ..plugin_utils._rollout.poll import poll, split_options
-from ..plugin_utils._rollout.window import not_emptied
+from ..plugin_utils._rollout.window import not_empty_reason
 from .gpu_node import ActionModule as NodeAction
 
 NO_ANSWER = ["an answer of the node"]  # dockerd is slow to answer while it stops containers
@@ -77,7 +77,7 @@ class ActionModule(NodeAction):
             return _returned(wait(query), timeout)
         if event == "drained":
             answer = _answer(partial(wait, query))
-            why = not_emptied(member.step, answer, not_drained(timeout))
+            why = not_empty_reason(member.step, answer, not_drained(timeout))
             return {**answer, "failed": True, "msg": why} if why else answer
         answer = _answer(partial(_until_ended, query, find_left, wait))
         return {**answer, "blocking": member.blocking(answer["containers"])} if "containers" in answer else answer

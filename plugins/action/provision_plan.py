@@ -68,10 +68,10 @@ class ActionModule(ActionBase):
         settings = run_settings(variables, args["hosts"], self._templar.template)
         answers = read(variables, args["ledger"])
         unread = answers.unread(absent) if args["reads"] else []
-        result.update(changed=False, manager=answers.manager, managers=answers.found["live"], unread=unread, settings=settings)
+        result.update(changed=False, manager=answers.manager, managers=answers.location["live"], unread=unread, settings=settings)
         if unread:
             return result
-        swarm = Swarm(check_first_manager(answers.found, hosts), answers.ledger, _by_node(args["evicted"]))
+        swarm = Swarm(check_first_manager(answers.location, hosts), answers.ledger, _by_node(args["evicted"]))
         try:
             chosen = settings[LEVEL] or (None if absent or args["maintain"] else isolation_change.default_level(swarm))
             level = isolation_change.OFF if absent else isolation_change.level_of(chosen, swarm.ledger)
@@ -132,7 +132,7 @@ def _warnings(planned, managers, settings, absent):
         *advertised.warnings({host.name: _advertises_else(host) for host in hosts if not absent}),
         *react.warnings([] if absent else hosts, swarm),
         *dedicated.warnings(settings[DEDICATED] and not absent, swarm.ledger),
-        *warnings.unread_keeps(swarm.nodes.values()),
+        *warnings.unreadable_keep_labels(swarm.nodes.values()),
         *warnings.long_runners({name: step.work.long_running for name, step in steps.items()}, settings["provision_keep_label"]),
         *(deprovision.remaining_toolkit(hosts) if absent else []),
         *provision_tables.old_entries({name: step.membership.node_id for name, step in steps.items()}, swarm.nodes),

@@ -27,7 +27,7 @@ from ..plugin_utils._rollout.refused_evictions import refused_by_node
 
 # The results with a host's assessment, and with the changes that the run then applied.
 OF_A_NODE = ("gpu_node_assessed", "gpu_node_applied")
-PENDING = "pending, since no node that is left in the swarm has room for them: %s"
+PENDING = "pending, because no node that is left in the swarm has room for them: %s"
 OPTIONS = {
     "of": {"type": "str", "choices": ["provision", "deprovision", "status", "verify"], "required": True},
     "ledger": {"type": "dict"},

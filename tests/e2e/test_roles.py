@@ -98,7 +98,7 @@ def test_a_worker_of_another_swarm_is_only_moved_with_consent(fleet: Fleet, form
         # As assessed at the start of a run: its task arrived since then.
         run = run_role(fleet, ["x1", "x2", "x5"], ["x4"], "--extra-vars", "swarm_member_move=true", x4={"gpu_node_assessed": before})
         assert run.rc != 0
-        assert "x4 stays in its swarm, since leaving would stop or disconnect work there: task web.1" in run.failures("x4")[-1]
+        assert "x4 stays in its swarm, because leaving would stop or disconnect work there: task web.1" in run.failures("x4")[-1]
         assert guest.swarm()["NodeID"] == node_id
 
         run = run_role(fleet, ["x1", "x2", "x5"], ["x4"], "--extra-vars", "swarm_member_move=true swarm_member_move_busy=true")

@@ -33,7 +33,7 @@ def test_each_message_of_troubleshooting_exists_in_the_code():
 
 
 def test_a_message_that_the_code_does_not_print_is_found():
-    assert messages.unknown(["its turn did not come, since … went home", MESSAGES[0]]) == ["its turn did not come, since … went home"]
+    assert messages.unknown(["its turn did not come, because … went home", MESSAGES[0]]) == ["its turn did not come, because … went home"]
 
 
 # --- each state has a row -----------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from ...module_utils._machine.addresses import DOCKERS, advertised_address
 from ...module_utils._printable import printable
 
 SETTING = "swarm_member_advertise_addr"
-_NAMED = 5  # how many hosts the warning names
+_MAX_NAMED = 5  # how many hosts the warning names
 
 
 def unresolved(setting: str, swarm: Mapping[str, Any]) -> str | None:
@@ -61,9 +61,9 @@ def warnings(differences: Mapping[str, str | None]) -> list[str]:
     texts = [f"{host} {text}" for host, text in differences.items() if text]
     if not texts:
         return []
-    more = f"; and {len(texts) - _NAMED} more" if len(texts) > _NAMED else ""
+    more = f"; and {len(texts) - _MAX_NAMED} more" if len(texts) > _MAX_NAMED else ""
     text = (
-        f"{'; '.join(texts[:_NAMED])}{more}. A member keeps the address with which it joined: have it leave and join again (deprovision and "
+        f"{'; '.join(texts[:_MAX_NAMED])}{more}. A member keeps the address with which it joined: have it leave and join again (deprovision and "
         "provision, with --limit), or fix swarm_member_advertise_addr."
     )
     return [text]

@@ -50,7 +50,7 @@ class Known:
 
     host: str  # its name in the inventory
     answer: Answer  # its own answer
-    found: Survey
+    survey: Survey
     listed: Mapping[str, Any]  # the manager's answer with its nodes, as swarm_members returns it; empty if it was not queried
 
     @property
@@ -144,9 +144,9 @@ WOULD = {
 
 def decide(known: Known, role: str, move: bool, advertise_addr: str = "") -> Decision:
     """Decide how a host becomes a member in ``role``. ``move``: whether it may leave another swarm for that."""
-    survey_result, new_managers = known.found, [{"swarm": swarm} for swarm in known.found.new_managers]
+    new_managers = [{"swarm": swarm} for swarm in known.survey.new_managers]
     plan = membership(Candidate(known.answer, role, known.host, move, advertise_addr), known.nodes, new_managers=new_managers)
-    action, initialises = plan["action"], survey_result.init_on == known.host
+    action, initialises = plan["action"], known.survey.init_on == known.host
     joins = action in WOULD_JOIN and not initialises
     return Decision(
         action=action,
@@ -158,18 +158,18 @@ def decide(known: Known, role: str, move: bool, advertise_addr: str = "") -> Dec
         noted=advertised.difference(advertise_addr, swarm_of(known.answer) or {}) or "",
         reported=any(map(_reports, known.nodes or ())),
         would="initialise the swarm" if initialises else WOULD.get(action, "").format(role=role),
-        error=_external(known) or _unlisted(known) or survey_result.error or _unconfirmed(known) or plan["error"],
+        error=_external(known) or _unlisted(known) or known.survey.error or _unconfirmed(known) or plan["error"],
     )
 
 
 def _unconfirmed(known: Known) -> str | None:
     """Why a host that claims to run a swarm is excluded, or None. The others go on without it."""
-    return unconfirmed_claim(known.host) if known.host in known.found.claims else None
+    return unconfirmed_claim(known.host) if known.host in known.survey.claims else None
 
 
 def _external(known: Known) -> str | None:
     """Why nothing is changed on a host that represents an external manager, or None."""
-    if known.host not in known.found.external:
+    if known.host not in known.survey.external:
         return None
     return (
         f"{known.host} has swarm_manager_docker_host, so it is an external manager and nothing is changed on it. Exclude it from this play "
@@ -181,8 +181,8 @@ def _unlisted(known: Known) -> str | None:
     """Why the manager did not return its list of nodes, or None."""
     if not known.listed or known.nodes is not None:
         return None
-    manager = known.found.manager
-    reason = known.found.complaint or str(known.listed.get("msg") or "").strip().rstrip(".") or "no reason given"
+    manager = known.survey.manager
+    reason = known.survey.complaint or str(known.listed.get("msg") or "").strip().rstrip(".") or "no reason given"
     return (
         f"The manager {manager} did not return its list of nodes: {reason}. If more than half of the swarm's managers "
         "are down, there is no quorum: bring one of them back. See 'docker node ls' there."
@@ -217,9 +217,9 @@ def demotion_error(known: Known, variables: Variables, names: Iterable[str]) -> 
 def leave(known: Known, dissolve: bool, entry: str) -> Leave:
     """Decide how a host leaves its swarm and is removed from the manager's list. ``entry`` is an entry there from an earlier membership."""
     swarm = swarm_of(known.answer) or {}
-    others = [name for name in known.found.live if name != known.host]
+    others = [name for name in known.survey.live if name != known.host]
     manager = others[0] if others else ""
-    known = replace(known, found=replace(known.found, manager=manager or known.host, complaint=""))
+    known = replace(known, survey=replace(known.survey, manager=manager or known.host, complaint=""))
     if swarm.get("state") != "active":
         outside = swarm.get("state") == "inactive"
         error = _external(known) or (None if outside or swarm.get("half_joined") else membership(Candidate(known.answer), None)["error"])
@@ -253,7 +253,7 @@ def _no_node(known: Known) -> str | None:
     node_id = known.answer["swarm"].get("node_id")
     if node_id not in [node["ID"] for node in known.nodes or ()]:
         return (
-            f"{known.host} (node id {node_id}) is not in the swarm of {known.found.manager}. If it should leave its current swarm, run "
+            f"{known.host} (node id {node_id}) is not in the swarm of {known.survey.manager}. If it should leave its current swarm, run "
             "'docker swarm leave' on it."
         )
     return membership(Candidate(known.answer, "manager", known.host), known.nodes)["error"]

@@ -57,7 +57,7 @@ class Host:
     packages: bool = default_of("deprovision_packages")
     kept: bool = False
     hold: bool | None = None
-    mistaken: str | None = None  # why the node id that it shows cannot be right
+    identity_error: str | None = None  # why the node id that it shows cannot be right
     advertise_addr: str = ""  # the address that it advertises to others
     report: str | None = None  # what the watcher of its GPUs should report while tasks run there
     isolation: str = ""  # the wanted level
@@ -88,7 +88,7 @@ class Host:
             return printable_lines(f"unreachable: {unreachable.reason(str(self.assessed.get('msg', '')))}")
         if self.assessed.get("failed"):
             return printable_lines(str(self.assessed.get("msg", "the assessment failed")))
-        return self.mistaken
+        return self.identity_error
 
     @property
     def has_engine(self) -> bool:
@@ -101,7 +101,7 @@ class Host:
 
     @property
     def node_id(self) -> str | None:
-        return None if self.mistaken else self.shown_id
+        return None if self.identity_error else self.shown_id
 
     @property
     def shown_id(self) -> str | None:
@@ -111,12 +111,12 @@ class Host:
 
 @dataclass
 class Swarm:
-    """The swarm: the hosts that run it (``found``, from find_swarm) and a manager's ``ledger``.
+    """The swarm: which hosts run it (``location``, from find_swarm), and a manager's ``ledger``.
 
     ``evicted`` has the tasks that new labels would evict, by node: task ids, each with a text that says why.
     """
 
-    found: Mapping[str, Any]
+    location: Mapping[str, Any]
     ledger: Mapping[str, Any] | None = None
     evicted: Mapping[str, dict[str, str]] = field(default_factory=dict)
 
@@ -131,11 +131,11 @@ class Swarm:
     @property
     def error(self) -> str | None:
         """Why no host's membership is known, or None."""
-        if self.found.get("error"):
-            return str(self.found["error"])
-        if self.found.get("live") and not self.nodes:
+        if self.location.get("error"):
+            return str(self.location["error"])
+        if self.location.get("live") and not self.nodes:
             reason = (self.ledger or {}).get("msg") or "it gave no reason"
-            return f"The manager {self.found['live'][0]} could not be queried about the swarm: {reason}"
+            return f"The manager {self.location['live'][0]} could not be queried about the swarm: {reason}"
         return None
 
 

@@ -18,7 +18,7 @@ from ...module_utils._policy.quantity import count_of
 # The size of a batch without a setting, as a share of the nodes that carry work.
 SHARE = "10%"
 # How many canaries are changed at a time. The canaries may be the whole fleet, so changing all of them at once would protect nothing.
-MOST_CANARIES = 3
+MAX_CANARIES = 3
 
 
 def batches(idle: Mapping[str, str], busy: Mapping[str, str], setting: Any = None) -> list[list[str]]:
@@ -32,19 +32,19 @@ def batches(idle: Mapping[str, str], busy: Mapping[str, str], setting: Any = Non
         return _by_model(idle, busy)
     sizes = setting if isinstance(setting, (list, tuple)) else [setting]
     idle_sizes = [_size(sizes[0], len(idle)), len(idle)] if sizes and idle else []
-    return _cut(list(idle), idle_sizes) + _cut(list(busy), [_size(size, len(busy)) for size in sizes])
+    return _split(list(idle), idle_sizes) + _split(list(busy), [_size(size, len(busy)) for size in sizes])
 
 
 def _by_model(idle: Mapping[str, str], busy: Mapping[str, str]) -> list[list[str]]:
     """Batches with one canary per model. An idle canary disturbs nobody, so a busy host is a canary only if no host of its model is idle."""
-    few = [min(MOST_CANARIES, _size(SHARE, len(idle) + len(busy)))]
-    first = _one_of_each(idle)
-    second = _one_of_each(busy, proven=idle.values())
+    canary_sizes = [min(MAX_CANARIES, _size(SHARE, len(idle) + len(busy)))]
+    idle_canaries = _one_of_each(idle)
+    busy_canaries = _one_of_each(busy, proven=idle.values())
     return [
-        *_cut(first, few),
-        *_cut([name for name in idle if name not in first], [len(idle)]),
-        *_cut(second, few),
-        *_cut([name for name in busy if name not in second], [_size(SHARE, len(busy))]),
+        *_split(idle_canaries, canary_sizes),
+        *_split([name for name in idle if name not in idle_canaries], [len(idle)]),
+        *_split(busy_canaries, canary_sizes),
+        *_split([name for name in busy if name not in busy_canaries], [_size(SHARE, len(busy))]),
     ]
 
 
@@ -57,7 +57,7 @@ def _one_of_each(models: Mapping[str, str], proven: Iterable[str] = ()) -> list[
     return hosts
 
 
-def _cut(names: list[str], sizes: Sequence[int]) -> list[list[str]]:
+def _split(names: list[str], sizes: Sequence[int]) -> list[list[str]]:
     parts: list[list[str]] = []
     start = 0
     while start < len(names):

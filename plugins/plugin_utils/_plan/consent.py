@@ -16,14 +16,14 @@ from typing import Any
 from .._fleet import finished_jobs
 from .._fleet.model import END, JOIN, LABEL, MARKED, WINDOWS, Host, Step, Swarm
 from .displaced_services import Loss, consented, decided_totals, is_open, losses, reduces, refusal, totals
-from .provision import settle
+from .provision import complete_step
 
 # The nodes of hosts in one of these groups are updated.
 UPDATED = {*WINDOWS, LABEL, MARKED}
 
 
 def check_reservations(hosts: Iterable[Host], steps: dict[str, Step], swarm: Swarm, allowed: Any) -> list[Loss]:
-    """Refuse changes of hosts after which a service would find the resources that it reserves on no node. Return the losses to which the user
+    """Refuse changes of hosts after which no node would have the resources that a service reserves. Return the losses to which the user
     consented."""
     nodes, changes, joining = swarm.nodes, {}, []
     changing = [host for host in hosts if host.assessed and "advertised" in host.assessed and _is_changed(steps[host.name])]
@@ -39,7 +39,7 @@ def check_reservations(hosts: Iterable[Host], steps: dict[str, Step], swarm: Swa
         losses_of_host = [loss for loss in all_losses if node and is_open(node) and reduces(loss, totals(node), changes[node["id"]])]
         refused = [loss for loss in losses_of_host if not consented(loss.service, allowed)]
         if refused:
-            steps[host.name] = settle(Step(error=refusal(refused)), host, node)
+            steps[host.name] = complete_step(Step(error=refusal(refused)), host, node)
         steps[host.name].impact += [f"leaves no place for {loss.text}" for loss in losses_of_host if not refused]
     return [loss for loss in all_losses if consented(loss.service, allowed)]
 

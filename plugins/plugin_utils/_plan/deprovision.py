@@ -20,14 +20,14 @@ from .._fleet.model import IDLE, MARKED, PREPARE, WINDOW_MANAGERS, Host, Planned
 from .._fleet.workload import CONTAINERS, NOTHING, TASKS
 from .._settings.declaration import ALL
 from .impact import RELEASES, RESTARTS
-from .provision import apply_disruption_policy, identified, nodes_as_in_docker, settle
+from .provision import apply_disruption_policy, complete_step, nodes_as_in_docker, with_identity_errors
 
-# A label with the host's name, set before a node leaves. If a run is killed, the next one finds the node's entry by this label: the host itself has
-# no node id any more, and host names of nodes are not unique.
+# A label with the host's name, set before a node leaves. If a run is killed, the next run finds the node's entry by this label: the host itself no
+# longer has a node id, and host names of nodes are not unique.
 LEAVING = "gpu-swarm-leaving"
 
 # The steps of a removal in their order, each with the text for the plan and the text for the result.
-WORDS = {
+STEP_TEXTS = {
     "labels": ("removes node labels", "node labels"),
     "configure": ("restores its files", "files"),
     "restart": (RESTARTS, "generic resources"),
@@ -50,7 +50,7 @@ Contents = Mapping[str, list[str]]
 def plan(hosts: list[Host], swarm: Swarm, contents: Contents | None) -> dict[str, Step]:
     """The step of each host, by name. ``contents`` is None if the contents of the swarm could not be read."""
     nodes = swarm.nodes
-    hosts = identified(hosts, nodes)
+    hosts = with_identity_errors(hosts, nodes)
     leaving: dict[str, str] = {}
     steps: dict[str, Step] = {}
 
@@ -61,7 +61,7 @@ def plan(hosts: list[Host], swarm: Swarm, contents: Contents | None) -> dict[str
     # The plan of each manager assumes that all managers before it have left.
     for host in sorted(hosts, key=leave_order):
         node = nodes.get(host.node_id or "")
-        step = settle(_decide(host, node, swarm, leaving, contents), host, node)
+        step = complete_step(_decide(host, node, swarm, leaving, contents), host, node)
         if step.removal and step.removal.entry:
             leaving[step.removal.entry] = host.name
         elif node and "leave" in step.needs and not step.work.left_alone:
@@ -96,7 +96,7 @@ def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, leaving: dict
     return step
 
 
-def _needs(host: Host, node: dict[str, Any] | None, leaves: bool, entry: str | None, last: bool) -> list[str]:
+def _needs(host: Host, node: dict[str, Any] | None, leaves: bool, entry: str | None, is_last: bool) -> list[str]:
     assessed = host.assessed or {}
     installed, files = bool(assessed["toolkit_version"]), host.gpu and bool(assessed.get("toolkit_files"))
     needs = {
@@ -109,7 +109,7 @@ def _needs(host: Host, node: dict[str, Any] | None, leaves: bool, entry: str | N
         "repository": files and not installed,
         "state": host.kept or bool(assessed.get("react")) or (files and (host.packages or not installed)),
         "leave": leaves,
-        "dissolve": leaves and last,
+        "dissolve": leaves and is_last,
         "entry": entry is not None,
     }
     return [name for name, needed in needs.items() if needed]
@@ -132,15 +132,15 @@ def _used_by_docker(host: Host) -> str | None:
     if not (host.packages and host.gpu and assessed["toolkit_version"] and assessed.get("runtime_stays")):
         return None
     return (
-        "The NVIDIA Container Toolkit cannot be removed, because Docker had a runtime nvidia before the first run, and its containers could no "
-        "longer start. Remove that runtime (runtimes in daemon.json, or --add-runtime of dockerd) and run this again, or keep the packages with "
-        "deprovision_packages: false. Nothing was changed."
+        "The NVIDIA Container Toolkit cannot be removed, because Docker had a runtime nvidia before the first run, and containers that use it "
+        "could no longer start. Remove that runtime (runtimes in daemon.json, or --add-runtime of dockerd) and run this again, or keep the packages "
+        "with deprovision_packages: false. Nothing was changed."
     )
 
 
 def _own_labels(node: Mapping[str, Any]) -> set[str]:
     keys = owned_labels.recorded(node["labels"], LABEL_PREFIX) | {BOUND, LABEL_PREFIX + owned_labels.MAINTAINED}
-    if not node.get("set_by_run"):  # otherwise they are removed when the node returns to service
+    if not node.get("set_by_run"):  # otherwise these labels are removed when the node returns to service
         keys |= {LABEL_PREFIX + key for key in NOTES}
     return keys & set(node["labels"])
 
@@ -172,20 +172,20 @@ def _membership_error(host: Host, node: dict[str, Any] | None, swarm: Swarm) -> 
     """Why this host's membership is unknown or cannot be ended, or None."""
     if not host.has_engine:
         return None
-    if swarm.found.get("live") and swarm.found.get("error"):
-        return str(swarm.found["error"])
+    if swarm.location.get("live") and swarm.location.get("error"):
+        return str(swarm.location["error"])
     member = membership(Candidate(host.assessed), None)
-    if member["error"] or member["action"] != "unknown":  # in no swarm, or only half in one
+    if member["error"] or member["action"] != "unknown":  # the host is in no swarm, or its last join failed
         return member["error"]
     if not swarm.nodes:
-        reason = swarm.error if swarm.found.get("live") else "None of its managers answered"
+        reason = swarm.error if swarm.location.get("live") else "None of its managers answered"
         return (
             f"This host is in a swarm. {reason}. Fix that and run this again. If nobody needs the swarm any more, run "
             "'docker swarm leave --force' on this host first."
         )
     if node is None and host.leave:
         return (
-            f"This host (node id {host.node_id}) is in another swarm than {swarm.found['live'][0]}, or was removed from its list of nodes. "
+            f"This host (node id {host.node_id}) is in another swarm than {swarm.location['live'][0]}, or was removed from its list of nodes. "
             "Run 'docker swarm leave' on this host, or set deprovision_leave: false for it, and run this again."
         )
     return None
@@ -201,14 +201,14 @@ def _is_last(host: Host, node: dict[str, Any] | None, swarm: Swarm, leaving: Map
 
 
 def _manager_error(host: Host, node: dict[str, Any] | None, swarm: Swarm, leaving: Mapping[str, str]) -> str | None:
-    """Why this manager may not become a worker, which it must before it leaves. None if it may."""
+    """Why this manager may not be demoted, which must happen before it leaves. None if it may."""
     others = _other_managers(host, swarm, leaving)
     if not node or node["role"] != "manager" or not host.leave or not others:
         return None
-    if not set(swarm.found["live"]) - {host.name, *leaving.values()}:
+    if not set(swarm.location["live"]) - {host.name, *leaving.values()}:
         return (
             f"The other managers of its swarm ({_names(others)}) are not in the group swarm_managers or did not answer, so "
-            "none of them could remove this host from its list. Put one of them into that group and run this again."
+            "none of them could remove this host from the list of nodes. Put one of them into that group and run this again."
         )
     return demotion_error(nodes_as_in_docker(swarm), node["id"], leaving=leaving)
 
@@ -223,7 +223,7 @@ def _reason_to_stay(host: Host, node: dict[str, Any] | None, swarm: Swarm, leavi
         )
     if contents is None:
         return "it is the swarm's last manager, and the contents of the swarm could not be read. Run this again."
-    lost = _named(contents)
+    lost = _describe_contents(contents)
     if lost and host.disrupt != ALL:
         return (
             f"it is the swarm's last manager, and {', '.join(lost)} would be lost with the swarm. Remove what nobody needs, and run "
@@ -232,7 +232,7 @@ def _reason_to_stay(host: Host, node: dict[str, Any] | None, swarm: Swarm, leavi
     return None
 
 
-def _named(contents: Contents) -> list[str]:
+def _describe_contents(contents: Contents) -> list[str]:
     return [f"{kind[:-1]} {name}" for kind, names in contents.items() for name in names]
 
 
@@ -249,7 +249,7 @@ def remaining_toolkit(hosts: Iterable[Host]) -> list[str]:
     ]
 
 
-# -- words -------------------------------------------------------------------------------------------------------------
+# -- descriptions -------------------------------------------------------------------------------------------------------------
 
 
 def _names(nodes: list[dict[str, Any]]) -> str:
@@ -257,11 +257,11 @@ def _names(nodes: list[dict[str, Any]]) -> str:
 
 
 def _impact(step: Step, contents: Contents | None) -> list[str]:
-    lost = _named(contents or {}) if "dissolve" in step.needs else []
-    steps = [WORDS[need][0] for need in step.needs if not (need == "leave" and "dissolve" in step.needs)]
+    lost = _describe_contents(contents or {}) if "dissolve" in step.needs else []
+    steps = [STEP_TEXTS[need][0] for need in step.needs if not (need == "leave" and "dissolve" in step.needs)]
     return [*steps, "destroys " + ", ".join(lost)] if lost else steps
 
 
-def removed(step: Step) -> str:
-    """What a successful run removed, in words."""
-    return ", ".join(words for need in step.needs if (words := WORDS[need][1]))
+def describe_removed(step: Step) -> str:
+    """Describe what a successful run removed."""
+    return ", ".join(text for need in step.needs if (text := STEP_TEXTS[need][1]))

@@ -38,7 +38,7 @@ def losses(ledger: Any, changes: Mapping[str, Mapping[str, int]], joining: Seque
     after = {**before, **{node_id: changed for node_id, changed in changes.items() if node_id in before}}
     # Whether a new node will meet a constraint is unknown.
     joining_totals = {f"joining {number}": result for number, result in enumerate(joining)}
-    groups = [_at_least(group, _named(ledger)) for group in (ledger or {}).get("reservations") or []]
+    groups = [_at_least(group, _named_kinds(ledger)) for group in (ledger or {}).get("reservations") or []]
     result = []
     for group in groups:
         reason = _displacement_reason(group, before, after, joining_totals) or _shortage(group, groups, before, {**after, **joining_totals})
@@ -47,21 +47,21 @@ def losses(ledger: Any, changes: Mapping[str, Mapping[str, int]], joining: Seque
     return result
 
 
-def _named(ledger: Any) -> set[str]:
+def _named_kinds(ledger: Any) -> set[str]:
     """The kinds with named resources."""
     nodes = (ledger or {}).get("nodes") or []
     return {kind for node in nodes for kind, entry in node["resources"].items() if entry["type"] == "named"}
 
 
-def _at_least(group: Mapping[str, Any], named: set[str]) -> dict[str, Any]:
+def _at_least(group: Mapping[str, Any], named_kinds: set[str]) -> dict[str, Any]:
     """Return the group with the minimum that each of its tasks needs. A task that reserves 0 of a named kind takes all free ones, at least one."""
-    wants = {kind: amount or (1 if kind in named else 0) for kind, amount in group["wants"].items()}
-    return {**group, "wants": wants, "or_more": [kind for kind in wants if not group["wants"][kind]]}
+    wants = {kind: amount or (1 if kind in named_kinds else 0) for kind, amount in group["wants"].items()}
+    return {**group, "wants": wants, "takes_all": [kind for kind in wants if not group["wants"][kind]]}
 
 
 def decided_totals(assessed: Mapping[str, Any], node: Mapping[str, Any] | None) -> dict[str, int]:
-    """The amount of each kind that a node will have. A missing or failed GPU still counts: the policy did not remove it, and the user consents to
-    that elsewhere."""
+    """The amount of each kind that a node will have. A missing or failed GPU still counts: the policy did not remove it, and another setting
+    asks for the user's consent to the loss of a GPU."""
     wanted = generic_resources.parse(assessed["advertised"])
     counts = {kind: value if isinstance(value, int) else len(value) for kind, value in wanted.items()}
     failed = [card["uuid"] for card in assessed.get("left_out") or []]
@@ -101,11 +101,11 @@ def _split(names: str) -> list[str]:
 
 
 def refusal(lost_services: Iterable[Loss]) -> str:
-    unique = list(lost_services)
-    names = ", ".join(dict.fromkeys(loss.service for loss in unique))
+    lost_list = list(lost_services)
+    names = ", ".join(dict.fromkeys(loss.service for loss in lost_list))
     return (
-        f"services would have no place under the new policy: {'; '.join(dict.fromkeys(loss.text for loss in unique))}. Keep the kind, have them "
-        f"reserve another one first, or consent with provision_allow_pending: [{names}] (true for all). Then run this again."
+        f"services would have no place under the new policy: {'; '.join(dict.fromkeys(loss.text for loss in lost_list))}. Keep the kind, first "
+        f"let the services reserve another kind, or consent with provision_allow_pending: [{names}] (true for all). Then run this again."
     )
 
 
@@ -130,9 +130,9 @@ def _displacement_reason(group: Mapping[str, Any], before: Totals, after_change:
 def _shortage(group: Mapping[str, Any], groups: Iterable[Mapping[str, Any]], before: Totals, after: Totals) -> str | None:
     for kind in group["wants"]:
         reserved = sum(other["tasks"] * other["wants"].get(kind, 0) for other in groups)
-        had, remaining = (sum(found.get(kind, 0) for found in nodes.values()) for nodes in (before, after))
-        if remaining < min(reserved, had):
-            return f"{reserved} {kind} are reserved, and {remaining} would be left"
+        total_before, total_after = (sum(amounts.get(kind, 0) for amounts in nodes.values()) for nodes in (before, after))
+        if total_after < min(reserved, total_before):
+            return f"{reserved} {kind} are reserved, and {total_after} would be left"
     return None
 
 
@@ -142,7 +142,7 @@ def _fits(wants: Mapping[str, int], amounts: Mapping[str, int]) -> bool:
 
 
 def _describe_wants(group: Mapping[str, Any]) -> str:
-    return " and ".join(kind if kind in group["or_more"] else f"{amount} {kind}" for kind, amount in group["wants"].items())
+    return " and ".join(kind if kind in group["takes_all"] else f"{amount} {kind}" for kind, amount in group["wants"].items())
 
 
 def _tasks(count: int) -> str:

@@ -23,10 +23,10 @@ from .._fleet.model import Host, Step, Swarm
 
 
 def fault_of(host: Host, node: Mapping[str, Any] | None) -> str:
-    """The fault because of which a member cannot provide what it advertises, or ''. The fault may have prevented its assessment."""
+    """The fault that keeps a member from providing what it advertises, or ''. Such a fault may also make the assessment fail."""
     fault = label.parse_label(str((host.assessed or {}).get("fault") or ""))
-    counts = node is not None and fault.state == label.FAULT and host.settings.get("gpu_node_on_loss") != label.REPORT
-    return label.format_label(fault) if counts else ""
+    keeps_out = node is not None and fault.state == label.FAULT and host.settings.get("gpu_node_on_loss") != label.REPORT
+    return label.format_label(fault) if keeps_out else ""
 
 
 def should_pause(fault: str, node: Mapping[str, Any] | None) -> bool:
@@ -58,10 +58,10 @@ def is_over(host: Host, node: Mapping[str, Any] | None) -> bool:
     return stale and not reported.get("returned") and node["availability"] == ACTIVE
 
 
-def settle(hosts: Iterable[Host], steps: Mapping[str, Step], swarm: Swarm) -> None:
-    """Keep nodes beyond the limit in service: a cause that affects the whole fleet, such as a new driver, should not close it. A node that is not
+def limit_pauses(hosts: Iterable[Host], steps: Mapping[str, Step], swarm: Swarm) -> None:
+    """Keep nodes beyond the limit in service: a cause that affects all nodes, such as a new driver, should not close the fleet. A node that is not
     paused for its fault also returns to service after a window."""
-    max_paused, paused, _watched = _room(hosts, swarm)
+    max_paused, paused, _watched = _pause_limit(hosts, swarm)
     for step in [step for step in steps.values() if step.fault.pauses][max(0, max_paused - paused) :]:
         step.fault.pauses, step.fault.too_many = False, True
     for step in steps.values():
@@ -73,7 +73,7 @@ def warnings(hosts: Iterable[Host], steps: Mapping[str, Step], swarm: Swarm) -> 
     kept_in_service_hosts = [name for name, step in steps.items() if step.fault.too_many]
     if not kept_in_service_hosts:
         return []
-    max_paused, paused, watched = _room(hosts, swarm)
+    max_paused, paused, watched = _pause_limit(hosts, swarm)
     paused_after = paused + sum(step.fault.pauses for step in steps.values())
     text = (
         f"{', '.join(kept_in_service_hosts)}: unfit for work, but left in service, so swarm may place tasks there: with this run "
@@ -83,14 +83,14 @@ def warnings(hosts: Iterable[Host], steps: Mapping[str, Step], swarm: Swarm) -> 
     return [text]
 
 
-def _room(hosts: Iterable[Host], swarm: Swarm) -> tuple[int, int, int]:
+def _pause_limit(hosts: Iterable[Host], swarm: Swarm) -> tuple[int, int, int]:
     """Return the limit of nodes paused for a fault, how many are paused, and the number of GPU nodes."""
     hosts = list(hosts)
     percent = min((host.fault_limit for host in [host for host in hosts if host.manager] or hosts), default=0)
-    return _room_of(swarm.nodes.values(), percent)
+    return _pause_limit_of(swarm.nodes.values(), percent)
 
 
-def _room_of(nodes: Iterable[Mapping[str, Any]], percent: int) -> tuple[int, int, int]:
+def _pause_limit_of(nodes: Iterable[Mapping[str, Any]], percent: int) -> tuple[int, int, int]:
     nodes = [node for node in nodes if node["state"] != "down"]
     watched = sum(bool(node.get("health") or (node["resources"] and has_gpus(node))) for node in nodes)
     return most_of(watched, percent), sum(bool(node.get("paused_for")) for node in nodes), watched
@@ -98,7 +98,7 @@ def _room_of(nodes: Iterable[Mapping[str, Any]], percent: int) -> tuple[int, int
 
 def kept_in_service(nodes: Sequence[Mapping[str, Any]], percent: int) -> dict[str, str]:
     """Why nodes that report a fault stay in service, by node id. Nodes that are about to be paused have no reason. ``nodes`` are the ledger's."""
-    max_paused, paused, watched = _room_of(nodes, percent)
+    max_paused, paused, watched = _pause_limit_of(nodes, percent)
     reasons = {}
     for node in nodes:
         reported = node.get("health") or {}

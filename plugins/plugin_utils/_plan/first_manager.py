@@ -15,17 +15,17 @@ from typing import Any
 from .._fleet.model import Host
 
 
-def check_first_manager(swarm_state: Mapping[str, Any], hosts: Iterable[Host]) -> dict[str, Any]:
+def check_first_manager(location: Mapping[str, Any], hosts: Iterable[Host]) -> dict[str, Any]:
     """Return the result of find_swarm, with an error if Docker cannot choose the address that the first manager advertises.
 
     A host that joins does not have to choose, because the manager sees its address.
     """
-    first = next((host for host in hosts if host.name == swarm_state.get("init_on")), None)
+    first = next((host for host in hosts if host.name == location.get("init_on")), None)
     addresses = [] if first is None or first.advertise_addr else ((first.assessed or {}).get("swarm") or {}).get("undecided") or []
     if first is None or not addresses:
-        return dict(swarm_state)
+        return dict(location)
     return {
-        **swarm_state,
+        **location,
         "init_on": None,
         "error": (
             f"There is no swarm yet, and Docker on its first manager {first.name} cannot choose the address to advertise: "

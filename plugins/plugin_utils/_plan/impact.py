@@ -30,12 +30,12 @@ def describe_impact(step: Step, host: Host, new: bool) -> None:
     if "hold" in step.needs:
         step.impact.append("holds the toolkit's version" if host.hold else RELEASES)
     if "configure" in step.needs:
-        changes = [*(_gained_and_lost(assessed) or watchers.describe_drift(host)), *isolation_change.describe_change(host)]
+        changes = [*(_describe_resource_changes(assessed) or watchers.describe_drift(host)), *isolation_change.describe_change(host)]
         step.impact.extend(changes or ["keeps pynvml on the node"])
     step.impact.extend(f"takes over {note}" for note in assessed.get("adopted") or [])
     if "restart" in step.needs:
         step.impact.append(RESTARTS)
-    for need, words in (
+    for need, text in (
         ("move", "leaves its swarm"),
         ("join", "initialises the swarm" if new else "joins the swarm"),
         ("role", "becomes a manager" if host.manager else "becomes a worker"),
@@ -43,7 +43,7 @@ def describe_impact(step: Step, host: Host, new: bool) -> None:
         ("labels", "changes node labels"),
     ):
         if need in step.needs:
-            step.impact.append(words)
+            step.impact.append(text)
 
 
 def leader_warnings(hosts: list[Host], steps: Mapping[str, Step], swarm: Swarm) -> list[str]:
@@ -68,8 +68,8 @@ def toolkit_warnings(hosts: list[Host], steps: Mapping[str, Step]) -> list[str]:
     return toolkit_version.mixture_warnings({name: str(toolkit_version.version_of(version)) for name, version in versions.items() if version})
 
 
-def _gained_and_lost(assessed: dict[str, Any]) -> list[str]:
-    """Describe by kind what the node will advertise more or less than its daemon does now."""
+def _describe_resource_changes(assessed: dict[str, Any]) -> list[str]:
+    """Describe by kind which resources the node will advertise in addition, and which no longer."""
     wanted = generic_resources.parse(assessed["resources"])
     current = generic_resources.from_info((assessed["engine"] or {}).get("generic_resources"))
     wanted_gpus, current_gpus = _gpus_by_kind(wanted), _gpus_by_kind(current)

@@ -4,7 +4,7 @@
 
 """Explains by the groups of the inventory why a run would have no host (pure).
 
-Ansible skips a play without hosts and reports success, so a misspelt group would look like a fleet in which all is well.
+Ansible skips a play without hosts and reports success, so a misspelt group would look like a healthy fleet.
 Private to this collection: no stability is promised to others.
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 
 # Every inventory has these groups.
-OF_ANSIBLE = ("all", "ungrouped")
+ANSIBLE_GROUPS = ("all", "ungrouped")
 
 
 def are_all_of_this_collection(playbooks: Sequence[str]) -> bool:
@@ -33,7 +33,7 @@ def no_hosts_reason(groups: Mapping[str, Sequence[str]], wanted: Sequence[str], 
     if limited is None or set(members) & set(limited):
         return ""
     matched = f"it leaves {', '.join(limited)}" if limited else "it leaves no host at all"
-    return f"There is no host to work on: --limit leaves none of {_join(wanted)}; {matched}. Name hosts of these groups there."
+    return f"There is no host to work on: --limit leaves none of {_join(wanted)}; {matched}. Name hosts of these groups in --limit."
 
 
 def _describe_missing(wanted: Sequence[str], groups: Mapping[str, Sequence[str]]) -> str:
@@ -45,7 +45,7 @@ def _describe_missing(wanted: Sequence[str], groups: Mapping[str, Sequence[str]]
 
 def _describe_inventory(groups: Mapping[str, Sequence[str]], wanted: Sequence[str]) -> str:
     """Name the groups that the inventory has instead, and what to do."""
-    other_groups = [group for group in groups if group not in OF_ANSIBLE and group not in wanted]
+    other_groups = [group for group in groups if group not in ANSIBLE_GROUPS and group not in wanted]
     if not groups.get("all"):
         return "The inventory has no hosts at all. Give one with -i."
     corrections = [

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Compares the isolation level of the hosts of a run with the wanted level, and says what changing it takes (pure).
+"""Compares the isolation level of the hosts of a run with the wanted level, and says what the change requires (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -106,6 +106,6 @@ def clash_error(host: Host) -> str | None:
 
 
 def _is_mapped(host: Host) -> bool:
-    """Whether it will advertise slots or groups, which need the guard at any level."""
+    """Whether the host will advertise slots or groups, which need the guard at any level."""
     values = [entry.partition("=")[2] for entry in (host.assessed or {}).get("resources") or ()]
     return any(value.startswith(("GPU-", "MIG-")) and devices_of(value) != [value] for value in values)

@@ -24,15 +24,15 @@ from .isolation_change import clash_error, current_level, swarm_label, wanted_le
 FRESH_S = 86400
 # What the level `reserved` would hide or refuse, in the guard's words.
 VIOLATIONS = frozenset(("hidden", "unreserved", "forged", "unknown-device", "mount", "too-small", "broken"))
-_LONGEST = 100
+_MAX_NAME_LENGTH = 100
 
 
 def level_to_write(setting: str | None, hosts: Iterable[Host], steps: Mapping[str, Step]) -> str | None:
     """The level that is written into the swarm's label. None if this run brings no GPU node to that level, or if a host has another level."""
-    gpu = [host for host in hosts if host.gpu]
-    clashing = any(clash_error(replace(host, isolation=wanted_level(host, setting or OFF))) for host in gpu)
-    stuck = bool(gpu) and all(host.failed or steps[host.name].error for host in gpu)
-    return None if clashing or stuck else setting
+    gpu_hosts = [host for host in hosts if host.gpu]
+    clashing = any(clash_error(replace(host, isolation=wanted_level(host, setting or OFF))) for host in gpu_hosts)
+    all_failed = bool(gpu_hosts) and all(host.failed or steps[host.name].error for host in gpu_hosts)
+    return None if clashing or all_failed else setting
 
 
 def initial_labels(level: str) -> dict[str, str]:
@@ -83,9 +83,9 @@ def _is_due(shown: Mapping[str, Any], update: Mapping[str, Any]) -> bool:
     return recorded_names != _names(after) or (after.read != before.read and (before.read is None or time - before.read > FRESH_S))
 
 
-def _read_findings(read: Iterable[Host], before: isolation.Isolation) -> dict[str, Any]:
-    """The findings of each node's watcher, by node. Nodes without findings, now and before, are left out."""
-    health = {host.node_id or "": (host.assessed or {}).get("health") or {} for host in read}
+def _read_findings(hosts: Iterable[Host], before: isolation.Isolation) -> dict[str, Any]:
+    """The findings of each node's watcher, by node. A node that has no findings now and had none before is excluded."""
+    health = {host.node_id or "": (host.assessed or {}).get("health") or {} for host in hosts}
     findings_by_node = {node: allocation_findings.checked(health_report.get("allocation_findings")) for node, health_report in health.items()}
     return {
         node: allocation_findings.as_lists(findings) for node, findings in findings_by_node.items() if findings or node in before.allocation_findings
@@ -105,7 +105,7 @@ def _of_existing_services(violations: Mapping[str, Any], shown: Mapping[str, Any
     """The violations of existing services. Services in the label that no longer exist get empty names."""
     if shown.get("services") is None:
         return dict(violations)
-    existing = {str(name)[:_LONGEST] for name in shown["services"]}
+    existing = {str(name)[:_MAX_NAME_LENGTH] for name in shown["services"]}
     ended = {service: {"names": [], "last": 0} for service in _recorded(shown).found if service not in existing}
     return {**{service: violation for service, violation in violations.items() if service in existing}, **ended}
 
@@ -123,7 +123,7 @@ def _count_violations(answers: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
             for name in VIOLATIONS & set(names if isinstance(names, Mapping) else ()):
                 last = names[name].get("last") if isinstance(names[name], Mapping) else None
                 if isinstance(last, int) and last >= 0:
-                    violation = violations.setdefault(str(service)[:_LONGEST], {"names": [], "last": 0})
+                    violation = violations.setdefault(str(service)[:_MAX_NAME_LENGTH], {"names": [], "last": 0})
                     violation["names"] = sorted({*violation["names"], name})
                     violation["last"] = max(violation["last"], last)
     return violations

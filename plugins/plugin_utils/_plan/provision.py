@@ -47,7 +47,7 @@ from . import faults, isolation_change, react, toolkit_version, watchers
 from .batches import batches
 from .impact import describe_impact
 
-LOCKS = (
+AUTOLOCK_ERROR = (
     "dockerd must be restarted, which would lock this manager, because its swarm is autolocked. Run 'docker swarm update "
     "--autolock=false' on a manager and run this again. Then set '--autolock=true' again, which shows a new unlock key."
 )
@@ -57,19 +57,19 @@ def plan(hosts: list[Host], swarm: Swarm, maintain: str | None = None, level: st
     """The step of each host, by name. ``maintain`` describes a maintenance: with it, every member gets a window. ``level`` is the swarm's."""
     nodes = swarm.nodes
     report = watchers.report_of(hosts, swarm)
-    hosts = [react.keep_needed_service(host, swarm) for host in identified(hosts, nodes)]
+    hosts = [react.keep_needed_service(host, swarm) for host in with_identity_errors(hosts, nodes)]
     hosts = [_add_class_labels(replace(host, report=report, isolation=isolation_change.wanted_level(host, level)), swarm) for host in hosts]
     # New managers are promoted before other managers are demoted.
     new_managers = [host.assessed for host in hosts if host.manager and not host.error]
     steps = {host.name: _step(host, nodes.get(host.node_id or ""), swarm, new_managers, maintain) for host in hosts}
-    faults.settle(hosts, steps, swarm)
+    faults.limit_pauses(hosts, steps, swarm)
     return steps
 
 
-def identified(hosts: list[Host], nodes: Mapping[str, Mapping[str, Any]]) -> list[Host]:
-    """Return the hosts. ``mistaken`` of a host has the reason if the node id that it reports cannot be right."""
-    mistaken = identity_errors({host.name: host.shown_id for host in hosts}, nodes)
-    return [replace(host, mistaken=mistaken.get(host.name)) for host in hosts]
+def with_identity_errors(hosts: list[Host], nodes: Mapping[str, Mapping[str, Any]]) -> list[Host]:
+    """Return the hosts. If the node id that a host reports cannot be right, ``identity_error`` says why."""
+    errors = identity_errors({host.name: host.shown_id for host in hosts}, nodes)
+    return [replace(host, identity_error=errors.get(host.name)) for host in hosts]
 
 
 def _add_class_labels(host: Host, swarm: Swarm) -> Host:
@@ -90,13 +90,13 @@ def in_batches(hosts: list[Host], steps: Mapping[str, Step], setting: Any = None
     return [*batches(idle, busy, setting), *([name] for name in sorted(managers, key=lambda name: steps[name].membership.leader))]
 
 
-def hosts_in(steps: Mapping[str, Step], cut: Sequence[Sequence[str]] = ()) -> dict[str, list[str]]:
-    """The hosts by group, in the order in which they are changed: by batch (``cut``), the leader last."""
+def hosts_in(steps: Mapping[str, Step], window_batches: Sequence[Sequence[str]] = ()) -> dict[str, list[str]]:
+    """The hosts by group, in the order in which they are changed: by ``window_batches``, the leader last."""
     groups: dict[str, list[str]] = {}
     for name in sorted(steps, key=lambda name: steps[name].membership.leader):
         for group in steps[name].groups:
             groups.setdefault(group, []).append(name)
-    return {**groups, **({WINDOW: [name for batch in cut for name in batch]} if cut else {})}
+    return {**groups, **({WINDOW: [name for batch in window_batches for name in batch]} if window_batches else {})}
 
 
 def only_paused(steps: Mapping[str, Step]) -> list[str]:
@@ -124,10 +124,10 @@ def _step(host: Host, node: dict[str, Any] | None, swarm: Swarm, new_managers: l
     step = _decide(host, node, swarm, new_managers, maintain)
     fault = faults.fault_of(host, node)
     step.fault = PlannedFault(fault, faults.should_pause(fault, node), cleared=not step.error and faults.is_over(host, node))
-    return settle(step, host, node)
+    return complete_step(step, host, node)
 
 
-def settle(step: Step, host: Host, node: dict[str, Any] | None) -> Step:
+def complete_step(step: Step, host: Host, node: dict[str, Any] | None) -> Step:
     """Complete the step with the parts that every plan has: its membership, and its last groups."""
     left_paused = bool(node and node.get("former_availability"))
     if node:
@@ -166,8 +166,8 @@ def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, new_managers:
         needs = [need for need in needs if need not in ("toolkit", "react")] + ["maintain"]
     step = Step(needs=needs, work=PlannedWork(host.disrupt), target=_target(host, needs, swarm))
     if {"restart", "maintain"} & set(step.needs) and node and node["role"] == "manager" and swarm.autolocked:
-        return Step(error=LOCKS)
-    describe_impact(step, host, new=swarm.found.get("init_on") == host.name)
+        return Step(error=AUTOLOCK_ERROR)
+    describe_impact(step, host, new=swarm.location.get("init_on") == host.name)
     if maintain:
         step.impact.append(f"{maintain} and reboots" if host.settings.get("maintain_reboot") else maintain)
     step.work.stops = _stops(set(step.needs))
@@ -203,13 +203,13 @@ def apply_disruption_policy(step: Step, host: Host, node: dict[str, Any] | None,
     if step.work.left_alone:
         return
     step.groups = [WINDOW if group == IDLE and work else group for group in groups]
-    ends = [item for item in work if item not in staying]
-    step.work.long_running = long_running(ends)
-    cut_off = [item for item in ends if step.work.stops == TASKS and not item.service]
-    becomes = describe_effects((item for item in ends if item not in cut_off), leaves="leave" in step.needs)
-    for word, names in [*becomes, ("disconnects", describe_work(cut_off)), ("evicts", evicted)]:
+    ending = [item for item in work if item not in staying]
+    step.work.long_running = long_running(ending)
+    cut_off = [item for item in ending if step.work.stops == TASKS and not item.service]
+    effects = describe_effects((item for item in ending if item not in cut_off), leaves="leave" in step.needs)
+    for verb, names in [*effects, ("disconnects", describe_work(cut_off)), ("evicts", evicted)]:
         if names:
-            step.impact.append(f"{word} {', '.join(names)}")
+            step.impact.append(f"{verb} {', '.join(names)}")
 
 
 def _evicted(step: Step, host: Host, node: dict[str, Any] | None, swarm: Swarm) -> tuple[list[str], list[str]]:
@@ -226,10 +226,10 @@ def _refused(host: Host) -> str | None:
     """Why the node refuses the change, or None. Refusals that may end with the toolkit that this run installs do not count."""
     wanted, now = toolkit_version.version_of(host.toolkit), (host.assessed or {}).get("toolkit_version")
     refused = (host.assessed or {}).get("refused") or []
-    return " ".join(item["text"] for item in refused if not (wanted and _may_end(item["id"], wanted, now))) or None
+    return " ".join(item["text"] for item in refused if not (wanted and _may_be_resolved(item["id"], wanted, now))) or None
 
 
-def _may_end(refused: str, wanted: str, now: str | None) -> bool:
+def _may_be_resolved(refused: str, wanted: str, now: str | None) -> bool:
     """Whether the new toolkit may end a refusal. A failed trial of the toolkit is repeated with another version."""
     if refused == checks.NO_CONTAINER:
         return wanted != now
@@ -241,7 +241,7 @@ def _toolkit_error(host: Host) -> str | None:
 
 
 def nodes_as_in_docker(swarm: Swarm) -> list[dict[str, Any]]:
-    """The nodes as Docker's API shows them, for membership(). A new swarm has none, so a host that is in a swarm is in another swarm."""
+    """The nodes as Docker's API shows them, for membership(). A new swarm has no nodes, so a host that is in a swarm is in another one."""
     return [
         {"ID": node["id"], "Spec": {"Role": node["role"]}, "ManagerStatus": {"Reachability": node["reachability"]}} for node in swarm.nodes.values()
     ]

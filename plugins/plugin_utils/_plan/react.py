@@ -16,23 +16,23 @@ from functools import lru_cache
 from ...module_utils._manager.parts import CODE
 from .._fleet.model import Host, Swarm
 
-_NAMED = 5  # how many nodes the warning names
+_MAX_NAMED = 5  # how many nodes the warning names
 
 
 def keep_needed_service(host: Host, swarm: Swarm) -> Host:
     """Return the host. It keeps its service if the inventory has no GPU node but nodes of the swarm report. The group may be misspelt, or in another
     inventory, and those nodes would lose their protection."""
-    return replace(host, reacts=host.fault_limit) if _keeps(host) and _reporting(swarm) else host
+    return replace(host, reacts=host.fault_limit) if _keeps(host) and _reporting_nodes(swarm) else host
 
 
 def warnings(hosts: Iterable[Host], swarm: Swarm) -> list[str]:
     """A warning that managers keep their service for nodes that the inventory does not have."""
-    keep, nodes = [host.name for host in hosts if _keeps(host)], _reporting(swarm)
-    if not keep or not nodes:
+    keeping, nodes = [host.name for host in hosts if _keeps(host)], _reporting_nodes(swarm)
+    if not keeping or not nodes:
         return []
-    named = ", ".join(nodes[:_NAMED]) + (f" and {len(nodes) - _NAMED} more" if len(nodes) > _NAMED else "")
+    named = ", ".join(nodes[:_MAX_NAMED]) + (f" and {len(nodes) - _MAX_NAMED} more" if len(nodes) > _MAX_NAMED else "")
     text = (
-        f"{', '.join(keep)}: the inventory has no host in gpu_nodes, but nodes of the swarm report the health of their GPUs ({named}), so the "
+        f"{', '.join(keeping)}: the inventory has no host in gpu_nodes, but nodes of the swarm report the health of their GPUs ({named}), so the "
         "service gpu-swarm-manager stays. Put these nodes into gpu_nodes, or remove the service with swarm_member_react: false."
     )
     return [text]
@@ -42,7 +42,7 @@ def _keeps(host: Host) -> bool:
     return host.keeps_reacting and bool((host.assessed or {}).get("react"))
 
 
-def _reporting(swarm: Swarm) -> list[str]:
+def _reporting_nodes(swarm: Swarm) -> list[str]:
     return sorted(node["hostname"] for node in swarm.nodes.values() if node.get("health"))
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 # The default of the role nvidia_container_toolkit (a test compares them).
 DEFAULT = "1.20.0"
-FORM = re.compile(r"\d+\.\d+\.\d+(-\d+)?")
+VERSION_PATTERN = re.compile(r"\d+\.\d+\.\d+(-\d+)?")
 
 
 def version_of(package: str | None) -> str | None:
@@ -37,7 +37,7 @@ def needs_packages(wanted: str | None, assessed: Mapping[str, Any]) -> bool:
 
 def version_error(wanted: str | None, hold: bool | None, assessed: Mapping[str, Any]) -> str | None:
     """Why this version cannot be installed there, or None."""
-    if wanted and not FORM.fullmatch(wanted):
+    if wanted and not VERSION_PATTERN.fullmatch(wanted):
         return (
             f"nvidia_container_toolkit_version is {wanted}. It must be one version of the packages, such as {DEFAULT} or {DEFAULT}-1. "
             f"Remove the setting to keep the installed version, or to install {DEFAULT} where there is none."
@@ -47,7 +47,8 @@ def version_error(wanted: str | None, hold: bool | None, assessed: Mapping[str, 
         return None
     return (
         f"Version {version_of(wanted)} of the NVIDIA Container Toolkit is wanted and {installed} is installed, "
-        f"where the package manager holds {', '.join(held)}. Set nvidia_container_toolkit_hold: true to hold the new version, or false to hold none."
+        f"and the package manager holds {', '.join(held)}. Set nvidia_container_toolkit_hold: true to hold the new version, "
+        "or false to hold no version."
     )
 
 

@@ -17,7 +17,7 @@ from ...module_utils._tasks.keep import is_readable
 # In the answer of a host: warnings that the plan shows for it.
 NOTED = "noted"
 # How many tasks a warning names.
-NAMED = 5
+MAX_NAMED = 5
 
 
 def add_host_name(answer: dict[str, Any], host: str, noted: Iterable[str] = (), later: bool = False) -> dict[str, Any]:
@@ -45,13 +45,13 @@ def merge_noted(answers: Mapping[str, Mapping[str, Any] | None]) -> list[str]:
     return [f"{', '.join(names)}: {text}" for text, names in hosts.items()]
 
 
-def unread_keeps(nodes: Iterable[Mapping[str, Any]]) -> list[str]:
+def unreadable_keep_labels(nodes: Iterable[Mapping[str, Any]]) -> list[str]:
     """Warnings about services whose label about moving their tasks cannot be read. ``nodes`` are the ledger's."""
     labels = {task["service"]: task["kept"] for node in nodes for task in node.get("tasks") or () if task.get("kept")}
     labels = {service: label for service, label in labels.items() if not is_readable(label)}
     return [
         f"service {service}: its label {label} is neither true, false, nor an age such as 12h or 2d, and counts as true. Its tasks are not moved "
-        f"before that is corrected: docker service update --label-add {label.partition('=')[0]}=12h {service}"
+        f"until you correct the label: docker service update --label-add {label.partition('=')[0]}=12h {service}"
         for service, label in sorted(labels.items())
     ]
 
@@ -61,7 +61,7 @@ def long_runners(tasks: Mapping[str, Iterable[str]], keep_label: str) -> list[st
     long_running = [f"{task} on {host}" for host, names in tasks.items() for task in names]
     if not long_running:
         return []
-    named = ", ".join(long_running[:NAMED]) + (f" and {len(long_running) - NAMED} more" if len(long_running) > NAMED else "")
+    named = ", ".join(long_running[:MAX_NAMED]) + (f" and {len(long_running) - MAX_NAMED} more" if len(long_running) > MAX_NAMED else "")
     text = f"these tasks have run for longer than a day, and are about to be moved: {named}. To keep the tasks of a service where they are: "
     return [text + f"docker service update --label-add {keep_label}=true SERVICE"]
 
@@ -72,5 +72,5 @@ def even_managers(managers: Sequence[str], needs: Mapping[str, Sequence[str]]) -
     if count % 2 or not any({"join", "move", "role"} & set(needs.get(name, ())) for name in managers):
         return []
     tolerated = (count - 1) // 2 or "none"
-    same = f"a swarm of {count} managers can lose {tolerated} of them, like a swarm of {count - 1}"
-    return [f"swarm_managers has {count} hosts: {same}. Use an odd number."]
+    comparison = f"a swarm of {count} managers can lose {tolerated} of them, like a swarm of {count - 1}"
+    return [f"swarm_managers has {count} hosts: {comparison}. Use an odd number."]

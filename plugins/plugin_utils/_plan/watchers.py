@@ -21,7 +21,7 @@ from .._fleet.model import Host, Step, Swarm
 
 # The known issues of leaders that stop a task whenever its node is updated.
 _STOPS = ("old-leader-evicts-gpu-tasks", "old-leader-evicts-discrete-tasks")
-_NAMED = 5  # how many hosts the warning names
+_MAX_NAMED = 5  # how many hosts the warning names
 
 
 def report_of(hosts: Iterable[Host], swarm: Swarm) -> str:
@@ -63,7 +63,7 @@ def warnings(hosts: Sequence[Host], steps: Mapping[str, Step], swarm: Swarm) -> 
     if report == ALL or not affected:
         return []
     old = _too_old(_versions(hosts, swarm))
-    named = ", ".join(affected[:_NAMED]) + (f" and {len(affected) - _NAMED} more" if len(affected) > _NAMED else "")
+    named = ", ".join(affected[:_MAX_NAMED]) + (f" and {len(affected) - _MAX_NAMED} more" if len(affected) > _MAX_NAMED else "")
     text = (
         f"{named}: a manager has Docker Engine {', '.join(old)}. With this version, each report of a node's watcher may stop a task on the node or "
         "run a finished job again. So the watcher reports a fault at once, and everything else only while no task of the swarm runs on the node. "

@@ -17,7 +17,7 @@ from typing import Any
 from ...module_utils._printable import shortened
 from .._fleet.model import MARKED, WINDOWS, Host, Step, describe_fault
 from .._fleet.outcome import HostState, State, Verdict
-from .._plan.deprovision import UP_TO_FILES, removed
+from .._plan.deprovision import UP_TO_FILES, describe_removed
 from .._plan.provision import label_change
 from .._rollout.ends import End, finished_before, not_done, not_returned, refused
 from . import offer
@@ -125,7 +125,7 @@ def deprovision_state(step: Step, end: End) -> HostState:
 def deprovision_row(host: Host, step: Step, state: HostState, files: bool = False) -> list[str]:
     """The table row of a host. ``files``: the files were restored, and all earlier steps were done, even if the run failed later."""
     finished = state.state in (State.ABSENT, State.STILL_A_MEMBER)
-    done = removed(step if finished else replace(step, needs=[need for need in step.needs if files and need in UP_TO_FILES]))
+    done = describe_removed(step if finished else replace(step, needs=[need for need in step.needs if files and need in UP_TO_FILES]))
     return [host.name, done or NOTHING, state.text]
 
 

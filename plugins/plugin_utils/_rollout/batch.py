@@ -44,7 +44,7 @@ class Batch:
     check_mode: bool = False
     ledger: Mapping[str, Any] = field(default_factory=dict)
     lease: Mapping[str, Any] = field(default_factory=dict)
-    lease_known: bool = False  # whether this step has asked for the lease; otherwise each host uses the answer that its own batch got
+    lease_known: bool = False  # whether this step has requested the lease; otherwise each host uses the answer that its own batch got
     say: Callable[[str], None] = print
     warn: Callable[[str], None] = print
     outcomes: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -63,11 +63,11 @@ class Batch:
         return self.view_by(self.ledger, names)
 
     def view_by(self, ledger: Mapping[str, Any] | None, names: Iterable[str] | None = None) -> View:
-        """The same with this ``ledger``. Use None if the latest ledger is older than the lease: it would show the former holder."""
+        """The same view with this ``ledger``. Pass None if the latest ledger is older than the lease, because it would show the former holder."""
         return by_ledger((self.member(name) for name in (self.hosts if names is None else names)), ledger)
 
     @property
-    def left(self) -> list[str]:
+    def remaining(self) -> list[str]:
         """The hosts without an outcome, which go on."""
         return [name for name in self.hosts if not self.member(name).outcome]
 
@@ -92,27 +92,27 @@ class Batch:
 
     def read_ledger(self) -> bool:
         """Read the ledger; return whether the manager answered. Managers that have just lost their leader get time to elect another."""
-        self.ledger = self._elected(self.query)
+        self.ledger = self._call_after_election(self.query)
         return "nodes" in self.ledger
 
-    def _elected(self, call: Callable[[], Answer]) -> Answer:
-        return self.poll(call, _electing, ELECTION_S, self.say, 1)
+    def _call_after_election(self, call: Callable[[], Answer]) -> Answer:
+        return self.poll(call, _waits_for_election, ELECTION_S, self.say, 1)
 
     def wait(self, waits_for: Callable[[Answer], list[str]], timeout: float, delay: float = 2) -> Answer:
-        """Query until nothing is waited for, or until the time is over. Return the last answer; a failed one does not replace the ledger."""
+        """Query until ``waits_for`` returns nothing, or the time is over. Return the last answer. A failed answer does not replace the ledger."""
         answer = self.poll(self.query, waits_for, timeout, self.say, delay)
         self.ledger = answer if "nodes" in answer else self.ledger
         return answer
 
     def acquire(self, **more: Any) -> bool:
         """Acquire or renew the lease, unless another run has it; return whether the manager answered. ``more`` are options of swarm_lease."""
-        self.set_lease(self._elected(lambda: self.call("swarm_lease", ttl=self.ttl, force=self.force, **more)))
+        self.set_lease(self._call_after_election(lambda: self.call("swarm_lease", ttl=self.ttl, force=self.force, **more)))
         return "acquired" in self.lease
 
     def write(self, updates: list[dict[str, Any]], **more: Any) -> Answer:
         """Call swarm_nodes. It writes only while this run has the lease, so that a call that hung cannot write later. ``more`` are its options."""
         holder = {"holder": self.lease["holder"]} if self.lease.get("acquired") else {}
-        return self._elected(lambda: self.call("swarm_nodes", nodes=updates, **holder, **self._keep_label, **more))
+        return self._call_after_election(lambda: self.call("swarm_nodes", nodes=updates, **holder, **self._keep_label, **more))
 
     def set_lease(self, lease: Answer) -> None:
         self.lease, self.lease_known = lease, True
@@ -121,5 +121,5 @@ class Batch:
         return {"answered": answered, "ledger": self.ledger, "lease": self.lease, "outcomes": self.outcomes}
 
 
-def _electing(answer: Answer) -> list[str]:
+def _waits_for_election(answer: Answer) -> list[str]:
     return NO_MANAGER if answer.get("swarm_state") == "no_quorum" and "nodes" not in answer else []

@@ -66,7 +66,7 @@ def _gpu(gpu: Mapping[str, Any]) -> str:
 
 
 def finished_before(step: Step) -> str:
-    return f"since maintenance {step.maintained} was finished there before"
+    return f"because maintenance {step.maintained} was finished there before"
 
 
 def not_done(step: Step, outcome: Outcome | None, node: Mapping[str, Any] | None) -> HostState | None:
@@ -75,7 +75,7 @@ def not_done(step: Step, outcome: Outcome | None, node: Mapping[str, Any] | None
     if outcome and outcome.state is not State.WAITING:
         return _and_not_returned(outcome.state.of(outcome.reason), node)
     if outcome or step.work.left_alone:
-        # Otherwise the host is not a node, or it returned to service before this run found the work that it waits for.
+        # A host without MARKED is not a node. An active node returned to service before this run found the work for which it waits.
         paused = "; paused" if outcome and MARKED in step.groups and (node is None or node["availability"] != "active") else ""
         return State.WAITING.of(outcome.reason if outcome else ", ".join(step.work.waits_for), more=paused)
     return None
@@ -104,7 +104,7 @@ def not_returned(node: Mapping[str, Any]) -> HostState:
     return State.NOT_RETURNED.of(node["availability"], node["former_availability"])
 
 
-# -- the whole fleet --------------------------------------------------------------------------------------------------
+# -- the ends of all hosts --------------------------------------------------------------------------------------------------
 
 
 def ends(view: View, kept: Iterable[Mapping[str, Any]] = (), unlabelled: str = "") -> dict[str, End]:
@@ -114,7 +114,7 @@ def ends(view: View, kept: Iterable[Mapping[str, Any]] = (), unlabelled: str = "
     id_errors = identity_errors(
         {member.name: member.node_id for member in view}, view.nodes
     )  # hosts that joined in this run; the plan has reported others
-    unfinished = _left_undone(view, unlabelled)
+    unfinished = _unfinished_outcomes(view, unlabelled)
     result = {}
     for member in view:
         outcome = member.outcome
@@ -126,8 +126,8 @@ def ends(view: View, kept: Iterable[Mapping[str, Any]] = (), unlabelled: str = "
     return result
 
 
-def _left_undone(view: View, unlabelled: str) -> dict[str, Outcome]:
-    """The outcomes of hosts without their labels, or not yet in service, by host: the call failed, or another run changes the swarm."""
+def _unfinished_outcomes(view: View, unlabelled: str) -> dict[str, Outcome]:
+    """The outcomes of hosts that still lack their labels or are out of service, by host: the call failed, or another run changes the swarm."""
     to_label = View(tuple(member for member in view if LABEL in member.step.groups), view.ledger)
     if unlabelled:
         return dict.fromkeys((member.name for member in to_label), Outcome(State.FAILED, UNLABELLED % unlabelled))

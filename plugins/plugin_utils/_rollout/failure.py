@@ -30,12 +30,13 @@ class Failure(NamedTuple):
 
 
 def is_late(result: Mapping[str, Any]) -> bool:
-    """Whether the task exceeded its time-out, and may still run. ansible-core marks this from 2.18 on; older releases only say so."""
+    """Whether the task exceeded its time-out, and may still run. ansible-core 2.18 and newer have a field for this; older ones only a message."""
     return "timedout" in result or LATE in str(result.get("msg") or "")
 
 
 def outcome(name: str, facts: Mapping[str, Any], failure: Failure, failed_as: str | None = None) -> dict[str, Any]:
-    """Return the state and the reason, from the ``facts`` of the host. ``failed_as`` is the state of a host that answers if its change stays."""
+    """Return the state and the reason, from the ``facts`` of the host. ``failed_as`` is the state of a host that still answers and keeps
+    its change."""
     existing = facts.get(FACT)
     if existing:  # with run_once, one failure fails all hosts
         return dict(existing)

@@ -30,7 +30,7 @@ PAUSE, DRAIN, FORMER = "pause", "drain", "former"
 
 
 def availability_updates(view: View, to: str, labels: bool = True) -> list[dict[str, Any]]:
-    """The updates of the nodes' availability. Hosts whose node is not listed or stays as it is have none, nor do hosts if another run has the lease.
+    """The updates of the nodes' availability. A host has none if its node is not listed or stays as it is, or if another run has the lease.
 
     ``pause``: the scheduler places no new tasks there. ``drain``: swarm also moves the tasks that the ledger shows there. ``former``: the nodes
     return to their former availability, with their ``labels`` as decided. Without ``labels``, only nodes that a run paused or drained return.
@@ -89,13 +89,13 @@ def _written_on_return(member: Member, view: View, labels: bool) -> dict[str, An
     """The other parts of the update that returns the node to service."""
     step = member.step
     fault = step.fault.paused_for or step.fault.text  # if the node has another fault by now, somebody has paused it since
-    update = {**({"paused_for": fault} if fault else {}), **_fault_that_is_over(member.decided)}
+    update = {**({"paused_for": fault} if fault else {}), **_ended_fault(member.decided)}
     if member.outcome or step.work.left_alone or step.error:
         return update
     return {**update, **(_labels(member, view) if labels else {}), **_maintained(member)}
 
 
-def _fault_that_is_over(decided: Mapping[str, Any]) -> dict[str, str]:
+def _ended_fault(decided: Mapping[str, Any]) -> dict[str, str]:
     """The fault that a node still reports although this run found none. Under some managers, it reports the end only when its tasks have ended."""
     shown = label.parse_label(str((decided.get("health") or {}).get("shown") or ""))
     return {"over": label.format_label(shown.of_cards)} if shown.state == label.FAULT and not decided.get("fault") else {}
@@ -108,13 +108,14 @@ def _maintained(member: Member) -> dict[str, Any]:
 
 
 def _evict(member: Member) -> dict[str, str]:
-    """The option that limits which tasks the update may evict. Before the plan there is no limit: it previews everything that would be evicted."""
+    """The option that limits which tasks the update may evict. Before the plan there is no limit: the preview shows every task that it
+    would evict."""
     return {"evict": EVICT[member.step.work.disrupt]} if member.planned else {}
 
 
 def fault_updates(faults: Mapping[str, str], view: View) -> list[dict[str, Any]]:
     """The updates that pause hosts for their ``faults``, also hosts that could not be assessed. The module checks whether somebody has decided
-    otherwise since the plan."""
+    otherwise after the plan."""
     updates = []
     for member in view:
         node_id = member.step.membership.node_id
@@ -161,7 +162,7 @@ def _labels(member: Member, view: View) -> dict[str, Any]:
 
 
 def _differs(node: Mapping[str, Any], host: str, wanted: Mapping[str, Any], also_clashes: bool) -> bool:
-    """``wants`` is what _labels() returns for this host."""
+    """``wanted`` is what _labels() returns for this host."""
     new_labels, clashes = owned_labels.compute(node["labels"], wanted["labels"], LABEL_PREFIX, wanted.get("keep", ()))
     return also_clashes if clashes else owned_labels.mark(new_labels, host, wanted["mark"], LABEL_PREFIX) != node["labels"]
 

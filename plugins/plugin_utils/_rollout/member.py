@@ -36,9 +36,9 @@ class Member:
 
     name: str
     step: Step  # its step of the plan
-    planned: bool = False  # False before it has a plan: its step then only says that everything may be stopped there
-    outcome: Outcome | None = None  # why it does not go on in this run
-    node_id: str | None = None  # None if it is in no swarm, or has left it
+    planned: bool = False  # False before the host has a plan: the step then only says that everything may be stopped there
+    outcome: Outcome | None = None  # why this run does not continue with the host
+    node_id: str | None = None  # None if the host is not in a swarm, or has left its swarm
     has_left: bool = False  # whether it left its swarm in this run
     node: Node | None = None  # its entry in the manager's ledger
     lease: Mapping[str, Any] = field(default_factory=dict)  # who has the swarm's lease; empty if this run needs none

@@ -37,11 +37,11 @@ def describe(task: Record) -> str:
 
 
 def refused_by_node(refused: Iterable[Record]) -> dict[str, list[str]]:
-    """The tasks for which swarm_nodes did not write everything, by node id, each task once. ``refused`` may come from several calls."""
+    """The tasks that kept swarm_nodes from writing a node, by node id, each task once. ``refused`` may come from several calls."""
     tasks: dict[str, dict[str, None]] = {}
     for item in refused:
         tasks.setdefault(item["id"], {}).update(dict.fromkeys(map(describe, item["tasks"])))
-    return {node_id: list(words) for node_id, words in tasks.items()}
+    return {node_id: list(descriptions) for node_id, descriptions in tasks.items()}
 
 
 def not_written(answer: Mapping[str, Any], node_id: str, what: str) -> dict[str, str]:

@@ -43,12 +43,12 @@ def has_ended(holder: str, proc: Path = PROC) -> bool:
 
 
 def left_lease(ledger: Any) -> str:
-    """The holder of a lease that was never released although its run has ended or its time seems to be over. '' if there is none."""
+    """The holder of a lease that was never released although its run has ended or its time seems to be over. '' if there is no such lease."""
     lease = ((ledger or {}).get("swarm") or {}).get("lease")
     if not lease:
         return ""
-    over = lease["expires_in"] is not None and lease["expires_in"] <= 0
-    return lease["holder"] if over or has_ended(lease["holder"]) else ""
+    expired = lease["expires_in"] is not None and lease["expires_in"] <= 0
+    return lease["holder"] if expired or has_ended(lease["holder"]) else ""
 
 
 def _user() -> str:

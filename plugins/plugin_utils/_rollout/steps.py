@@ -30,24 +30,25 @@ from .run_lease import lease_blocker
 
 def start(batch: Batch) -> Answer:
     """Prepare the run before anything is changed. Acquire the lease, return nodes to service that an earlier run left paused and that need nothing
-    else, and pause nodes with faults. So the rollout has the room of the returned nodes from its first batch on."""
+    else, and pause nodes with faults. Tasks of the first batch can then already move to the returned nodes."""
     answered = True
-    faults, level = batch.plan["to_pause"], batch.plan["isolation"]["change"]
-    if batch.plan["to_change"] or faults or level:
-        answered = acquire(batch, **({"isolation": level} if level else {}))["answered"]
+    faults, isolation_update = batch.plan["to_pause"], batch.plan["isolation"]["change"]
+    if batch.plan["to_change"] or faults or isolation_update:
+        answered = acquire(batch, **({"isolation": isolation_update} if isolation_update else {}))["answered"]
     elif batch.plan["left_lease"] and batch.call("swarm_lease", ttl=batch.ttl).get("acquired"):
         # Release the lease of a run that was killed after its last change. By the leader's clock, that lease has ended.
         batch.call("swarm_lease", state="absent")
-    # First the nodes whose fault is over: when a node returns to service, a manager may pause one more, and would choose a node that still reports.
-    first = list(dict.fromkeys([*batch.plan["cleared"], *batch.plan["only_paused"]]))
-    if first and batch.lease.get("acquired"):
+    # Nodes whose fault is over come first. When a node returns to service, a manager may pause one more, and would choose a node that still reports
+    # a fault.
+    returning = list(dict.fromkeys([*batch.plan["cleared"], *batch.plan["only_paused"]]))
+    if returning and batch.lease.get("acquired"):
         # Do not use the ledger, which is older than the lease. If this fails, the end of the run does it again.
-        batch.write(availability_updates(batch.view_by(None, first), FORMER, labels=False))
+        batch.write(availability_updates(batch.view_by(None, returning), FORMER, labels=False))
     if faults and batch.lease.get("acquired"):
         answered = _pause_for_faults(batch, faults)
         latest = batch.query()
         batch.ledger = latest if "nodes" in latest else batch.ledger
-    if (faults or level) and batch.lease.get("acquired") and not batch.plan["to_change"]:
+    if (faults or isolation_update) and batch.lease.get("acquired") and not batch.plan["to_change"]:
         # No host is left, so no later step releases the lease.
         batch.call("swarm_lease", state="absent")
         batch.set_lease({})
@@ -58,7 +59,7 @@ def _pause_for_faults(batch: Batch, faults: dict[str, str]) -> bool:
     updates = fault_updates(faults, batch.view(faults))
     written = batch.write(updates) if updates else {"nodes": []}
     unknown = written.get("unknown") or []
-    if "nodes" not in written and unknown:  # nodes removed since the plan would keep all others in service
+    if "nodes" not in written and unknown:  # a node that was removed after the plan would keep all others in service
         updates = [update for update in updates if update["id"] not in unknown]
         written = batch.write(updates) if updates else {"nodes": []}
     if "nodes" in written:
@@ -82,7 +83,7 @@ def finish(batch: Batch) -> Answer:
     if not batch.read_ledger():
         return batch.answer(False)
     if batch.lease.get("acquired"):
-        for name in batch.left:  # jobs may have finished since the plan
+        for name in batch.remaining:  # jobs may have finished after the plan
             batch.give_outcome([name], State.WAITING, ", ".join(finished_jobs(batch.view([name]), False, updates_left=True)))
         window.remove_jobs(batch, updates_left=True)
     groups = batch.plan["hosts_in"]
@@ -100,7 +101,7 @@ def finish(batch: Batch) -> Answer:
         if returning:
             batch.wait(lambda ledger: [] if "nodes" in ledger else NO_MANAGER, window.CONVERGES_S, 1)
         window.converge(batch)
-    if not labelled.get("lease") and (batch.lease or not (batch.absent or batch.check_mode)):  # a swarm that was made in this run has no lease
+    if not labelled.get("lease") and (batch.lease or not (batch.absent or batch.check_mode)):  # a swarm that this run initialised has no lease
         batch.call("swarm_lease", state="absent", **_notes_of_run(batch, refused, unlabelled))
     if batch.absent and not batch.check_mode:
         batch.ledger = batch.query()
@@ -116,12 +117,12 @@ def _with_release(batch: Batch) -> dict[str, Any]:
 def _notes_of_run(batch: Batch, refused: list[dict[str, Any]], unlabelled: str) -> dict[str, Any]:
     """The notes about this run on the swarm. They must agree with the report, so the run must not wait for anything after this."""
     counts = {} if batch.absent else _count_verdicts(batch, refused, unlabelled)
-    level = _levels(batch)
-    return {"outcomes": counts, "always": batch.plan["settings"]["provision_note_run"], **({"isolation": level} if level else {})}
+    update = _isolation_update(batch)
+    return {"outcomes": counts, "always": batch.plan["settings"]["provision_note_run"], **({"isolation": update} if update else {})}
 
 
-def _levels(batch: Batch) -> dict[str, Any]:
-    """The isolation levels of the nodes at the end of the run."""
+def _isolation_update(batch: Batch) -> dict[str, Any]:
+    """The update of the swarm's isolation label at the end of the run."""
     if batch.absent:
         nodes = batch.ledger.get("nodes") or []
         return isolation_label.update_after_removal(
@@ -144,10 +145,10 @@ def _count_verdicts(batch: Batch, refused: list[dict[str, Any]], unlabelled: str
     members = [batch.member(name) if plan_time(batch.variables[name]) == made_at else member_of(name, {}) for name in in_batch]
     view = by_ledger(members, batch.ledger)
     counts = Counter((Verdict.FAILED if step.error else Verdict.DONE).value for name, step in steps.items() if name not in in_batch)
-    at_the_end = ends(view, refused, unlabelled)
+    host_ends = ends(view, refused, unlabelled)
     for member in view:
         host = Host(member.name, gpu=False, manager=False, assessed=dict(member.decided))
-        counts[state_of(host, steps[member.name], at_the_end[member.name]).verdict.value] += 1
+        counts[state_of(host, steps[member.name], host_ends[member.name]).verdict.value] += 1
     return dict(counts)
 
 

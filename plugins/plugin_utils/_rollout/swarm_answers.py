@@ -26,16 +26,16 @@ LEDGER, EVICTIONS, CONTENTS = "ledger", "evictions", "contents"
 
 @dataclass(frozen=True)
 class SwarmAnswers:
-    """``found`` is what find_swarm returns. ``assessed`` are the assessments of the hosts in the play, by name."""
+    """``location`` is what find_swarm returns. ``assessed`` are the assessments of the hosts in the play, by name."""
 
-    found: Mapping[str, Any]
+    location: Mapping[str, Any]
     ledger: Mapping[str, Any] | None
     assessed: Mapping[str, Mapping[str, Any]]
 
     @property
     def manager(self) -> str:
         """The host that is queried about the swarm. '' if no host runs a swarm."""
-        return next(iter(self.found["live"]), "")
+        return next(iter(self.location["live"]), "")
 
     def unread(self, absent: bool) -> list[str]:
         """The parts that the plan needs and that have not been read yet."""
@@ -50,16 +50,16 @@ class SwarmAnswers:
 
 def read(task_vars: Mapping[str, Any], ledger: Mapping[str, Any] | None) -> SwarmAnswers:
     """Collect the answers of the hosts and managers. ``ledger`` was read by a separate task. If it is None, a manager's assessment has the ledger."""
-    managers, playing = task_vars["groups"].get(MANAGERS, []), task_vars["ansible_play_hosts"]
-    assessed = {name: {ASSESSED: task_vars["hostvars"].raw_get(name).get(ASSESSED)} for name in dict.fromkeys([*playing, *managers])}
+    managers, in_play = task_vars["groups"].get(MANAGERS, []), task_vars["ansible_play_hosts"]
+    assessed = {name: {ASSESSED: task_vars["hostvars"].raw_get(name).get(ASSESSED)} for name in dict.fromkeys([*in_play, *managers])}
     answers = {name: assessed[name][ASSESSED] or {} for name in managers}
     for queried in _QUERIED:
         results = (task_vars.get(queried) or {}).get("results") or []
-        answers.update((result["item"], result) for result in results if result["item"] not in playing)
-    found = find_swarm(answers, managers, playing)
-    first = answers.get(next(iter(found["live"]), "")) or {}
+        answers.update((result["item"], result) for result in results if result["item"] not in in_play)
+    location = find_swarm(answers, managers, in_play)
+    first = answers.get(next(iter(location["live"]), "")) or {}
     return SwarmAnswers(
-        found,
+        location,
         ledger if ledger is not None else first.get("ledger"),
-        {name: assessed[name] for name in playing},
+        {name: assessed[name] for name in in_play},
     )

@@ -5,7 +5,8 @@
 """The steps of a window for a batch of hosts, and the checks whether these hosts may be changed.
 
 A step is one call of the action swarm_batch on one manager. It returns whether the manager ``answered``, and an outcome for each host that does not
-go on. If the manager did not answer, the next manager repeats the step: each step can be done twice. The decisions at the end are pure.
+go on. If the manager did not answer, the next manager repeats the step: each step can be done twice. The functions at the end, which only decide,
+are pure.
 Private to this collection: no stability is promised to others.
 """
 
@@ -28,15 +29,15 @@ from .run_lease import is_due, lease_blocker
 
 # How long a manager may take to show what a restarted dockerd advertises, and to find its peers again (seconds).
 CONVERGES_S, REJOINS_S = 60, 15
-# A call that took longer than this hung: an answer takes seconds, an election 20 (seconds).
+# A call that takes longer than this hangs (seconds). An answer takes a few seconds, an election 20.
 HANGS_S = 120
-# How long moved tasks may wait for a place: provision_wait, but at least and at most this (seconds).
+# How long moved tasks may wait for a place: provision_wait, but no less and no more than these limits (seconds).
 SETTLE_S = (10, 30)
 # How long a connection may be silent (seconds). Firewalls forget an idle connection after minutes. Not configurable: a longer drain time-out does
 # not make a longer silence safe.
 LONGEST_SILENCE_S = 120
 
-# -- emptied -----------------------------------------------------------------------------------------------------------
+# -- taking hosts out of service ---------------------------------------------------------------------------------------
 
 
 def begin(batch: Batch) -> Answer:
@@ -50,7 +51,7 @@ def begin(batch: Batch) -> Answer:
 
 
 def may_begin(batch: Batch) -> Answer:
-    """Decide which of these hosts may be changed now. Tasks that the previous batch moved get time to find a place first."""
+    """Decide which of these hosts may be changed now. First give tasks that the previous batch moved time to start elsewhere."""
     answered = batch.read_ledger() and _settle(batch) and batch.acquire()
     if "nodes" not in batch.ledger:
         batch.set_lease({"msg": batch.ledger.get("msg")})  # without an answer, the lease counts as lost
@@ -58,14 +59,14 @@ def may_begin(batch: Batch) -> Answer:
     blocker = rollout_blocker(batch.view(plan["to_change"]), plan["rooms"], plan["settings"]["provision_max_failed"])
     batch.give_outcome(batch.hosts, State.UNTOUCHED, blocker or lease_blocker(batch.lease))
     managers = plan["hosts_in"].get("gpu_swarm_window_managers") or []
-    for name in batch.left:
+    for name in batch.remaining:
         if name in managers:
             batch.give_outcome([name], State.UNTOUCHED, manager_blocker(name, batch.view(managers)))
     return batch.answer(answered)
 
 
 def _settle(batch: Batch) -> bool:
-    # After a roll was stopped, the remaining batches wait for nothing.
+    # After a rollout was stopped, the remaining batches do not wait.
     outcomes = [batch.member(name).outcome for name in batch.plan["to_change"]]
     if any(outcome and outcome.state is State.UNTOUCHED for outcome in outcomes):
         return True
@@ -81,7 +82,7 @@ def _settle(batch: Batch) -> bool:
 def pause(batch: Batch) -> Answer:
     """Pause the nodes, then wait for tasks that must not be stopped. A node is paused before it is inspected again. Otherwise the scheduler could
     place work there between the inspection and the change."""
-    if not batch.left:
+    if not batch.remaining:
         return batch.answer()
     written = batch.write(availability_updates(batch.view_by(None), PAUSE))
     if "nodes" not in written:
@@ -109,20 +110,20 @@ def _await_tasks(batch: Batch) -> Answer:
 
 def drain(batch: Batch) -> Answer:
     """Drain the nodes, if this run still has the lease: swarm moves their tasks. A host waits if work on it must end first."""
-    for name in batch.left:
+    for name in batch.remaining:
         view = batch.view([name])
         # A job may have finished in the meantime, and the update would run it again.
         batch.give_outcome([name], State.WAITING, ", ".join(view.blocking() + finished_jobs(view, remove=False)))
     answered = _renew_if_due(batch) and remove_jobs(batch)
-    updates = availability_updates(batch.view(batch.left), DRAIN) if answered else []
+    updates = availability_updates(batch.view(batch.remaining), DRAIN) if answered else []
     if updates:
         answered = _write(batch, updates, "it could not be drained")
     drained = {update["id"] for update in updates}
-    return {**batch.answer(answered), "drained": [member.name for member in batch.view(batch.left) if member.node_id in drained]}
+    return {**batch.answer(answered), "drained": [member.name for member in batch.view(batch.remaining) if member.node_id in drained]}
 
 
 def restart_waits(step: Step, drain_timeout_s: int, maintain: bool) -> int:
-    """How long the call that restarts dockerd waits for the drain (seconds). If dockerd is all that is changed, the node is out of service for a
+    """How long the call that restarts dockerd waits for the drain (seconds). If only dockerd is changed, the node is out of service for a
     shorter time than with a separate task that waits. 0: a separate task waits."""
     return 0 if maintain or "toolkit" in step.needs or drain_timeout_s > LONGEST_SILENCE_S else drain_timeout_s
 
@@ -130,7 +131,7 @@ def restart_waits(step: Step, drain_timeout_s: int, maintain: bool) -> int:
 def _renew_if_due(batch: Batch) -> bool:
     """Renew the lease before a drain if its renewal would be due during the drain. Two runs must not drain at the same time."""
     drain_s = batch.longest("provision_drain_timeout")
-    if not batch.left or not is_due(batch.lease, batch.ledger, batch.clock() + drain_s):
+    if not batch.remaining or not is_due(batch.lease, batch.ledger, batch.clock() + drain_s):
         return True
     return _renew(batch, State.UNTOUCHED)
 
@@ -140,32 +141,32 @@ def renew(batch: Batch) -> Answer:
     return batch.answer(_renew(batch, State.OUT))
 
 
-def _renew(batch: Batch, lost: State) -> bool:
-    """Renew the lease. If another run has taken it in the meantime, give the hosts the outcome ``lost`` and leave them as they are, because that run
+def _renew(batch: Batch, state_if_lost: State) -> bool:
+    """Renew the lease. If another run has taken it in the meantime, give the hosts ``state_if_lost`` and leave them as they are, because that run
     may change them."""
     since = batch.lease.get("since")
     answered = batch.acquire()
-    batch.give_outcome(batch.hosts, lost, lease_blocker(batch.lease, since), leave_paused=True)
+    batch.give_outcome(batch.hosts, state_if_lost, lease_blocker(batch.lease, since), leave_paused=True)
     return answered
 
 
 def remove_jobs(batch: Batch, updates_left: bool = False) -> bool:
     """With the user's consent (provision_remove_finished_jobs), remove finished jobs that an update of their nodes would run again."""
-    jobs = finished_jobs(batch.view(batch.left), True, updates_left)
+    jobs = finished_jobs(batch.view(batch.remaining), True, updates_left)
     if not jobs:
         return True
     pruned = batch.call("swarm_job_prune", services=jobs)
-    why = ", ".join(item["reason"] for item in pruned.get("kept") or []) or pruned.get("msg") or "the manager did not answer"
-    for name in batch.left:
+    reason = ", ".join(item["reason"] for item in pruned.get("kept") or []) or pruned.get("msg") or "the manager did not answer"
+    for name in batch.remaining:
         jobs_of_host = finished_jobs(batch.view([name]), True, updates_left)
         remaining = [f"job {job}" for job in jobs_of_host if job not in (pruned.get("removed") or [])]
-        batch.give_outcome([name], State.WAITING, f"{', '.join(remaining)} could not be removed: {why}" if remaining else "")
+        batch.give_outcome([name], State.WAITING, f"{', '.join(remaining)} could not be removed: {reason}" if remaining else "")
     return "removed" in pruned
 
 
 def _write(batch: Batch, updates: list[dict[str, Any]], prefix: str) -> bool:
     written = batch.write(updates)
-    for member in batch.view(batch.left):
+    for member in batch.view(batch.remaining):
         outcome = not_written(written, member.node_id or "", prefix)
         if outcome:
             batch.give_outcome([member.name], State(outcome["state"]), outcome["reason"])
@@ -179,17 +180,17 @@ def unlabel(batch: Batch) -> Answer:
     return batch.answer(_write(batch, updates, "its labels could not be removed") if updates else True)
 
 
-# -- back in service --------------------------------------------------------------------------------------------------
+# -- returning hosts to service ----------------------------------------------------------------------------------------
 
 
 def restore(batch: Batch) -> Answer:
-    """Return the nodes to service with their labels once the manager shows what was decided. The end of the run reports nodes that do not get there,
+    """Return the nodes to service with their labels once the manager shows what was decided. The end of the run reports nodes that do not return,
     and repeats updates that fail here."""
-    began = batch.clock()
+    started_at = batch.clock()
     if _restore_at_once(batch):
         return batch.answer()
     # If the call hung, do not call this manager again: the nodes would be out of service for twice as long.
-    if batch.clock() - began > HANGS_S or not batch.read_ledger():
+    if batch.clock() - started_at > HANGS_S or not batch.read_ledger():
         return batch.answer(False)
     converge(batch)
     updates = availability_updates(batch.view(), FORMER)
@@ -203,7 +204,7 @@ def restore(batch: Batch) -> Answer:
 def _restore_at_once(batch: Batch) -> bool:
     """Return all nodes to service with one call, in which the manager checks that it shows what was decided. That is enough for most batches.
     False if a node was held back or has a problem; then each node is checked with a new ledger."""
-    if batch.left != batch.hosts or "nodes" not in batch.ledger:
+    if batch.remaining != batch.hosts or "nodes" not in batch.ledger:
         return False
     updates = availability_updates(batch.view(), FORMER)
     if len(updates) < len(batch.hosts):
@@ -227,23 +228,26 @@ def converge(batch: Batch) -> None:
 def rollout_blocker(view: View, rooms_before: Mapping[str, Room] | None, max_failed: int) -> str:
     """Why no further host may be changed now, or ''.
 
-    ``view`` has all hosts of the run. ``rooms_before`` is the result of rooms() when the run began, None if the run takes the room away for good.
+    ``view`` has all hosts of the run. ``rooms_before`` is the result of rooms() when the run began, None if the nodes leave the swarm for good.
     """
-    failed = _gone_wrong(view)
+    failed = _failed_hosts(view)
     if failed and len(failed) >= max_failed:
-        return f"its turn did not come, since {', '.join(failed)} failed. Fix that and run this again."
+        return f"its turn did not come, because {', '.join(failed)} failed. Fix that and run this again."
     ledger = view.ledger or {}
     if "nodes" not in ledger:
         reason = ledger.get("msg") or "none of them answered"
-        return f"its turn did not come, since no manager could be queried about the swarm ({reason}). Fix that and run this again."
+        return f"its turn did not come, because no manager could be queried about the swarm ({reason}). Fix that and run this again."
     without_room = newly_pending(ledger, rooms_before)
     if without_room:
         named = ", ".join(without_room[:5]) + (", …" if len(without_room) > 5 else "")
-        return f"its turn did not come, since tasks that had room when this run began now have none: {named}. Make room for them, and run this again."
+        return (
+            f"its turn did not come, because tasks that had room when this run began now have none: {named}. "
+            "Make room for them, and run this again."
+        )
     return ""
 
 
-def _gone_wrong(view: View) -> list[str]:
+def _failed_hosts(view: View) -> list[str]:
     """The hosts that failed, and changed hosts whose nodes the manager does not show as decided."""
     failed = []
     for member in view:
@@ -260,10 +264,10 @@ def manager_blocker(name: str, view: View) -> str:
     """
     for other in view:
         if other.name != name and other.outcome and other.outcome.state in BAD:
-            return f"left alone, since the change of the manager {other.name} failed. Fix that and run this again."
+            return f"left alone, because the change of the manager {other.name} failed. Fix that and run this again."
     managers = [node for node in view.nodes.values() if node["role"] == "manager"]
     if not managers:
-        reason = (view.ledger or {}).get("msg") or "it gave no list of nodes"
+        reason = (view.ledger or {}).get("msg") or "its answer has no list of nodes"
         return f"left alone: no manager could be queried about the other managers ({reason}). Fix that and run this again."
     own_ids = [member.node_id for member in view if member.name == name]
     reachable = [node for node in managers if node["reachability"] == "reachable" and node["id"] not in own_ids]
@@ -275,7 +279,7 @@ def manager_blocker(name: str, view: View) -> str:
     return ""
 
 
-def not_emptied(step: Step, answer: Mapping[str, Any], remedy: str) -> str:
+def not_empty_reason(step: Step, answer: Mapping[str, Any], remedy: str) -> str:
     """Why a drained node is not empty, or ''. ``answer`` is the answer of gpu_node. If the containers could not be read, the node is not empty."""
     if "containers" not in answer:
         reason = answer.get("msg") or "no reason given"

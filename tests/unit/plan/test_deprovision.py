@@ -21,7 +21,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model impor
     Swarm,
 )
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import deprovision
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.deprovision import LEAVING, removed
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.deprovision import LEAVING, describe_removed
 
 RECORD = "gpu-swarm.labels"
 EMPTY = {"services": [], "secrets": [], "configs": []}
@@ -313,7 +313,7 @@ ERRORS = {
     "no list": ({"swarm": ACTIVE}, Swarm({"live": ["m"]}, {"msg": "no quorum"}), "could not be queried about the swarm: no quorum"),
     "the managers run two swarms": (
         {"swarm": ACTIVE},
-        replace(swarm(M1, entry()), found={"live": ["m"], "init_on": None, "error": "two swarms"}),
+        replace(swarm(M1, entry()), location={"live": ["m"], "init_on": None, "error": "two swarms"}),
         "two swarms",
     ),
     "another swarm": ({"node_id": "x9"}, swarm(M1), "is in another swarm than m"),
@@ -347,8 +347,8 @@ def test_the_plan_and_the_table_are_described():
         "clears /var/lib/gpu-swarm",
         "leaves the swarm",
     ]
-    assert removed(step) == "node labels, files, generic resources, toolkit, membership"
-    assert removed(Step(needs=["state"])) == ""
+    assert describe_removed(step) == "node labels, files, generic resources, toolkit, membership"
+    assert describe_removed(Step(needs=["state"])) == ""
 
 
 def test_a_step_can_be_sent_as_plain_data():

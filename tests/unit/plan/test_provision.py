@@ -616,7 +616,7 @@ def test_a_node_that_cannot_be_a_member_is_refused_before_it_is_changed(there, m
 @pytest.mark.parametrize("there", [{"state": "inactive"}, {"state": "active", "node_id": "n1"}, ELSEWHERE], ids=["fresh", "member", "elsewhere"])
 def test_nothing_is_changed_if_the_managers_run_two_swarms(there):
     """It is unknown which of them the host belongs to."""
-    known = replace(swarm(member()), found={"live": ["m"], "init_on": None, "error": "two swarms"})
+    known = replace(swarm(member()), location={"live": ["m"], "init_on": None, "error": "two swarms"})
     step = step_of(host(move=True, disrupt="all", swarm=there, **RESTART), known)
     assert (step.error, step.groups, step.needs) == ("two swarms", [END], [])
 

@@ -13,7 +13,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.warnings imp
     even_managers,
     long_runners,
     merge_noted,
-    unread_keeps,
+    unreadable_keep_labels,
 )
 
 OLD = "Docker Engine 20.10.24: upgrade it."
@@ -53,10 +53,10 @@ def test_an_even_number_of_managers_is_mentioned_when_one_is_added(count, words)
 def test_an_unreadable_label_has_one_warning_for_its_service():
     labels = {"train": "gpu-swarm.keep=soon", "web": "gpu-swarm.keep=true", "job": None, "api": "gpu-swarm.keep=12h"}
     tasks = [{"service": service, "kept": kept} for service, kept in labels.items()]
-    (text,) = unread_keeps([{"tasks": tasks}, {"tasks": tasks}, {}])
+    (text,) = unreadable_keep_labels([{"tasks": tasks}, {"tasks": tasks}, {}])
     assert text == (
         "service train: its label gpu-swarm.keep=soon is neither true, false, nor an age such as 12h or 2d, and counts as true. Its tasks are not "
-        "moved before that is corrected: docker service update --label-add gpu-swarm.keep=12h train"
+        "moved until you correct the label: docker service update --label-add gpu-swarm.keep=12h train"
     )
 
 

@@ -43,8 +43,8 @@ BACK = "returns to service"
     ("step", "words"),
     [
         (step_with(groups=[MARKED, END]), BACK),
-        (step_with(groups=[MARKED, END], maintained="x"), f"{BACK}; left alone, since maintenance x was finished there before"),
-        (step_with(maintained="x"), "left alone, since maintenance x was finished there before"),
+        (step_with(groups=[MARKED, END], maintained="x"), f"{BACK}; left alone, because maintenance x was finished there before"),
+        (step_with(maintained="x"), "left alone, because maintenance x was finished there before"),
         (step_with(groups=[END], error="a clash", left_paused=True), "stays paused; cannot be changed: a clash"),
         (step_with(groups=[END], error="a clash", left_paused=True, by_hand=True), "cannot be changed: a clash"),
         (step_with(groups=[MARKED, END], left_paused=True, by_hand=True), "removes the marks of a pause that somebody has ended"),
@@ -64,7 +64,7 @@ def test_the_future_of_a_node_left_paused_is_reported(step, words):
     [
         (step_with(), member(), None, "ready"),
         (step_with(), member(availability="drain", set_by_run=False), None, "drained, by hand"),
-        (step_with(maintained="driver-570"), member(), None, "ready, left alone, since maintenance driver-570 was finished there before"),
+        (step_with(maintained="driver-570"), member(), None, "ready, left alone, because maintenance driver-570 was finished there before"),
         (
             step_with(),
             member(availability="pause", former_availability="active"),

@@ -14,7 +14,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.member im
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.window import (
     LONGEST_SILENCE_S,
     manager_blocker,
-    not_emptied,
+    not_empty_reason,
     restart_waits,
     rollout_blocker,
 )
@@ -92,7 +92,7 @@ UNREAD = "the node was drained, but its containers could not be read (%s). Nothi
     ],
 )
 def test_a_drained_node_may_be_empty(values, answer, why):
-    assert not_emptied(step_with(**{"stops": "containers", **values}), answer, "Stop it") == why
+    assert not_empty_reason(step_with(**{"stops": "containers", **values}), answer, "Stop it") == why
 
 
 def test_several_hosts_are_queried_at_once_except_failed_ones():
@@ -129,9 +129,9 @@ def short(**services):
     ("outcomes", "most", "reason"),
     [
         ([None, WAITING, UNTOUCHED], 1, ""),
-        ([FAILED, None], 1, "its turn did not come, since a failed. Fix that and run this again."),
+        ([FAILED, None], 1, "its turn did not come, because a failed. Fix that and run this again."),
         ([FAILED, None], 2, ""),
-        ([FAILED, WAITING, LOST], 2, "its turn did not come, since a, c failed. Fix that and run this again."),
+        ([FAILED, WAITING, LOST], 2, "its turn did not come, because a, c failed. Fix that and run this again."),
     ],
 )
 def test_after_too_many_failures_no_further_host_is_changed(outcomes, most, reason):
@@ -156,7 +156,7 @@ def test_a_canary_without_its_decided_resources_has_failed(node, has_failed):
     book = {**ledger(node), "pending": []}
     changed = {"a": variables("n1", gpu_node_applied=assessed("n1"))}
     assert rollout_blocker(view(["a"], changed, book), {}, 1) == (
-        "its turn did not come, since a failed. Fix that and run this again." if has_failed else ""
+        "its turn did not come, because a failed. Fix that and run this again." if has_failed else ""
     )
     assert rollout_blocker(view(["a"], changed, book), {}, 2) == ""
     assert rollout_blocker(view(["a"], {"a": variables("n1")}, book), {}, 1) == ""  # not changed yet
@@ -217,7 +217,7 @@ def test_after_a_failed_manager_no_other_is_changed():
     hosts = {"a": variables("n1"), "b": variables("n2", gpu_swarm_outcome=FAILED), "c": variables("n3")}
     for name in ("a", "c"):
         reason = manager_blocker(name, view(hosts, hosts, managers(3)))
-        assert reason == "left alone, since the change of the manager b failed. Fix that and run this again."
+        assert reason == "left alone, because the change of the manager b failed. Fix that and run this again."
     # Its own outcome is known, and a manager that this run does not change is no reason.
     assert manager_blocker("b", view(hosts, hosts, managers(3))) == ""
     assert manager_blocker("a", view(["a", "c"], hosts, managers(3))) == ""
@@ -227,9 +227,9 @@ def test_after_a_failed_manager_no_other_is_changed():
     ("book", "reason"),
     [
         ({"failed": True, "msg": "The swarm does not have a leader."}, "The swarm does not have a leader."),
-        ({"unreachable": True}, "it gave no list of nodes"),
-        (ledger(), "it gave no list of nodes"),
-        (None, "it gave no list of nodes"),
+        ({"unreachable": True}, "its answer has no list of nodes"),
+        (ledger(), "its answer has no list of nodes"),
+        (None, "its answer has no list of nodes"),
     ],
 )
 def test_without_a_ledger_no_manager_is_changed(book, reason):
