@@ -341,7 +341,7 @@ def test_another_definition_of_the_repository(fleet: Fleet) -> None:
     assert (refused.rc, shown.rc, done.rc) == (2, 0, 0), refused.output + shown.output + done.output
     (text,) = refused.failures("x5")[-1:]
     assert text.startswith("apt refuses its package sources, and the definition of the repository was left as it was: E: Conflicting values")
-    assert f"Remove the other definition of it ({SOURCES}/another.sources), or" in text
+    assert f"Remove the other definition of the repository ({SOURCES}/another.sources), or" in text
     assert after == before
     assert "-deb [trusted=yes] http://lab-repo/libnvidia-container/stable/deb/amd64 /" in shown.output
     assert (company, copies[-1][:20]) == (b"# its own\n", "deb [trusted=yes] ht")
