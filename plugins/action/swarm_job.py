@@ -20,8 +20,8 @@ from ..plugin_utils._classes import for_job, labelling
 from ..plugin_utils._report import conclusion, last_words, terminal
 from ..plugin_utils._report import jobs as report
 from ..plugin_utils._rollout.poll import poll, split_options
+from ..plugin_utils._stack.deployment_wait import tolerate_silence
 from ..plugin_utils._stack.job_file import check_options, read_job_file
-from ..plugin_utils._stack.patience import tolerate_silence
 
 OWN = {
     "file": {"type": "path"},

@@ -23,11 +23,11 @@ from ..plugin_utils._calls.managers import reason_of
 from ..plugin_utils._classes import labelling
 from ..plugin_utils._report import conclusion, last_words, terminal
 from ..plugin_utils._rollout.poll import poll, split_options
-from ..plugin_utils._stack import attachments, beforehand, deploy_verdict, on_nodes, registries, replaced, secret_values, text
+from ..plugin_utils._stack import attachments, deploy_preconditions, deploy_verdict, image_answers, registries, replaced, secret_values, stack_yaml
 from ..plugin_utils._stack.attachments import Swarm
+from ..plugin_utils._stack.deployment_wait import Steadiness, tolerate_silence, without_former_failures
 from ..plugin_utils._stack.document import load_compose
 from ..plugin_utils._stack.folder import Folder
-from ..plugin_utils._stack.patience import Steadiness, tolerate_silence, without_former_failures
 from ..plugin_utils._stack.placement import place_services
 from ..plugin_utils._stack.references import check_names
 from ..plugin_utils._stack.specification import specifications
@@ -127,7 +127,7 @@ class ActionModule(ActionBase):
             self._say("nothing has changed, so the stack is not deployed again: its jobs would run once more")
             return {**result, "changed": labelled, **self._awaited(before)}
         self._deploy_ahead(stack.document, before)
-        after = self._deploy(stack, before, prune=self._args["prune"], keep=text.to_yaml(stack.document))
+        after = self._deploy(stack, before, prune=self._args["prune"], keep=stack_yaml.to_yaml(stack.document))
         return {**result, "changed": deploy_verdict.changed(before, after) or labelled, **self._awaited(before)}
 
     def _translated(self, folder):
@@ -142,17 +142,19 @@ class ActionModule(ActionBase):
 
     def _queries(self, stack):
         """The options of the query before anything is deployed, except those about the room for services."""
-        wanted = beforehand.query_options(stack.document, self._args["name"], self._access(), self._args["query_registries"])
-        return {**wanted, "compared": beforehand.objects_to_compare(stack, self._args["name"]), "stack_file": text.to_yaml(stack.document)}
+        wanted = deploy_preconditions.query_options(stack.document, self._args["name"], self._access(), self._args["query_registries"])
+        compared = deploy_preconditions.objects_to_compare(stack, self._args["name"])
+        return {**wanted, "compared": compared, "stack_file": stack_yaml.to_yaml(stack.document)}
 
     def _refusal(self, stack, specs, before):
         """The reasons why nothing is deployed. Empty if it is deployed."""
         name, file = self._args["name"], Folder(self._args["compose"]).name
-        host_facts, silent_notes = on_nodes.read_answers(self._vars.get("hostvars") or {}) if beforehand.with_gpus(stack.document) else ({}, [])
-        errors, notes = beforehand.check_answer(before, stack.document, name, self._access(), host_facts)
+        has_gpus = deploy_preconditions.with_gpus(stack.document)
+        host_facts, silent_notes = image_answers.read_answers(self._vars.get("hostvars") or {}) if has_gpus else ({}, [])
+        errors, notes = deploy_preconditions.check_answer(before, stack.document, name, self._access(), host_facts)
         for note in silent_notes + notes:
             self._say(f"note: {note}")
-        conflict = None if self._args["prune"] else beforehand.name_conflict(before, [spec["Name"] for spec in specs], name, file)
+        conflict = None if self._args["prune"] else deploy_preconditions.name_conflict(before, [spec["Name"] for spec in specs], name, file)
         if conflict:
             return [conflict]
         unplaced = deploy_verdict.placement_errors(name, before, specs, self._args["allow_pending"])
@@ -184,16 +186,16 @@ class ActionModule(ActionBase):
     def _access(self):
         """The logins of the task. If it has none, nodes may get the manager's logins."""
         logins = registries.logins_of(self._args["registries"])
-        return beforehand.Access(logins, self._args["with_registry_auth"] and not logins)
+        return deploy_preconditions.Access(logins, self._args["with_registry_auth"] and not logins)
 
     def _described(self, stack, before):
         """Compare the stack file with the deployed one, without secrets."""
-        shown, hidden = text.to_display(stack.document)
+        shown, hidden = stack_yaml.to_display(stack.document)
         former = None if before["kept"] is None else "\n".join(before["kept"])
-        deployed = text.to_display(load_compose(former, "the deployed stack file"))[0] if former else ""
+        deployed = stack_yaml.to_display(load_compose(former, "the deployed stack file"))[0] if former else ""
         if hidden and (self._task.check_mode or self._task.diff):
             self._say(f"hidden below: {', '.join(hidden)}")
-        changed = former != text.to_yaml(stack.document) or len(before["progress"]) < len(stack.document["services"])
+        changed = former != stack_yaml.to_yaml(stack.document) or len(before["progress"]) < len(stack.document["services"])
         return {
             "changed": changed,
             "stack_file": shown,
@@ -218,7 +220,7 @@ class ActionModule(ActionBase):
 
         The files are in the arguments of the module, so that Ansible does not write them to a file if pipelining is on.
         """
-        files = {FILE: text.to_yaml(stack.document).encode("utf-8"), **stack.files}
+        files = {FILE: stack_yaml.to_yaml(stack.document).encode("utf-8"), **stack.files}
         logins = self._access().logins
         if logins:
             files[DOCKER_CONFIG] = registries.docker_config(logins)

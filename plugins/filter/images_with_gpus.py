@@ -42,7 +42,7 @@ from ..module_utils._errors import GpuSwarmError
 
 def _images_with_gpus(compose):
     # Imported here, because ansible-core loads all filters of a collection in every run.
-    from ..plugin_utils._stack.beforehand import images_with_gpus
+    from ..plugin_utils._stack.deploy_preconditions import images_with_gpus
     from ..plugin_utils._stack.folder import Folder
     from ..plugin_utils._stack.translate import translate
 

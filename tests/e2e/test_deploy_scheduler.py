@@ -19,7 +19,7 @@ import yaml
 from plugins.module_utils._deployment.preflight import preflight
 from plugins.module_utils._ledger.listed import Listed
 from plugins.plugin_utils._stack.specification import specifications
-from plugins.plugin_utils._stack.text import to_yaml
+from plugins.plugin_utils._stack.stack_yaml import to_yaml
 from plugins.plugin_utils._stack.translate import translate
 
 from .conftest import Loud

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from ...module_utils._compat import checks
 from ...module_utils._errors import GpuSwarmError
 from ...module_utils._placement import node_match
-from .beforehand import with_gpus
+from .deploy_preconditions import with_gpus
 from .deploy_verdict import NOTHING
 from .references import DEFAULT, LOCAL_NETWORKS
 

@@ -17,7 +17,7 @@ from ...module_utils._tasks.class_labels import LABEL
 from .._classes import classes, images, requirement
 from .._classes.constraints import Node, able_nodes, class_prefix, constraints_for, describe_labels, missing_labels, names_of, with_gpus
 from .._classes.requirement import FIELDS, Requirement
-from . import divided
+from . import split_by_image
 from .fields import mapping
 
 IMAGES = "images"
@@ -57,7 +57,7 @@ def parse_x_gpu(value: Any, where: str) -> XGpu | None:
             errors.add(f"{where}.{key} is not known. x-gpu supports {', '.join((*FIELDS, IMAGES))}.")
     required = errors.collect(requirement.parse, entry, where)
     matrix = errors.collect(images.parse, entry[IMAGES], f"{where}.{IMAGES}", instead=[]) if entry.get(IMAGES) is not None else []
-    errors.collect(divided.check_names, matrix, f"{where}.{IMAGES}")
+    errors.collect(split_by_image.check_names, matrix, f"{where}.{IMAGES}")
     errors.refuse()
     return XGpu(where, required, matrix) if required or matrix else None
 
@@ -103,7 +103,7 @@ def _constrain(name: str, service: dict[str, Any], x_gpu: XGpu, nodes: list[Node
 
 def _divide(name: str, service: dict[str, Any], x_gpu: XGpu, swarm: Swarm, result: Placed) -> dict[str, dict[str, Any]]:
     able = able_nodes(x_gpu.requirement, x_gpu.where, swarm.nodes)
-    chosen, unfit = divided.best_images(x_gpu.matrix, able)
+    chosen, unfit = split_by_image.best_images(x_gpu.matrix, able)
     ambiguous = next((node for node in able if len(chosen[node.id]) > 1), None)
     if ambiguous:
         both = " and ".join(x_gpu.matrix[place][images.IMAGE] for place in chosen[ambiguous.id][:2])
@@ -114,8 +114,9 @@ def _divide(name: str, service: dict[str, Any], x_gpu: XGpu, swarm: Swarm, resul
     if not any(chosen.values()):
         raise GpuSwarmError(f"{x_gpu.where}.{IMAGES}: no node can run any of them. {'; '.join(unfit[:_SHOWN])}. Add an image for one of these nodes.")
     of_place = {place: [node for node in able if chosen[node.id] == [place]] for place in range(len(x_gpu.matrix))}
-    names = divided.name_parts(name, x_gpu.matrix, swarm.stack)
-    parts = divided.replicas_of_parts(service, {names[place]: nodes_of_part for place, nodes_of_part in of_place.items()}, swarm.former, x_gpu.where)
+    names = split_by_image.name_parts(name, x_gpu.matrix, swarm.stack)
+    nodes_by_part = {names[place]: nodes_of_part for place, nodes_of_part in of_place.items()}
+    parts = split_by_image.replicas_of_parts(service, nodes_by_part, swarm.former, x_gpu.where)
     result.lines.extend(f"note: {name}: {reason}" for reason in unfit)
     definitions: dict[str, dict[str, Any]] = {}
     for place, part in enumerate(names):
@@ -129,7 +130,7 @@ def _divide(name: str, service: dict[str, Any], x_gpu: XGpu, swarm: Swarm, resul
         number = "one on each" if parts[part] is None else f"{parts[part]} of the replicas"
         result.lines.append(f"{part}: {image} on {names_of(nodes_of_part) or 'no node yet'}, {number}: {constraint}")
         result.placement.append({"service": part, "image": image, "constraints": [constraint], "nodes": [node.name for node in nodes_of_part]})
-        definition = divided.build_part(service, image, parts[part], name, document=result.document)
+        definition = split_by_image.build_part(service, image, parts[part], name, document=result.document)
         definitions[part] = with_constraints(definition, [constraint], {key: meaning})
     return definitions
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from ...module_utils._errors import Errors, GpuSwarmError, SeveralErrors, messages_of
 from ...module_utils._placement.node_match import is_constraint
-from . import by_other_means, equivalents, gpus, keys, mounts, placement, ports, protection, shapes, templates
+from . import equivalents, gpus, keys, mounts, placement, ports, protection, shapes, templates, unsupported_gpu_requests
 from .fields import Notes, Reader, kind_of, mapping, pairs, refuse_unknown, texts
 from .folder import decode
 from .variables import Variables, read_variables
@@ -46,7 +46,7 @@ def translate_service(name: str, definition: Any, file: str, context: Context) -
         return None
     errors = Errors()
     errors.collect(_refuse_unsupported, service, where)
-    service = errors.collect(by_other_means.refuse, service, where)
+    service = errors.collect(unsupported_gpu_requests.refuse, service, where)
     service = errors.collect(equivalents.move_to_deploy, service, where, instead={key: value for key, value in service.items() if key != "deploy"})
     x_gpu = errors.collect(placement.parse_x_gpu, service.get("x-gpu"), f"{where}.x-gpu")
     if x_gpu:

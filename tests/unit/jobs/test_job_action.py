@@ -13,7 +13,7 @@ import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.action import swarm_job
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._stack import patience
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._stack import deployment_wait
 
 
 def answer(changed: bool, waiting: list[str]) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def waits(calls: list[Any], again: str, limit_s: float, monkeypatch: pytest.Monk
     CHECKED.clear()
     module._task = SimpleNamespace(check_mode=False)
     module._display = SimpleNamespace(display=messages.append, warning=messages.append, columns=79)
-    monkeypatch.setattr(swarm_job, "tolerate_silence", lambda *given: patience.tolerate_silence(*given, limit_s=limit_s))
+    monkeypatch.setattr(swarm_job, "tolerate_silence", lambda *given: deployment_wait.tolerate_silence(*given, limit_s=limit_s))
 
     def queried(_arguments: Any, checks: bool = False) -> Any:
         found = calls.pop(0) if len(calls) > 1 else calls[0]

@@ -16,7 +16,7 @@ from plugins.plugin_utils._stack import attachments
 from plugins.plugin_utils._stack.attachments import Swarm, add_attaching_services
 from plugins.plugin_utils._stack.document import load_compose
 from plugins.plugin_utils._stack.specification import specifications
-from plugins.plugin_utils._stack.text import to_yaml
+from plugins.plugin_utils._stack.stack_yaml import to_yaml
 from plugins.plugin_utils._stack.translate import translate
 
 OLD, NEW = "20.10.24+dfsg1", "26.1.5+dfsg1"

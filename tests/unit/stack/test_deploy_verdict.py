@@ -16,7 +16,7 @@ from plugins.module_utils._deployment import stack as on_swarm
 from plugins.module_utils._deployment.preflight import preflight
 from plugins.module_utils._errors import GpuSwarmError
 from plugins.module_utils._ledger.listed import Listed
-from plugins.plugin_utils._stack import deploy_verdict, patience, replaced
+from plugins.plugin_utils._stack import deploy_verdict, deployment_wait, replaced
 from plugins.plugin_utils._stack.specification import specifications
 from plugins.plugin_utils._stack.translate import translate
 
@@ -308,12 +308,12 @@ def test_a_task_that_ended_before_leaves_a_pending_service_pending() -> None:
     before = {"progress": [far([of_own("t1", "complete", "shutdown"), of_own("t2", "running")])]}
     pending = {"service": "s_a", "text": "needs 2", "possible": True, "waiting": 1}
     now = far([of_own("t1", "complete", "shutdown"), task("t3", None, service="own", state="pending", reserves={"NVIDIA-GPU": 2})])
-    found = patience.without_former_failures(before, {"progress": [now], "pending_now": [pending]})
+    found = deployment_wait.without_former_failures(before, {"progress": [now], "pending_now": [pending]})
     assert deploy_verdict.waiting_and_failed(found) == (["s_a"], [])
     assert deploy_verdict.progress_lines(found)["s_a"] == "0 of 1 running; needs 2"
     # A failed task without a successor is no longer waited for.
     over = {"progress": [far([of_own("t1", "failed", "shutdown", "task: non-zero exit (1)")])], "pending_now": []}
-    assert deploy_verdict.waiting_and_failed(patience.without_former_failures(over, over)) == ([], ["s_a"])
+    assert deploy_verdict.waiting_and_failed(deployment_wait.without_former_failures(over, over)) == ([], ["s_a"])
 
 
 def test_a_command_that_ends_is_not_a_running_service() -> None:
@@ -408,7 +408,8 @@ def test_the_reason_of_a_rollback_is_the_end_of_its_tasks() -> None:
     of_update["Status"]["Timestamp"] = "2999-01-01T00:00:00Z"
     before = {"progress": [far([earlier, of_own("t3", "running")])]}
     tasks = [earlier, of_update, of_own("t3", "running")]
-    found = patience.without_former_failures(before, {"progress": [far(tasks, UpdateStatus={"State": "rollback_completed"})], "pending_now": []})
+    progress = [far(tasks, UpdateStatus={"State": "rollback_completed"})]
+    found = deployment_wait.without_former_failures(before, {"progress": progress, "pending_now": []})
     assert deploy_verdict.progress_lines(found)["s_a"].endswith("--no-trunc s_a' shows why; 1 failed, the last with: why t2 failed")
     assert far(tasks)["ended"] == ["t1"]
     # It is waited for until swarm has a task with the former specification.
@@ -424,7 +425,7 @@ def test_an_old_failure_is_no_failure_of_a_rollback() -> None:
     runs = of_own("t3", "running")
     before = {"progress": [far([old, runs])]}
     assert before["progress"][0]["failures"] == 0
-    found = patience.without_former_failures(before, {"progress": [far([old, of_update, runs], UpdateStatus={"State": "rollback_completed"})]})
+    found = deployment_wait.without_former_failures(before, {"progress": [far([old, of_update, runs], UpdateStatus={"State": "rollback_completed"})]})
     assert (found["progress"][0]["failures"], found["progress"][0]["failed"]) == (1, "why t2 failed")
 
 

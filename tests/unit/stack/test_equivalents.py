@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from plugins.module_utils._errors import GpuSwarmError
-from plugins.plugin_utils._stack import by_other_means
+from plugins.plugin_utils._stack import unsupported_gpu_requests
 from plugins.plugin_utils._stack.specification import specifications
 from plugins.plugin_utils._stack.translate import Stack, translate
 
@@ -240,8 +240,8 @@ def test_gpus_that_are_requested_in_another_way_are_an_error(text: str, message:
     with pytest.raises(GpuSwarmError) as raised:
         of(text)
     assert raised.value.message.startswith(f"compose.yml: services.a.{message}")
-    assert raised.value.message.endswith(by_other_means.INSTEAD)
-    assert "count: 1" in by_other_means.INSTEAD
+    assert raised.value.message.endswith(unsupported_gpu_requests.INSTEAD)
+    assert "count: 1" in unsupported_gpu_requests.INSTEAD
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.action.swarm_stack import Actio
 from plugins.module_utils._swarm import stack_objects
 from plugins.module_utils._swarm.manager import SwarmError
 from plugins.plugin_utils._rollout.poll import poll
-from plugins.plugin_utils._stack import deploy_verdict, patience
+from plugins.plugin_utils._stack import deploy_verdict, deployment_wait
 
 NOTHING_THERE: dict[str, dict[str, str]] = {kind: {} for kind in stack_objects.KINDS}
 FITS = {"service": "s_a", "fits": True, "possible": True, "text": "", "feasible": [], "stays": False, "rivals": [], "beside": False}
@@ -223,7 +223,7 @@ def test_without_a_stack_only_files_of_a_killed_run_are_removed(remove: Any) -> 
 
 
 def test_another_manager_continues_the_wait(remove: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(swarm_stack, "tolerate_silence", partial(patience.tolerate_silence, limit_s=0))
+    monkeypatch.setattr(swarm_stack, "tolerate_silence", partial(deployment_wait.tolerate_silence, limit_s=0))
     result, _read = remove({"progress": [SERVICE]}, HAS)
     assert (result["answered"], result["failed"]) == (False, True)
     assert "The stack s is removed, and it is not known whether its tasks have ended. Run this again when a manager answers." in result["msg"]

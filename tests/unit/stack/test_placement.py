@@ -18,7 +18,7 @@ from plugins.module_utils._errors import GpuSwarmError
 from plugins.module_utils._swarm.owned_labels import PREFIX, compute
 from plugins.module_utils._tasks.class_labels import LABEL
 from plugins.plugin_utils._stack.placement import Placed, place_services
-from plugins.plugin_utils._stack.text import to_yaml
+from plugins.plugin_utils._stack.stack_yaml import to_yaml
 from plugins.plugin_utils._stack.translate import translate
 
 

@@ -14,7 +14,7 @@ import yaml
 from plugins.plugin_utils._stack import replaced
 from plugins.plugin_utils._stack.document import load_compose
 from plugins.plugin_utils._stack.specification import specifications
-from plugins.plugin_utils._stack.text import to_yaml
+from plugins.plugin_utils._stack.stack_yaml import to_yaml
 from plugins.plugin_utils._stack.translate import translate
 from plugins.plugin_utils._stack.versioned_names import name_by_content
 

@@ -15,7 +15,7 @@ import yaml
 
 from plugins.module_utils._secret_names import has_secret, is_name_of_secret
 from plugins.plugin_utils._stack.secret_values import build_masker, secret_places
-from plugins.plugin_utils._stack.text import to_display
+from plugins.plugin_utils._stack.stack_yaml import to_display
 from plugins.plugin_utils._stack.translate import Stack, translate
 
 S = "s3cr3t-v4lue"

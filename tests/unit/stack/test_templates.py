@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from plugins.module_utils._errors import GpuSwarmError
-from plugins.plugin_utils._stack.text import to_display
+from plugins.plugin_utils._stack.stack_yaml import to_display
 from plugins.plugin_utils._stack.translate import Stack, translate
 
 S = "s3cr3t"

@@ -19,7 +19,7 @@ from junk import JUNK, PLACES, WHOLE
 from plugins.module_utils._errors import GpuSwarmError
 from plugins.plugin_utils._stack.document import load_compose, load_yaml
 from plugins.plugin_utils._stack.specification import specifications
-from plugins.plugin_utils._stack.text import to_display, to_yaml
+from plugins.plugin_utils._stack.stack_yaml import to_display, to_yaml
 from plugins.plugin_utils._stack.translate import Stack, translate
 
 ONE_GPU = [{"discrete_resource_spec": {"kind": "NVIDIA-GPU", "value": 1}}]

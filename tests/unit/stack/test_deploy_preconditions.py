@@ -20,7 +20,7 @@ from plugins.module_utils._deployment import stack as on_swarm
 from plugins.module_utils._deployment.preflight import preflight
 from plugins.module_utils._errors import GpuSwarmError
 from plugins.module_utils._ledger.listed import Listed
-from plugins.plugin_utils._stack import beforehand, on_nodes, registries
+from plugins.plugin_utils._stack import deploy_preconditions, image_answers, registries
 from plugins.plugin_utils._stack.specification import specifications
 from plugins.plugin_utils._stack.translate import translate
 
@@ -48,7 +48,8 @@ def answer(**more: Any) -> dict[str, Any]:
 
 
 def judged(hostvars: dict[str, Any] | None = None, **more: Any) -> tuple[str | None, list[str]]:
-    errors, notes = beforehand.check_answer(answer(**more), document(), "s", beforehand.Access({}, False), on_nodes.read_answers(hostvars or {})[0])
+    host_facts, _notes = image_answers.read_answers(hostvars or {})
+    errors, notes = deploy_preconditions.check_answer(answer(**more), document(), "s", deploy_preconditions.Access({}, False), host_facts)
     return " ".join(errors) or None, notes
 
 
@@ -68,12 +69,13 @@ def test_the_registry_of_an_image_is_found(image: str, registry: str) -> None:
 
 
 def test_registries_and_networks_are_queried() -> None:
-    found = beforehand.query_options(document(), "s", beforehand.Access({}, False), True)
+    found = deploy_preconditions.query_options(document(), "s", deploy_preconditions.Access({}, False), True)
     assert (found["query"], found["networks"]) == ({PRIVATE: "registry.example:5000"}, ["s_default", "s_own", "x"])
     assert json.loads(base64.b64decode(found["logins"])) == {}  # the manager's own logins are not passed to the nodes, and do not count
-    assert "logins" not in beforehand.query_options(document(), "s", beforehand.Access({}, True), True)
-    assert "query" not in beforehand.query_options(document(), "s", beforehand.Access(LOGINS, False), False)
-    hub = beforehand.query_options(document(), "s", beforehand.Access({"docker.io": LOGINS["registry.example:5000"]}, False), True)
+    assert "logins" not in deploy_preconditions.query_options(document(), "s", deploy_preconditions.Access({}, True), True)
+    assert "query" not in deploy_preconditions.query_options(document(), "s", deploy_preconditions.Access(LOGINS, False), False)
+    access = deploy_preconditions.Access({"docker.io": LOGINS["registry.example:5000"]}, False)
+    hub = deploy_preconditions.query_options(document(), "s", access, True)
     assert sorted(hub["query"]) == ["lab/task", PRIVATE]
 
 
@@ -129,9 +131,10 @@ def test_missing_external_configs_networks_and_secrets_are_reported() -> None:
       secrets: {s: {external: true}, named: {external: true, name: other}, older: {external: {name: former}}}
       networks: {default: {external: true, name: shared}, n: {external: true}, own: {}, unused: {external: true}, host: {external: true, name: host}}
     """
-    wanted = beforehand.query_options(document(dedent(text)), "s", beforehand.Access({}, False), False)["external"]
+    wanted = deploy_preconditions.query_options(document(dedent(text)), "s", deploy_preconditions.Access({}, False), False)["external"]
     assert wanted == {"configs": ["c"], "networks": ["n", "shared"], "secrets": ["former", "other", "s"]}
-    assert beforehand.query_options(document("services: {a: {image: i}}"), "s", beforehand.Access({}, False), False)["external"] == {}
+    access = deploy_preconditions.Access({}, False)
+    assert deploy_preconditions.query_options(document("services: {a: {image: i}}"), "s", access, False)["external"] == {}
     networks = on_swarm.of_swarm([{"Name": "n", "Id": "n1", "Scope": "local"}, {"Name": "shared", "Id": "n2", "Scope": "swarm"}])
     assert networks == ["shared", "n2"]
     found = on_swarm.not_there(wanted, {"services": ["c"], "configs": ["x"], "secrets": ["s", "former"], "networks": networks})
@@ -145,10 +148,10 @@ def test_missing_external_configs_networks_and_secrets_are_reported() -> None:
 
 def test_a_stack_of_another_owner_is_refused() -> None:
     other = {"progress": [{"service": "s_x"}]}
-    said = str(beforehand.name_conflict(other, ["s_a"], "s", "c.yml"))
+    said = str(deploy_preconditions.name_conflict(other, ["s_a"], "s", "c.yml"))
     assert said.startswith("The swarm already has a stack s, with the services s_x. c.yml contains none of them.")
-    assert beforehand.name_conflict({"progress": []}, ["s_a"], "s", "c.yml") is None
-    assert beforehand.name_conflict({"progress": [{"service": "s_a"}, {"service": "s_x"}]}, ["s_a"], "s", "c.yml") is None
+    assert deploy_preconditions.name_conflict({"progress": []}, ["s_a"], "s", "c.yml") is None
+    assert deploy_preconditions.name_conflict({"progress": [{"service": "s_a"}, {"service": "s_x"}]}, ["s_a"], "s", "c.yml") is None
 
 
 NEEDS = {"NVIDIA_REQUIRE_CUDA": "cuda>=12.4"}
@@ -156,7 +159,7 @@ ON_MANAGER = {"images": {PRIVATE: NEEDS}}
 
 
 def answered(enforces: Any, images: Any) -> dict[str, Any]:
-    return {on_nodes.ANSWER: {"changed": False, "enforces": enforces, "images": images}}
+    return {image_answers.ANSWER: {"changed": False, "enforces": enforces, "images": images}}
 
 
 @pytest.mark.parametrize(
@@ -180,8 +183,8 @@ def answered(enforces: Any, images: Any) -> dict[str, Any]:
         (answered(True, {}), True, "in legacy mode, refuses such tasks"),
         (answered(True, {}), False, ""),
         # Invalid answers.
-        ({on_nodes.ANSWER: {"failed": True, "msg": "no dockerd"}}, True, "it is not known"),
-        ({on_nodes.ANSWER: "nonsense"}, True, "it is not known"),
+        ({image_answers.ANSWER: {"failed": True, "msg": "no dockerd"}}, True, "it is not known"),
+        ({image_answers.ANSWER: "nonsense"}, True, "it is not known"),
         (answered("yes", [PRIVATE]), True, "it is not known"),
         (answered("yes", {PRIVATE: "cuda>=1"}), True, "the toolkit there does not check that"),
     ],
@@ -201,8 +204,8 @@ def test_an_image_may_exist_only_on_another_node() -> None:
 
 
 def test_nodes_that_gave_no_answer_are_named() -> None:
-    silent = {f"g{number}": {on_nodes.ANSWER: {"failed": True, "msg": "it hangs"}} for number in range(7)}
-    said = on_nodes.read_answers({"m1": {}, **silent})[1]
+    silent = {f"g{number}": {image_answers.ANSWER: {"failed": True, "msg": "it hangs"}} for number in range(7)}
+    said = image_answers.read_answers({"m1": {}, **silent})[1]
     assert said[0] == "the requirements of images on g0 are not known: it hangs"
     assert (len(said), said[-1]) == (6, "the same holds for 2 more hosts")
 
@@ -218,8 +221,8 @@ def test_nodes_are_queried_about_these_images(tmp_path: Path) -> None:
 
 def test_all_problems_are_reported_at_once() -> None:
     refused = [{"image": PRIVATE, "said": "denied"}, {"image": f"{PRIVATE}2", "said": "denied"}]
-    errors, _notes = beforehand.check_answer(
-        answer(refused=refused, networks_taken=["s_n"], not_there=["config c"]), document(), "s", beforehand.Access({}, False), {}
+    errors, _notes = deploy_preconditions.check_answer(
+        answer(refused=refused, networks_taken=["s_n"], not_there=["config c"]), document(), "s", deploy_preconditions.Access({}, False), {}
     )
     begins = ["The networks s_n exist", "The swarm has no config c", f"The registry registry.example:5000 refuses the image {PRIVATE}:"]
     assert [one.startswith(begin) for begin, one in zip([*begins, begins[-1][:-1] + "2:"], errors, strict=True)] == [True] * 4

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from plugins.plugin_utils._stack.patience import Steadiness, tolerate_silence, without_former_failures
+from plugins.plugin_utils._stack.deployment_wait import Steadiness, tolerate_silence, without_former_failures
 
 
 class Lost(Exception):

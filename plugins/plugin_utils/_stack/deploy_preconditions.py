@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from . import image_requirement, on_nodes, registries
+from . import image_answers, image_requirement, registries
 from .deploy_verdict import NOTHING
-from .on_nodes import HostFacts
+from .image_answers import HostFacts
 from .references import content_digests, external_names, network_names, stack_networks
 from .registries import Logins
 from .translate import Stack
@@ -75,7 +75,7 @@ def check_answer(
     for key, service in with_gpus(document).items():
         name, image = f"{stack}_{key}", image_of(service)
         own_variables = {key: str(value).replace("$$", "$") for key, value in (service.get("environment") or {}).items()}
-        machines = on_nodes.machines(feasible.get(name, []), host_facts, image, answer["images"].get(image) or {}, own_variables)
+        machines = image_answers.machines(feasible.get(name, []), host_facts, image, answer["images"].get(image) or {}, own_variables)
         error, image_notes = image_requirement.check_image(name, image, machines)
         errors += [f"{error} {NOTHING}"] if error else []
         notes += image_notes
