@@ -22,7 +22,7 @@ from .nodes import Facts, facts
 from .requirement import Requirement
 from .versions import bounds
 
-_SHOWN = 5
+_MAX_SHOWN = 5
 # The missing class labels of each node.
 Labels = dict[str, dict[str, str]]
 
@@ -96,7 +96,7 @@ def describe_labels(labels: Labels, nodes: Iterable[Node]) -> list[str]:
 
 def names_of(nodes: Iterable[Node]) -> str:
     names = sorted(node.name for node in nodes)
-    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+    return ", ".join(names[:_MAX_SHOWN]) + (f" and {len(names) - _MAX_SHOWN} more" if len(names) > _MAX_SHOWN else "")
 
 
 def _known_label(field: str, value: Any, nodes: list[Node]) -> tuple[str, str] | None:
@@ -155,5 +155,5 @@ def _existing(field: str, nodes: list[Node]) -> str:
 
 
 def _reasons(wants: Requirement, nodes: list[Node]) -> str:
-    shown = [f"{node.name} {requirement.unmet(wants, node.facts)[0]}" for node in nodes[:_SHOWN]]
-    return "; ".join(shown) + (f"; and {len(nodes) - _SHOWN} more" if len(nodes) > _SHOWN else "")
+    shown = [f"{node.name} {requirement.unmet(wants, node.facts)[0]}" for node in nodes[:_MAX_SHOWN]]
+    return "; ".join(shown) + (f"; and {len(nodes) - _MAX_SHOWN} more" if len(nodes) > _MAX_SHOWN else "")

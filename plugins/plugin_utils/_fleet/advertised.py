@@ -21,7 +21,7 @@ SETTING = "swarm_member_advertise_addr"
 _MAX_NAMED = 5  # how many hosts the warning names
 
 
-def unresolved(setting: str, swarm: Mapping[str, Any]) -> str | None:
+def unresolved_error(setting: str, swarm: Mapping[str, Any]) -> str | None:
     """Why a host that joins cannot advertise the configured address, or None. ``swarm`` is the host's own answer."""
     if not setting or not swarm.get("addresses"):
         return None

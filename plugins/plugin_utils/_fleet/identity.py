@@ -34,7 +34,7 @@ def identity_errors(shown: Mapping[str, str | None], nodes: Nodes) -> dict[str, 
     for node_id, names in hosts.items():
         labels = (nodes.get(node_id) or {}).get("labels") or {}
         for name in names:
-            problem = _shared(name, names, node_id, labels) if len(names) > 1 else identity_error(name, node_id, labels)
+            problem = _shared_id_error(name, names, node_id, labels) if len(names) > 1 else identity_error(name, node_id, labels)
             if problem:
                 errors[name] = problem
     return errors
@@ -47,12 +47,12 @@ def identity_error(name: str, node_id: str, labels: Mapping[str, str]) -> str | 
         return None
     return (
         f"It shows node id {node_id}, which belongs to the host {bound} by the node's label {BOUND}, so nothing is done with that node for "
-        f"{name}. If that machine is called {name} in the inventory now, run '{_rebind(name, node_id)}' on a manager and run this "
+        f"{name}. If that machine is called {name} in the inventory now, run '{_rebind_command(name, node_id)}' on a manager and run this "
         "again. If it is another machine, find out why it shows that id: it is a copy of the other machine, or somebody controls it."
     )
 
 
-def _shared(name: str, names: Iterable[str], node_id: str, labels: Mapping[str, str]) -> str:
+def _shared_id_error(name: str, names: Iterable[str], node_id: str, labels: Mapping[str, str]) -> str:
     bound = owned_labels.bound_to(labels, LABEL_PREFIX)
     owner = f" By its label {BOUND} that node is {bound}." if bound else ""
     others = ", ".join(other for other in names if other != name)
@@ -63,5 +63,5 @@ def _shared(name: str, names: Iterable[str], node_id: str, labels: Mapping[str, 
     )
 
 
-def _rebind(name: str, node_id: str) -> str:
+def _rebind_command(name: str, node_id: str) -> str:
     return f"docker node update --label-add {shlex.quote(f'{BOUND}={name}')} {node_id}"

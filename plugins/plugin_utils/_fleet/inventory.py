@@ -24,8 +24,8 @@ ADVERTISE = "swarm_member_advertise_addr"
 REACT, REACT_LIMIT, HEALTH = "swarm_member_react", "swarm_member_react_limit", "gpu_node_health"
 METRICS = "swarm_member_metrics_directory"
 FAILED_BEFORE = "an earlier task of this run failed on this host, so it is excluded. Fix that and run this again."
-OF_STEP = (*FOR_TASKS, *FOR_STEPS)
-SETTINGS = (TOOLKIT, HOLD, DISRUPT, MOVE, LEAVE, PACKAGES, ADVERTISE, REACT, REACT_LIMIT, HEALTH, METRICS, *OF_STEP)
+STEP_SETTINGS = (*FOR_TASKS, *FOR_STEPS)
+SETTINGS = (TOOLKIT, HOLD, DISRUPT, MOVE, LEAVE, PACKAGES, ADVERTISE, REACT, REACT_LIMIT, HEALTH, METRICS, *STEP_SETTINGS)
 
 
 def hosts_of(
@@ -55,8 +55,8 @@ def current_answer(answer: dict[str, Any] | None, alive: bool) -> dict[str, Any]
 
 def with_current_answers(hosts: list[Host], alive: Iterable[str]) -> list[Host]:
     """The hosts with their current answers. ``alive`` are the hosts on which no task of this run has failed."""
-    known = set(alive)
-    return [replace(host, assessed=current_answer(host.assessed, host.name in known)) for host in hosts]
+    alive_names = set(alive)
+    return [replace(host, assessed=current_answer(host.assessed, host.name in alive_names)) for host in hosts]
 
 
 def _host(task_vars: Mapping[str, Any], name: str, results: tuple[str, ...], settings: Mapping[str, Any], watched: bool | None) -> Host:
@@ -78,7 +78,7 @@ def _host(task_vars: Mapping[str, Any], name: str, results: tuple[str, ...], set
         packages=settings[PACKAGES],
         advertise_addr=settings[ADVERTISE] or "",
         kept=bool((assessed or {}).get("kept")),
-        settings={key: settings[key] for key in OF_STEP},
+        settings={key: settings[key] for key in STEP_SETTINGS},
         reacts=settings[REACT_LIMIT] if may_react and watched else None,
         keeps_reacting=bool(keeps),
         fault_limit=settings[REACT_LIMIT],

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-# The result of a failed join on the node, by the state of the swarm there.
-LEFT = {"active": "The node is a member, but not yet a working one.", "inactive": "The node is in no swarm, as before."}
+# How a failed join left the node, by the state of the swarm there.
+STATE_AFTER_FAILURE = {"active": "The node is a member, but not yet a working one.", "inactive": "The node is in no swarm, as before."}
 
 
 def explain_failure(answer: Mapping[str, Any], host: str, args: Mapping[str, Any]) -> str:
@@ -43,9 +43,9 @@ def _not_tried(answer: Mapping[str, Any], host: str, args: Mapping[str, Any], re
 def _not_joined(answer: Mapping[str, Any], host: str, args: Mapping[str, Any], reason: str) -> str:
     state = answer["swarm"].get("state")
     hint = "" if "journalctl" in reason else " See 'journalctl -u docker' on this node."
-    left = LEFT.get(state, f"The swarm's state there is {state}: run this again.")
+    node_state = STATE_AFTER_FAILURE.get(state, f"The swarm's state there is {state}: run this again.")
     return (
         f"{host} could not join the swarm of {args.get('manager')} as {args.get('role')}: {reason}.{hint} "
         "Several addresses need swarm_member_advertise_addr; clocks that differ make certificates invalid; \"remote CA does not match\" or an "
-        f"invalid token means that {', '.join(answer['reachable'])} belongs to another swarm. {left}"
+        f"invalid token means that {', '.join(answer['reachable'])} belongs to another swarm. {node_state}"
     )

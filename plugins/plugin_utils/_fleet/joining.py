@@ -63,11 +63,11 @@ class Decision:
     """The steps that bring a host to the wanted membership."""
 
     action: str = "none"  # none, join, recover, move, promote, demote, or unknown; see membership()
-    node_id: str = ""  # its id in the swarm, if it is a member
-    initialises: bool = False  # it initialises the swarm
-    joins: bool = False  # it joins an existing swarm, or the swarm that another host initialises
-    becomes_manager: bool = False  # by its join or a promotion; the next new manager must wait for it
-    reacts: bool = False  # it has the service that pauses nodes with faults
+    node_id: str = ""  # its id in the swarm if the host is a member
+    initialises: bool = False  # the host initialises the swarm
+    joins: bool = False  # the host joins an existing swarm, or the swarm that another host initialises
+    becomes_manager: bool = False  # by a join or a promotion; the next new manager must wait for that
+    reacts: bool = False  # the host has the service that pauses nodes with faults
     noted: str = ""  # the warning about an advertised address that differs from the configured one
     reported: bool = False  # nodes of the swarm report to that service
     would: str = ""  # the change that check mode reports
@@ -78,13 +78,13 @@ class Decision:
 class Leave:
     """How a host leaves its swarm."""
 
-    leaves: bool = False  # it is in a swarm
-    demotes: bool = False  # it becomes a worker first
-    force: bool = False  # only if it was never a full member, or if the swarm ends with it
+    leaves: bool = False  # the host is in a swarm
+    demotes: bool = False  # the host becomes a worker first
+    force: bool = False  # only if the host was never a full member, or if the swarm ends with it
     entry: str = ""  # the node id that is removed from the manager's list
     manager: str = ""  # the host that removes it from that list; empty if there is none
-    reacts: bool = False  # it has the service that pauses nodes with faults
-    error: str | None = None  # why it may not leave
+    reacts: bool = False  # the host has the service that pauses nodes with faults
+    error: str | None = None  # why the host may not leave
 
 
 # -- who runs the swarm --------------------------------------------------------------------------------------------------
@@ -100,10 +100,10 @@ def answers_of(variables: Variables, names: Iterable[str], queried: Iterable[Map
     return answers
 
 
-def survey(answers: Mapping[str, Answer], managers: Iterable[str], playing: Iterable[str], external: Iterable[str] = ()) -> Survey:
-    """Find the hosts that run the swarm, or the host where it may be initialised. ``playing`` are the hosts of the play."""
+def survey(answers: Mapping[str, Answer], managers: Iterable[str], play_hosts: Iterable[str], external: Iterable[str] = ()) -> Survey:
+    """Find the hosts that run the swarm, or the host where it may be initialised. ``play_hosts`` are the hosts of the play."""
     managers, external = list(managers), list(external)
-    in_play = [name for name in playing if name not in external]
+    in_play = [name for name in play_hosts if name not in external]
     swarm = find_swarm(answers, managers, in_play)
     manager = next((name for name in [*swarm["live"], swarm["init_on"]] if name), "")
     answer = answers.get(manager) or {}
@@ -127,15 +127,15 @@ def _reports(node: Node) -> bool:
     return bool((engine.get("Labels") or {}).get(label.KEY))
 
 
-# -- the steps of a host -------------------------------------------------------------------------------------------------
+# -- how a host joins -------------------------------------------------------------------------------------------------
 
-WOULD_JOIN = {
+JOIN_TEXTS = {
     "join": "join the swarm as {role}",
     "recover": "leave what a failed join left, and join the swarm as {role}",
     "move": "leave another swarm, and join this one as {role}",
 }
-WOULD = {
-    **WOULD_JOIN,
+CHANGE_TEXTS = {
+    **JOIN_TEXTS,
     "unknown": "find out whether this node is a member, once the manager answers",
     "promote": "become a manager",
     "demote": "become a worker",
@@ -147,7 +147,7 @@ def decide(known: Known, role: str, move: bool, advertise_addr: str = "") -> Dec
     new_managers = [{"swarm": swarm} for swarm in known.survey.new_managers]
     plan = membership(Candidate(known.answer, role, known.host, move, advertise_addr), known.nodes, new_managers=new_managers)
     action, initialises = plan["action"], known.survey.init_on == known.host
-    joins = action in WOULD_JOIN and not initialises
+    joins = action in JOIN_TEXTS and not initialises
     return Decision(
         action=action,
         node_id=plan["node_id"],
@@ -157,17 +157,17 @@ def decide(known: Known, role: str, move: bool, advertise_addr: str = "") -> Dec
         reacts=_reacts(known.answer),
         noted=advertised.difference(advertise_addr, swarm_of(known.answer) or {}) or "",
         reported=any(map(_reports, known.nodes or ())),
-        would="initialise the swarm" if initialises else WOULD.get(action, "").format(role=role),
-        error=_external(known) or _unlisted(known) or known.survey.error or _unconfirmed(known) or plan["error"],
+        would="initialise the swarm" if initialises else CHANGE_TEXTS.get(action, "").format(role=role),
+        error=_external_error(known) or _unlisted_error(known) or known.survey.error or _unconfirmed_error(known) or plan["error"],
     )
 
 
-def _unconfirmed(known: Known) -> str | None:
+def _unconfirmed_error(known: Known) -> str | None:
     """Why a host that claims to run a swarm is excluded, or None. The others go on without it."""
     return unconfirmed_claim(known.host) if known.host in known.survey.claims else None
 
 
-def _external(known: Known) -> str | None:
+def _external_error(known: Known) -> str | None:
     """Why nothing is changed on a host that represents an external manager, or None."""
     if known.host not in known.survey.external:
         return None
@@ -177,7 +177,7 @@ def _external(known: Known) -> str | None:
     )
 
 
-def _unlisted(known: Known) -> str | None:
+def _unlisted_error(known: Known) -> str | None:
     """Why the manager did not return its list of nodes, or None."""
     if not known.listed or known.nodes is not None:
         return None
@@ -208,10 +208,10 @@ def demotion_error(known: Known, variables: Variables, names: Iterable[str]) -> 
     """Why a host may not become a worker now, or None. Demotions of earlier hosts in ``names`` count as done."""
     decisions = [variables[name].get(DECISION) or {} for name in names]
     leaving = [decision["node_id"] for decision in decisions if decision.get("action") == "demote"]
-    return _unlisted(known) or membership(Candidate(known.answer, "worker", known.host), known.nodes, leaving)["error"]
+    return _unlisted_error(known) or membership(Candidate(known.answer, "worker", known.host), known.nodes, leaving)["error"]
 
 
-# -- how it leaves -------------------------------------------------------------------------------------------------------
+# -- how a host leaves -------------------------------------------------------------------------------------------------------
 
 
 def leave(known: Known, dissolve: bool, entry: str) -> Leave:
@@ -221,25 +221,29 @@ def leave(known: Known, dissolve: bool, entry: str) -> Leave:
     manager = others[0] if others else ""
     known = replace(known, survey=replace(known.survey, manager=manager or known.host, complaint=""))
     if swarm.get("state") != "active":
-        outside = swarm.get("state") == "inactive"
-        error = _external(known) or (None if outside or swarm.get("half_joined") else membership(Candidate(known.answer), None)["error"])
+        is_outside = swarm.get("state") == "inactive"
+        error = _external_error(known) or (None if is_outside or swarm.get("half_joined") else membership(Candidate(known.answer), None)["error"])
         force = bool(swarm.get("half_joined"))
-        return Leave(leaves=not outside, force=force, entry=entry, manager=manager, reacts=_reacts(known.answer), error=error)
-    manages = bool(swarm.get("control_available"))
+        return Leave(leaves=not is_outside, force=force, entry=entry, manager=manager, reacts=_reacts(known.answer), error=error)
+    is_manager = bool(swarm.get("control_available"))
     return Leave(
         leaves=True,
-        demotes=manages and bool(others),
-        force=manages and not others,
+        demotes=is_manager and bool(others),
+        force=is_manager and not others,
         entry=str(swarm.get("node_id") or ""),
         manager=manager,
         reacts=_reacts(known.answer),
         error=(
-            _external(known) or _unanswered(known, manages or bool(others)) or _unlisted(known) or _no_node(known) or _last(known, others, dissolve)
+            _external_error(known)
+            or _unanswered_error(known, is_manager or bool(others))
+            or _unlisted_error(known)
+            or _wrong_entry_error(known)
+            or _last_manager_error(known, others, dissolve)
         ),
     )
 
 
-def _unanswered(known: Known, has_manager: bool) -> str | None:
+def _unanswered_error(known: Known, has_manager: bool) -> str | None:
     if has_manager:
         return None
     return (
@@ -248,7 +252,7 @@ def _unanswered(known: Known, has_manager: bool) -> str | None:
     )
 
 
-def _no_node(known: Known) -> str | None:
+def _wrong_entry_error(known: Known) -> str | None:
     """Why the entry that would be removed does not belong to this host, or None."""
     node_id = known.answer["swarm"].get("node_id")
     if node_id not in [node["ID"] for node in known.nodes or ()]:
@@ -259,7 +263,7 @@ def _no_node(known: Known) -> str | None:
     return membership(Candidate(known.answer, "manager", known.host), known.nodes)["error"]
 
 
-def _last(known: Known, others: list[str], dissolve: bool) -> str | None:
+def _last_manager_error(known: Known, others: list[str], dissolve: bool) -> str | None:
     """Why this host may not leave as the last manager, or None."""
     others_left = [node["Description"]["Hostname"] for node in known.nodes or () if node["ID"] != known.answer["swarm"].get("node_id")]
     if others or (dissolve and not others_left):

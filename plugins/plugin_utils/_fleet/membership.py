@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...module_utils._printable import printable
-from .advertised import unresolved
+from .advertised import unresolved_error
 from .identity import identity_error
 
 Answer = Mapping[str, Any]
@@ -44,7 +44,7 @@ def _has_no_engine(answer: Any) -> bool:
     return isinstance(answer, Mapping) and "engine" in (answer.get("missing") or [])
 
 
-def _why_silent(host: str, answer: Any) -> str:
+def _silence_reason(host: str, answer: Any) -> str:
     """Why a host's membership is unknown, and what to do."""
     answer = answer if isinstance(answer, Mapping) else {}
     if _has_no_engine(answer):
@@ -64,17 +64,17 @@ def find_swarm(answers: Mapping[str, Any], managers: Iterable[str], in_play: Ite
     A swarm is initialised only if every manager of the inventory answered and none of them is in a swarm: a manager that was only down must not come
     back to a second swarm. If they run different swarms, none is chosen.
     """
-    managers, playing = list(managers), set(in_play)
+    managers, play_hosts = list(managers), set(in_play)
     swarms = {host: swarm for host, answer in answers.items() if (swarm := swarm_of(answer)) is not None}
     # Managers that report an error (such as no quorum) are queried last.
     running = sorted((host for host in managers if _runs_a_swarm(swarms.get(host))), key=lambda host: bool(swarms[host].get("error")))
-    strangers = [host for host in answers if host not in managers and _runs_a_swarm(swarms.get(host))]
+    claimants = [host for host in answers if host not in managers and _runs_a_swarm(swarms.get(host))]
     if running:
         hidden = any(_hides_its_id(swarms.get(host)) for host in managers)
-        live = [*running, *([] if hidden else _confirmed(strangers, running, swarms))]
-        return {"live": live, "init_on": None, "error": _why_no_swarm_is_meant(running, swarms), "claims": []}
-    error = _why_no_swarm_may_be_made(managers, answers, swarms, strangers)
-    ready = [host for host in managers if host in playing]
+        live = [*running, *([] if hidden else _confirmed(claimants, running, swarms))]
+        return {"live": live, "init_on": None, "error": _several_swarms_error(running, swarms), "claims": []}
+    error = _no_swarm_error(managers, answers, swarms, claimants)
+    ready = [host for host in managers if host in play_hosts]
     # A host without Docker gets its own error; the others go on.
     ready.sort(key=lambda host: _has_no_engine(answers.get(host)))
     init_on = ready[0] if ready and error is None else None
@@ -83,7 +83,7 @@ def find_swarm(answers: Mapping[str, Any], managers: Iterable[str], in_play: Ite
             f"There is no swarm yet, and none of its managers ({', '.join(managers)}) is in this run. "
             "Run once without --limit, or with one of them in it."
         )
-    return {"live": [], "init_on": init_on, "error": error, "claims": strangers}
+    return {"live": [], "init_on": init_on, "error": error, "claims": claimants}
 
 
 def _runs_a_swarm(swarm: Mapping[str, Any] | None) -> bool:
@@ -95,17 +95,17 @@ def _hides_its_id(swarm: Mapping[str, Any] | None) -> bool:
     return swarm is None or not (swarm.get("node_id") or swarm["state"] == "inactive" or swarm.get("half_joined"))
 
 
-def _confirmed(strangers: list[str], running: list[str], swarms: Mapping[str, dict[str, Any]]) -> list[str]:
-    """The ``strangers`` that a host of ``running`` lists as managers of its own swarm. If two hosts show the same node id, neither is confirmed."""
+def _confirmed(claimants: list[str], running: list[str], swarms: Mapping[str, dict[str, Any]]) -> list[str]:
+    """The ``claimants`` that a host of ``running`` lists as managers of its own swarm. If two hosts show the same node id, neither is confirmed."""
     ids_shown = [swarm.get("node_id") for swarm in swarms.values()]
     confirmed = {(swarms[host].get("id"), node_id) for host in running for node_id in swarms[host].get("manager_ids") or ()}
     return [
-        host for host in strangers
+        host for host in claimants
         if swarms[host].get("id") and (swarms[host]["id"], swarms[host].get("node_id")) in confirmed and ids_shown.count(swarms[host]["node_id"]) == 1
     ]  # fmt: skip
 
 
-def _why_no_swarm_is_meant(managers: list[str], swarms: Mapping[str, dict[str, Any]]) -> str | None:
+def _several_swarms_error(managers: list[str], swarms: Mapping[str, dict[str, Any]]) -> str | None:
     """The error if the managers run several swarms, or None. Otherwise hosts of the other swarms would join the first one, and with consent leave
     theirs."""
     ids = {host: printable(str(swarms[host]["id"])) for host in managers if swarms[host].get("id")}
@@ -118,20 +118,20 @@ def _why_no_swarm_is_meant(managers: list[str], swarms: Mapping[str, dict[str, A
     )
 
 
-def _why_no_swarm_may_be_made(
+def _no_swarm_error(
     managers: list[str], answers: Mapping[str, Any], swarms: Mapping[str, dict[str, Any]], claims: list[str]
 ) -> str | None:
     if not managers:
         return "No manager is named: put at least one host into the inventory group swarm_managers."
     # Half-joined nodes were never in a swarm: their join failed.
-    bound = [host for host in managers if host in swarms and swarms[host]["state"] != "inactive" and not swarms[host].get("half_joined")]
+    joined_hosts = [host for host in managers if host in swarms and swarms[host]["state"] != "inactive" and not swarms[host].get("half_joined")]
     unconfirmed = "".join(f" {unconfirmed_claim(host)}" for host in claims)
-    locked = [host for host in bound if swarms[host]["state"] == "locked"]
+    locked = [host for host in joined_hosts if swarms[host]["state"] == "locked"]
     if locked:
         return f"The swarm is locked on {', '.join(locked)}, {LOCKED}, and run this again.{unconfirmed}"
     silent = [host for host in managers if host not in swarms]
-    reasons = [_why_silent(host, answers.get(host)) for host in silent]
-    reasons += [f"{host}: swarm state {swarms[host]['state']}, not a working manager{_complaint(swarms[host])}" for host in bound]
+    reasons = [_silence_reason(host, answers.get(host)) for host in silent]
+    reasons += [f"{host}: swarm state {swarms[host]['state']}, not a working manager{_complaint(swarms[host])}" for host in joined_hosts]
     if reasons:
         return (
             "No working swarm manager was found, and a new swarm is only initialised if every manager of the inventory "
@@ -157,11 +157,11 @@ def _complaint(swarm: Mapping[str, Any]) -> str:
 def listening_at(managers: Iterable[Any]) -> list[str]:
     """The addresses of managers in Docker's form. ``managers`` are nodes of its API, and addresses of a user. Unreachable nodes are skipped."""
     managers = list(managers)
-    written = [_complete(manager) for manager in managers if isinstance(manager, str)]
-    return written + [address for manager in managers if not isinstance(manager, str) for address in _listening(manager)]
+    user_addresses = [_with_port(manager) for manager in managers if isinstance(manager, str)]
+    return user_addresses + [address for manager in managers if not isinstance(manager, str) for address in _address_of(manager)]
 
 
-def _listening(node: Node) -> list[str]:
+def _address_of(node: Node) -> list[str]:
     status = node.get("ManagerStatus") or {}
     if status.get("Reachability") != "reachable" or not status.get("Addr"):
         return []
@@ -173,13 +173,13 @@ def _listening(node: Node) -> list[str]:
     return [f"{host}:{port}"]
 
 
-def _complete(text: str, port: int = 2377) -> str:
+def _with_port(address: str, port: int = 2377) -> str:
     """An address with a port, from a user's ``10.0.0.1``, ``name:2377`` or ``[fd00::1]:2377``."""
-    text = text.strip()
-    host, colon, last = text.rpartition(":")
+    address = address.strip()
+    host, colon, last = address.rpartition(":")
     if colon and last.isdigit() and (":" not in host or host.endswith("]")):
-        return text
-    host = text.strip("[]")
+        return address
+    host = address.strip("[]")
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
@@ -205,43 +205,43 @@ def membership(
     """
     swarm = swarm_of(candidate.answer)
     if swarm is None or _has_no_engine(candidate.answer):
-        return _plan("none", f"This host's swarm membership is not known. {_why_silent('this host', candidate.answer)}.")
+        return _change("none", f"This host's swarm membership is not known. {_silence_reason('this host', candidate.answer)}.")
     state, node_id = swarm["state"], str(swarm.get("node_id") or "")
-    unheard = unresolved(candidate.advertise_addr, swarm)
+    address_error = unresolved_error(candidate.advertise_addr, swarm)
     if state == "inactive":
-        return _plan("join", unheard)
+        return _change("join", address_error)
     if swarm.get("half_joined"):
-        return _plan("recover", unheard)
+        return _change("recover", address_error)
     if state != "active":
-        return _plan("none", _bad_state(state, swarm.get("error")), node_id)
+        return _change("none", _state_error(state, swarm.get("error")), node_id)
     if nodes is None:
-        return _plan("unknown", None, node_id)
+        return _change("unknown", None, node_id)
     nodes_by_id = {node["ID"]: node for node in nodes}
     if node_id not in nodes_by_id:
-        change = _stranger(swarm, candidate.move)
-        return {**change, "error": change["error"] or unheard}
-    change = _of_member(nodes_by_id[node_id], candidate.role, candidate.host)
+        change = _non_member_change(swarm, candidate.move)
+        return {**change, "error": change["error"] or address_error}
+    change = _member_change(nodes_by_id[node_id], candidate.role, candidate.host)
     if change["action"] == "demote":
         change["error"] = demotion_error(nodes_by_id.values(), node_id, leaving, new_managers=[swarm_of(other) or {} for other in new_managers])
     return change
 
 
-def _of_member(node: Node, role: str, host: str | None) -> dict[str, Any]:
+def _member_change(node: Node, role: str, host: str | None) -> dict[str, Any]:
     """Decide the change of a member's role. Whether it may be demoted depends on the other managers, see demotion_error()."""
     node_id, spec = node["ID"], node.get("Spec") or {}
     id_error = identity_error(host, node_id, spec.get("Labels") or {}) if host else None
     if id_error:
-        return _plan("none", id_error, node_id)
+        return _change("none", id_error, node_id)
     if spec.get("Role") == role:
-        return _plan("none", None, node_id)
-    return _plan("promote" if role == "manager" else "demote", None, node_id)
+        return _change("none", None, node_id)
+    return _change("promote" if role == "manager" else "demote", None, node_id)
 
 
-def _plan(action: str, error: str | None = None, node_id: str = "") -> dict[str, Any]:
+def _change(action: str, error: str | None = None, node_id: str = "") -> dict[str, Any]:
     return {"action": action, "error": error, "node_id": node_id}
 
 
-def _bad_state(state: str, error: Any) -> str:
+def _state_error(state: str, error: Any) -> str:
     detail = f" ({error})" if error else ""
     if state == "locked":
         return f"The swarm is locked on this node, {LOCKED}, and run this again."
@@ -257,21 +257,21 @@ def _bad_state(state: str, error: Any) -> str:
     )
 
 
-def _stranger(swarm: Mapping[str, Any], move: bool) -> dict[str, Any]:
+def _non_member_change(swarm: Mapping[str, Any], move: bool) -> dict[str, Any]:
     if swarm.get("control_available"):
-        return _plan(
+        return _change(
             "none",
             f"This node (id {swarm.get('node_id')}) is a manager of another swarm. Leaving could destroy that swarm, so it is "
             "never done here: demote it there first, or run 'docker swarm leave --force' on it if nobody needs that swarm any more.",
         )
     if not move:
-        return _plan(
+        return _change(
             "none",
             f"This node (id {swarm.get('node_id')}) is not in the list of this swarm's manager. It is a worker of another "
             f"swarm (managers {', '.join(swarm.get('managers') or []) or 'unknown'}) or was removed from this one. "
             "Set swarm_member_move: true to have it leave and join this one.",
         )
-    return _plan("move")
+    return _change("move")
 
 
 def demotion_error(nodes: Iterable[Node], node_id: str, leaving: Iterable[str] = (), new_managers: Iterable[Mapping[str, Any]] = ()) -> str | None:

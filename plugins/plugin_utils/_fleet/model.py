@@ -40,7 +40,7 @@ DISRUPTIVE = frozenset(("toolkit", "restart", "maintain"))
 
 @dataclass
 class Host:
-    """A host by the inventory and by its assessment.
+    """A host, as the inventory and its assessment describe it.
 
     ``toolkit`` is the wanted version, None for any. ``hold`` says whether the package manager holds that version; None leaves the hold as it is.
     ``disrupt`` says which work may be stopped there. ``leave`` and ``packages`` say what deprovision removes. ``kept``: /var/lib/gpu-swarm exists.
@@ -134,7 +134,7 @@ class Swarm:
         if self.location.get("error"):
             return str(self.location["error"])
         if self.location.get("live") and not self.nodes:
-            reason = (self.ledger or {}).get("msg") or "it gave no reason"
+            reason = (self.ledger or {}).get("msg") or "its answer gives no reason"
             return f"The manager {self.location['live'][0]} could not be queried about the swarm: {reason}"
         return None
 
@@ -172,7 +172,7 @@ class PlannedMembership:
     node_id: str | None = None
     leader: bool = False  # whether it leads the swarm's managers
     left_paused: bool = False  # an earlier run left it paused
-    by_hand: bool = False  # somebody returned it to service since, but the notes of that run are still there
+    by_hand: bool = False  # somebody returned it to service, but the notes of that run are still there
 
 
 @dataclass

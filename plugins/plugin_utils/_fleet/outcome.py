@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The states of a host at the end of a run (pure), with the text that is shown and the verdict.
+"""The states of a host at the end of a run (pure), each with its text and its verdict.
 
 Code compares the members of these enumerations, also to choose the exit status. Their text is for people.
 Private to this collection: no stability is promised to others.
@@ -58,7 +58,7 @@ class State(Enum):
     NOT_RETURNED = ("not_returned", "still on {}: its former availability, {}, could not be restored. Run this again")
     NOT_CONVERGED = ("not_converged",)  # the manager shows other resources than were decided; the text says which
     STILL_LISTED = ("still_listed", "it left the swarm, but the manager still lists it. Run this again")
-    STILL_A_MEMBER = ("still_a_member", "still in the swarm: {}")  # though it should leave
+    STILL_A_MEMBER = ("still_a_member", "still in the swarm: {}")  # although it should leave
     STILL_LABELLED = ("still_labelled", "the manager still shows labels of this collection. Run this again")
 
     def of(self, *details: str, more: str = "") -> HostState:
@@ -89,7 +89,7 @@ class Outcome(NamedTuple):
     """Why the change of a host was not finished.
 
     A play cannot fail instead: with batches, Ansible would end the whole run and leave healthy hosts half-way. So each host keeps its outcome as a
-    fact, ``{state, reason}``, and the last play reports it. ``leave_paused``: this host was not changed, and another run may have paused it since.
+    fact, ``{state, reason}``, and the last play reports it. ``leave_paused``: this host was not changed, and another run may have paused it.
     """
 
     state: State

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reads variables of hosts that set_fact and register made (pure). They contain no templates any more.
+"""Reads variables of hosts that set_fact and register have set (pure). These variables contain no templates.
 
 Ansible's hostvars[name] still templates each variable that is read, with everything in it, and repeats that for each host. Every host has the plan,
 and the plan has every host, so that cost would grow with the square of the fleet. So the variables are read without templating.

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Lists the work on a node, and decides which of it may be stopped (pure).
+"""Lists the work on a node, and decides what may be stopped (pure).
 
 The work comes from two sources. The node's daemon knows every container. The swarm's manager knows every task, also tasks without a container, for
 example while their image is pulled.
@@ -24,7 +24,7 @@ CONTAINERS, TASKS, NOTHING = "containers", "tasks", "nothing"
 SPENT = "it has used up its restart attempts"
 STOPPING = "swarm is stopping it"
 # A task that has run for longer may lose much, even if swarm starts it again.
-LONG_S = 86400
+LONG_RUNNING_S = 86400
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
@@ -47,7 +47,7 @@ class Work:
     elsewhere: bool | None = True  # whether another node could run it; None for tasks that belong to this node, such as those of global services
 
     @property
-    def of_swarm(self) -> bool:
+    def needs_swarm(self) -> bool:
         """Whether it ends, or loses its network, if the node leaves the swarm."""
         return bool(self.service or self.networks)
 
@@ -67,8 +67,8 @@ def work_on(containers: Sequence[Mapping[str, Any]], node: Mapping[str, Any] | N
     return work + [_container(item) for item in rest]
 
 
-def _task(task: Mapping[str, Any], by_container: str | None) -> Work:
-    name, service = _name(task, by_container)
+def _task(task: Mapping[str, Any], container_service: str | None) -> Work:
+    name, service = _name(task, container_service)
     spent = task.get("restarts_left") == 0
     work = Work(name, service, task["movable"], task.get("age"), spent=spent, kept=task.get("kept"), elsewhere=task.get("elsewhere", True))
     return replace(work, removed=bool(task.get("removed")))
@@ -78,12 +78,12 @@ def _container(item: Mapping[str, Any]) -> Work:
     return Work(item["name"], item.get("service"), False, item.get("age"), tuple(item.get("swarm_networks") or ()))
 
 
-def _name(task: Mapping[str, Any], by_container: str | None) -> tuple[str, str]:
+def _name(task: Mapping[str, Any], container_service: str | None) -> tuple[str, str]:
     """The names of a task and of its service. If the service was removed, the manager only knows its id, but a container may have its name."""
     service = task["service"]
-    if not by_container or by_container == service:
+    if not container_service or container_service == service:
         return task["name"], f"{service} (removed)" if task.get("removed") else service
-    return by_container + task["name"][len(service) :], f"{by_container} (removed)"
+    return container_service + task["name"][len(service) :], f"{container_service} (removed)"
 
 
 def must_stay(work: Iterable[Work], disrupt: str) -> list[Work]:
@@ -95,41 +95,41 @@ def must_stay(work: Iterable[Work], disrupt: str) -> list[Work]:
 
 def stopped_work(stops: str, work: list[Work]) -> list[Work]:
     """The part of ``work`` that a change would stop."""
-    return {CONTAINERS: work, TASKS: [item for item in work if item.of_swarm], NOTHING: []}[stops]
+    return {CONTAINERS: work, TASKS: [item for item in work if item.needs_swarm], NOTHING: []}[stops]
 
 
 def describe_work(work: Iterable[Work]) -> list[str]:
     """Describe work: services with the number of their tasks, and by name the work that must end first."""
     work = list(work)
     services = Counter(item.service for item in work if item.movable and not item.kept)
-    services_in_words = [f"service {name}" + (f" ({count} tasks)" if count > 1 else "") for name, count in services.items()]
-    return services_in_words + [_describe(item) for item in work if not item.movable or item.kept]
+    service_texts = [f"service {name}" + (f" ({count} tasks)" if count > 1 else "") for name, count in services.items()]
+    return service_texts + [_describe(item) for item in work if not item.movable or item.kept]
 
 
-def describe_effects(ends: Iterable[Work], leaves: bool = False) -> list[tuple[str, list[str]]]:
+def describe_effects(ending: Iterable[Work], leaves: bool = False) -> list[tuple[str, list[str]]]:
     """Describe what happens to the work that a change ends, as (verb, names). A node that ``leaves`` the swarm does not come back."""
-    ends = list(ends)
-    movable, rest = [item for item in ends if item.movable], [item for item in ends if not item.movable]
-    bound = [item for item in movable if not item.elsewhere]
+    ending = list(ending)
+    movable, rest = [item for item in ending if item.movable], [item for item in ending if not item.movable]
+    staying = [item for item in movable if not item.elsewhere]
     rows = [("moves", [item for item in movable if item.elsewhere])]
     if leaves:
-        rows += [("leaves no node for", [item for item in bound if item.elsewhere is False])]
-        rows += [("stops", [item for item in bound if item.elsewhere is None] + rest)]
+        rows += [("leaves no node for", [item for item in staying if item.elsewhere is False])]
+        rows += [("stops", [item for item in staying if item.elsewhere is None] + rest)]
     else:
-        rows += [("stops until the node is back:", bound), ("stops", rest)]
-    return [(word, describe_work(items)) for word, items in rows]
+        rows += [("stops until the node is back:", staying), ("stops", rest)]
+    return [(verb, describe_work(items)) for verb, items in rows]
 
 
-def long_running(ends: Iterable[Work]) -> list[str]:
+def long_running(ending: Iterable[Work]) -> list[str]:
     """The tasks that a change moves after they have run for long, with their age. Tasks of global services are excluded: they exist as long as their
     node."""
-    moved = [item for item in ends if item.movable and item.elsewhere is not None]
-    return [f"{item.name} ({age(item.age_s)})" for item in moved if item.age_s is not None and item.age_s > LONG_S]
+    moved = [item for item in ending if item.movable and item.elsewhere is not None]
+    return [f"{item.name} ({age(item.age_s)})" for item in moved if item.age_s is not None and item.age_s > LONG_RUNNING_S]
 
 
 def describe_swarm_work(containers: Sequence[Mapping[str, Any]]) -> list[str]:
     """Descriptions of the containers that end or lose their network if the node leaves its swarm."""
-    return describe_work(item for item in work_on(containers, None) if item.of_swarm)
+    return describe_work(item for item in work_on(containers, None) if item.needs_swarm)
 
 
 def _describe(item: Work) -> str:

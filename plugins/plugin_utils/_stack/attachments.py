@@ -58,9 +58,9 @@ def add_attaching_services(document: Mapping[str, Any], swarm: Swarm) -> tuple[d
 
 def attaching_part(document: Mapping[str, Any]) -> dict[str, Any] | None:
     """The part of the document that is deployed first, or None."""
-    first = {name: service for name, service in document["services"].items() if is_attaching(service)}
+    attaching = {name: service for name, service in document["services"].items() if is_attaching(service)}
     shared = {key: document[key] for key in ("version", "networks") if key in document}
-    return {**shared, "services": first} if first else None
+    return {**shared, "services": attaching} if attaching else None
 
 
 def is_attaching(service: Mapping[str, Any]) -> bool:
@@ -109,7 +109,7 @@ def _build_service(name: str, service: Mapping[str, Any], networks: list[str], n
     ):
         return dict(former_service)
     busy = {node["id"]: holders for node in nodes if (holders := _holders(node, swarm.stack))}
-    _refuse([node for node in nodes if node["id"] in ids_with_room and node["id"] in busy], busy, name)
+    _refuse_eviction([node for node in nodes if node["id"] in ids_with_room and node["id"] in busy], busy, name)
     attached_ids = {node["id"] for node in nodes} - set(busy)
     constraints = [
         *own_constraints,
@@ -149,7 +149,7 @@ def _holders(node: Mapping[str, Any], stack: str) -> list[str]:
     return [task["name"] for task in tasks if task["holding"]] if len(tasks) == len(node["tasks"]) else []
 
 
-def _refuse(nodes: list[dict[str, Any]], holders_by_node: Mapping[str, list[str]], name: str) -> None:
+def _refuse_eviction(nodes: list[dict[str, Any]], holders_by_node: Mapping[str, list[str]], name: str) -> None:
     if nodes:
         where = "; ".join(f"{node['hostname']} ({', '.join(holders_by_node[node['id']])})" for node in nodes)
         raise GpuSwarmError(

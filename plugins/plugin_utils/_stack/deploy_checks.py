@@ -129,8 +129,8 @@ def _volume_texts(stack: Stack) -> Iterator[str]:
             if isinstance(mount, str) and "\\" not in mount:
                 parts = mount.split(":")
                 if not all(parts) or len(parts) > 3:
-                    why = _describe_unset(stack, stack.written[name]["volumes"][number])
-                    yield f"{stack.file}: services.{name}.volumes[{number}] is {mount!r}.{why} Write it as source:target or source:target:ro."
+                    hint = _describe_unset(stack, stack.written[name]["volumes"][number])
+                    yield f"{stack.file}: services.{name}.volumes[{number}] is {mount!r}.{hint} Write it as source:target or source:target:ro."
 
 
 def _mount_targets(stack: Stack) -> Iterator[str]:
@@ -215,9 +215,9 @@ def _external(stack: Stack) -> Iterator[str]:
             where, external = f"{stack.file}: {section}.{name}", (entry or {}).get("external")
             if isinstance(external, dict) and external.get("name") and entry.get("name"):
                 yield f"{where} has two names, one of them under external. Remove the name under external."
-            beside = [key for key in ("driver", "driver_opts", "labels") if external and section == "volumes" and entry.get(key)]
-            if beside:
-                yield f"{where} is external, but also has {', '.join(beside)}. Remove that: the volume exists already."
+            extra_keys = [key for key in ("driver", "driver_opts", "labels") if external and section == "volumes" and entry.get(key)]
+            if extra_keys:
+                yield f"{where} is external, but also has {', '.join(extra_keys)}. Remove that: the volume exists already."
 
 
 def _networks(stack: Stack) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
@@ -294,7 +294,7 @@ CHECKS = [
     Check("negative", "a negative number of tasks, attempts or retries", LOADER, "", shapes.whole),
     Check("duration", "a duration without a unit, or in words", SCHEMA, "", shapes.duration),
     Check("size", "a size that is not a number with a unit", LOADER, "", shapes.size),
-    Check("order", "an unknown `order` of updates", SCHEMA, "", shapes.word),
+    Check("order", "an unknown `order` of updates", SCHEMA, "", shapes.one_of),
     Check("ulimits", "`ulimits` with only one of `soft` and `hard`", SCHEMA, "", shapes.ulimits),
     Check("pairs", "text instead of a mapping or a list of `NAME=value`", SCHEMA, "", shapes.name_values),
     Check("options", "a list among the options of `logging`", SCHEMA, "", shapes.name_values),
@@ -317,7 +317,7 @@ CHECKS = [
     Check("declared-volume", "a volume that the file does not declare", VOLUMES, "", references.check_declared),
     Check("declared-secret", "a secret that the file does not declare", CONVERT, "", references.check_declared),
     Check("declared-config", "a config that the file does not declare", CONVERT, "", references.check_declared),
-    Check("mode", "an unknown `mode`", CONVERT, "", shapes.word),
+    Check("mode", "an unknown `mode`", CONVERT, "", shapes.one_of),
     Check("replicas-global", "`replicas` of a global service", CONVERT, "", _replicas_of_global),
     Check("mount-type", "a mount of a type that stacks do not have", VOLUMES, "", mounts.translate_volumes),
     Check("mount-options", "a mount with the options of another type", VOLUMES, "", mounts.translate_volumes),
@@ -329,10 +329,10 @@ CHECKS = [
     Check("config-target", "two configs of a service with the same target", SECRETS, "", _config_targets),
     Check("external", "an external config, secret or network that the swarm does not have", STACK, "", on_swarm.not_there),
     # In the daemon, which creates one service after the other.
-    Check("propagation", "an unknown `propagation`", MOBY, "", shapes.word),
-    Check("restart-condition", "an unknown `condition` of `restart_policy`", MOBY, "", shapes.word),
-    Check("failure-action", "an unknown `failure_action`", MOBY, "", shapes.word),
-    Check("endpoint-mode", "an unknown `endpoint_mode`", MOBY, "", shapes.word),
+    Check("propagation", "an unknown `propagation`", MOBY, "", shapes.one_of),
+    Check("restart-condition", "an unknown `condition` of `restart_policy`", MOBY, "", shapes.one_of),
+    Check("failure-action", "an unknown `failure_action`", MOBY, "", shapes.one_of),
+    Check("endpoint-mode", "an unknown `endpoint_mode`", MOBY, "", shapes.one_of),
     Check("predefined", "the networks `none` and `default`, which each machine has for itself", "moby daemon/cluster/networks.go", "", _predefined),
     Check("network-own-name", "a new network named like one that each machine has for itself, such as `bridge`", NETWORK, "", _network_names),
     Check("network-taken", "a new network whose name another network already has", NETWORK, "", on_swarm.networks_taken),
@@ -368,7 +368,7 @@ CHECKS = [
     Check("config-empty", "an empty config", CONFIGS, "", _config_contents),
     Check("config-large", "a config of 1,024,000 bytes or more", CONFIGS, "", _config_contents),
     Check("config-changed", "changed content of a config that has its own `name:`", CONFIGS, "", clashes.contents),
-    Check("template-driver", "a `template_driver` other than golang: Docker accepts it, but no task starts", TASK, "", shapes.word),
+    Check("template-driver", "a `template_driver` other than golang: Docker accepts it, but no task starts", TASK, "", shapes.one_of),
     Check("secret-empty", "an empty secret", PAYLOAD, "", _secret_contents),
     Check("secret-large", "a secret of 512,000 bytes or more", PAYLOAD, "", _secret_contents),
     Check("secret-changed", "changed content of a secret that has its own `name:`", SECRET, "", clashes.contents),

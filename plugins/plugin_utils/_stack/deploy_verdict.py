@@ -17,9 +17,9 @@ from ...module_utils._placement.shortage import PAUSED_UPDATES
 
 NOTHING = "Nothing was deployed."
 # States of an update that failed.
-ENDED = tuple(PAUSED_UPDATES)
-BACK = "rollback_completed"
-STOPPED = (*ENDED, "rollback_started", BACK)
+FAILED_UPDATES = tuple(PAUSED_UPDATES)
+ROLLBACK_COMPLETED = "rollback_completed"
+STOPPED_UPDATES = (*FAILED_UPDATES, "rollback_started", ROLLBACK_COMPLETED)
 ROLLED_BACK = "swarm rolled its update back{}: 'docker service ps --no-trunc {}' shows why"
 # The first half is from docker/cli's compose deployment, the second from swarmkit's controlapi.
 _UNCHANGED = re.compile(r"failed to update (config|secret) ([^\s:]+): .*only updates to Labels are allowed")
@@ -61,8 +61,8 @@ def docker_errors(answer: Mapping[str, Any], masked: Callable[[str], str] = str)
 
 def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
     """Whether a deployment changed, created or removed a service of the stack."""
-    first, then = ({service["id"]: service["specified"] for service in answer["progress"]} for answer in (before, after))
-    return first != then
+    specs_before, specs_after = ({service["id"]: service["specified"] for service in answer["progress"]} for answer in (before, after))
+    return specs_before != specs_after
 
 
 def new_objects(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, dict[str, str]]:
@@ -129,24 +129,24 @@ def _placement_line(hostnames: Mapping[str, str], check: Mapping[str, Any], spec
     at_once = spec["UpdateConfig"]["Parallelism"]
     number = f"{at_once} at a time" if at_once else "all at once"
     if check["beside"]:
-        return f"its tasks are replaced, {number}; a new one {_where(names)}, and starts before the old one ends{_unless(check)}"
+        return f"its tasks are replaced, {number}; a new one {_describe_nodes(names)}, and starts before the old one ends{_describe_rivals(check)}"
     if check["stays"]:
         return f"its tasks are replaced, {number}" if spec["TaskTemplate"].get("ForceUpdate") else "its tasks stay where they are"
-    return _where(names) + _unless(check)
+    return _describe_nodes(names) + _describe_rivals(check)
 
 
-def _unless(check: Mapping[str, Any]) -> str:
+def _describe_rivals(check: Mapping[str, Any]) -> str:
     """Warn about services that may take the room first. Swarm places services in any order and moves none later."""
     return f", unless swarm places {' or '.join(check['rivals'])} there first" if check["rivals"] else ""
 
 
-def _where(names: list[str]) -> str:
+def _describe_nodes(names: list[str]) -> str:
     shown = sorted(names)
     return f"fits on {', '.join(shown[:5])}{f' and {len(shown) - 5} more' if len(shown) > 5 else ''}" if shown else "fits on no node now"
 
 
 def progress_lines(answer: Mapping[str, Any], unsteady: Collection[str] = ()) -> dict[str, str]:
-    """Describe the progress of each service. ``unsteady`` services are complete, but only since a moment ago."""
+    """Describe the progress of each service. ``unsteady`` services have been complete only for a moment."""
     pending = {service["service"]: service["text"] for service in answer["pending_now"]}
     return {service["service"]: _line(service, pending.get(service["service"]), service["service"] in unsteady) for service in answer["progress"]}
 
@@ -158,12 +158,12 @@ def _line(service: Mapping[str, Any], pending: str | None, unsteady: bool) -> st
         parts = [f"{service['former']} serve (former version), {service['running']} of {service['wanted']} updated"]
     if service["done"] and not unsteady:
         return parts[0]
-    if service["update"] == BACK:
-        parts.append(ROLLED_BACK.format(", and it runs as before" if _is_back(service) else "", service["service"]))
-    elif service["update"] in STOPPED:
+    if service["update"] == ROLLBACK_COMPLETED:
+        parts.append(ROLLED_BACK.format(", and it runs as before" if _is_rolled_back(service) else "", service["service"]))
+    elif service["update"] in STOPPED_UPDATES:
         parts.append(f"its update is {service['update'].replace('_', ' ')}")
     if pending and service["running"] < service["wanted"]:
-        is_explained = service["update"] in ENDED and PAUSED_UPDATES[service["update"]] in pending
+        is_explained = service["update"] in FAILED_UPDATES and PAUSED_UPDATES[service["update"]] in pending
         parts = [*(parts[:-1] if is_explained else parts), pending]
     if service["failed"]:
         parts.append(f"{service['failures']} failed, the last with: {service['failed']}")
@@ -176,17 +176,21 @@ def unfinished_services(answer: Mapping[str, Any]) -> list[str]:
     return [
         service["service"]
         for service in answer["progress"]
-        if not (service["done"] or service["over"] or service["update"] in ENDED or _is_back(service))
+        if not (service["done"] or service["over"] or service["update"] in FAILED_UPDATES or _is_rolled_back(service))
     ]
 
 
-def _is_back(service: Mapping[str, Any]) -> bool:
-    return service["update"] == BACK and service["running"] + service["complete"] >= service["wanted"]
+def _is_rolled_back(service: Mapping[str, Any]) -> bool:
+    return service["update"] == ROLLBACK_COMPLETED and service["running"] + service["complete"] >= service["wanted"]
 
 
 def waiting_and_failed(answer: Mapping[str, Any], unsteady: Collection[str] = ()) -> tuple[list[str], list[str]]:
     """Return the names of services that are pending or starting, and the names of services that failed."""
     impossible = {service["service"] for service in answer["pending_now"] if not service["possible"]}
     incomplete = [service for service in answer["progress"] if not service["done"] or (service["service"] in unsteady and service["failures"])]
-    failed = [service["service"] for service in incomplete if service["failures"] or service["update"] in STOPPED or service["service"] in impossible]
+    failed = [
+        service["service"]
+        for service in incomplete
+        if service["failures"] or service["update"] in STOPPED_UPDATES or service["service"] in impossible
+    ]
     return [service["service"] for service in incomplete if service["service"] not in failed], failed

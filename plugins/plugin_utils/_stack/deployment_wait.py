@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Makes the wait for a stack patient (pure, except for the clock).
+"""Ignores short disturbances during the wait for a stack (pure, except for the clock).
 
-It ignores short silences of a manager, tasks that run only for a moment, and failures from before the deployment.
+These are short silences of a manager, tasks that run only for a moment, and failures from before the deployment.
 A restart of dockerd or the election of a leader takes some seconds. The stack is already deployed by then, so the last answer is used meanwhile.
 A command that fails at once still runs for a moment each time that swarm restarts it.
 Private to this collection: no stability is promised to others.
@@ -32,17 +32,17 @@ def tolerate_silence(
     clock: Callable[[], float] = time.monotonic,
 ) -> Callable[[], Answer]:
     """Wrap ``query``: if it raises ``lost``, return the last answer, for up to ``limit_s`` seconds. ``first`` is the first answer."""
-    answer, since = first, None
+    answer, silent_since = first, None
 
     def query_or_repeat() -> Answer:
-        nonlocal answer, since
+        nonlocal answer, silent_since
         try:
-            answer, since = query(), None
+            answer, silent_since = query(), None
         except lost as problem:
-            if since is None:
-                since = clock()
+            if silent_since is None:
+                silent_since = clock()
                 notify(f"no answer; retrying for up to {limit_s:g} s: {problem}")
-            if clock() - since >= limit_s:
+            if clock() - silent_since >= limit_s:
                 raise
         return answer
 
@@ -67,7 +67,7 @@ class Steadiness:
     def __init__(self, first: Mapping[str, Any], seconds: float = STEADY_S, clock: Callable[[], float] = time.monotonic) -> None:
         self._seconds, self._clock = seconds, clock
         self._last: Mapping[str, Any] | None = None
-        self._found: list[str] = []
+        self._unsteady: list[str] = []
         # Services with failed tasks are not steady: their running tasks may be about to fail as well.
         self._since = {
             service["service"]: (_fingerprint(service), -seconds - 1 + clock())
@@ -81,7 +81,7 @@ class Steadiness:
         Each answer is evaluated only once, when it arrives, because an old answer is repeated while a manager is silent.
         """
         if answer is self._last:
-            return self._found
+            return self._unsteady
         now, unsteady = self._clock(), []
         for service in answer["progress"]:
             key, since = self._since.get(service["service"], (None, now))
@@ -89,7 +89,7 @@ class Steadiness:
                 self._since[service["service"]] = (_fingerprint(service), since := now)
             if service["done"] and service["tasks"] and not service["job"] and now - since < self._seconds:
                 unsteady.append(service["service"])
-        self._last, self._found = answer, unsteady
+        self._last, self._unsteady = answer, unsteady
         return unsteady
 
 

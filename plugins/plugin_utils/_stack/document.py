@@ -28,7 +28,7 @@ _MERGE = "tag:yaml.org,2002:merge"
 _RESOLVED = ("bool", "int", "float", "timestamp")
 # What PyYAML raises if a value does not match its tag. These errors show the value but no place.
 _TAG_ERRORS = (ValueError, KeyError, AttributeError)
-_NO_VALUE = "a value does not match its tag (!!name) or its form, for example a date with month 13. If it is text, put it in quotes"
+_TAG_MISMATCH = "a value does not match its tag (!!name) or its form, for example a date with month 13. If it is text, put it in quotes"
 # Replacements for messages of PyYAML that show text of the file.
 _REASONS = {
     "found undefined alias": "there is an alias (*name) without its anchor (&name). If it is text, put it in quotes",
@@ -99,8 +99,8 @@ class _Loader(_MergingLoader):
 
 
 _Loader.yaml_implicit_resolvers = {
-    first: [(tag, regexp) for tag, regexp in found if tag.rpartition(":")[2] not in _RESOLVED]
-    for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    first: [(tag, regexp) for tag, regexp in resolvers if tag.rpartition(":")[2] not in _RESOLVED]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 
 
@@ -152,7 +152,7 @@ def _reason(problem: Exception) -> str:
     mark = getattr(problem, "problem_mark", None)
     message = str(getattr(problem, "problem", None) or problem)
     what = next((reason for begin, reason in _REASONS.items() if message.startswith(begin)), message)
-    what = " ".join((TOO_DEEP if isinstance(problem, RecursionError) else _NO_VALUE if isinstance(problem, _TAG_ERRORS) else what).split())
+    what = " ".join((TOO_DEEP if isinstance(problem, RecursionError) else _TAG_MISMATCH if isinstance(problem, _TAG_ERRORS) else what).split())
     return f"line {mark.line + 1}, column {mark.column + 1}: {what}" if mark else what
 
 
@@ -162,20 +162,20 @@ class _Copy:
     def __init__(self, name: str) -> None:
         self._name, self._remaining = name, MAX_VALUES
 
-    def of(self, value: Any, above: tuple[int, ...], path: str = "") -> Any:
+    def of(self, value: Any, ancestors: tuple[int, ...], path: str = "") -> Any:
         self._remaining -= 1
         if self._remaining < 0:
             raise GpuSwarmError(f"{self._name} has more than {MAX_VALUES} values after its aliases are expanded. Use fewer aliases.")
-        if id(value) in above:
+        if id(value) in ancestors:
             raise GpuSwarmError(f"{self._name}: {path} contains itself: an alias (*name) is inside the value of its own anchor (&name). Remove it.")
-        above = (*above, id(value))
+        ancestors = (*ancestors, id(value))
         if isinstance(value, dict):
             bad_key = next((key for key in value if not isinstance(key, (str, int, float))), None)
             if bad_key is not None:
                 raise GpuSwarmError(f"{self._name}: {path or 'the file'} has the key {bad_key!r}, which is not text. Put it in quotes.")
-            return {_key(key): self.of(item, above, f"{path}.{key}".lstrip(".")) for key, item in value.items()}
+            return {_key(key): self.of(item, ancestors, f"{path}.{key}".lstrip(".")) for key, item in value.items()}
         if isinstance(value, (list, tuple, set)):
-            return [self.of(item, above, f"{path}[{number}]") for number, item in enumerate(value)]
+            return [self.of(item, ancestors, f"{path}[{number}]") for number, item in enumerate(value)]
         if isinstance(value, bytes):
             raise GpuSwarmError(f"{self._name}: {path} is binary data, which is not supported. Write text.")
         return value

@@ -66,9 +66,9 @@ def _cpus_of_quota(service: dict[str, Any], where: str) -> str | int:
     return f"{round(Decimal(quota) / period, 3):f}" if quota > 0 and period > 0 else 0
 
 
-def _set(deploy: dict[str, Any], path: tuple[str, ...], value: Any, where: str, below: str) -> dict[str, Any]:
+def _set(deploy: dict[str, Any], path: tuple[str, ...], value: Any, where: str, parent: str) -> dict[str, Any]:
     key, *rest = path
-    place = f"{below}.{key}"
+    place = f"{parent}.{key}"
     if rest:
         inner = mapping(deploy.get(key), f"{where.rpartition('.')[0]}.{place}")
         return {**deploy, key: _set(inner, tuple(rest), value, where, place)}

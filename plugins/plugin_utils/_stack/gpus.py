@@ -23,7 +23,7 @@ DRIVER = ("compute", "compat32", "graphics", "utility", "video", "display")
 NVIDIA_DRIVERS = ("nvidia", "nvidia.cdi", "nvidia.runtime-hook", "nvidia.com/gpu")
 CDI = "cdi"  # Docker's driver for devices of any vendor, found only by their CDI names (daemon/cdi.go)
 DRIVER_VARIABLE = "NVIDIA_DRIVER_CAPABILITIES"
-_COUNTED = "Swarm allocates GPUs by number: write how many each task needs, such as count: 1."
+_WRITE_COUNT = "Swarm allocates GPUs by number: write how many each task needs, such as count: 1."
 
 
 class _Device(NamedTuple):
@@ -42,7 +42,7 @@ def reserved(service: dict[str, Any], kind: str, where: str, notes: Notes) -> Re
     """Return the GPUs of a service, in whichever form they are written. ``where`` names the service in messages."""
     reservations = ((service.get("deploy") or {}).get("resources") or {}).get("reservations") or {}
     below, errors = f"{where}.deploy.resources.reservations", Errors()
-    generic = errors.collect(_each, _generic, errors.collect(_list, reservations, "generic_resources", below), f"{below}.generic_resources")
+    generic = errors.collect(_parse_each, _generic, errors.collect(_list, reservations, "generic_resources", below), f"{below}.generic_resources")
     devices = errors.collect(_devices, errors.collect(_list, reservations, "devices", below), f"{below}.devices", notes)
     gpus = errors.collect(_gpus, service.get("gpus"), f"{where}.gpus", notes)
     errors.refuse()
@@ -66,7 +66,7 @@ def _list(reservations: dict[str, Any], key: str, where: str) -> list[Any]:
     return entries or []
 
 
-def _each(parse: Callable[[Any, str], Any], items: list[Any] | None, where: str) -> list[Any]:
+def _parse_each(parse: Callable[[Any, str], Any], items: list[Any] | None, where: str) -> list[Any]:
     errors = Errors()
     result = [errors.collect(parse, item, f"{where}[{number}]") for number, item in enumerate(items or [])]
     errors.refuse()
@@ -113,10 +113,10 @@ def _gpus(gpus: Any, where: str, notes: Notes) -> list[_Device]:
     if gpus is None:
         return []
     if gpus == "all":
-        raise GpuSwarmError(f"{where} is all. {_COUNTED}")
+        raise GpuSwarmError(f"{where} is all. {_WRITE_COUNT}")
     if not isinstance(gpus, list):
         raise GpuSwarmError(f"{where} is {_shown(gpus)}, but must be a list. Write gpus: [{{count: 1}}].")
-    return _each(lambda item, place: _device(item, place, ["gpu"], notes), gpus, where)
+    return _parse_each(lambda item, place: _device(item, place, ["gpu"], notes), gpus, where)
 
 
 def _device(item: Any, where: str, capabilities: list[str] | None, notes: Notes) -> _Device:
@@ -133,12 +133,12 @@ def _device(item: Any, where: str, capabilities: list[str] | None, notes: Notes)
     capability_names = errors.collect(_capabilities, item.get("capabilities") or capabilities, where)
     if item.get("device_ids"):
         errors.add(
-            f"{where} names device_ids, but swarm chooses the cards. {_COUNTED} To choose nodes, use a constraint such as node.labels.gpu.model."
+            f"{where} names device_ids, but swarm chooses the cards. {_WRITE_COUNT} To choose nodes, use a constraint such as node.labels.gpu.model."
         )
     else:
         count = errors.collect(_count, item.get("count"), where)
     if item.get("options"):
-        notes.ignored(where, "options", "nothing: Docker's driver for NVIDIA reads none")
+        notes.ignored(where, "options", "nothing: Docker's driver for NVIDIA reads no options")
     errors.refuse()
     return _Device(count, capability_names)
 
@@ -163,9 +163,9 @@ def _refuse_driver(item: dict[str, Any], where: str) -> None:
 
 def _count(count: Any, where: str) -> int:
     if count == "all":
-        raise GpuSwarmError(f"{where}: its count is all. {_COUNTED}")
+        raise GpuSwarmError(f"{where}: its count is all. {_WRITE_COUNT}")
     if count is None:
-        raise GpuSwarmError(f"{where} has no count, which would mean all GPUs of the machine. {_COUNTED}")
+        raise GpuSwarmError(f"{where} has no count, which would mean all GPUs of the machine. {_WRITE_COUNT}")
     return _positive(count, f"{where}: its count")
 
 

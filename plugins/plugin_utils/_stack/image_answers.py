@@ -21,7 +21,7 @@ from .image_requirement import Machine, facts_of, in_legacy_mode
 
 ANSWER, VERSION = "gpu_swarm_image_requirements", "nvidia_container_toolkit_version"
 HOST_LABEL = PREFIX_OF_LABELS + HOST
-_SHOWN = 5
+_MAX_SHOWN = 5
 
 Variables = Mapping[str, str]
 
@@ -44,8 +44,8 @@ def read_answers(hostvars: Mapping[str, Any]) -> tuple[dict[str, HostFacts], lis
             host_facts[host] = HostFacts(by_version if answer.get("enforces") is None else answer["enforces"] is True, _images(answer["images"]))
         elif isinstance(answer, Mapping) and "msg" in answer:
             notes.append(f"the requirements of images on {host} are not known: {answer['msg']}")
-    more = [f"the same holds for {len(notes) - _SHOWN} more hosts"] if len(notes) > _SHOWN else []
-    return host_facts, notes[:_SHOWN] + more
+    more = [f"the same holds for {len(notes) - _MAX_SHOWN} more hosts"] if len(notes) > _MAX_SHOWN else []
+    return host_facts, notes[:_MAX_SHOWN] + more
 
 
 def _images(answer: Mapping[Any, Any]) -> dict[str, Variables]:

@@ -31,10 +31,10 @@ NOTES: dict[bool | None, str] = {
     None: "it is not known whether the toolkit there checks that, so the tasks may be refused or fail later",
 }
 # strconv.ParseBool of Go.
-TRUE = ("1", "t", "T", "TRUE", "true", "True")
+TRUE_VALUES = ("1", "t", "T", "TRUE", "true", "True")
 _ATOM = re.compile(r"(?P<name>[^<>=!]+)(?P<sign>=|!=|<=|>=|<|>)(?P<value>[^<>=!].*)")
 _VERSION = re.compile(r"[0-9]+(?:\.[0-9]+)*")
-_COMPARED: dict[str, Callable[[int], bool]] = {
+_COMPARISONS: dict[str, Callable[[int], bool]] = {
     "=": lambda order: order == 0,
     "!=": lambda order: order != 0,
     "<": lambda order: order < 0,
@@ -69,7 +69,7 @@ def in_legacy_mode(version: str) -> bool | None:
 
 def requirements(variables: Mapping[str, str]) -> list[str]:
     """The requirements of a task with these variables. All must be met."""
-    if variables.get(DISABLED) in TRUE:
+    if variables.get(DISABLED) in TRUE_VALUES:
         return []
     required = [value for name, value in sorted(variables.items()) if name.startswith(PREFIX) and not name.startswith(JETPACK) and value]
     version = re.match(r"v?([0-9]+)(?:\.([0-9]+))?", variables.get(LEGACY, ""))
@@ -107,7 +107,7 @@ def _is_atom_met(text: str, facts: Mapping[str, str | None]) -> bool | None:
         return {"=": same, "!=": not same}.get(sign)
     if not _VERSION.fullmatch(fact) or not _VERSION.fullmatch(value):
         return None
-    return _COMPARED[sign](_compare_versions(fact, value))
+    return _COMPARISONS[sign](_compare_versions(fact, value))
 
 
 def _compare_versions(left_version: str, right_version: str) -> int:
@@ -119,17 +119,17 @@ def _compare_versions(left_version: str, right_version: str) -> int:
 def check_image(service: str, image: str, machines: Iterable[Machine]) -> tuple[str | None, list[str]]:
     """Return (error, notes): an error if a toolkit refuses the image, a note if its tasks may start but fail."""
     unmet = [(machine, need) for machine in machines for need in requirements(machine.variables) if is_met(need, machine.facts) is False]
-    by_kind = {kind: [pair for pair in unmet if pair[0].enforces is kind] for kind in (True, False, None)}
-    if by_kind[True]:
+    by_enforcement = {enforced: [pair for pair in unmet if pair[0].enforces is enforced] for enforced in (True, False, None)}
+    if by_enforcement[True]:
         return (
-            f"{_describe(service, image, by_kind[True])}; the toolkit there, in legacy mode, refuses such tasks, even if CUDA's minor-version "
+            f"{_describe(service, image, by_enforcement[True])}; the toolkit there, in legacy mode, refuses such tasks, even if CUDA's minor-version "
             f"compatibility would allow them. Keep the service off these nodes with a constraint such as "
-            f"node.labels.{by_kind[True][0][0].prefix}cuda_ge_12_4==true, or set {DISABLED}: '1' in its environment."
+            f"node.labels.{by_enforcement[True][0][0].prefix}cuda_ge_12_4==true, or set {DISABLED}: '1' in its environment."
         ), []
     return None, [
-        f"{_describe(service, image, by_kind[kind])}; {consequence}. A constraint keeps them off these nodes"
-        for kind, consequence in NOTES.items()
-        if by_kind[kind]
+        f"{_describe(service, image, by_enforcement[enforced])}; {consequence}. A constraint keeps them off these nodes"
+        for enforced, consequence in NOTES.items()
+        if by_enforcement[enforced]
     ]
 
 

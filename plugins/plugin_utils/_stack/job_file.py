@@ -62,14 +62,14 @@ def read_job_file(path: str) -> dict[str, Any]:
 def check_options(options: Mapping[str, Any]) -> Requirement:
     """Return the x-gpu of the job. Raise all errors of its options, in their order. This needs no call to a manager."""
     errors, valid = Errors(), {option: spec["default"] for option, spec in JOB_OPTIONS.items() if "default" in spec}
-    name, wants = str(options.get("name") or "without a name"), Requirement()
+    name, x_gpu = str(options.get("name") or "without a name"), Requirement()
     for option, value in options.items():
         if option in JOB_OPTIONS or option in RUN_OPTIONS:
             before = len(errors.messages)
             typed = errors.collect(_convert, name, option, value)
             errors.collect(definition.read_option, name, option, typed)
             if option == "x_gpu":
-                wants = errors.collect(for_job.parse_x_gpu, typed, name)
+                x_gpu = errors.collect(for_job.parse_x_gpu, typed, name)
             if len(errors.messages) == before:
                 valid[option] = typed
     if not options.get("name"):
@@ -80,7 +80,7 @@ def check_options(options: Mapping[str, Any]) -> Requirement:
         image_stand_in = {"image": "x"} if "image" in options and "image" not in valid else {}
         errors.collect(definition.jobs, {**valid, "name": name, **image_stand_in}, "")
     errors.refuse()
-    return wants
+    return x_gpu
 
 
 def _convert(name: str, option: str, value: Any) -> Any:

@@ -145,10 +145,10 @@ def _options(options: dict[str, Any], supported: frozenset[str], where: str, not
     return {key: value for key, value in options.items() if key in supported}
 
 
-def _refuse_relative(source: str, where: str, form: re.Pattern[str] = _RELATIVE) -> None:
-    match = form.match(source)
+def _refuse_relative(source: str, where: str, pattern: re.Pattern[str] = _RELATIVE) -> None:
+    match = pattern.match(source)
     if match:
-        path = match.group() if form is _OWN_FOLDER else source
+        path = match.group() if pattern is _OWN_FOLDER else source
         raise GpuSwarmError(
             f"{where}: the path {path} is on your machine, but a task may run on any node. Use an absolute path that exists on all nodes, such as a "
             "shared file system, or a named volume. Put single files into configs."

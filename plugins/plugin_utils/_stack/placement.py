@@ -21,7 +21,7 @@ from . import split_by_image
 from .fields import mapping
 
 IMAGES = "images"
-_SHOWN = 5
+_MAX_SHOWN = 5
 
 
 class XGpu(NamedTuple):
@@ -106,21 +106,22 @@ def _divide(name: str, service: dict[str, Any], x_gpu: XGpu, swarm: Swarm, resul
     chosen, unfit = split_by_image.best_images(x_gpu.matrix, able)
     ambiguous = next((node for node in able if len(chosen[node.id]) > 1), None)
     if ambiguous:
-        both = " and ".join(x_gpu.matrix[place][images.IMAGE] for place in chosen[ambiguous.id][:2])
+        two_images = " and ".join(x_gpu.matrix[place][images.IMAGE] for place in chosen[ambiguous.id][:2])
         raise GpuSwarmError(
-            f"{x_gpu.where}.{IMAGES} is ambiguous: {ambiguous.name} can run {both}, and neither requires at least as much as the other. Add an image "
-            "with the requirements of both, or let one of them require more."
+            f"{x_gpu.where}.{IMAGES} is ambiguous: {ambiguous.name} can run {two_images}, and neither requires at least as much as the other. Add an "
+            "image with the requirements of both, or let one of them require more."
         )
     if not any(chosen.values()):
-        raise GpuSwarmError(f"{x_gpu.where}.{IMAGES}: no node can run any of them. {'; '.join(unfit[:_SHOWN])}. Add an image for one of these nodes.")
-    of_place = {place: [node for node in able if chosen[node.id] == [place]] for place in range(len(x_gpu.matrix))}
+        reasons = "; ".join(unfit[:_MAX_SHOWN])
+        raise GpuSwarmError(f"{x_gpu.where}.{IMAGES}: no node can run any of them. {reasons}. Add an image for one of these nodes.")
+    nodes_by_place = {place: [node for node in able if chosen[node.id] == [place]] for place in range(len(x_gpu.matrix))}
     names = split_by_image.name_parts(name, x_gpu.matrix, swarm.stack)
-    nodes_by_part = {names[place]: nodes_of_part for place, nodes_of_part in of_place.items()}
+    nodes_by_part = {names[place]: nodes_of_part for place, nodes_of_part in nodes_by_place.items()}
     parts = split_by_image.replicas_of_parts(service, nodes_by_part, swarm.former, x_gpu.where)
     result.lines.extend(f"note: {name}: {reason}" for reason in unfit)
     definitions: dict[str, dict[str, Any]] = {}
     for place, part in enumerate(names):
-        image, nodes_of_part = x_gpu.matrix[place][images.IMAGE], of_place[place]
+        image, nodes_of_part = x_gpu.matrix[place][images.IMAGE], nodes_by_place[place]
         if part not in parts:
             result.lines.append(f"note: {part} is not created: {image} is not the best image for any node")
             continue
@@ -135,7 +136,7 @@ def _divide(name: str, service: dict[str, Any], x_gpu: XGpu, swarm: Swarm, resul
     return definitions
 
 
-# -- both --------------------------------------------------------------------------------------------------------------
+# -- shared by both --------------------------------------------------------------------------------------------------------------
 
 
 def with_constraints(service: dict[str, Any], constraints: list[str], needed: Mapping[str, Any]) -> dict[str, Any]:

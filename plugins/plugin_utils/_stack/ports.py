@@ -21,7 +21,7 @@ from .fields import Notes, kind_of, refuse_unknown
 
 HOST, INGRESS = "host", "ingress"
 PROTOCOLS = ("tcp", "udp", "sctp")
-HIGHEST = 65535
+MAX_PORT = 65535
 _SHORT = re.compile(r"(?:(?P<published>\d{1,5})?(?:-(?P<until>\d{1,5}))?:)?(?P<target>\d{1,5})(?:-(?P<last>\d{1,5}))?(?:/(?P<protocol>[A-Za-z]*))?")
 
 
@@ -95,8 +95,8 @@ def _convert_long_form(result: dict[str, Any], where: str, notes: Notes) -> dict
 
 def _number(value: Any, minimum: int, where: str) -> int:
     text = str(value)
-    if not text.isdecimal() or not minimum <= int(text) <= HIGHEST:
-        raise GpuSwarmError(f"{where} is {value!r}. Write one number up to {HIGHEST}, and a separate entry for each further port.")
+    if not text.isdecimal() or not minimum <= int(text) <= MAX_PORT:
+        raise GpuSwarmError(f"{where} is {value!r}. Write one number up to {MAX_PORT}, and a separate entry for each further port.")
     return int(text)
 
 
@@ -117,8 +117,8 @@ def _parse_short_form(text: str, where: str) -> list[Port]:
     first, last = int(match.group("target")), int(match.group("last") or match.group("target"))
     begin = int(match.group("published") or 0)
     end = int(match.group("until") or begin)
-    if not 0 < first <= last <= HIGHEST or not begin <= end <= HIGHEST:
-        raise GpuSwarmError(f"{where} is {text!r}, but a port is a number from 1 to {HIGHEST}, and a range starts with the lower one. Correct it.")
+    if not 0 < first <= last <= MAX_PORT or not begin <= end <= MAX_PORT:
+        raise GpuSwarmError(f"{where} is {text!r}, but a port is a number from 1 to {MAX_PORT}, and a range starts with the lower one. Correct it.")
     count = last - first
     if count and begin and end - begin != count:
         raise GpuSwarmError(f"{where} is {text!r}: its two ranges differ in length. Write the same number of ports on both sides.")

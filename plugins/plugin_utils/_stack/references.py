@@ -147,10 +147,10 @@ def check_names(document: Mapping[str, Any], stack: str) -> None:
     errors.refuse()
 
 
-def _refuse_name(what: str, name: str, form: re.Pattern[str], longest: int, characters: str) -> None:
-    if form.fullmatch(name) and len(name) <= longest:
+def _refuse_name(what: str, name: str, pattern: re.Pattern[str], max_length: int, characters: str) -> None:
+    if pattern.fullmatch(name) and len(name) <= max_length:
         return
     raise GpuSwarmError(
-        f"The name of the {what} {name} has {len(name)} characters. Swarm accepts at most {longest}: {characters}. The first and last must be a "
+        f"The name of the {what} {name} has {len(name)} characters. Swarm accepts at most {max_length}: {characters}. The first and last must be a "
         "letter or digit. Use another name."
     )

@@ -22,7 +22,7 @@ HUB = "docker.io"
 HUB_KEY = "https://index.docker.io/v1/"
 _HUBS = (HUB, "index.docker.io", "registry-1.docker.io", HUB_KEY)
 
-FORM = "{username: NAME, password: VAULT VARIABLE}"
+LOGIN_FORM = "{username: NAME, password: VAULT VARIABLE}"
 Logins = dict[str, dict[str, str]]
 
 
@@ -39,7 +39,7 @@ def logins_of(registries: Any) -> Logins:
         registry = HUB if name in _HUBS or bare in _HUBS or bare == "index.docker.io/v1" else bare
         where = f"The login to the registry {registry} in gpu_stack_registries"
         if not isinstance(entry, Mapping) or set(entry) != {"username", "password"}:
-            raise GpuSwarmError(f"{where} must have username and password, and nothing else. Write {FORM}.")
+            raise GpuSwarmError(f"{where} must have username and password, and nothing else. Write {LOGIN_FORM}.")
         texts = {key: str(value) for key, value in entry.items()}
         empty = next((key for key, value in texts.items() if not value), None)
         if empty or ":" in texts["username"]:
@@ -77,7 +77,7 @@ def refusal_errors(refused: Iterable[Mapping[str, str]], logins: Logins, passed_
         elif passed_on:
             remedy = "Log in on the manager again ('docker login'), or add a login to gpu_stack_registries."
         else:
-            remedy = f"Add a login to gpu_stack_registries: {{{registry}: {FORM}}}."
+            remedy = f"Add a login to gpu_stack_registries: {{{registry}: {LOGIN_FORM}}}."
         errors.append(
             f"The registry {registry} refuses the image {refusal['image']}: {refusal['said'].rstrip('.')}. {remedy} "
             "If all nodes already have the image, set gpu_stack_query_registries: false. Nothing was deployed."

@@ -31,7 +31,7 @@ class Context:
         self.written: dict[str, Any] = {}  # the services before variables are replaced
         self.x_gpu: dict[str, placement.XGpu] = {}  # the x-gpu of services
         self.chosen = {profile.strip() for profile in variables.values.get("COMPOSE_PROFILES", "").split(",")}
-        self.profiles: list[str] = []  # of services that are skipped
+        self.profiles: list[str] = []  # the profiles of services that are skipped
         self.networks: dict[str, Any] = {}  # the networks of the file, and the host network if a service uses it
 
 
@@ -73,8 +73,8 @@ def _refuse_no_image(service: dict[str, Any], where: str, written: Any) -> None:
     own_keys = mapping(written, where)
     images = isinstance(own_keys.get("x-gpu"), dict) and own_keys["x-gpu"].get("images")
     if not service.get("image") and not images and not own_keys.get("image"):
-        begin = "Build it, push it to a registry that the nodes reach, and write" if "build" in service else "Write"
-        raise GpuSwarmError(f"{where} has no image. {begin} its name under image.")
+        advice = "Build it, push it to a registry that the nodes reach, and write" if "build" in service else "Write"
+        raise GpuSwarmError(f"{where} has no image. {advice} its name under image.")
 
 
 def _refuse_unsupported(service: dict[str, Any], where: str) -> None:

@@ -58,7 +58,7 @@ def texts(value: Any, where: str) -> list[str]:
 
 def command(value: Any, where: str) -> str | list[str]:
     """Docker splits a string into words like a shell. A list stays as it is, except that numbers become text."""
-    result = words(value, where)
+    result = text_or_list(value, where)
     if isinstance(result, list):
         return result
     try:
@@ -70,7 +70,7 @@ def command(value: Any, where: str) -> str | list[str]:
     return result
 
 
-def words(value: Any, where: str) -> str | list[str]:
+def text_or_list(value: Any, where: str) -> str | list[str]:
     """A string or a list."""
     return _items(value, where) if isinstance(value, list) else text(value, where)
 
@@ -96,13 +96,13 @@ def flag(value: Any, where: str) -> bool:
     return value
 
 
-def whole(least: int = 0) -> Shape:
-    """A whole number of ``least`` or more."""
+def whole(minimum: int = 0) -> Shape:
+    """A whole number of ``minimum`` or more."""
 
     def check(value: Any, where: str) -> int:
         number: Any = int(value) if isinstance(value, str) and re.fullmatch(r"[-+]?[0-9]{1,19}", value) else value
-        if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= _MAX_INT:
-            raise invalid_value(value, where, f"a whole number of {least} or more")
+        if isinstance(number, bool) or not isinstance(number, int) or not minimum <= number <= _MAX_INT:
+            raise invalid_value(value, where, f"a whole number of {minimum} or more")
         return number
 
     return check
@@ -127,18 +127,18 @@ def ratio(value: Any, where: str) -> float:
     return number
 
 
-def word(*words: str) -> Shape:
+def one_of(*choices: str) -> Shape:
     def check(value: Any, where: str) -> str:
         choice = text(value, where).lower()
-        if choice not in words:
-            raise invalid_value(value, where, " or ".join(filter(None, [", ".join(words[:-1]), words[-1]])))
+        if choice not in choices:
+            raise invalid_value(value, where, " or ".join(filter(None, [", ".join(choices[:-1]), choices[-1]])))
         return choice
 
     return check
 
 
-def duration(least: int | None = 0) -> Shape:
-    """A duration in Go's format. Days and weeks, which Compose allows, become hours. ``least`` is in nanoseconds; 0 is always allowed."""
+def duration(minimum: int | None = 0) -> Shape:
+    """A duration in Go's format. Days and weeks, which Compose allows, become hours. ``minimum`` is in nanoseconds; 0 is always allowed."""
 
     def check(value: Any, where: str) -> str:
         duration_text: Any = "0s" if value in (0, "0") and not isinstance(value, bool) else value
@@ -151,8 +151,8 @@ def duration(least: int | None = 0) -> Shape:
         nanoseconds = -absolute if duration_text.startswith("-") else absolute
         if absolute > _MAX_INT:
             raise invalid_value(value, where, "at most 2562047h")
-        if least is not None and nanoseconds and nanoseconds < max(least, 1):
-            raise invalid_value(value, where, "0, or 1ms or longer" if least else "0 or longer")
+        if minimum is not None and nanoseconds and nanoseconds < max(minimum, 1):
+            raise invalid_value(value, where, "0, or 1ms or longer" if minimum else "0 or longer")
         return f"-{result}" if duration_text.startswith("-") else result
 
     return check
@@ -275,19 +275,21 @@ _UPDATE: dict[str, Shape] = {
     "delay": duration(),
     "monitor": duration(),
     "max_failure_ratio": ratio,
-    "order": word("stop-first", "start-first"),
+    "order": one_of("stop-first", "start-first"),
 }
 DEPLOY = keys(
     {
-        "endpoint_mode": word("vip", "dnsrr"),
+        "endpoint_mode": one_of("vip", "dnsrr"),
         "labels": name_values,
-        "mode": word("replicated", "global", "replicated-job", "global-job"),
+        "mode": one_of("replicated", "global", "replicated-job", "global-job"),
         "placement": keys({"max_replicas_per_node": whole(), "preferences": each(keys({"spread": text}))}),
         "replicas": whole(),
         "resources": keys({"limits": keys({"cpus": cpus, "memory": memory}), "reservations": keys({"cpus": cpus, "memory": memory})}),
-        "restart_policy": keys({"condition": word("none", "on-failure", "any"), "delay": duration(), "max_attempts": whole(), "window": duration()}),
-        "rollback_config": keys({**_UPDATE, "failure_action": word("pause", "continue")}),
-        "update_config": keys({**_UPDATE, "failure_action": word("pause", "continue", "rollback")}),
+        "restart_policy": keys(
+            {"condition": one_of("none", "on-failure", "any"), "delay": duration(), "max_attempts": whole(), "window": duration()}
+        ),
+        "rollback_config": keys({**_UPDATE, "failure_action": one_of("pause", "continue")}),
+        "update_config": keys({**_UPDATE, "failure_action": one_of("pause", "continue", "rollback")}),
     }
 )
 _DURATION = duration(MILLISECOND)
@@ -299,7 +301,7 @@ _MOUNT = keys(
         "target": text,
         "read_only": flag,
         "consistency": text,
-        "bind": keys({"propagation": word("private", "rprivate", "shared", "rshared", "slave", "rslave")}),
+        "bind": keys({"propagation": one_of("private", "rprivate", "shared", "rshared", "slave", "rslave")}),
         "volume": keys({"nocopy": flag}),
     }
 )
@@ -325,7 +327,9 @@ SERVICE: dict[str, Shape] = {
     "dns_search": texts,
     "entrypoint": command,
     "extra_hosts": hosts,
-    "healthcheck": keys({"disable": flag, "interval": _DURATION, "retries": whole(), "start_period": _DURATION, "test": words, "timeout": _DURATION}),
+    "healthcheck": keys(
+        {"disable": flag, "interval": _DURATION, "retries": whole(), "start_period": _DURATION, "test": text_or_list, "timeout": _DURATION}
+    ),
     "hostname": text,
     "image": text,
     "init": flag,
@@ -346,7 +350,7 @@ SERVICE: dict[str, Shape] = {
 NETWORK = keys({"attachable": flag, "driver": text, "driver_opts": name_values, "internal": flag, "labels": name_values, "name": text})
 SUBNET = keys({"subnet": subnet})
 VOLUME = keys({"driver": text, "driver_opts": name_values, "labels": name_values, "name": text})
-CONFIG_OR_SECRET = keys({"driver": text, "driver_opts": name_values, "labels": name_values, "name": text, "template_driver": word("golang")})
+CONFIG_OR_SECRET = keys({"driver": text, "driver_opts": name_values, "labels": name_values, "name": text, "template_driver": one_of("golang")})
 
 
 def service(definition: Mapping[str, Any], where: str) -> dict[str, Any]:

@@ -55,10 +55,11 @@ def _shorten(name: str, stack: str) -> str:
 
 
 def best_images(matrix: list[dict[str, Any]], nodes: Sequence[Node]) -> tuple[dict[str, list[int]], list[str]]:
-    """Return the best images of each node, as their positions, and a reason for each node that can run none."""
+    """Return the best images of each node, as their positions, and a reason for each node that can run none of them."""
     choices = {node.id: images.choose(matrix, node.facts) for node in nodes}
     unfit = [
-        f"{node.name} can run none: " + ", ".join(f"{matrix[place][images.IMAGE]}: {why}" for place, why in sorted(choices[node.id].why.items()))
+        f"{node.name} can run none of the images: "
+        + ", ".join(f"{matrix[place][images.IMAGE]}: {why}" for place, why in sorted(choices[node.id].why.items()))
         for node in nodes
         if not choices[node.id].best
     ]
@@ -75,15 +76,15 @@ def replicas_of_parts(service: Mapping[str, Any], nodes: Mapping[str, Sequence[N
         total = deploy.get("replicas", 1)
         if isinstance(total, bool) or not isinstance(total, int) or not 0 <= total <= MAX_REPLICAS:
             raise GpuSwarmError(f"{where}: deploy.replicas is {total!r}, but must be a whole number up to {MAX_REPLICAS} to be divided.")
-        room_by_part = {name: sum(_room(service, node) for node in nodes_of_part) for name, nodes_of_part in nodes.items() if nodes_of_part}
-        replicas = shares(total, room_by_part, _former(former, room_by_part))
+        room_by_part = {name: sum(_tasks_that_fit(service, node) for node in nodes_of_part) for name, nodes_of_part in nodes.items() if nodes_of_part}
+        replicas = shares(total, room_by_part, _former_replicas(former, room_by_part))
         # A job without tasks is not created.
         replicas_by_part = {name: number for name, number in replicas.items() if number or not mode.endswith("-job")}
     _check_ports(service, replicas_by_part, where)
     return replicas_by_part
 
 
-def _room(service: Mapping[str, Any], node: Node) -> int:
+def _tasks_that_fit(service: Mapping[str, Any], node: Node) -> int:
     """How many tasks of the service fit on the node now."""
     if not is_schedulable(node.record):
         return 0
@@ -94,7 +95,7 @@ def _room(service: Mapping[str, Any], node: Node) -> int:
     return min((numbers.get(kind, 0) // amount for kind, amount in needed.items()), default=1)
 
 
-def _former(file: Any, names: Mapping[str, int]) -> dict[str, int]:
+def _former_replicas(file: Any, names: Mapping[str, int]) -> dict[str, int]:
     services = (file or {}).get("services") or {}
     replicas_by_part = {name: ((services.get(name) or {}).get("deploy") or {}).get("replicas") for name in names}
     return {name: number for name, number in replicas_by_part.items() if isinstance(number, int)}
@@ -121,7 +122,7 @@ def _networks(networks: Any, alias: str, declared: Mapping[str, Any]) -> dict[st
     options_by_network = networks if isinstance(networks, dict) else dict.fromkeys(networks or ["default"])
     result = {}
     for network, options in options_by_network.items():
-        of_the_host = ((declared.get(network) or {}).get("name") or network) in _LOCAL_NETWORKS
+        is_local = ((declared.get(network) or {}).get("name") or network) in _LOCAL_NETWORKS
         aliases = {**(options or {}), "aliases": [*((options or {}).get("aliases") or []), alias]}
-        result[network] = options if of_the_host else aliases
+        result[network] = options if is_local else aliases
     return result

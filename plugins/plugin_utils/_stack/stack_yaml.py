@@ -21,7 +21,7 @@ from . import secret_values
 
 # YAML 1.1 and 1.2 both read this as text without quotes.
 _PLAIN = re.compile(r"[A-Za-z/.][A-Za-z0-9_./@+-]*(?::[A-Za-z0-9_./@+-]+)*")
-_WORDS = frozenset(["y", "n", "yes", "no", "on", "off", "true", "false", "null"])
+_RESERVED_WORDS = frozenset(["y", "n", "yes", "no", "on", "off", "true", "false", "null"])
 
 
 class _Dumper(yaml.SafeDumper):
@@ -30,7 +30,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _text(dumper: Any, data: str) -> Any:
-    plain = _PLAIN.fullmatch(data) and data.lower() not in _WORDS and not data.startswith(".")
+    plain = _PLAIN.fullmatch(data) and data.lower() not in _RESERVED_WORDS and not data.startswith(".")
     return dumper.represent_scalar("tag:yaml.org,2002:str", data, style=None if plain else '"')
 
 

@@ -22,7 +22,7 @@ from .placement import XGpu
 from .services import Context, translate_service
 from .variables import Variables, read_variables, replace_variables
 
-# Docker Engine 20.10 requires a version. Later releases use the newest that they know. A limit of processes needs 3.9.
+# Docker Engine 20.10 requires a version. Later releases use the newest version that they know. A limit of processes needs 3.9.
 VERSION, VERSION_OF_PIDS = "3.8", "3.9"
 ENV = ".env"
 DEFAULT_KIND = "NVIDIA-GPU"
@@ -70,7 +70,7 @@ class _ComposeFile(NamedTuple):
 def _translate_sections(file: _ComposeFile, context: Context) -> Stack:
     compose, written, name = file
     notes, errors = context.notes, Errors()
-    errors.collect(_refuse, compose, name)
+    errors.collect(_refuse_unknown_keys, compose, name)
     sections = {key: errors.collect(_section, compose, key, name) for key in ("networks", "volumes", "configs", "secrets")}
     context.networks = dict(sections["networks"] or {})
     context.written = errors.collect(mapping, written.get("services"), f"{name}: services", instead={})
@@ -107,7 +107,7 @@ def _services(compose: dict[str, Any], name: str, context: Context) -> dict[str,
     return result
 
 
-def _refuse(compose: dict[str, Any], name: str) -> None:
+def _refuse_unknown_keys(compose: dict[str, Any], name: str) -> None:
     errors = Errors()
     for key in compose:
         if key in keys.TOP_REFUSED:
@@ -138,7 +138,7 @@ def _network(value: Any, where: str, notes: Notes) -> dict[str, Any]:
     result = dict(errors.collect(shapes.NETWORK, _supported(mapping(value, where), keys.NETWORK, where, notes), where))
     if result.get("ipam") is not None:
         result["ipam"] = errors.collect(_addresses, result["ipam"], f"{where}.ipam", notes)
-    if result.get("driver") == "bridge":  # exists on one machine only
+    if result.get("driver") == "bridge":  # such a network exists on one machine only
         del result["driver"]
         notes.ignored(where, "driver", "nothing: a stack uses overlay, which reaches all nodes")
     errors.refuse(result)

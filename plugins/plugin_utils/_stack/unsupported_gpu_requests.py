@@ -20,7 +20,7 @@ _DEVICE = re.compile(r"/+dev/+(?:nvidia|nvhost-|nvmap|nvgpu|dxg)")
 _CDI = re.compile(r"(?:[\w.-]+\.)?nvidia\.com/[\w.-]+(?:=|\Z)")
 _REQUEST = re.compile(r"/*(?:var/+)?run/+nvidia-container-devices")
 _RULE = re.compile(r"[ca]\s+195:")  # the major number of NVIDIA's device nodes
-INSTEAD = (
+REMEDY = (
     "Swarm allocates GPUs by number: remove this, and write {driver: nvidia, count: 1, capabilities: [gpu]} under deploy.resources.reservations."
     "devices."
 )
@@ -33,7 +33,7 @@ def refuse(service: dict[str, Any], where: str) -> dict[str, Any]:
         place, what = requests[0]
         others = ", ".join(f"{other} by {by}" for other, by in requests[1:])
         same_for_others = f" The same holds for {others}." if others else ""
-        message = f"{where}.{place} requests GPUs by {what}, which swarm does not pass on.{same_for_others} {INSTEAD}"
+        message = f"{where}.{place} requests GPUs by {what}, which swarm does not pass on.{same_for_others} {REMEDY}"
         # Refused volumes are replaced, not removed, so that the others keep their numbers.
         places = {place for place, _by in requests}
         volumes = enumerate(_as_list(service.get("volumes")))

@@ -110,7 +110,7 @@ class Variables:
 
 
 def _closing(text: str, position: int) -> int | None:
-    """The position of the brace that closes the one before ``at``, or None."""
+    """The position of the brace that closes the one before ``position``, or None."""
     depth = 1
     while position < len(text):
         if text.startswith("${", position):

@@ -30,11 +30,11 @@ def name_by_content(stack: Stack, name: str) -> Stack:
     result = dict(stack.document)
     for section in SECTIONS:
         if section in result:
-            result[section] = {key: _named(section, key, entry, stack.files, name) for key, entry in result[section].items()}
+            result[section] = {key: _name_entry(section, key, entry, stack.files, name) for key, entry in result[section].items()}
     return stack._replace(document=result)
 
 
-def _named(section: str, key: str, entry: dict[str, Any], files: dict[str, bytes], stack: str) -> dict[str, Any]:
+def _name_entry(section: str, key: str, entry: dict[str, Any], files: dict[str, bytes], stack: str) -> dict[str, Any]:
     if "file" not in entry or ("name" in entry and section == "configs"):
         return entry
     plain = re.sub(r"[^A-Za-z0-9_.-]", "_", f"{stack}_{key}")[: MAX_NAME - DIGITS - 1]
@@ -48,7 +48,7 @@ def _named(section: str, key: str, entry: dict[str, Any], files: dict[str, bytes
 
 
 def _digest(section: str, salt: bytes, content: bytes) -> str:
-    """Return the digest for the name. Everyone who can read services sees it, so a secret's is slow to compute, against guessed passwords."""
+    """Return the digest for the name. Everyone who can read services sees it, so that of a secret is slow to compute, against guessing."""
     if section == "secrets":
         return hashlib.scrypt(content, salt=salt, n=2**14, r=8, p=1, dklen=32).hex()[:DIGITS]
     return hashlib.sha256(salt + content).hexdigest()[:DIGITS]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.advertised import difference, unresolved, warnings
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.advertised import difference, unresolved_error, warnings
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.membership import Candidate, membership
 
 HERE = {"eth0": ["10.0.0.5", "fe80::1"], "eth1": ["10.1.0.5"], "docker0": ["172.17.0.1"]}
@@ -37,7 +37,7 @@ def test_a_host_joins_only_with_an_address_that_docker_accepts(state, action, se
 
 @pytest.mark.parametrize("addresses", [None, {}])
 def test_a_host_with_unknown_addresses_has_no_warning(addresses):
-    assert unresolved("eth9", swarm(addresses=addresses)) is None
+    assert unresolved_error("eth9", swarm(addresses=addresses)) is None
     assert difference("eth9", swarm(addresses=addresses)) is None
 
 

@@ -106,7 +106,7 @@ def test_a_task_with_a_keep_label_is_named_with_the_reason():
 
 def test_tasks_end_with_a_node_that_leaves_its_swarm():
     attached = {"name": "ranks", "service": None, "task": None, "swarm_networks": ["train"]}
-    assert [item.name for item in work_on([*CONTAINERS, attached], NODE) if item.of_swarm] == ["web.1", "sweep.4", "web.2", "gone.1.t9", "ranks"]
+    assert [item.name for item in work_on([*CONTAINERS, attached], NODE) if item.needs_swarm] == ["web.1", "sweep.4", "web.2", "gone.1.t9", "ranks"]
 
 
 @pytest.mark.parametrize(

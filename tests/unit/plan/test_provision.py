@@ -569,8 +569,8 @@ UNREAD = "The manager m1 could not be queried about the swarm: "
         (Swarm(NOBODY), NOBODY["error"]),
         (Swarm(LIVE, {"failed": True, "msg": "The swarm does not have a leader."}), UNREAD + "The swarm does not have a leader."),
         (Swarm(LIVE, {"unreachable": True, "msg": "No route to host"}), UNREAD + "No route to host"),
-        (Swarm(LIVE, {"skipped": True}), UNREAD + "it gave no reason"),
-        (Swarm(LIVE, None), UNREAD + "it gave no reason"),
+        (Swarm(LIVE, {"skipped": True}), UNREAD + "its answer gives no reason"),
+        (Swarm(LIVE, None), UNREAD + "its answer gives no reason"),
     ],
 )
 @pytest.mark.parametrize("disrupt", ["never", "all"])

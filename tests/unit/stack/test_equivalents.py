@@ -240,8 +240,8 @@ def test_gpus_that_are_requested_in_another_way_are_an_error(text: str, message:
     with pytest.raises(GpuSwarmError) as raised:
         of(text)
     assert raised.value.message.startswith(f"compose.yml: services.a.{message}")
-    assert raised.value.message.endswith(unsupported_gpu_requests.INSTEAD)
-    assert "count: 1" in unsupported_gpu_requests.INSTEAD
+    assert raised.value.message.endswith(unsupported_gpu_requests.REMEDY)
+    assert "count: 1" in unsupported_gpu_requests.REMEDY
 
 
 @pytest.mark.parametrize(

@@ -128,7 +128,8 @@ def test_the_order_of_a_fleet_and_a_service_without_a_wish_change_nothing() -> N
         ("x-gpu: {model: '*T4*', cuda: '>=12.4'}", "no node meets all requirements. g1 has a driver for CUDA 12.2, not >=12.4; g2 has NVIDIA-"),
         ("x-gpu: {gpu: 1}", "services.train.x-gpu.gpu is not known. x-gpu supports memory_min, compute_capability, cuda, model, cpu, images"),
         ("x-gpu: 1", "x-gpu is a number, but must be a mapping"),
-        ("x-gpu: {images: [{image: a, cuda: '14.0'}]}", "no node can run any of them. g1 can run none: a: its driver has CUDA 12.2, not 14.0"),
+        ("x-gpu: {images: [{image: a, cuda: '14.0'}]}",
+         "no node can run any of them. g1 can run none of the images: a: its driver has CUDA 12.2, not 14.0"),
         (
             "x-gpu: {images: [{image: a, cuda: '12.0'}, {image: b, cpu: x86-64-v3}]}",
             "x-gpu.images is ambiguous: g1 can run a and b, and neither requires at least as much as the other",
@@ -244,7 +245,7 @@ def test_a_job_without_tasks_is_refused() -> None:
 
 def test_a_node_that_no_image_fits_is_named_with_the_reason() -> None:
     made = on(MATRIX + ONE, [*FLEET, t4("g3", driver="470.256.02", cuda="11.4")])
-    assert "note: train: g3 can run none: lab/task:12.2: its driver has CUDA 11.4, not 12.2" in "\n".join(made.lines)
+    assert "note: train: g3 can run none of the images: lab/task:12.2: its driver has CUDA 11.4, not 12.2" in "\n".join(made.lines)
     assert "id-g3" not in made.labels
 
 
