@@ -98,13 +98,13 @@ EXAMPLES = r"""
   fleet.gpu_swarm.swarm_member:
     state: initialised
     advertise_addr: eth1
-  register: made
+  register: initialised
 
 - name: Join the swarm
   fleet.gpu_swarm.swarm_member:
     state: joined
     managers: [10.0.0.1]
-    join_token: "{{ made.join_tokens.Worker }}"
+    join_token: "{{ initialised.join_tokens.Worker }}"
 """
 
 RETURN = r"""
@@ -144,15 +144,15 @@ LEFT = "left"
 def result(engine, params, check_mode):
     """Return the module's result. Raises GpuSwarmError."""
     swarm = engine.swarm()
-    at_it = (swarm["state"] == "inactive") if params["state"] == LEFT else (swarm["state"] == "active")
-    if check_mode or (at_it and params["state"] != JOINED):
-        return {"changed": not at_it, "swarm": swarm}
+    is_in_state = (swarm["state"] == "inactive") if params["state"] == LEFT else (swarm["state"] == "active")
+    if check_mode or (is_in_state and params["state"] != JOINED):
+        return {"changed": not is_in_state, "swarm": swarm}
     if params["state"] == LEFT:
         return {"changed": True, "swarm": join_leave.leave(engine, params["force"])}
     if params["state"] == INITIALISED:
-        swarm = join_leave.initialise(engine, _initialised(params), params["timeout"])
+        swarm = join_leave.initialise(engine, _initialise_request(params), params["timeout"])
         return dict({"changed": True, "swarm": swarm}, **_tokens(engine))
-    if at_it:
+    if is_in_state:
         return {"changed": False, "swarm": join_leave.await_member(engine, params["role"] == "manager", params["timeout"])}
     return _join(engine, params, swarm)
 
@@ -166,29 +166,29 @@ def _tokens(engine):
 
 
 def _join(engine, params, swarm):
-    if swarm["state"] != "inactive":  # somebody else made it a member since, which a failed join must not undo
-        raise GpuSwarmError("its swarm is in state %s, and it was in none when this run began" % swarm["state"], swarm=swarm)
-    found = find_reachable(params["managers"], params["port_timeout"])
-    if not found:
+    if swarm["state"] != "inactive":  # someone else has changed its membership since; a failed join must not undo that
+        raise GpuSwarmError("its swarm is in state %s now, but it was in no swarm when this run began" % swarm["state"], swarm=swarm)
+    reachable = find_reachable(params["managers"], params["port_timeout"])
+    if not reachable:
         raise GpuSwarmError("no manager can be reached", swarm=swarm, reachable=[])
-    request = dict(_listening(params), JoinToken=params["join_token"], RemoteAddrs=found)
+    request = dict(_addresses(params), JoinToken=params["join_token"], RemoteAddrs=reachable)
     try:
         swarm = join_leave.join(engine, request, params["role"] == "manager", params["timeout"])
     except GpuSwarmError as problem:
-        problem.details["reachable"] = found
+        problem.details["reachable"] = reachable
         raise
-    return {"changed": True, "swarm": swarm, "reachable": found}
+    return {"changed": True, "swarm": swarm, "reachable": reachable}
 
 
-def _listening(params):
+def _addresses(params):
     """Return the addresses of the node for the API. Docker chooses those that are not set."""
     return {"ListenAddr": params["listen_addr"], "AdvertiseAddr": params["advertise_addr"] or "", "DataPathAddr": params["data_path_addr"] or ""}
 
 
-def _initialised(params):
+def _initialise_request(params):
     pool = params["default_addr_pool"] or []
     return dict(
-        _listening(params),
+        _addresses(params),
         **({"DefaultAddrPool": pool, "SubnetSize": params["subnet_size"]} if pool else {}),
         Spec={"Labels": {name: str(value) for name, value in (params["labels"] or {}).items()}},
     )

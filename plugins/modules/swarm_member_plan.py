@@ -7,45 +7,45 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: swarm_member_plan
-short_description: Decides what a host has to do to be a member of the swarm, or to leave it (internal)
+short_description: Decides how a host joins the swarm, changes its role, or leaves (internal)
 version_added: 0.2.0
 description:
-  - Takes what hosts and managers reported of their swarm, and returns what the tasks of the role C(swarm_member) act on. Fails with what
-    prevents that, and the remedy.
-  - Runs on the controller. Changes nothing.
+  - Compares the answers of hosts and managers about their swarm, and returns the steps for the role C(swarm_member). If a step is impossible, the
+    module fails with the reason and the remedy.
+  - Runs on the controller, and changes nothing.
 options:
   step:
     description:
-      - V(survey) finds who runs the swarm, or where it may be initialised. Its error fails nobody. It is the same for all hosts, so use it
-        once in a play, with C(run_once).
-      - V(assess) decides what this host has to do to be what it is to be.
-      - V(promote) fails while another host of the play has begun to become a manager and is not a working one.
-      - V(demote) fails where too few managers would stay.
+      - V(survey) finds the hosts that run the swarm, or the host on which to initialise it. It returns an error instead of failing. The result is the
+        same for all hosts, so use it once in a play, with C(run_once).
+      - V(assess) decides the steps that bring this host to the wanted membership.
+      - V(promote) fails while another new manager of this play does not work as a manager yet.
+      - V(demote) fails if too few managers would remain.
       - V(leave) decides how this host leaves its swarm.
     type: str
     choices: [survey, assess, promote, demote, leave]
     required: true
   managers:
-    description: The hosts that are to be managers, in order. Required with O(step=survey).
+    description: The hosts that should be managers, in order. Required with O(step=survey).
     type: list
     elements: str
   queried:
-    description: What managers returned for this play, as the results of a loop over them. For O(step=survey).
+    description: The answers of managers that were queried for this play, as results of a loop. For O(step=survey).
     type: list
     elements: dict
     default: []
   found:
-    description: What O(step=survey) returned. Required with every other step.
+    description: The result of O(step=survey). Required with all other steps.
     type: dict
   answer:
-    description: What M(fleet.gpu_swarm.gpu_node) returned in check mode on this host. Required with O(step=assess), V(demote) and V(leave).
+    description: The result of M(fleet.gpu_swarm.gpu_node) in check mode on this host. Required with O(step=assess), V(demote) and V(leave).
     type: dict
   listed:
-    description: What M(fleet.gpu_swarm.swarm_members) returned, also where it failed. Empty where no manager was queried.
+    description: The result of M(fleet.gpu_swarm.swarm_members), even if it failed. Empty if no manager was queried.
     type: dict
     default: {}
   role:
-    description: What this host is to be. Required with O(step=assess).
+    description: The wanted role of this host. Required with O(step=assess).
     type: str
     choices: [manager, worker]
   move:
@@ -53,15 +53,15 @@ options:
     type: bool
     default: false
   advertise_addr:
-    description: The address or interface that this host is to advertise. Used by O(step=assess), which warns if a member advertises another one.
+    description: The address or interface that this host should advertise. O(step=assess) warns if a member advertises another one.
     type: str
     default: ""
   dissolve:
-    description: Whether the last manager may leave, and the swarm ends with it. For O(step=leave).
+    description: Whether the last manager may leave, which ends the swarm. For O(step=leave).
     type: bool
     default: false
   entry:
-    description: The id of an entry in the manager's list that is this host's from an earlier membership. For O(step=leave).
+    description: The node ID of this host's earlier membership, if the manager's list still has it. For O(step=leave).
     type: str
     default: ""
 extends_documentation_fragment:
@@ -87,104 +87,104 @@ EXAMPLES = r"""
 
 RETURN = r"""
 live:
-  description: The hosts that run the swarm, the best to query first.
+  description: The hosts that run the swarm, in the order in which they should be queried.
   returned: with O(step=survey)
   type: list
   elements: str
 init_on:
-  description: The host to initialise the swarm on, or null.
+  description: The host on which to initialise the swarm, or null.
   returned: with O(step=survey)
   type: str
 manager:
   description:
-    - With O(step=survey) the host that is queried about the others, or will be; with O(step=leave) the one that takes this host off
-      its list. Empty if there is nobody.
+    - With O(step=survey), the manager that is queried about the other hosts. With O(step=leave), the manager that removes this host from its list.
+    - Empty if there is no such manager.
   returned: with O(step=survey) and O(step=leave)
   type: str
 complaint:
-  description: What that manager reports as wrong with its swarm. Empty if nothing is.
+  description: The error that this manager reports about its swarm. Empty if there is none.
   returned: with O(step=survey)
   type: str
 in_play:
-  description: Whether that manager may be changed in this play.
+  description: Whether this manager may be changed in this play.
   returned: with O(step=survey)
   type: bool
 unanswered:
-  description: The managers that did not answer yet.
+  description: The managers that have not answered yet.
   returned: with O(step=survey)
   type: list
   elements: str
-coming:
-  description: What the hosts reported of their swarm that are managers before any manager is demoted.
+new_managers:
+  description: What each host that becomes a manager before any manager is demoted reported about its swarm.
   returned: with O(step=survey)
   type: list
   elements: dict
 external:
-  description: The managers of which only the API is called. On them nothing is changed.
+  description: The managers that are only queried over their API. Nothing is changed on them.
   returned: with O(step=survey)
   type: list
   elements: str
 claims:
-  description: The hosts that say that they run a swarm which no manager confirms. They do not count as managers.
+  description: The hosts that claim to run a swarm, without confirmation by a manager. They do not count as managers.
   returned: with O(step=survey)
   type: list
   elements: str
 action:
   description:
-    - What the host has to do, one of V(none), V(join), V(recover) (leave what was never joined, then join), V(move)
-      (leave another swarm, then join), V(promote), V(demote) and V(unknown) (the list of nodes is not known).
+    - The step for this host. V(none), V(join), V(recover) (clean up after a failed join, then join), V(move) (leave another swarm, then join),
+      V(promote), V(demote) or V(unknown) (the list of nodes is not known).
   returned: with O(step=assess)
   type: str
 node_id:
-  description: Its id in the swarm. Empty where it is in none, or in another.
+  description: The host's ID in the swarm. Empty if the host is not in this swarm.
   returned: with O(step=assess)
   type: str
 initialises:
-  description: Whether it makes the swarm.
+  description: Whether the host initialises the swarm.
   returned: with O(step=assess)
   type: bool
 joins:
-  description: Whether it joins a swarm that there is, or that another host makes.
+  description: Whether the host joins an existing swarm, or the swarm that another host initialises.
   returned: with O(step=assess)
   type: bool
 becomes_manager:
-  description: Whether it becomes a manager by its join or by a promotion.
+  description: Whether the host becomes a manager, when it joins or by a promotion.
   returned: with O(step=assess)
   type: bool
 reacts:
-  description: Whether it has the service that pauses nodes with faults.
+  description: Whether the host has the service that pauses nodes with faults.
   returned: with O(step=assess) and O(step=leave)
   type: bool
 reported:
-  description: Whether nodes of the swarm report the health of their GPUs to that service.
+  description: Whether nodes of the swarm report the health of their GPUs to this service.
   returned: with O(step=assess)
   type: bool
 noted:
-  description: What a member advertises instead of the set address. Empty if all is well.
+  description: The warning about an advertised address that differs from O(advertise_addr). Empty if it does not differ.
   returned: with O(step=assess)
   type: str
 would:
-  description: What check mode prints about it.
+  description: What check mode prints about this host.
   returned: with O(step=assess)
   type: str
 leaves:
-  description: Whether it is in a swarm.
+  description: Whether the host is in a swarm.
   returned: with O(step=leave)
   type: bool
 demotes:
-  description: Whether it becomes a worker before it leaves.
+  description: Whether the host becomes a worker before it leaves.
   returned: with O(step=leave)
   type: bool
 force:
-  description: Whether it leaves by force.
+  description: Whether the host leaves by force.
   returned: with O(step=leave)
   type: bool
 entry:
-  description: The id in the manager's list that is to go. Empty if there is none.
+  description: The node ID to remove from the manager's list. Empty if there is none.
   returned: with O(step=leave)
   type: str
 error:
-  description: What stands in the way, or null.
+  description: Why the step is impossible, or null.
   returned: always
   type: str
 """

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: swarm_members
-short_description: Reads the nodes of a swarm, how machines join it and what it contains, and removes a node from its list (internal)
+short_description: Reads the nodes, join tokens and contents of a swarm, and removes a node from its list (internal)
 version_added: 0.2.0
 description:
-  - Reads the manager's list of nodes, as far as it shows which node is which, with O(tokens=true) the join tokens, and with
-    O(contents=true) the names of what would be lost with the swarm.
-  - With O(remove), it first removes a node that has left the swarm from that list.
-  - For everyone, there is M(community.docker.docker_swarm_info).
+  - Reads the part of the manager's list of nodes that identifies each node. With O(tokens=true), it also reads the join tokens. With
+    O(contents=true), it reads the names of everything that would be lost with the swarm.
+  - With O(remove), it first removes a node that has left the swarm from the list.
+  - For general use, there is M(community.docker.docker_swarm_info).
 notes:
-  - Use C(no_log) with O(tokens=true). Whoever has a token can join a machine to the swarm.
+  - Use C(no_log) with O(tokens=true). Anyone with a token can add a machine to the swarm.
 author:
   - The fleet.gpu_swarm authors (@fleet)
 extends_documentation_fragment:
@@ -30,18 +30,17 @@ attributes:
     support: full
 options:
   tokens:
-    description: Whether the join tokens are returned. No callback shows a result that has them.
+    description: Whether to return the join tokens. No callback shows a result that contains them.
     type: bool
     default: false
   contents:
-    description: Whether the names of the services, secrets and configs are returned. Nothing else of these leaves the manager.
+    description: Whether to return the names of the services, secrets and configs. Only their names leave the manager.
     type: bool
     default: false
   remove:
     description:
-      - The id of a node to remove from the list, by force, since a manager notices only after a while that a node has left. If the list does not have
-        it, nothing changes.
-      - In check mode nothing is removed.
+      - The ID of a node to remove from the list. It is removed by force, because a manager notices only after a while that a node has left.
+      - If the list does not have this node, and in check mode, nothing changes.
     type: str
     version_added: 0.3.0
 seealso:
@@ -59,8 +58,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 nodes:
-  description: The nodes in the words of Docker's API, with C(ID), C(Spec), C(Status), C(ManagerStatus) and C(Description.Hostname), and
-    if a node reports the health of its GPUs, the label of C(Description.Engine.Labels) with that report.
+  description:
+    - The nodes in the format of Docker's API, with C(ID), C(Spec), C(Status), C(ManagerStatus) and C(Description.Hostname).
+    - If a node reports the health of its GPUs, C(Description.Engine.Labels) has the label with this report.
   returned: success
   type: list
   elements: dict
@@ -84,7 +84,7 @@ join_tokens:
   returned: with O(tokens=true)
   type: dict
 contents:
-  description: Names, as lists by C(services), C(secrets) and C(configs).
+  description: Lists of names, under the keys C(services), C(secrets) and C(configs).
   returned: with O(contents=true)
   type: dict
 """
@@ -94,8 +94,8 @@ from ..module_utils._health import label
 from ..module_utils._swarm import manager_module
 from ..module_utils._swarm.manager import connect
 
-# A node's description has pages of what its engine can do.
-PARTS = ("ID", "Spec", "Status", "ManagerStatus")
+# All but the description, which lists everything that the node's engine can do.
+SHOWN_PARTS = ("ID", "Spec", "Status", "ManagerStatus")
 
 OPTIONS = dict(
     tokens=dict(type="bool", default=False, no_log=False),
@@ -120,7 +120,8 @@ def _short(node):
     description = node.get("Description") or {}
     labels = (description.get("Engine") or {}).get("Labels") or {}
     reports = {"Engine": {"Labels": {label.KEY: labels[label.KEY]}}} if label.KEY in labels else {}
-    return dict({part: node[part] for part in PARTS if part in node}, Description=dict({"Hostname": description.get("Hostname", "")}, **reports))
+    parts = {part: node[part] for part in SHOWN_PARTS if part in node}
+    return dict(parts, Description=dict({"Hostname": description.get("Hostname", "")}, **reports))
 
 
 def main():

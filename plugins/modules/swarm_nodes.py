@@ -7,17 +7,15 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: swarm_nodes
-short_description: Labels, availability and role of many swarm nodes in one call
+short_description: Sets labels, availability and role of many swarm nodes in one call
 version_added: 0.1.0
 description:
-  - Brings labels, availability and role of any number of nodes to what is wanted, with one versioned update for each node that
-    differs and none for the others.
-  - All nodes are checked before the first is changed. If any of them cannot be brought to what is wanted, none is changed.
-  - Only labels that this module set itself are changed or removed. Their keys are recorded in a label of the node, by
-    default C(gpu-swarm.labels). A label of someone else with another value than the wanted one is an error; with the
-    wanted value it is left alone and stays someone else's.
-  - A changed label makes swarm evict at once the tasks whose placement constraints are no longer met. RV(evicted) names them,
-    in check mode before anything happens. O(nodes[].evict) limits what it may evict.
+  - Sets labels, availability and role of any number of nodes. A node that differs gets one versioned update. The other nodes get none.
+  - The module checks all nodes before it changes the first. If one of them cannot be changed as requested, the module changes none.
+  - The module changes and removes only labels that it set itself. It records their keys in a label of the node, by default C(gpu-swarm.labels).
+    If someone else set a label to a different value, the module fails. If someone else set it to the same value, it stays theirs.
+  - If a changed label breaks the placement constraints of a task, swarm evicts the task at once. RV(evicted) names these tasks, also in check mode.
+    Use O(nodes[].evict) to limit which tasks may be evicted.
 author:
   - The fleet.gpu_swarm authors (@fleet)
 extends_documentation_fragment:
@@ -34,129 +32,133 @@ attributes:
     support: full
 options:
   nodes:
-    description: What is wanted of which node. Nodes that are not listed are left alone.
+    description: The nodes to change. Other nodes stay as they are.
     type: list
     elements: dict
     required: true
     suboptions:
       id:
-        description: The node's id in the swarm, never its host name, since two nodes may share one.
+        description: The node's ID in the swarm. A host name is refused, because two nodes may have the same one.
         type: str
         required: true
       labels:
         description:
-          - The labels that the node should have from this collection, all of them. An empty dictionary removes all that it recorded.
-          - If not given, labels are not touched.
-          - Values are strings; booleans become V(true) or V(false), numbers their text.
+          - All labels that the node should have from this collection. An empty dictionary removes all recorded labels.
+          - Without this option, labels stay as they are.
+          - Values are strings. Booleans become V(true) or V(false), and numbers become text.
         type: dict
       availability:
         description:
           - V(active), V(pause) (no new tasks) or V(drain) (tasks are moved away).
-          - V(former) restores the availability that O(nodes[].remember) noted and removes the note; without a note
-            nothing changes, and where somebody has changed the availability since, only the note is removed.
-          - If not given, the availability is not touched.
+          - V(former) restores the availability that O(nodes[].remember) recorded, and removes the record. Without a record, nothing changes. If
+            someone has changed the availability since, the module only removes the record.
+          - Without this option, the availability stays as it is.
         type: str
         choices: [active, pause, drain, former]
       remember:
         description:
-          - Note the present availability in a label of the node, by default C(gpu-swarm.former-availability), in the same
-            update that changes it. A note that is there already is kept, unless somebody has changed the availability since.
-          - When that was, by the manager's clock, is noted beside it, by default in the label C(gpu-swarm.paused-since).
+          - Record the current availability in a label of the node, by default C(gpu-swarm.former-availability), in the same update that changes
+            the availability. An existing record stays, unless someone has changed the availability since.
+          - The label C(gpu-swarm.paused-since) (by default) gets the time of the change, by the manager's clock.
         type: bool
         default: false
       by:
         description:
-          - What pauses or drains the node, in words, such as V(provision). With O(nodes[].remember), it is noted beside the former availability, by
-            default in the label C(gpu-swarm.paused-by).
+          - The program that pauses or drains the node, such as V(provision). With O(nodes[].remember), the module records it in a label of the node,
+            by default C(gpu-swarm.paused-by).
         type: str
         version_added: 0.3.0
       paused_for:
         description:
-          - The fault of its GPUs for which the node is paused, in the words of its engine label C(fleet.gpu-swarm.health).
-          - With O(nodes[].remember), it is noted in a label of the node, by default C(gpu-swarm.paused-for). Nothing changes unless the node is
-            active.
-          - With O(nodes[].availability=former), a node that is paused for a fault returns to service only where this is that fault. Without a
-            note it returns in any case.
+          - The fault of the GPUs for which the node is paused, in the format of the engine label C(fleet.gpu-swarm.health).
+          - With O(nodes[].remember), the module records the fault in a label of the node, by default C(gpu-swarm.paused-for). If the node is not
+            active, its availability does not change.
+          - With O(nodes[].availability=former), a node that is paused for a fault returns to service only if this is the recorded fault. If no
+            fault is recorded, the node returns in any case.
         type: str
         version_added: 0.3.0
       over:
         description:
-          - With O(nodes[].availability=former), a fault that the node may report although it is over, in the same words. Where the node reports it
-            still, that is noted as for O(nodes[].paused_for), so that no manager pauses the node for it. A node that was paused for it meanwhile
-            returns to service.
+          - With O(nodes[].availability=former), a fault that has been fixed but that the node may still report, in the same format as
+            O(nodes[].paused_for).
+          - If the node still reports it, the module records that, so that no manager pauses the node for it again. If a manager has paused the node
+            for it in the meantime, the node returns to service.
         type: str
         version_added: 0.3.0
       role:
         description:
-          - V(manager) promotes, V(worker) demotes. Whether enough managers are left for a quorum is the caller's to know.
-          - If not given, the role is not touched.
+          - V(manager) promotes the node, and V(worker) demotes it. The module does not check whether enough managers remain for a quorum. Check that
+            before you demote one.
+          - Without this option, the role stays as it is.
         type: str
         choices: [manager, worker]
         version_added: 0.2.0
       host:
         description:
-          - The host of the inventory that this node is. A node that a manager has bound to another host, by a label of the node, by default
-            C(gpu-swarm.host), is refused. Only managers can change labels of nodes, while a host that somebody controls can show any id.
-          - To bind a node to another host, as after a renaming, run C(docker node update --label-add gpu-swarm.host=NAME ID).
+          - The name of this node in the inventory. A label of the node, by default C(gpu-swarm.host), binds the node to one host. If that is another
+            host, the module fails. Only managers can change labels of nodes, but a compromised host can show any ID.
+          - To bind a node to another host, for example after you rename it, run C(docker node update --label-add gpu-swarm.host=NAME ID).
         type: str
         version_added: 0.2.0
       mark:
         description:
-          - V(set) binds the node to O(nodes[].host), V(remove) ends that, both in the same update as the rest. V(keep) leaves it.
+          - V(set) binds the node to O(nodes[].host), V(remove) removes this binding, and V(keep) leaves it as it is. The module does this in the same
+            update as the other changes.
         type: str
         choices: [keep, set, remove]
         default: keep
         version_added: 0.2.0
       maintained:
         description:
-          - The id of a maintenance that is finished on this node. It is noted in a label of the node, by default C(gpu-swarm.maintained), in the
-            same update as the rest. The latest ten are kept; O(nodes[].mark=remove) removes them.
+          - The ID of a maintenance that is finished on this node. The module records it in a label of the node, by default C(gpu-swarm.maintained),
+            in the same update as the other changes. The label keeps the latest ten IDs. O(nodes[].mark=remove) removes the label.
         type: str
         version_added: 0.3.0
       keep:
         description:
-          - What the keys of labels begin with that stay as they are although O(nodes[].labels) does not name them.
-          - For recorded labels whose values could not be computed this time.
+          - Prefixes of keys. Recorded labels with these prefixes stay as they are, even if O(nodes[].labels) does not list them.
+          - Use it if their values could not be computed this time.
         type: list
         elements: str
         default: []
       evict:
         description:
-          - Which tasks this change of the node may evict. V(any); V(movable), only those that swarm starts again elsewhere, or on this
-            node when it is back, and that no label of their service keeps (O(keep_label)); or V(none).
-          - It is judged by the tasks that are there when the node is written, each time that it is. What would evict any other task is
-            not written, and RV(refused) names them. If it is the labels alone that would, they stay as they are, and
-            O(nodes[].availability) and O(nodes[].role) are brought to what is wanted.
+          - Which tasks this change of the node may evict.
+          - With V(any), all. With V(none), none. With V(movable), tasks that swarm starts again elsewhere, or on this node when it is back, unless a
+            label of their service (O(keep_label)) protects them.
+          - The module reads the tasks again before each update of the node. If the change would evict other tasks, the node is not changed, and
+            RV(refused) names the tasks. If only the labels would evict them, only the labels stay as they are.
         type: str
         choices: [any, movable, none]
         default: any
         version_added: 0.2.0
       if_shown:
         description:
-          - Generic resources as C(KIND=value), as in C(daemon.json). The node is written only where swarm shows it ready and, of these kinds, these
-            resources and no others, and where no finished job would run again for it (those of
-            RV(fleet.gpu_swarm.swarm_gpu_info#module:finished_jobs) that clash). Else it is left as it is, and RV(held_back) names it.
-          - It is judged once, before the first node is written. It saves a call of M(fleet.gpu_swarm.swarm_gpu_info).
+          - Generic resources as C(KIND=value), as in C(daemon.json). The node is changed only if swarm shows that it is ready, and has exactly these
+            resources of these kinds.
+          - The node must also have no finished job that would run again (an entry with C(clash) in
+            RV(fleet.gpu_swarm.swarm_gpu_info#module:finished_jobs)). Otherwise the node stays as it is, and RV(held_back) names it.
+          - The module checks this once, before it changes the first node. This saves a call of M(fleet.gpu_swarm.swarm_gpu_info).
         type: list
         elements: str
         version_added: 0.3.0
   holder:
     description:
-      - Nothing is written unless this holder has the lease of the swarm (M(fleet.gpu_swarm.swarm_lease)) at that moment. For a call that may
-        hang, and whose caller may have gone on without it.
-      - If not given, the lease is not checked.
+      - The holder that must have the lease of the swarm (M(fleet.gpu_swarm.swarm_lease)) at the time of each change. Otherwise nothing is changed.
+        Use it for a call that may hang, since its caller may have continued without it.
+      - Without this option, the lease is not checked.
     type: str
     version_added: 0.2.0
   release:
     description:
-      - The holder whose lease is released when all nodes are written, as M(fleet.gpu_swarm.swarm_lease) does it with C(state=absent), O(outcomes),
-        O(always) and O(isolation). It saves a call of that module.
-      - Where RV(held_back) or RV(refused) names a node, the lease stays as it is. Whether it was released is in RV(lease), and is no reason
-        to fail, since the nodes are written by then.
+      - The holder whose lease is released after all nodes have been changed. This has the same effect as M(fleet.gpu_swarm.swarm_lease) with
+        C(state=absent), O(outcomes), O(always) and O(isolation), and saves that call.
+      - If RV(held_back) or RV(refused) names a node, the lease stays. RV(lease) shows whether it was released. If the release fails, the module does
+        not fail, because the nodes have been changed by then.
     type: str
     version_added: 0.3.0
   prefix:
-    description: What the keys of this module's own records begin with. Wanted labels may not begin with it.
+    description: The prefix of the labels in which this module keeps its records. O(nodes[].labels) must not use it.
     type: str
     default: gpu-swarm.
 seealso:
@@ -179,7 +181,7 @@ EXAMPLES = r"""
   delegate_to: manager-1
   run_once: true
 
-- name: Pause a node while it is worked on
+- name: Pause a node during a repair
   fleet.gpu_swarm.swarm_nodes:
     nodes:
       - id: i9pbrl1zyudukjfaj1z6lvqpf
@@ -195,42 +197,42 @@ EXAMPLES = r"""
 
 RETURN = r"""
 nodes:
-  description: The nodes of O(nodes), in that order, without those of RV(held_back).
+  description: The nodes of O(nodes), in the same order, without those in RV(held_back).
   returned: success
   type: list
   elements: dict
   contains:
     id:
-      description: The node's id in the swarm.
+      description: The node's ID in the swarm.
       type: str
     hostname:
       description: The node's host name.
       type: str
     changed:
-      description: Whether the node differed from what is wanted.
+      description: Whether the node is changed.
       type: bool
     labels_before:
-      description: All labels of the node before.
+      description: All labels of the node before the change.
       type: dict
     labels_after:
-      description: All labels of the node after.
+      description: All labels of the node after the change.
       type: dict
     availability_before:
-      description: The node's availability before.
+      description: The node's availability before the change.
       type: str
     availability:
-      description: The node's availability after.
+      description: The node's availability after the change.
       type: str
     role_before:
-      description: The node's role before.
+      description: The node's role before the change.
       type: str
       version_added: 0.2.0
     role:
-      description: The node's role after.
+      description: The node's role after the change.
       type: str
       version_added: 0.2.0
 evicted:
-  description: The tasks that lose their place through this change; in check mode those that would.
+  description: The tasks that this change evicts, or would evict in check mode.
   returned: success
   type: list
   elements: dict
@@ -239,29 +241,28 @@ evicted:
       description: The service's name.
       type: str
     task:
-      description: The task's id.
+      description: The task's ID.
       type: str
     slot:
-      description: Which replica the task is; null for a global service.
+      description: The number of the replica. It is null for a global service.
       type: int
     node:
-      description: The id of the node that it runs on.
+      description: The ID of the node that it runs on.
       type: str
     hostname:
       description: The host name of that node.
       type: str
     reason:
       description:
-        - V(constraint) if the task's placement constraint is no longer met, V(drain) if the node is drained.
-        - V(engine) if the task has a generic resource allocated and the leading manager's Docker Engine (before 23.0.2, for counted
-          kinds before 25.0.3) rejects one such task of an active node whenever the node is updated. Which one of them is
-          not known beforehand.
+        - V(constraint) if the node no longer meets a placement constraint of the task, V(drain) if the node is drained.
+        - V(engine) if the leading manager's Docker Engine is older than 23.0.2, or than 25.0.3 for counted kinds. At each update of an active node,
+          it rejects one task that has a generic resource. Nobody knows in advance which one.
       type: str
     constraint:
-      description: The placement constraint that is no longer met; null for other reasons.
+      description: The placement constraint that is no longer met. It is null for other reasons.
       type: str
     deferred:
-      description: Whether this happens only when the node becomes active again, since swarm enforces no constraints before.
+      description: Whether swarm evicts the task only when the node becomes active again. Until then, swarm does not enforce constraints.
       type: bool
     movable:
       description: Whether swarm starts another task in its place, as in RV(fleet.gpu_swarm.swarm_gpu_info#module:nodes[].tasks[].movable).
@@ -288,42 +289,42 @@ evicted:
       kept: null
       restarts_left: null
 held_back:
-  description: The nodes that are left as they are since swarm does not show yet what O(nodes[].if_shown) wants.
+  description: The nodes that stay as they are, because swarm does not yet show what O(nodes[].if_shown) requires.
   returned: success
   version_added: 0.3.0
   type: list
   elements: dict
   contains:
     id:
-      description: The node's id.
+      description: The node's ID.
       type: str
     hostname:
       description: The node's host name.
       type: str
     reason:
-      description: What is not shown, or which job would run again, in words.
+      description: What swarm does not show yet, or which job would run again, as text.
       type: str
       sample: the manager shows 3 of 4 NVIDIA-GPU
 lease:
-  description: What M(fleet.gpu_swarm.swarm_lease) returns of the lease that O(release) names. Not returned where it could not be released.
-  returned: with O(release), where RV(held_back) and RV(refused) are empty
+  description: What M(fleet.gpu_swarm.swarm_lease) returns for the lease of O(release). It is missing if the lease could not be released.
+  returned: with O(release), if RV(held_back) and RV(refused) are empty
   version_added: 0.3.0
   type: dict
 refused:
-  description: The nodes of which not all was written, or would be, for the tasks that O(nodes[].evict) protects.
+  description: The nodes that were not changed completely, or would not be in check mode, because O(nodes[].evict) protects their tasks.
   returned: success
   version_added: 0.2.0
   type: list
   elements: dict
   contains:
     id:
-      description: The node's id.
+      description: The node's ID.
       type: str
     hostname:
       description: The node's host name.
       type: str
     tasks:
-      description: The tasks that would have been evicted and may not be, as in RV(evicted).
+      description: The protected tasks that the change would have evicted, as in RV(evicted).
       type: list
       elements: dict
 """

@@ -10,20 +10,23 @@ module: swarm_react
 short_description: Installs the part of the service on a manager that pauses nodes with faults (internal)
 version_added: 0.3.0
 description:
-  - Installs, compares or removes the part of C(gpu-swarm-manager.service) that reads the list of nodes whenever one of them changes, and pauses
-    those that report a fault of their GPUs. The same part writes metrics. The service goes with its last part.
+  - Installs, updates or removes one part of C(gpu-swarm-manager.service). This part reads the list of nodes whenever a node changes, and pauses nodes
+    that report a fault of their GPUs. It also writes metrics.
+  - When the last part of the service is removed, the service is removed too.
 options:
   state:
-    description: V(absent) stops it and removes all of it. Nodes that it has paused stay so until a run of this collection returns them to service.
+    description: V(absent) stops and removes this part. Nodes that it paused stay paused until a run of this collection returns them to service.
     type: str
     choices: [present, absent]
     default: present
   limit:
-    description: So many of a hundred GPU nodes are paused at most, and at least two, of two nodes one. From 1 to 100.
+    description:
+      - The percentage of the GPU nodes that may be paused for a fault at a time, from 1 to 100. The limit is always at least two nodes, or one node
+        if the swarm has only one or two GPU nodes.
     type: int
     default: 20
   metrics_directory:
-    description: The directory to which the leader writes metrics for Prometheus, where it exists. Empty for none.
+    description: The directory to which the leader writes metrics for Prometheus, if the directory exists. If empty, no metrics are written.
     type: str
     default: ''
   docker_socket:
@@ -31,7 +34,7 @@ options:
     type: path
     default: /var/run/docker.sock
   state_dir:
-    description: Where this collection keeps what it needs on the machine.
+    description: The directory of this collection's files on the machine.
     type: path
     default: /var/lib/gpu-swarm
 extends_documentation_fragment:
@@ -43,7 +46,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Nodes with faults are paused
+- name: Pause nodes with faults
   fleet.gpu_swarm.swarm_react:
     limit: 20
 """

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: swarm_stack
-short_description: Deploys an ordinary Compose file with GPUs on a swarm
+short_description: Deploys a Compose file with GPUs on a swarm
 version_added: 0.3.0
 description:
-  - Translates a Compose file of the controller into a stack file. It reads variables, C(.env), C(env_file), configs and secrets there. GPUs
-    of C(gpus) and of C(deploy.resources.reservations.devices) become generic resources. Keys that have no meaning on Swarm are listed.
+  - Translates a Compose file on the controller into a stack file. It reads variables, C(.env), C(env_file), configs and secrets on the controller
+    too. GPUs of C(gpus) and of C(deploy.resources.reservations.devices) become generic resources. Keys that have no meaning on Swarm are listed.
   - Checks with the filters of swarm's scheduler whether each service fits. If one does not, nothing is deployed.
-  - Docker refuses some values only after it has made a part of the stack, for example a port that another service has. They are checked first. If
-    Docker still refuses, the error names what was made by then. If the stack is new, these parts are removed again.
-  - Deploys with C(docker stack deploy) on the host of the task, which is a manager with the C(docker) command, and waits until all tasks run.
-  - If a service does not run in time, the output says why. The task fails only if nothing could be deployed; see RV(waiting) and RV(not_ready).
-  - C(x-gpu) of a service becomes placement constraints. A label that these need is added to the nodes for which it is true. The label
-    C(gpu-swarm.classes) of the service defines it, so that each run of provision updates it.
+  - Docker refuses some values only after it has created a part of the stack, for example a port that another service uses. The module checks them
+    first. If Docker still refuses, the error lists the parts that Docker created. If the stack is new, these parts are removed again.
+  - Deploys with C(docker stack deploy) on the host of the task, and waits until all tasks run. The host must be a manager with the C(docker) command.
+  - If a service does not run in time, the output says why. The task fails only if nothing could be deployed. See RV(waiting) and RV(not_ready).
+  - C(x-gpu) of a service becomes placement constraints. If a constraint needs a new label, the module adds it to all nodes that it applies to. The
+    label C(gpu-swarm.classes) of the service defines the new label, so that each run of provision updates it.
 notes:
-  - In check mode the stack file is printed. It can be deployed by hand. Values that may be secret are hidden.
+  - In check mode the module prints the stack file, for a deployment by hand. Values that may be secret are hidden.
   - The deployed stack file is kept in a config of the swarm. The next run compares with it.
 author:
   - The fleet.gpu_swarm authors (@fleet)
@@ -34,7 +34,7 @@ attributes:
     support: full
   idempotent:
     support: partial
-    details: If the tag of an image now refers to another image, that one is deployed. A service that is a job runs again at each update.
+    details: If the tag of an image now refers to another image, the new image is deployed. A service that is a job runs again at each update.
 options:
   name:
     description: The name of the stack. The names of its services begin with it.
@@ -45,42 +45,42 @@ options:
     type: path
   state:
     description:
-      - Whether the stack is deployed or removed. Its volumes stay. With V(absent), O(wait_timeout) is how long to wait until none of its tasks has a
-        GPU any more.
+      - Whether to deploy or to remove the stack. Its volumes stay.
+      - With V(absent), O(wait_timeout) is how long to wait until none of its tasks has a GPU any more.
     type: str
     choices: [present, absent]
     default: present
   kind:
-    description: The kind of generic resources that the GPUs of the Compose file become.
+    description: The resource kind that the GPUs of the Compose file become.
     type: str
     default: NVIDIA-GPU
   allow_pending:
-    description: Whether a service is deployed if there is no room for it now. A service that no node could ever run is refused anyway.
+    description: Whether to deploy a service even if there is no room for it now. A service that no node could ever run is always refused.
     type: bool
     default: false
   wait_timeout:
     description:
-      - How many seconds to wait until the services run, and have run with the same tasks for 5 seconds. Tasks that ran before and stay are not waited
-        for.
-      - With V(0), the services are read once. Those that do not run yet are in RV(waiting).
+      - How many seconds to wait until the services have run with the same tasks for 5 seconds. The module does not wait for tasks that already ran
+        before and stay.
+      - With V(0), the module does not wait. Services that do not run yet are in RV(waiting).
     type: int
     default: 300
   prune:
-    description: Whether services of the stack are removed that are no longer in the Compose file.
+    description: Whether to remove services of the stack that are no longer in the Compose file.
     type: bool
     default: false
   with_registry_auth:
-    description: Whether the nodes get the manager's login to a registry.
+    description: Whether the nodes get the manager's logins to registries.
     type: bool
     default: false
   registries:
     description:
-      - Logins to registries, by the name of the registry, each with C(username) and C(password). The nodes get them too.
-      - They are in memory on the manager while C(docker stack deploy) runs. The manager's own logins are not used then.
+      - Logins by the name of the registry, each with C(username) and C(password). The nodes get them too.
+      - The manager keeps them in memory while C(docker stack deploy) runs. With this option, the manager's own logins are not used.
     type: dict
     default: {}
   query_registries:
-    description: Whether the registries of the images are queried. If one refuses the login, nothing is deployed.
+    description: Whether to check that the registries allow access to the images. If one refuses, nothing is deployed.
     type: bool
     default: true
 seealso:
@@ -94,7 +94,7 @@ EXAMPLES = r"""
     compose: compose.yml
   register: stack
 
-- name: All of it runs
+- name: Check that all services run
   ansible.builtin.assert:
     that: not stack.waiting and not stack.not_ready
 """
@@ -110,7 +110,7 @@ hidden:
   type: list
   elements: str
 notes:
-  description: Keys of the Compose file that have no meaning on Swarm, with what to write instead.
+  description: Keys of the Compose file that have no meaning on Swarm, each with its replacement.
   returned: with O(state=present)
   type: list
   elements: str
@@ -121,25 +121,26 @@ services:
   elements: dict
 placement:
   description:
-    - What C(x-gpu) of the services means on this fleet. Each has C(service), C(image), C(constraints), and as C(nodes) the host names that meet them.
+    - The result of C(x-gpu) of each service on this fleet, with C(service), C(image), C(constraints), and C(nodes), the host names of nodes that meet
+      the constraints.
   returned: with O(state=present)
   type: list
   elements: dict
   version_added: 0.3.0
 progress:
-  description: How far each service is.
+  description: The progress of each service, as text.
   returned: with O(state=present), not in check mode
   type: dict
   sample: {train_web: 2 of 2 running}
 summary:
-  description: What became of the stack, in a sentence or two.
+  description: The result in one or two sentences.
   returned: success
   type: str
   version_added: 0.3.0
   sample: "All services of the stack train run: 2."
 waiting:
   description:
-    - Services that are pending or starting, without an error. With O(state=absent), what tasks of the stack still have allocated.
+    - Services that are pending or starting, without an error. With O(state=absent), the resources that are still allocated to tasks of the stack.
   returned: success, not in check mode
   type: list
   elements: str
@@ -149,7 +150,7 @@ not_ready:
   type: list
   elements: str
 answered:
-  description: Whether this manager answered, so that no other one has to be called.
+  description: Whether this manager answered. If it did not, another manager may.
   returned: always
   type: bool
 """

@@ -10,8 +10,8 @@ module: swarm_stack_on_manager
 short_description: Reads, deploys and removes a stack on a manager (internal)
 version_added: 0.3.0
 description:
-  - Does for M(fleet.gpu_swarm.swarm_stack) what happens on a manager. It deploys with O(archive), removes objects with O(remove), keeps the deployed
-    stack file with O(keep), and then reads the swarm.
+  - Executes the part of M(fleet.gpu_swarm.swarm_stack) that runs on a manager. It deploys with O(archive), removes objects with O(remove), keeps the
+    deployed stack file with O(keep), and reads the swarm.
   - Files of a stack contain secrets. They exist only while C(docker stack deploy) reads them, in memory (F(/run)) where possible, in a directory that
     only this user can read. Files of an earlier run that was killed are removed.
 options:
@@ -20,29 +20,29 @@ options:
     type: str
     required: true
   services:
-    description: Specifications of services, in the format of Docker's API. The nodes are compared with them as if they were deployed.
+    description: Specifications of services, in the format of Docker's API. The module computes whether nodes have room for them.
     type: list
     elements: dict
     default: []
   labels:
     description:
-      - Labels that nodes will get before the stack is deployed, by node ID. O(services) are compared with the nodes as if they had these labels.
+      - Labels that nodes will get before the stack is deployed, by node ID. O(services) are checked as if the nodes already had them.
     type: dict
     default: {}
     version_added: 0.3.0
   images:
-    description: Images of the services. If the manager has such an image, the result has what it requires of the driver.
+    description: Images of the services. For images that the manager has, the result contains their requirements for the driver.
     type: list
     elements: str
     default: []
   query:
-    description: Images for which the registry is queried whether it lets them be pulled, each with the name of its registry.
+    description: The names of registries by image. The module checks whether each registry allows to pull the image.
     type: dict
     default: {}
   logins:
     description:
-      - A C(username) and a C(password) by registry, as JSON in base64. An empty mapping means no login at all.
-      - If not given, the logins of this task's user on the manager are used.
+      - A C(username) and a C(password) by registry, as JSON in base64. If it is an empty mapping, no login is used.
+      - Without this option, the logins of this task's user on the manager are used.
     type: str
   networks:
     description: The names of networks that the stack would create.
@@ -56,9 +56,9 @@ options:
     version_added: 0.3.0
   compared:
     description:
-      - What else the stack needs of the swarm. C(networks) has the C(driver) and C(subnets) of each new network by its name. C(attached) has the
-        names of external networks. C(contents) has digests of the C(configs) and C(secrets) that have a name of their own.
-      - If not given, nothing is compared. If given, RV(there) is read too.
+      - Parts of the stack to check for conflicts with the swarm. C(networks) has the C(driver) and C(subnets) of each new network by its name.
+        C(attached) has the names of external networks. C(contents) has digests of the C(configs) and C(secrets) with a fixed name.
+      - Without this option, there is no such check, and RV(there) is empty.
     type: dict
     version_added: 0.3.0
   stack_file:
@@ -69,22 +69,22 @@ options:
     description: A zip file with the stack file and the files that it names, in base64. It is deployed before the swarm is read.
     type: str
   with_registry_auth:
-    description: Whether the nodes get the login to the registry when O(archive) is deployed.
+    description: Whether the nodes get the logins to registries when O(archive) is deployed.
     type: bool
     default: false
   remove:
-    description: Objects to remove before the swarm is read, as lists of IDs by kind. Files that a killed run left are removed as well.
+    description: Objects to remove before the swarm is read, as lists of IDs by kind of object. The module also removes the files of a killed run.
     type: dict
     version_added: 0.3.0
   prune:
-    description: Whether services of the stack are removed that are not in O(archive), or not among O(services).
+    description: Whether to remove services of the stack that are not in O(archive), and to count services that are not in O(services) as removed.
     type: bool
     default: false
   keep:
     description:
-      - The text of the deployed stack file. It is kept in a config of the swarm, so that the next run shows what has changed since.
-      - Configs and secrets that are named by their content are then removed if no service of the stack uses them any more.
-      - If empty, none is kept.
+      - The text of the deployed stack file. The module stores it in a config of the swarm, so that the next run can show what has changed since.
+      - The module then removes versions of configs and secrets that no service of the stack uses any more.
+      - If the text is empty, the stored text is removed.
     type: str
 extends_documentation_fragment:
   - fleet.gpu_swarm.attributes
@@ -98,44 +98,44 @@ author:
 """
 
 EXAMPLES = r"""
-- name: How far is it?
+- name: Read the progress of a stack
   fleet.gpu_swarm.swarm_stack_on_manager:
     stack: train
 """
 
 RETURN = r"""
 nodes:
-  description: As in M(fleet.gpu_swarm.swarm_gpu_info). C(kinds) is the same as there, too.
+  description: As in M(fleet.gpu_swarm.swarm_gpu_info). The result also has its C(kinds).
   returned: success
   type: list
   elements: dict
 preflight:
   description:
-    - Each of O(services), as M(fleet.gpu_swarm.swarm_explain) explains it, beside the others.
-    - C(rivals) are others of O(services) that may take its room, depending on which of them swarm places first.
-    - C(stays) is true if all of its tasks exist already and stay.
+    - An explanation of each of O(services) as in M(fleet.gpu_swarm.swarm_explain), together with all other services.
+    - C(rivals) are other services of O(services) that may take its room if swarm places them first.
+    - C(stays) is true if all of its tasks already exist and stay.
   returned: success
   type: list
   elements: dict
 pending_now:
-  description: Services of the stack that have fewer tasks than they want, explained in the same way.
+  description: Services of the stack with fewer tasks than they want, with the same explanations.
   returned: success
   type: list
   elements: dict
 progress:
-  description: How far each service of the stack is.
+  description: The progress of each service of the stack.
   returned: success
   type: list
   elements: dict
 ending:
   description:
-    - What tasks of removed services of the stack still have allocated, each with C(hostname), C(kind), C(amount) and C(state), which is the state
-      of the node.
+    - Resources that are still allocated to tasks of removed services of the stack, each with C(hostname), C(kind), C(amount) and the C(state) of the
+      node.
   returned: success
   type: list
   elements: dict
 taken:
-  description: Names of O(services) that services outside of the stack have.
+  description: Names of O(services) that services outside the stack already have.
   returned: success
   type: list
   elements: str
@@ -145,39 +145,39 @@ networks_taken:
   type: list
   elements: str
 not_there:
-  description: Names of O(external) that the swarm does not have, each after the word config, network or secret.
+  description: Objects of O(external) that the swarm does not have, such as C(config NAME), C(network NAME) or C(secret NAME).
   returned: success
   type: list
   elements: str
 clashes:
-  description: Conflicts with what the swarm has, because of which the managers would refuse the stack. Each is a sentence.
+  description: Conflicts with existing objects of the swarm. The managers would refuse the stack because of them. Each is a text with the remedy.
   returned: success
   type: list
   elements: str
 unread:
-  description: Why C(docker stack config) refuses O(stack_file). Empty if it does not, or if this Docker does not have that command.
+  description: Why C(docker stack config) refuses O(stack_file). Empty if it accepts the file, or if this release of Docker does not have the command.
   returned: success
   type: str
 there:
-  description: The objects of the stack that the swarm has, as names by kind and ID. Empty without O(compared).
+  description: The objects of the stack in the swarm, as names by kind of object and ID. Empty without O(compared).
   returned: success
   type: dict
 images:
-  description: The variables of each image that decide whether NVIDIA's toolkit starts it.
+  description: The variables of each image with which NVIDIA's toolkit decides whether it starts the image.
   returned: success
   type: dict
 refused:
-  description: The images that their registry refuses, each with C(image) and C(said).
+  description: The images that their registry refuses, each with its C(image) and the reason C(said).
   returned: success
   type: list
   elements: dict
 kept:
-  description: The lines of the stack file that was deployed last, null if none was kept.
+  description: The lines of the stack file that was deployed last. Null if no file was stored.
   returned: success
   type: list
   elements: str
 incomplete:
-  description: Whether the deployment or the removal failed, and not the reading. The reason is in C(msg).
+  description: Whether the deployment or the removal failed, so that a part of it may be done. C(msg) has the reason.
   returned: failure
   type: bool
 """
@@ -228,7 +228,7 @@ def run(params, check_mode):
 
 
 def _change(manager, params):
-    """Deploy and remove, and return whether there was anything to do. If it fails, a part may be done."""
+    """Deploy and remove. Return whether there was anything to do. After an error, a part may be done."""
     files = stack_directory.home(), params["stack"], params["docker_host"]
     try:
         if params["archive"]:
@@ -244,7 +244,7 @@ def _change(manager, params):
 
 
 def _keep(manager, params, kept, check_mode):
-    """Keep the deployed stack file and remove versions of configs and secrets that nobody uses. Return whether anything changed."""
+    """Store the deployed stack file, and remove versions of configs and secrets that no service uses. Return whether anything changed."""
     changed = params["keep"] != kept
     if check_mode:
         return changed
@@ -258,15 +258,15 @@ def _read(manager, params):
     listed = Listed(manager.nodes(), tasks, services, epoch(manager.time))
     own = stack.of_stack(name, services)
     labelled = listed._replace(nodes=stack.with_labels(listed.nodes, params["labels"]))
-    found = preflight(name, params["services"], labelled, PREFIX, params["prune"])
+    prediction = preflight(name, params["services"], labelled, PREFIX, params["prune"])
     explained = ledger(listed, PREFIX, [service["ID"] for service in own])["explained"] if own else []
     kept = stack_file.kept(manager, name)
     networks = manager.networks() if params["compared"] or params["networks"] or params["external"].get("networks") else []
     return {
-        "nodes": found["nodes"],
-        "kinds": found["kinds"],
-        "preflight": found["explained"],
-        "pending_now": [one for one in explained if one["needed"] or one["without_tasks"]],
+        "nodes": prediction["nodes"],
+        "kinds": prediction["kinds"],
+        "preflight": prediction["explained"],
+        "pending_now": [service for service in explained if service["needed"] or service["without_tasks"]],
         "progress": stack.progress(own, tasks),
         "ending": still_allocated(stack.tasks_of(name, tasks), services, listed.nodes),
         "taken": stack.taken(name, [spec["Name"] for spec in params["services"]], services),
@@ -282,7 +282,7 @@ def _read(manager, params):
 
 
 def _unread(text, kept):
-    """Return why Docker cannot read the stack file. A machine that has no docker command is an error now, before anything is made."""
+    """Return why Docker cannot read the stack file, or ''. Raises GpuSwarmError if there is no docker command, before anything is created."""
     if text is None:
         return ""
     docker = stack_command.docker_path()
@@ -300,14 +300,14 @@ def _clashes(manager, params, listed, networks):
     return clashes(wanted, There(listed.nodes, listed.services, networks, configs, secrets, manager.node_id))
 
 
-def _refused(manager, images, packed):
-    logins = json.loads(base64.b64decode(packed)) if packed else None
-    refused, silent = [], set()  # one that does not answer is queried once: that can take half a minute
+def _refused(manager, images, packed_logins):
+    logins = json.loads(base64.b64decode(packed_logins)) if packed_logins else None
+    refused, silent = [], set()  # a registry that does not answer can take half a minute, so query it only once
     for image, registry in images.items():
         if registry not in silent:
-            said, answers = classify_error(manager.why_unreadable(image, None if logins is None else logins.get(registry, {})))
-            refused += [{"image": image, "said": said}] if said else []
-            silent.update([] if answers else [registry])
+            reason, answered = classify_error(manager.why_unreadable(image, None if logins is None else logins.get(registry, {})))
+            refused += [{"image": image, "said": reason}] if reason else []
+            silent.update([] if answered else [registry])
     return refused
 
 

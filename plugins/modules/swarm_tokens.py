@@ -7,15 +7,14 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: swarm_tokens
-short_description: Replaces join tokens of a swarm
+short_description: Replaces the join tokens of a swarm
 version_added: 0.2.0
 description:
-  - Replaces the tokens with which machines join a swarm. The old ones are worth nothing from then on; who has joined stays.
-  - Neither the old tokens nor the new ones are read or returned.
-  - While another run changes the swarm (M(fleet.gpu_swarm.swarm_lease)), nothing is replaced, since machines may be joining with these
-    tokens.
-  - Everything else of the swarm stays as it is, the lock of its managers too. M(community.docker.docker_swarm) sends zeros for each
-    setting that it is not given, such as the life of certificates, when it rotates a token.
+  - Replaces the tokens with which machines join a swarm. The old tokens become invalid at once. Nodes that have already joined stay in the swarm.
+  - The module neither reads nor returns old or new tokens.
+  - The module fails while another run has the lease of the swarm (M(fleet.gpu_swarm.swarm_lease)), because machines may be joining with these tokens.
+  - All other settings of the swarm stay as they are, including the lock of its managers. When M(community.docker.docker_swarm) rotates a token,
+    it resets all settings that the task does not set, for example how long certificates are valid.
 author:
   - The fleet.gpu_swarm authors (@fleet)
 extends_documentation_fragment:
@@ -28,13 +27,13 @@ attributes:
     details: Each call makes new tokens.
 options:
   rotate:
-    description: Whose tokens are replaced.
+    description: The roles whose tokens are replaced.
     type: list
     elements: str
     choices: [worker, manager]
     required: true
   holder:
-    description: Whose lease of the swarm is this run's own. By default that of the run of Ansible that this task is part of.
+    description: The holder of this run's own lease of the swarm. The default is the run of Ansible that executes this task.
     type: str
 seealso:
   - module: fleet.gpu_swarm.swarm_lease
@@ -42,7 +41,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Who has seen a join token can do nothing with it any more
+- name: Make all known join tokens invalid
   fleet.gpu_swarm.swarm_tokens:
     rotate: [worker, manager]
   delegate_to: manager-1
@@ -56,7 +55,7 @@ from ..module_utils._swarm import manager_module
 from ..module_utils._swarm.lease import refuse_if_another_run
 from ..module_utils._swarm.manager import connect, until_written
 
-AFTER = "When it is through, 'docker swarm join-token --rotate --quiet worker' (or manager) replaces one."
+REMEDY = "When that run has ended, run this again, or replace a token with 'docker swarm join-token --rotate --quiet worker' (or manager)."
 
 OPTIONS = dict(
     rotate=dict(type="list", elements="str", choices=["worker", "manager"], required=True),
@@ -69,7 +68,7 @@ def run(params, check_mode):
     manager = connect(params)
 
     def attempt():
-        cluster, dummy = refuse_if_another_run(manager, params["holder"], "No join token was replaced", AFTER, check_mode)
+        cluster, dummy = refuse_if_another_run(manager, params["holder"], "No join token was replaced", REMEDY, check_mode)
         if params["rotate"] and not check_mode:
             manager.update_cluster(cluster["Version"]["Index"], cluster["Spec"], params["rotate"])
 

@@ -7,24 +7,25 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: toolkit_files
-short_description: Records and restores files that a node had before NVIDIA's repository and packages came (internal)
+short_description: Records and restores files that a node had before NVIDIA's repository and packages were added (internal)
 version_added: 0.3.0
 description:
-  - Files that come with the NVIDIA Container Toolkit and belong to no package are the definition of the repository, its key, other definitions
-    that were edited, and C(config.toml).
-  - A role records them in C(/var/lib/gpu-swarm/toolkit-files.json) before it first writes them. So the record also covers a run that failed.
-  - A file that somebody has edited since, or that another definition uses, is left alone and reported.
+  - The files are the definition of NVIDIA's repository, its key, other edited definitions, and C(config.toml). No package owns them, so no package
+    manager restores them.
+  - A role records them in C(/var/lib/gpu-swarm/toolkit-files.json) before it writes them for the first time. So the record is complete even if the
+    run fails later.
+  - If someone has edited a file since, or if another definition uses it, the module leaves it alone and reports it.
 options:
   state:
     description:
-      - With V(kept), the files are recorded as they are. With V(written), what a run wrote there is recorded.
-      - With V(restored), each recorded file gets its former content, or is removed if it did not exist. A definition of this collection that is not
-        recorded, its key, and dangling links to services of the packages are removed too.
+      - With V(recorded), the module records the original files. With V(written), it records the files that a run has written.
+      - With V(restored), each recorded file gets its former content, or is removed if it did not exist. The module also removes this collection's
+        definition and key if they are not recorded, and dangling links to services of the packages.
     type: str
-    choices: [kept, written, restored]
+    choices: [recorded, written, restored]
     required: true
   paths:
-    description: The files, for V(kept) and V(written).
+    description: The files, for V(recorded) and V(written).
     type: list
     elements: path
     default: []
@@ -43,8 +44,8 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-stays:
-  description: The files that were left alone, each with the reason.
+left_alone:
+  description: The files that the module left alone, each with the reason.
   returned: success
   type: list
   elements: str
@@ -62,28 +63,28 @@ def converge(module):
     files = ToolkitFiles(STATE_DIR)
     if module.params["state"] == "restored":
         return files.restore(module.check_mode, module.atomic_move)
-    record = files.record_originals if module.params["state"] == "kept" else files.record_written
+    record = files.record_originals if module.params["state"] == "recorded" else files.record_written
     record(module.params["paths"], module.check_mode, module.atomic_move)
-    return False, []  # the record is this collection's own file, so nothing of the user's has changed
+    return False, []  # only this collection's own record has changed
 
 
 def main():
     module = AnsibleModule(
         argument_spec={
-            "state": {"type": "str", "choices": ["kept", "written", "restored"], "required": True},
+            "state": {"type": "str", "choices": ["recorded", "written", "restored"], "required": True},
             "paths": {"type": "list", "elements": "path", "default": []},
         },
         supports_check_mode=True,
     )
     try:
-        changed, stays = converge(module)
+        changed, left_alone = converge(module)
     except GpuSwarmError as problem:
         module.fail_json(msg=problem.message)
     except (OSError, ValueError) as problem:
-        module.fail_json(msg=f"The files of the NVIDIA Container Toolkit cannot be kept or restored: {problem}. Fix that and run this again.")
-    if stays:
-        module.warn(f"These files stay: {'; '.join(stays)}. Remove them if nobody needs them.")
-    module.exit_json(changed=changed, stays=stays)
+        module.fail_json(msg=f"The files of the NVIDIA Container Toolkit cannot be recorded or restored: {problem}. Fix that and run this again.")
+    if left_alone:
+        module.warn(f"These files stay: {'; '.join(left_alone)}. Remove them if nobody needs them.")
+    module.exit_json(changed=changed, left_alone=left_alone)
 
 
 if __name__ == "__main__":
