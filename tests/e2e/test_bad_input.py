@@ -152,7 +152,7 @@ FAULTS = [
     stand_in(3, "snap", "x4", "snap", "install Docker Engine"),
     # From here on, the assessment finds no fault.
     written(4, "dockerd would refuse", "x1", DAEMON_JSON, b'{"no-such-directive": 1}\n', "no-such-directive", "Nothing was changed"),
-    Fault(4, "dockerd refuses", "x2", flag_for_later, no_flag, ("default-runtime", "specified both as a flag", "as they were before")),
+    Fault(4, "dockerd refuses", "x2", flag_for_later, no_flag, ("default-runtime", "specified both as a flag", "The files were restored")),
     Fault(
         4, "manager unreachable", "x4", lambda _, node: node.run("iptables", "--append", *FIREWALL),
         lambda _, node: node.run("iptables", "--delete", *FIREWALL), ("2377", "reaches no manager"), {"swarm_member_port_timeout": 1},

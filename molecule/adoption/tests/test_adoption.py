@@ -241,5 +241,5 @@ def test_a_node_whose_dockerd_refuses_stays_unchanged(node: Host) -> None:
 @pytest.mark.parametrize("name", REFUSING)
 def test_the_reason_is_dockerd_s_message(node: Host) -> None:
     reason = json.loads(text(node, "/root/refused.json"))["reason"]
-    for words in ("default-runtime: (from flag: runc, from file: nvidia)", "specified both as a flag", "as they were before"):
+    for words in ("default-runtime: (from flag: runc, from file: nvidia)", "specified both as a flag", "The files were restored"):
         assert words in reason

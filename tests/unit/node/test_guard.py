@@ -516,8 +516,8 @@ def test_a_runtime_without_a_program_cannot_be_guarded(tmp_path):
 
 def test_the_guard_knows_the_card_of_each_kind_of_memory(tmp_path):
     it = advertising(tmp_path, advertise=[{"as": "vram", "select": {"index": 0}}, {"as": "gpu"}])
-    assert any("nothing ties the share to a card" in text for text in it.assess()["warnings"])
-    assert any("nothing ties the share to a card" in text for text in it.option(isolation="audit").assess()["warnings"])
+    assert any("nothing ties its share to a card" in text for text in it.assess()["warnings"])
+    assert any("nothing ties its share to a card" in text for text in it.option(isolation="audit").assess()["warnings"])
     assert it.option(isolation="reserved").converge()["warnings"] == []
     assert settings(it)["map"] == {"VRAM": {"": {"devices": UUIDS[:1], "mib": None, "together": False}}}
     assert (settings(it)["devices"], settings(it)["kinds"]) == (UUIDS[1:2], ["NVIDIA-GPU"])
@@ -563,7 +563,7 @@ def test_with_off_memory_installs_no_guard(tmp_path):
     it = advertising(tmp_path, advertise=[{"as": "vram", "select": {"index": 0}}, {"as": "gpu"}]).option(isolation="off")
     assert (it.converge()["changed"], home(it).exists()) == (False, False)
     it.option(advertise=[{"as": "vram", "select": {"index": 0}}, *SLOTS]).converge()
-    assert any("nothing ties the share to a card" in text for text in it.assess()["warnings"])
+    assert any("nothing ties its share to a card" in text for text in it.assess()["warnings"])
 
 
 @pytest.mark.parametrize("level", ["off", "reserved"])
