@@ -205,7 +205,7 @@ def test_a_recipe_of_flags_is_taken_over_with_one_restart_and_restored(tmp_path)
     assessed = it.assess()
     assert it.everything() == before
     adopted = ("-H fdd:// is a misprint", "moved from here to daemon.json", "was removed, because it contained nothing else")
-    assert [words in text for words, text in zip(adopted, assessed["adopted"])] == [True, True, True]
+    assert [words in assessed["adopted"][place] for place, words in enumerate(adopted)] == [True, True, True]
     assert not set(assessed["adopted"]) & set(assessed["warnings"])
     assert DROP_IN in "".join(diff["before_header"] for diff in assessed["diff"])
     done = it.converge()
