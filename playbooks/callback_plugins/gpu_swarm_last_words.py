@@ -35,7 +35,7 @@ description:
 
 STATUSES = {last_words.DONE: 0, last_words.WAITING: os.EX_TEMPFAIL, last_words.FAILED: 2}  # 2 is Ansible's own for failed hosts
 # call_manager runs one of them, and removes the words of any other module.
-SPEAKERS = {f"fleet.gpu_swarm.{name}" for name in (*last_words.SPEAKERS, "call_manager")}
+SPEAKERS = {f"fleet.gpu_swarm.{name}" for name in (*last_words.ACTIONS, "call_manager")}
 # Another program reads the output of these stdout callbacks. It finds the words in the results of tasks.
 FOR_PROGRAMS = ("json", "jsonl")
 

@@ -35,7 +35,7 @@ class ActionModule(ActionBase):
             shared_loader_obj=self._shared_loader_obj,
         )
         answer = action.run(task_vars=task_vars)
-        if own_options["module"] not in last_words.SPEAKERS:
+        if own_options["module"] not in last_words.ACTIONS:
             answer = last_words.without_words(answer)
         return merge_hash(result, as_manager_answer(own_options["module"], answer, manager, own_options.get("reasons", [])))
 

@@ -8,7 +8,7 @@ from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 
 from ..plugin_utils._answers.allowed_labels import prefixes, with_allowed_labels, with_inventory_labels, without_prefix
 from ..plugin_utils._answers.answer import for_plan, form_error, plain
-from ..plugin_utils._calls.arguments import named_value, of_role
+from ..plugin_utils._calls.arguments import named_value, role_arguments
 from ..plugin_utils._calls.delegation import lost_connection, refuse_facts
 from ..plugin_utils._calls.libraries import ASSESSED, CarryingAction
 from ..plugin_utils._plan.warnings import NOTED, add_host_name
@@ -17,7 +17,7 @@ from ..plugin_utils._settings.values import run_settings
 
 WARNS_LATER = "_gpu_swarm_warns_later"
 READS_LEDGER = "_gpu_swarm_reads_ledger"
-# The variable with the name of the role's own task. For such tasks, of_role() adds arguments. A later task makes the changes that ASSESS finds.
+# The variable with the name of the role's own task. For these, role_arguments() adds arguments. A later task makes the changes that ASSESS finds.
 ROLE_TASK = "_gpu_node_task"
 ASSESS = "assess"
 # Arguments whose role variables are empty if they are not set. Zero and false are values: a number of GPUs, and a bare "off".
@@ -48,7 +48,7 @@ class ActionModule(CarryingAction):
     def query(self, tmp=None, task_vars=None):
         """Call the module once and return its answer. Raise AnsibleConnectionFailure if the host cannot be reached."""
         if ROLE_TASK in task_vars:
-            self._task.args = {**self._task.args, **of_role(task_vars, self._templar.template)}
+            self._task.args = {**self._task.args, **role_arguments(task_vars, self._templar.template)}
         self._task.args = {name: value for name, value in self._task.args.items() if not (name in MAY_BE_EMPTY and value in ("", None))}
         if without_prefix(self._task.args):
             raise AnsibleActionFail(without_prefix(self._task.args))

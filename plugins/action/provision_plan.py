@@ -73,17 +73,17 @@ class ActionModule(ActionBase):
             return result
         swarm = Swarm(check_first_manager(answers.location, hosts), answers.ledger, _by_node(args["evicted"]))
         try:
-            chosen = settings[LEVEL] or (None if absent or args["maintain"] else isolation_change.default_level(swarm))
-            level = isolation_change.OFF if absent else isolation_change.level_of(chosen, swarm.ledger)
+            chosen_level = settings[LEVEL] or (None if absent or args["maintain"] else isolation_change.default_level(swarm))
+            level = isolation_change.OFF if absent else isolation_change.level_of(chosen_level, swarm.ledger)
             steps, losses = _steps(hosts, swarm, args, settings, level)
             batches = in_batches(hosts, steps, settings["provision_batch"])
         except GpuSwarmError as problem:
             raise AnsibleActionFail(problem.message) from problem
-        groups = _checked(steps) if self._task.check_mode else hosts_in(steps, batches)
-        setting = isolation_label.level_to_write(chosen, hosts, steps)
+        groups = _check_mode_groups(steps) if self._task.check_mode else hosts_in(steps, batches)
+        setting = isolation_label.level_to_write(chosen_level, hosts, steps)
         change = {} if absent else isolation_label.update_at_start(setting, hosts, swarm.ledger)
-        if words := self._show(hosts, steps, swarm.nodes, absent, isolation_label.describe_change(change, swarm.ledger)):
-            last_words.say(result, words)
+        if run_words := self._show(hosts, steps, swarm.nodes, absent, isolation_label.describe_change(change, swarm.ledger)):
+            last_words.say(result, run_words)
         result.update(
             warnings=_warnings(Planned(hosts, steps, swarm), task_vars["groups"].get(MANAGERS, []), settings, absent),
             steps={name: asdict(step) for name, step in steps.items()},
@@ -96,7 +96,7 @@ class ActionModule(ActionBase):
             batches=batches,
             to_change=to_change(groups),
             isolation={"level": level, "set": bool(setting), "change": change, "label": isolation_label.initial_labels(level)},
-            **_of_run(steps, args["state"], swarm.ledger, settings, self._task.check_mode),
+            **_run_fields(steps, args["state"], swarm.ledger, settings, self._task.check_mode),
         )
         return result
 
@@ -129,7 +129,7 @@ def _warnings(planned, managers, settings, absent):
         *toolkit_warnings(hosts, steps),
         *warnings.merge_noted({host.name: host.assessed for host in hosts}),
         *warnings.even_managers(managers, {name: step.needs for name, step in steps.items()}),
-        *advertised.warnings({host.name: _advertises_else(host) for host in hosts if not absent}),
+        *advertised.warnings({host.name: _advertised_difference(host) for host in hosts if not absent}),
         *react.warnings([] if absent else hosts, swarm),
         *dedicated.warnings(settings[DEDICATED] and not absent, swarm.ledger),
         *warnings.unreadable_keep_labels(swarm.nodes.values()),
@@ -139,17 +139,17 @@ def _warnings(planned, managers, settings, absent):
     ]
 
 
-def _advertises_else(host):
+def _advertised_difference(host):
     return advertised.difference(host.advertise_addr, (host.assessed or {}).get("swarm") or {})
 
 
-def _of_run(steps, state, ledger, settings, checks):
+def _run_fields(steps, state, ledger, settings, check_mode):
     """The hosts that first return to service, are paused, or whose fault is over; and whether a run without changes is noted on the swarm."""
     notes = settings["provision_note_run"] or ends.failed_before(ledger)
     return {
         "only_paused": only_paused(steps),
         "cleared": cleared(steps),
-        "to_pause": {} if checks else to_pause(steps),
+        "to_pause": {} if check_mode else to_pause(steps),
         "notes": notes and state == "present",
     }
 
@@ -180,7 +180,7 @@ def _steps(hosts, swarm, args, settings, level=isolation_change.OFF):
     return steps, losses
 
 
-def _checked(steps):
+def _check_mode_groups(steps):
     """The groups in check mode: package managers look for the packages, and hosts that cannot go on fail."""
     failing = [name for name, step in steps.items() if step.problem and END in step.groups]
     fetching = [name for name, step in steps.items() if FETCH in step.groups]

@@ -26,7 +26,7 @@ from ..plugin_utils._rollout.planned import plan_time
 from ..plugin_utils._rollout.refused_evictions import refused_by_node
 
 # The results with a host's assessment, and with the changes that the run then applied.
-OF_A_NODE = ("gpu_node_assessed", "gpu_node_applied")
+HOST_RESULTS = ("gpu_node_assessed", "gpu_node_applied")
 PENDING = "pending, because no node that is left in the swarm has room for them: %s"
 OPTIONS = {
     "of": {"type": "str", "choices": ["provision", "deprovision", "status", "verify"], "required": True},
@@ -54,25 +54,25 @@ class ActionModule(ActionBase):
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
         _validation, args = self.validate_argument_spec(argument_spec=OPTIONS, required_if=[("of", *item) for item in NEEDED.items()])
-        reports = {"provision": self._of_a_plan, "deprovision": self._of_a_plan, "status": self._status, "verify": self._verify}
-        words, answer = reports[args["of"]](args, task_vars)
-        last_words.say(result, words)
+        reports = {"provision": self._report_plan, "deprovision": self._report_plan, "status": self._status, "verify": self._verify}
+        run_words, answer = reports[args["of"]](args, task_vars)
+        last_words.say(result, run_words)
         result.update(answer, changed=False)
         return result
 
     # -- provision and deprovision ---------------------------------------------------------------------------------
 
-    def _of_a_plan(self, args, task_vars):
+    def _report_plan(self, args, task_vars):
         """Compare each host with the decision for it. The table has a line for each host."""
         removes = args["of"] == "deprovision"
-        variables = _of_this_plan(task_vars, args["steps"])
+        variables = _variables_of_plan(task_vars, args["steps"])
         swarm_view = view(variables, variables, args["ledger"])
         steps = {name: Step.from_plan(step) for name, step in args["steps"].items()}
-        hosts = hosts_of(task_vars, list(steps), OF_A_NODE, self._templar.template)
+        hosts = hosts_of(task_vars, list(steps), HOST_RESULTS, self._templar.template)
         states, table = (self._deprovisioned if removes else self._provisioned)(hosts, steps, args, swarm_view)
         verdicts = provision_tables.by_verdict(states)
         done_text = "deprovisioned" if removes else "as they should be"
-        words = provision_tables.outcome(states, [name for name, step in steps.items() if step.groups], done_text)
+        run_words = provision_tables.outcome(states, [name for name, step in steps.items() if step.groups], done_text)
         text = "\n\n".join(filter(None, [table, provision_tables.list_by_verdict(verdicts, self._width())]))
         answer = {
             "states": {name: state.text for name, state in states.items()},
@@ -83,12 +83,12 @@ class ActionModule(ActionBase):
             answer["warnings"] = provision_tables.old_entries({member.name: member.node_id for member in swarm_view}, swarm_view.nodes)
         elif pending_services := without_room(args["ledger"]):
             answer["warnings"] = [PENDING % ", ".join(pending_services)]
-        return words._replace(text=text, command=provision_tables.command_for_the_rest(verdicts, this_command)), answer
+        return run_words._replace(text=text, command=provision_tables.command_for_the_rest(verdicts, this_command)), answer
 
     def _provisioned(self, hosts, steps, args, swarm_view):
-        at_the_end = ends.ends(swarm_view, args["refused"], args["unlabelled"])
-        states = {host.name: ends.state_of(host, steps[host.name], at_the_end[host.name]) for host in hosts}
-        rows = [provision_tables.row(host, at_the_end[host.name].node, states[host.name]) for host in hosts]
+        host_ends = ends.ends(swarm_view, args["refused"], args["unlabelled"])
+        states = {host.name: ends.state_of(host, steps[host.name], host_ends[host.name]) for host in hosts}
+        rows = [provision_tables.row(host, host_ends[host.name].node, states[host.name]) for host in hosts]
         return states, provision_tables.table(rows, self._width())
 
     def _deprovisioned(self, hosts, steps, args, swarm_view):
@@ -116,7 +116,7 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail(ledger["msg"])
         screen = Screen(self._width(), color.stringc if color.ANSIBLE_COLOR else plain)
         if args["service"]:
-            fleet_status, text = _of_service(screen, ledger, args["service"])
+            fleet_status, text = _report_service(screen, ledger, args["service"])
         else:
             fleet_status = status.status(ledger, args["fault_limit"])
             text = screen.show(fleet_status, args["what"])
@@ -150,15 +150,15 @@ class ActionModule(ActionBase):
         below = [verify.summary(args["hosts"], problems, args["tested"]), *image_lines, *verify.enforcement(assessed)]
         text = f"{render(verify.HEADINGS, rows, self._width())}\n\n{paragraphs(below, self._width())}"
         line = verify.outcome(args["hosts"], problems, untested)
-        words = last_words.LastWords(last_words.verdict_of(untested, problems), line, text, hosts=list(problems))
-        return words, {"problems": problems, "rows": rows, "waiting": list(untested)}
+        run_words = last_words.LastWords(last_words.verdict_of(untested, problems), line, text, hosts=list(problems))
+        return run_words, {"problems": problems, "rows": rows, "waiting": list(untested)}
 
     def _width(self):
         return terminal.width(self._display.columns)
 
 
-def _of_service(screen, ledger, service):
-    row = status.of_service(ledger, service)
+def _report_service(screen, ledger, service):
+    row = status.service_row(ledger, service)
     if row is None:
         raise AnsibleActionFail(
             f"The swarm has no service {service}. A service of a stack is named STACK_SERVICE. 'docker service ls' on a manager lists all names."
@@ -171,7 +171,7 @@ def _assessed(task_vars, names):
     return {name: current_answer(task_vars["hostvars"].raw_get(name).get(ASSESSED), name in alive) for name in names}
 
 
-def _of_this_plan(task_vars, names):
+def _variables_of_plan(task_vars, names):
     """The variables of the hosts. A host that was lost before this plan gets none, because an earlier playbook of this run set its variables."""
     variables_by_host = {name: task_vars["hostvars"].raw_get(name) for name in names}
     return {name: variables if plan_time(variables) == plan_time(task_vars) else {} for name, variables in variables_by_host.items()}

@@ -43,10 +43,10 @@ class ActionModule(ActionBase):
         # Whether it makes sense to try another manager.
         result["answered"] = True
         try:
-            validated = self._own(own_options)
-            self._arguments()
-            result.update(self._all(validated))
-            last_words.say(result, self._words._replace(hosts=[task_vars["inventory_hostname"]]))
+            validated = self._validate_own(own_options)
+            self._read_options()
+            result.update(self._submit_and_wait(validated))
+            last_words.say(result, self._run_words._replace(hosts=[task_vars["inventory_hostname"]]))
         except NoManager as problem:
             result.update(failed=True, answered=False, msg=problem.message)
         except ErrorList as problem:
@@ -55,7 +55,7 @@ class ActionModule(ActionBase):
             result.update(failed=True, msg=printable(mask(problem.message)))
         return result
 
-    def _own(self, own_options):
+    def _validate_own(self, own_options):
         """Validate the action's own options. The module validates the others."""
         former, self._task.args = self._task.args, own_options
         try:
@@ -63,7 +63,7 @@ class ActionModule(ActionBase):
         finally:
             self._task.args = former
 
-    def _arguments(self):
+    def _read_options(self):
         path, errors = self._task.args.get("file"), Errors()
         from_file = errors.collect(read_job_file, str(path)) if path else {}
         if from_file is None:
@@ -72,13 +72,13 @@ class ActionModule(ActionBase):
         if self._options.get("state") == "absent":  # a removal needs only the name
             self._options = {key: value for key, value in self._options.items() if key == "name" or key not in JOB_OPTIONS}
             errors = Errors()
-        self._wants = errors.collect(check_options, self._options)
+        self._x_gpu = errors.collect(check_options, self._options)
         if errors.messages:
             raise ErrorList(errors.messages, os.path.basename(path) if path else f"The job {self._options.get('name') or ''}".rstrip(), NOTHING)
         self._options.pop("x_gpu", None)
-        self._options.update({"x_gpu": self._wants} if self._wants else {})
+        self._options.update({"x_gpu": self._x_gpu} if self._x_gpu else {})
 
-    def _all(self, options):
+    def _submit_and_wait(self, options):
         first = self._reconcile(self._options)
         problems = [*first["problems"]]
         # Jobs that should run again are submitted only once.
@@ -97,7 +97,7 @@ class ActionModule(ActionBase):
 
         query_patiently = tolerate_silence(query, first, NoManager, lambda text: self._show(f"note: {text}"))
         try:
-            last = poll(query_patiently, _left, options["wait_timeout"] if waits else 0, lambda _text: None, DELAY_S)
+            last = poll(query_patiently, _unfinished, options["wait_timeout"] if waits else 0, lambda _text: None, DELAY_S)
         except NoManager as problem:
             if first["changed"] and self._options.get("again", "never") != "never":
                 # Another manager would submit it once more.
@@ -109,13 +109,13 @@ class ActionModule(ActionBase):
         changed = first["changed"] or last["changed"]
         result = {**last, "changed": changed, "diff": first["diff"], "problems": problems}
         result.update({"jobs": first["jobs"], "waiting": conclusion.allocations_of(result["ending"])} if absent else {})
-        summary = printable(self._removed(result, first, waits) if absent else conclusion.jobs_sentence(self._options["name"], result, waits))
+        summary = printable(self._removal_summary(result, first, waits) if absent else conclusion.jobs_sentence(self._options["name"], result, waits))
         table = report.table(result, terminal.width(self._display.columns))
         verdict = last_words.verdict_of(result["waiting"] if waits else [], result["not_ready"] + problems)
-        self._words = last_words.LastWords(verdict, summary, table)
+        self._run_words = last_words.LastWords(verdict, summary, table)
         return {**result, "summary": summary}
 
-    def _removed(self, result, first, waits):
+    def _removal_summary(self, result, first, waits):
         subject, services = f"job {self._options['name']}", len(first["jobs"]) or (None if first["ending"] else 0)
         if self._task.check_mode:
             return conclusion.removal_check_sentence(subject, len(first["jobs"]))
@@ -124,7 +124,7 @@ class ActionModule(ActionBase):
         return conclusion.removal_sentence(subject, services, result["ending"], waits)
 
     def _ending(self, arguments):
-        """Query which resources tasks of removed jobs still have. Remove nothing: somebody may have submitted new jobs with this name since."""
+        """Query which resources tasks of removed jobs still have. Remove nothing: there may be new jobs with this name by now."""
         return {**self._queried(arguments, checks=True), "jobs": [], "changed": False}
 
     def _reconcile(self, arguments):
@@ -144,7 +144,7 @@ class ActionModule(ActionBase):
         ledger = self._call("fleet.gpu_swarm.swarm_stack_on_manager", {**api, "stack": self._options["name"]})
         if "nodes" not in ledger:
             raise NoManager(reason_of(self._who, ledger))
-        placed = for_job.place_job(self._wants, self._options["name"], ledger["nodes"])
+        placed = for_job.place_job(self._x_gpu, self._options["name"], ledger["nodes"])
         for line in placed.lines:
             self._show(line)
         if placed.labels:
@@ -165,8 +165,8 @@ class ActionModule(ActionBase):
         return call_module(self, Call(module, arguments, checks), self._vars, self._who)
 
 
-def _left(answer):
-    """The things to wait for: jobs that are not over, or resources that tasks of removed jobs still have."""
+def _unfinished(answer):
+    """The things to wait for: jobs that have not ended, or resources that tasks of removed jobs still have."""
     return answer["waiting"] or conclusion.allocations_on_ready_nodes(answer["ending"])
 
 

@@ -95,23 +95,23 @@ class ActionModule(ActionBase):
 
     def _present(self):
         name, folder = self._args["name"], Folder(self._args["compose"])
-        stack = name_by_content(self._translated(folder), name)
+        stack = name_by_content(self._translate(folder), name)
         self._masked = secret_values.build_masker(stack.document, stack.files, name)
         for note in stack.notes:
             self._say(f"note: {note}")
-        stack, labels, placement = self._on_this_fleet(stack)
+        stack, labels, placement = self._place(stack)
         specs = specifications(stack.document, name)
-        queries = self._queries(stack)
+        queries = self._query_options(stack)
         options = {"labels": labels, "prune": self._args["prune"]}
         before = self._read(services=specs, **options, **queries)
-        specs = self._marked(stack, specs, before)
+        specs = self._mark_replaced(stack, specs, before)
         if replaced.starts_first(specs):  # the first query did not know yet that these tasks are replaced
             before = {**before, "preflight": self._read(services=specs, **options)["preflight"]}
         for line in deploy_verdict.placement_lines(before, specs):
             self._say(line)
-        stack = self._attached(stack, before)
+        stack = self._add_attaching(stack, before)
         specs = [*specs, *specifications(stack.document, name)[len(specs) :]]
-        result = {**self._described(stack, before), "placement": placement}
+        result = {**self._describe(stack, before), "placement": placement}
         orphans = deploy_verdict.orphans(before, specs)
         if orphans and not self._args["prune"]:
             self._say(f"note: the stack has {', '.join(orphans)}, which {folder.name} does not have. -e gpu_stack_prune=true removes them")
@@ -125,12 +125,12 @@ class ActionModule(ActionBase):
             return {**result, "changed": changed, "summary": conclusion.deployment_check_sentence(self._args["name"], changed)}
         if not result["changed"] and deploy_verdict.has_jobs(specs):
             self._say("nothing has changed, so the stack is not deployed again: its jobs would run once more")
-            return {**result, "changed": labelled, **self._awaited(before)}
+            return {**result, "changed": labelled, **self._wait_until_running(before)}
         self._deploy_ahead(stack.document, before)
         after = self._deploy(stack, before, prune=self._args["prune"], keep=stack_yaml.to_yaml(stack.document))
-        return {**result, "changed": deploy_verdict.changed(before, after) or labelled, **self._awaited(before)}
+        return {**result, "changed": deploy_verdict.changed(before, after) or labelled, **self._wait_until_running(before)}
 
-    def _translated(self, folder):
+    def _translate(self, folder):
         """The stack that the Compose file describes. All errors of the file are reported at once."""
         errors = Errors()
         stack = errors.collect(translate, folder.text(), folder.name, folder.read, dict(os.environ), self._args["kind"])
@@ -140,7 +140,7 @@ class ActionModule(ActionBase):
             raise ErrorList(errors.messages, folder.name, deploy_verdict.NOTHING)
         return stack
 
-    def _queries(self, stack):
+    def _query_options(self, stack):
         """The options of the query before anything is deployed, except those about the room for services."""
         wanted = deploy_preconditions.query_options(stack.document, self._args["name"], self._access(), self._args["query_registries"])
         compared = deploy_preconditions.objects_to_compare(stack, self._args["name"])
@@ -160,7 +160,7 @@ class ActionModule(ActionBase):
         unplaced = deploy_verdict.placement_errors(name, before, specs, self._args["allow_pending"])
         return [*deploy_verdict.docker_errors(before, self._masked), *unplaced, *errors]
 
-    def _on_this_fleet(self, stack):
+    def _place(self, stack):
         """The stack with x-gpu of its services as constraints, the labels that nodes get for it, and the placement."""
         if not stack.x_gpu:
             return stack, {}, []
@@ -170,12 +170,12 @@ class ActionModule(ActionBase):
             self._say(line)
         return stack._replace(document=placed.document), placed.labels, placed.placement
 
-    def _marked(self, stack, specs, before):
+    def _mark_replaced(self, stack, specs, before):
         return replaced.mark_replaced(
             specs, self._args["name"], stack.document, _former(before), [service["service"] for service in before["progress"]]
         )
 
-    def _attached(self, stack, before):
+    def _add_attaching(self, stack, before):
         """The stack with the services that attach its networks, if the leader needs them."""
         feasible = {check["service"]: check["feasible"] for check in before["preflight"] if check["fits"]}
         document, notes = attachments.add_attaching_services(stack.document, Swarm(self._args["name"], before["nodes"], feasible, _former(before)))
@@ -188,7 +188,7 @@ class ActionModule(ActionBase):
         logins = registries.logins_of(self._args["registries"])
         return deploy_preconditions.Access(logins, self._args["with_registry_auth"] and not logins)
 
-    def _described(self, stack, before):
+    def _describe(self, stack, before):
         """Compare the stack file with the deployed one, without secrets."""
         shown, hidden = stack_yaml.to_display(stack.document)
         former = None if before["kept"] is None else "\n".join(before["kept"])
@@ -247,7 +247,7 @@ class ActionModule(ActionBase):
             return f"It is not known what was created, or it was not removed: {problem.message}"
         return deploy_verdict.describe_leftovers(before, after, new_objects, bool(removed))
 
-    def _awaited(self, before):
+    def _wait_until_running(self, before):
         """Wait until all services run steadily. Print a line for a service whenever its state changes."""
         reported: dict[str, str] = {}
         timeout, steadiness = self._args["wait_timeout"], Steadiness(before)
@@ -290,11 +290,11 @@ class ActionModule(ActionBase):
             return {**result, "summary": conclusion.removal_check_sentence(subject, len(names))}
         self._deployed = bool(names)
         self._read(remove=_ids(before["there"]) if names else {})  # {} removes only files that a killed run left
-        ending = self._ended()["ending"] if names or before["ending"] else []
+        ending = self._wait_until_ended()["ending"] if names or before["ending"] else []
         services = len(names) or (None if before["ending"] else 0)
         return {**result, "waiting": conclusion.allocations_of(ending), "summary": conclusion.removal_sentence(subject, services, ending)}
 
-    def _ended(self):
+    def _wait_until_ended(self):
         """Wait until no task of the stack has anything allocated. Its services are removed, but containers may still be stopping."""
         query_patiently = tolerate_silence(self._read, self._last, NoManager, lambda text: self._say(f"note: {text}"))
         try:

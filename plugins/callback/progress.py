@@ -160,7 +160,7 @@ class CallbackModule(Default):
         action = task.resolved_action or task.action
         self._run.end_host(host, progress.outcomes_in(action, host, result._result))
         if action == PLAN and result._result.get("hosts_in") is not None:
-            self._run.roll.set_plan(result._result)
+            self._run.rollout.set_plan(result._result)
 
     def _warn(self, result):
         """Print warnings and deprecations, as the default output does beside a result. Ansible 2.19 takes the result from elsewhere."""

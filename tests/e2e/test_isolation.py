@@ -666,7 +666,7 @@ def test_the_swarm_has_one_level_and_a_node_that_was_not_reached_is_drift(fleet:
     run = fleet.playbook(inventory, "--limit", "m1,i1")  # only the counts change
     assert (run.rc, set(run.changed().values())) == (0, {0}), run.output
     shown = status()
-    assert (shown.rc, "isolation: audit; change before it is enforced: baked (hidden)" in shown.output) == (0, True), shown.output
+    assert (shown.rc, "isolation: audit; change these before isolation is enforced: baked (hidden)" in shown.output) == (0, True), shown.output
     await_removal(fleet, "baked")
 
     def known() -> Any:

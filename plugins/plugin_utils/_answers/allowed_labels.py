@@ -25,7 +25,7 @@ from .answer import is_cpu
 from .cpu import ArchspecMissing, cpu_labels
 
 KEY, VALUE = re.compile(r"[A-Za-z0-9_./-]{1,128}"), re.compile(r"[A-Za-z0-9_.-]{0,128}")
-MOST = 256
+MAX_LABELS = 256
 
 
 def prefixes(args: Mapping[str, Any]) -> tuple[str, str]:
@@ -41,11 +41,11 @@ def with_allowed_labels(answer: dict[str, Any], host: str, gpu_prefix: str, cpu_
         return answer
     answer = {**answer, "labels_unknown": []}
     cpu = answer.pop("cpu", None)
-    dropped = [key for key, value in answer["labels"].items() if not _may_be(key, value, gpu_prefix)]
+    dropped = [key for key, value in answer["labels"].items() if not _is_allowed(key, value, gpu_prefix)]
     labels = {key: value for key, value in answer["labels"].items() if key not in dropped}
-    if len(labels) > MOST:
-        dropped, labels = [*dropped, *list(labels)[MOST:]], dict(list(labels.items())[:MOST])
-    warnings = [_dropped(host, dropped, gpu_prefix)] if dropped else []
+    if len(labels) > MAX_LABELS:
+        dropped, labels = [*dropped, *list(labels)[MAX_LABELS:]], dict(list(labels.items())[:MAX_LABELS])
+    warnings = [_dropped_warning(host, dropped, gpu_prefix)] if dropped else []
     try:
         labels.update(cpu_labels(dict(cpu, label_prefix=cpu_prefix)) if is_cpu(cpu) else {})
     except ArchspecMissing as missing:
@@ -92,13 +92,13 @@ def without_prefix(args: Mapping[str, Any]) -> str | None:
     )
 
 
-def _may_be(key: Any, value: Any, prefix: str) -> bool:
+def _is_allowed(key: Any, value: Any, prefix: str) -> bool:
     if not (isinstance(key, str) and isinstance(value, str) and prefix):
         return False
     return key.startswith(prefix) and not key.startswith(RESERVED) and bool(KEY.fullmatch(key) and VALUE.fullmatch(value))
 
 
-def _dropped(host: str, dropped: list[Any], prefix: str) -> str:
+def _dropped_warning(host: str, dropped: list[Any], prefix: str) -> str:
     shown = ", ".join(repr(key)[:60] for key in dropped[:5]) + (", …" if len(dropped) > 5 else "")
     return (
         f"{host}: its answer has node labels that it may not set, and they were dropped: {shown}. A node may only set labels under "

@@ -20,16 +20,16 @@ from ...module_utils._printable import printable, printable_lines
 
 # Keys in a task's result on which Ansible acts (plugins/strategy and executor/task_executor of ansible-core). None of our modules returns them.
 # Variables are the worst: in a call for all hosts, the variables of the first host would apply to all.
-ACTED_ON = frozenset(
+ANSIBLE_KEYS = frozenset(
     ("ansible_facts", "ansible_stats", "add_host", "add_group", "results", "unreachable", "skipped", "failed_when_result", "ansible_job_id")
 )
 # Texts that may have several lines. Every other text is a name or a sentence.
-LINES = frozenset(("msg", "diff", "exception", "stdout", "stderr", "module_stdout", "module_stderr"))
+MULTILINE_KEYS = frozenset(("msg", "diff", "exception", "stdout", "stderr", "module_stdout", "module_stderr"))
 # The controller sets these keys to where it found Python on the node.
 DISCOVERED = ("discovered_interpreter_", "ansible_discovered_interpreter_")
 
 # Numbers that JSON allows, but that no record of a machine contains: larger than any counter, or not finite.
-MOST = 2**63
+MAX_NUMBER = 2**63
 VERSION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){2}")
 
 Validator = Callable[[Any], bool]
@@ -52,7 +52,7 @@ def is_count(value: Any) -> bool:
 
 
 def is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < MOST
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < MAX_NUMBER
 
 
 def is_texts(value: Any) -> bool:
@@ -182,7 +182,7 @@ PARTS: dict[str, Validator] = {
     "warnings": lambda value: isinstance(value, (list, tuple)),
 }  # fmt: skip
 # The required fields, unless the module failed.
-ALWAYS = (
+REQUIRED = (
     "gpus", "left_out", "resources", "advertised", "labels", "missing", "drift", "refused", "restart_required", "toolkit_version", "engine",
     "swarm", "containers",
 )  # fmt: skip
@@ -192,7 +192,7 @@ def plain(answer: dict[str, Any]) -> dict[str, Any]:
     """Return the answer of a module without keys on which Ansible would act, and with printable texts."""
     facts = answer.get("ansible_facts")
     discovered = {key: value for key, value in facts.items() if str(key).startswith(DISCOVERED)} if isinstance(facts, Mapping) else {}
-    fields_left = {key: value for key, value in answer.items() if key not in ACTED_ON}
+    fields_left = {key: value for key, value in answer.items() if key not in ANSIBLE_KEYS}
     return shown({**fields_left, "ansible_facts": discovered} if discovered else fields_left)
 
 
@@ -201,7 +201,7 @@ def shown(value: Any, lines: bool = False) -> Any:
     if isinstance(value, str):
         return printable_lines(value) if lines else printable(value)
     if isinstance(value, Mapping):
-        return {shown(key): shown(item, lines or key in LINES) for key, item in value.items()}
+        return {shown(key): shown(item, lines or key in MULTILINE_KEYS) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         items = [shown(item, lines) for item in value]
         return tuple(items) if isinstance(value, tuple) else items
@@ -212,7 +212,7 @@ def shown(value: Any, lines: bool = False) -> Any:
 
 def form_error(answer: Mapping[str, Any]) -> str | None:
     """Describe the first part of gpu_node's answer that does not have the right form. None if the whole answer is well-formed."""
-    missing = [] if answer.get("failed") else [key for key in ALWAYS if key not in answer]
+    missing = [] if answer.get("failed") else [key for key in REQUIRED if key not in answer]
     if missing:
         return f"{missing[0]} is missing"
     invalid = [key for key, is_valid in PARTS.items() if key in answer and not is_valid(answer[key])]

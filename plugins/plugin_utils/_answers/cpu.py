@@ -4,7 +4,7 @@
 
 """Computes the name of a node's CPU from its kernel's report. archspec lists the features of each micro-architecture.
 
-archspec runs on the controller. It is made to describe its own machine, but its table also works for other machines.
+archspec runs on the controller. archspec is made to describe its own machine, but its table also fits other machines.
 Private to this collection: no stability is promised to others.
 """
 

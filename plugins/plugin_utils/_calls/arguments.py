@@ -26,7 +26,7 @@ def named_value(value: Any, variables: Mapping[str, Any]) -> Any:
     return variables[match[1]] if match and match[1] in variables and _is_trusted(value) else value
 
 
-def of_role(variables: Mapping[str, Any], template: Callable[[Any], Any]) -> dict[str, Any]:
+def role_arguments(variables: Mapping[str, Any], template: Callable[[Any], Any]) -> dict[str, Any]:
     """The arguments that depend on other variables than their own: whether the host has GPUs, and settings of the whole swarm.
 
     The level of the plan (``_gpu_node_level``) overrides the swarm's, even if it is empty.

@@ -39,10 +39,10 @@ def explain_become_failure(answer: dict[str, Any], host: str) -> dict[str, Any]:
     if not answer.get("failed") or "module_stderr" not in answer:
         return answer
     output = f"{answer['module_stderr']}\n{answer.get('module_stdout') or ''}"
-    for pattern, words in CAUSES:
+    for pattern, text in CAUSES:
         match = re.search(pattern, output)
         if match:
             program = next((group for group in match.groups() if group), "sudo")
             other_fields = {key: value for key, value in answer.items() if key != "exception"}  # Ansible would show it instead of the message
-            return {**other_fields, "msg": f"{host}: the task cannot become root: {words % program}"}
+            return {**other_fields, "msg": f"{host}: the task cannot become root: {text % program}"}
     return answer

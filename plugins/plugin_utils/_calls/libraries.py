@@ -46,7 +46,7 @@ class CarryingAction(ActionBase):
     def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
         result = super().run(tmp, task_vars)
         refuse_facts(self._task, task_vars)
-        libraries = at_hand(self.likely) if self._task.check_mode else lacking(task_vars)
+        libraries = available_libraries(self.likely) if self._task.check_mode else missing_libraries(task_vars)
         answer = carry(partial(self._run_module, task_vars), self._task.args, libraries)
         return merge_hash(result, self.finish(answer, self._task.delegate_to or task_vars["inventory_hostname"]))
 
@@ -66,12 +66,12 @@ class CarryingAction(ActionBase):
         )
 
 
-def lacking(task_vars: Mapping[str, Any]) -> list[str]:
+def missing_libraries(task_vars: Mapping[str, Any]) -> list[str]:
     """The libraries that the host lacks according to its assessment. Sending them at once avoids a failing first call."""
     return [name for name in (task_vars.get(ASSESSED) or {}).get("missing") or () if name in LIBRARIES]
 
 
-def at_hand(names: Iterable[str]) -> list[str]:
+def available_libraries(names: Iterable[str]) -> list[str]:
     """The libraries among ``names`` that the controller has."""
     available = []
     for name in names:
@@ -91,13 +91,13 @@ def carry(run: Run, args: Mapping[str, Any], known: Iterable[str] = ()) -> dict[
         return run(args)
     sent = list(known)
     answer = run(dict(args, libraries=pack(sent)) if sent else args)
-    while missing := [name for name in wanted(answer) if name not in sent]:
+    while missing := [name for name in libraries_to_send(answer) if name not in sent]:
         sent += missing
         answer = run(dict(args, libraries=pack(sent)))
     return answer
 
 
-def wanted(answer: Mapping[str, Any]) -> list[str]:
+def libraries_to_send(answer: Mapping[str, Any]) -> list[str]:
     """The libraries to send according to the module's answer. A module that succeeded is never run twice."""
     return [name for name in answer.get("missing") or () if name in LIBRARIES] if answer.get("failed") else []
 

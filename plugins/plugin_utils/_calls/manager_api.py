@@ -19,7 +19,7 @@ from ...module_utils._errors import GpuSwarmError
 
 # The groups whose hosts a run changes.
 MEMBERS = ("gpu_nodes", "swarm_workers")
-WHERE, TLS, SOCKET = "swarm_manager_docker_host", "swarm_manager_docker_tls", "gpu_node_docker_socket"
+DOCKER_HOST, TLS, SOCKET = "swarm_manager_docker_host", "swarm_manager_docker_tls", "gpu_node_docker_socket"
 # The keys are the option names of our modules.
 TLS_OPTIONS = ("tls", "validate_certs", "ca_path", "client_cert", "client_key")
 SCHEMES = ("tcp://", "unix://")
@@ -31,11 +31,11 @@ Variables = Mapping[str, Mapping[str, Any]]
 def api(name: str, variables: Variables, socket: str | None = None) -> dict[str, Any]:
     """The connection options for a module that calls the manager ``name``. ``socket`` is the path where its dockerd listens by default."""
     host = variables[name]
-    where = host.get(WHERE)
+    where = host.get(DOCKER_HOST)
     if not where:
         return {"docker_host": f"unix://{socket or host.get(SOCKET) or '/var/run/docker.sock'}"}
     if not str(where).startswith(SCHEMES):
-        raise GpuSwarmError(f"{name}: {WHERE} is {where!r}. Write it as tcp://manager.example.org:2376.")
+        raise GpuSwarmError(f"{name}: {DOCKER_HOST} is {where!r}. Write it as tcp://manager.example.org:2376.")
     return {"docker_host": where, **_tls(name, host.get(TLS) or {})}
 
 
@@ -50,13 +50,13 @@ def _tls(name: str, options: Any) -> dict[str, Any]:
 
 def external(managers: Iterable[str], variables: Variables) -> list[str]:
     """Return the external managers. Raise an error for settings that would fail later."""
-    names = [name for name in managers if name in variables and variables[name].get(WHERE)]
+    names = [name for name in managers if name in variables and variables[name].get(DOCKER_HOST)]
     for name in names:
         api(name, variables)
         groups = [group for group in MEMBERS if group in variables[name].get("group_names", [])]
         if groups:
             raise GpuSwarmError(
-                f"{name} has {WHERE}, so it is an external manager and nothing is changed on it, but it is also in the group {' and '.join(groups)}. "
-                f"Remove it from there, or remove {WHERE}."
+                f"{name} has {DOCKER_HOST}, so it is an external manager and nothing is changed on it, but it is also in the group "
+                f"{' and '.join(groups)}. Remove it from there, or remove {DOCKER_HOST}."
             )
     return names

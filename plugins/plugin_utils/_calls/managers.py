@@ -23,7 +23,7 @@ MODULES = {
     "swarm_stack": ("answered",),
 }
 # Keys that must be true to count. The module's action sets ``answered``. ``wrong`` means wrong arguments, which no other manager would accept.
-TRUE = ("answered", "wrong")
+MUST_BE_TRUE = ("answered", "wrong")
 NO_REASON = "no reason given"
 
 
@@ -32,7 +32,7 @@ def as_manager_answer(module: str, result: Mapping[str, Any], manager: str, reas
 
     ``reasons`` say why earlier managers did not answer. If this one does not answer either, ``manager`` is empty, and ``msg`` has all reasons.
     """
-    answered = any(bool(result.get(key)) if key in TRUE else key in result for key in MODULES[module])
+    answered = any(bool(result.get(key)) if key in MUST_BE_TRUE else key in result for key in MODULES[module])
     fields = {key: value for key, value in result.items() if key != "exception"}  # Ansible would show it as if something had failed
     if not answered:
         all_reasons = [*reasons, reason_of(manager, result).rstrip(".")]

@@ -25,7 +25,7 @@ from .requirement import Requirement
 
 # The keys of such labels begin with this, after the prefix of GPU labels.
 CLASS = "class."
-TRUE = "true"
+LABEL_VALUE = "true"
 # The definition of a class: its requirements, and for images also the list of images and the position of the image that the class is for.
 Meaning = dict[str, Any]
 WANTS, IMAGES, PLACE = "wants", "images", "image"
@@ -76,7 +76,7 @@ def is_in(meaning: Meaning, node: Facts) -> bool:
 def labels(node_facts: Facts, classes: Mapping[str, Meaning | None], now: Mapping[str, str]) -> dict[str, str]:
     """The class labels that a node must have. ``now`` are its current labels: classes that this version does not understand stay as they are. A class
     keeps the key from its service, even if the prefix of the node's labels has changed."""
-    return {key: TRUE for key, meaning in classes.items() if (key in now if meaning is None else is_in(meaning, node_facts))}
+    return {key: LABEL_VALUE for key, meaning in classes.items() if (key in now if meaning is None else is_in(meaning, node_facts))}
 
 
 def is_key(key: str) -> bool:

@@ -51,7 +51,7 @@ class Constrained(NamedTuple):
 def with_gpus(records: Sequence[Mapping[str, Any]], where: str) -> list[Node]:
     nodes = [Node(record, node_facts) for record in records if (node_facts := facts(record["labels"])).gpus]
     if not nodes:
-        raise GpuSwarmError(_without_labels(records, where))
+        raise GpuSwarmError(_no_labels_error(records, where))
     return nodes
 
 
@@ -66,7 +66,7 @@ def constraints_for(wants: Requirement, where: str, nodes: list[Node]) -> Constr
     uncovered = {field: value for field, value in wants.items() if field not in existing_labels}
     needed = dict([classes.class_of_requirement(uncovered, class_prefix(nodes))]) if uncovered else {}
     constraints = [f"node.labels.{key}=={value}" for key, value in existing_labels.values()]
-    constraints += [f"node.labels.{key}=={classes.TRUE}" for key in needed]
+    constraints += [f"node.labels.{key}=={classes.LABEL_VALUE}" for key in needed]
     return Constrained(constraints, needed, able)
 
 
@@ -74,7 +74,7 @@ def able_nodes(wants: Requirement, where: str, nodes: list[Node]) -> list[Node]:
     """The nodes that meet all requirements. Raises an error if there are none."""
     able = [node for node in nodes if not requirement.unmet(wants, node.facts)]
     if wants and not able:
-        raise GpuSwarmError(_nothing_has(wants, where, nodes))
+        raise GpuSwarmError(_unmet_error(wants, where, nodes))
     return able
 
 
@@ -91,7 +91,7 @@ def describe_labels(labels: Labels, nodes: Iterable[Node]) -> list[str]:
     """A line for each label, with the nodes that get it."""
     listed = list(nodes)
     keys = sorted({key for labels_of_node in labels.values() for key in labels_of_node})
-    return [f"label {key}={classes.TRUE} is added to {names_of(node for node in listed if key in labels.get(node.id, {}))}" for key in keys]
+    return [f"label {key}={classes.LABEL_VALUE} is added to {names_of(node for node in listed if key in labels.get(node.id, {}))}" for key in keys]
 
 
 def names_of(nodes: Iterable[Node]) -> str:
@@ -115,19 +115,19 @@ def _known_label(field: str, value: Any, nodes: list[Node]) -> tuple[str, str] |
 def _threshold(prefix: str, value: str) -> tuple[str | None, str]:
     limits = bounds(value) or []
     single = len(limits) == 1 and limits[0].sign == ">="
-    return (prefix + "_".join(map(str, limits[0].version)), classes.TRUE) if single else (None, "")
+    return (prefix + "_".join(map(str, limits[0].version)), classes.LABEL_VALUE) if single else (None, "")
 
 
 # For each field, the label without its prefix and the value of the label.
 _LABELS: dict[str, Any] = {
-    requirement.MEMORY: lambda value: (f"mem_ge_{-(-value // 1024)}", classes.TRUE),
+    requirement.MEMORY: lambda value: (f"mem_ge_{-(-value // 1024)}", classes.LABEL_VALUE),
     requirement.CAPABILITY: lambda value: _threshold("cc_ge_", value),
     requirement.CUDA: lambda value: _threshold("cuda_ge_", value),
     requirement.MODEL: lambda value: (None, "") if set("*?") & set(value) else ("model", value),
 }
 
 
-def _without_labels(records: Iterable[Mapping[str, Any]], where: str) -> str:
+def _no_labels_error(records: Iterable[Mapping[str, Any]], where: str) -> str:
     """The error if no node has GPU labels: no node was provisioned, or labels are disabled."""
     unlabelled = [record for record in records if bound_to(record["labels"], PREFIX) and has_gpus(record)]
     if not unlabelled:
@@ -139,7 +139,7 @@ def _without_labels(records: Iterable[Mapping[str, Any]], where: str) -> str:
     )
 
 
-def _nothing_has(wants: Requirement, where: str, nodes: list[Node]) -> str:
+def _unmet_error(wants: Requirement, where: str, nodes: list[Node]) -> str:
     """The error if no node meets the requirements, with the existing values."""
     for field, value in wants.items():
         if all(requirement.unmet({field: value}, node.facts) for node in nodes):

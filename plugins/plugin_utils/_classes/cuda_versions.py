@@ -29,7 +29,7 @@ _DATA_CENTER = re.compile(
 )
 
 
-def how(cuda: Version | None, node: Facts, ptx: bool = False, forward: Sequence[int] = ()) -> tuple[int | None, str]:
+def compatibility(cuda: Version | None, node: Facts, ptx: bool = False, forward: Sequence[int] = ()) -> tuple[int | None, str]:
     """Return (how code of this CUDA runs on the node, ''), or (None, the reason why it does not).
 
     ``ptx``: the image needs PTX compilation, which minor-version compatibility does not cover. ``forward`` are the driver branches, such as 535, for

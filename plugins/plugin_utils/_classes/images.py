@@ -99,14 +99,14 @@ def choose(matrix: Sequence[Mapping[str, Any]], node: Facts) -> Choice:
 
 
 def _runs(entry: Mapping[str, Any], node: Facts) -> tuple[int | None, str]:
-    how, reason = cuda_versions.how(version(entry[CUDA]) if CUDA in entry else None, node, bool(entry.get(PTX)), entry.get(FORWARD) or ())
+    how, reason = cuda_versions.compatibility(version(entry[CUDA]) if CUDA in entry else None, node, bool(entry.get(PTX)), entry.get(FORWARD) or ())
     # The CUDA of an image is a version, not a bound, so it is checked above.
     unmet = requirement.unmet({key: entry[key] for key in (MEMORY, CAPABILITY, MODEL, CPU) if key in entry}, node)
     return (None, "; ".join([f"it {missing}" for missing in unmet] or [reason])) if unmet or how is None else (how, "")
 
 
 def _is_better(left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
-    """Whether ``one`` requires more in some property and less in none."""
+    """Whether ``left`` requires more in some property and less in none."""
     signs = [_version(left, right, CUDA), _capability(left, right), _cpu(left, right), _number(left, right), _model(left, right)]
     return min(signs) >= 0 and any(signs)
 

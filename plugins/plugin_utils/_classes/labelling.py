@@ -30,25 +30,25 @@ class Manager(NamedTuple):
     who: str
 
 
-def add(labels: Labels, manager: Manager, nothing: str, checks: bool) -> bool:
-    """Label the nodes. Return whether any label was missing. ``nothing`` says that nothing was deployed.
+def add(labels: Labels, manager: Manager, nothing_text: str, check_mode: bool) -> bool:
+    """Label the nodes. Return whether any label was missing. ``nothing_text`` says that nothing was deployed.
 
     swarm_nodes labels the nodes that it may label, and lists the others. So it is called in check mode first, to find out whether it refuses any.
     """
     if not labels:
         return False
     arguments = {**manager.api, "nodes": [{"id": node_id, "labels": more, "keep": [""], "evict": "none"} for node_id, more in labels.items()]}
-    would_change = _changed(manager.call(MODULE, arguments, True), manager.who, nothing)
-    return _changed(manager.call(MODULE, arguments, False), manager.who, nothing) if would_change and not checks else would_change
+    would_change = _changed(manager.call(MODULE, arguments, True), manager.who, nothing_text)
+    return _changed(manager.call(MODULE, arguments, False), manager.who, nothing_text) if would_change and not check_mode else would_change
 
 
-def _changed(answer: Mapping[str, Any], who: str, nothing: str) -> bool:
+def _changed(answer: Mapping[str, Any], who: str, nothing_text: str) -> bool:
     if "nodes" not in answer:
-        raise GpuSwarmError(f"{who}: the nodes could not be labelled: {answer.get('msg') or 'no reason given'} {nothing}")
+        raise GpuSwarmError(f"{who}: the nodes could not be labelled: {answer.get('msg') or 'no reason given'} {nothing_text}")
     stopped = [f"{node['hostname']} ({', '.join(task['service'] for task in node['tasks'])})" for node in answer["refused"]]
     if stopped:
         raise GpuSwarmError(
             f"{who}: x-gpu needs a new label on {', '.join(stopped)}, but the update would make swarm stop a task of the services in "
-            f"brackets. Run this again when they have ended. {nothing}"
+            f"brackets. Run this again when they have ended. {nothing_text}"
         )
     return bool(answer["changed"])

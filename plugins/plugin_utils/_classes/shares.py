@@ -21,10 +21,10 @@ def shares(total: int, room: Mapping[str, int], former: Mapping[str, int]) -> di
     order = list(room)
     weights = room if any(room.values()) else dict.fromkeys(room, 1)
     while sum(result.values()) > total:
-        most = max((name for name in order if result[name]), key=lambda name: (result[name] > room[name], result[name] / max(room[name], 0.5)))
-        result[most] -= 1
+        largest = max((name for name in order if result[name]), key=lambda name: (result[name] > room[name], result[name] / max(room[name], 0.5)))
+        result[largest] -= 1
     while sum(result.values()) < total:
         # Webster's method. A class without room gets replicas only if no class has room.
-        next_one = max(order, key=lambda name: (result[name] < room[name], weights[name] / (2 * result[name] + 1), -order.index(name)))
-        result[next_one] += 1
+        smallest = max(order, key=lambda name: (result[name] < room[name], weights[name] / (2 * result[name] + 1), -order.index(name)))
+        result[smallest] += 1
     return result

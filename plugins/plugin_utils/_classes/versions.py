@@ -16,7 +16,7 @@ from typing import NamedTuple
 Version = tuple[int, ...]
 
 _OPERATORS = {">=": operator.ge, "<=": operator.le, "==": operator.eq, ">": operator.gt, "<": operator.lt, "=": operator.eq}
-_ONE = re.compile(r"(>=|<=|==|=|>|<)\s*([0-9]{1,5}(?:\.[0-9]{1,5})?)")
+_BOUND = re.compile(r"(>=|<=|==|=|>|<)\s*([0-9]{1,5}(?:\.[0-9]{1,5})?)")
 _VERSION = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9}){0,4}")
 
 
@@ -35,7 +35,7 @@ def version(text: str) -> Version | None:
 
 def bounds(text: str) -> list[Bound] | None:
     """Parse bounds, or return None."""
-    matches = [_ONE.fullmatch(part.strip()) for part in text.split(",")]
+    matches = [_BOUND.fullmatch(part.strip()) for part in text.split(",")]
     return [_bound(*match.groups()) for match in matches if match] if all(matches) else None
 
 

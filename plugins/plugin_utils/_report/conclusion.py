@@ -47,7 +47,8 @@ def jobs_sentence(name: str, answer: Mapping[str, Any], waits: bool) -> str:
     sentences = [f"{len(failed)} of {len(jobs)} did not complete: {_states(failed)}. -e again=failed runs them once more."] if failed else []
     sentences += [f"Not done: {shortened(answer['problems'], '; ').rstrip('.')}."] if answer["problems"] else []
     if unfinished:
-        sentences.append(f"{len(unfinished)} of {len(jobs)} are not over: {_states(unfinished)}." + (f" {LATER}" if waits and not sentences else ""))
+        later = f" {LATER}" if waits and not sentences else ""
+        sentences.append(f"{len(unfinished)} of {len(jobs)} have not ended: {_states(unfinished)}.{later}")
     sentences += [f"{len(planned)} of {len(jobs)} would be submitted. Nothing was changed."] if planned else []
     sentences = sentences or [f"All are complete: {len(jobs)}."]
     return f"Job {name}: {' '.join(sentences)}"
@@ -57,11 +58,11 @@ def _states(jobs: Sequence[Mapping[str, Any]]) -> str:
     return shortened([": ".join(filter(None, [job["service"], job["state"], job["error"].rstrip(".")])) for job in jobs], "; ")
 
 
-# -- removed ---------------------------------------------------------------------------------------------------------
+# -- after a removal ---------------------------------------------------------------------------------------------------------
 
 
 def allocations_on_ready_nodes(allocations: Allocations) -> list[str]:
-    """What tasks of removed services still have on ready nodes. A run does not wait for other nodes."""
+    """The resources that tasks of removed services still have on ready nodes. A run does not wait for other nodes."""
     return allocations_of([allocation for allocation in allocations if allocation["state"] == "ready"])
 
 

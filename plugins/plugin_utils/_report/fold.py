@@ -18,7 +18,7 @@ from typing import NamedTuple
 from ...module_utils._printable import printable_lines
 
 _BETWEEN_ITEMS = re.compile(r"(?<=,) (?![^()]*\))")
-# Such a word stays on one line with the next one: 8 NVIDIA-GPU, 2 × 79.6 GiB.
+# A word of this form stays on one line with the next word: 8 NVIDIA-GPU, 2 × 79.6 GiB.
 _JOINS_NEXT = re.compile(r"[(+−]?\d[\d.]*|[×→+≥]")
 
 

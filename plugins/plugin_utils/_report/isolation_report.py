@@ -56,17 +56,17 @@ def describe(report: Mapping[str, Any]) -> str:
 
 def _audit_result(report: Mapping[str, Any]) -> str:
     if report["change"]:
-        return f"change before it is enforced: {shortened([_violation(violation) for violation in report['change']])}"
+        return f"change these before isolation is enforced: {shortened([_violation(violation) for violation in report['change']])}"
     if report["differ"]:
-        return f"not all GPU nodes have it: run provision on {shortened(sorted(report['differ']))}"
+        return f"not all GPU nodes have this level: run provision on {shortened(sorted(report['differ']))}"
     if report["read"] is None:
         return "no run has read the violations of all nodes yet"
     source = f" (read by the run of {report['read']})"
     if report["safe"]:
         return f"no violation for {report['clear_for'] // _DAY} days: safe to enforce{source}"
     hours, days = (report["clear_for"] or 0) // _HOUR, (report["clear_for"] or 0) // _DAY
-    long = f"{days} days" if days > 1 else f"{hours} hours"
-    return f"no violation for {long}; safe to enforce after {SAFE_S // _DAY} days without one{source}"
+    clear_time = f"{days} days" if days > 1 else f"{hours} hours"
+    return f"no violation for {clear_time}; safe to enforce after {SAFE_S // _DAY} days without one{source}"
 
 
 def _violation(violation: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 from . import table as tables
 
-MAX_NEWS = 20  # lines at a time: an array may have a thousand jobs
+MAX_LINES = 20  # lines at a time: an array may have a thousand jobs
 
 
 def state_changes(answer: Mapping[str, Any], reported: dict[str, str]) -> list[str]:
@@ -25,8 +25,8 @@ def state_changes(answer: Mapping[str, Any], reported: dict[str, str]) -> list[s
         if reported.get(job["service"]) != state:
             reported[job["service"]] = state
             lines.append(f"{job['service']}: {state}")
-    left = len(lines) - MAX_NEWS
-    return lines if left <= 0 else [*lines[:MAX_NEWS], f"and {left} more"]
+    omitted = len(lines) - MAX_LINES
+    return lines if omitted <= 0 else [*lines[:MAX_LINES], f"and {omitted} more"]
 
 
 def _describe_state(job: Mapping[str, Any]) -> str:

@@ -21,12 +21,12 @@ from ...module_utils._printable import printable_lines
 from . import terminal
 
 KEY = "gpu_swarm_last_words"
-# The actions that have last words. In any other result they come from a node or a manager, and are ignored.
-SPEAKERS = ("provision_plan", "report", "swarm_job", "swarm_stack")
+# The actions that have last words. In any other result, last words come from a node or a manager, and are ignored.
+ACTIONS = ("provision_plan", "report", "swarm_job", "swarm_stack")
 DONE, WAITING, FAILED = "done", "waiting", "failed"
 FAILS, UNREACHABLE = "failed", "cannot be reached"
 COLOURS = {DONE: "green", WAITING: "yellow", FAILED: "red"}
-# Ansible's whole message about a command that failed, up to 2.20 and since 2.21.
+# Ansible's whole message about a command that failed, in releases up to 2.20, and from 2.21 on.
 COMMAND_FAILED = ("non-zero return code", "The command exited with a non-zero return code.")
 # The last words give at most this many reasons of failures. They name all hosts.
 REASONS = 10
@@ -96,8 +96,8 @@ def show(words: LastWords) -> None:
 
 def failure_line(host: str, what: str, why: str, printed: Mapping[str, str]) -> str:
     """The line of one failure. ``what`` is FAILS or UNREACHABLE. A reason in ``printed`` (by host) is not repeated."""
-    same = next((name for name, reason in printed.items() if reason == why and name != host), None)
-    return f"{host} {what} for the same reason as {same}." if same else f"{host} {what}: {why}"
+    earlier_host = next((name for name, reason in printed.items() if reason == why and name != host), None)
+    return f"{host} {what} for the same reason as {earlier_host}." if earlier_host else f"{host} {what}: {why}"
 
 
 def words_about_failures(

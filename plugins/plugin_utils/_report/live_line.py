@@ -24,8 +24,8 @@ from typing import Any
 from ...module_utils._printable import printable
 
 ERASE = "\r\x1b[K"
-EVERY_S = 1.0
-LONG_S = 10.0
+REWRITE_INTERVAL_S = 1.0
+LONG_WAIT_S = 10.0
 
 
 class LiveLine:
@@ -35,7 +35,7 @@ class LiveLine:
     def __init__(self, current: Callable[[float], tuple[str, float]], rewrites: bool, width: Callable[[], int]) -> None:
         self._current, self._rewrites, self._width = current, rewrites, width
         self._lock, self._ended, self._pid = threading.Lock(), threading.Event(), os.getpid()
-        self._shown, self._silenced, self._next_s = False, 0, LONG_S
+        self._shown, self._silenced, self._next_s = False, 0, LONG_WAIT_S
         self._thread = threading.Thread(target=self._run, name="gpu_swarm_live_line", daemon=True)
 
     def start(self) -> None:
@@ -68,7 +68,7 @@ class LiveLine:
         return wrapper
 
     def _run(self) -> None:
-        while not self._ended.wait(EVERY_S):
+        while not self._ended.wait(REWRITE_INTERVAL_S):
             with self._lock:
                 if not self._silenced:
                     self._show(*self._current(time.monotonic()))
@@ -81,8 +81,8 @@ class LiveLine:
                 room = max(columns() or self._width(), 3) - 1
                 self._write(text if len(text) <= room else f"{text[: room - 1]}…")
                 self._shown = True
-        elif seconds < LONG_S:
-            self._next_s = LONG_S
+        elif seconds < LONG_WAIT_S:
+            self._next_s = LONG_WAIT_S
         elif text and seconds >= self._next_s:
             self._next_s = 2 * seconds
             self._write(f"{text}\n")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The lines that a quiet run prints while it goes on (pure): steps, the nodes of a roll, and the current task.
+"""The lines that a quiet run prints while it works (pure): steps, the nodes of a rollout, and the current task.
 
 A step is a play of this collection. All times are seconds of one monotonic clock.
 Private to this collection: no stability is promised to others.
@@ -22,7 +22,7 @@ DONE = "done"
 SHORT_S = 1.0  # a shorter step has no line
 
 
-class Roll:
+class Rollout:
     """The nodes that change in batches: how many there are, and how many are finished."""
 
     def __init__(self) -> None:
@@ -55,18 +55,18 @@ class Run:
 
     def _reset(self) -> None:
         """Forget everything but the time: the next playbook of the command line has steps of its own."""
-        self.step, self.roll, self._task = "", Roll(), ""
-        self._hosts: dict[str, None] = {}  # of the step, or of the current batch of a roll
+        self.step, self.rollout, self._task = "", Rollout(), ""
+        self._hosts: dict[str, None] = {}  # of the step, or of the current batch of a rolloutout
         self._busy: dict[str, None] = {}  # the hosts on which the current task runs
         self._outcomes: dict[str, str] = {}
         self._in_batches, self._opened, self._printed = False, False, False
         self._pending: str | None = None  # the line of the last step, printed when the next step begins
 
     def begin_play(self, step: str, in_batches: bool, now: float) -> list[str]:
-        """``step`` is '' for a play of the user. In a roll, Ansible starts the play once for each batch."""
+        """``step`` is '' for a play of the user. In a rollout, Ansible starts the play once for each batch."""
         lines = self._end_batch(now)
-        same = in_batches and step == self.step
-        if not same:
+        is_next_batch = in_batches and step == self.step
+        if not is_next_batch:
             self._end_step(now)
             self.step, self._in_batches, self._step_began, self._opened = step, in_batches, now, False
         self._hosts, self._busy, self._task, self._task_began = {}, {}, "", now
@@ -81,7 +81,7 @@ class Run:
         return lines
 
     def open_step(self) -> list[str]:
-        """Print the line of the step before. For a roll, also print its name as a title."""
+        """Print the line of the step before. For a rollout, also print its name as a title."""
         if self._opened:
             return []
         self._opened = True
@@ -90,7 +90,7 @@ class Run:
             self._printed = True
             lines.append(self.step)
         if self._in_batches:
-            self.roll.batch = 1
+            self.rollout.batch = 1
         return lines
 
     def end_host(self, host: str, outcomes: Mapping[str, str]) -> None:
@@ -111,15 +111,15 @@ class Run:
         if not self.step or not self._hosts:
             return "", seconds
         names = ", ".join(hosts[:SHOWN_HOSTS]) + (f" and {len(hosts) - SHOWN_HOSTS} more" if len(hosts) > SHOWN_HOSTS else "")
-        batch = f"batch {self.roll.batch} of {self.roll.batches}, {self.roll.count()} done"
+        batch = f"batch {self.rollout.batch} of {self.rollout.batches}, {self.rollout.count()} done"
         parts = [batch if self._in_batches else self.step, names, duration(seconds)]
         return f"  {', '.join(filter(None, parts))}: {self._task.rpartition(' : ')[2] or 'begins'}", seconds
 
     def _end_batch(self, now: float) -> list[str]:
         if not (self._in_batches and self._hosts):
             return []
-        lines = self.roll.finish(self._hosts, self._outcomes, now - self._began)
-        self.roll.batch += 1
+        lines = self.rollout.finish(self._hosts, self._outcomes, now - self._began)
+        self.rollout.batch += 1
         return lines
 
     def _end_step(self, now: float) -> None:

@@ -41,18 +41,18 @@ def impact(steps: Mapping[str, Step], width: int | None) -> str:
 def _describe_step(step: Step) -> str:
     # An earlier run left this node paused. Other nodes return to service at the end of their window, so that is not mentioned.
     returns = MARKED in step.groups and not WINDOWS & set(step.groups)
-    first = ["returns to service"] if returns else ["stays paused"] if step.membership.left_paused and (step.error or step.fault.text) else []
+    texts = ["returns to service"] if returns else ["stays paused"] if step.membership.left_paused and (step.error or step.fault.text) else []
     if step.membership.by_hand:
-        first = ["removes the marks of a pause that somebody has ended"] if returns else []
-    first += [f"is paused for a fault: {describe_fault(step.fault.text)}"] if step.fault.pauses else []
+        texts = ["removes the marks of a pause that somebody has ended"] if returns else []
+    texts += [f"is paused for a fault: {describe_fault(step.fault.text)}"] if step.fault.pauses else []
     remains = [f"remains in the swarm: {step.remains}"] if step.remains and not step.error else []
     if step.error:
-        return "; ".join([*first, "cannot be changed: " + step.error])
+        return "; ".join([*texts, "cannot be changed: " + step.error])
     if step.work.waits_for:
-        how = "waits for" if step.work.left_alone else "paused, waits for"
-        return "; ".join([*first, f"{how} {', '.join(step.work.waits_for)}, then: {'; '.join(step.impact)}", *remains])
+        prefix = "waits for" if step.work.left_alone else "paused, waits for"
+        return "; ".join([*texts, f"{prefix} {', '.join(step.work.waits_for)}, then: {'; '.join(step.impact)}", *remains])
     finished = [f"left alone, {finished_before(step)}"] if step.maintained else []
-    return "; ".join(first + finished + step.impact + remains)
+    return "; ".join(texts + finished + step.impact + remains)
 
 
 def by_verdict(states: Mapping[str, HostState]) -> dict[Verdict, list[str]]:
@@ -87,9 +87,9 @@ def command_for_the_rest(verdicts: Mapping[Verdict, list[str]], command: Callabl
     unfinished = [name for verdict, names in verdicts.items() if verdict is not Verdict.DONE for name in names]
     if not unfinished:
         return ""
-    again = command(unfinished)
-    more = [f"and the values that this run had for {', '.join(again.hidden)} (-e), which may be secrets"] if again.hidden else []
-    return "\n".join([f"To continue: {again.command}", *more])
+    rerun = command(unfinished)
+    more = [f"and the values that this run had for {', '.join(rerun.hidden)} (-e), which may be secrets"] if rerun.hidden else []
+    return "\n".join([f"To continue: {rerun.command}", *more])
 
 
 def check_outcome(steps: Mapping[str, Step]) -> LastWords:
@@ -104,7 +104,7 @@ def check_outcome(steps: Mapping[str, Step]) -> LastWords:
 
 
 def deprovision_state(step: Step, end: End) -> HostState:
-    """The state of a host after deprovision: done, or the one thing that is left. If the swarm has no manager any more, that counts as an answer."""
+    """The state of a host after deprovision: done, or the one thing that is left. A swarm without any manager counts as an answer."""
     node = end.node
     unfinished = not_done(step, end.outcome, node) or refused(end)
     if unfinished:
@@ -159,8 +159,8 @@ def row(host: Host, node: Mapping[str, Any] | None, state: HostState) -> list[st
 def cards(models: Sequence[str], sizes_mib: Sequence[float | None]) -> str:
     """The column *GPUs*, such as ``8 × NVIDIA-H100-80GB-HBM3 (79.6 GiB)``."""
     counts = Counter(zip(models, sizes_mib, strict=True))
-    words = [f"{count} × {model}" + (f" ({mib / MIB_PER_GIB:.1f} GiB)" if mib else "") for (model, mib), count in counts.items()]
-    return ", ".join(words) or NOTHING
+    parts = [f"{count} × {model}" + (f" ({mib / MIB_PER_GIB:.1f} GiB)" if mib else "") for (model, mib), count in counts.items()]
+    return ", ".join(parts) or NOTHING
 
 
 def table(rows: list[list[str]], width: int | None, headings: Sequence[str] = HEADINGS) -> str:

@@ -46,10 +46,10 @@ def status(ledger: Mapping[str, Any], fault_limit: int = Host.fault_limit) -> di
         "on_gpu_nodes": ledger["on_gpu_nodes"],
     }
     result["faulty"] = [*_faulty(result["nodes"], ledger["held_twice"]), *_allocated_but_free(ledger)]
-    result["waiting"] = [*_named(result["nodes"], "node", Verdict.WAITING), *_named(result["pending"], "service", Verdict.WAITING)]
+    result["waiting"] = [*_names_by(result["nodes"], "node", Verdict.WAITING), *_names_by(result["pending"], "service", Verdict.WAITING)]
     result["wrong"] = [
-        *_named(result["nodes"], "node", Verdict.FAILED),
-        *_named(result["pending"], "service", Verdict.FAILED),
+        *_names_by(result["nodes"], "node", Verdict.FAILED),
+        *_names_by(result["pending"], "service", Verdict.FAILED),
         *(row["node"] for row in result["faulty"] if row["what"] == "allocated twice"),
     ]
     return result
@@ -61,7 +61,7 @@ def outcome(fleet_status: Mapping[str, Any]) -> str:
     return ". ".join(parts) + "." if parts else "All is as it should be."
 
 
-def of_service(ledger: Mapping[str, Any], service: str) -> Row | None:
+def service_row(ledger: Mapping[str, Any], service: str) -> Row | None:
     """The row of one service, by its name or id. None if the swarm has no such service."""
     return next((_service(entry, ledger["nodes"]) for entry in ledger.get("explained") or [] if service in (entry["service"], entry["id"])), None)
 
@@ -252,7 +252,7 @@ def _service(service: Mapping[str, Any], nodes: Iterable[Mapping[str, Any]] = ()
     return {**service, "text": text, "feasible": [names.get(node_id, node_id) for node_id in service["feasible"]], "verdict": verdict.value}
 
 
-def _named(rows: Iterable[Row], key: str, verdict: Verdict) -> list[str]:
+def _names_by(rows: Iterable[Row], key: str, verdict: Verdict) -> list[str]:
     return [row[key] for row in rows if row["verdict"] == verdict.value]
 
 
@@ -260,6 +260,6 @@ def only_service(service: Row) -> dict[str, Any]:
     """The status of one service, as ``output=json`` prints it."""
     return {
         "pending": [service],
-        "waiting": _named([service], "service", Verdict.WAITING),
-        "wrong": _named([service], "service", Verdict.FAILED),
+        "waiting": _names_by([service], "service", Verdict.WAITING),
+        "wrong": _names_by([service], "service", Verdict.FAILED),
     }

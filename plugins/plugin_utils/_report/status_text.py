@@ -23,7 +23,7 @@ LEGEND = "  ".join(f"{mark} {state}" for state, mark in MARKS.items())
 # If a node has more resources than this, they are counted instead of drawn.
 MAX_MARKS = 16
 COLOURS = {Verdict.FAILED.value: "red", Verdict.WAITING.value: "yellow"}
-STEPS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+DURATION_UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 Paint = Callable[[str, str], str]
 
@@ -135,7 +135,7 @@ def duration(seconds: float | None) -> str:
     """The duration in the largest unit that fits at least twice, else in seconds."""
     if seconds is None:
         return NOTHING
-    size, unit = next((step for step in STEPS if seconds >= 2 * step[0]), STEPS[-1])
+    size, unit = next((entry for entry in DURATION_UNITS if seconds >= 2 * entry[0]), DURATION_UNITS[-1])
     return f"{int(seconds // size)} {unit}"
 
 

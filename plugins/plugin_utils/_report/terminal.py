@@ -17,7 +17,7 @@ from .fold import fold_text
 def width(columns: int) -> int:
     """Return COLUMNS of the environment, else ``columns``: the width that Ansible got from the terminal, at least 79, and 79 in a pipe or a log.
 
-    An action cannot ask the terminal itself, because Ansible runs it in a process without one.
+    An action cannot query the terminal, because Ansible runs it in a process without a terminal.
     """
     wanted = os.environ.get("COLUMNS", "")
     return int(wanted) if wanted.isdecimal() and int(wanted) else columns

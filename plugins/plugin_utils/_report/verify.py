@@ -27,10 +27,10 @@ from .._fleet.identity import LABEL_PREFIX
 from .table import NOTHING
 
 HEADINGS = ["node", "reserved", "seen", "verdict"]
-WHY = {NAMED: "which was named", ON_NODE: "which the node has", PULL: "which is pulled, because the node has no suitable image"}
+IMAGE_SOURCES = {NAMED: "which was named", ON_NODE: "which the node has", PULL: "which is pulled, because the node has no suitable image"}
 PROVISION = "Run fleet.gpu_swarm.provision for this host"
 # The levels that enforce nothing, with the consequence for tasks.
-OPEN = {
+UNENFORCED = {
     OFF: "isolation off (gpu_swarm_isolation): a task can see all GPUs of its node",
     AUDIT: "isolation audit: nothing is enforced, and a task can see all GPUs of its node",
 }
@@ -150,10 +150,10 @@ def images(names: Mapping[str, str], tested: Mapping[str, Any]) -> list[str]:
     for check in tested.get("checks") or []:
         image, name = check.get("image"), names.get(check["node"])
         if image and name:
-            hosts = used.setdefault(f"image {printable(image['name'])}, {WHY[image['from']]}", [])
+            hosts = used.setdefault(f"image {printable(image['name'])}, {IMAGE_SOURCES[image['from']]}", [])
             if name not in hosts:
                 hosts.append(name)
-    return [f"{words}: {', '.join(hosts)}" for words, hosts in used.items()]
+    return [f"{text}: {', '.join(hosts)}" for text, hosts in used.items()]
 
 
 def enforcement(answers: Mapping[str, Mapping[str, Any] | None]) -> list[str]:
@@ -162,10 +162,10 @@ def enforcement(answers: Mapping[str, Mapping[str, Any] | None]) -> list[str]:
     for name, answer in answers.items():
         if answer and "isolation" in answer and (answer.get("engine") or {}).get("running"):
             isolation = answer["isolation"] or {"level": OFF, "turned_off": False}
-            words = TURNED_OFF if isolation["turned_off"] else OPEN.get(isolation["level"])
-            if words:
-                hosts_by_text.setdefault(words, []).append(name)
-    return [f"{words}: {', '.join(names)}" for words, names in hosts_by_text.items()]
+            text = TURNED_OFF if isolation["turned_off"] else UNENFORCED.get(isolation["level"])
+            if text:
+                hosts_by_text.setdefault(text, []).append(name)
+    return [f"{text}: {', '.join(names)}" for text, names in hosts_by_text.items()]
 
 
 def untested(ids: Mapping[str, str | None], tested: Mapping[str, Any]) -> dict[str, str]:

@@ -27,7 +27,7 @@ from .validation import CHECKED, contains_template, is_template, shown, value_er
 # The groups of an inventory whose hosts make up the fleet.
 GROUPS = ("swarm_managers", "swarm_workers", "gpu_nodes")
 NO_COMMAND_LINE = CommandLine()
-# Only managers whose API alone is used have this variable.
+# Only external managers have this variable: the collection uses nothing but their API.
 EXTERNAL = "swarm_manager_docker_host"
 
 NOTHING_CHANGED = "Nothing was changed."
@@ -69,7 +69,7 @@ def check(
     known, hostvars = Names(settings), task_vars["hostvars"]
     play_variables = _play_variables(task_vars, settings)
     run = [*_policy_errors(task_vars), *misspelt_groups(task_vars.get("groups", {}), GROUPS)]
-    variables_of_play = {key: value for key, value in play_variables.items() if not str(key).startswith(command_line.OTHERS)}
+    variables_of_play = {key: value for key, value in play_variables.items() if not str(key).startswith(command_line.OTHER_PREFIXES)}
     run += command_line.misspelt_errors(line, settings, [variables_of_play, *(hostvars.raw_get(name) for name in names)])
     run += _short_name_errors(line, settings, template)
     run += _value_errors(play_variables, settings, known, lambda key: template(play_variables[key]))
@@ -79,7 +79,7 @@ def check(
         own_values = {key: value for key, value in raw.items() if key not in play_variables} if play_variables.keys() & raw.keys() else raw
         for text in _value_errors(own_values, settings, known, partial(_templated, hostvars, name)):
             hosts_by_text.setdefault(text, []).append(name)
-    run += _all_inconsistent(task_vars, names, [setting for setting in settings.values() if setting.once and setting.name not in play_variables])
+    run += _inconsistency_errors(task_vars, names, [setting for setting in settings.values() if setting.once and setting.name not in play_variables])
     run += [text for text, where in hosts_by_text.items() if len(where) == len(names)]
     return Problems(run, {text: where for text, where in hosts_by_text.items() if text not in run})
 
@@ -90,8 +90,8 @@ def as_message(problems: Problems) -> str:
 
 
 def _list_hosts(hosts: list[str]) -> str:
-    left = len(hosts) - MAX_HOSTS
-    return ", ".join(hosts[:MAX_HOSTS]) + (f" and {left} more" if left > 0 else "")
+    omitted = len(hosts) - MAX_HOSTS
+    return ", ".join(hosts[:MAX_HOSTS]) + (f" and {omitted} more" if omitted > 0 else "")
 
 
 def _short_name_errors(line: CommandLine, settings: Mapping[str, Setting], template: Callable[[Any], Any]) -> Iterator[str]:
@@ -120,7 +120,7 @@ def _templated(hostvars: Any, name: str, key: str) -> Any:
     return hostvars[name][key]
 
 
-def _all_inconsistent(task_vars: Mapping[str, Any], names: list[str], once: list[Setting]) -> Iterator[str]:
+def _inconsistency_errors(task_vars: Mapping[str, Any], names: list[str], once: list[Setting]) -> Iterator[str]:
     """Settings of the run on which hosts differ. External managers count only for settings of the whole swarm."""
     hostvars = task_vars["hostvars"]
     managed = [name for name in names if not hostvars.raw_get(name).get(EXTERNAL)]

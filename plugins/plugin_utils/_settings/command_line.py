@@ -5,7 +5,7 @@
 """The short names that a playbook accepts with -e, and misspelt short names (pure).
 
 Short names are everyday words such as state and plan, and users also pass their own variables. So a name counts as misspelt only if it is one edit
-away from a short name or a likely guess for one, and if neither the inventory nor import_playbook uses it.
+away from a short name or from a likely guess, and if neither the inventory nor import_playbook uses it.
 Private to this collection: no stability is promised to others.
 """
 
@@ -19,9 +19,9 @@ from .declaration import Setting
 from .validation import is_template
 
 # Prefixes of variables of this collection, of Ansible, and of AWX under both of its names.
-OTHERS = ("_", "ansible_", "awx_", "tower_")
+OTHER_PREFIXES = ("_", "ansible_", "awx_", "tower_")
 # Words that are one edit away from a short name, but that users use for their own variables.
-WORDS = frozenset(("chat", "hat", "lan", "slack", "slate", "stage", "stock", "that", "tier", "time", "times"))
+USER_WORDS = frozenset(("chat", "hat", "lan", "slack", "slate", "stage", "stock", "that", "tier", "time", "times"))
 
 
 class CommandLine(NamedTuple):
@@ -39,7 +39,7 @@ def misspelt_errors(line: CommandLine, settings: Mapping[str, Setting], written:
     """Errors for misspelt short names. ``written`` has the variables of each host and of the play, before templates are evaluated."""
     guesses = _guesses(line.short, settings)
     for name in sorted(name for name in line.variables.keys() - line.short.keys() - settings.keys() if isinstance(name, str)):
-        meant = None if name.startswith(OTHERS) or name in WORDS else _intended(name, line.short, guesses)
+        meant = None if name.startswith(OTHER_PREFIXES) or name in USER_WORDS else _intended(name, line.short, guesses)
         if meant and not _is_used(name, written):
             yield f"{name} is not a variable of this playbook. Did you mean {meant}? Rename it if it is a variable of your own."
 

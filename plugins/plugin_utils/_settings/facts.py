@@ -17,16 +17,16 @@ from typing import Any
 from ...module_utils._printable import printable
 from .declaration import PREFIXES
 
-OWN = (*PREFIXES, "gpu_swarm_")
-SHOWN, WIDTH = 5, 60
+OWN_PREFIXES = (*PREFIXES, "gpu_swarm_")
+MAX_SHOWN, MAX_WIDTH = 5, 60
 
 
 def problem(task_vars: Mapping[str, Any]) -> str | None:
     """Return the error for a host whose facts have names of settings, or None."""
-    names = of_settings(task_vars.get("ansible_facts") or ())
+    names = names_of_settings(task_vars.get("ansible_facts") or ())
     if not names:
         return None
-    shown = ", ".join(printable(name)[:WIDTH] for name in names[:SHOWN]) + (", …" if len(names) > SHOWN else "")
+    shown = ", ".join(printable(name)[:MAX_WIDTH] for name in names[:MAX_SHOWN]) + (", …" if len(names) > MAX_SHOWN else "")
     return (
         f"{task_vars['inventory_hostname']}: this host returned facts with names of settings ({shown}), which would override the inventory, so "
         "nothing is done there. Find out who controls that machine. If such a fact is your own (facts of a module, set_fact with cacheable: "
@@ -34,6 +34,6 @@ def problem(task_vars: Mapping[str, Any]) -> str | None:
     )
 
 
-def of_settings(names: Iterable[str]) -> list[str]:
+def names_of_settings(names: Iterable[str]) -> list[str]:
     """Return the names that belong to settings, or to variables of the roles and playbooks."""
-    return sorted(name for name in names if name.lstrip("_").startswith(OWN))
+    return sorted(name for name in names if name.lstrip("_").startswith(OWN_PREFIXES))

@@ -31,11 +31,11 @@ def declared_settings(roles: Iterable[str] = ROLES) -> dict[str, Setting]:
 
 def settings_of_roles(names: Iterable[str], folder: Path = FOLDER) -> list[Setting]:
     """The settings of these roles."""
-    return [setting for name in names for setting in _of_role(folder / name / "meta" / "argument_specs.yml")]
+    return [setting for name in names for setting in _role_settings(folder / name / "meta" / "argument_specs.yml")]
 
 
 @lru_cache  # a run needs them several times
-def _of_role(spec: Path) -> list[Setting]:
+def _role_settings(spec: Path) -> list[Setting]:
     options: dict[str, dict] = {}
     for entry in yaml_load(spec.read_text(encoding="utf-8"))["argument_specs"].values():
         options.update(entry.get("options") or {})

@@ -5,7 +5,7 @@
 """The values of the settings, converted to their declared types.
 
 The plan reads them once for the whole run, and the tasks read them from the plan. Tasks do not read the variables, because they do not know the
-defaults, and a variable may have changed since, for example through facts that a host returned.
+defaults, and a variable may have changed after the plan, for example through facts that a host returned.
 Each playbook begins with _settings/check, which reports wrong values. Here they become the default: they can only come from later facts.
 Private to this collection: no stability is promised to others.
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ansible.errors import AnsibleError
@@ -46,21 +47,29 @@ def values(
     """Return the settings ``wanted`` for each host. ``template(value)`` evaluates a template of the play."""
     declared, hostvars = declared_settings(roles), task_vars["hostvars"]
     settings = [replace(declared[key], default=None) if key in WITHOUT_DEFAULT else declared[key] for key in wanted]
-    of_play = _values_of_play(task_vars, settings, template)
-    of_hosts = [setting for setting in settings if setting.name not in of_play]
-    return {name: {**of_play, **_values_of_host(hostvars, name, of_hosts)} for name in names}
+    play_values = _values_of_play(task_vars, settings, template)
+    host_settings = [setting for setting in settings if setting.name not in play_values]
+    return {name: {**play_values, **_values_of_host(hostvars, name, host_settings)} for name in names}
 
 
 def _values_of_play(task_vars: Mapping[str, Any], settings: Iterable[Setting], template: Template) -> dict[str, Any]:
     """The variables of the play, for example from import_playbook. They apply to all hosts, but no host's variables contain them."""
     raw = task_vars["hostvars"].raw_get(task_vars["inventory_hostname"])
-    set_by_play = [one for one in settings if one.name in task_vars and (one.name not in raw or task_vars[one.name] != raw[one.name])]
-    return {one.name: _value(one, task_vars[one.name], lambda one=one: template(task_vars[one.name])) for one in set_by_play}  # type: ignore[misc]
+    set_by_play = [setting for setting in settings if _is_set_by_play(setting.name, task_vars, raw)]
+    return {setting.name: _value(setting, task_vars[setting.name], partial(template, task_vars[setting.name])) for setting in set_by_play}
+
+
+def _is_set_by_play(name: str, task_vars: Mapping[str, Any], raw: Mapping[str, Any]) -> bool:
+    return name in task_vars and (name not in raw or task_vars[name] != raw[name])
 
 
 def _values_of_host(hostvars: Any, name: str, settings: Iterable[Setting]) -> dict[str, Any]:
     raw = hostvars.raw_get(name)
-    return {one.name: _value(one, raw.get(one.name), lambda one=one: hostvars[name][one.name]) for one in settings}  # type: ignore[misc]
+    return {setting.name: _value(setting, raw.get(setting.name), partial(_templated, hostvars, name, setting.name)) for setting in settings}
+
+
+def _templated(hostvars: Any, name: str, key: str) -> Any:
+    return hostvars[name][key]
 
 
 def _value(setting: Setting, written: Any, templated: Callable[[], Any]) -> Any:

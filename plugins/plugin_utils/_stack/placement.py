@@ -126,7 +126,7 @@ def _divide(name: str, service: dict[str, Any], x_gpu: XGpu, swarm: Swarm, resul
             result.lines.append(f"note: {part} is not created: {image} is not the best image for any node")
             continue
         key, meaning = classes.class_of_image(x_gpu.requirement, x_gpu.matrix, place, class_prefix(swarm.nodes))
-        constraint = f"node.labels.{key}=={classes.TRUE}"
+        constraint = f"node.labels.{key}=={classes.LABEL_VALUE}"
         _add_labels(result, {key: meaning}, able)
         number = "one on each" if parts[part] is None else f"{parts[part]} of the replicas"
         result.lines.append(f"{part}: {image} on {names_of(nodes_of_part) or 'no node yet'}, {number}: {constraint}")

@@ -18,7 +18,7 @@ from fleet_lab import assessed
 from node_lab import gpu
 
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answers import cpu as cpu_names
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answers.allowed_labels import MOST, prefixes, with_allowed_labels
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answers.allowed_labels import MAX_LABELS, prefixes, with_allowed_labels
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answers.answer import form_error, plain
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._calls.delegation import answer_of
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.facts import problem
@@ -136,9 +136,9 @@ def test_a_node_sets_labels_under_its_prefix_only(prefix, labels, kept):
 
 
 def test_a_node_sets_no_labels_without_number():
-    answer = with_allowed_labels({"labels": {f"gpu.{number}": "1" for number in range(MOST + 3)}}, "g7", "gpu.", "cpu.")
-    assert len(answer["labels"]) == MOST
-    assert f"'gpu.{MOST}'" in answer["warnings"][0]
+    answer = with_allowed_labels({"labels": {f"gpu.{number}": "1" for number in range(MAX_LABELS + 3)}}, "g7", "gpu.", "cpu.")
+    assert len(answer["labels"]) == MAX_LABELS
+    assert f"'gpu.{MAX_LABELS}'" in answer["warnings"][0]
 
 
 def test_a_node_never_sets_labels_that_managers_record_about_it():

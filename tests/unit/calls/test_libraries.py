@@ -50,9 +50,9 @@ def test_the_toml_parser_of_the_bundle_works_in_a_bare_python(tmp_path, monkeypa
 
 
 def test_libraries_that_the_controller_lacks_are_not_sent_with_the_first_call(monkeypatch):
-    assert libraries.at_hand(["nvml_binding"]) == ["nvml_binding"]
+    assert libraries.available_libraries(["nvml_binding"]) == ["nvml_binding"]
     monkeypatch.setattr(libraries.importlib.util, "find_spec", lambda _name: None)
-    assert libraries.at_hand(["nvml_binding"]) == []
+    assert libraries.available_libraries(["nvml_binding"]) == []
 
 
 def test_a_controller_without_the_libraries_says_what_to_install(monkeypatch):
@@ -146,7 +146,7 @@ def test_libraries_that_are_known_to_be_missing_are_sent_with_the_first_call(arg
     ],
 )
 def test_the_assessment_says_which_libraries_are_missing(assessed, lacking):
-    assert libraries.lacking({} if assessed is None else {"gpu_node_assessed": assessed}) == lacking
+    assert libraries.missing_libraries({} if assessed is None else {"gpu_node_assessed": assessed}) == lacking
 
 
 # -- real runs ---------------------------------------------------------------------------------------------------

@@ -141,7 +141,7 @@ def test_one_clear_error(wants: dict[str, Any], message: str) -> None:
     ],
 )
 def test_a_driver_runs_these_versions_of_cuda(of_image: str, has: Any, more: dict[str, Any], how: int | None) -> None:
-    found, reason = cuda_versions.how(version(of_image), node(*has), **more)
+    found, reason = cuda_versions.compatibility(version(of_image), node(*has), **more)
     assert found == how
     assert bool(reason) == (how is None)
 

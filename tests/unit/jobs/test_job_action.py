@@ -51,7 +51,7 @@ def waits(calls: list[Any], again: str, limit_s: float, monkeypatch: pytest.Monk
         return found
 
     module._queried = queried
-    return module._all({"wait": True, "wait_timeout": 60}), messages
+    return module._submit_and_wait({"wait": True, "wait_timeout": 60}), messages
 
 
 def test_a_manager_that_is_silent_for_a_moment_is_queried_again(calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:

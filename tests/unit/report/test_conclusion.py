@@ -52,9 +52,9 @@ FAILED = "1 of 2 did not complete: j-2: failed: task: non-zero exit (3). -e agai
     [
         ([job(1, "complete")], {}, True, "All are complete: 1."),
         ([job(1, "complete"), BAD], {"not_ready": ["j-2"]}, True, FAILED),
-        ([job(1, "queued"), BAD], {"not_ready": ["j-2"], "waiting": ["j-1"]}, True, f"{FAILED} 1 of 2 are not over: j-1: queued."),
-        ([job(1, "queued", "no node")], {"waiting": ["j-1"]}, True, "1 of 1 are not over: j-1: queued: no node." + LATER),
-        ([job(1, "queued")], {"waiting": ["j-1"]}, False, "1 of 1 are not over: j-1: queued."),
+        ([job(1, "queued"), BAD], {"not_ready": ["j-2"], "waiting": ["j-1"]}, True, f"{FAILED} 1 of 2 have not ended: j-1: queued."),
+        ([job(1, "queued", "no node")], {"waiting": ["j-1"]}, True, "1 of 1 have not ended: j-1: queued: no node." + LATER),
+        ([job(1, "queued")], {"waiting": ["j-1"]}, False, "1 of 1 have not ended: j-1: queued."),
         ([job(1, "complete")], {"problems": ["j-1: the disk is full."]}, True, "Not done: j-1: the disk is full."),
         ([job(1, "complete"), job(2, "to be submitted")], {"waiting": ["j-2"]}, False, "1 of 2 would be submitted. Nothing was changed."),
     ],

@@ -68,7 +68,7 @@ def test_differences_of_processes_and_reservations_have_a_table():
 
 def test_a_guard_that_is_broken_is_not_safe_to_enforce():
     label = {**audit(1), "found": {"": {"names": ["broken"], "last": NOW - HOUR}}}
-    assert describe(shown(label)["isolation"]) == "isolation: audit; change before it is enforced: the guard of a node (broken)"
+    assert describe(shown(label)["isolation"]) == "isolation: audit; change these before isolation is enforced: the guard of a node (broken)"
 
 
 @pytest.mark.parametrize(
@@ -78,11 +78,11 @@ def test_a_guard_that_is_broken_is_not_safe_to_enforce():
         ({"level": "reserved", "nodes": {}}, (), "isolation: reserved"),
         (
             {**audit(NOW - 12 * DAY), "nodes": {"audit": ["n1"]}}, (),
-            "isolation: audit; not all GPU nodes have it: run provision on host-n2",
+            "isolation: audit; not all GPU nodes have this level: run provision on host-n2",
         ),
         (
             {**audit(NOW - 12 * DAY), "nodes": {"audit": ["n1"], "reserved": ["n2"]}}, (),
-            "isolation: audit; not all GPU nodes have it: run provision on host-n2",
+            "isolation: audit; not all GPU nodes have this level: run provision on host-n2",
         ),
         (audit(1, read=None), (), "isolation: audit; no run has read the violations of all nodes yet"),
         (audit(NOW - 12 * DAY - 10), ("train",), f"isolation: audit; no violation for 12 days: safe to enforce (read by the run of {READ})"),
@@ -92,13 +92,13 @@ def test_a_guard_that_is_broken_is_not_safe_to_enforce():
         ),
         (
             audit(1, NOW - HOUR, ("forged", "hidden")), ("train",),
-            "isolation: audit; change before it is enforced: train (forged, hidden)",
+            "isolation: audit; change these before isolation is enforced: train (forged, hidden)",
         ),
         (
             {**audit(NOW - 12 * DAY), "joined": NOW - 3 * DAY - 10}, (),  # a new node
             f"isolation: audit; no violation for 3 days; safe to enforce after 7 days without one (read by the run of {READ})",
         ),
-        (audit(1, NOW - HOUR, read=None), ("train",), "isolation: audit; change before it is enforced: train (forged)"),
+        (audit(1, NOW - HOUR, read=None), ("train",), "isolation: audit; change these before isolation is enforced: train (forged)"),
         (audit(1, NOW - 8 * DAY), ("train",), f"isolation: audit; no violation for 7 days: safe to enforce (read by the run of {READ})"),
         (
             audit(NOW - 9 * DAY - 10, NOW - HOUR), ("other",),

@@ -59,7 +59,7 @@ def test_a_step_without_hosts_has_no_line():
 def test_the_next_playbook_prints_nothing_of_the_former_one():
     run = Run(0)
     played(run, "Plan", ["m1"], begin=0, end=1)
-    run.roll.set_plan({"batches": [["g1"]]})
+    run.rollout.set_plan({"batches": [["g1"]]})
     assert played(run, "Change", ["g1"], begin=1, end=2, in_batches=True) == [step_line("Plan", "1 s"), "Change"]
     assert run.end(9) == ["  g1: done (batch 1 of 1, 1 of 1 nodes, 9 s)"]
     assert run.begin_play("Assess", False, 10) + run.begin_host("g1", 10) + run.end(20) == []
@@ -68,7 +68,7 @@ def test_the_next_playbook_prints_nothing_of_the_former_one():
 def test_a_roll_has_a_line_per_node():
     run = Run(0)
     played(run, "Plan", ["m1"], begin=0, end=1)
-    run.roll.set_plan({"batches": [["g1"], ["g2", "g3"]]})
+    run.rollout.set_plan({"batches": [["g1"], ["g2", "g3"]]})
     assert played(run, "Change", ["g1"], begin=1, end=2, in_batches=True) == [step_line("Plan", "1 s"), "Change"]
     assert run.current(5)[0] == "  batch 1 of 2, 0 of 3 nodes done, 4 s: work"
     second = played(run, "Change", ["g2", "g3"], begin=9, end=10, in_batches=True, outcomes={"g3": "waiting: train.1"})

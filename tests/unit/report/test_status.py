@@ -216,7 +216,7 @@ def test_a_healthy_fleet_has_exit_status_0():
 
 def one_service(reserves=None, tasks=()):
     nodes = [node("g1", resources=gpus(1)), node("g2", resources=gpus(2, 3), availability="pause")]
-    return status.of_service(read(nodes, tasks, [service("s2", "big", reserves=reserves)], names=["big"]), "big")
+    return status.service_row(read(nodes, tasks, [service("s2", "big", reserves=reserves)], names=["big"]), "big")
 
 
 @pytest.mark.parametrize(
@@ -244,8 +244,8 @@ def test_nothing_is_wrong_with_a_global_service_that_has_its_tasks():
     nodes = [node("g1", labels={"gpu": "true"}), node("m1")]
     one = service("s2", "dcgm", mode="Global", constraints=["node.labels.gpu==true"])
     tasks = [task("t1", "g1", service="s2", slot=None)]
-    assert status.of_service(read(nodes, tasks, [one], names=["dcgm"]), "dcgm")["verdict"] == "done"
-    assert status.of_service(read(nodes[1:], [], [one], names=["dcgm"]), "dcgm")["verdict"] == "failed"
+    assert status.service_row(read(nodes, tasks, [one], names=["dcgm"]), "dcgm")["verdict"] == "done"
+    assert status.service_row(read(nodes[1:], [], [one], names=["dcgm"]), "dcgm")["verdict"] == "failed"
 
 
 @pytest.mark.parametrize("reserves", [{GPU: 1}, {GPU: 3}])
@@ -261,7 +261,7 @@ def test_a_finished_service_waits_for_nothing(reserves, replicas, state, said):
     one["Spec"]["TaskTemplate"]["RestartPolicy"] = {"Condition": "none"}
     tasks = [task("t1", "g1", service="s2", state=state, desired="shutdown", error="exit 1" if state == "failed" else None)] if state else []
     nodes = [node("g1", resources=gpus(1))]
-    found = status.of_service(read(nodes, tasks, [one], names=["big"]), "big")
+    found = status.service_row(read(nodes, tasks, [one], names=["big"]), "big")
     assert (found["verdict"], found["text"]) == ("done", said)
     assert Screen().service(found).count(said) == 1
     whole = status.status(read(nodes, [*tasks, task("t2")], [one]))
@@ -269,7 +269,7 @@ def test_a_finished_service_waits_for_nothing(reserves, replicas, state, said):
 
 
 def test_a_missing_service_is_an_error():
-    assert status.of_service(read([node()], names=["gone"]), "gone") is None
+    assert status.service_row(read([node()], names=["gone"]), "gone") is None
 
 
 def test_the_reason_of_a_pending_service_is_a_text():
